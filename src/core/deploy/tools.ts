@@ -1,0 +1,47 @@
+/** Result of a finished process. */
+export interface ExecResult {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface ExecOptions {
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Text for standard input: the way for a password, never an argument. */
+  readonly input?: string;
+  readonly signal?: AbortSignal;
+  readonly onLine?: (line: string) => void;
+}
+
+/** One journalled call that changes the world. */
+export interface JournalStep {
+  /** What it does, unique within the deployment, such as `service.create`. */
+  readonly step: string;
+  /** Whatever a resumed run needs to find the call again: operation names, tokens. Never a secret. */
+  readonly data?: Readonly<Record<string, unknown>>;
+}
+
+/** What the engine hands to a platform: processes, network, time, and its journal. */
+export interface DeployTools {
+  /** Runs a program without a shell; rejects where it cannot be started, resolves with its code otherwise. */
+  exec(command: string, args: readonly string[], options?: ExecOptions): Promise<ExecResult>;
+  readonly fetch: typeof fetch;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+  now(): Date;
+  sleep(milliseconds: number): Promise<void>;
+  /** Says something about the step under way; shown in its place in the progress tree. */
+  report(message: string): void;
+  /** Imports an optional package, or rejects with the command that installs it. */
+  importPeer<T>(name: string): Promise<T>;
+  /** Writes an entry before a call that changes the world, and what came of it afterwards. */
+  journal<T>(
+    step: JournalStep,
+    call: (note: (data: Record<string, unknown>) => Promise<void>) => Promise<T>,
+  ): Promise<T>;
+  /** What an earlier, unfinished run noted for a step. */
+  recall(step: string): Readonly<Record<string, unknown>> | undefined;
+  /** Makes sure that a value never reaches output, logs or files. */
+  redact(secret: string): void;
+}

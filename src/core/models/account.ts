@@ -1,0 +1,18 @@
+import * as v from "valibot";
+import { optional } from "./scalars.ts";
+
+/** Account at the control system. */
+export const AccountSchema = v.object({
+  workspace_id: v.pipe(v.string(), v.nonEmpty()),
+  api_key: v.pipe(v.string(), v.nonEmpty()),
+  api_url: v.pipe(v.string(), v.url()),
+});
+export type Account = v.InferOutput<typeof AccountSchema>;
+
+/** Account as stored and shown: `api_key` is always `null`. */
+export const AccountRefSchema = v.object({
+  workspace_id: v.string(),
+  api_key: v.optional(v.null(), null),
+  api_url: optional(v.string()),
+});
+export type AccountRef = v.InferOutput<typeof AccountRefSchema>;

@@ -1,0 +1,27 @@
+import * as v from "valibot";
+import { AccountRefSchema } from "./account.ts";
+import { CaseNodeUpdateSchema } from "./case-node-update.ts";
+import { EntityStatusSchema } from "./entity-status.ts";
+import { QuestionSchema } from "./question.ts";
+import { EntityIdSchema, JsonMapSchema, NameSchema, optional, TimestampSchema } from "./scalars.ts";
+
+/** One item of work inside a job. */
+export const CaseSchema = v.object({
+  id: EntityIdSchema,
+  job_id: EntityIdSchema,
+  /** The id the agent gave it, unique in its job. Equals `id` unless another job's case had that id first. */
+  ref: EntityIdSchema,
+  name: NameSchema,
+  account: AccountRefSchema,
+  description: v.string(),
+  status: EntityStatusSchema,
+  updates: v.optional(v.array(CaseNodeUpdateSchema), []),
+  total_cost: v.optional(v.number(), 0),
+  final_delivery: optional(JsonMapSchema),
+  finished_at: optional(TimestampSchema),
+  created_at: TimestampSchema,
+  updated_at: TimestampSchema,
+  /** The question that waits for a person, while the status is `awaiting`. */
+  question: optional(QuestionSchema),
+});
+export type Case = v.InferOutput<typeof CaseSchema>;

@@ -1,0 +1,13 @@
+import * as v from "valibot";
+import { optional } from "./scalars.ts";
+
+/** Limits of a job. Durations in seconds; `job_start_time` in seconds since the epoch. */
+export const JobInstructionsSchema = v.object({
+  max_cases: optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
+  max_duration: optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
+  max_cost: optional(v.pipe(v.number(), v.minValue(0))),
+  stop_on_warning: v.optional(v.boolean(), false),
+  stop_on_error: v.optional(v.boolean(), true),
+  job_start_time: optional(v.number()),
+});
+export type JobInstructions = v.InferOutput<typeof JobInstructionsSchema>;

@@ -1,0 +1,14 @@
+import * as v from "valibot";
+import { EntityStatusSchema } from "./entity-status.ts";
+import { JsonMapSchema, optional } from "./scalars.ts";
+
+/** What a method says of a job. */
+export const JobResponseSchema = v.object({
+  job_id: v.string(),
+  status: EntityStatusSchema,
+  message: v.string(),
+  payload: optional(JsonMapSchema),
+  error_message: optional(v.string()),
+  error_traceback: optional(v.string()),
+});
+export type JobResponse = v.InferOutput<typeof JobResponseSchema>;

@@ -1,0 +1,74 @@
+import * as v from "valibot";
+import { EntityStatusSchema } from "./entity-status.ts";
+import { JobContextSchema } from "./job-context.ts";
+import { JobResponseSchema } from "./job-response.ts";
+import { EntityIdSchema, JsonMapSchema, NameSchema, optional, TimestampSchema } from "./scalars.ts";
+
+/** Why a job ended other than by finishing its work. */
+export const StopReasonSchema = v.picklist([
+  "max_cases",
+  "max_cost",
+  "max_duration",
+  "stop_on_error",
+  "stop_on_warning",
+  "timeout",
+  "stopped",
+  "interrupted",
+  "question_expired",
+  "nondeterministic",
+  "overridden",
+  "error",
+]);
+export type StopReason = v.InferOutput<typeof StopReasonSchema>;
+
+/** A unit of work that an agent runs, as answered over HTTP. */
+export const JobSchema = v.object({
+  id: EntityIdSchema,
+  name: NameSchema,
+  agent_name: v.string(),
+  status: EntityStatusSchema,
+  job_context: JobContextSchema,
+  payload: v.optional(v.unknown(), null),
+  result: v.optional(v.unknown(), null),
+  error: optional(v.string()),
+  responses: v.optional(v.array(JobResponseSchema), []),
+  finished_at: optional(TimestampSchema),
+  created_at: TimestampSchema,
+  updated_at: TimestampSchema,
+  /** Names of the parameters that the job was given; never their values. */
+  agent_parameters: optional(v.array(JsonMapSchema)),
+  case_ids: v.optional(v.array(v.string()), []),
+  /** Fields of the start request, defaults filled in. */
+  job_fields: JsonMapSchema,
+  /** Sum of what the job's steps and cases cost. */
+  total_cost: v.optional(v.number(), 0),
+  stop_reason: optional(StopReasonSchema),
+});
+export type Job = v.InferOutput<typeof JobSchema>;
+
+/** A job as stored: what the service needs to go on with it, and never shows. */
+export interface StoredJob extends Job {
+  /** Hash of the start request, to tell a repeated request from another one. */
+  fingerprint: string;
+  /** Encrypted parameters as received; decrypted only on the way to the handler. */
+  encrypted_agent_parameters: string | null;
+  /** Cases of this job whose question is open. */
+  awaiting_cases: string[];
+  /** Runs begun so far; 0 while the job waits for its first turn. */
+  run_count: number;
+  /** Value of the `Idempotency-Key` header of the start request. */
+  idempotency_key: string | null;
+}
+
+/** Leaves out what only the store may hold. */
+export function toJob(stored: StoredJob): Job {
+  const {
+    fingerprint: _fingerprint,
+    encrypted_agent_parameters: _parameters,
+    awaiting_cases: _awaiting,
+    run_count: _runs,
+    idempotency_key: _key,
+    ...job
+  } = stored;
+  return job;
+}

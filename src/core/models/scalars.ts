@@ -1,0 +1,33 @@
+import * as v from "valibot";
+
+/** Entity identifier: 1 to 200 letters, digits, `.`, `_`, `-`, not starting with a dot. */
+export const EntityIdSchema = v.pipe(
+  v.string(),
+  v.regex(
+    /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/,
+    "must be 1 to 200 characters of letters, digits, '.', '_', '-', not starting with a dot",
+  ),
+);
+
+/** ISO 8601 timestamp as stored: UTC with milliseconds and `Z`. */
+export const TimestampSchema = v.pipe(v.string(), v.isoTimestamp("must be an ISO 8601 timestamp"));
+
+/** ISO 8601 timestamp as clients send it: the offset may be missing (then UTC) or written out. */
+export const ClientTimestampSchema = v.pipe(
+  v.string(),
+  v.regex(
+    /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/,
+    "must be an ISO 8601 timestamp, for example 2026-01-31T09:30:00.000Z",
+  ),
+);
+
+/** Text with at least one character that is not white space. */
+export const NameSchema = v.pipe(v.string(), v.regex(/\S/, "must not be empty"), v.maxLength(500));
+
+/** A map of JSON values. */
+export const JsonMapSchema = v.record(v.string(), v.unknown());
+
+/** `None` of the specification: absent or `null`, always present as `null` in what we answer. */
+export function optional<S extends v.GenericSchema>(schema: S) {
+  return v.optional(v.nullable(schema), null);
+}

@@ -1,0 +1,184 @@
+import type { Case } from "../models/case.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { RunEntry } from "../models/run-entry.ts";
+
+/** What every stored entity has. */
+export interface Entity {
+  readonly id: string;
+}
+
+/** A value that a table can filter and sort by. Timestamps are milliseconds since the epoch. */
+export type IndexValue = string | number | boolean | null;
+
+/** Describes a table: which of an entity's values can be asked for. */
+export interface TableSpec<T extends Entity = Entity> {
+  readonly name: string;
+  /** Whether it counts as an entity table in statistics and stands in exports. */
+  readonly entity: boolean;
+  /** The values `where` filters and `sort` orders by. */
+  readonly index: (entity: T) => Readonly<Record<string, IndexValue>>;
+  /** Fields of `index` asked for by equality: answered without looking at every entity. */
+  readonly facets: readonly string[];
+  /** Fields of `index` that lists are ordered by: kept in order. */
+  readonly sorted: readonly string[];
+  /** What `search` looks in, case-insensitively. */
+  readonly text?: (entity: T) => string;
+}
+
+/** Rows by table name. A plugin with its own table extends it by declaration merging. */
+export interface Tables {
+  Job: StoredJob;
+  Case: Case;
+}
+export type TableName = keyof Tables & string;
+
+/** Entries by log name. A plugin with its own log extends it by declaration merging. */
+export interface Logs {
+  Run: RunEntry;
+}
+export type LogName = keyof Logs & string;
+
+/** One condition on an index value; an array means any of its values. */
+export type Condition =
+  | IndexValue
+  | readonly IndexValue[]
+  | { readonly contains: string }
+  | { readonly gte?: number | string; readonly lt?: number | string };
+
+export interface ListQuery {
+  /** Conditions by index field; all must hold. `contains` is case-insensitive. */
+  readonly where?: Readonly<Record<string, Condition | undefined>>;
+  /** Case-insensitive part of the entity's text. */
+  readonly search?: string;
+  /** A sorted index field; a leading `-` means descending. Ties go by id, ascending. @default "-created_at" where the table has it, else "id" */
+  readonly sort?: string;
+  /** @default 50 */
+  readonly limit?: number;
+  /** @default 0 */
+  readonly skip?: number;
+}
+
+export interface Page<T> {
+  readonly items: T[];
+  /** Number of entities that match, on all pages. */
+  readonly total: number;
+}
+
+/** Reads and single writes on one table. A write is on disk when its promise resolves. */
+export interface Table<T extends Entity> {
+  get(id: string): Promise<T | undefined>;
+  list(query?: ListQuery): Promise<Page<T>>;
+  /** Entities per value of a facet. */
+  countBy(field: string): Promise<Record<string, number>>;
+  /** Rejects with `StoreConflictError` where the id is taken. */
+  insert(entity: T): Promise<void>;
+  /**
+   * Replaces an entity atomically: `fn` gets a copy of the newest version, which it may alter, and returns the next one
+   * (or `undefined` to leave it as it is). Resolves with the entity as it then stands; rejects with `StoreMissingError`.
+   */
+  change(id: string, fn: (current: T) => T | undefined): Promise<T>;
+  /** Resolves with whether there was such an entity. */
+  remove(id: string): Promise<boolean>;
+}
+
+/** An entry of a log, numbered from 1 within its key without gap or repeat. */
+export interface LogEntry<E> {
+  readonly seq: number;
+  readonly entry: E;
+}
+
+/** Append-only sequences, one per key: cheap to extend, read in order. */
+export interface Log<E> {
+  /** Resolves with the entry's number once it is on disk. */
+  append(key: string, entry: E): Promise<number>;
+  /** Entries after number `after` (default 0), oldest first, at most `limit` (default all). */
+  read(key: string, range?: { after?: number; limit?: number }): Promise<LogEntry<E>[]>;
+  /** Number of the last entry, 0 where there is none. */
+  last(key: string): Promise<number>;
+}
+
+/**
+ * Several writes that become visible and durable together or not at all.
+ * Reads see the transaction's own writes and everything committed before it.
+ */
+export interface Transaction {
+  get<K extends TableName>(table: K, id: string): Promise<Tables[K] | undefined>;
+  insert<K extends TableName>(table: K, entity: Tables[K]): Promise<void>;
+  change<K extends TableName>(
+    table: K,
+    id: string,
+    fn: (current: Tables[K]) => Tables[K] | undefined,
+  ): Promise<Tables[K]>;
+  remove<K extends TableName>(table: K, id: string): Promise<boolean>;
+  /** Adds an entry; resolves with the number it will have. */
+  append<K extends LogName>(log: K, key: string, entry: Logs[K]): Promise<number>;
+  /** Forgets all entries of a key. */
+  clear<K extends LogName>(log: K, key: string): Promise<void>;
+}
+
+export interface StoreHealth {
+  readonly writable: boolean;
+  /** What is wrong, and what to do, while not writable. */
+  readonly error?: string;
+}
+
+export interface StoreStats {
+  /** Name of the implementation, for display. */
+  readonly database: string;
+  readonly tables: Readonly<Record<string, number>>;
+  /** Bytes on disk, where it has one. */
+  readonly bytes?: number;
+  /** Reads of entity bodies and log entries since the start. */
+  readonly reads: number;
+  readonly writes: number;
+  /** Implementation's own figures, such as compactions. */
+  readonly details?: Readonly<Record<string, string | number | boolean | null>>;
+}
+
+/**
+ * Where entities and logs live. `storeContract` in `agent-control-service/testing` is its definition.
+ * A failed write rejects with `ServiceError` of type `storage_error` and changes nothing.
+ */
+export interface Store {
+  table<K extends TableName>(name: K): Table<Tables[K]>;
+  log<K extends LogName>(name: K): Log<Logs[K]>;
+  /**
+   * Runs `work` with the writes collected in `tx` and commits them as one; rejects, with nothing written, where `work` throws.
+   * `work` must await nothing but `tx`: it holds up other writers.
+   */
+  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
+  health(): StoreHealth;
+  stats(): Promise<StoreStats>;
+  /** Waits for writes under way and lets go of the folder. */
+  close(): Promise<void>;
+}
+
+/** Opens a store that holds the given tables. */
+export type StoreFactory = (context: {
+  readonly tables: readonly TableSpec[];
+  readonly dataDir: string;
+  readonly log: StoreLogger;
+}) => Promise<Store>;
+
+/** The part of a logger that a store needs. */
+export interface StoreLogger {
+  info(message: string, fields?: Record<string, unknown>): void;
+  warn(message: string, fields?: Record<string, unknown>): void;
+  error(message: string, fields?: Record<string, unknown>): void;
+}
+
+/** The id of an inserted entity is taken. */
+export class StoreConflictError extends Error {
+  override readonly name = "StoreConflictError";
+  constructor(table: string, id: string) {
+    super(`${table} "${id}" exists already`);
+  }
+}
+
+/** There is no entity with the id. */
+export class StoreMissingError extends Error {
+  override readonly name = "StoreMissingError";
+  constructor(table: string, id: string) {
+    super(`There is no ${table} "${id}"`);
+  }
+}
