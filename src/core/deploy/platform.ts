@@ -4,7 +4,12 @@ import type { DeployTools } from "./tools.ts";
 
 type MaybePromise<T> = T | Promise<T>;
 
-/** Schema of a platform's own options: gives the command-line flags, their help, their checks and their type. */
+/**
+ * Schema of a platform's own options: gives the command-line flags, their help, their checks and their type.
+ * An entry `minInstances` is the flag `--min-instances`; boolean entries take no value, number entries get a number,
+ * all others the text as typed; `v.description` is the help. An entry that is not optional must be given.
+ * `minInstances` and `maxInstances` are known to the engine, which holds them to what the store allows.
+ */
 export type FlagsSchema = v.ObjectSchema<v.ObjectEntries, undefined>;
 
 /** What one deployment is about; the same for every command on it. */
@@ -24,9 +29,23 @@ export interface DeployTarget<Flags = Record<string, unknown>> {
 
 /** Where a platform keeps a secret: enough to refer to it, never its value. */
 export interface SecretRef {
+  /** The environment variable it becomes. */
   readonly name: string;
   /** The platform's own reference, pinned to a version where it has versions. */
   readonly ref: string;
+}
+
+/** A secret of this target that the platform keeps. */
+export interface StoredSecret extends SecretRef {
+  /** The keyed hash that `putSecrets` was given for it, where the platform can keep one beside it. */
+  readonly hash?: string;
+}
+
+/** A secret to be kept. */
+export interface SecretValue {
+  readonly value: string;
+  /** Keyed hash of the value: to be kept beside it (in an annotation or tag) where the platform can. */
+  readonly hash: string;
 }
 
 /** What should run. */
@@ -35,10 +54,11 @@ export interface ReleaseSpec {
   readonly image: string;
   readonly imageTag: string;
   readonly port: number;
+  /** All plain variables, `SERVICE_HOST`, `SERVICE_PORT` and, once it is known, `SERVICE_PUBLIC_URL` among them. */
   readonly env: Readonly<Record<string, string>>;
   /** References of secrets by environment variable. In a plan only the names are known. */
   readonly secrets: Readonly<Record<string, SecretRef | undefined>>;
-  /** Keyed hash of each secret's value, to tell whether it changed. */
+  /** Keyed hash of each secret's value, to tell whether it changed. A secret only the platform knows has none. */
   readonly secretHashes: Readonly<Record<string, string>>;
   readonly publicUrl: string | undefined;
   readonly healthPath: string;
@@ -52,6 +72,11 @@ export interface Release {
   readonly url: string | undefined;
   /** The platform's word for its state. */
   readonly status: string;
+  /** True while it serves no users: the engine checks it at `probeUrl` and calls `promote`. */
+  readonly held?: boolean;
+  /** Where this very revision answers, if that is not `url`. */
+  readonly probeUrl?: string;
+  /** Plain variables, without those the platform adds by itself. */
   readonly env?: Readonly<Record<string, string>>;
   readonly secretNames?: readonly string[];
   readonly resources?: { readonly cpu?: string; readonly memory?: string; readonly instances?: string };
@@ -76,33 +101,73 @@ export interface RegistryAuth {
   readonly password: string;
 }
 
-/** One target on one platform. `preflight`, `inspect` and `plan` never write. */
+/** What a remote build gets. */
+export interface BuildContext {
+  /** The project as `.tar.gz`: ignore rules applied, `Dockerfile` at its root, the same bytes for the same files. */
+  pack(): Promise<Uint8Array>;
+  readonly tag: string;
+  /** Receives a line of the build's log. */
+  readonly onLine: (line: string) => void;
+}
+
+/** What a deployment will cost and take, in words for people. */
+export interface Estimate {
+  readonly cost?: string;
+  readonly duration?: string;
+}
+
+/** Who holds a target. */
+export interface LockHolder {
+  readonly id: string;
+  /** For people: user, machine, process, command. */
+  readonly holder: string;
+  readonly since: string;
+}
+
+/**
+ * One target on one platform. `preflight`, `inspect`, `listSecrets`, `plan`, `estimate`, `predictUrl`, `history` and `logs`
+ * never write. Every other call to the outside that changes something goes through `tools.journal`.
+ */
 export interface PlatformSession {
   /** Credentials, permissions, APIs, quotas and names. */
   preflight(): Promise<Finding[]>;
   /** What runs now. */
   inspect(): Promise<Release | undefined>;
-  /** What `release` would change, field by field. */
+  /** The secrets of this target that the platform keeps. */
+  listSecrets(): Promise<StoredSecret[]>;
+  /** What `release` would change, field by field; all `noop` where it would change nothing. */
   plan(spec: ReleaseSpec, live?: Release): Promise<ResourceAction[]>;
+  estimate?(spec: ReleaseSpec, live?: Release): Promise<Estimate>;
   /** The URL, where the platform lets it be known before the first release. */
   predictUrl?(): Promise<string | undefined>;
+  /** Takes the target for this run across machines; rejects with `DeployError` "locked" naming the holder. */
+  lock?(holder: LockHolder): Promise<() => Promise<void>>;
+  /** Makes what a release needs besides (APIs, roles): after consent, before the build. Twice changes nothing. */
+  prepare?(): Promise<void>;
   /** The name under which an image is pushed. */
   imageRef(tag: string): string;
-  /** Makes sure that the registry is there and gives a login to it. */
-  registryLogin(): Promise<RegistryAuth>;
-  /** Builds and pushes remotely; resolves with the digest. */
-  build?(context: string, ref: string): Promise<string>;
-  /** Creates or updates secrets; a value that did not change is not written again. */
-  putSecrets(values: Readonly<Record<string, string>>): Promise<Record<string, SecretRef>>;
+  /** Makes sure that the registry is there and gives a login to it; nothing where pushing needs none. */
+  registryLogin(): Promise<RegistryAuth | undefined>;
+  /** Present only where this target builds remotely: builds and pushes, and resolves with the digest, `sha256:…`. */
+  build?(context: BuildContext, ref: string): Promise<string>;
+  /** Creates or updates the given secrets, which are new or changed; others stay as they are. */
+  putSecrets(values: Readonly<Record<string, SecretValue>>): Promise<Record<string, SecretRef>>;
   /** Makes the spec run and waits for the platform's own operation. Twice with one spec changes nothing. */
   release(spec: ReleaseSpec): Promise<Release>;
-  /** Gives a release that serves no users yet its traffic; only where `release` could hold it back. */
+  /** Gives a release that is held back its traffic. */
   promote?(release: Release): Promise<Release>;
+  /** Goes back to an earlier release; also called when a held release failed its checks. */
   rollback(to: Release): Promise<Release>;
+  /** Earlier releases that `rollback` can go to, newest first, where the platform knows more than the state file. */
+  history?(): Promise<Release[]>;
+  /** Stops all instances; resolves at once where the platform cannot. */
   scaleToZero(): Promise<void>;
+  /** Removes the service and what was created for it, images and foreign resources excepted. Twice is no error. */
   remove(): Promise<void>;
   dropSecrets(names: readonly string[]): Promise<void>;
-  logs?(since: Date): AsyncIterable<string>;
+  logs?(options: { readonly since: Date; readonly follow: boolean }): AsyncIterable<string>;
+  /** Headers for the health check, such as an identity token of a service that is not public. */
+  probeHeaders?(): Promise<Record<string, string>>;
   close?(): MaybePromise<void>;
 }
 
@@ -111,6 +176,12 @@ export interface Platform<Flags = Record<string, unknown>> {
   readonly name: string;
   readonly defaultRegion: string;
   readonly flags: FlagsSchema;
+  /** Whether files written by the service are gone after a restart. @default false */
+  readonly ephemeralDisk?: boolean;
+  /** Seconds for rollout and health where the common 300 are too few. */
+  readonly timeout?: number;
+  /** Further rule for `${name}-${environment}`: resolves with what is wrong with it. */
+  checkName?(serviceName: string): string | undefined;
   connect(target: DeployTarget<Flags>, tools: DeployTools): MaybePromise<PlatformSession>;
 }
 

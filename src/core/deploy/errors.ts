@@ -1,0 +1,95 @@
+/** How `svc deploy` ends: the process's exit code by outcome. */
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  changesPending: 2,
+  rolledBack: 3,
+  timedOut: 4,
+  preflight: 5,
+  locked: 6,
+} as const;
+
+/** Exit code each kind of deployment error ends the command with. */
+export const EXIT_OF = {
+  failed: EXIT.failed,
+  build_failed: EXIT.failed,
+  unhealthy: EXIT.failed,
+  not_deployed: EXIT.failed,
+  usage: EXIT.usage,
+  bad_config: EXIT.usage,
+  declined: EXIT.failed,
+  rolled_back: EXIT.rolledBack,
+  timed_out: EXIT.timedOut,
+  interrupted: EXIT.timedOut,
+  preflight: EXIT.preflight,
+  missing_package: EXIT.preflight,
+  missing_program: EXIT.preflight,
+  locked: EXIT.locked,
+} as const;
+export type DeployErrorCode = keyof typeof EXIT_OF;
+
+export interface DeployErrorOptions {
+  /** The provider's own words, its error code among them. */
+  detail?: string | undefined;
+  /** What stands now, in the cloud or on this machine. */
+  stands?: string | undefined;
+  /** What to do: a command or a sentence. */
+  fix?: string | undefined;
+  /** Last lines of the log that shows the cause. */
+  log?: readonly string[] | undefined;
+  cause?: unknown;
+}
+
+/**
+ * A failed deployment: what failed, the provider's words, what stands now and what to do.
+ *
+ * @example
+ * throw new DeployError("failed", `Service "${name}" was not created`, { detail: "403 PERMISSION_DENIED: …", fix: "…" });
+ */
+export class DeployError extends Error {
+  override readonly name = "DeployError";
+  readonly code: DeployErrorCode;
+  readonly detail: string | undefined;
+  readonly stands: string | undefined;
+  readonly fix: string | undefined;
+  readonly log: readonly string[];
+
+  constructor(code: DeployErrorCode, message: string, options: DeployErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.detail = options.detail;
+    this.stands = options.stands;
+    this.fix = options.fix;
+    this.log = options.log ?? [];
+  }
+
+  get exitCode(): number {
+    return EXIT_OF[this.code];
+  }
+
+  /** The same error, saying what stands now and what to do about it where it did not say so itself. */
+  with(options: { stands?: string; fix?: string; code?: DeployErrorCode }): DeployError {
+    return new DeployError(options.code ?? this.code, this.message, {
+      detail: this.detail,
+      stands: this.stands ?? options.stands,
+      fix: this.fix ?? options.fix,
+      log: this.log,
+      cause: this.cause,
+    });
+  }
+}
+
+/** Tells a `DeployError`, also one of another copy of this package. */
+export function isDeployError(error: unknown): error is DeployError {
+  return error instanceof Error && error.name === "DeployError" && "code" in error && "exitCode" in error;
+}
+
+/** Any thrown value as a `DeployError`, keeping what it says. */
+export function toDeployError(error: unknown, message: string): DeployError {
+  if (isDeployError(error)) return error;
+  return new DeployError("failed", message, {
+    detail: error instanceof Error ? error.message : String(error),
+    cause: error,
+  });
+}

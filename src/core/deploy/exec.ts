@@ -1,0 +1,77 @@
+import { spawn } from "node:child_process";
+import { DeployError } from "./errors.ts";
+import type { ExecOptions, ExecResult } from "./tools.ts";
+
+/** What is kept of a program's output; the end of it tells the cause. */
+const KEEP = 16 * 1024 * 1024;
+const KILL_AFTER = 5000;
+
+/** Runs a program without a shell. Its output is collected, and handed over line by line while it runs. */
+export function run(
+  command: string,
+  args: readonly string[],
+  options: Omit<ExecOptions, "env"> & { readonly env: Readonly<Record<string, string | undefined>> },
+): Promise<ExecResult> {
+  const { signal } = options;
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const child = spawn(command, [...args], {
+      ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+      env: { ...options.env },
+      stdio: ["pipe", "pipe", "pipe"],
+      shell: false,
+    });
+    let killer: NodeJS.Timeout | undefined;
+    const onAbort = () => {
+      child.kill("SIGTERM");
+      killer = setTimeout(() => child.kill("SIGKILL"), KILL_AFTER);
+    };
+    signal?.addEventListener("abort", onAbort, { once: true });
+    const out = collect(child.stdout, options.onLine);
+    const err = collect(child.stderr, options.onLine);
+    child.once("error", (error: NodeJS.ErrnoException) => {
+      signal?.removeEventListener("abort", onAbort);
+      reject(startError(command, error, options.cwd));
+    });
+    child.once("close", (code, killed) => {
+      signal?.removeEventListener("abort", onAbort);
+      clearTimeout(killer);
+      if (signal?.aborted) return reject(signal.reason);
+      resolve({ code: code ?? (killed === null ? 1 : 128), stdout: out.text(), stderr: err.text() });
+    });
+    // A program that ends without reading its input closes the pipe; its exit code tells why.
+    child.stdin.on("error", () => undefined);
+    child.stdin.end(options.input ?? "");
+  });
+}
+
+function collect(stream: NodeJS.ReadableStream, onLine: ((line: string) => void) | undefined) {
+  let text = "";
+  let rest = "";
+  stream.setEncoding("utf8");
+  stream.on("data", (chunk: string) => {
+    text += chunk;
+    if (text.length > KEEP) text = text.slice(-KEEP / 2);
+    if (onLine === undefined) return;
+    const lines = (rest + chunk).split(/\r?\n|\r/);
+    rest = lines.pop() ?? "";
+    for (const line of lines) onLine(line);
+  });
+  stream.on("end", () => {
+    if (rest !== "") onLine?.(rest);
+  });
+  return { text: () => text };
+}
+
+function startError(command: string, error: NodeJS.ErrnoException, cwd: string | undefined): DeployError {
+  if (error.code === "ENOENT")
+    return new DeployError("missing_program", `"${command}" was not found on this machine`, {
+      detail: cwd === undefined ? error.message : `${error.message} (in ${cwd})`,
+      fix: `Install ${command} and make sure that it is on the PATH`,
+      cause: error,
+    });
+  return new DeployError("failed", `"${command}" could not be started`, {
+    detail: error.message,
+    cause: error,
+  });
+}

@@ -1,0 +1,6 @@
+// Deploy platforms
+export type { DeployToolsOptions } from "./core/deploy/create-tools.ts";
+export { createDeployTools } from "./core/deploy/create-tools.ts";
+export type { PlatformContractOptions, PlatformHarness } from "./core/deploy/platform-contract.ts";
+export { platformContract } from "./core/deploy/platform-contract.ts";
+export { specChanges } from "./core/deploy/spec-changes.ts";
