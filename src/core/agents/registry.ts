@@ -1,0 +1,47 @@
+import { ServiceError } from "../errors.ts";
+import type { AgentDefinition } from "./define-agent.ts";
+import { toAgentId, toSlug } from "./identity.ts";
+
+/** An agent on this service. */
+export interface HostedAgent {
+  readonly definition: AgentDefinition;
+  readonly slug: string;
+  readonly id: string;
+}
+
+/** The agents of a service, by slug. */
+export class AgentRegistry {
+  readonly #agents = new Map<string, HostedAgent>();
+
+  /** Throws where two agents have one slug or a name gives none. */
+  constructor(definitions: readonly AgentDefinition[]) {
+    for (const definition of definitions) {
+      const slug = toSlug(definition.name);
+      if (slug === "") throw new Error(`Agent name "${definition.name}" needs at least one letter or digit`);
+      const other = this.#agents.get(slug);
+      if (other) {
+        throw new Error(
+          `Agents "${other.definition.name}" and "${definition.name}" have the same slug "${slug}": rename one of them`,
+        );
+      }
+      this.#agents.set(slug, { definition, slug, id: toAgentId(definition.name) });
+    }
+  }
+
+  list(): HostedAgent[] {
+    return [...this.#agents.values()];
+  }
+
+  find(slug: string): HostedAgent | undefined {
+    return this.#agents.get(slug);
+  }
+
+  /** The agent, or `agent_not_found`. */
+  get(slug: string): HostedAgent {
+    const agent = this.#agents.get(slug);
+    if (agent) return agent;
+    throw new ServiceError("agent_not_found", `There is no agent "${slug}"`, {
+      detail: `Agents here: ${[...this.#agents.keys()].join(", ")}.`,
+    });
+  }
+}

@@ -1,0 +1,137 @@
+import type { Logger } from "../log.ts";
+import type { Case } from "../models/case.ts";
+import type { CaseNodeUpdateInput } from "../models/case-node-update.ts";
+import type { Job } from "../models/job.ts";
+import type { OnTimeout } from "../models/question.ts";
+import type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "../models/telemetry.ts";
+import type { FieldsInput, FieldValues } from "./define-agent.ts";
+
+type MaybePromise<T> = T | Promise<T>;
+
+/** Seconds, or text such as `"90s"`, `"15m"`, `"2h"`, `"3d"`. */
+export type Duration = number | string;
+
+/** What a step's function is told. */
+export interface StepInfo {
+  /** 1 at the first try; counts on after a crash. */
+  readonly attempt: number;
+  /** The same at every try of this step: hand it to services that can tell a repeated request. */
+  readonly idempotencyKey: string;
+  /** Fires when the job is stopped or the step's time is up. */
+  readonly signal: AbortSignal;
+}
+
+export interface StepOptions {
+  /** Tries after the first. @default 0 */
+  readonly retries?: number;
+  /** Wait before the next try: the first one, doubled each time up to `max`. @default { initial: 1, max: 60 } in seconds */
+  readonly backoff?: { readonly initial?: Duration; readonly max?: Duration; readonly factor?: number };
+  /** Time limit of one try. @default none */
+  readonly timeout?: Duration;
+  /** What the step costs, counted towards `max_cost`: the step is refused before it would pass it. */
+  readonly cost?: number;
+}
+
+export type StepFunction<T> = (info: StepInfo) => MaybePromise<T>;
+
+export interface AskOptions<F extends FieldsInput> {
+  readonly question: string;
+  readonly fields: F;
+  /** How long to wait for a person, or when to stop waiting. @default for ever */
+  readonly deadline?: Duration | Date;
+  /** @default "fail" */
+  readonly onTimeout?: OnTimeout;
+  /** The answer when nobody answered, with `onTimeout: "default"`. */
+  readonly default?: Record<string, unknown>;
+}
+
+/** A case as its agent sees it. */
+export interface CaseHandle {
+  readonly id: string;
+  readonly ref: string;
+  /** Runs `fn` once and records its result durably; run again, it answers from the record. */
+  step<T>(name: string, fn: StepFunction<T>, options?: StepOptions): Promise<T>;
+  /** Adds an entry to the case's history. */
+  update(update: CaseNodeUpdateInput): Promise<void>;
+  /** Waits for a person's answer: for days, across restarts. */
+  ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>>;
+  /** Ends the case as completed. */
+  close(
+    delivery?: Record<string, unknown>,
+    options?: { readonly cost?: number; readonly name?: string },
+  ): Promise<void>;
+  /** Ends the case as failed; ends the job too where its instructions say `stop_on_error`. */
+  fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void>;
+  /** The case as stored. */
+  read(): Promise<Case>;
+}
+
+/** A job as its agent sees it. */
+export interface JobHandle {
+  readonly id: string;
+  readonly context: Job["job_context"];
+  step<T>(name: string, fn: StepFunction<T>, options?: StepOptions): Promise<T>;
+  /** The case with this id, opened where it is not there yet. */
+  openCase(input: {
+    readonly id: string;
+    readonly name: string;
+    readonly description?: string;
+  }): Promise<CaseHandle>;
+  /** Waits durably: a restart does not begin the wait anew. */
+  sleep(duration: Duration): Promise<void>;
+  /** The job as stored. */
+  read(): Promise<Job>;
+}
+
+/** Sends monitoring data; never throws, never waits. */
+export type TelemetryFunction = (data: {
+  type: TelemetryType;
+  category?: TelemetryCategory;
+  severity?: TelemetrySeverity;
+  details: Record<string, unknown>;
+}) => void;
+
+interface ContextBase {
+  /** Decrypted values by parameter name. */
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly log: Logger;
+  readonly telemetry: TelemetryFunction;
+  readonly signal: AbortSignal;
+}
+
+/** What `job_start` gets. */
+export interface JobContextArgs<Fields = Record<string, unknown>> extends ContextBase {
+  readonly job: JobHandle;
+  readonly fields: Fields;
+}
+
+/** What `job_stop` gets, after the job's signal has fired. */
+export interface JobStopContext extends ContextBase {
+  readonly job: Job;
+}
+
+/** What `job_status` gets. */
+export interface JobStatusContext extends ContextBase {
+  readonly job: Job | undefined;
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+/** What `human_answer` gets, after an answer was accepted and before the run goes on. */
+export interface HumanAnswerContext extends ContextBase {
+  readonly job: Job;
+  readonly case: Case;
+  readonly answer: Readonly<Record<string, unknown>>;
+  readonly message: string | null;
+}
+
+/** What `chat` gets. */
+export interface ChatContext extends ContextBase {
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+/** What a custom method gets. */
+export interface CustomContext extends ContextBase {
+  readonly job: Job | undefined;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly fields: Readonly<Record<string, unknown>>;
+}

@@ -1,0 +1,76 @@
+import type { Case } from "../models/case.ts";
+import type { CaseUpdateRequest } from "../models/case-update-request.ts";
+import type { EntityStatus } from "../models/entity-status.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { JobContext } from "../models/job-context.ts";
+import type { JobInstructions } from "../models/job-instructions.ts";
+import type { JobResponse } from "../models/job-response.ts";
+
+/** A request to start a job, already checked against its schema but not against the method's fields. */
+export interface StartRequest {
+  readonly job_context: JobContext;
+  readonly job_fields: Readonly<Record<string, unknown>>;
+  readonly encrypted_agent_parameters?: string | null;
+  /** Value of the `Idempotency-Key` header. */
+  readonly idempotencyKey?: string;
+}
+
+/** A call of `chat`, `job_status` or a custom method. */
+export interface MethodCall {
+  readonly method: "job_status" | "chat" | "custom";
+  /** Name of a custom method. */
+  readonly name?: string;
+  readonly jobId?: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly fields?: Readonly<Record<string, unknown>>;
+}
+
+/** Where a waiting job stands; 1 is next. */
+export interface QueuePosition {
+  readonly position: number;
+  readonly queued: number;
+}
+
+/**
+ * Runs jobs: starts, steers and ends them. The machine routes, the admin interface and the command line
+ * go through it. `by` names who asked, for the timeline. Failures are `ServiceError`s.
+ */
+export interface Runner {
+  /**
+   * Stores the job and queues it. The same request again gives the same job; other content under the same id is
+   * `job_already_exists`; bad fields are `invalid_parameters`; a full queue is `rate_limited` with `Retry-After`.
+   */
+  start(slug: string, request: StartRequest): Promise<StoredJob>;
+  /** Asks a job to stop; `cancelling` until the run has ended, then `cancelled`. A job that has ended stays as it is. */
+  stop(jobId: string, by?: string): Promise<StoredJob>;
+  /** Answers the open question of a job's case, named by id or ref. */
+  answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: string): Promise<Case>;
+  /** Goes on with a job that a limit ended, under raised limits. */
+  resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: string): Promise<StoredJob>;
+  /** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */
+  retry(jobId: string, from: "last_step" | "start", by?: string): Promise<StoredJob>;
+  /** An operator's override; a terminal status aborts the run. */
+  override(jobId: string, status: EntityStatus, by: string): Promise<StoredJob>;
+  overrideCase(caseId: string, status: EntityStatus, by: string): Promise<Case>;
+  /** Aborts the run and removes the job with its cases; resolves with the number of cases. */
+  remove(jobId: string, by: string): Promise<number>;
+  removeCase(caseId: string, by: string): Promise<void>;
+  /** Calls a method beside the run; its answer as it is for `chat`, a JobResponse for the others. */
+  call(slug: string, call: MethodCall): Promise<unknown>;
+  /** The newest JobResponse of a job. */
+  describe(job: StoredJob): JobResponse;
+  /** Checks field values against a method: empty when they are valid. */
+  checkFields(
+    slug: string,
+    method: string,
+    fields: Readonly<Record<string, unknown>>,
+  ): Promise<Record<string, string>>;
+  /** The job's place in the queue, where it waits. */
+  position(jobId: string): QueuePosition | undefined;
+  /** Jobs that run and wait now. */
+  load(): { readonly running: number; readonly queued: number };
+  /** Takes unfinished jobs up again; called once when the service starts. */
+  reconcile(): Promise<void>;
+  /** Refuses new work, lets running steps end within the grace time (seconds), leaves their jobs to the next start. */
+  close(grace: number): Promise<void>;
+}

@@ -1,0 +1,78 @@
+import "reflect-metadata";
+import { type DependencyContainer, instanceCachingFactory, container as root } from "tsyringe";
+
+/** Names a part of the service, and its type. */
+export type Token<T> = symbol & { readonly "~part"?: T };
+
+/** Makes a token; `name` shows in errors. */
+export function createToken<T>(name: string): Token<T> {
+  return Symbol(name);
+}
+
+type Close = () => void | Promise<void>;
+
+/**
+ * The parts of one server: made on first use, once, and closed in reverse order.
+ * Two servers share nothing; classes do not know that there is a container.
+ */
+export class Container {
+  readonly #scope: DependencyContainer;
+  readonly #closers: Close[] = [];
+
+  constructor(parent?: Container) {
+    this.#scope = (parent ? parent.#scope : root).createChildContainer();
+  }
+
+  /** Registers a finished part. */
+  value<T>(token: Token<T>, value: T): void {
+    this.#scope.register(token, { useValue: value });
+  }
+
+  /** Registers a part that is made when it is first asked for. */
+  factory<T>(token: Token<T>, make: (scope: Container) => T): void {
+    this.#scope.register(token, { useFactory: instanceCachingFactory(() => make(this)) });
+  }
+
+  /** Registers a class by the tokens of its constructor's arguments. */
+  class<T, A extends unknown[]>(
+    token: Token<T>,
+    Part: new (...parts: A) => T,
+    dependencies: { readonly [I in keyof A]: Token<A[I]> },
+  ): void {
+    this.factory(token, (scope) => new Part(...(dependencies.map((one) => scope.get(one)) as A)));
+  }
+
+  /** The part behind a token; throws where there is none. */
+  get<T>(token: Token<T>): T {
+    if (!this.has(token)) throw new Error(`There is no part "${token.description}" in this server`);
+    return this.#scope.resolve<T>(token);
+  }
+
+  has<T>(token: Token<T>): boolean {
+    return this.#scope.isRegistered(token, true);
+  }
+
+  /** A container that sees this one's parts; its own parts stay unseen here. */
+  child(): Container {
+    const child = new Container(this);
+    this.onClose(() => child.close());
+    return child;
+  }
+
+  onClose(close: Close): void {
+    this.#closers.push(close);
+  }
+
+  /** Closes in reverse order; goes on when one fails and rejects with the first failure at the end. */
+  async close(): Promise<void> {
+    const failures: unknown[] = [];
+    for (let close = this.#closers.pop(); close; close = this.#closers.pop()) {
+      try {
+        await close();
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+}

@@ -1,0 +1,22 @@
+import type { Case } from "../models/case.ts";
+import type { CaseNodeUpdate } from "../models/case-node-update.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { Transaction } from "../store/store.ts";
+
+/** A stored change of a job or case: what participants add to and observers are told. */
+export type Change =
+  | { kind: "job:created"; job: StoredJob }
+  /** `finished` follows in the same transaction where the status became terminal. */
+  | { kind: "job:changed"; job: StoredJob; previous: StoredJob; by?: string }
+  | { kind: "job:finished"; job: StoredJob; previous: StoredJob; by?: string }
+  | { kind: "job:deleted"; job: StoredJob; by?: string }
+  | { kind: "case:opened"; case: Case }
+  /** `update` is the entry that the change added, where it added one. */
+  | { kind: "case:changed"; case: Case; previous: Case; update?: CaseNodeUpdate; by?: string }
+  | { kind: "case:deleted"; case: Case; by?: string };
+
+/**
+ * Writes more in the transaction of a change, such as an event to be sent.
+ * It may only use `tx`; when it throws, the change does not happen.
+ */
+export type Participant = (change: Change, tx: Transaction) => Promise<void>;

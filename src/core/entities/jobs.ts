@@ -1,0 +1,203 @@
+import { ServiceError } from "../errors.ts";
+import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
+import type { StoredJob } from "../models/job.ts";
+import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
+import type { RunEntry } from "../models/run-entry.ts";
+import type { ListQuery, LogEntry, Page, Store } from "../store/store.ts";
+import type { Ledger, Unit } from "./ledger.ts";
+
+/** What a job is created from; the rest is filled in. */
+export type NewJob = Pick<
+  StoredJob,
+  "id" | "name" | "agent_name" | "job_context" | "job_fields" | "fingerprint" | "encrypted_agent_parameters"
+> &
+  Partial<Pick<StoredJob, "agent_parameters" | "idempotency_key">>;
+
+/** Fields that may change together with a status. */
+export type JobPatch = Partial<
+  Pick<
+    StoredJob,
+    | "payload"
+    | "result"
+    | "error"
+    | "responses"
+    | "stop_reason"
+    | "total_cost"
+    | "awaiting_cases"
+    | "run_count"
+    | "job_context"
+    | "finished_at"
+  >
+>;
+
+/** The only writer of jobs. */
+export class Jobs {
+  readonly #store: Store;
+  readonly #ledger: Ledger;
+
+  constructor(store: Store, ledger: Ledger) {
+    this.#store = store;
+    this.#ledger = ledger;
+  }
+
+  find(id: string): Promise<StoredJob | undefined> {
+    return this.#store.table("Job").get(id);
+  }
+
+  /** The job, or `job_not_found`; with `agentName`, another agent's job is not found either. */
+  async get(id: string, agentName?: string): Promise<StoredJob> {
+    const job = await this.find(id);
+    if (!job || (agentName !== undefined && job.agent_name !== agentName)) throw jobNotFound(id);
+    return job;
+  }
+
+  list(query?: ListQuery): Promise<Page<StoredJob>> {
+    return this.#store.table("Job").list(query);
+  }
+
+  countBy(field: string): Promise<Record<string, number>> {
+    return this.#store.table("Job").countBy(field);
+  }
+
+  /** Lines of a job's run log after number `after`. */
+  log(id: string, range?: { after?: number; limit?: number }): Promise<LogEntry<RunEntry>[]> {
+    return this.#store.log("Run").read(id, range);
+  }
+
+  /** Stores a new job, or gives the one that the same request made before; another request with its id is refused. */
+  create(input: NewJob): Promise<{ job: StoredJob; created: boolean }> {
+    return this.#ledger.write(async (unit) => {
+      const existing = await unit.tx.get("Job", input.id);
+      if (existing) {
+        if (existing.fingerprint === input.fingerprint && existing.agent_name === input.agent_name) {
+          return { job: existing, created: false };
+        }
+        throw new ServiceError("job_already_exists", `Job "${input.id}" exists already with other content`, {
+          detail: "Use a new job_id, or repeat the first request unchanged.",
+        });
+      }
+      const job: StoredJob = {
+        agent_parameters: null,
+        idempotency_key: null,
+        ...input,
+        status: "stopped",
+        payload: null,
+        result: null,
+        error: null,
+        responses: [],
+        finished_at: null,
+        created_at: unit.now,
+        updated_at: unit.now,
+        case_ids: [],
+        total_cost: 0,
+        stop_reason: null,
+        awaiting_cases: [],
+        run_count: 0,
+      };
+      await unit.tx.insert("Job", job);
+      await unit.record(job.id, { type: "status", from: null, to: job.status });
+      await unit.tell({ kind: "job:created", job });
+      return { job, created: true };
+    });
+  }
+
+  /** Moves a job along one or more edges of the lifecycle; a wrong event is refused and changes nothing. */
+  move(
+    id: string,
+    events: LifecycleEvent | readonly LifecycleEvent[],
+    patch: JobPatch = {},
+  ): Promise<StoredJob> {
+    return this.#ledger.write((unit) => moveJob(unit, id, events, patch));
+  }
+
+  /** Changes fields without changing the status. */
+  patch(id: string, change: (job: StoredJob) => JobPatch): Promise<StoredJob> {
+    return this.#ledger.write((unit) => changeJob(unit, id, (job) => ({ ...job, ...change(job) })));
+  }
+
+  /** An operator's override: any status from any status. */
+  override(id: string, status: EntityStatus, by: string): Promise<StoredJob> {
+    return this.#ledger.write((unit) =>
+      changeJob(
+        unit,
+        id,
+        (job) => ({
+          ...job,
+          status,
+          finished_at: isTerminal(status) ? (job.finished_at ?? unit.now) : null,
+          stop_reason: isTerminal(status) && !isTerminal(job.status) ? "overridden" : job.stop_reason,
+        }),
+        by,
+      ),
+    );
+  }
+
+  /** Removes a job with its cases and its run log; resolves with the number of cases. */
+  remove(id: string, by?: string): Promise<number> {
+    return this.#ledger.write(async (unit) => {
+      const job = await unit.tx.get("Job", id);
+      if (!job) throw jobNotFound(id);
+      for (const caseId of job.case_ids) {
+        const item = await unit.tx.get("Case", caseId);
+        if (!item) continue;
+        await unit.tx.remove("Case", caseId);
+        await unit.tell({ kind: "case:deleted", case: item, by });
+      }
+      await unit.tx.remove("Job", id);
+      await unit.tx.clear("Run", id);
+      await unit.tell({ kind: "job:deleted", job, by });
+      return job.case_ids.length;
+    });
+  }
+}
+
+/** Moves a job inside a unit. */
+export function moveJob(
+  unit: Unit,
+  id: string,
+  events: LifecycleEvent | readonly LifecycleEvent[],
+  patch: JobPatch = {},
+): Promise<StoredJob> {
+  return changeJob(unit, id, (job) => {
+    let status = job.status;
+    for (const event of [events].flat()) status = follow(job, status, event as LifecycleEvent);
+    return { ...job, finished_at: isTerminal(status) ? unit.now : job.finished_at, ...patch, status };
+  });
+}
+
+/** Replaces a job inside a unit: records a change of status in the run log, lets participants in, tells observers. */
+export async function changeJob(
+  unit: Unit,
+  id: string,
+  change: (job: StoredJob) => StoredJob,
+  by?: string,
+): Promise<StoredJob> {
+  const previous = await unit.tx.get("Job", id);
+  if (!previous) throw jobNotFound(id);
+  const job = { ...change(previous), updated_at: unit.now };
+  await unit.tx.change("Job", id, () => job);
+  if (job.status !== previous.status) {
+    const reason = job.stop_reason ?? undefined;
+    await unit.record(id, { type: "status", from: previous.status, to: job.status, by, reason });
+  }
+  await unit.tell({ kind: "job:changed", job, previous, by });
+  if (isTerminal(job.status) && !isTerminal(previous.status)) {
+    await unit.tell({ kind: "job:finished", job, previous, by });
+  }
+  return job;
+}
+
+function follow(job: StoredJob, status: EntityStatus, event: LifecycleEvent): EntityStatus {
+  const next = nextStatus(status, event);
+  if (next) return next;
+  throw new ServiceError("invalid_transition", `Job "${job.id}" is ${status}: ${event} does not apply`, {
+    detail: `The current status is "${status}".`,
+  });
+}
+
+/** The error for an id that no job has. */
+export function jobNotFound(id: string): ServiceError {
+  return new ServiceError("job_not_found", `There is no job "${id}"`, {
+    detail: "List the jobs to see which exist.",
+  });
+}

@@ -1,0 +1,72 @@
+import type { H3Event } from "h3";
+import type * as v from "valibot";
+
+type Schema = v.GenericSchema;
+type Output<S> = S extends Schema ? v.InferOutput<S> : undefined;
+
+/** Who may call a route: anyone, holders of the API key, or holders of the key or an admin session. */
+export type RouteAuth = "none" | "key" | "session";
+
+/** One answer of a route, for the documentation. */
+export interface RouteResponse {
+  readonly description: string;
+  /** Schema of the JSON body; absent for other content. */
+  readonly schema?: Schema;
+  /** @default "application/json" */
+  readonly contentType?: string;
+}
+
+/** What a handler gets: checked values, and the event for what has no schema. */
+export interface RouteInput<P, Q, B> {
+  readonly params: P;
+  readonly query: Q;
+  readonly body: B;
+  readonly event: H3Event;
+  /** Who asks, for the timeline: `api-key`, or the session. */
+  readonly actor: string;
+}
+
+/**
+ * One declaration of a route: gives the handler its checked input, the OpenAPI document its entry, and the
+ * 405 answer its `Allow` header.
+ */
+export interface RouteDefinition<
+  P extends Schema | undefined = Schema | undefined,
+  Q extends Schema | undefined = Schema | undefined,
+  B extends Schema | undefined = Schema | undefined,
+> {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** With parameters in braces, such as `/jobs/{id}`. */
+  readonly path: string;
+  readonly auth: RouteAuth;
+  readonly summary: string;
+  readonly description?: string;
+  readonly tag: string;
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  /** Answers by status; error answers that every route can give are added. */
+  readonly responses: Readonly<Record<number, RouteResponse>>;
+  /** Status of the answer where the handler gives a plain value. @default 200 */
+  readonly status?: number;
+  /** Left out of the document: pages for people. */
+  readonly hidden?: boolean;
+  /** A plain value is answered as JSON; a `Response` as it is. Failures are thrown. */
+  handler(input: RouteInput<Output<P>, Output<Q>, Output<B>>): unknown;
+}
+
+/** Types a route. */
+export function defineRoute<
+  P extends Schema | undefined = undefined,
+  Q extends Schema | undefined = undefined,
+  B extends Schema | undefined = undefined,
+>(route: RouteDefinition<P, Q, B>): RouteDefinition {
+  return route as unknown as RouteDefinition;
+}
+
+/** Where routes are added; third parties use it too. Paths are complete: the API prefix is not added. */
+export interface Router {
+  add(route: RouteDefinition): void;
+  /** All routes so far. */
+  readonly routes: readonly RouteDefinition[];
+}

@@ -1,0 +1,103 @@
+import type { Redactor } from "./redactor.ts";
+
+export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+export const LOG_FORMATS = ["text", "json"] as const;
+export type LogFormat = (typeof LOG_FORMATS)[number];
+
+/** One line of the log. */
+export interface LogRecord {
+  readonly time: string;
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** Writes log lines with fields; secrets are taken out on the way. */
+export interface Logger {
+  debug(message: string, fields?: Record<string, unknown>): void;
+  info(message: string, fields?: Record<string, unknown>): void;
+  warn(message: string, fields?: Record<string, unknown>): void;
+  error(message: string, fields?: Record<string, unknown>): void;
+  /** A logger that adds these fields to every line. */
+  with(fields: Record<string, unknown>): Logger;
+}
+
+export interface LoggerParts {
+  readonly level: LogLevel;
+  readonly format: LogFormat;
+  readonly redactor: Redactor;
+  readonly clock: () => Date;
+  /** Where lines go. */
+  readonly write: (line: string) => void;
+  /** Sees every line at or above the level. */
+  readonly observe?: (record: LogRecord) => void;
+}
+
+/** Makes a logger. An `error` field is written with its stack and cause. */
+export function createLogger(parts: LoggerParts, bound: Record<string, unknown> = {}): Logger {
+  const least = LOG_LEVELS.indexOf(parts.level);
+  const at =
+    (level: LogLevel) =>
+    (message: string, fields: Record<string, unknown> = {}) => {
+      if (LOG_LEVELS.indexOf(level) < least) return;
+      const record: LogRecord = {
+        time: parts.clock().toISOString(),
+        level,
+        message: parts.redactor.text(message),
+        fields: parts.redactor.json(plain({ ...bound, ...fields })),
+      };
+      parts.write(parts.format === "json" ? toJsonLine(record) : toTextLine(record));
+      parts.observe?.(record);
+    };
+  return {
+    debug: at("debug"),
+    info: at("info"),
+    warn: at("warn"),
+    error: at("error"),
+    with: (fields) => createLogger(parts, { ...bound, ...fields }),
+  };
+}
+
+function toJsonLine({ time, level, message, fields }: LogRecord): string {
+  return `${JSON.stringify({ time, level, message, ...fields })}\n`;
+}
+
+function toTextLine({ time, level, message, fields }: LogRecord): string {
+  const { error, ...rest } = fields;
+  const pairs = Object.entries(rest).map(([key, value]) => ` ${key}=${oneLine(value)}`);
+  const trouble = typeof error === "string" ? `\n  ${error.replaceAll("\n", "\n  ")}` : "";
+  return `${time.slice(11, 23)} ${level.toUpperCase().padEnd(5)} ${oneLine(message, true)}${pairs.join("")}${trouble}\n`;
+}
+
+/** Control characters could forge lines or steer a terminal. */
+function oneLine(value: unknown, bare = false): string {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const needsQuotes = !bare && typeof value === "string" && /[\s"=]/.test(value);
+  const quoted = needsQuotes ? JSON.stringify(text) : String(text);
+  return quoted.replace(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+}
+
+function plain(fields: Record<string, unknown>): Record<string, unknown> {
+  const result: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(fields)) {
+    if (value === undefined) continue;
+    result[key] = value instanceof Error ? describeError(value) : toJsonValue(value);
+  }
+  return result;
+}
+
+function toJsonValue(value: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value)) as unknown;
+  } catch {
+    return String(value);
+  }
+}
+
+/** An error with its stack and its chain of causes, as text. */
+export function describeError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const own = error.stack ?? `${error.name}: ${error.message}`;
+  return error.cause === undefined ? own : `${own}\ncaused by ${describeError(error.cause)}`;
+}

@@ -1,0 +1,201 @@
+import { hostname } from "node:os";
+import { resolve } from "node:path";
+import * as v from "valibot";
+import type { AgentDefinition } from "./agents/define-agent.ts";
+import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "./log.ts";
+import { type Account, AccountSchema } from "./models/account.ts";
+import type { PluginInput } from "./plugin.ts";
+import type { StoreFactory } from "./store/store.ts";
+
+/** Options of `createServer`. What is left out comes from the environment variable, then from the default. */
+export interface ServerOptions {
+  /** Agents that the service hosts, at least one. */
+  agents: readonly AgentDefinition[];
+  /** Key that clients send as `X-API-Key`. Variable `SERVICE_API_KEY`. @default generated once and kept in the data folder */
+  apiKey?: string;
+  /** Plugins beside the built-in ones; one with a built-in's name replaces it. */
+  plugins?: PluginInput;
+  /** Built-in plugins can be left out by name. */
+  admin?: boolean;
+  /** Address to listen on. Variable `SERVICE_HOST`. @default "127.0.0.1" */
+  host?: string;
+  /** Port to listen on, 0 for a free one. Variables `SERVICE_PORT`, `PORT`. @default 8000 */
+  port?: number;
+  /** Folder of the store and the generated keys. Variable `SERVICE_DATA_DIR`. @default "data" */
+  dataDir?: string;
+  /** Where others reach the service. Variable `SERVICE_PUBLIC_URL`. */
+  publicUrl?: string;
+  /** Variable `SERVICE_ENVIRONMENT`. @default "dev" */
+  environment?: string;
+  /** Path in front of the machine routes, such as `/supervaizer`. Variable `SERVICE_API_PREFIX`. @default "" */
+  apiPrefix?: string;
+  /** RSA private key, PEM. Variable `SERVICE_RSA_PRIVATE_KEY`. @default generated once and kept in the data folder */
+  rsaPrivateKey?: string;
+  /** Account at the control system. Variables `SERVICE_ACCOUNT_WORKSPACE_ID`, `…_API_KEY`, `…_API_URL`. @default none: nothing is sent */
+  account?: Account;
+  /** Variable `SERVICE_LOG_LEVEL`. @default "info" */
+  logLevel?: LogLevel;
+  /** Variable `SERVICE_LOG_FORMAT`. @default "text" on a terminal, else "json" */
+  logFormat?: LogFormat;
+  /** Largest request body, bytes. @default 1048576 */
+  bodyLimit?: number;
+  /** Jobs that run at once on this service. Variable `SERVICE_MAX_CONCURRENT_JOBS`. @default 16 */
+  maxConcurrentJobs?: number;
+  /** Jobs that may wait for their turn before new ones are refused with 429. @default 10000 */
+  maxQueuedJobs?: number;
+  /** Time that running steps get when the service closes, seconds. @default 5 */
+  shutdownGrace?: number;
+  /** Time that a stopped job gets to end by itself, seconds. @default 10 */
+  stopGrace?: number;
+  /** Time limit of one plugin's setup, seconds. @default 10 */
+  pluginTimeout?: number;
+  /** Opens another store than the embedded one. */
+  store?: StoreFactory;
+  /** The time, for tests. @default the system's */
+  clock?: () => Date;
+  /** Where log lines go. @default standard error */
+  logTo?: (line: string) => void;
+}
+
+/** `ServerOptions` with nothing left open but what really is absent. */
+export interface ResolvedOptions {
+  readonly id: string;
+  readonly agents: readonly AgentDefinition[];
+  readonly apiKey: string | undefined;
+  readonly plugins: PluginInput;
+  readonly admin: boolean;
+  readonly host: string;
+  readonly port: number;
+  readonly dataDir: string;
+  readonly publicUrl: string | undefined;
+  readonly environment: string;
+  readonly apiPrefix: string;
+  readonly rsaPrivateKey: string | undefined;
+  readonly account: Account | undefined;
+  readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
+  readonly bodyLimit: number;
+  readonly maxConcurrentJobs: number;
+  readonly maxQueuedJobs: number;
+  readonly shutdownGrace: number;
+  readonly stopGrace: number;
+  readonly pluginTimeout: number;
+  readonly store: StoreFactory | undefined;
+  readonly clock: () => Date;
+  readonly logTo: (line: string) => void;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const port = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65535));
+const httpUrl = v.pipe(v.string(), v.url(), v.regex(/^https?:\/\//, "must start with http:// or https://"));
+const seconds = v.pipe(v.number(), v.minValue(0));
+const atLeastOne = v.pipe(v.number(), v.integer(), v.minValue(1));
+
+const ScalarsSchema = v.object({
+  apiKey: v.optional(v.pipe(v.string(), v.minLength(8, "must be at least 8 characters long"))),
+  host: v.pipe(v.string(), v.regex(/^[A-Za-z0-9.:_[\]-]+$/, "must be a host name or an address")),
+  port,
+  dataDir: v.pipe(v.string(), v.nonEmpty()),
+  publicUrl: v.optional(httpUrl),
+  environment: v.pipe(v.string(), v.nonEmpty()),
+  apiPrefix: v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)*$/, "must be empty or like /supervaizer")),
+  rsaPrivateKey: v.optional(v.pipe(v.string(), v.includes("PRIVATE KEY", "must be a private key in PEM"))),
+  logLevel: v.picklist(LOG_LEVELS),
+  logFormat: v.picklist(LOG_FORMATS),
+  bodyLimit: atLeastOne,
+  maxConcurrentJobs: atLeastOne,
+  maxQueuedJobs: atLeastOne,
+  shutdownGrace: seconds,
+  stopGrace: seconds,
+  pluginTimeout: seconds,
+});
+
+/** An option or variable that cannot be used: names it and says what it must be. Its value is not repeated. */
+export class OptionsError extends Error {
+  override readonly name = "OptionsError";
+}
+
+/** Fills options from the environment and the defaults; throws `OptionsError` where one cannot be used. */
+export function resolveOptions(
+  options: ServerOptions,
+  env: Environment = process.env,
+  isTerminal = process.stderr.isTTY === true,
+): ResolvedOptions {
+  if (!Array.isArray(options.agents) || options.agents.length === 0) {
+    throw new OptionsError(
+      "Option agents is empty: give createServer at least one agent made by defineAgent",
+    );
+  }
+  const scalars = {
+    apiKey: options.apiKey ?? text(env, "SERVICE_API_KEY"),
+    host: options.host ?? text(env, "SERVICE_HOST") ?? "127.0.0.1",
+    port: options.port ?? number(env, "SERVICE_PORT") ?? number(env, "PORT") ?? 8000,
+    dataDir: options.dataDir ?? text(env, "SERVICE_DATA_DIR") ?? "data",
+    publicUrl: (options.publicUrl ?? text(env, "SERVICE_PUBLIC_URL"))?.replace(/\/+$/, ""),
+    environment: options.environment ?? text(env, "SERVICE_ENVIRONMENT") ?? "dev",
+    apiPrefix: options.apiPrefix ?? text(env, "SERVICE_API_PREFIX") ?? "",
+    rsaPrivateKey: options.rsaPrivateKey ?? text(env, "SERVICE_RSA_PRIVATE_KEY")?.replaceAll("\\n", "\n"),
+    logLevel: options.logLevel ?? text(env, "SERVICE_LOG_LEVEL") ?? "info",
+    logFormat: options.logFormat ?? text(env, "SERVICE_LOG_FORMAT") ?? (isTerminal ? "text" : "json"),
+    bodyLimit: options.bodyLimit ?? 1024 * 1024,
+    maxConcurrentJobs: options.maxConcurrentJobs ?? number(env, "SERVICE_MAX_CONCURRENT_JOBS") ?? 16,
+    maxQueuedJobs: options.maxQueuedJobs ?? 10_000,
+    shutdownGrace: options.shutdownGrace ?? 5,
+    stopGrace: options.stopGrace ?? 10,
+    pluginTimeout: options.pluginTimeout ?? 10,
+  };
+  const result = v.safeParse(ScalarsSchema, scalars);
+  if (!result.success) {
+    const problems = result.issues.map((issue) => `${v.getDotPath(issue)} ${describe(issue)}`);
+    throw new OptionsError(`Cannot use these options: ${problems.join("; ")}`);
+  }
+  return {
+    ...result.output,
+    id: `${hostname()}-${process.pid}`,
+    agents: [...options.agents],
+    plugins: options.plugins,
+    admin: options.admin ?? true,
+    dataDir: resolve(result.output.dataDir),
+    publicUrl: result.output.publicUrl,
+    apiKey: result.output.apiKey,
+    rsaPrivateKey: result.output.rsaPrivateKey,
+    account: readAccount(options.account, env),
+    store: options.store,
+    clock: options.clock ?? (() => new Date()),
+    logTo: options.logTo ?? ((line) => void process.stderr.write(line)),
+  };
+}
+
+function readAccount(option: Account | undefined, env: Environment): Account | undefined {
+  const account = option ?? {
+    workspace_id: text(env, "SERVICE_ACCOUNT_WORKSPACE_ID"),
+    api_key: text(env, "SERVICE_ACCOUNT_API_KEY"),
+    api_url: text(env, "SERVICE_ACCOUNT_API_URL"),
+  };
+  if (Object.values(account).every((value) => value === undefined)) return undefined;
+  const result = v.safeParse(AccountSchema, account);
+  if (result.success) return result.output;
+  const fields = result.issues.map((issue) => v.getDotPath(issue)).join(", ");
+  throw new OptionsError(
+    `The account is not complete or not valid (${fields}): set SERVICE_ACCOUNT_WORKSPACE_ID, SERVICE_ACCOUNT_API_KEY and SERVICE_ACCOUNT_API_URL, or none of them`,
+  );
+}
+
+function text(env: Environment, name: string): string | undefined {
+  const value = env[name]?.trim();
+  return value === "" ? undefined : value;
+}
+
+function number(env: Environment, name: string): number | undefined {
+  const value = text(env, name);
+  if (value === undefined) return undefined;
+  if (/^\d+$/.test(value)) return Number(value);
+  throw new OptionsError(`${name} must be a whole number`);
+}
+
+/** valibot's own messages repeat the value that was given; a value may be secret. */
+function describe(issue: v.BaseIssue<unknown>): string {
+  if (issue.message.startsWith("must")) return issue.message;
+  return issue.expected ? `must be ${issue.expected}` : "is not valid";
+}

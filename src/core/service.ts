@@ -1,0 +1,180 @@
+import { type H3, serve } from "h3";
+import { AgentRegistry } from "./agents/registry.ts";
+import { Container, type Token } from "./container.ts";
+import { Cases } from "./entities/cases.ts";
+import { Jobs } from "./entities/jobs.ts";
+import { Ledger } from "./entities/ledger.ts";
+import { Hooks } from "./hooks.ts";
+import { createApp } from "./http/app.ts";
+import { loadKeys } from "./keys.ts";
+import { createLogger } from "./log.ts";
+import type { ResolvedOptions } from "./options.ts";
+import { orderPlugins, type Plugin, type PluginReport, setUpPlugins } from "./plugin.ts";
+import { Redactor } from "./redactor.ts";
+import { ServiceState } from "./service-state.ts";
+import type { StoreFactory } from "./store/store.ts";
+import { CORE_TABLES } from "./store/tables.ts";
+import {
+  AGENTS,
+  CASES,
+  CLOCK,
+  HOOKS,
+  JOBS,
+  KEYS,
+  LEDGER,
+  LOGGER,
+  OPTIONS,
+  PLUGINS,
+  REDACTOR,
+  RUNNER,
+  SERVICE_STATE,
+  STORE,
+} from "./tokens.ts";
+
+/** A service: hosts agents, answers requests. Made by `createServer`. */
+export interface Service {
+  readonly options: ResolvedOptions;
+  /** Address that it listens on, once it does. */
+  readonly url: string | undefined;
+  /** Answers a request without a socket. */
+  fetch(request: Request): Promise<Response>;
+  /** Opens the store, sets plugins up and takes unfinished jobs up; once. */
+  ready(): Promise<Service>;
+  /** Listens; resolves once it does. */
+  listen(): Promise<Service>;
+  /** Refuses new work, lets running requests and steps end, closes everything. */
+  close(): Promise<void>;
+  /** A part of the service, for tests and plugins. */
+  get<T>(token: Token<T>): T;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface ServiceParts {
+  readonly options: ResolvedOptions;
+  /** Built-in plugins, then the user's. */
+  readonly plugins: readonly (Plugin | false | null | undefined)[];
+  readonly openStore: StoreFactory;
+}
+
+/** Wires the parts of one service. Nothing starts before `ready`, `fetch` or `listen`. */
+export function createService({ options, plugins, openStore }: ServiceParts): Service {
+  const scope = createScope(options);
+  const ordered = orderPlugins([plugins, options.plugins]);
+  const log = scope.get(LOGGER);
+  const state = scope.get(SERVICE_STATE);
+  let app: H3 | undefined;
+  let reports: readonly PluginReport[] = [];
+  scope.value(PLUGINS, () => reports);
+
+  let booting: Promise<void> | undefined;
+  let closing: Promise<void> | undefined;
+  let server: ReturnType<typeof serve> | undefined;
+
+  const boot = async (): Promise<void> => {
+    const keys = await loadKeys(options, log);
+    scope.get(REDACTOR).add(keys.apiKey);
+    scope.get(REDACTOR).add(keys.rsaPrivateKey);
+    scope.value(KEYS, keys);
+    const tables = [...CORE_TABLES, ...ordered.flatMap((plugin) => plugin.tables ?? [])];
+    const store = await openStore({ tables: tables as never, dataDir: options.dataDir, log });
+    scope.onClose(() => store.close());
+    scope.value(STORE, store);
+    app = createApp(scope);
+    reports = await setUpPlugins(ordered, {
+      scope,
+      app,
+      hooks: scope.get(HOOKS),
+      log,
+      timeout: options.pluginTimeout,
+    });
+    await scope.get(RUNNER).reconcile();
+  };
+
+  const service: Service = {
+    options,
+    get url() {
+      return state.url;
+    },
+    get: (token) => scope.get(token),
+    async fetch(request) {
+      await service.ready();
+      return (app as H3).fetch(request);
+    },
+    async ready() {
+      booting ??= boot();
+      await booting;
+      return service;
+    },
+    async listen() {
+      await service.ready();
+      if (server) return service;
+      server = serve(app as H3, {
+        hostname: options.host,
+        port: options.port,
+        silent: true,
+        gracefulShutdown: false,
+      });
+      await server.ready();
+      const address = server.node?.server?.address();
+      state.port = typeof address === "object" && address ? address.port : options.port;
+      state.url = `http://${displayHost(options.host)}:${state.port}`;
+      scope.get(HOOKS).emit("service:ready", { url: state.publicUrl, info: state.info() });
+      return service;
+    },
+    close() {
+      closing ??= close();
+      return closing;
+    },
+    [Symbol.asyncDispose]: () => service.close(),
+  };
+
+  const close = async (): Promise<void> => {
+    state.closing = true;
+    await booting?.catch(() => {});
+    scope.get(HOOKS).emit("service:closing", { reason: undefined });
+    const stopped = server?.close();
+    const forced = setTimeout(() => void server?.close(true), (options.shutdownGrace + 2) * 1000);
+    if (scope.has(STORE)) await scope.get(RUNNER).close(options.shutdownGrace);
+    await stopped;
+    clearTimeout(forced);
+    await scope.close();
+  };
+
+  return service;
+}
+
+function createScope(options: ResolvedOptions): Container {
+  const scope = new Container();
+  const redactor = new Redactor();
+  for (const secret of [options.apiKey, options.rsaPrivateKey, options.account?.api_key])
+    redactor.add(secret);
+  scope.value(OPTIONS, options);
+  scope.value(CLOCK, options.clock);
+  scope.value(REDACTOR, redactor);
+  scope.factory(
+    HOOKS,
+    () => new Hooks((name, error) => scope.get(LOGGER).error("an observer failed", { hook: name, error })),
+  );
+  scope.factory(LOGGER, () =>
+    createLogger({
+      level: options.logLevel,
+      format: options.logFormat,
+      redactor,
+      clock: options.clock,
+      write: options.logTo,
+      observe: (record) => scope.get(HOOKS).emit("log", record),
+    }),
+  );
+  scope.value(AGENTS, new AgentRegistry(options.agents));
+  scope.class(SERVICE_STATE, ServiceState, [OPTIONS, AGENTS]);
+  scope.class(LEDGER, Ledger, [STORE, HOOKS, CLOCK]);
+  scope.class(JOBS, Jobs, [STORE, LEDGER]);
+  scope.class(CASES, Cases, [STORE, LEDGER]);
+  return scope;
+}
+
+/** The address as a browser on this machine can open it. */
+function displayHost(host: string): string {
+  if (host === "0.0.0.0" || host === "::" || host === "[::]") return "127.0.0.1";
+  return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
+}

@@ -1,0 +1,46 @@
+import type { Case } from "../models/case.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { TableSpec } from "./store.ts";
+
+const time = (timestamp: string | null): number | null => (timestamp === null ? null : Date.parse(timestamp));
+
+const JOB_TABLE: TableSpec<StoredJob> = {
+  name: "Job",
+  entity: true,
+  index: (job) => ({
+    status: job.status,
+    agent_name: job.agent_name,
+    name: job.name,
+    workspace_id: job.job_context.workspace_id,
+    idempotency_key: job.idempotency_key,
+    created_at: time(job.created_at),
+    updated_at: time(job.updated_at),
+    finished_at: time(job.finished_at),
+    case_count: job.case_ids.length,
+  }),
+  facets: ["status", "agent_name", "workspace_id", "idempotency_key"],
+  sorted: ["created_at", "updated_at", "name"],
+  text: (job) => `${job.id}\n${job.name}`,
+};
+
+const CASE_TABLE: TableSpec<Case> = {
+  name: "Case",
+  entity: true,
+  index: (item) => ({
+    status: item.status,
+    job_id: item.job_id,
+    ref: item.ref,
+    name: item.name,
+    created_at: time(item.created_at),
+    updated_at: time(item.updated_at),
+    finished_at: time(item.finished_at),
+    total_cost: item.total_cost,
+    deadline: time(item.question?.deadline ?? null),
+  }),
+  facets: ["status", "job_id"],
+  sorted: ["created_at", "updated_at", "name"],
+  text: (item) => `${item.id}\n${item.name}\n${item.description}`,
+};
+
+/** Tables that every service has. */
+export const CORE_TABLES: readonly TableSpec<never>[] = [JOB_TABLE, CASE_TABLE];

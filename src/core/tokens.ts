@@ -1,0 +1,33 @@
+import type { AgentRegistry } from "./agents/registry.ts";
+import type { Runner } from "./agents/runner.ts";
+import { createToken } from "./container.ts";
+import type { Cases } from "./entities/cases.ts";
+import type { Jobs } from "./entities/jobs.ts";
+import type { Ledger } from "./entities/ledger.ts";
+import type { Hooks } from "./hooks.ts";
+import type { Router } from "./http/route.ts";
+import type { ServiceKeys } from "./keys.ts";
+import type { Logger } from "./log.ts";
+import type { ResolvedOptions } from "./options.ts";
+import type { PluginReport } from "./plugin.ts";
+import type { Redactor } from "./redactor.ts";
+import type { ServiceState } from "./service-state.ts";
+import type { Store } from "./store/store.ts";
+
+export const OPTIONS = createToken<ResolvedOptions>("options");
+export const CLOCK = createToken<() => Date>("clock");
+export const REDACTOR = createToken<Redactor>("redactor");
+export const LOGGER = createToken<Logger>("logger");
+export const HOOKS = createToken<Hooks>("hooks");
+export const KEYS = createToken<ServiceKeys>("keys");
+export const STORE = createToken<Store>("store");
+export const LEDGER = createToken<Ledger>("ledger");
+export const JOBS = createToken<Jobs>("jobs");
+export const CASES = createToken<Cases>("cases");
+export const AGENTS = createToken<AgentRegistry>("agents");
+export const RUNNER = createToken<Runner>("runner");
+export const ROUTER = createToken<Router>("router");
+/** What the service is and how it does: address, start time, whether it is closing. */
+export const SERVICE_STATE = createToken<ServiceState>("service state");
+/** The plugins in the order of their set-up, with the time that each took. */
+export const PLUGINS = createToken<() => readonly PluginReport[]>("plugins");

@@ -1,0 +1,33 @@
+// Server
+
+export type { AgentDefinition, InterruptionPolicy, MethodDefinition } from "./core/agents/define-agent.ts";
+// Agents
+export { defineAgent } from "./core/agents/define-agent.ts";
+export type * from "./core/agents/run-context.ts";
+export type { Runner, StartRequest } from "./core/agents/runner.ts";
+export { createToken, type Token } from "./core/container.ts";
+// Errors
+export { ServiceError } from "./core/errors.ts";
+export type { ServiceHooks } from "./core/hooks.ts";
+export type { RouteDefinition, Router } from "./core/http/route.ts";
+export { defineRoute } from "./core/http/route.ts";
+// Entities
+export type { Case } from "./core/models/case.ts";
+export type { CaseNodeUpdate } from "./core/models/case-node-update.ts";
+export type { EntityStatus } from "./core/models/entity-status.ts";
+export type { ErrorResponse, ErrorType } from "./core/models/error-response.ts";
+export type { Job } from "./core/models/job.ts";
+export type { JobContext } from "./core/models/job-context.ts";
+export type { JobInstructions } from "./core/models/job-instructions.ts";
+export type { JobResponse } from "./core/models/job-response.ts";
+export type { RunEntry } from "./core/models/run-entry.ts";
+export type { ResolvedOptions, ServerOptions } from "./core/options.ts";
+export { OptionsError } from "./core/options.ts";
+// Plugins
+export type { Plugin, PluginContext, PluginInput } from "./core/plugin.ts";
+export { PluginError } from "./core/plugin.ts";
+export type { Service } from "./core/service.ts";
+// Store
+export type * from "./core/store/store.ts";
+export * from "./core/tokens.ts";
+export { createServer } from "./server.ts";
