@@ -76,7 +76,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     scope.get(REDACTOR).add(keys.rsaPrivateKey);
     scope.value(KEYS, keys);
     const tables = [...CORE_TABLES, ...ordered.flatMap((plugin) => plugin.tables ?? [])];
-    const store = await openStore({ tables: tables as never, dataDir: options.dataDir, log });
+    const store = await openStore({ tables, dataDir: options.dataDir, log });
     scope.onClose(() => store.close());
     scope.value(STORE, store);
     app = createApp(scope);

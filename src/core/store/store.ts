@@ -16,13 +16,13 @@ export interface TableSpec<T extends Entity = Entity> {
   /** Whether it counts as an entity table in statistics and stands in exports. */
   readonly entity: boolean;
   /** The values `where` filters and `sort` orders by. */
-  readonly index: (entity: T) => Readonly<Record<string, IndexValue>>;
+  index(entity: T): Readonly<Record<string, IndexValue>>;
   /** Fields of `index` asked for by equality: answered without looking at every entity. */
   readonly facets: readonly string[];
   /** Fields of `index` that lists are ordered by: kept in order. */
   readonly sorted: readonly string[];
   /** What `search` looks in, case-insensitively. */
-  readonly text?: (entity: T) => string;
+  text?(entity: T): string;
 }
 
 /** Rows by table name. A plugin with its own table extends it by declaration merging. */
@@ -125,6 +125,7 @@ export interface StoreHealth {
 export interface StoreStats {
   /** Name of the implementation, for display. */
   readonly database: string;
+  /** Number of entities in each entity table. */
   readonly tables: Readonly<Record<string, number>>;
   /** Bytes on disk, where it has one. */
   readonly bytes?: number;

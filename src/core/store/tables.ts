@@ -43,4 +43,4 @@ const CASE_TABLE: TableSpec<Case> = {
 };
 
 /** Tables that every service has. */
-export const CORE_TABLES: readonly TableSpec<never>[] = [JOB_TABLE, CASE_TABLE];
+export const CORE_TABLES: readonly TableSpec[] = [JOB_TABLE, CASE_TABLE];

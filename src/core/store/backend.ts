@@ -1,0 +1,75 @@
+import type { IndexValue, StoreHealth, TableSpec } from "./store.ts";
+import type { IndexRecord, TableIndex } from "./table-index.ts";
+
+/** A table as the store holds it: what is committed, by index, and what is on its way to the disk. */
+export interface StoreTable {
+  readonly name: string;
+  readonly spec: TableSpec;
+  readonly index: TableIndex;
+  /** The newest write of each entity that is handed to the backend and not yet durable. */
+  readonly pending: Map<string, EntityChange>;
+}
+
+/** A log as the store holds it. */
+export interface StoreLog {
+  readonly name: string;
+  /** The newest write of each key that is not yet durable, and the number of the last entry after it. */
+  readonly pending: Map<string, LogChange>;
+}
+
+export interface PutChange {
+  readonly kind: "put";
+  readonly table: StoreTable;
+  readonly id: string;
+  /** The entity as JSON: serialised once, stored as it is, parsed for every reader. */
+  readonly text: string;
+  readonly record: IndexRecord;
+}
+
+export interface DeleteChange {
+  readonly kind: "delete";
+  readonly table: StoreTable;
+  readonly id: string;
+}
+
+export interface AppendChange {
+  readonly kind: "append";
+  readonly log: StoreLog;
+  readonly key: string;
+  readonly last: number;
+  readonly text: string;
+}
+
+export interface ClearChange {
+  readonly kind: "clear";
+  readonly log: StoreLog;
+  readonly key: string;
+  readonly last: 0;
+}
+
+export type EntityChange = PutChange | DeleteChange;
+export type LogChange = AppendChange | ClearChange;
+export type Change = EntityChange | LogChange;
+
+/** Keeps bodies and log entries, and makes changes durable. What differs between one store and another. */
+export interface Backend {
+  /** For display. */
+  readonly database: string;
+  /** A committed entity's JSON, at once: other writers wait for it. */
+  text(table: StoreTable, slot: number): string;
+  /** The JSON of committed entities as they are now, even where they change before the promise resolves. */
+  texts(table: StoreTable, slots: readonly number[]): Promise<string[]>;
+  /** Number of a key's last committed entry. */
+  lastOf(log: StoreLog, key: string): number;
+  /** The JSON of a key's entries from number `from` to number `to`, both included. */
+  entries(log: StoreLog, key: string, from: number, to: number): Promise<string[]>;
+  /**
+   * Makes changes durable, then visible in the index, then calls `done`. On failure `done` gets the error, nothing is
+   * changed, and all commits waiting behind it fail in the same breath, as they may be built on it.
+   */
+  commit(changes: readonly Change[], done: (error?: Error) => void): void;
+  health(): StoreHealth;
+  bytes(): number | undefined;
+  details(): Readonly<Record<string, IndexValue>>;
+  close(): Promise<void>;
+}

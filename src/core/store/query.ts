@@ -1,0 +1,205 @@
+import { compareValues } from "./column.ts";
+import { getOrMake } from "./get-or-make.ts";
+import type { Condition, IndexValue, ListQuery } from "./store.ts";
+import type { TableIndex } from "./table-index.ts";
+
+/** The slots of one page of a query, in order, and how many match in all. */
+export interface SlotPage {
+  readonly slots: number[];
+  readonly total: number;
+}
+
+type Test = (slot: number) => boolean;
+
+/** A search through more texts than this lets other work run in between. */
+const SLICE = 20_000;
+
+/** Answers a query from a table's index. */
+export async function findSlots(index: TableIndex, query: ListQuery): Promise<SlotPage> {
+  const where = Object.entries(query.where ?? {}).filter(
+    (entry): entry is [string, Condition] => entry[1] !== undefined,
+  );
+  for (const [field] of where) known(index, field);
+  const tests = where.map(([field, condition]) => testOf(index, field, condition));
+  const candidates = fewest(index, where);
+  const needle = query.search?.toLowerCase() ?? "";
+  if (needle !== "") tests.push(await textTest(index, needle, candidates?.count ?? index.size));
+  return page(index, query, { tests, candidates, total: totalOf(index, where, needle) });
+}
+
+interface Plan {
+  readonly tests: readonly Test[];
+  readonly candidates: Candidates | undefined;
+  /** Number of matches, where it is known without looking at them. */
+  readonly total: number | undefined;
+}
+
+function page(index: TableIndex, query: ListQuery, plan: Plan): SlotPage {
+  const { field, descending } = readSort(index, query.sort);
+  const skip = query.skip ?? 0;
+  const limit = query.limit ?? 50;
+  const { candidates } = plan;
+  const order =
+    candidates !== undefined && candidates.count < index.size / 8 ? undefined : index.order(field);
+  const matches: Test = (slot) => plan.tests.every((test) => test(slot));
+  if (order === undefined) {
+    const source = candidates?.slots() ?? allSlots(index);
+    return best(source, matches, { skip, limit, compare: directed(index, field, descending) });
+  }
+
+  const slots: number[] = [];
+  let seen = 0;
+  const visit: Test = (slot) => {
+    if (!matches(slot)) return true;
+    if (seen >= skip && slots.length < limit) slots.push(slot);
+    seen++;
+    return plan.total === undefined || slots.length < limit;
+  };
+  if (plan.total === undefined || plan.total > skip) {
+    if (descending) order.descend((a, b) => index.valueOf(field, a) === index.valueOf(field, b), visit);
+    else order.ascend(visit);
+  }
+  return { slots, total: plan.total ?? seen };
+}
+
+/** The page out of slots in no order: keeps only as many as the page reaches. */
+function best(
+  source: Iterable<number>,
+  matches: Test,
+  { skip, limit, compare }: { skip: number; limit: number; compare: (a: number, b: number) => number },
+): SlotPage {
+  const reach = skip + limit;
+  let total = 0;
+  let kept: number[] = [];
+  for (const slot of source) {
+    if (!matches(slot)) continue;
+    total++;
+    kept.push(slot);
+    // Twice the reach, so that sorting is rare and each sort drops half.
+    if (kept.length >= 2 * reach + 1024) kept = kept.sort(compare).slice(0, reach);
+  }
+  return { slots: kept.sort(compare).slice(skip, reach), total };
+}
+
+function directed(index: TableIndex, field: string, descending: boolean): (a: number, b: number) => number {
+  const ascending = index.comparison(field);
+  if (!descending) return ascending;
+  if (field === "id") return (a, b) => ascending(b, a);
+  const byId = index.comparison("id");
+  return (a, b) => compareValues(index.valueOf(field, b), index.valueOf(field, a)) || byId(a, b);
+}
+
+function readSort(index: TableIndex, sort: string | undefined): { field: string; descending: boolean } {
+  const text = sort ?? (index.hasField("created_at") ? "-created_at" : "id");
+  const descending = text.startsWith("-");
+  const field = descending ? text.slice(1) : text;
+  known(index, field);
+  return { field, descending };
+}
+
+function known(index: TableIndex, field: string): void {
+  // Which fields there are is known from the first entity on.
+  if (index.size === 0 || index.hasField(field)) return;
+  throw new TypeError(`Table ${index.spec.name} has no index field "${field}"`);
+}
+
+function* allSlots(index: TableIndex): Iterable<number> {
+  for (let slot = 0; slot < index.capacity; slot++) if (index.idOf(slot) !== undefined) yield slot;
+}
+
+interface Candidates {
+  readonly count: number;
+  readonly slots: () => Iterable<number>;
+}
+
+/** The smallest set of slots that an equality narrows the query to. */
+function fewest(index: TableIndex, where: readonly [string, Condition][]): Candidates | undefined {
+  let found: Candidates | undefined;
+  for (const [field, condition] of where) {
+    const candidates = candidatesOf(index, field, condition);
+    if (candidates !== undefined && candidates.count < (found?.count ?? Number.POSITIVE_INFINITY))
+      found = candidates;
+  }
+  return found;
+}
+
+function candidatesOf(index: TableIndex, field: string, condition: Condition): Candidates | undefined {
+  const values = equalities(condition);
+  if (values === undefined) return undefined;
+  if (field === "id") {
+    const slots = values.map((id) => index.slotOf(String(id))).filter((slot) => slot !== undefined);
+    return { count: slots.length, slots: () => slots };
+  }
+  const facet = index.facet(field);
+  if (facet === undefined) return undefined;
+  const count = values.reduce((sum: number, value) => sum + facet.count(value), 0);
+  return { count, slots: () => values.flatMap((value) => [...facet.slots(value)]) };
+}
+
+/** The total where one facet, or nothing, decides it. */
+function totalOf(
+  index: TableIndex,
+  where: readonly [string, Condition][],
+  needle: string,
+): number | undefined {
+  if (needle !== "" || where.length > 1) return undefined;
+  const only = where[0];
+  return only === undefined ? index.size : candidatesOf(index, ...only)?.count;
+}
+
+/** The values of an equality, each once; `undefined` for other conditions. */
+function equalities(condition: Condition): readonly IndexValue[] | undefined {
+  if (isList(condition)) return [...new Set(condition)];
+  return condition === null || typeof condition !== "object" ? [condition] : undefined;
+}
+
+function isList(condition: Condition): condition is readonly IndexValue[] {
+  return Array.isArray(condition);
+}
+
+function testOf(index: TableIndex, field: string, condition: Condition): Test {
+  const values = equalities(condition);
+  if (values?.length === 1) {
+    const [wanted] = values;
+    return (slot) => index.valueOf(field, slot) === wanted;
+  }
+  const matches = values === undefined ? rangeOrPart(condition) : among(values);
+  // A facet has few distinct values: each is tested once.
+  const known = new Map<IndexValue, boolean>();
+  return (slot) => {
+    const value = index.valueOf(field, slot);
+    if (index.facet(field) === undefined) return matches(value);
+    return getOrMake(known, value, () => matches(value));
+  };
+}
+
+function among(values: readonly IndexValue[]): (value: IndexValue) => boolean {
+  const set = new Set(values);
+  return (value) => set.has(value);
+}
+
+function rangeOrPart(condition: Condition): (value: IndexValue) => boolean {
+  if (condition === null || typeof condition !== "object" || isList(condition)) return () => false;
+  if ("contains" in condition) {
+    const part = condition.contains.toLowerCase();
+    return (value) => typeof value === "string" && value.toLowerCase().includes(part);
+  }
+  const { gte, lt } = condition;
+  return (value) =>
+    (gte === undefined || (typeof value === typeof gte && value! >= gte)) &&
+    (lt === undefined || (typeof value === typeof lt && value! < lt));
+}
+
+/** Looks through the texts, in slices where they are many, so that a search does not hold up everything else. */
+async function textTest(index: TableIndex, needle: string, candidates: number): Promise<Test> {
+  const includes: Test = (slot) => index.textOf(slot).includes(needle);
+  if (candidates <= SLICE) return includes;
+  const found = new Uint8Array(index.capacity);
+  for (let from = 0; from < found.length; from += SLICE) {
+    const to = Math.min(from + SLICE, found.length);
+    for (let slot = from; slot < to; slot++) if (includes(slot)) found[slot] = 1;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  // A slot may have changed hands in between; asking again costs only where it was found.
+  return (slot) => found[slot] === 1 && includes(slot);
+}

@@ -1,0 +1,91 @@
+/** Chunks stay between half and this many slots: short enough to shift, long enough to be few. */
+const CHUNK = 512;
+
+/**
+ * The slots of a table in the order of one field, in chunks, so that moving one among hundreds of thousands costs
+ * a binary search and the shift of one chunk.
+ */
+export class SortedOrder {
+  readonly #compare: (a: number, b: number) => number;
+  #chunks: number[][] = [];
+
+  /** `compare` must tell any two slots apart, and be answered by the values a slot had when it was inserted. */
+  constructor(slots: Iterable<number>, compare: (a: number, b: number) => number) {
+    this.#compare = compare;
+    const all = [...slots].sort(compare);
+    for (let at = 0; at < all.length; at += CHUNK / 2) this.#chunks.push(all.slice(at, at + CHUNK / 2));
+  }
+
+  insert(slot: number): void {
+    const at = this.#chunkFor(slot);
+    const chunk = this.#chunks[at];
+    if (chunk === undefined) {
+      this.#chunks.push([slot]);
+      return;
+    }
+    chunk.splice(this.#positionIn(chunk, slot), 0, slot);
+    if (chunk.length > CHUNK) this.#chunks.splice(at + 1, 0, chunk.splice(CHUNK / 2));
+  }
+
+  remove(slot: number): void {
+    const at = this.#chunkFor(slot);
+    const chunk = this.#chunks[at]!;
+    const position = this.#positionIn(chunk, slot);
+    if (chunk[position] !== slot) throw new Error(`slot ${slot} is not where its values say`);
+    chunk.splice(position, 1);
+    if (chunk.length === 0) this.#chunks.splice(at, 1);
+  }
+
+  /** Visits slots in ascending order until `visit` returns `false`. */
+  ascend(visit: (slot: number) => boolean): void {
+    for (const chunk of this.#chunks) {
+      for (let i = 0; i < chunk.length; i++) if (!visit(chunk[i]!)) return;
+    }
+  }
+
+  /** Visits slots by descending value until `visit` returns `false`; slots for which `ties` holds keep their ascending order. */
+  descend(ties: (a: number, b: number) => boolean, visit: (slot: number) => boolean): void {
+    let run: number[] = [];
+    for (let c = this.#chunks.length - 1; c >= 0; c--) {
+      const chunk = this.#chunks[c]!;
+      for (let i = chunk.length - 1; i >= 0; i--) {
+        const slot = chunk[i]!;
+        if (run.length > 0 && !ties(run[0]!, slot)) {
+          if (!visitBackwards(run, visit)) return;
+          run = [];
+        }
+        run.push(slot);
+      }
+    }
+    visitBackwards(run, visit);
+  }
+
+  /** The first chunk whose last slot is not before `slot`, else the last chunk. */
+  #chunkFor(slot: number): number {
+    let low = 0;
+    let high = this.#chunks.length - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const chunk = this.#chunks[middle]!;
+      if (this.#compare(chunk[chunk.length - 1]!, slot) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return Math.max(low, 0);
+  }
+
+  #positionIn(chunk: number[], slot: number): number {
+    let low = 0;
+    let high = chunk.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#compare(chunk[middle]!, slot) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+function visitBackwards(run: number[], visit: (slot: number) => boolean): boolean {
+  for (let i = run.length - 1; i >= 0; i--) if (!visit(run[i]!)) return false;
+  return true;
+}

@@ -1,0 +1,134 @@
+import { ServiceError } from "../errors.ts";
+import type { Backend, Change, EntityChange, StoreLog, StoreTable } from "./backend.ts";
+import { getOrMake } from "./get-or-make.ts";
+import type { Entity } from "./store.ts";
+import { StoreConflictError, StoreMissingError } from "./store.ts";
+
+/** The writes of one transaction before they are committed, and reads that see them. */
+export class Stage {
+  readonly #backend: Backend;
+  readonly #entities = new Map<StoreTable, Map<string, number>>();
+  readonly #lasts = new Map<StoreLog, Map<string, number>>();
+  readonly changes: Change[] = [];
+  /** Whether something that was read, or found missing, is not yet durable. */
+  sawPending = false;
+
+  constructor(backend: Backend) {
+    this.#backend = backend;
+  }
+
+  get<T extends Entity>(table: StoreTable, id: string): T | undefined {
+    const text = this.#textOf(table, id);
+    return text === undefined ? undefined : (JSON.parse(text) as T);
+  }
+
+  insert(table: StoreTable, entity: Entity): void {
+    const { id } = entity;
+    if (this.#exists(table, id)) throw new StoreConflictError(table.name, id);
+    this.#put(table, entity);
+  }
+
+  change<T extends Entity>(table: StoreTable, id: string, fn: (current: T) => T | undefined): T {
+    const current = this.get<T>(table, id);
+    if (current === undefined) throw new StoreMissingError(table.name, id);
+    const next = fn(current);
+    // The copy may have been altered all the same.
+    if (next === undefined) return this.get<T>(table, id)!;
+    if (next.id !== id) throw new TypeError(`A change of ${table.name} "${id}" must keep its id`);
+    this.#put(table, next);
+    return next;
+  }
+
+  remove(table: StoreTable, id: string): boolean {
+    if (!this.#exists(table, id)) return false;
+    this.#record(table, { kind: "delete", table, id });
+    return true;
+  }
+
+  append(log: StoreLog, key: string, entry: unknown): number {
+    const last = this.#lastOf(log, key) + 1;
+    const text = toJson(entry, `An entry of log ${log.name} "${key}"`);
+    this.changes.push({ kind: "append", log, key, last, text });
+    this.#lastsOf(log).set(key, last);
+    return last;
+  }
+
+  clear(log: StoreLog, key: string): void {
+    if (this.#lastOf(log, key) === 0) return;
+    this.changes.push({ kind: "clear", log, key, last: 0 });
+    this.#lastsOf(log).set(key, 0);
+  }
+
+  #put(table: StoreTable, entity: Entity): void {
+    if (typeof entity.id !== "string") throw new TypeError(`A ${table.name} needs an id of type string`);
+    const text = toJson(entity, `${table.name} "${entity.id}"`);
+    const record = { values: table.spec.index(entity), text: table.spec.text?.(entity) ?? "" };
+    this.#record(table, { kind: "put", table, id: entity.id, text, record });
+  }
+
+  /** Keeps only the last of several writes of one entity. */
+  #record(table: StoreTable, change: EntityChange): void {
+    const positions = getOrMake(this.#entities, table, () => new Map<string, number>());
+    const position = positions.get(change.id);
+    if (position !== undefined) {
+      this.changes[position] = change;
+      return;
+    }
+    positions.set(change.id, this.changes.push(change) - 1);
+  }
+
+  #staged(table: StoreTable, id: string): EntityChange | undefined {
+    const position = this.#entities.get(table)?.get(id);
+    if (position !== undefined) return this.changes[position] as EntityChange;
+    const pending = table.pending.get(id);
+    if (pending !== undefined) this.sawPending = true;
+    return pending;
+  }
+
+  #exists(table: StoreTable, id: string): boolean {
+    const staged = this.#staged(table, id);
+    return staged === undefined ? table.index.slotOf(id) !== undefined : staged.kind === "put";
+  }
+
+  #textOf(table: StoreTable, id: string): string | undefined {
+    const staged = this.#staged(table, id);
+    if (staged !== undefined) return staged.kind === "put" ? staged.text : undefined;
+    const slot = table.index.slotOf(id);
+    return slot === undefined ? undefined : this.#backend.text(table, slot);
+  }
+
+  #lastOf(log: StoreLog, key: string): number {
+    const staged = this.#lasts.get(log)?.get(key);
+    if (staged !== undefined) return staged;
+    const pending = log.pending.get(key);
+    if (pending === undefined) return this.#backend.lastOf(log, key);
+    this.sawPending = true;
+    return pending.last;
+  }
+
+  #lastsOf(log: StoreLog): Map<string, number> {
+    return getOrMake(this.#lasts, log, () => new Map());
+  }
+}
+
+/** Serialises a value, before anything is reserved for it, with an error that names what could not be stored. */
+function toJson(value: unknown, what: string): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    throw new ServiceError("invalid_request", `${what} cannot be stored as JSON: ${reason(cause)}`, {
+      detail: "Store plain JSON values: no cycles, no BigInt, not nested thousands of levels deep.",
+      cause,
+    });
+  }
+  if (text !== undefined) return text;
+  throw new ServiceError("invalid_request", `${what} cannot be stored as JSON: it has no value`, {
+    detail: "Store plain JSON values.",
+  });
+}
+
+function reason(cause: unknown): string {
+  if (cause instanceof RangeError) return "it is nested too deeply";
+  return cause instanceof Error ? cause.message.split("\n")[0]! : String(cause);
+}

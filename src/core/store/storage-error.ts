@@ -1,0 +1,13 @@
+import { ServiceError } from "../errors.ts";
+
+/** A failure of the store: nothing of the write was kept. `detail` says what to do. */
+export function storageError(message: string, detail: string, cause?: unknown): ServiceError {
+  return new ServiceError("storage_error", message, { detail, cause });
+}
+
+/** The store was closed before or while it was asked. */
+export function closedError(): ServiceError {
+  return new ServiceError("unavailable", "The store is closed", {
+    detail: "The service is stopping; try again once it has started.",
+  });
+}

@@ -1,0 +1,156 @@
+import { Column, compareValues } from "./column.ts";
+import { Facet } from "./facet.ts";
+import { getOrMake } from "./get-or-make.ts";
+import { SortedOrder } from "./sorted-order.ts";
+import type { IndexValue, TableSpec } from "./store.ts";
+
+/** What a query is answered from: the index values of an entity and the text that searches look in. */
+export interface IndexRecord {
+  readonly values: Readonly<Record<string, IndexValue>>;
+  readonly text: string;
+}
+
+/**
+ * The index of one table in memory: ids, index values and text, never bodies. An entity has a slot, a small number,
+ * from its insertion to its removal.
+ */
+export class TableIndex {
+  readonly spec: TableSpec;
+  readonly #slots = new Map<string, number>();
+  readonly #ids: (string | undefined)[] = [];
+  readonly #texts: string[] = [];
+  readonly #free: number[] = [];
+  readonly #columns = new Map<string, Column>();
+  readonly #facets = new Map<string, Facet>();
+  readonly #orders = new Map<string, SortedOrder>();
+
+  constructor(spec: TableSpec) {
+    this.spec = spec;
+    for (const field of [...spec.facets, ...spec.sorted]) this.#columns.set(field, new Column());
+    for (const field of spec.facets) this.#facets.set(field, new Facet());
+  }
+
+  get size(): number {
+    return this.#slots.size;
+  }
+
+  /** One more than the highest slot in use. */
+  get capacity(): number {
+    return this.#ids.length;
+  }
+
+  slotOf(id: string): number | undefined {
+    return this.#slots.get(id);
+  }
+
+  idOf(slot: number): string | undefined {
+    return this.#ids[slot];
+  }
+
+  /** The searchable text of a slot, in lower case. */
+  textOf(slot: number): string {
+    return this.#texts[slot] ?? "";
+  }
+
+  valueOf(field: string, slot: number): IndexValue {
+    if (field === "id") return this.#ids[slot] ?? null;
+    return this.#columns.get(field)?.get(slot) ?? null;
+  }
+
+  hasField(field: string): boolean {
+    return field === "id" || this.#columns.has(field);
+  }
+
+  column(field: string): Column | undefined {
+    return this.#columns.get(field);
+  }
+
+  facet(field: string): Facet | undefined {
+    return this.#facets.get(field);
+  }
+
+  /** The order of a sorted field, made when it is first asked for and kept from then on. */
+  order(field: string): SortedOrder | undefined {
+    if (!this.spec.sorted.includes(field)) return undefined;
+    return getOrMake(
+      this.#orders,
+      field,
+      () => new SortedOrder(this.#slots.values(), this.comparison(field)),
+    );
+  }
+
+  /** Compares slots by a field, ties by id. */
+  comparison(field: string): (a: number, b: number) => number {
+    const ids = this.#ids;
+    const byId = (a: number, b: number) => (ids[a]! < ids[b]! ? -1 : Number(ids[a] !== ids[b]));
+    const column = this.#columns.get(field);
+    if (column === undefined) return byId;
+    return (a, b) => compareValues(column.get(a), column.get(b)) || byId(a, b);
+  }
+
+  /** Adds or replaces an entity; returns its slot. */
+  put(id: string, record: IndexRecord): number {
+    const known = this.#slots.get(id);
+    if (known === undefined) return this.#insert(id, record);
+    this.#replace(known, record);
+    return known;
+  }
+
+  /** Removes an entity; returns the slot it had. */
+  delete(id: string): number | undefined {
+    const slot = this.#slots.get(id);
+    if (slot === undefined) return undefined;
+    for (const order of this.#orders.values()) order.remove(slot);
+    for (const [field, facet] of this.#facets) facet.remove(this.#columns.get(field)!.get(slot), slot);
+    for (const column of this.#columns.values()) column.set(slot, null);
+    this.#slots.delete(id);
+    this.#ids[slot] = undefined;
+    this.#texts[slot] = "";
+    this.#free.push(slot);
+    return slot;
+  }
+
+  #insert(id: string, record: IndexRecord): number {
+    const slot = this.#free.pop() ?? this.#ids.length;
+    this.#slots.set(id, slot);
+    this.#ids[slot] = id;
+    this.#texts[slot] = record.text.toLowerCase();
+    for (const field of Object.keys(record.values)) {
+      const column = this.#columnFor(field);
+      const value = toValue(record.values[field]);
+      column.set(slot, this.#facets.get(field)?.add(value, slot) ?? value);
+    }
+    for (const [field, facet] of this.#facets) if (!(field in record.values)) facet.add(null, slot);
+    for (const order of this.#orders.values()) order.insert(slot);
+    return slot;
+  }
+
+  #replace(slot: number, record: IndexRecord): void {
+    const text = record.text.toLowerCase();
+    if (text !== this.#texts[slot]) this.#texts[slot] = text;
+    for (const [field, column] of this.#columns) {
+      const value = toValue(record.values[field]);
+      const before = column.get(slot);
+      if (value === before) continue;
+      const order = this.#orders.get(field);
+      const facet = this.#facets.get(field);
+      order?.remove(slot);
+      facet?.remove(before, slot);
+      column.set(slot, facet?.add(value, slot) ?? value);
+      order?.insert(slot);
+    }
+    for (const field of Object.keys(record.values)) {
+      if (!this.#columns.has(field)) this.#columnFor(field).set(slot, toValue(record.values[field]));
+    }
+  }
+
+  #columnFor(field: string): Column {
+    return getOrMake(this.#columns, field, () => new Column());
+  }
+}
+
+/** What JSON makes of a value: `NaN` and the infinities have no place in it. */
+function toValue(value: IndexValue | undefined): IndexValue {
+  if (value === undefined || (typeof value === "number" && !Number.isFinite(value))) return null;
+  return value;
+}

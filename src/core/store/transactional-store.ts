@@ -1,0 +1,308 @@
+import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
+import { findSlots } from "./query.ts";
+import { Stage } from "./stage.ts";
+import { closedError, storageError } from "./storage-error.ts";
+import type {
+  ListQuery,
+  Log,
+  LogEntry,
+  LogName,
+  Logs,
+  Page,
+  Store,
+  StoreHealth,
+  StoreStats,
+  Table,
+  TableName,
+  TableSpec,
+  Tables,
+  Transaction,
+} from "./store.ts";
+import { TableIndex } from "./table-index.ts";
+import { Turns } from "./turns.ts";
+
+/** Makes the tables of a store from their specifications. */
+export function createStoreTables(specs: readonly TableSpec[]): Map<string, StoreTable> {
+  const tables = new Map<string, StoreTable>();
+  for (const spec of specs) {
+    if (tables.has(spec.name)) throw new TypeError(`There are two tables of the name "${spec.name}"`);
+    tables.set(spec.name, { name: spec.name, spec, index: new TableIndex(spec), pending: new Map() });
+  }
+  return tables;
+}
+
+/**
+ * The store's contract over a backend: isolation, conflicts, numbering of log entries and queries.
+ * Readers see what is durable; writers see, besides, what is on its way there, and share its fate.
+ */
+export class TransactionalStore implements Store {
+  readonly #backend: Backend;
+  readonly #tables: ReadonlyMap<string, StoreTable>;
+  readonly #logs = new Map<string, StoreLog>();
+  readonly #turns: Turns;
+  readonly #underWay = new Set<Promise<void>>();
+  #lastCommit: Promise<void> = Promise.resolve();
+  #closed: Promise<void> | undefined;
+  /** Counts failed commits: a transaction that saw what has since failed must fail too. */
+  #failures = 0;
+  #reads = 0;
+  #writes = 0;
+
+  constructor(options: {
+    backend: Backend;
+    tables: ReadonlyMap<string, StoreTable>;
+    /** Milliseconds that a transaction may hold up others. @default 30000 */
+    patience?: number;
+  }) {
+    this.#backend = options.backend;
+    this.#tables = options.tables;
+    this.#turns = new Turns(options.patience ?? 30_000);
+  }
+
+  table<K extends TableName>(name: K): Table<Tables[K]> {
+    type T = Tables[K];
+    const table = this.#tableOf(name);
+    return {
+      get: (id) => this.#get<T>(table, id),
+      list: (query) => this.#list<T>(table, query ?? {}),
+      countBy: async (field) => this.#countBy(table, field),
+      insert: (entity) => this.#single((stage) => stage.insert(table, entity)),
+      change: (id, fn) => this.#single((stage) => stage.change<T>(table, id, fn)),
+      remove: (id) => this.#single((stage) => stage.remove(table, id)),
+    };
+  }
+
+  log<K extends LogName>(name: K): Log<Logs[K]> {
+    const log = this.#logOf(name);
+    return {
+      append: (key, entry) => this.#single((stage) => stage.append(log, key, entry)),
+      read: (key, range) => this.#read<Logs[K]>(log, key, range ?? {}),
+      last: async (key) => this.#open(this.#backend.lastOf(log, key)),
+    };
+  }
+
+  async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+    this.#open(undefined);
+    let abort: (error: Error) => void = () => {};
+    const aborted = new Promise<never>((_, reject) => {
+      abort = reject;
+    });
+    aborted.catch(() => {});
+    await this.#turns.take(abort);
+    const stage = new Stage(this.#backend);
+    const use = { over: false };
+    const failures = this.#failures;
+    try {
+      const value = await Promise.race([work(this.#transactionOn(stage, use)), aborted]);
+      use.over = true;
+      if (stage.sawPending && failures !== this.#failures) throw builtOnFailure();
+      return this.#settle(stage, value);
+    } catch (error) {
+      use.over = true;
+      if (stage.sawPending) await this.#lastCommit;
+      throw error;
+    } finally {
+      this.#turns.release();
+    }
+  }
+
+  health(): StoreHealth {
+    return this.#closed === undefined
+      ? this.#backend.health()
+      : { writable: false, error: "The store is closed" };
+  }
+
+  async stats(): Promise<StoreStats> {
+    const entities = [...this.#tables.values()].filter((table) => table.spec.entity);
+    const bytes = this.#backend.bytes();
+    return {
+      database: this.#backend.database,
+      tables: Object.fromEntries(entities.map((table) => [table.name, table.index.size])),
+      ...(bytes === undefined ? {} : { bytes }),
+      reads: this.#reads,
+      writes: this.#writes,
+      details: this.#backend.details(),
+    };
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#finish();
+    return this.#closed;
+  }
+
+  async #finish(): Promise<void> {
+    await this.#turns.take(() => {});
+    this.#turns.release();
+    await Promise.allSettled(this.#underWay);
+    await this.#backend.close();
+  }
+
+  async #get<T>(table: StoreTable, id: string): Promise<T | undefined> {
+    this.#open(undefined);
+    const slot = table.index.slotOf(id);
+    if (slot === undefined) return undefined;
+    this.#reads++;
+    const [text] = await this.#backend.texts(table, [slot]);
+    return JSON.parse(text!) as T;
+  }
+
+  async #list<T>(table: StoreTable, query: ListQuery): Promise<Page<T>> {
+    this.#open(undefined);
+    const { slots, total } = await findSlots(table.index, query);
+    this.#reads += slots.length;
+    const texts = await this.#backend.texts(table, slots);
+    return { items: texts.map((text) => JSON.parse(text) as T), total };
+  }
+
+  #countBy(table: StoreTable, field: string): Record<string, number> {
+    this.#open(undefined);
+    const facet = table.index.facet(field);
+    if (facet === undefined) throw new TypeError(`Table ${table.name} has no facet "${field}"`);
+    return Object.fromEntries(Array.from(facet.values(), (value) => [String(value), facet.count(value)]));
+  }
+
+  async #read<E>(
+    log: StoreLog,
+    key: string,
+    range: { after?: number; limit?: number },
+  ): Promise<LogEntry<E>[]> {
+    this.#open(undefined);
+    const from = Math.max(range.after ?? 0, 0) + 1;
+    const to = Math.min(this.#backend.lastOf(log, key), from - 1 + (range.limit ?? Number.POSITIVE_INFINITY));
+    if (to < from) return [];
+    this.#reads += to - from + 1;
+    const texts = await this.#backend.entries(log, key, from, to);
+    return texts.map((text, at) => ({ seq: from + at, entry: JSON.parse(text) as E }));
+  }
+
+  /** Stages a write without waiting where nobody has the turn, so that a lone writer pays for no detour. */
+  async #single<T>(work: (stage: Stage) => T): Promise<T> {
+    this.#open(undefined);
+    if (this.#turns.idle) return this.#stageAndSettle(work);
+    await this.#turns.take(() => {});
+    try {
+      return this.#stageAndSettle(work);
+    } finally {
+      this.#turns.release();
+    }
+  }
+
+  #stageAndSettle<T>(work: (stage: Stage) => T): Promise<T> {
+    const stage = new Stage(this.#backend);
+    try {
+      return this.#settle(stage, work(stage));
+    } catch (error) {
+      if (!stage.sawPending) return Promise.reject(error);
+      // A refusal because of a write that is not yet durable stands only once it is.
+      return this.#lastCommit.then(() => Promise.reject(error));
+    }
+  }
+
+  /** Commits what was staged; resolves with `value` once that, and all it was built on, is durable. */
+  #settle<T>(stage: Stage, value: T): Promise<T> {
+    if (stage.changes.length === 0) {
+      return stage.sawPending ? this.#lastCommit.then(() => value) : Promise.resolve(value);
+    }
+    this.#writes += stage.changes.length;
+    return this.#commit(stage.changes).then(() => value);
+  }
+
+  #commit(changes: readonly Change[]): Promise<void> {
+    for (const change of changes) remember(change);
+    const commit = new Promise<void>((resolve, reject) => {
+      this.#backend.commit(changes, (error) => {
+        if (error === undefined) {
+          for (const change of changes) forget(change);
+          resolve();
+          return;
+        }
+        this.#forgetAll();
+        reject(error);
+      });
+    });
+    this.#lastCommit = commit;
+    this.#underWay.add(commit);
+    const over = () => this.#underWay.delete(commit);
+    commit.then(over, over);
+    return commit;
+  }
+
+  /** Drops all that is not durable: every commit under way fails together with the first. */
+  #forgetAll(): void {
+    this.#failures++;
+    for (const table of this.#tables.values()) table.pending.clear();
+    for (const log of this.#logs.values()) log.pending.clear();
+  }
+
+  #transactionOn(stage: Stage, use: { over: boolean }): Transaction {
+    const check = () => {
+      if (use.over) throw new TypeError("The transaction is over: await all of its calls inside of it");
+    };
+    return {
+      get: async (table, id) => {
+        check();
+        return stage.get(this.#tableOf(table), id);
+      },
+      insert: async (table, entity) => {
+        check();
+        stage.insert(this.#tableOf(table), entity);
+      },
+      change: async (table, id, fn) => {
+        check();
+        return stage.change(this.#tableOf(table), id, fn);
+      },
+      remove: async (table, id) => {
+        check();
+        return stage.remove(this.#tableOf(table), id);
+      },
+      append: async (log, key, entry) => {
+        check();
+        return stage.append(this.#logOf(log), key, entry);
+      },
+      clear: async (log, key) => {
+        check();
+        stage.clear(this.#logOf(log), key);
+      },
+    };
+  }
+
+  #tableOf(name: string): StoreTable {
+    const table = this.#tables.get(name);
+    if (table === undefined) throw new TypeError(`The store has no table "${name}"`);
+    return table;
+  }
+
+  #logOf(name: string): StoreLog {
+    const known = this.#logs.get(name);
+    if (known !== undefined) return known;
+    if (this.#tables.has(name)) throw new TypeError(`"${name}" is a table, not a log`);
+    const log: StoreLog = { name, pending: new Map() };
+    this.#logs.set(name, log);
+    return log;
+  }
+
+  #open<T>(value: T): T {
+    if (this.#closed !== undefined) throw closedError();
+    return value;
+  }
+}
+
+function remember(change: Change): void {
+  if (change.kind === "put" || change.kind === "delete") change.table.pending.set(change.id, change);
+  else change.log.pending.set(change.key, change);
+}
+
+function forget(change: Change): void {
+  if (change.kind === "put" || change.kind === "delete") {
+    if (change.table.pending.get(change.id) === change) change.table.pending.delete(change.id);
+    return;
+  }
+  if (change.log.pending.get(change.key) === change) change.log.pending.delete(change.key);
+}
+
+function builtOnFailure(): Error {
+  return storageError(
+    "A write that this one was built on could not be stored",
+    "Try again: nothing was changed.",
+  );
+}
