@@ -171,6 +171,19 @@ export interface PlatformSession {
   close?(): MaybePromise<void>;
 }
 
+/** A value and the place it was found in, for people. */
+export interface Sourced {
+  readonly value: string;
+  /** A variable, a flag or a file. */
+  readonly source: string;
+}
+
+/** What the provider's own tools are set to on this machine. */
+export interface PlatformDefaults {
+  readonly region?: Sourced | undefined;
+  readonly projectId?: Sourced | undefined;
+}
+
 /** A deploy target, loaded only when it is used. */
 export interface Platform<Flags = Record<string, unknown>> {
   readonly name: string;
@@ -182,6 +195,8 @@ export interface Platform<Flags = Record<string, unknown>> {
   readonly timeout?: number;
   /** Further rule for `${name}-${environment}`: resolves with what is wrong with it. */
   checkName?(serviceName: string): string | undefined;
+  /** Region and project from the provider's standard variables and files, used where none was typed. Reads only. */
+  defaults?(env: Readonly<Record<string, string | undefined>>): MaybePromise<PlatformDefaults>;
   connect(target: DeployTarget<Flags>, tools: DeployTools): MaybePromise<PlatformSession>;
 }
 
