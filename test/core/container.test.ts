@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import { Container, createToken } from "../../src/core/container.ts";
+
+const NAME = createToken<string>("name");
+const PART = createToken<{ name: string }>("part");
+
+describe("container", () => {
+  it("makes a part once, when it is first asked for", () => {
+    const scope = new Container();
+    let made = 0;
+    scope.value(NAME, "a");
+    scope.factory(PART, (parts) => {
+      made += 1;
+      return { name: parts.get(NAME) };
+    });
+
+    const before = made;
+    const [first, second] = [scope.get(PART), scope.get(PART)];
+
+    expect([before, made]).toEqual([0, 1]);
+    expect(first).toBe(second);
+  });
+
+  it("hands the parts behind its tokens to a class", () => {
+    class Greeter {
+      readonly name: string;
+      constructor(name: string) {
+        this.name = name;
+      }
+    }
+    const scope = new Container();
+    scope.value(NAME, "Ada");
+    scope.class(PART, Greeter, [NAME]);
+
+    expect(scope.get(PART)).toBeInstanceOf(Greeter);
+    expect(scope.get(PART).name).toBe("Ada");
+  });
+
+  it("two containers share nothing", () => {
+    const [one, other] = [new Container(), new Container()];
+    one.value(NAME, "one");
+
+    expect(other.has(NAME)).toBe(false);
+    expect(() => other.get(NAME)).toThrow('There is no part "name"');
+  });
+
+  it("a child sees its parent's parts, the parent not the child's", () => {
+    const parent = new Container();
+    const child = parent.child();
+    parent.value(NAME, "parent");
+    child.value(PART, { name: "child" });
+
+    expect(child.get(NAME)).toBe("parent");
+    expect(parent.has(PART)).toBe(false);
+  });
+
+  it("closes in reverse order, goes on after a failure and reports it", async () => {
+    const scope = new Container();
+    const closed: number[] = [];
+    scope.onClose(() => void closed.push(1));
+    scope.onClose(() => {
+      throw new Error("second");
+    });
+    scope.onClose(async () => void closed.push(3));
+
+    await expect(scope.close()).rejects.toThrow("second");
+
+    expect(closed).toEqual([3, 1]);
+  });
+});

@@ -1,0 +1,50 @@
+import { describe, expect, it } from "vitest";
+import { Hooks } from "../../src/core/hooks.ts";
+
+interface Told {
+  ping: number;
+}
+
+describe("hooks", () => {
+  it("tells observers in the order in which they came", () => {
+    const hooks = new Hooks<Told>(() => {});
+    const told: string[] = [];
+    hooks.on("ping", (n) => void told.push(`a${n}`));
+    hooks.on("ping", (n) => void told.push(`b${n}`));
+
+    hooks.emit("ping", 1);
+
+    expect(told).toEqual(["a1", "b1"]);
+  });
+
+  it("reports an observer that throws or rejects, and tells the others", async () => {
+    const errors: string[] = [];
+    const hooks = new Hooks<Told>((name, error) => void errors.push(`${name}: ${(error as Error).message}`));
+    let told = 0;
+    hooks.on("ping", () => {
+      throw new Error("at once");
+    });
+    hooks.on("ping", async () => {
+      throw new Error("later");
+    });
+    hooks.on("ping", () => void told++);
+
+    hooks.emit("ping", 1);
+    await new Promise((resolve) => setImmediate(resolve));
+
+    expect(told).toBe(1);
+    expect(errors).toEqual(["ping: at once", "ping: later"]);
+  });
+
+  it("an observer that was taken away is not told", () => {
+    const hooks = new Hooks<Told>(() => {});
+    let told = 0;
+    const off = hooks.on("ping", () => void told++);
+
+    off();
+    hooks.emit("ping", 1);
+
+    expect(told).toBe(0);
+    expect(hooks.has("ping")).toBe(false);
+  });
+});

@@ -1,0 +1,74 @@
+import { describe, expect, it } from "vitest";
+import { defineAgent } from "../../src/core/agents/define-agent.ts";
+import { OptionsError, resolveOptions } from "../../src/core/options.ts";
+
+const agent = defineAgent({ name: "A", version: "1", methods: { job_start: { run: () => null } } });
+const agents = [agent];
+
+describe("options", () => {
+  it("an option beats the variable, the variable beats the default", () => {
+    const byDefault = resolveOptions({ agents }, {});
+    const byVariable = resolveOptions({ agents }, { SERVICE_PORT: "9001", SERVICE_HOST: "0.0.0.0" });
+    const byOption = resolveOptions({ agents, port: 9002 }, { SERVICE_PORT: "9001" });
+
+    expect([byDefault.port, byVariable.port, byOption.port]).toEqual([8000, 9001, 9002]);
+    expect([byDefault.host, byVariable.host]).toEqual(["127.0.0.1", "0.0.0.0"]);
+  });
+
+  it("the port that container platforms set is used where SERVICE_PORT is not there", () => {
+    expect(resolveOptions({ agents }, { PORT: "8080" }).port).toBe(8080);
+    expect(resolveOptions({ agents }, { PORT: "8080", SERVICE_PORT: "8001" }).port).toBe(8001);
+  });
+
+  it("does not change the caller's object", () => {
+    const options = Object.freeze({ agents: Object.freeze([agent]) });
+
+    const resolved = resolveOptions(options, {});
+
+    expect(Object.keys(options)).toEqual(["agents"]);
+    expect(resolved.agents).not.toBe(options.agents);
+  });
+
+  it("an empty variable counts as not set", () => {
+    expect(resolveOptions({ agents }, { SERVICE_API_KEY: "  " }).apiKey).toBeUndefined();
+  });
+
+  it.each([
+    [{ SERVICE_PORT: "80a" }, /SERVICE_PORT must be a whole number/],
+    [{ SERVICE_PORT: "70000" }, /port/],
+    [{ SERVICE_PUBLIC_URL: "ftp://x" }, /publicUrl must start with http/],
+    [{ SERVICE_LOG_LEVEL: "loud" }, /logLevel must be/],
+    [{ SERVICE_API_PREFIX: "supervaizer/" }, /apiPrefix must be empty or like/],
+    [{ SERVICE_RSA_PRIVATE_KEY: "abc" }, /rsaPrivateKey must be a private key in PEM/],
+    [{ SERVICE_ACCOUNT_API_KEY: "k" }, /SERVICE_ACCOUNT_WORKSPACE_ID/],
+  ])("the environment %j is refused with a message that names the option", (env, message) => {
+    expect(() => resolveOptions({ agents }, env)).toThrow(OptionsError);
+    expect(() => resolveOptions({ agents }, env)).toThrow(message);
+  });
+
+  it("a refused secret is not repeated in the message", () => {
+    const refuse = () => resolveOptions({ agents, apiKey: "s3cret" }, {});
+
+    expect(refuse).toThrow(/apiKey must be at least 8 characters/);
+    expect(refuse).not.toThrow(/s3cret/);
+  });
+
+  it("a service without agents is refused", () => {
+    expect(() => resolveOptions({ agents: [] }, {})).toThrow(/defineAgent/);
+  });
+
+  it("an account is complete or absent", () => {
+    const env = {
+      SERVICE_ACCOUNT_WORKSPACE_ID: "w",
+      SERVICE_ACCOUNT_API_KEY: "k",
+      SERVICE_ACCOUNT_API_URL: "https://control.example",
+    };
+
+    expect(resolveOptions({ agents }, {}).account).toBeUndefined();
+    expect(resolveOptions({ agents }, env).account).toEqual({
+      workspace_id: "w",
+      api_key: "k",
+      api_url: "https://control.example",
+    });
+  });
+});

@@ -1,0 +1,109 @@
+import { describe, expect, it } from "vitest";
+import { createLogger } from "../../src/core/log.ts";
+import { Redactor } from "../../src/core/redactor.ts";
+
+describe("redactor", () => {
+  it("takes a secret out of text however it is written", () => {
+    const redactor = new Redactor();
+    const secret = 'to"ken/ä+1';
+    redactor.add(secret);
+
+    const text = [
+      secret,
+      JSON.stringify({ secret }),
+      encodeURIComponent(secret),
+      Buffer.from(secret).toString("base64"),
+    ];
+
+    for (const line of text) {
+      expect(redactor.text(`a ${line} b`)).toContain("[secret]");
+      expect(redactor.text(`a ${line} b`)).not.toContain(line);
+    }
+  });
+
+  it("cleans keys and values of a JSON value and leaves a clean one as it is", () => {
+    const redactor = new Redactor();
+    redactor.add("hunter2-hunter2");
+    const clean = { a: [1, "x"] };
+
+    expect(redactor.json({ "hunter2-hunter2": ["say hunter2-hunter2"] })).toEqual({
+      "[secret]": ["say [secret]"],
+    });
+    expect(redactor.json(clean)).toBe(clean);
+  });
+
+  it("ignores values so short that ordinary words would vanish", () => {
+    const redactor = new Redactor();
+    redactor.add("abc");
+
+    expect(redactor.text("abc")).toBe("abc");
+  });
+
+  it("a longer secret that contains a shorter one vanishes whole", () => {
+    const redactor = new Redactor();
+    redactor.add("secret-one");
+    redactor.add("secret-one-and-more");
+
+    expect(redactor.text("secret-one-and-more")).toBe("[secret]");
+  });
+});
+
+describe("logger", () => {
+  function capture(format: "text" | "json") {
+    const lines: string[] = [];
+    const redactor = new Redactor();
+    redactor.add("very-secret-value");
+    const clock = () => new Date("2026-01-02T03:04:05.678Z");
+    const log = createLogger({
+      level: "info",
+      format,
+      redactor,
+      clock,
+      write: (line) => void lines.push(line),
+    });
+    return { lines, log };
+  }
+
+  it("writes one JSON object a line with its fields", () => {
+    const { lines, log } = capture("json");
+
+    log.with({ job: "j1" }).info("started", { n: 1 });
+
+    expect(JSON.parse(lines[0]!)).toEqual({
+      time: "2026-01-02T03:04:05.678Z",
+      level: "info",
+      message: "started",
+      job: "j1",
+      n: 1,
+    });
+  });
+
+  it("leaves out lines below its level", () => {
+    const { lines, log } = capture("text");
+
+    log.debug("quiet");
+
+    expect(lines).toEqual([]);
+  });
+
+  it.each(["text", "json"] as const)("hostile text cannot forge a second %s line", (format) => {
+    const { lines, log } = capture(format);
+
+    log.info("a\nINFO forged \u001b[31m", { field: "b\r\nc" });
+
+    expect(lines).toHaveLength(1);
+    expect(lines[0]!.trimEnd()).not.toMatch(/[\n\r\u001b]/);
+  });
+
+  it("secrets vanish from messages, fields and errors with their causes", () => {
+    const { lines, log } = capture("json");
+
+    log.error("got very-secret-value", {
+      value: { deep: ["very-secret-value"] },
+      error: new Error("outer", { cause: new Error("inner very-secret-value") }),
+    });
+
+    expect(lines[0]).not.toContain("very-secret-value");
+    expect(lines[0]).toContain("caused by");
+  });
+});
