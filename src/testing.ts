@@ -4,3 +4,6 @@ export { createDeployTools } from "./core/deploy/create-tools.ts";
 export type { PlatformContractOptions, PlatformHarness } from "./core/deploy/platform-contract.ts";
 export { platformContract } from "./core/deploy/platform-contract.ts";
 export { specChanges } from "./core/deploy/spec-changes.ts";
+// Stores
+export type { StoreContractOptions } from "./core/store/store-contract.ts";
+export { storeContract } from "./core/store/store-contract.ts";

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import type { StoreTest } from "./fixtures.ts";
+import { makeCase, makeJob, makeUpdate } from "./fixtures.ts";
+
+/** What must hold while others write. */
+export function isolationTests(test: StoreTest): void {
+  test("200 changes at once to one entity all count", async (store) => {
+    await store.table("Case").insert(makeCase("c", "a"));
+    const changes = Array.from({ length: 200 }, () =>
+      store.table("Case").change("c", (item) => ({
+        ...item,
+        updates: [...item.updates, makeUpdate(item.updates.length + 1)],
+      })),
+    );
+    await Promise.all(changes);
+    const indexes = (await store.table("Case").get("c"))?.updates.map((update) => update.index);
+    assert.deepEqual(
+      indexes,
+      Array.from({ length: 200 }, (_, at) => at + 1),
+    );
+  });
+
+  test("of many inserts of one id exactly one succeeds, and whoever was refused can read it", async (store) => {
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, (_, at) =>
+        store
+          .table("Job")
+          .insert(makeJob("a", { name: `job ${at}` }))
+          .then(
+            () => "inserted",
+            async () => ((await store.table("Job").get("a")) === undefined ? "unseen" : "refused"),
+          ),
+      ),
+    );
+    assert.equal(outcomes.filter((outcome) => outcome === "inserted").length, 1);
+    assert.equal(outcomes.filter((outcome) => outcome === "refused").length, 19);
+  });
+
+  test("neither what was given nor what was handed out is tied to what is stored", async (store) => {
+    const given = makeJob("a", { payload: { list: [1] } });
+    await store.table("Job").insert(given);
+    (given.payload as { list: number[] }).list.push(2);
+    const read = (await store.table("Job").get("a"))!;
+    (read.payload as { list: number[] }).list.push(3);
+    const changed = await store.table("Job").change("a", (job) => ({ ...job, name: "new" }));
+    (changed.payload as { list: number[] }).list.push(4);
+    const listed = (await store.table("Job").list()).items[0]!;
+    (listed.payload as { list: number[] }).list.push(5);
+    assert.deepEqual((await store.table("Job").get("a"))?.payload, { list: [1] });
+  });
+
+  test("a list agrees with a write as soon as it is acknowledged", async (store) => {
+    for (let round = 0; round < 20; round++) {
+      await store.table("Job").insert(makeJob(`j${round}`));
+      assert.equal((await store.table("Job").list({ limit: 1 })).total, round + 1);
+      await store.table("Job").change(`j${round}`, (job) => ({ ...job, status: "completed" }));
+      const done = await store.table("Job").list({ where: { status: "completed" }, limit: 1 });
+      assert.equal(done.total, round + 1);
+    }
+  });
+
+  test("readers never see a half of a transaction", async (store) => {
+    await store.table("Job").insert(makeJob("a"));
+    let writing = true;
+    const writer = (async () => {
+      for (let round = 0; round < 60; round++) {
+        await store.transaction(async (tx) => {
+          await tx.insert("Case", makeCase(`c${round}`, "a"));
+          await tx.change("Job", "a", (job) => ({ ...job, case_ids: [...job.case_ids, `c${round}`] }));
+        });
+      }
+      writing = false;
+    })();
+    while (writing) {
+      const job = await store.table("Job").get("a");
+      const seen = await store.table("Case").list({ where: { job_id: "a" }, limit: 1 });
+      assert.ok(seen.total >= (job?.case_ids.length ?? 0), "a case_id without its case");
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await writer;
+  });
+}

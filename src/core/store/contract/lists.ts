@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import type { Case } from "../../models/case.ts";
+import type { StoredJob } from "../../models/job.ts";
+import type { Store } from "../store.ts";
+import type { StoreTest } from "./fixtures.ts";
+import { at, makeCase, makeJob, millis, STATUSES, seeded } from "./fixtures.ts";
+
+/** What filters, search, order and pages must hold. */
+export function listTests(test: StoreTest): void {
+  const fill = async (store: Store): Promise<void> => {
+    const rows: [string, Partial<StoredJob>][] = [
+      ["j1", { name: "Delta", status: "completed", agent_name: "invoice-auditor", created_at: at(1) }],
+      ["j2", { name: "alpha", status: "failed", agent_name: "Invoice-Reader", created_at: at(2) }],
+      ["j3", { name: "Bravo", status: "completed", agent_name: "log-watch", created_at: at(2) }],
+      ["j4", { name: "Charlie 100%", status: "in_progress", agent_name: "log-watch", created_at: at(3) }],
+    ];
+    for (const [id, fields] of rows) await store.table("Job").insert(makeJob(id, fields));
+  };
+  const lists = (
+    title: string,
+    query: Parameters<ReturnType<Store["table"]>["list"]>[0],
+    expected: { ids: string[]; total?: number },
+  ) =>
+    test(title, async (store) => {
+      await fill(store);
+      const page = await store.table("Job").list(query);
+      const ids = page.items.map((item) => item.id);
+      assert.deepEqual({ ids, total: page.total }, { total: expected.ids.length, ...expected });
+    });
+
+  lists("are by default newest first, ties by id", undefined, { ids: ["j4", "j2", "j3", "j1"] });
+  lists("sort ascending, ties by id", { sort: "created_at" }, { ids: ["j1", "j2", "j3", "j4"] });
+  lists("sort by name", { sort: "name" }, { ids: ["j3", "j4", "j1", "j2"] });
+  lists(
+    "sort by a field that is not kept in order",
+    { sort: "-agent_name" },
+    { ids: ["j3", "j4", "j1", "j2"] },
+  );
+  lists("sort by id", { sort: "-id" }, { ids: ["j4", "j3", "j2", "j1"] });
+  lists("filter by equality", { where: { status: "completed" } }, { ids: ["j3", "j1"] });
+  lists(
+    "filter by any of several values",
+    { where: { status: ["failed", "in_progress"] } },
+    { ids: ["j4", "j2"] },
+  );
+  lists("filter by none of no values", { where: { status: [] } }, { ids: [] });
+  lists("filter by a value that is nowhere", { where: { status: "nowhere" } }, { ids: [] });
+  lists(
+    "filter by a part, case-insensitively",
+    { where: { agent_name: { contains: "INVOICE" } } },
+    { ids: ["j2", "j1"] },
+  );
+  lists("filter by null", { where: { finished_at: null, status: "failed" } }, { ids: ["j2"] });
+  lists(
+    "filter by a range",
+    { where: { created_at: { gte: millis(2), lt: millis(3) } } },
+    { ids: ["j2", "j3"] },
+  );
+  lists("filter by id", { where: { id: ["j3", "j1", "none"] } }, { ids: ["j3", "j1"] });
+  lists(
+    "ignore a condition of undefined",
+    { where: { status: undefined, agent_name: "log-watch" } },
+    { ids: ["j4", "j3"] },
+  );
+  lists("search case-insensitively and literally", { search: "E 100%" }, { ids: ["j4"] });
+  lists("search in ids", { search: "J2" }, { ids: ["j2"] });
+  lists("combine all conditions", { where: { status: "completed" }, search: "bravo" }, { ids: ["j3"] });
+  lists("take a page and tell the total", { limit: 2, skip: 1 }, { ids: ["j2", "j3"], total: 4 });
+  lists(
+    "take a page of a filtered list",
+    { where: { status: "completed" }, limit: 1, skip: 1 },
+    { ids: ["j1"], total: 2 },
+  );
+  lists("take a page behind the end", { skip: 10 }, { ids: [], total: 4 });
+  lists("count without items", { limit: 0 }, { ids: [], total: 4 });
+
+  test("an index field that does not exist is an error", async (store) => {
+    await fill(store);
+    await assert.rejects(store.table("Job").list({ sort: "nope" }), /nope/);
+    await assert.rejects(store.table("Job").list({ where: { nope: 1 } }), /nope/);
+  });
+
+  test("the number of entities per value follows every change", async (store) => {
+    await fill(store);
+    await store.table("Job").change("j4", (job) => ({ ...job, status: "completed" }));
+    await store.table("Job").remove("j2");
+    assert.deepEqual(await store.table("Job").countBy("status"), { completed: 3 });
+  });
+
+  test("paging through equal timestamps meets every entity once", async (store) => {
+    const ids = Array.from({ length: 150 }, (_, at) => `t${String(at).padStart(3, "0")}`);
+    await Promise.all([...ids].reverse().map((id) => store.table("Job").insert(makeJob(id))));
+    const seen: string[] = [];
+    for (let skip = 0; skip < 150; skip += 20) {
+      const page = await store.table("Job").list({ limit: 20, skip });
+      seen.push(...page.items.map((job) => job.id));
+    }
+    assert.deepEqual(seen, ids);
+  });
+
+  test("agree with a plain scan after hundreds of random changes", async (store) => {
+    await comparedWithScan(store);
+  });
+}
+
+/** Random writes and queries, each answer compared with what filtering and sorting all entities gives. */
+async function comparedWithScan(store: Store): Promise<void> {
+  const model = new Map<string, Case>();
+  const random = seeded(7);
+  const pick = (count: number) => Math.floor(random() * count);
+  for (let round = 0; round < 600; round++) {
+    const id = `c${pick(120)}`;
+    const fields = {
+      status: STATUSES[pick(4)]!,
+      total_cost: pick(5),
+      created_at: at(pick(9)),
+      name: `n${pick(30)}`,
+    };
+    if (model.has(id) && random() < 0.3) {
+      await store.table("Case").remove(id);
+      model.delete(id);
+    } else if (model.has(id)) {
+      model.set(id, await store.table("Case").change(id, (item) => ({ ...item, ...fields })));
+    } else {
+      const item = makeCase(id, `j${pick(6)}`, fields);
+      await store.table("Case").insert(item);
+      model.set(id, item);
+    }
+    if (round % 5 > 0) continue;
+    const field = (["created_at", "name", "total_cost", "status"] as const)[pick(4)]!;
+    const [status, sign, skip] = [STATUSES[pick(4)]!, pick(2) === 0 ? 1 : -1, pick(12)];
+    const sort = `${sign < 0 ? "-" : ""}${field}`;
+    const page = await store.table("Case").list({ where: { status }, sort, limit: 10, skip });
+    const expected = [...model.values()]
+      .filter((item) => item.status === status)
+      .sort((a, b) => sign * compare(a[field], b[field]) || compare(a.id, b.id));
+    assert.equal(page.total, expected.length);
+    assert.deepEqual(page.items, expected.slice(skip, skip + 10));
+  }
+}
+
+function compare(a: string | number, b: string | number): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { isServiceError } from "../../errors.ts";
+import type { StoreContractOptions } from "../store-contract.ts";
+import { inFolder, makeEntry, makeJob, withStore } from "./fixtures.ts";
+
+/** What must be there when the folder is opened again. */
+export function persistenceTests({ it, open }: StoreContractOptions): void {
+  it("entities, removals and log entries are there", () =>
+    inFolder(async (dataDir) => {
+      const big = makeJob("big", { payload: "x".repeat(300_000) });
+      await withStore(open, dataDir, async (store) => {
+        await store.table("Job").insert(big);
+        await store.table("Job").insert(makeJob("gone"));
+        await store.table("Job").insert(makeJob("__proto__"));
+        await store
+          .table("Job")
+          .change("__proto__", (job) => ({ ...job, status: "completed", name: "\ud800" }));
+        await store.table("Job").remove("gone");
+        await store.log("Run").append("a", makeEntry("one"));
+        await store.log("Run").append("a", makeEntry("two"));
+        await store.log("Run").append("gone", makeEntry("one"));
+        await store.transaction((tx) => tx.clear("Run", "gone"));
+      });
+      for (let round = 0; round < 3; round++) {
+        await withStore(open, dataDir, async (store) => {
+          assert.deepEqual(await store.table("Job").get("big"), big);
+          assert.equal(await store.table("Job").get("gone"), undefined);
+          assert.equal((await store.table("Job").get("__proto__"))?.name, "\ud800");
+          assert.deepEqual(await store.table("Job").countBy("status"), { in_progress: 1, completed: 1 });
+          assert.equal(await store.log("Run").last("a"), 2 + round);
+          assert.equal(await store.log("Run").last("gone"), 0);
+          assert.equal(await store.log("Run").append("a", makeEntry("more")), 3 + round);
+        });
+      }
+    }));
+
+  it("a second opening of the same folder is refused while the first is open", () =>
+    inFolder(async (dataDir) => {
+      await withStore(open, dataDir, async () => {
+        await assert.rejects(
+          withStore(open, dataDir, async () => {}),
+          isServiceError,
+        );
+      });
+      await withStore(open, dataDir, async (store) => {
+        await store.table("Job").insert(makeJob("a"));
+      });
+    }));
+}

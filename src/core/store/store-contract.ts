@@ -1,0 +1,40 @@
+import { difficultTests } from "./contract/difficult.ts";
+import { entityTests } from "./contract/entities.ts";
+import type { StoreTest } from "./contract/fixtures.ts";
+import { inFolder, withStore } from "./contract/fixtures.ts";
+import { isolationTests } from "./contract/isolation.ts";
+import { listTests } from "./contract/lists.ts";
+import { logTests } from "./contract/logs.ts";
+import { persistenceTests } from "./contract/persistence.ts";
+import { transactionTests } from "./contract/transactions.ts";
+import type { StoreFactory } from "./store.ts";
+
+export interface StoreContractOptions {
+  readonly describe: (name: string, tests: () => void) => void;
+  readonly it: (name: string, test: () => Promise<void>) => void;
+  /** Name of the implementation, for the names of the tests. */
+  readonly name: string;
+  readonly open: StoreFactory;
+  /** Whether what was written is there when the same folder is opened again. @default false */
+  readonly persistent?: boolean;
+}
+
+/**
+ * What every store must hold, for any test runner that has `describe` and `it`.
+ *
+ * @example
+ * storeContract({ describe, it, name: "my store", open: openMyStore, persistent: true });
+ */
+export function storeContract(options: StoreContractOptions): void {
+  const { describe, it, name } = options;
+  const test: StoreTest = (title, work) =>
+    it(title, () => inFolder(async (dataDir) => withStore(options.open, dataDir, work)));
+
+  describe(`${name}: entities`, () => entityTests(test));
+  describe(`${name}: concurrency and isolation`, () => isolationTests(test));
+  describe(`${name}: lists`, () => listTests(test));
+  describe(`${name}: transactions`, () => transactionTests(test));
+  describe(`${name}: logs`, () => logTests(test));
+  describe(`${name}: difficult values`, () => difficultTests(test));
+  if (options.persistent === true) describe(`${name}: opened again`, () => persistenceTests(options));
+}

@@ -1,0 +1,73 @@
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { describe, it } from "vitest";
+
+/** What a test may need of the machine, and how to tell that it is there: the reason why not, or `undefined`. */
+const CHECKS = {
+  chromium: () => (findChromium() === undefined ? "no Chromium found" : undefined),
+  docker: () => (succeeds("docker", ["info"]) ? undefined : "no container runtime answers"),
+  root: () => (process.getuid?.() === 0 ? undefined : "not root"),
+  tmpfs: () => (process.getuid?.() === 0 && mountsTmpfs() ? undefined : "cannot mount a tmpfs"),
+  loop: () => (process.getuid?.() === 0 && hasLoop() ? undefined : "cannot mount through a loop device"),
+  cc: () => (succeeds("cc", ["--version"]) ? undefined : "no C compiler found"),
+  linux: () => (process.platform === "linux" ? undefined : "not Linux"),
+} as const;
+
+export type Requirement = keyof typeof CHECKS;
+
+/**
+ * Gives `describe` and `it` that run where the machine has what they need. Elsewhere they are skipped with the reason in
+ * their name, or fail where the environment variable `SVC_REQUIRE` lists the requirement.
+ *
+ * @example
+ * requirement("root").it("mounts a small disk", async () => {});
+ */
+export function requirement(...needs: Requirement[]) {
+  const demanded = (process.env.SVC_REQUIRE ?? "").split(",").map((need) => need.trim());
+  const missing = needs.flatMap((need) => {
+    const reason = CHECKS[need]();
+    return reason === undefined ? [] : [{ need, reason }];
+  });
+  if (missing.length === 0) return { describe, it, met: true };
+
+  const reason = missing.map((each) => each.reason).join(", ");
+  if (missing.some(({ need }) => demanded.includes(need))) {
+    const fail = (name: string) =>
+      it(name, () => {
+        throw new Error(`SVC_REQUIRE demands this test, but: ${reason}`);
+      });
+    return { describe: (name: string, _tests: () => void) => fail(name), it: failing(fail), met: false };
+  }
+  return {
+    describe: (name: string, tests: () => void) => describe.skip(`${name} (skipped: ${reason})`, tests),
+    it: (name: string, test: () => unknown, timeout?: number) =>
+      it.skip(`${name} (skipped: ${reason})`, test as () => void, timeout),
+    met: false,
+  };
+}
+
+/** The path of a Chromium that tests can drive. */
+export function findChromium(): string | undefined {
+  const places = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+  return [process.env.CHROMIUM_PATH, ...places].find((path) => path !== undefined && existsSync(path));
+}
+
+function failing(fail: (name: string) => void) {
+  return (name: string, _test: () => unknown, _timeout?: number) => fail(name);
+}
+
+function succeeds(command: string, args: string[]): boolean {
+  return spawnSync(command, args, { stdio: "ignore", timeout: 10_000 }).status === 0;
+}
+
+function mountsTmpfs(): boolean {
+  const script =
+    'd=$(mktemp -d) && mount -t tmpfs -o size=64k tmpfs "$d" && umount "$d"; s=$?; rmdir "$d"; exit $s';
+  return succeeds("sh", ["-c", script]);
+}
+
+function hasLoop(): boolean {
+  const script =
+    'f=$(mktemp) && truncate -s 8M "$f" && mkfs.ext4 -q "$f" && d=$(mktemp -d) && mount -o loop "$f" "$d" && umount "$d"; s=$?; rm -rf "$f" "$d"; exit $s';
+  return succeeds("sh", ["-c", script]);
+}
