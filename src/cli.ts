@@ -1,0 +1,17 @@
+#!/usr/bin/env node
+import { main } from "./core/cli/main.ts";
+
+const { env, stdin, stdout, stderr } = process;
+
+const code = await main(process.argv.slice(2), {
+  cwd: process.cwd(),
+  env,
+  print: (line) => void stdout.write(`${line}\n`),
+  note: (line) => void stderr.write(`${line}\n`),
+  interactive: stdin.isTTY === true && stdout.isTTY === true && !env.CI,
+  platforms: {},
+});
+
+// Handles that an agent left open must not keep a finished command alive; what was written goes out first.
+await new Promise((done) => stdout.write("", done));
+process.exit(code);

@@ -1,0 +1,46 @@
+import type * as v from "valibot";
+import type { CliContext } from "./context.ts";
+
+/**
+ * Schema of a command's options: gives the flags, their help, their checks and their type.
+ * An entry `minInstances` is `--min-instances`; boolean entries take no value, and those that are true by default are
+ * written `--no-…`; array entries may be repeated; `v.description` is the help and `v.metadata({ value, alias })` the name
+ * of the value and a letter.
+ */
+export type FlagsSchema = v.ObjectSchema<v.ObjectEntries, undefined>;
+
+/** What a command gets. Arguments and texts arrive exactly as typed. */
+export interface CommandInput<F extends FlagsSchema = FlagsSchema> {
+  readonly args: readonly string[];
+  readonly flags: v.InferOutput<F>;
+  readonly context: CliContext;
+}
+
+/** One command of a program. */
+export interface Command<F extends FlagsSchema = FlagsSchema> {
+  /** Name and arguments: `<id>` must be given, `[file]` may be, `[...names]` takes all that follow. */
+  readonly usage: string;
+  readonly summary: string;
+  readonly flags?: F;
+  /** Full command lines. */
+  readonly examples?: readonly string[];
+  /** Resolves with the exit code. */
+  run(input: CommandInput<F>): Promise<number>;
+}
+
+/** Types a command. */
+export function defineCommand<F extends FlagsSchema = v.ObjectSchema<Record<never, never>, undefined>>(
+  command: Command<F>,
+): Command {
+  return command as unknown as Command;
+}
+
+/** Commands under one word, such as `svc deploy …`, loaded only when they are used. */
+export interface CommandGroup {
+  readonly name: string;
+  readonly summary: string;
+  load(): Promise<{
+    /** Runs the words behind the group's name; resolves with the exit code. */
+    run(argv: readonly string[], context: CliContext): Promise<number>;
+  }>;
+}

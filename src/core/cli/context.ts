@@ -1,0 +1,16 @@
+import type { PlatformLoader } from "../deploy/platform.ts";
+
+/** What a command works with; nothing else of the process is touched. */
+export interface CliContext {
+  /** Folder that paths are relative to. */
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Writes a line of the result to standard output. */
+  readonly print: (line: string) => void;
+  /** Writes a line beside the result to standard error. */
+  readonly note: (line: string) => void;
+  /** Whether a person sits there: input and output are a terminal, and `CI` is not set. */
+  readonly interactive: boolean;
+  /** Deploy targets that come with the package. */
+  readonly platforms: Readonly<Record<string, PlatformLoader>>;
+}

@@ -1,0 +1,32 @@
+/** A command line that cannot be understood: ends with exit code 2. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+  /** What was probably meant, or where to read on. */
+  readonly hint: string | undefined;
+
+  constructor(message: string, hint?: string) {
+    super(message);
+    this.hint = hint;
+  }
+}
+
+export interface CliErrorOptions {
+  /** What to do next. */
+  readonly detail?: string;
+  /** @default 1 */
+  readonly exitCode?: number;
+  readonly cause?: unknown;
+}
+
+/** A command that failed, told in words for the person who gave it. */
+export class CliError extends Error {
+  override readonly name = "CliError";
+  readonly detail: string | undefined;
+  readonly exitCode: number;
+
+  constructor(message: string, options: CliErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.detail = options.detail;
+    this.exitCode = options.exitCode ?? 1;
+  }
+}

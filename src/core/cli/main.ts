@@ -1,0 +1,23 @@
+import { VERSION } from "../service-state.ts";
+import type { Command, CommandGroup } from "./command.ts";
+import type { CliContext } from "./context.ts";
+import { runProgram } from "./program.ts";
+
+const COMMANDS: readonly Command[] = [];
+
+const GROUPS: readonly CommandGroup[] = [];
+
+/** Runs `svc` with the words behind it; resolves with the exit code. */
+export function main(argv: readonly string[], context: CliContext): Promise<number> {
+  return runProgram(
+    {
+      name: "svc",
+      summary: `svc ${VERSION}: runs agents as a service`,
+      version: VERSION,
+      commands: COMMANDS,
+      groups: GROUPS,
+    },
+    argv,
+    context,
+  );
+}

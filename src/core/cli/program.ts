@@ -1,0 +1,130 @@
+import { cac } from "cac";
+import type { Command, CommandGroup } from "./command.ts";
+import type { CliContext } from "./context.ts";
+import { UsageError } from "./errors.ts";
+import { describeFlags, type Flag, readFlags } from "./flags.ts";
+import { guardNumbers, unguard } from "./number-guard.ts";
+import { reportError } from "./report-error.ts";
+import { suggest } from "./suggest.ts";
+
+/** A word on the command line and the commands behind it. */
+export interface Program {
+  /** As typed, such as `svc deploy`. */
+  readonly name: string;
+  readonly summary: string;
+  readonly version?: string;
+  readonly commands: readonly Command[];
+  readonly groups?: readonly CommandGroup[];
+}
+
+/**
+ * Runs one command line: the exit code is 0 when it is done, 1 when it failed, 2 when it could not be understood.
+ *
+ * @example
+ * export const run = (argv: readonly string[], context: CliContext) => runProgram({ name: "svc store", … }, argv, context);
+ */
+export async function runProgram(
+  program: Program,
+  argv: readonly string[],
+  context: CliContext,
+): Promise<number> {
+  const words = argv[0] === "help" ? [...argv.slice(1), "--help"] : argv;
+  try {
+    const group = program.groups?.find((one) => one.name === words[0]);
+    if (group) return await (await group.load()).run(words.slice(1), context);
+    return await runCommand(program, words, context);
+  } catch (error) {
+    return reportError(error, program.name, context);
+  }
+}
+
+async function runCommand(program: Program, words: readonly string[], context: CliContext): Promise<number> {
+  const command = program.commands.find((one) => nameOf(one.usage) === words[0]);
+  const guarded = guardNumbers(words);
+  const flags = command?.flags ? describeFlags(command.flags) : [];
+  checkOptions(guarded, flags, command === undefined && program.version !== undefined);
+  if (!command && words[0] !== undefined && !words[0].startsWith("-"))
+    throw unknownCommand(program, words[0]);
+
+  const cli = createParser(program);
+  cli.parse(["node", "svc", ...guarded], { run: false });
+  if (cli.options.help || cli.options.version) return 0;
+  if (!command) {
+    cli.outputHelp();
+    return 2;
+  }
+  const args = [...cli.args, ...((cli.options["--"] as string[] | undefined) ?? [])].map(unguard);
+  checkArguments(`${program.name} ${command.usage}`, args);
+  const raw = Object.fromEntries(Object.entries(cli.options).map(([key, value]) => [key, unguard(value)]));
+  return command.run({ args, flags: command.flags ? readFlags(command.flags, raw) : {}, context });
+}
+
+function createParser(program: Program): ReturnType<typeof cac> {
+  const cli = cac(program.name);
+  for (const { usage, summary, flags, examples } of program.commands) {
+    const command = cli.command(usage, summary, { ignoreOptionDefaultValue: true });
+    for (const flag of flags ? describeFlags(flags) : [])
+      command.option(spelling(flag), flag.description, { default: shownDefault(flag) });
+    for (const example of examples ?? []) command.example(`  $ ${example}`);
+  }
+  for (const { name, summary } of program.groups ?? []) cli.command(`${name} <command>`, summary);
+  if (program.version !== undefined) cli.version(program.version);
+  cli.help((sections) => {
+    const [, ...rest] = sections.filter((section) => !section.title?.startsWith("For more info"));
+    return [{ body: cli.matchedCommand?.description ?? program.summary }, ...rest];
+  });
+  return cli;
+}
+
+function spelling(flag: Flag): string {
+  const alias = flag.alias ? `-${flag.alias}, ` : "";
+  if (flag.kind === "boolean") return `${alias}--${flag.fallback === true ? "no-" : ""}${flag.name}`;
+  return `${alias}--${flag.name} <${flag.value}>`;
+}
+
+/** A switch's default shows in its spelling. */
+function shownDefault({ kind, fallback }: Flag): unknown {
+  return kind === "boolean" || Array.isArray(fallback) ? undefined : fallback;
+}
+
+/** The parser takes every word that begins with `-`, up to a bare `--`, for options. */
+function checkOptions(words: readonly string[], flags: readonly Flag[], hasVersion: boolean): void {
+  const letters = new Set(["h", ...(hasVersion ? ["v"] : []), ...flags.flatMap((flag) => flag.alias ?? [])]);
+  const names = ["help", ...(hasVersion ? ["version"] : []), ...flags.map((flag) => flag.name)];
+  const switches = flags.filter((flag) => flag.kind === "boolean").map((flag) => flag.name);
+  for (const word of words) {
+    if (word === "--") return;
+    const name = /^--([^=]*)/.exec(word)?.[1];
+    if (name !== undefined) {
+      if (names.includes(name) || (name.startsWith("no-") && switches.includes(name.slice(3)))) continue;
+      const meant = suggest(name, [...names, ...switches.map((one) => `no-${one}`)]);
+      throw new UsageError(`Unknown option --${name}`, meant && `Did you mean --${meant}?`);
+    }
+    const unknown = word.startsWith("-") && [...word.slice(1)].find((letter) => !letters.has(letter));
+    if (unknown) throw new UsageError(`Unknown option -${unknown}`);
+  }
+}
+
+function unknownCommand(program: Program, word: string): UsageError {
+  const names = [
+    ...program.commands.map((one) => nameOf(one.usage)),
+    ...(program.groups ?? []).map((one) => one.name),
+  ];
+  const meant = suggest(word, names);
+  return new UsageError(
+    `Unknown command "${word}"`,
+    meant ? `Did you mean "${program.name} ${meant}"?` : `Commands: ${names.join(", ")}.`,
+  );
+}
+
+function checkArguments(usage: string, args: readonly string[]): void {
+  const declared = usage.match(/[<[][^>\]]+[>\]]/g) ?? [];
+  const missing = declared.filter((one) => one.startsWith("<"))[args.length];
+  if (missing) throw new UsageError(`${missing} is missing`, `Write: ${usage}`);
+  if (declared.at(-1)?.includes("...") || args.length <= declared.length) return;
+  throw new UsageError(`Unexpected argument "${args[declared.length]}"`, `Write: ${usage}`);
+}
+
+function nameOf(usage: string): string {
+  return usage.split(" ")[0]!;
+}

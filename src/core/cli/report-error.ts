@@ -1,0 +1,39 @@
+import { isDeployError } from "../deploy/errors.ts";
+import { isServiceError } from "../errors.ts";
+import { describeError } from "../log.ts";
+import { OptionsError } from "../options.ts";
+import { PluginError } from "../plugin.ts";
+import type { CliContext } from "./context.ts";
+import { CliError, UsageError } from "./errors.ts";
+
+/** Tells what went wrong and what to do, and gives the exit code. Only the unexpected shows a stack. */
+export function reportError(error: unknown, program: string, context: CliContext): number {
+  if (error instanceof UsageError) {
+    context.note(`${program}: ${error.message}.${error.hint ? ` ${error.hint}` : ""}`);
+    context.note(`Run "${program} --help" to see what there is.`);
+    return 2;
+  }
+  if (error instanceof CliError) {
+    tell(context, error.message, error.detail);
+    return error.exitCode;
+  }
+  if (isServiceError(error)) {
+    tell(context, error.message, error.detail);
+    return 1;
+  }
+  if (isDeployError(error)) {
+    tell(context, error.message, [error.detail, error.stands, error.fix].filter(Boolean).join("\n"));
+    return error.exitCode;
+  }
+  if (error instanceof OptionsError || error instanceof PluginError) {
+    tell(context, error.message);
+    return 1;
+  }
+  tell(context, "Something unexpected went wrong", describeError(error));
+  return 1;
+}
+
+function tell(context: CliContext, message: string, detail?: string): void {
+  context.note(`Error: ${message}`);
+  if (detail) context.note(`  ${detail.replaceAll("\n", "\n  ")}`);
+}
