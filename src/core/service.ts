@@ -1,4 +1,4 @@
-import { type H3, serve } from "h3";
+import type { H3 } from "h3";
 import { AgentRegistry } from "./agents/registry.ts";
 import { Container, type Token } from "./container.ts";
 import { Cases } from "./entities/cases.ts";
@@ -6,6 +6,7 @@ import { Jobs } from "./entities/jobs.ts";
 import { Ledger } from "./entities/ledger.ts";
 import { Hooks } from "./hooks.ts";
 import { createApp } from "./http/app.ts";
+import { type HttpServer, type Serve, serveWithNode } from "./http/serve.ts";
 import { loadKeys } from "./keys.ts";
 import { createLogger } from "./log.ts";
 import type { ResolvedOptions } from "./options.ts";
@@ -40,13 +41,20 @@ export interface Service {
   fetch(request: Request): Promise<Response>;
   /** Opens the store, sets plugins up and takes unfinished jobs up; once. */
   ready(): Promise<Service>;
-  /** Listens; resolves once it does. */
-  listen(): Promise<Service>;
+  /** Listens; resolves once it does. What is given here comes before the service's options. */
+  listen(at?: ListenOptions): Promise<Service>;
   /** Refuses new work, lets running requests and steps end, closes everything. */
   close(): Promise<void>;
   /** A part of the service, for tests and plugins. */
   get<T>(token: Token<T>): T;
   [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface ListenOptions {
+  readonly host?: string;
+  readonly port?: number;
+  /** @default Node's own server */
+  readonly serve?: Serve;
 }
 
 export interface ServiceParts {
@@ -68,7 +76,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
 
   let booting: Promise<void> | undefined;
   let closing: Promise<void> | undefined;
-  let server: ReturnType<typeof serve> | undefined;
+  let server: HttpServer | undefined;
 
   const boot = async (): Promise<void> => {
     const keys = await loadKeys(options, log);
@@ -105,19 +113,12 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       await booting;
       return service;
     },
-    async listen() {
+    async listen({ host = options.host, port = options.port, serve = serveWithNode } = {}) {
       await service.ready();
       if (server) return service;
-      server = serve(app as H3, {
-        hostname: options.host,
-        port: options.port,
-        silent: true,
-        gracefulShutdown: false,
-      });
-      await server.ready();
-      const address = server.node?.server?.address();
-      state.port = typeof address === "object" && address ? address.port : options.port;
-      state.url = `http://${displayHost(options.host)}:${state.port}`;
+      server = await serve(app as H3, { host, port });
+      state.port = server.port;
+      state.url = `http://${displayHost(host)}:${state.port}`;
       scope.get(HOOKS).emit("service:ready", { url: state.publicUrl, info: state.info() });
       return service;
     },

@@ -2,8 +2,9 @@ import { VERSION } from "../service-state.ts";
 import type { Command, CommandGroup } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { runProgram } from "./program.ts";
+import { start } from "./start.ts";
 
-const COMMANDS: readonly Command[] = [];
+const COMMANDS: readonly Command[] = [start];
 
 const GROUPS: readonly CommandGroup[] = [];
 

@@ -1,10 +1,11 @@
 import { isDeployError } from "../deploy/errors.ts";
 import { isServiceError } from "../errors.ts";
 import { describeError } from "../log.ts";
-import { OptionsError } from "../options.ts";
-import { PluginError } from "../plugin.ts";
 import type { CliContext } from "./context.ts";
 import { CliError, UsageError } from "./errors.ts";
+
+/** By name: the project may use another copy of this package. */
+const SELF_EXPLAINING = ["OptionsError", "PluginError"];
 
 /** Tells what went wrong and what to do, and gives the exit code. Only the unexpected shows a stack. */
 export function reportError(error: unknown, program: string, context: CliContext): number {
@@ -25,7 +26,7 @@ export function reportError(error: unknown, program: string, context: CliContext
     tell(context, error.message, [error.detail, error.stands, error.fix].filter(Boolean).join("\n"));
     return error.exitCode;
   }
-  if (error instanceof OptionsError || error instanceof PluginError) {
+  if (error instanceof Error && SELF_EXPLAINING.includes(error.name)) {
     tell(context, error.message);
     return 1;
   }

@@ -1,0 +1,37 @@
+import * as v from "valibot";
+import { defineCommand } from "./command.ts";
+import { findController, loadController } from "./load-controller.ts";
+import { runService } from "./run-service.ts";
+
+/** Where `start` and `dev` listen. */
+export const ListenFlagsSchema = v.object({
+  port: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(0, "must be 0 to 65535"),
+      v.maxValue(65535, "must be 0 to 65535"),
+      v.description("port to listen on, 0 for a free one; comes before the service's own"),
+    ),
+  ),
+  host: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[A-Za-z0-9.:_[\]-]+$/, "must be a host name or an address"),
+      v.description("address to listen on"),
+      v.metadata({ value: "address" }),
+    ),
+  ),
+});
+
+/** `svc start`: runs the service of a controller file. */
+export const start = defineCommand({
+  usage: "start [file]",
+  summary: "Run the service that a controller file exports (src/controller.ts)",
+  flags: ListenFlagsSchema,
+  examples: ["svc start", "svc start examples/hello/controller.ts --port 8100"],
+  async run({ args, flags, context }) {
+    const file = findController(args[0], context.cwd);
+    return runService(await loadController(file, context.cwd), flags, context);
+  },
+});
