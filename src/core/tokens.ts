@@ -5,6 +5,7 @@ import type { Cases } from "./entities/cases.ts";
 import type { Jobs } from "./entities/jobs.ts";
 import type { Ledger } from "./entities/ledger.ts";
 import type { Hooks } from "./hooks.ts";
+import type { Gate, SessionVerifier } from "./http/gate.ts";
 import type { Router } from "./http/route.ts";
 import type { ServiceKeys } from "./keys.ts";
 import type { Logger } from "./log.ts";
@@ -27,6 +28,10 @@ export const CASES = createToken<Cases>("cases");
 export const AGENTS = createToken<AgentRegistry>("agents");
 export const RUNNER = createToken<Runner>("runner");
 export const ROUTER = createToken<Router>("router");
+/** Lets callers in, and counts wrong keys. */
+export const GATE = createToken<Gate>("gate");
+/** Accepts signed-in people on routes whose auth is `session`; a plugin provides it. */
+export const SESSIONS = createToken<SessionVerifier>("sessions");
 /** What the service is and how it does: address, start time, whether it is closing. */
 export const SERVICE_STATE = createToken<ServiceState>("service state");
 /** The plugins in the order of their set-up, with the time that each took. */

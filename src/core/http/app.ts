@@ -1,21 +1,63 @@
-import { H3, type HTTPError } from "h3";
+import { H3, type H3Event, type HTTPError } from "h3";
 import type { Container } from "../container.ts";
-import { isServiceError, ServiceError } from "../errors.ts";
-import { CLOCK } from "../tokens.ts";
+import { ServiceError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { CLOCK, GATE, KEYS, LOGGER, OPTIONS, ROUTER, SESSIONS } from "../tokens.ts";
+import { toErrorAnswer, toServiceError } from "./failure.ts";
+import { Gate } from "./gate.ts";
+import { AppRouter } from "./router.ts";
 
-/** The HTTP face of a service. */
+/** The HTTP face of a service; adds the router to the scope. */
 export function createApp(scope: Container): H3 {
   const clock = scope.get(CLOCK);
-  return new H3({
+  const log = scope.get(LOGGER);
+  const options = scope.get(OPTIONS);
+  const app = new H3({
     silent: true,
-    onError: (error) => {
-      const known = isServiceError(error.cause) ? error.cause : toServiceError(error);
-      return Response.json(known.toResponse(clock()), { status: known.status, headers: known.headers });
+    ...(options.logLevel === "debug" && logRequests(log)),
+    onError: (error, event) => {
+      const failure = isUnanswered(error, event)
+        ? noRoute(router.allowed(event))
+        : toServiceError(error, log);
+      return toErrorAnswer(failure, clock());
     },
+  });
+  const gate = new Gate(scope.get(KEYS).apiKey, clock, () =>
+    scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined,
+  );
+  scope.value(GATE, gate);
+  const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit });
+  scope.value(ROUTER, router);
+  return app;
+}
+
+function isUnanswered(error: HTTPError, event: H3Event): boolean {
+  return error.status === 404 && !error.unhandled && !event.context.matchedRoute;
+}
+
+function noRoute(allowed: readonly string[]): ServiceError {
+  if (allowed.length === 0) {
+    return new ServiceError("not_found", "There is nothing at this path", {
+      detail: "GET /openapi.json lists every path.",
+    });
+  }
+  return new ServiceError("invalid_request", "This path does not take this method", {
+    status: 405,
+    detail: `Use ${allowed.join(" or ")}.`,
+    headers: { allow: allowed.join(", ") },
   });
 }
 
-function toServiceError(error: HTTPError): ServiceError {
-  if (error.status === 404) return new ServiceError("not_found", "There is nothing at this path");
-  return new ServiceError("internal_error", "Something went wrong here");
+/** Only at debug level: a hook on every answer costs each of them a promise. */
+function logRequests(log: Logger) {
+  const begun = new WeakMap<H3Event, number>();
+  return {
+    onRequest: (event: H3Event) => void begun.set(event, performance.now()),
+    onResponse: (response: Response, event: H3Event) => {
+      const milliseconds = Math.round((performance.now() - (begun.get(event) ?? 0)) * 10) / 10;
+      // Without the query: people put secrets there by mistake.
+      const path = event.url.pathname;
+      log.debug("request", { method: event.req.method, path, status: response.status, milliseconds });
+    },
+  };
 }

@@ -1,0 +1,88 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { H3Event } from "h3";
+import { ServiceError } from "../errors.ts";
+import { clientAddress } from "./client-address.ts";
+import type { RouteAuth } from "./route.ts";
+import { WrongKeys } from "./wrong-keys.ts";
+
+/** Accepts signed-in people where a route's auth is `session`; the admin plugin provides one as `SESSIONS`. */
+export interface SessionVerifier {
+  /**
+   * Who is signed in, for the timeline, or `undefined`. Throws `forbidden` where a write comes from another site.
+   */
+  verify(event: H3Event): string | undefined | Promise<string | undefined>;
+  /** The answer to someone without key or session where it is not the JSON error: the sign-in page. */
+  challenge?(event: H3Event, error: ServiceError): Response | undefined | Promise<Response | undefined>;
+}
+
+/** Lets callers in: by the API key, or by a session where the route takes one. */
+export class Gate {
+  readonly #expected: Buffer;
+  readonly #wrongKeys: WrongKeys;
+  readonly #sessions: () => SessionVerifier | undefined;
+
+  /** `sessions` is asked at each request: the plugin that provides it is set up after the gate is made. */
+  constructor(apiKey: string, clock: () => Date, sessions: () => SessionVerifier | undefined) {
+    this.#expected = digest(apiKey);
+    this.#wrongKeys = new WrongKeys(clock);
+    this.#sessions = sessions;
+  }
+
+  /** Who calls; throws `unauthorized` or `rate_limited`. At once for `none` and `key`. */
+  enter(event: H3Event, auth: RouteAuth): string | Promise<string> {
+    if (auth === "none") return "anyone";
+    const key = event.req.headers.get("x-api-key");
+    if (key !== null) {
+      this.checkKey(key, event);
+      return "api-key";
+    }
+    const sessions = auth === "session" ? this.#sessions() : undefined;
+    if (!sessions) throw keyMissing();
+    return this.#enterBySession(event, sessions);
+  }
+
+  /** Checks a key that came by another way than the header, such as a sign-in form. */
+  checkKey(key: string, event: H3Event): void {
+    const address = clientAddress(event);
+    const wait = this.#wrongKeys.wait(address);
+    if (wait > 0) throw tooManyWrongKeys(wait);
+    if (timingSafeEqual(digest(key), this.#expected)) {
+      this.#wrongKeys.right(address);
+      return;
+    }
+    const penalty = this.#wrongKeys.wrong(address);
+    if (penalty > 0) throw tooManyWrongKeys(penalty);
+    throw new ServiceError("unauthorized", "The API key is not right", {
+      detail: "Send the service's API key in the X-API-Key header.",
+    });
+  }
+
+  /** The page, if any, that someone refused gets in place of the JSON error. */
+  challenge(event: H3Event, error: ServiceError): Response | undefined | Promise<Response | undefined> {
+    return this.#sessions()?.challenge?.(event, error);
+  }
+
+  async #enterBySession(event: H3Event, sessions: SessionVerifier): Promise<string> {
+    const actor = await sessions.verify(event);
+    if (actor === undefined) throw keyMissing();
+    return actor;
+  }
+}
+
+/** Digests have one length, whatever was sent: comparing them tells nothing about the key. */
+function digest(key: string): Buffer {
+  return createHash("sha256").update(key).digest();
+}
+
+function keyMissing(): ServiceError {
+  return new ServiceError("unauthorized", "This needs an API key", {
+    detail: "Send the service's API key in the X-API-Key header.",
+  });
+}
+
+function tooManyWrongKeys(wait: number): ServiceError {
+  return new ServiceError("rate_limited", "Too many wrong API keys from this address", {
+    detail: `Try again in ${wait} s with the right key.`,
+    headers: { "retry-after": String(wait) },
+  });
+}

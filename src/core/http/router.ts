@@ -1,0 +1,55 @@
+import type { H3, H3Event } from "h3";
+import type { AnyRoute } from "./handler.ts";
+import { createHandler, type HandlerParts } from "./handler.ts";
+import { createMatcher, parameterNames, toH3Path, toShape } from "./path-pattern.ts";
+import type { RouteDefinition, Router } from "./route.ts";
+
+/** Puts route declarations into an h3 app and knows them afterwards: for 405 answers and for the document. */
+export class AppRouter implements Router {
+  readonly #app: H3;
+  readonly #parts: HandlerParts;
+  readonly #routes: RouteDefinition[] = [];
+  readonly #byShape = new Map<string, { methods: string[]; covers: (pathname: string) => boolean }>();
+
+  constructor(app: H3, parts: HandlerParts) {
+    this.#app = app;
+    this.#parts = parts;
+  }
+
+  get routes(): readonly RouteDefinition[] {
+    return this.#routes;
+  }
+
+  add(route: RouteDefinition): void {
+    const shape = toShape(route.path);
+    const known = this.#byShape.get(shape) ?? { methods: [], covers: createMatcher(route.path) };
+    if (known.methods.includes(route.method)) {
+      throw new Error(`Route ${route.method} ${route.path} is there already`);
+    }
+    assertParameters(route);
+    this.#app.on(route.method, toH3Path(route.path), createHandler(route as AnyRoute, this.#parts));
+    known.methods.push(route.method);
+    this.#byShape.set(shape, known);
+    this.#routes.push(route);
+  }
+
+  /** Methods that routes take at the path of a request that none of them answered. */
+  allowed(event: H3Event): string[] {
+    const methods = new Set<string>();
+    for (const known of this.#byShape.values()) {
+      if (!known.covers(event.url.pathname)) continue;
+      for (const method of known.methods) methods.add(method);
+      if (known.methods.includes("GET")) methods.add("HEAD");
+    }
+    return [...methods].sort();
+  }
+}
+
+/** A parameter without a schema would reach the handler unchecked, and the document without a type. */
+function assertParameters(route: RouteDefinition): void {
+  const entries = (route.params as unknown as { entries?: Record<string, unknown> } | undefined)?.entries;
+  for (const name of parameterNames(route.path)) {
+    if (entries && Object.hasOwn(entries, name)) continue;
+    throw new Error(`Route ${route.method} ${route.path} has no schema for "${name}": add it to params`);
+  }
+}
