@@ -9,7 +9,8 @@ export { createToken, type Token } from "./core/container.ts";
 // Errors
 export { ServiceError } from "./core/errors.ts";
 export type { ServiceHooks } from "./core/hooks.ts";
-export type { RouteDefinition, Router } from "./core/http/route.ts";
+export type { Gate, SessionVerifier } from "./core/http/gate.ts";
+export type { RouteAuth, RouteDefinition, RouteInput, RouteResponse, Router } from "./core/http/route.ts";
 export { defineRoute } from "./core/http/route.ts";
 // Entities
 export type { Case } from "./core/models/case.ts";

@@ -7,3 +7,6 @@ export { specChanges } from "./core/deploy/spec-changes.ts";
 // Stores
 export type { StoreContractOptions } from "./core/store/store-contract.ts";
 export { storeContract } from "./core/store/store-contract.ts";
+// Services
+export type { TestRequest, TestServer } from "./test-server.ts";
+export { testServer } from "./test-server.ts";

@@ -95,7 +95,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       log,
       timeout: options.pluginTimeout,
     });
-    await scope.get(RUNNER).reconcile();
+    if (scope.has(RUNNER)) await scope.get(RUNNER).reconcile();
   };
 
   const service: Service = {
@@ -135,7 +135,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     scope.get(HOOKS).emit("service:closing", { reason: undefined });
     const stopped = server?.close();
     const forced = setTimeout(() => void server?.close(true), (options.shutdownGrace + 2) * 1000);
-    if (scope.has(STORE)) await scope.get(RUNNER).close(options.shutdownGrace);
+    if (scope.has(STORE) && scope.has(RUNNER)) await scope.get(RUNNER).close(options.shutdownGrace);
     await stopped;
     clearTimeout(forced);
     await scope.close();

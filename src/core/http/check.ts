@@ -8,10 +8,10 @@ export function check<S extends v.GenericSchema>(
   value: unknown,
   part: "path" | "query" | "body",
 ): v.InferOutput<S> {
-  const result = v.safeParse(schema, value);
-  if (!result.success) throw invalid(part, describeIssues(result.issues, part));
   const list = part === "body" ? findList(schema, value) : undefined;
   if (list !== undefined) throw invalid(part, `${list || "the body"} must be an object`);
+  const result = v.safeParse(schema, value);
+  if (!result.success) throw invalid(part, describeIssues(result.issues, part));
   return result.output;
 }
 

@@ -1,5 +1,5 @@
 import type { H3Event } from "h3";
-import type * as v from "valibot";
+import * as v from "valibot";
 import { isServiceError } from "../errors.ts";
 import { toAnswer } from "./answer.ts";
 import { check } from "./check.ts";
@@ -27,6 +27,7 @@ export function createHandler(
   { gate, bodyLimit }: HandlerParts,
 ): (event: H3Event) => unknown {
   const { params, query, body, status } = route;
+  const bodyRequired = body !== undefined && !v.is(body, undefined);
 
   const run = (event: H3Event, actor: string, value: unknown): Response | Promise<Response> => {
     const answer = route.handler({
@@ -42,7 +43,7 @@ export function createHandler(
   };
 
   const runWithBody = async (event: H3Event, actor: string, schema: v.GenericSchema): Promise<Response> =>
-    run(event, actor, check(schema, await readJsonBody(event, bodyLimit), "body"));
+    run(event, actor, check(schema, await readJsonBody(event, bodyLimit, bodyRequired), "body"));
 
   const proceed = (event: H3Event, actor: string): Response | Promise<Response> =>
     body ? runWithBody(event, actor, body) : run(event, actor, undefined);

@@ -6,10 +6,16 @@ import { tooLarge } from "./failure.ts";
 const MAX_DEPTH = 100;
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;
 
-/** The JSON value in a request's body, `undefined` where there is no body. */
-export async function readJsonBody(event: H3Event, limit: number): Promise<unknown> {
+/** The JSON value in a request's body, `undefined` where there is none and `required` allows that. */
+export async function readJsonBody(event: H3Event, limit: number, required: boolean): Promise<unknown> {
   const text = await readText(event, limit);
-  if (text === "") return undefined;
+  if (text === "") {
+    if (!required) return undefined;
+    throw new ServiceError("invalid_request", "The request has no body", {
+      status: 400,
+      detail: "Send the request's body as JSON.",
+    });
+  }
   const type = event.req.headers.get("content-type") ?? "";
   if (!JSON_TYPE.test(type)) {
     throw new ServiceError("unsupported_media_type", "The request body must be JSON", {
