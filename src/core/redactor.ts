@@ -1,43 +1,88 @@
+import { SecretIndex } from "./secret-index.ts";
+
 const MASK = "[secret]";
 /** Shorter values would mask ordinary words. */
 const SHORTEST = 6;
+/** A line of a longer secret, such as a key file, is told by itself from this length on. */
+const SHORTEST_LINE = 16;
+/** Values of jobs that are remembered: bounds memory where every job brings its own. */
+const MOST_PASSING = 20_000;
 
 /** Knows every secret value of this server and takes it out of whatever leaves it. */
 export class Redactor {
-  readonly #secrets = new Set<string>();
-  #pattern: RegExp | undefined;
+  readonly #kept = new Set<string>();
+  /** In the order of their last use. */
+  readonly #passing = new Set<string>();
+  #index = new SecretIndex(SHORTEST);
 
-  /** Remembers a value, also as it stands in JSON, in a URL and in base64. */
+  /** Remembers a value, also as it stands in JSON, in a URL, in base64 (inside other text too) and in hex. */
   add(secret: string | undefined | null): void {
-    if (!secret || secret.length < SHORTEST || this.#secrets.has(secret)) return;
-    const json = JSON.stringify(secret).slice(1, -1);
-    const base64 = Buffer.from(secret, "utf8").toString("base64");
-    for (const form of [secret, json, encodeURIComponent(toWellFormed(secret)), base64])
-      this.#secrets.add(form);
-    this.#pattern = undefined;
+    if (!secret || secret.length < SHORTEST || this.#kept.has(secret)) return;
+    this.#kept.add(secret);
+    this.#index.add(formsOf(secret));
+  }
+
+  /** Remembers a value that came with a job; the least recent of very many are forgotten. */
+  addPassing(secret: string | undefined | null): void {
+    if (!secret || secret.length < SHORTEST || this.#kept.has(secret)) return;
+    const known = this.#passing.delete(secret);
+    this.#passing.add(secret);
+    if (!known) this.#index.add(formsOf(secret));
+    if (this.#passing.size > MOST_PASSING) this.#forget();
   }
 
   /** The text with every known secret replaced. */
   text(text: string): string {
-    if (this.#secrets.size === 0) return text;
-    this.#pattern ??= new RegExp(
-      [...this.#secrets]
-        .sort((a, b) => b.length - a.length)
-        .map((secret) => secret.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"))
-        .join("|"),
-      "g",
-    );
-    return text.replace(this.#pattern, MASK);
+    return this.#index.replace(text, MASK);
   }
 
   /** A copy of a JSON value with every known secret replaced, in keys too; the value itself where there is none. */
   json<T>(value: T): T {
-    if (this.#secrets.size === 0 || value === undefined) return value;
+    if (this.#index.size === 0 || value === undefined) return value;
     const text = JSON.stringify(value);
-    if (text === undefined) return value;
-    const clean = this.text(text);
-    return clean === text ? value : (JSON.parse(clean) as T);
+    if (text === undefined || !this.#index.finds(text)) return value;
+    return this.#clean(JSON.parse(text)) as T;
   }
+
+  #clean(value: unknown): unknown {
+    if (typeof value === "string") return this.text(value);
+    if (Array.isArray(value)) return value.map((item) => this.#clean(item));
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [this.text(key), this.#clean(item)]),
+    );
+  }
+
+  #forget(): void {
+    let surplus = Math.ceil(MOST_PASSING / 10);
+    for (const secret of this.#passing) {
+      if (surplus-- <= 0) break;
+      this.#passing.delete(secret);
+    }
+    this.#index = new SecretIndex(SHORTEST);
+    for (const secret of [...this.#kept, ...this.#passing]) this.#index.add(formsOf(secret));
+  }
+}
+
+function formsOf(secret: string): string[] {
+  const bytes = Buffer.from(secret, "utf8");
+  const lines = secret.split(/\r?\n/).map((line) => line.trim());
+  return [
+    secret,
+    secret.trim(),
+    JSON.stringify(secret).slice(1, -1),
+    encodeURIComponent(toWellFormed(secret)),
+    bytes.toString("hex"),
+    ...[0, 1, 2].flatMap((offset) => base64Forms(bytes, offset)),
+    ...lines.filter((line) => line.length >= SHORTEST_LINE && !line.startsWith("-----")),
+  ].filter((form) => form.length >= SHORTEST);
+}
+
+/** The characters that depend on nothing but the secret where it begins `offset` bytes into a group of three. */
+function base64Forms(bytes: Buffer, offset: number): string[] {
+  const padded = Buffer.concat([Buffer.alloc(offset), bytes]);
+  const range = [Math.ceil((offset * 8) / 6), Math.floor((padded.length * 8) / 6)] as const;
+  return [padded.toString("base64").slice(...range), padded.toString("base64url").slice(...range)];
 }
 
 function toWellFormed(text: string): string {

@@ -1,4 +1,5 @@
 import type { H3 } from "h3";
+import { Parameters } from "./agents/parameters.ts";
 import { AgentRegistry } from "./agents/registry.ts";
 import { Container, type Token } from "./container.ts";
 import { Cases } from "./entities/cases.ts";
@@ -25,6 +26,7 @@ import {
   LEDGER,
   LOGGER,
   OPTIONS,
+  PARAMETERS,
   PLUGINS,
   REDACTOR,
   RUNNER,
@@ -168,6 +170,7 @@ function createScope(options: ResolvedOptions): Container {
   );
   scope.value(AGENTS, new AgentRegistry(options.agents));
   scope.class(SERVICE_STATE, ServiceState, [OPTIONS, AGENTS]);
+  scope.factory(PARAMETERS, () => new Parameters(scope.get(KEYS), redactor));
   scope.class(LEDGER, Ledger, [STORE, HOOKS, CLOCK]);
   scope.class(JOBS, Jobs, [STORE, LEDGER]);
   scope.class(CASES, Cases, [STORE, LEDGER]);

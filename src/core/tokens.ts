@@ -1,3 +1,4 @@
+import type { Parameters } from "./agents/parameters.ts";
 import type { AgentRegistry } from "./agents/registry.ts";
 import type { Runner } from "./agents/runner.ts";
 import { createToken } from "./container.ts";
@@ -21,6 +22,7 @@ export const REDACTOR = createToken<Redactor>("redactor");
 export const LOGGER = createToken<Logger>("logger");
 export const HOOKS = createToken<Hooks>("hooks");
 export const KEYS = createToken<ServiceKeys>("keys");
+export const PARAMETERS = createToken<Parameters>("parameters");
 export const STORE = createToken<Store>("store");
 export const LEDGER = createToken<Ledger>("ledger");
 export const JOBS = createToken<Jobs>("jobs");

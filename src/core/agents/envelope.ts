@@ -1,0 +1,89 @@
+import {
+  constants,
+  createCipheriv,
+  createDecipheriv,
+  type KeyObject,
+  privateDecrypt,
+  publicEncrypt,
+  randomBytes,
+} from "node:crypto";
+
+/** Stands in front of the authenticated layout; `.` is no base64 character, so the plain layout never starts like it. */
+const V2_PREFIX = "v2.";
+const KEY_BYTES = 32;
+const CBC_IV_BYTES = 16;
+const GCM_NONCE_BYTES = 12;
+const GCM_TAG_BYTES = 16;
+
+/** How text is sealed: 1 is what clients of the family know, 2 is authenticated. */
+export type EnvelopeVersion = 1 | 2;
+
+/**
+ * Seals text for the holder of the private key.
+ * Version 1 is base64( RSA-OAEP(AES key) ‖ IV ‖ AES-256-CBC ). Version 2 is `v2.` and
+ * base64( RSA-OAEP(AES key) ‖ nonce ‖ AES-256-GCM ‖ tag ), with prefix and wrapped key authenticated too.
+ */
+export function seal(text: string, publicKey: KeyObject, version: EnvelopeVersion = 1): string {
+  const key = randomBytes(KEY_BYTES);
+  const wrapped = publicEncrypt({ key: publicKey, ...OAEP }, key);
+  const plain = Buffer.from(text, "utf8");
+  if (version === 1) {
+    const iv = randomBytes(CBC_IV_BYTES);
+    const cipher = createCipheriv("aes-256-cbc", key, iv);
+    return Buffer.concat([wrapped, iv, cipher.update(plain), cipher.final()]).toString("base64");
+  }
+  const nonce = randomBytes(GCM_NONCE_BYTES);
+  const cipher = createCipheriv("aes-256-gcm", key, nonce, { authTagLength: GCM_TAG_BYTES });
+  cipher.setAAD(Buffer.concat([Buffer.from(V2_PREFIX), wrapped]));
+  const sealed = Buffer.concat([wrapped, nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
+  return V2_PREFIX + sealed.toString("base64");
+}
+
+/** The sealed text, or `undefined` where it cannot be opened: why not is nobody's business. */
+export function unseal(envelope: string, privateKey: KeyObject): string | undefined {
+  const authenticated = envelope.startsWith(V2_PREFIX);
+  const bytes = readBase64(authenticated ? envelope.slice(V2_PREFIX.length) : envelope);
+  const wrappedBytes = (privateKey.asymmetricKeyDetails?.modulusLength ?? 2048) / 8;
+  const wrapped = bytes.subarray(0, wrappedBytes);
+  const rest = bytes.subarray(wrappedBytes);
+  const key = unwrap(wrapped, privateKey);
+  try {
+    const plain = authenticated ? openGcm(key, wrapped, rest) : openCbc(key, rest);
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(plain);
+  } catch {
+    return undefined;
+  }
+}
+
+const OAEP = { padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: "sha256" };
+
+/** Where the key cannot be unwrapped, a random one: the work that follows, and its failure, look the same. */
+function unwrap(wrapped: Buffer, privateKey: KeyObject): Buffer {
+  const random = randomBytes(KEY_BYTES);
+  try {
+    const key = privateDecrypt({ key: privateKey, ...OAEP }, wrapped);
+    return key.length === KEY_BYTES ? key : random;
+  } catch {
+    return random;
+  }
+}
+
+function openCbc(key: Buffer, rest: Buffer): Buffer {
+  const decipher = createDecipheriv("aes-256-cbc", key, rest.subarray(0, CBC_IV_BYTES));
+  return Buffer.concat([decipher.update(rest.subarray(CBC_IV_BYTES)), decipher.final()]);
+}
+
+function openGcm(key: Buffer, wrapped: Buffer, rest: Buffer): Buffer {
+  const decipher = createDecipheriv("aes-256-gcm", key, rest.subarray(0, GCM_NONCE_BYTES), {
+    authTagLength: GCM_TAG_BYTES,
+  });
+  decipher.setAAD(Buffer.concat([Buffer.from(V2_PREFIX), wrapped]));
+  decipher.setAuthTag(rest.subarray(-GCM_TAG_BYTES));
+  return Buffer.concat([decipher.update(rest.subarray(GCM_NONCE_BYTES, -GCM_TAG_BYTES)), decipher.final()]);
+}
+
+/** Node ignores what is not base64; a mangled envelope must not pass for a shorter one. */
+function readBase64(text: string): Buffer {
+  const compact = text.replace(/\s/g, "");
+  return /^[A-Za-z0-9+/]*={0,2}$/.test(compact) ? Buffer.from(compact, "base64") : Buffer.alloc(0);
+}

@@ -1,0 +1,134 @@
+import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
+import { ServiceError } from "../errors.ts";
+import type { ServiceKeys } from "../keys.ts";
+import type { Redactor } from "../redactor.ts";
+import { type EnvelopeVersion, seal, unseal } from "./envelope.ts";
+import type { HostedAgent } from "./registry.ts";
+
+/** Answer to a check of encrypted parameters; holds names, never values. */
+export interface ParametersCheck {
+  readonly valid: boolean;
+  readonly message: string;
+  readonly errors: readonly string[];
+  readonly invalid_parameters: Readonly<Record<string, string>>;
+}
+
+type Values = Record<string, string>;
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Encrypts and decrypts agent parameters. What it decrypts is for the agent's handler; the redactor learns every value. */
+export class Parameters {
+  readonly #privateKey: KeyObject;
+  readonly #publicKey: KeyObject;
+  readonly #redactor: Redactor;
+  readonly #env: Environment;
+
+  constructor(keys: ServiceKeys, redactor: Redactor, env: Environment = process.env) {
+    this.#privateKey = createPrivateKey(keys.rsaPrivateKey);
+    this.#publicKey = createPublicKey(this.#privateKey);
+    this.#redactor = redactor;
+    this.#env = env;
+  }
+
+  /** PEM, SPKI. */
+  publicKeyPem(): string {
+    return this.#publicKey.export({ type: "spki", format: "pem" }).toString();
+  }
+
+  /** Base64 that this service can decrypt. */
+  encrypt(text: string, version?: EnvelopeVersion): string {
+    return seal(text, this.#publicKey, version);
+  }
+
+  /** The text inside, or `invalid_parameters`, with the same words whatever the reason. */
+  decrypt(encrypted: string): string {
+    const text = unseal(encrypted, this.#privateKey);
+    if (text === undefined) throw cannotRead();
+    this.#redactor.addPassing(text);
+    return text;
+  }
+
+  /**
+   * Values by name, from a list of `{name, value}` or a map.
+   * The redactor learns each value but those of parameters that `agent` declares with `is_secret: false`.
+   */
+  open(encrypted: string, agent?: HostedAgent): Values {
+    const text = unseal(encrypted, this.#privateKey);
+    const values = text === undefined ? undefined : readValues(text);
+    if (!values) throw cannotRead();
+    const open = new Set(
+      agent?.definition.parameters?.filter((one) => one.is_secret === false).map((one) => one.name),
+    );
+    for (const [name, value] of Object.entries(values)) if (!open.has(name)) this.#redactor.addPassing(value);
+    return values;
+  }
+
+  /** What the handler gets: values sent with the job, else the service's environment where declared so, else the declared value. */
+  resolve(agent: HostedAgent, encrypted?: string | null): Values {
+    const sent = encrypted ? this.open(encrypted, agent) : {};
+    const values = new Map<string, string>();
+    for (const parameter of agent.definition.parameters ?? []) {
+      const own = (parameter.is_environment ? this.#env[parameter.name] : undefined) ?? parameter.value;
+      if (own === undefined || own === null) continue;
+      if (parameter.is_secret !== false) this.#redactor.add(own);
+      values.set(parameter.name, own);
+    }
+    return Object.fromEntries([...values, ...Object.entries(sent)]);
+  }
+
+  /** Checks values against the parameters that the agent declares; throws where they cannot be decrypted. */
+  validate(agent: HostedAgent, encrypted?: string | null): ParametersCheck {
+    const sent = encrypted ? this.open(encrypted, agent) : {};
+    const values = this.resolve(agent, encrypted);
+    const declared = agent.definition.parameters ?? [];
+    const known = new Set(declared.map((one) => one.name));
+    const problems = new Map<string, string>();
+    for (const { name, is_required } of declared) {
+      if (is_required && (values[name] ?? "").trim() === "") problems.set(name, "is required and missing");
+    }
+    for (const name of Object.keys(sent)) {
+      if (!known.has(name)) problems.set(name, `is not a parameter of ${agent.slug}`);
+    }
+    const errors = [...problems].map(([name, problem]) => `Parameter ${name} ${problem}`);
+    const valid = errors.length === 0;
+    return {
+      valid,
+      message: valid ? "Agent parameters are valid" : "Agent parameters are not valid",
+      errors,
+      invalid_parameters: Object.fromEntries(problems),
+    };
+  }
+}
+
+function readValues(text: string): Values | undefined {
+  let data: unknown;
+  try {
+    data = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (typeof data !== "object" || data === null) return undefined;
+  if (!Array.isArray(data)) return toValues(Object.entries(data));
+  const pairs: [string, unknown][] = [];
+  for (const item of data as unknown[]) {
+    if (typeof item !== "object" || item === null || !("name" in item)) return undefined;
+    if (typeof item.name !== "string") return undefined;
+    pairs.push([item.name, "value" in item ? item.value : null]);
+  }
+  return toValues(pairs);
+}
+
+/** Handlers get text, as from the environment; what is `null` was not given. */
+function toValues(pairs: readonly (readonly [string, unknown])[]): Values {
+  const given = pairs.filter(([, value]) => value !== null && value !== undefined);
+  return Object.fromEntries(
+    given.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]),
+  );
+}
+
+function cannotRead(): ServiceError {
+  return new ServiceError("invalid_parameters", "The encrypted agent parameters cannot be read", {
+    detail:
+      "Encrypt JSON, a list of {name, value} or a map of name to value, with this service's current public key (GET /utils/public_key).",
+  });
+}

@@ -1,0 +1,73 @@
+/** Finds any of many fixed texts; its speed does not depend on how many there are. */
+export class SecretIndex {
+  readonly #prefixLength: number;
+  /** Texts by their first characters, then by length: many keys of one maker begin alike. */
+  readonly #byPrefix = new Map<string, Map<number, Set<string>>>();
+  /** Whether a text begins with three characters of this hash: spares most look-ups. */
+  readonly #filter = new Uint8Array(1 << 16);
+
+  /** `prefixLength` is the length of the shortest text that will be added. */
+  constructor(prefixLength: number) {
+    this.#prefixLength = prefixLength;
+  }
+
+  get size(): number {
+    return this.#byPrefix.size;
+  }
+
+  add(texts: readonly string[]): void {
+    for (const text of texts) {
+      const prefix = text.slice(0, this.#prefixLength);
+      const lengths = this.#byPrefix.get(prefix) ?? new Map<number, Set<string>>();
+      this.#byPrefix.set(prefix, lengths);
+      lengths.set(text.length, (lengths.get(text.length) ?? new Set()).add(text));
+      this.#filter[hash(text, 0)] = 1;
+    }
+  }
+
+  finds(text: string): boolean {
+    return this.#next(text, 0) !== undefined;
+  }
+
+  /** Replaces each stretch that known texts cover; those that overlap vanish together. */
+  replace(text: string, mask: string): string {
+    let match = this.#next(text, 0);
+    if (!match) return text;
+    let clean = "";
+    let done = 0;
+    while (match) {
+      clean += text.slice(done, match.start) + mask;
+      done = match.end;
+      match = this.#next(text, done);
+    }
+    return clean + text.slice(done);
+  }
+
+  #next(text: string, from: number): { start: number; end: number } | undefined {
+    if (this.#byPrefix.size === 0) return undefined;
+    const last = text.length - this.#prefixLength;
+    for (let start = from; start <= last; start++) {
+      let end = this.#endAt(text, start);
+      if (end === undefined) continue;
+      for (let inside = start + 1; inside < end && inside <= last; inside++) {
+        end = Math.max(end, this.#endAt(text, inside) ?? end);
+      }
+      return { start, end };
+    }
+    return undefined;
+  }
+
+  #endAt(text: string, at: number): number | undefined {
+    if (this.#filter[hash(text, at)] === 0) return undefined;
+    const lengths = this.#byPrefix.get(text.slice(at, at + this.#prefixLength));
+    let end: number | undefined;
+    for (const [length, texts] of lengths ?? []) {
+      if (at + length > (end ?? 0) && texts.has(text.slice(at, at + length))) end = at + length;
+    }
+    return end;
+  }
+}
+
+function hash(text: string, at: number): number {
+  return ((text.charCodeAt(at) * 31 + text.charCodeAt(at + 1)) * 31 + text.charCodeAt(at + 2) * 7) & 0xff_ff;
+}
