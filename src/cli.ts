@@ -2,8 +2,11 @@
 import { main } from "./core/cli/main.ts";
 
 const { env, stdin, stdout, stderr } = process;
+const argv = process.argv.slice(2);
 
-const code = await main(process.argv.slice(2), {
+const code = await main(argv, {
+  argv,
+  self: [process.execPath, ...process.execArgv, process.argv[1]!],
   cwd: process.cwd(),
   env,
   print: (line) => void stdout.write(`${line}\n`),

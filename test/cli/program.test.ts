@@ -34,7 +34,14 @@ async function run(...argv: string[]) {
         runProgram({ name: "probe more", summary: "More", commands: [still] }, rest, context),
     }),
   };
-  const context = { cwd: ".", env: {}, print: () => {}, note: (line: string) => told.push(line) };
+  const context = {
+    argv,
+    self: [],
+    cwd: ".",
+    env: {},
+    print: () => {},
+    note: (line: string) => told.push(line),
+  };
   const program = {
     name: "probe",
     summary: "A probe",

@@ -2,6 +2,10 @@ import type { PlatformLoader } from "../deploy/platform.ts";
 
 /** What a command works with; nothing else of the process is touched. */
 export interface CliContext {
+  /** The words of the whole command line. */
+  readonly argv: readonly string[];
+  /** Program and arguments that run this command line tool again, without its words. */
+  readonly self: readonly string[];
   /** Folder that paths are relative to. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -1,0 +1,36 @@
+import { toNodeHandler } from "h3";
+import { listen } from "listhen";
+import type { Serve } from "../http/serve.ts";
+
+/**
+ * Listens with listhen, with everything off that it would do by itself: another port where this one is taken,
+ * all addresses where the host is not known, a QR code, the clipboard, an end of its own at signals.
+ */
+export const serveWithListhen: Serve = async (app, { host, port }) => {
+  const listener = await listen(toNodeHandler(app), {
+    hostname: host,
+    port: {
+      port,
+      ports: [],
+      portRange: [port, port],
+      alternativePortRange: [port, port],
+      random: port === 0,
+    },
+    public: host === "0.0.0.0" || host === "::",
+    autoClose: false,
+    showURL: false,
+    qr: false,
+    clipboard: false,
+    open: false,
+    isTest: true,
+  });
+  const address = listener.server.address();
+  return {
+    port: typeof address === "object" && address ? address.port : port,
+    close: async (force) => {
+      const closed = new Promise<void>((done) => listener.server.close(() => done()));
+      if (force) listener.server.closeAllConnections();
+      await closed;
+    },
+  };
+};

@@ -1,0 +1,48 @@
+import { type FSWatcher, readdirSync, watch } from "node:fs";
+import { join, relative } from "node:path";
+
+const SKIPPED = new Set(["node_modules", "dist", "data", "coverage"]);
+/** Editors save in several steps. */
+const QUIET_TIME = 150;
+
+/** Tells of changed files below a folder, a moment after the last change; the result ends it. */
+export function watchTree(root: string, onChange: (file: string) => void): () => void {
+  const watchers = new Map<string, FSWatcher>();
+  let timer: NodeJS.Timeout | undefined;
+
+  const add = (folder: string): void => {
+    if (watchers.has(folder)) return;
+    const watcher = watch(folder, (_, name) => {
+      if (name === null || isSkipped(name)) return;
+      scan(root);
+      clearTimeout(timer);
+      timer = setTimeout(() => onChange(relative(root, join(folder, name))), QUIET_TIME);
+    });
+    watcher.on("error", () => forget(folder));
+    watchers.set(folder, watcher);
+  };
+  const forget = (folder: string): void => {
+    watchers.get(folder)?.close();
+    watchers.delete(folder);
+  };
+  const scan = (folder: string): void => {
+    try {
+      add(folder);
+      for (const entry of readdirSync(folder, { withFileTypes: true })) {
+        if (entry.isDirectory() && !isSkipped(entry.name)) scan(join(folder, entry.name));
+      }
+    } catch {
+      forget(folder); // removed while it was looked at
+    }
+  };
+
+  scan(root);
+  return () => {
+    clearTimeout(timer);
+    for (const folder of [...watchers.keys()]) forget(folder);
+  };
+}
+
+function isSkipped(name: string): boolean {
+  return name.startsWith(".") || name.endsWith("~") || SKIPPED.has(name);
+}
