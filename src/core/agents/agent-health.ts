@@ -1,0 +1,46 @@
+import type { Jobs } from "../entities/jobs.ts";
+import { type EntityStatus, FAILED } from "../models/entity-status.ts";
+import type { HostedAgent } from "./registry.ts";
+
+/** How an agent's jobs went. */
+export interface AgentHealth {
+  agent_id: string;
+  name: string;
+  slug: string;
+  status: "available" | "busy" | "degraded";
+  version: string;
+  statistics: {
+    total_jobs: number;
+    completed_jobs: number;
+    failed_jobs: number;
+    in_progress_jobs: number;
+    /** Percentage of all jobs that completed, with one decimal. */
+    success_rate: number;
+  };
+}
+
+/** Counts an agent's jobs. */
+export async function readAgentHealth(agent: HostedAgent, jobs: Jobs): Promise<AgentHealth> {
+  const count = async (status?: readonly EntityStatus[]): Promise<number> =>
+    (await jobs.list({ where: { agent_name: agent.slug, status }, limit: 1 })).total;
+  const [total, completed, failed, inProgress] = await Promise.all([
+    count(),
+    count(["completed"]),
+    count(FAILED),
+    count(["in_progress"]),
+  ]);
+  return {
+    agent_id: agent.id,
+    name: agent.definition.name,
+    slug: agent.slug,
+    status: inProgress > 0 ? "busy" : failed > total / 2 ? "degraded" : "available",
+    version: agent.definition.version,
+    statistics: {
+      total_jobs: total,
+      completed_jobs: completed,
+      failed_jobs: failed,
+      in_progress_jobs: inProgress,
+      success_rate: total === 0 ? 0 : Math.round((completed / total) * 1000) / 10,
+    },
+  };
+}

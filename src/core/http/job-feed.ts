@@ -1,0 +1,105 @@
+import type { Jobs } from "../entities/jobs.ts";
+import type { Hooks } from "../hooks.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import { toJob } from "../models/job.ts";
+import type { RunEntry } from "../models/run-entry.ts";
+import type { Log } from "../store/store.ts";
+import type { StreamSource } from "./live-streams.ts";
+import { toEventText } from "./server-event.ts";
+
+/** Entries read from the log at once. */
+const BATCH = 64;
+
+interface Subscription {
+  /** Changes that came before do not count. */
+  expect(): void;
+  /** Settles once something has changed since. */
+  happened(): Promise<void>;
+}
+
+/** Feeds live streams with what happens to jobs, read from their run logs. */
+export class JobFeed {
+  readonly #jobs: Jobs;
+  readonly #log: Log<RunEntry>;
+  readonly #followers = new Map<string, Set<() => void>>();
+
+  constructor(jobs: Jobs, log: Log<RunEntry>, hooks: Hooks) {
+    this.#jobs = jobs;
+    this.#log = log;
+    hooks.on("run:entry", ({ job_id }) => this.#tell(job_id));
+    hooks.on("job:changed", ({ job }) => this.#tell(job.id));
+    hooks.on("job:deleted", ({ job }) => this.#tell(job.id));
+  }
+
+  /** Number of the last entry in a job's log. */
+  last(jobId: string): Promise<number> {
+    return this.#log.last(jobId);
+  }
+
+  /**
+   * The job as it stands, then each entry of its log after number `after` as it comes, then `end` once the job
+   * has ended. Entries are read from the log, not kept for a reader: what it missed is read again.
+   */
+  follow(jobId: string, after: number): StreamSource {
+    let seen = after;
+    let state: "new" | "following" | "over" = "new";
+    let change: Subscription | undefined;
+
+    return async (signal) => {
+      if (state === "over") return undefined;
+      change ??= this.#subscribe(jobId, signal);
+      while (!signal.aborted) {
+        change.expect();
+        // The job before its log: once a job has ended, its log is whole.
+        const job = await this.#jobs.find(jobId);
+        if (job && state === "new") {
+          state = "following";
+          return `retry: 1000\n${toEventText({ event: "snapshot", data: toJob(job) })}`;
+        }
+        const entries = job ? await this.#log.read(jobId, { after: seen, limit: BATCH }) : [];
+        if (entries.length > 0) {
+          seen = entries.at(-1)!.seq;
+          return entries.map(({ seq, entry }) => toEventText({ event: entry.type, id: seq, data: entry })).join("");
+        }
+        if (!job || isTerminal(job.status)) {
+          state = "over";
+          return toEventText({ event: "end", data: { status: job?.status ?? "deleted" } });
+        }
+        await change.happened();
+      }
+      return undefined;
+    };
+  }
+
+  /** Tells of changes of a job from the last `expect` on, until the reader goes. */
+  #subscribe(jobId: string, signal: AbortSignal): Subscription {
+    let changed = true;
+    let settle: (() => void) | undefined;
+    const tell = (): void => {
+      changed = true;
+      settle?.();
+    };
+    const followers = this.#followers.get(jobId) ?? new Set();
+    this.#followers.set(jobId, followers.add(tell));
+    const leave = (): void => {
+      followers.delete(tell);
+      if (followers.size === 0 && this.#followers.get(jobId) === followers) this.#followers.delete(jobId);
+      tell();
+    };
+    signal.addEventListener("abort", leave, { once: true });
+    return {
+      expect: () => {
+        changed = false;
+      },
+      happened: () =>
+        new Promise((resolve) => {
+          settle = resolve;
+          if (changed) resolve();
+        }),
+    };
+  }
+
+  #tell(jobId: string): void {
+    for (const tell of [...(this.#followers.get(jobId) ?? [])]) tell();
+  }
+}

@@ -1,0 +1,172 @@
+import { FastResponse } from "srvx";
+import { ServiceError } from "../errors.ts";
+
+/** Gives the next text to send, when the reader has taken the last one; `undefined` ends the stream. */
+export type StreamSource = (signal: AbortSignal) => Promise<string | undefined>;
+
+export interface LiveStreamLimits {
+  /** Milliseconds between two signs of life. @default 15000 */
+  readonly heartbeat?: number;
+  /** Heartbeats that a reader may let pass without reading before it is dropped. @default 3 */
+  readonly patience?: number;
+  /** Streams open at once. @default 1000 */
+  readonly most?: number;
+}
+
+const HEADERS: [string, string][] = [
+  ["content-type", "text/event-stream; charset=utf-8"],
+  ["cache-control", "no-store, no-transform"],
+  ["x-content-type-options", "nosniff"],
+  // Some proxies hold an answer back until it is whole.
+  ["x-accel-buffering", "no"],
+];
+
+/**
+ * The open event streams of a service. A stream holds one text at most: its source is asked again when the
+ * reader has taken it, so a slow reader costs no memory; one that stops reading is dropped.
+ */
+export class LiveStreams {
+  readonly #heartbeat: number;
+  readonly #patience: number;
+  readonly #most: number;
+  readonly #open = new Set<LiveStream>();
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(limits: LiveStreamLimits = {}) {
+    this.#heartbeat = limits.heartbeat ?? 15_000;
+    this.#patience = limits.patience ?? 3;
+    this.#most = limits.most ?? 1000;
+  }
+
+  /** Number of open streams. */
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** Answers with what `source` gives, until it ends, the reader goes or the service closes. */
+  open(source: StreamSource): Response {
+    if (this.#closed) throw new ServiceError("unavailable", "The service is closing");
+    if (this.#open.size >= this.#most) {
+      throw new ServiceError("unavailable", "Too many live streams are open", {
+        detail: "Close one, or try again later.",
+        headers: { "retry-after": "10" },
+      });
+    }
+    const stream = new LiveStream(source, () => this.#forget(stream));
+    this.#open.add(stream);
+    this.#timer ??= setInterval(() => {
+      for (const one of this.#open) one.beat(this.#patience);
+    }, this.#heartbeat).unref();
+    return new FastResponse(stream.body, { headers: HEADERS });
+  }
+
+  /** Ends all streams; readers come back elsewhere with the id of the last event that they saw. */
+  close(): void {
+    this.#closed = true;
+    for (const stream of this.#open) stream.end();
+  }
+
+  #forget(stream: LiveStream): void {
+    this.#open.delete(stream);
+    if (this.#open.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+const encoder = new TextEncoder();
+
+class LiveStream {
+  readonly body: ReadableStream<Uint8Array>;
+  readonly #source: StreamSource;
+  readonly #over = new AbortController();
+  readonly #forget: () => void;
+  #controller!: ReadableStreamDefaultController<Uint8Array>;
+  /** Settles the reader's request for more, while there is one. */
+  #satisfy: (() => void) | undefined;
+  #asking = false;
+  /** What came while the reader was not ready. */
+  #held: string | undefined;
+  #beatsMissed = 0;
+
+  constructor(source: StreamSource, forget: () => void) {
+    this.#source = source;
+    this.#forget = forget;
+    this.body = new ReadableStream(
+      {
+        start: (controller) => {
+          this.#controller = controller;
+        },
+        pull: () => this.#pull(),
+        cancel: () => this.#finish(),
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  beat(patience: number): void {
+    if (this.#satisfy) {
+      this.#send(": still here\n\n");
+      return;
+    }
+    this.#beatsMissed++;
+    if (this.#beatsMissed < patience) return;
+    this.#fail(new Error("The reader has stopped reading"));
+  }
+
+  end(): void {
+    if (this.#over.signal.aborted) return;
+    this.#finish();
+    this.#controller.close();
+  }
+
+  #pull(): Promise<void> {
+    this.#beatsMissed = 0;
+    return new Promise((resolve) => {
+      this.#satisfy = resolve;
+      if (this.#held === undefined) {
+        if (!this.#asking) void this.#ask();
+        return;
+      }
+      const held = this.#held;
+      this.#held = undefined;
+      this.#send(held);
+    });
+  }
+
+  async #ask(): Promise<void> {
+    this.#asking = true;
+    try {
+      const text = await this.#source(this.#over.signal);
+      if (this.#over.signal.aborted) return;
+      if (text === undefined) this.end();
+      else if (this.#satisfy) this.#send(text);
+      else this.#held = text;
+    } catch (error) {
+      this.#fail(error);
+    } finally {
+      this.#asking = false;
+    }
+  }
+
+  #send(text: string): void {
+    const satisfy = this.#satisfy;
+    this.#satisfy = undefined;
+    this.#controller.enqueue(encoder.encode(text));
+    satisfy?.();
+  }
+
+  #fail(error: unknown): void {
+    if (this.#over.signal.aborted) return;
+    this.#finish();
+    this.#controller.error(error);
+  }
+
+  #finish(): void {
+    this.#over.abort();
+    this.#satisfy?.();
+    this.#satisfy = undefined;
+    this.#forget();
+  }
+}

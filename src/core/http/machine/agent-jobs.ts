@@ -1,0 +1,102 @@
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import { jobNotFound } from "../../entities/jobs.ts";
+import { AgentJobContextBaseSchema } from "../../models/agent-method.ts";
+import { JobSchema, type StoredJob, toJob } from "../../models/job.ts";
+import { JobContextSchema } from "../../models/job-context.ts";
+import { JobResponseSchema } from "../../models/job-response.ts";
+import { optional } from "../../models/scalars.ts";
+import { invalid } from "../check.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import { listJobs } from "./list-jobs.ts";
+import type { MachineParts } from "./parts.ts";
+import { AgentJobPathSchema, AgentPathSchema, JobsQuerySchema } from "./schemas.ts";
+
+const tag = "Jobs of an agent";
+
+const StartSchema = v.object({
+  ...AgentJobContextBaseSchema.entries,
+  encrypted_agent_parameters: optional(v.string()),
+});
+
+/** Starting and stopping an agent's jobs, and looking at them. */
+export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): RouteDefinition[] {
+  const find = async (slug: string, id: string): Promise<StoredJob> => {
+    const agent = agents.get(slug);
+    const job = await jobs.get(id);
+    if (job.agent_name !== agent.slug) throw jobNotFound(id);
+    return job;
+  };
+  return [
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/agents/{slug}/jobs`,
+      auth: "key",
+      summary: "Start a job",
+      description:
+        "The job's id is `job_context.job_id`: the same request again gives the same job and starts nothing, other content under the same id is refused with 409. An `Idempotency-Key` header does the same for requests whose ids differ. While the job waits for its turn, `X-Queue-Position` says where it stands (1 is next) and `X-Queue-Length` how many wait.",
+      tag,
+      params: AgentPathSchema,
+      body: StartSchema,
+      status: 202,
+      responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
+      handler: async ({ params, body, event }) => {
+        const { slug } = agents.get(params.slug);
+        const job = await runner.start(slug, { ...body, idempotencyKey: readIdempotencyKey(event) });
+        event.res.headers.set("location", `${prefix}/agents/${slug}/jobs/${job.id}`);
+        const place = runner.position(job.id);
+        if (place) {
+          event.res.headers.set("x-queue-position", String(place.position));
+          event.res.headers.set("x-queue-length", String(place.queued));
+        }
+        return toJob(job);
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/agents/{slug}/jobs`,
+      auth: "key",
+      summary: "List an agent's jobs",
+      description: "Newest first; the header `X-Total-Count` counts all that match.",
+      tag,
+      params: AgentPathSchema,
+      query: JobsQuerySchema,
+      responses: { 200: { description: "A page of jobs", schema: v.array(JobResponseSchema) } },
+      handler: ({ params, query, event }) =>
+        listJobs({ jobs, runner }, { query, agent: agents.get(params.slug).slug, event }),
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/agents/{slug}/jobs/{id}`,
+      auth: "key",
+      summary: "Show one of an agent's jobs",
+      tag,
+      params: AgentJobPathSchema,
+      responses: { 200: { description: "The job", schema: JobResponseSchema } },
+      handler: async ({ params }) => runner.describe(await find(params.slug, params.id)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/agents/{slug}/stop`,
+      auth: "key",
+      summary: "Ask a job to stop",
+      description:
+        "The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended stays as it is.",
+      tag,
+      params: AgentPathSchema,
+      body: v.object({ job_context: JobContextSchema }),
+      responses: { 200: { description: "The job as it stands", schema: JobResponseSchema } },
+      handler: async ({ params, body, actor }) => {
+        const job = await find(params.slug, body.job_context.job_id);
+        return runner.describe(await runner.stop(job.id, actor));
+      },
+    }),
+  ];
+}
+
+function readIdempotencyKey(event: H3Event): string | undefined {
+  const key = event.req.headers.get("idempotency-key");
+  if (key === null) return undefined;
+  if (/^[\x21-\x7e]{1,255}$/.test(key)) return key;
+  throw invalid("headers", "Idempotency-Key must be 1 to 255 visible ASCII characters");
+}

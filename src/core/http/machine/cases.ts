@@ -1,0 +1,41 @@
+import * as v from "valibot";
+import { CaseUpdateRequestSchema } from "../../models/case-update-request.ts";
+import { EntityStatusSchema } from "../../models/entity-status.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { MachineParts } from "./parts.ts";
+import { CasePathSchema } from "./schemas.ts";
+
+const AnsweredSchema = v.object({
+  status: v.literal("success"),
+  message: v.string(),
+  job_id: v.string(),
+  case_id: v.string(),
+  case_status: EntityStatusSchema,
+});
+
+/** Answering the questions that cases raise. */
+export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] {
+  return [
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/jobs/{job_id}/cases/{case_id}/update`,
+      auth: "key",
+      summary: "Answer a case's question",
+      description: "The first answer wins; a later one is refused with 409 and the case's status.",
+      tag: "Cases",
+      params: CasePathSchema,
+      body: CaseUpdateRequestSchema,
+      responses: { 200: { description: "The answer was taken", schema: AnsweredSchema } },
+      handler: async ({ params, body, actor }) => {
+        const item = await runner.answer(params.job_id, params.case_id, body, actor);
+        return {
+          status: "success",
+          message: `The answer to case "${item.id}" was taken`,
+          job_id: item.job_id,
+          case_id: item.id,
+          case_status: item.status,
+        };
+      },
+    }),
+  ];
+}

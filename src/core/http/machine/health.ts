@@ -1,0 +1,107 @@
+import * as v from "valibot";
+import { readAgentHealth } from "../../agents/agent-health.ts";
+import { TimestampSchema } from "../../models/scalars.ts";
+import { VERSION } from "../../service-state.ts";
+import { toAnswer } from "../answer.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { MachineParts } from "./parts.ts";
+
+const tag = "Health";
+const ServiceHealthSchema = v.object({
+  status: v.picklist(["healthy", "degraded", "unhealthy"]),
+  timestamp: TimestampSchema,
+  version: v.string(),
+  /** Seconds. */
+  uptime: v.number(),
+  /** What is wrong, where something is. */
+  detail: v.optional(v.string()),
+});
+const AgentHealthSchema = v.object({
+  agent_id: v.string(),
+  name: v.string(),
+  slug: v.string(),
+  status: v.picklist(["available", "busy", "degraded"]),
+  version: v.string(),
+  statistics: v.object({
+    total_jobs: v.number(),
+    completed_jobs: v.number(),
+    failed_jobs: v.number(),
+    in_progress_jobs: v.number(),
+    success_rate: v.number(),
+  }),
+});
+
+/** How the service and its agents are doing. Their paths do not take the API prefix. */
+export function healthRoutes(parts: MachineParts): RouteDefinition[] {
+  const { agents, jobs, clock } = parts;
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/.well-known/health",
+      auth: "none",
+      summary: "Health of the service",
+      description: "`unhealthy`, with status 503, while the store cannot write; `degraded` while new jobs are refused.",
+      tag,
+      responses: {
+        200: { description: "The service works", schema: ServiceHealthSchema },
+        503: { description: "The store cannot write", schema: ServiceHealthSchema },
+      },
+      handler: () => {
+        const health = serviceHealth(parts);
+        const { state } = parts;
+        return toAnswer(
+          {
+            status: health.status,
+            timestamp: clock().toISOString(),
+            version: VERSION,
+            uptime: state.uptime(),
+            detail: health.detail,
+          },
+          health.status === "unhealthy" ? 503 : 200,
+        );
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/agents/health",
+      auth: "key",
+      summary: "Health of the agents",
+      description:
+        "An agent is `busy` while a job is in progress and `degraded` when over half of its jobs failed or were cancelled. `success_rate` is the percentage of its jobs that completed.",
+      tag,
+      responses: {
+        200: {
+          description: "The agents by id",
+          schema: v.object({
+            status: v.picklist(["healthy", "degraded", "unhealthy"]),
+            timestamp: TimestampSchema,
+            agents: v.record(v.string(), AgentHealthSchema),
+          }),
+        },
+      },
+      handler: async () => {
+        const entries = await Promise.all(
+          agents.list().map(async (agent) => [agent.id, await readAgentHealth(agent, jobs)] as const),
+        );
+        const { status } = serviceHealth(parts);
+        const degraded = entries.some(([, agent]) => agent.status === "degraded");
+        return {
+          status: status === "healthy" && degraded ? "degraded" : status,
+          timestamp: clock().toISOString(),
+          agents: Object.fromEntries(entries),
+        };
+      },
+    }),
+  ];
+}
+
+/** Anyone may read this: it holds no path and no text of an error. */
+function serviceHealth({ store, state, runner, maxQueuedJobs }: MachineParts): {
+  status: "healthy" | "degraded" | "unhealthy";
+  detail?: string;
+} {
+  if (!store.health().writable) return { status: "unhealthy", detail: "The store cannot write" };
+  if (state.closing) return { status: "degraded", detail: "The service is closing" };
+  if (runner.load().queued >= maxQueuedJobs) return { status: "degraded", detail: "The queue of jobs is full" };
+  return { status: "healthy" };
+}

@@ -1,0 +1,40 @@
+import type { H3Event } from "h3";
+import { isTerminal } from "../../models/entity-status.ts";
+import { invalid } from "../check.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { MachineParts } from "./parts.ts";
+import { JobPathSchema } from "./schemas.ts";
+
+/** The live stream of a job. */
+export function jobStreamRoute({ prefix, jobs, feed, streams }: MachineParts): RouteDefinition {
+  return defineRoute({
+    method: "GET",
+    path: `${prefix}/jobs/{id}/stream`,
+    auth: "key",
+    summary: "Follow a job",
+    description:
+      "Server-sent events: `snapshot` with the job as it stands, then every entry of its run log, named by its type, with its number as the event's id; at last `end` with the job's status. `Last-Event-ID` takes the stream up after that number, without a gap; a job that has ended and has nothing more to tell answers 204. Readers that stop reading are dropped.",
+    tag: "Jobs",
+    params: JobPathSchema,
+    responses: {
+      200: { description: "The stream", contentType: "text/event-stream" },
+      204: { description: "The job has ended and all its events are known" },
+    },
+    handler: async ({ params, event }) => {
+      const after = readLastEventId(event);
+      const job = await jobs.get(params.id);
+      if (after > 0 && isTerminal(job.status) && (await feed.last(job.id)) <= after) return undefined;
+      if (event.req.method === "HEAD") {
+        return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } });
+      }
+      return streams.open(feed.follow(job.id, after));
+    },
+  });
+}
+
+function readLastEventId(event: H3Event): number {
+  const id = event.req.headers.get("last-event-id");
+  if (id === null || id === "") return 0;
+  if (/^\d{1,15}$/.test(id)) return Number(id);
+  throw invalid("headers", "Last-Event-ID must be the id of an event of this stream");
+}

@@ -1,0 +1,82 @@
+import * as v from "valibot";
+import { CaseSchema } from "../../models/case.ts";
+import { JobSchema, toJob } from "../../models/job.ts";
+import { JobInstructionsSchema } from "../../models/job-instructions.ts";
+import { JobResponseSchema } from "../../models/job-response.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import { listJobs } from "./list-jobs.ts";
+import type { MachineParts } from "./parts.ts";
+import { JobPathSchema, JobsQuerySchema, PageQuerySchema } from "./schemas.ts";
+
+const tag = "Jobs";
+
+/** All agents' jobs, and going on with those that have ended. */
+export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteDefinition[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/jobs`,
+      auth: "key",
+      summary: "List all jobs",
+      description: "Newest first; the header `X-Total-Count` counts all that match.",
+      tag,
+      query: JobsQuerySchema,
+      responses: { 200: { description: "A page of jobs", schema: v.array(JobResponseSchema) } },
+      handler: ({ query, event }) => listJobs({ jobs, runner }, { query, event }),
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/jobs/{id}`,
+      auth: "key",
+      summary: "Show a job",
+      tag,
+      params: JobPathSchema,
+      responses: { 200: { description: "The job", schema: JobResponseSchema } },
+      handler: async ({ params }) => runner.describe(await jobs.get(params.id)),
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/jobs/{id}/cases`,
+      auth: "key",
+      summary: "List a job's cases",
+      description: "Oldest first; the header `X-Total-Count` counts all.",
+      tag,
+      params: JobPathSchema,
+      query: PageQuerySchema,
+      responses: { 200: { description: "A page of cases", schema: v.array(CaseSchema) } },
+      handler: async ({ params, query, event }) => {
+        const job = await jobs.get(params.id);
+        const page = await cases.list({ where: { job_id: job.id }, sort: "created_at", ...query });
+        event.res.headers.set("x-total-count", String(page.total));
+        return page.items;
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/jobs/{id}/resume`,
+      auth: "key",
+      summary: "Go on with a job that a limit ended",
+      description: "`job_instructions` holds the limits to raise; those left out stay as they are.",
+      tag,
+      params: JobPathSchema,
+      body: v.optional(v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }), {}),
+      status: 202,
+      responses: { 202: { description: "The job, queued again", schema: JobSchema } },
+      handler: async ({ params, body, actor }) =>
+        toJob(await runner.resume(params.id, body.job_instructions, actor)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/jobs/{id}/retry`,
+      auth: "key",
+      summary: "Run a failed or cancelled job again",
+      description: "From its last good step, or from the start with nothing recorded.",
+      tag,
+      params: JobPathSchema,
+      body: v.optional(v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }), {}),
+      status: 202,
+      responses: { 202: { description: "The job, queued again", schema: JobSchema } },
+      handler: async ({ params, body, actor }) => toJob(await runner.retry(params.id, body.from, actor)),
+    }),
+  ];
+}

@@ -1,0 +1,89 @@
+import * as v from "valibot";
+import { toAgentResponse } from "../../agents/agent-response.ts";
+import { isServiceError } from "../../errors.ts";
+import { AgentResponseSchema } from "../../models/agent-response.ts";
+import { JsonMapSchema, optional } from "../../models/scalars.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { MachineParts } from "./parts.ts";
+import { AgentPathSchema } from "./schemas.ts";
+
+const tag = "Agents";
+const Problems = v.record(v.string(), v.string());
+const verdict = { valid: v.boolean(), message: v.string(), errors: v.array(v.string()) };
+
+/** An agent's parameters, and checks before a job is started. */
+export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
+  const { prefix, agents, parameters, settings, runner } = parts;
+  return [
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/agents/{slug}/parameters`,
+      auth: "key",
+      summary: "Keep an agent's parameters",
+      description: "They are kept encrypted, as they came. What is left out stays as it is.",
+      tag,
+      params: AgentPathSchema,
+      body: v.object({
+        onboarding_status: optional(v.string()),
+        parameters_encrypted: optional(v.string()),
+      }),
+      responses: { 200: { description: "The agent", schema: AgentResponseSchema } },
+      handler: async ({ params, body }) => {
+        const agent = agents.get(params.slug);
+        if (body.parameters_encrypted) parameters.decrypt(body.parameters_encrypted);
+        await settings.change(agent.slug, body);
+        return toAgentResponse(agent, parts);
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/agents/{slug}/validate-agent-parameters`,
+      auth: "key",
+      summary: "Check encrypted parameters",
+      tag,
+      params: AgentPathSchema,
+      body: v.object({ encrypted_agent_parameters: optional(v.string()) }),
+      responses: {
+        200: { description: "The verdict", schema: v.object({ ...verdict, invalid_parameters: Problems }) },
+      },
+      handler: ({ params, body }) => {
+        const agent = agents.get(params.slug);
+        try {
+          return parameters.validate(agent, body.encrypted_agent_parameters);
+        } catch (error) {
+          if (!isServiceError(error) || error.type !== "invalid_parameters") throw error;
+          return {
+            valid: false,
+            message: error.message,
+            errors: [error.detail ?? error.message],
+            invalid_parameters: { encrypted_agent_parameters: "cannot be decrypted" },
+          };
+        }
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/agents/{slug}/validate-method-fields`,
+      auth: "key",
+      summary: "Check a method's fields",
+      tag,
+      params: AgentPathSchema,
+      body: v.object({ method_name: v.optional(v.string(), "job_start"), job_fields: JsonMapSchema }),
+      responses: {
+        200: { description: "The verdict", schema: v.object({ ...verdict, invalid_fields: Problems }) },
+      },
+      handler: async ({ params, body }) => {
+        const { slug } = agents.get(params.slug);
+        const problems = await runner.checkFields(slug, body.method_name, body.job_fields);
+        const errors = Object.entries(problems).map(([field, problem]) => `${field} ${problem}`);
+        const valid = errors.length === 0;
+        return {
+          valid,
+          message: valid ? "Method fields are valid" : "Method fields are not valid",
+          errors,
+          invalid_fields: problems,
+        };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,29 @@
+import type { AgentSettings } from "../../agents/agent-settings.ts";
+import type { Parameters } from "../../agents/parameters.ts";
+import type { AgentRegistry } from "../../agents/registry.ts";
+import type { Runner } from "../../agents/runner.ts";
+import type { Cases } from "../../entities/cases.ts";
+import type { Jobs } from "../../entities/jobs.ts";
+import type { ServiceState } from "../../service-state.ts";
+import type { Store } from "../../store/store.ts";
+import type { JobFeed } from "../job-feed.ts";
+import type { LiveStreams } from "../live-streams.ts";
+
+/** What the machine routes work with. */
+export interface MachineParts {
+  /** Path in front of the routes. */
+  readonly prefix: string;
+  readonly agents: AgentRegistry;
+  readonly settings: AgentSettings;
+  readonly parameters: Parameters;
+  readonly runner: Runner;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly store: Store;
+  readonly feed: JobFeed;
+  readonly streams: LiveStreams;
+  readonly state: ServiceState;
+  readonly clock: () => Date;
+  /** Jobs that may wait before new ones are refused. */
+  readonly maxQueuedJobs: number;
+}

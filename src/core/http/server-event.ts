@@ -1,0 +1,13 @@
+export interface ServerEvent {
+  readonly event: string;
+  /** Comes back as `Last-Event-ID` when the reader reconnects. */
+  readonly id?: number;
+  /** Anything JSON: it never holds a line break. */
+  readonly data: unknown;
+}
+
+/** One event as text/event-stream writes it (HTML standard, section 9.2). */
+export function toEventText({ event, id, data }: ServerEvent): string {
+  const idLine = id === undefined ? "" : `id: ${id}\n`;
+  return `${idLine}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+}
