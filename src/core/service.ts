@@ -1,4 +1,5 @@
 import type { H3 } from "h3";
+import { AgentSettings } from "./agents/agent-settings.ts";
 import { Parameters } from "./agents/parameters.ts";
 import { AgentRegistry } from "./agents/registry.ts";
 import { Container, type Token } from "./container.ts";
@@ -17,6 +18,7 @@ import { ServiceState } from "./service-state.ts";
 import type { StoreFactory } from "./store/store.ts";
 import { CORE_TABLES } from "./store/tables.ts";
 import {
+  AGENT_SETTINGS,
   AGENTS,
   CASES,
   CLOCK,
@@ -174,6 +176,7 @@ function createScope(options: ResolvedOptions): Container {
   scope.class(LEDGER, Ledger, [STORE, HOOKS, CLOCK]);
   scope.class(JOBS, Jobs, [STORE, LEDGER]);
   scope.class(CASES, Cases, [STORE, LEDGER]);
+  scope.class(AGENT_SETTINGS, AgentSettings, [STORE, CLOCK]);
   return scope;
 }
 

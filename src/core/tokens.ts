@@ -1,3 +1,4 @@
+import type { AgentSettings } from "./agents/agent-settings.ts";
 import type { Parameters } from "./agents/parameters.ts";
 import type { AgentRegistry } from "./agents/registry.ts";
 import type { Runner } from "./agents/runner.ts";
@@ -7,6 +8,7 @@ import type { Jobs } from "./entities/jobs.ts";
 import type { Ledger } from "./entities/ledger.ts";
 import type { Hooks } from "./hooks.ts";
 import type { Gate, SessionVerifier } from "./http/gate.ts";
+import type { LiveStreams } from "./http/live-streams.ts";
 import type { Router } from "./http/route.ts";
 import type { ServiceKeys } from "./keys.ts";
 import type { Logger } from "./log.ts";
@@ -28,10 +30,14 @@ export const LEDGER = createToken<Ledger>("ledger");
 export const JOBS = createToken<Jobs>("jobs");
 export const CASES = createToken<Cases>("cases");
 export const AGENTS = createToken<AgentRegistry>("agents");
+/** What a control system has told agents to keep. */
+export const AGENT_SETTINGS = createToken<AgentSettings>("agent settings");
 export const RUNNER = createToken<Runner>("runner");
 export const ROUTER = createToken<Router>("router");
 /** Lets callers in, and counts wrong keys. */
 export const GATE = createToken<Gate>("gate");
+/** The open event streams; they end when the service closes. */
+export const STREAMS = createToken<LiveStreams>("streams");
 /** Accepts signed-in people on routes whose auth is `session`; a plugin provides it. */
 export const SESSIONS = createToken<SessionVerifier>("sessions");
 /** What the service is and how it does: address, start time, whether it is closing. */

@@ -2,16 +2,38 @@ import { H3, type H3Event, type HTTPError } from "h3";
 import type { Container } from "../container.ts";
 import { ServiceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { CLOCK, GATE, KEYS, LOGGER, OPTIONS, ROUTER, SESSIONS } from "../tokens.ts";
+import {
+  AGENT_SETTINGS,
+  AGENTS,
+  CASES,
+  CLOCK,
+  GATE,
+  HOOKS,
+  JOBS,
+  KEYS,
+  LOGGER,
+  OPTIONS,
+  PARAMETERS,
+  ROUTER,
+  RUNNER,
+  SERVICE_STATE,
+  SESSIONS,
+  STORE,
+  STREAMS,
+} from "../tokens.ts";
 import { toErrorAnswer, toServiceError } from "./failure.ts";
 import { Gate } from "./gate.ts";
+import { JobFeed } from "./job-feed.ts";
+import { LiveStreams } from "./live-streams.ts";
+import { machineRoutes } from "./machine/routes.ts";
 import { AppRouter } from "./router.ts";
 
-/** The HTTP face of a service; adds the router to the scope. */
+/** The HTTP face of a service; adds the router, the gate and the live streams to the scope. */
 export function createApp(scope: Container): H3 {
   const clock = scope.get(CLOCK);
   const log = scope.get(LOGGER);
   const options = scope.get(OPTIONS);
+  const hooks = scope.get(HOOKS);
   const app = new H3({
     silent: true,
     ...(options.logLevel === "debug" && logRequests(log)),
@@ -25,9 +47,32 @@ export function createApp(scope: Container): H3 {
   const gate = new Gate(scope.get(KEYS).apiKey, clock, () =>
     scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined,
   );
-  scope.value(GATE, gate);
   const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit });
+  const streams = new LiveStreams();
+  hooks.on("service:closing", () => streams.close());
+  scope.value(GATE, gate);
   scope.value(ROUTER, router);
+  scope.value(STREAMS, streams);
+  if (!scope.has(RUNNER)) return app;
+
+  const store = scope.get(STORE);
+  const jobs = scope.get(JOBS);
+  const routes = machineRoutes({
+    prefix: options.apiPrefix,
+    agents: scope.get(AGENTS),
+    settings: scope.get(AGENT_SETTINGS),
+    parameters: scope.get(PARAMETERS),
+    runner: scope.get(RUNNER),
+    jobs,
+    cases: scope.get(CASES),
+    store,
+    feed: new JobFeed(jobs, store.log("Run"), hooks),
+    streams,
+    state: scope.get(SERVICE_STATE),
+    clock,
+    maxQueuedJobs: options.maxQueuedJobs,
+  });
+  for (const route of routes) router.add(route);
   return app;
 }
 

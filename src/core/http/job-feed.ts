@@ -59,7 +59,9 @@ export class JobFeed {
         const entries = job ? await this.#log.read(jobId, { after: seen, limit: BATCH }) : [];
         if (entries.length > 0) {
           seen = entries.at(-1)!.seq;
-          return entries.map(({ seq, entry }) => toEventText({ event: entry.type, id: seq, data: entry })).join("");
+          return entries
+            .map(({ seq, entry }) => toEventText({ event: entry.type, id: seq, data: entry }))
+            .join("");
         }
         if (!job || isTerminal(job.status)) {
           state = "over";

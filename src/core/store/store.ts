@@ -1,3 +1,4 @@
+import type { AgentSetting } from "../agents/agent-settings.ts";
 import type { Case } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
@@ -29,6 +30,7 @@ export interface TableSpec<T extends Entity = Entity> {
 export interface Tables {
   Job: StoredJob;
   Case: Case;
+  AgentSetting: AgentSetting;
 }
 export type TableName = keyof Tables & string;
 

@@ -1,3 +1,4 @@
+import type { AgentSetting } from "../agents/agent-settings.ts";
 import type { Case } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { TableSpec } from "./store.ts";
@@ -42,5 +43,13 @@ const CASE_TABLE: TableSpec<Case> = {
   text: (item) => `${item.id}\n${item.name}\n${item.description}`,
 };
 
+const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
+  name: "AgentSetting",
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
+
 /** Tables that every service has. */
-export const CORE_TABLES: readonly TableSpec[] = [JOB_TABLE, CASE_TABLE];
+export const CORE_TABLES: readonly TableSpec[] = [JOB_TABLE, CASE_TABLE, AGENT_SETTING_TABLE];

@@ -40,7 +40,8 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       path: "/.well-known/health",
       auth: "none",
       summary: "Health of the service",
-      description: "`unhealthy`, with status 503, while the store cannot write; `degraded` while new jobs are refused.",
+      description:
+        "`unhealthy`, with status 503, while the store cannot write; `degraded` while new jobs are refused.",
       tag,
       responses: {
         200: { description: "The service works", schema: ServiceHealthSchema },
@@ -102,6 +103,7 @@ function serviceHealth({ store, state, runner, maxQueuedJobs }: MachineParts): {
 } {
   if (!store.health().writable) return { status: "unhealthy", detail: "The store cannot write" };
   if (state.closing) return { status: "degraded", detail: "The service is closing" };
-  if (runner.load().queued >= maxQueuedJobs) return { status: "degraded", detail: "The queue of jobs is full" };
+  if (runner.load().queued >= maxQueuedJobs)
+    return { status: "degraded", detail: "The queue of jobs is full" };
   return { status: "healthy" };
 }

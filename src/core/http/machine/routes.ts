@@ -1,0 +1,24 @@
+import type { RouteDefinition } from "../route.ts";
+import { agentJobRoutes } from "./agent-jobs.ts";
+import { agentRoutes } from "./agents.ts";
+import { caseRoutes } from "./cases.ts";
+import { healthRoutes } from "./health.ts";
+import { jobStreamRoute } from "./job-stream.ts";
+import { jobRoutes } from "./jobs.ts";
+import { parameterRoutes } from "./parameters.ts";
+import type { MachineParts } from "./parts.ts";
+import { utilRoutes } from "./utils.ts";
+
+/** Every route that programs use. */
+export function machineRoutes(parts: MachineParts): RouteDefinition[] {
+  return [
+    ...healthRoutes(parts),
+    ...agentRoutes(parts),
+    ...agentJobRoutes(parts),
+    ...parameterRoutes(parts),
+    ...jobRoutes(parts),
+    jobStreamRoute(parts),
+    ...caseRoutes(parts),
+    ...utilRoutes(parts),
+  ];
+}
