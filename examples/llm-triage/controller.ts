@@ -1,0 +1,4 @@
+import { createServer } from "agent-control-service";
+import { llmTriage } from "./agent.ts";
+
+export default createServer({ agents: [llmTriage] });
