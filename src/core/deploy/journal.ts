@@ -14,6 +14,7 @@ export interface JournalLine {
 /** A step as an unfinished run left it. */
 export interface RecalledStep {
   readonly step: string;
+  /** When it was first begun. */
   readonly at: string;
   readonly phase: "begin" | "end" | "fail";
   readonly data: Readonly<Record<string, unknown>>;
@@ -28,6 +29,8 @@ export interface Journal {
   /** Steps of earlier runs that did not finish, in the order in which they were first begun. */
   readonly unfinished: readonly RecalledStep[];
   recall(step: string): RecalledStep | undefined;
+  /** Steps of this run, in order. */
+  readonly steps: readonly RecalledStep[];
   /** The run came to its end: there is nothing to resume. */
   finish(): void;
 }
@@ -47,9 +50,11 @@ export interface JournalOptions {
 export function openJournal(options: JournalOptions): Journal {
   const { path, run, now, clean = (text) => text, onLine } = options;
   const recalled = toSteps(path === undefined ? [] : readLines(path));
+  const written: JournalLine[] = [];
 
   function write(step: string, phase: JournalLine["phase"], data?: Readonly<Record<string, unknown>>): void {
     const line: JournalLine = { at: now().toISOString(), run, step, phase, ...(data ? { data } : {}) };
+    written.push(line);
     if (path !== undefined) append(path, `${clean(JSON.stringify(line))}\n`);
     onLine?.(line);
   }
@@ -57,6 +62,9 @@ export function openJournal(options: JournalOptions): Journal {
   return {
     unfinished: [...recalled.values()],
     recall: (step) => recalled.get(step),
+    get steps() {
+      return [...toSteps(written).values()];
+    },
     async record({ step, data }, call) {
       write(step, "begin", data);
       try {
@@ -109,7 +117,8 @@ function toSteps(lines: readonly JournalLine[]): Map<string, RecalledStep> {
   const steps = new Map<string, RecalledStep>();
   for (const { step, at, phase, data = {} } of lines) {
     const earlier = steps.get(step);
-    if (phase === "begin") steps.set(step, { step, at, phase, data: { ...earlier?.data, ...data } });
+    if (phase === "begin")
+      steps.set(step, { step, at: earlier?.at ?? at, phase, data: { ...earlier?.data, ...data } });
     else if (earlier)
       steps.set(step, {
         ...earlier,

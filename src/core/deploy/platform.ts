@@ -135,7 +135,10 @@ export interface PlatformSession {
   inspect(): Promise<Release | undefined>;
   /** The secrets of this target that the platform keeps. */
   listSecrets(): Promise<StoredSecret[]>;
-  /** What `release` would change, field by field; all `noop` where it would change nothing. */
+  /**
+   * What `prepare` and `release` would change, field by field; all `noop` where they would change nothing.
+   * Image and secrets are planned by the engine: a secret whose reference is missing in `spec` will be new or changed.
+   */
   plan(spec: ReleaseSpec, live?: Release): Promise<ResourceAction[]>;
   estimate?(spec: ReleaseSpec, live?: Release): Promise<Estimate>;
   /** The URL, where the platform lets it be known before the first release. */
@@ -165,6 +168,8 @@ export interface PlatformSession {
   /** Removes the service and what was created for it, images and foreign resources excepted. Twice is no error. */
   remove(): Promise<void>;
   dropSecrets(names: readonly string[]): Promise<void>;
+  /** The command by which a person reads a secret from the platform's vault. */
+  secretCommand?(name: string): string | undefined;
   logs?(options: { readonly since: Date; readonly follow: boolean }): AsyncIterable<string>;
   /** Headers for the health check, such as an identity token of a service that is not public. */
   probeHeaders?(): Promise<Record<string, string>>;

@@ -1,0 +1,112 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import * as v from "valibot";
+import type { Document } from "yaml";
+import { isNode, LineCounter, parseDocument } from "yaml";
+import { DeployError } from "./errors.ts";
+
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const VariableSchema = v.pipe(
+  v.string(),
+  v.regex(VARIABLE, "must be a variable name: letters, digits and _, not starting with a digit"),
+);
+
+/** `.deployment/config.yaml`. */
+export const DeployConfigSchema = v.strictObject({
+  /** Plain variables of the service. */
+  environment: v.nullish(
+    v.record(VariableSchema, v.string("must be text: put quotes around numbers, true and false")),
+    {},
+  ),
+  /** A secret without a value takes it from the variable of its name where the deploy runs. */
+  secrets: v.nullish(
+    v.array(
+      v.strictObject({
+        name: VariableSchema,
+        value: v.nullish(v.string("must be text: put quotes around it")),
+        description: v.nullish(v.string()),
+      }),
+    ),
+    [],
+  ),
+  /** Where jobs and cases are kept: in files of the container, or outside of it (a plugin's database, a mounted disk). */
+  store: v.nullish(v.picklist(["file", "external"], 'must be "file" or "external"'), "file"),
+});
+
+export interface DeployConfig {
+  readonly environment: Readonly<Record<string, string>>;
+  readonly secrets: readonly { readonly name: string; readonly value: string | undefined }[];
+  readonly store: "file" | "external";
+}
+
+/** Variables that hold secrets of the service itself, wherever they stand. */
+export const SERVICE_SECRETS = ["SERVICE_API_KEY", "SERVICE_RSA_PRIVATE_KEY"] as const;
+/** Variables that follow from the command's options. */
+const OURS = ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_ENVIRONMENT", "PORT"];
+
+/** Reads the project's deploy configuration; an error names the line. */
+export async function readConfig(cwd: string): Promise<DeployConfig> {
+  const path = join(cwd, ".deployment", "config.yaml");
+  let text = "";
+  try {
+    text = await readFile(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  }
+  return parseConfig(text);
+}
+
+/** Parses the text of a `config.yaml`. */
+export function parseConfig(text: string): DeployConfig {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines });
+  const [broken] = document.errors;
+  if (broken) throw wrong(lines.linePos(broken.pos[0]).line, broken.message.split("\n")[0] ?? "not YAML");
+  const parsed = v.safeParse(DeployConfigSchema, document.toJS() ?? {});
+  if (!parsed.success) {
+    const [issue] = parsed.issues;
+    const path = (issue.path ?? []).map((item) => item.key as string | number);
+    throw wrong(lineOf(document, lines, path), `${path.join(".") || "the file"}: ${explain(issue)}`);
+  }
+  const { environment, secrets, store } = parsed.output;
+  const seen = new Set<string>();
+  secrets?.forEach(({ name }, index) => {
+    const line = lineOf(document, lines, ["secrets", index]);
+    if (seen.has(name)) throw wrong(line, `secret ${name} stands there twice`);
+    if (environment?.[name] !== undefined)
+      throw wrong(line, `${name} is a secret and a plain variable: keep it in one place`);
+    seen.add(name);
+  });
+  for (const name of Object.keys(environment ?? {})) {
+    const line = lineOf(document, lines, ["environment", name]);
+    if ((SERVICE_SECRETS as readonly string[]).includes(name))
+      throw wrong(line, `${name} is a secret: move it to "secrets"`);
+    if (OURS.includes(name)) throw wrong(line, `${name} follows from the options of svc deploy: take it out`);
+  }
+  return {
+    environment: environment ?? {},
+    secrets: (secrets ?? []).map(({ name, value }) => ({ name, value: value ?? undefined })),
+    store: store ?? "file",
+  };
+}
+
+function explain(issue: v.BaseIssue<unknown>): string {
+  if (issue.type === "strict_object" && issue.expected === "never")
+    return 'is not known; a config has "environment", "secrets" and "store"';
+  // The text of an issue quotes what it got, which may be a secret.
+  return issue.message.startsWith("must ") ? issue.message : `must be ${issue.expected ?? "something else"}`;
+}
+
+function lineOf(document: Document, lines: LineCounter, path: readonly (string | number)[]): number {
+  for (let length = path.length; length > 0; length--) {
+    const node = document.getIn(path.slice(0, length), true);
+    if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;
+  }
+  return 1;
+}
+
+function wrong(line: number, message: string): DeployError {
+  return new DeployError("bad_config", `.deployment/config.yaml, line ${line}: ${message}`, {
+    fix: "Mend the file and run the command again; docs/deploy.md shows its shape",
+  });
+}

@@ -1,0 +1,155 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DeployError } from "./errors.ts";
+import type { RegistryAuth } from "./platform.ts";
+import type { DeployTools, ExecResult } from "./tools.ts";
+
+/** What this machine's Docker can do. */
+export interface Docker {
+  readonly version: string;
+  readonly buildx: boolean;
+  /** The command that runs compose files, in its spelling here. */
+  readonly compose: readonly string[] | undefined;
+}
+
+const LAST_LINES = 25;
+
+/** Looks for a running engine; rejects with what to do where there is none. */
+export async function findDocker(tools: DeployTools): Promise<Docker> {
+  const engine = await tools.exec("docker", ["version", "--format", "{{.Server.Version}}"]);
+  if (engine.code !== 0)
+    throw new DeployError("preflight", "Docker is installed, but its engine does not answer", {
+      detail: lastLine(engine),
+      fix: "Start Docker (Docker Desktop, or: sudo systemctl start docker) and run the command again",
+    });
+  const [buildx, compose] = await Promise.all([
+    works(tools, "docker", ["buildx", "version"]),
+    findCompose(tools),
+  ]);
+  return { version: engine.stdout.trim(), buildx, compose };
+}
+
+/** Builds an image for linux/amd64 from a packed context. */
+export async function buildImage(
+  tools: DeployTools,
+  docker: Docker,
+  options: {
+    readonly tar: Uint8Array;
+    readonly ref: string;
+    readonly npmrc?: string;
+    readonly env?: Record<string, string>;
+  },
+): Promise<void> {
+  const { tar, ref, npmrc, env = {} } = options;
+  if (npmrc !== undefined && !docker.buildx)
+    throw new DeployError(
+      "preflight",
+      "The .npmrc of this project holds a login, and this Docker cannot hide it",
+      {
+        detail: "Only BuildKit can show a file to a build without leaving it in a layer",
+        fix: "Install the Docker buildx plugin: https://docs.docker.com/go/buildx/",
+      },
+    );
+  const secret = npmrc === undefined ? [] : ["--secret", `id=npmrc,src=${npmrc}`];
+  const args = docker.buildx
+    ? ["buildx", "build", "--load", "--provenance=false", "--progress=plain", ...secret]
+    : ["build"];
+  const result = await tools.exec("docker", [...args, "--platform", "linux/amd64", "--tag", ref, "-"], {
+    input: tar,
+    env: { DOCKER_CLI_HINTS: "false", ...env },
+  });
+  if (result.code !== 0) throw failed(`The image ${ref} was not built`, result);
+}
+
+/** Pushes an image and reads its digest back. */
+export async function pushImage(
+  tools: DeployTools,
+  ref: string,
+  auth: RegistryAuth | undefined,
+): Promise<string> {
+  if (auth) tools.redact(auth.password);
+  const folder = await mkdtemp(join(tmpdir(), "svc-docker-"));
+  try {
+    const host = await engineHost(tools);
+    await writeFile(join(folder, "config.json"), JSON.stringify(toDockerConfig(auth)), { mode: 0o600 });
+    const pushed = await tools.exec("docker", ["--config", folder, "push", ref], { env: host });
+    if (pushed.code !== 0) throw failed(`The image ${ref} was not pushed`, pushed);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  return readDigest(tools, ref);
+}
+
+/** Runs a Docker command whose failure ends the deployment. */
+export async function docker(tools: DeployTools, args: readonly string[], what: string): Promise<ExecResult> {
+  const result = await tools.exec("docker", args);
+  if (result.code !== 0) throw failed(what, result);
+  return result;
+}
+
+async function readDigest(tools: DeployTools, ref: string): Promise<string> {
+  const what = `The digest of ${ref} could not be read`;
+  const { stdout } = await docker(tools, ["inspect", "--format", "{{json .RepoDigests}}", ref], what);
+  const repository = ref.replace(/:[^:/]*$/, "");
+  const found = (JSON.parse(stdout) as string[]).find((one) => one.startsWith(`${repository}@`));
+  if (found === undefined) throw new DeployError("failed", what, { detail: stdout.trim() });
+  return found.slice(repository.length + 1);
+}
+
+function toDockerConfig(auth: RegistryAuth | undefined): unknown {
+  if (auth === undefined) return {};
+  const login = Buffer.from(`${auth.username}:${auth.password}`).toString("base64");
+  return { auths: { [auth.registry]: { auth: login } } };
+}
+
+/** A config folder of our own knows none of the user's contexts: the engine's address goes along instead. */
+async function engineHost(tools: DeployTools): Promise<Record<string, string>> {
+  if (tools.env.DOCKER_HOST) return {};
+  const context = await tools.exec("docker", [
+    "context",
+    "inspect",
+    "--format",
+    "{{.Endpoints.docker.Host}}",
+  ]);
+  const host = context.stdout.trim();
+  return context.code === 0 && host !== "" ? { DOCKER_HOST: host } : {};
+}
+
+async function findCompose(tools: DeployTools): Promise<readonly string[] | undefined> {
+  if (await works(tools, "docker", ["compose", "version"])) return ["docker", "compose"];
+  if (await works(tools, "docker-compose", ["version"])) return ["docker-compose"];
+  return undefined;
+}
+
+async function works(tools: DeployTools, command: string, args: readonly string[]): Promise<boolean> {
+  try {
+    return (await tools.exec(command, args)).code === 0;
+  } catch (error) {
+    if (tools.signal.aborted) throw error;
+    return false;
+  }
+}
+
+function failed(message: string, result: ExecResult): DeployError {
+  const lines = `${result.stdout}\n${result.stderr}`.split(/\r?\n/).filter((line) => line.trim() !== "");
+  return new DeployError("build_failed", message, {
+    detail: lastLine(result),
+    log: lines.slice(-LAST_LINES),
+    fix: fixFor(lines.join("\n")),
+  });
+}
+
+function fixFor(output: string): string {
+  if (/exec format error/i.test(output))
+    return "The image is built for linux/amd64 and this machine cannot run that: docker run --privileged --rm tonistiigi/binfmt --install amd64";
+  if (/no space left on device/i.test(output)) return "Make room: docker system prune";
+  if (/unauthorized|denied|authentication required/i.test(output))
+    return "The registry refused the login: check the permissions with svc deploy doctor";
+  return "The whole log stands in .deployment/logs/; --verbose shows it as it is written";
+}
+
+function lastLine(result: ExecResult): string {
+  const text = result.stderr.trim() || result.stdout.trim();
+  return text.split(/\r?\n/).at(-1) ?? "";
+}

@@ -1,0 +1,91 @@
+import type { Deployment } from "./deployment.ts";
+import { findDocker } from "./docker.ts";
+import { isDeployError } from "./errors.ts";
+import { readLock } from "./lock.ts";
+import { diskFindings } from "./plan.ts";
+import type { Finding } from "./platform.ts";
+import { readProject } from "./project.ts";
+import { standing } from "./standing.ts";
+import { stateBase } from "./state.ts";
+import type { DeployTools } from "./tools.ts";
+
+/** Everything that a deployment needs, looked at one by one; nothing is changed and nothing stops at the first error. */
+export async function doctor(deployment: Deployment): Promise<Finding[]> {
+  const { session, tools, target, platform, journal, options } = deployment;
+  const key = { cwd: target.cwd, platform: platform.name, serviceName: target.serviceName };
+  const findings: Finding[] = [
+    { level: "ok", subject: "Node", message: process.version },
+    ...(session.build
+      ? [{ level: "ok" as const, subject: "Build", message: `on ${platform.name}` }]
+      : await dockerFindings(tools)),
+    ...(await tryFinding("Project", async () => {
+      const project = await readProject(target.cwd, options);
+      const lock = project.lockFile;
+      return [
+        {
+          level: "ok",
+          subject: "Project",
+          message: `${project.packageManager}, starts ${project.controller}`,
+        },
+        ...(lock === undefined
+          ? [
+              {
+                level: "warning" as const,
+                subject: "Lock file",
+                message: "there is none, so each build may get other versions",
+                fix: `Run ${project.packageManager} install and commit the lock file`,
+              },
+            ]
+          : []),
+      ];
+    })),
+    ...(await tryFinding(platform.name, () => session.preflight())),
+    ...diskFindings(deployment),
+  ];
+  const lock = readLock(`${stateBase(key)}.lock`);
+  if (lock !== undefined)
+    findings.push({
+      level: "warning",
+      subject: "Lock",
+      message: `held by ${lock.holder} since ${lock.since}`,
+    });
+  if (journal.unfinished.length > 0)
+    findings.push({
+      level: "warning",
+      subject: "Unfinished run",
+      message: standing(journal),
+      fix: "Run svc deploy up again: it goes on where that run stopped",
+    });
+  return findings;
+}
+
+/** What of Docker is there. */
+export async function dockerFindings(tools: DeployTools): Promise<Finding[]> {
+  return tryFinding("Docker", async () => {
+    const docker = await findDocker(tools);
+    const builder = docker.buildx ? "buildx" : "the plain builder";
+    const compose = docker.compose?.join(" ");
+    return [
+      { level: "ok", subject: "Docker", message: `engine ${docker.version}, ${builder}` },
+      compose === undefined
+        ? {
+            level: "warning",
+            subject: "Compose",
+            message: "neither docker compose nor docker-compose is there; svc deploy local needs one",
+            fix: "Install the Docker compose plugin: https://docs.docker.com/compose/install/",
+          }
+        : { level: "ok", subject: "Compose", message: compose },
+    ];
+  });
+}
+
+async function tryFinding(subject: string, look: () => Promise<Finding[]>): Promise<Finding[]> {
+  try {
+    return await look();
+  } catch (error) {
+    if (isDeployError(error) && error.code === "interrupted") throw error;
+    const fix = isDeployError(error) ? error.fix : undefined;
+    const message = error instanceof Error ? error.message : String(error);
+    return [{ level: "error", subject, message, ...(fix ? { fix } : {}) }];
+  }
+}

@@ -1,0 +1,34 @@
+import { DeployError } from "./errors.ts";
+import type { DeployTools } from "./tools.ts";
+
+const TAG = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
+
+/** The tag of an image: as typed, else from the git commit (marked when the tree differs from it), else from the content. */
+export async function resolveImageTag(
+  tools: DeployTools,
+  options: { readonly typed: string | undefined; readonly cwd: string; readonly contentHash: string },
+): Promise<string> {
+  const { typed, cwd, contentHash } = options;
+  if (typed !== undefined) {
+    if (TAG.test(typed)) return typed;
+    throw new DeployError("usage", `--image ${typed}: not an image tag`, {
+      detail: "A tag has at most 128 letters, digits, '.', '_', '-' and starts with none of '.' and '-'",
+      fix: "Leave --image out to take the tag from the git commit",
+    });
+  }
+  const commit = await git(tools, cwd, ["rev-parse", "--short=12", "HEAD"]);
+  if (commit === undefined) return `content-${contentHash.slice(0, 12)}`;
+  const changes = await git(tools, cwd, ["status", "--porcelain", "--", "."]);
+  return changes === "" ? commit : `${commit}-dirty-${contentHash.slice(0, 8)}`;
+}
+
+async function git(tools: DeployTools, cwd: string, args: readonly string[]): Promise<string | undefined> {
+  try {
+    const result = await tools.exec("git", ["-C", cwd, ...args]);
+    return result.code === 0 ? result.stdout.trim() : undefined;
+  } catch (error) {
+    if (tools.signal.aborted) throw error;
+    // Without git the content names the image.
+    return undefined;
+  }
+}

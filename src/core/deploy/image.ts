@@ -1,0 +1,78 @@
+import { join } from "node:path";
+import type { Deployment } from "./deployment.ts";
+import { buildImage, findDocker, pushImage } from "./docker.ts";
+import { DeployError } from "./errors.ts";
+import { step } from "./events.ts";
+import type { Prepared } from "./plan.ts";
+
+/** Builds and pushes the image, here or remotely; resolves with its name by digest. */
+export async function publishImage(deployment: Deployment, prepared: Prepared): Promise<string> {
+  const { session, emit, journal, options, limits } = deployment;
+  const { context, imageTag, imageCurrent, live } = prepared;
+  if (imageCurrent && live?.image !== undefined) {
+    const image = live.image;
+    await step(emit, "build", async ({ skip }) => skip("these files run already"));
+    return image;
+  }
+  const ref = session.imageRef(imageTag);
+  const repository = ref.slice(0, ref.length - imageTag.length - 1);
+  const before = journal.recall("image.push");
+  if (
+    before?.phase === "end" &&
+    before.data.context === context.hash &&
+    typeof before.data.digest === "string"
+  ) {
+    const { digest } = before.data;
+    await step(emit, "build", async ({ skip }) => skip("pushed by the run before this one"));
+    return `${repository}@${digest}`;
+  }
+  const whenOver = () =>
+    new DeployError("build_failed", `The image was not ready within ${options.buildTimeout} s`, {
+      stands: "Nothing was released",
+      fix: "Give it more time with --build-timeout, or look for what is slow in .deployment/logs/",
+    });
+  const digest = await limits.within(options.buildTimeout, whenOver, () =>
+    makeImage(deployment, prepared, ref),
+  );
+  return `${repository}@${digest}`;
+}
+
+async function makeImage(
+  deployment: Deployment,
+  { context, imageTag, project }: Prepared,
+  ref: string,
+): Promise<string> {
+  const { session, emit, journal, tools, target } = deployment;
+  if (session.build) {
+    const build = session.build.bind(session);
+    return step(emit, "build", ({ note }) =>
+      journal.record({ step: "image.push", data: { ref, context: context.hash } }, async (remember) => {
+        const digest = await build(
+          {
+            tag: imageTag,
+            pack: () => context.tarGz(),
+            onLine: (line) => emit({ type: "output", line: deployment.redactor.apply(line) }),
+          },
+          ref,
+        );
+        await remember({ digest });
+        note(digest.slice(0, 19));
+        return digest;
+      }),
+    );
+  }
+  const docker = await findDocker(tools);
+  await step(emit, "build", async ({ note }) => {
+    const npmrc = project.npmrcHasCredentials ? { npmrc: join(target.cwd, ".npmrc") } : {};
+    await buildImage(tools, docker, { tar: context.tar(), ref, ...npmrc });
+    note(ref);
+  });
+  return step(emit, "push", ({ note }) =>
+    journal.record({ step: "image.push", data: { ref, context: context.hash } }, async (remember) => {
+      const digest = await pushImage(tools, ref, await session.registryLogin());
+      await remember({ digest });
+      note(digest.slice(0, 19));
+      return digest;
+    }),
+  );
+}

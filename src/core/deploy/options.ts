@@ -1,0 +1,42 @@
+import type { DeployEnvironment } from "./name.ts";
+
+/** Options that every deploy command shares, resolved. */
+export interface DeployOptions {
+  readonly name?: string | undefined;
+  readonly env: DeployEnvironment;
+  readonly region?: string | undefined;
+  readonly projectId?: string | undefined;
+  readonly port: number;
+  /** Tag of the image. @default from the git commit */
+  readonly image?: string | undefined;
+  readonly generateApiKey: boolean;
+  readonly generateRsa: boolean;
+  /** Whether a failed release is rolled back. */
+  readonly rollback: boolean;
+  /** Seconds for rollout and health. @default the platform's, else 300 */
+  readonly timeout?: number | undefined;
+  /** Seconds for the build and the push. */
+  readonly buildTimeout: number;
+  /** Address under which people reach the service. @default the platform's */
+  readonly publicUrl?: string | undefined;
+  readonly sourceDir?: string | undefined;
+  readonly controllerFile?: string | undefined;
+  /** Deploy to `prod` although the service's files will not last. */
+  readonly acceptDataLoss: boolean;
+  /** Write generated files again although they were edited. */
+  readonly overwriteFiles: boolean;
+}
+
+export const DEFAULT_OPTIONS: DeployOptions = {
+  env: "dev",
+  port: 8000,
+  generateApiKey: false,
+  generateRsa: false,
+  rollback: true,
+  buildTimeout: 900,
+  acceptDataLoss: false,
+  overwriteFiles: false,
+};
+
+/** Seconds for rollout and health where neither the command nor the platform says otherwise. */
+export const DEFAULT_TIMEOUT = 300;

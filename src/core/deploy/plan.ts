@@ -1,0 +1,302 @@
+import type { DeploymentPlan, DeploymentState, ResourceAction } from "../models/deployment.ts";
+import type { PackedContext } from "./build-context.ts";
+import { packContext } from "./build-context.ts";
+import type { Deployment } from "./deployment.ts";
+import { DeployError } from "./errors.ts";
+import { step } from "./events.ts";
+import { effectiveFile } from "./files.ts";
+import { resolveImageTag } from "./image-tag.ts";
+import type { Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
+import type { Project } from "./project.ts";
+import { readProject } from "./project.ts";
+import type { SecretPlan } from "./secrets.ts";
+import { planSecrets } from "./secrets.ts";
+import { detailsOf } from "./state.ts";
+import { renderTemplates } from "./templates.ts";
+
+/** What a deployment found out before it changes anything. */
+export interface Prepared {
+  readonly project: Project;
+  readonly files: Readonly<Record<string, string>>;
+  readonly context: PackedContext;
+  readonly imageTag: string;
+  readonly live: Release | undefined;
+  readonly state: DeploymentState | undefined;
+  readonly secrets: SecretPlan;
+  readonly spec: ReleaseSpec;
+  /** Whether what runs was built from these very files. */
+  readonly imageCurrent: boolean;
+  readonly plan: DeploymentPlan;
+  readonly findings: readonly Finding[];
+  readonly drift: readonly string[];
+  /** Whether anything is to be done. */
+  readonly changes: boolean;
+}
+
+export const HEALTH_PATH = "/.well-known/health";
+
+/** Checks, looks and plans; writes nothing, here or there. */
+export async function prepare(deployment: Deployment): Promise<Prepared> {
+  const { session, tools, target, options, config, emit, platform } = deployment;
+  const { cwd, name, serviceName, port } = target;
+
+  const findings = await step(emit, "preflight", async ({ note }) => {
+    const found = await preflight(deployment);
+    note(
+      found
+        .filter((one) => one.level === "ok")
+        .map((one) => one.message)
+        .join(", "),
+    );
+    return found;
+  });
+  const { live, state, stored, drift } = await step(emit, "inspect", async ({ note }) => {
+    const state = await deployment.state.read();
+    const live = await session.inspect();
+    const stored = await session.listSecrets();
+    note(
+      live === undefined ? "nothing yet" : [live.status, live.revision].filter(Boolean).join(", revision "),
+    );
+    return { live, state, stored, drift: driftOf(state, live) };
+  });
+  for (const message of drift) emit({ type: "notice", level: "warning", message });
+
+  return step(emit, "plan", async ({ note }) => {
+    const details = detailsOf(state);
+    const secrets = await planSecrets({
+      config,
+      tools,
+      target: `${platform.name}/${serviceName}`,
+      stored,
+      lastHashes: { ...details.secret_hashes, ...rememberedHashes(deployment) },
+      generateApiKey: options.generateApiKey,
+      generateRsa: options.generateRsa,
+    });
+    const project = await readProject(cwd, options);
+    const env = await variables(deployment, live);
+    const render = (imageTag: string) =>
+      renderTemplates({
+        project,
+        name,
+        serviceName,
+        port,
+        localImage: `${serviceName}:local-test`,
+        imageTag,
+        env,
+        secretNames: secretNames(secrets),
+      });
+    const draft = await render("latest");
+    const context = await packContext(cwd, {
+      dockerfile: await effectiveFile(cwd, "Dockerfile", draft.Dockerfile ?? ""),
+      dockerignore: await effectiveFile(cwd, ".dockerignore", draft[".dockerignore"] ?? ""),
+    });
+    const imageTag = await resolveImageTag(tools, { typed: options.image, cwd, contentHash: context.hash });
+    const imageCurrent =
+      live?.image !== undefined && details.image === live.image && details.context_hash === context.hash;
+    const spec: ReleaseSpec = {
+      image: imageCurrent ? (live.image ?? "") : session.imageRef(imageTag),
+      imageTag,
+      port,
+      env,
+      secrets: plannedSecrets(secrets, stored),
+      secretHashes: Object.fromEntries(Object.entries(secrets.values).map(([key, { hash }]) => [key, hash])),
+      publicUrl: env.SERVICE_PUBLIC_URL,
+      healthPath: HEALTH_PATH,
+    };
+    const actions = [
+      ...imageActions(spec, imageCurrent, options.image),
+      ...secretActions(secrets, stored),
+      ...(await session.plan(spec, live)),
+    ];
+    const estimate = await session.estimate?.(spec, live);
+    const changes = actions.some((action) => action.action_type !== "noop");
+    note(changes ? summary(actions) : "no changes");
+    return {
+      project,
+      files: await render(imageTag),
+      context,
+      imageTag,
+      live,
+      state,
+      secrets,
+      spec,
+      imageCurrent,
+      findings,
+      drift,
+      changes,
+      plan: {
+        platform: platform.name,
+        service_name: serviceName,
+        environment: target.environment,
+        region: target.region,
+        project_id: target.projectId ?? null,
+        actions,
+        total_cost_estimate: estimate?.cost ?? null,
+        estimated_duration: estimate?.duration ?? null,
+        current_image: live?.image ?? null,
+        current_url: live?.url ?? null,
+        current_status: live?.status ?? null,
+        target_image: spec.image,
+        target_port: port,
+        target_env_vars: { ...spec.env },
+        target_secrets: Object.fromEntries(secretNames(secrets).map((key) => [key, "***"])),
+      },
+    };
+  });
+}
+
+/** Everything that would stop a deployment, or should be known before it; rejects where something stops it. */
+async function preflight(deployment: Deployment): Promise<Finding[]> {
+  const { session, emit } = deployment;
+  const findings = [...(await session.preflight()), ...diskFindings(deployment)];
+  for (const { level, subject, message, fix } of findings) {
+    if (level === "warning")
+      emit({ type: "notice", level, message: `${subject}: ${message}`, ...(fix ? { fix } : {}) });
+  }
+  const errors = findings.filter((finding) => finding.level === "error");
+  const [first] = errors;
+  if (first === undefined) return findings;
+  throw new DeployError("preflight", `${first.subject}: ${first.message}`, {
+    ...(errors.length > 1
+      ? {
+          detail: errors
+            .slice(1)
+            .map((one) => `${one.subject}: ${one.message}${one.fix ? ` (${one.fix})` : ""}`)
+            .join("\n"),
+        }
+      : {}),
+    stands: "Nothing was changed",
+    fix: first.fix,
+  });
+}
+
+/** What will be lost on a platform whose disk does not last. */
+export function diskFindings({ platform, config, target, options }: Deployment): Finding[] {
+  if (!platform.ephemeralDisk || config.store === "external") return [];
+  const lost = "jobs, cases and a key that the service made for itself are lost";
+  const fix =
+    'Keep them outside (a mounted disk, a database) and set "store: external" in .deployment/config.yaml; docs/deploy.md shows how';
+  const message = `${platform.name} wipes the service's files: at each deployment, restart and scale-down ${lost}`;
+  if (target.environment === "prod" && !options.acceptDataLoss)
+    return [
+      {
+        level: "error",
+        subject: "Disk",
+        message,
+        fix: `${fix}. Or give --accept-data-loss to deploy all the same`,
+      },
+    ];
+  return [{ level: "warning", subject: "Disk", message, fix }];
+}
+
+/** What differs between the state file and the world. */
+export function driftOf(state: DeploymentState | undefined, live: Release | undefined): string[] {
+  if (state === undefined) return [];
+  const name = state.service_name;
+  if (live === undefined)
+    return [
+      `"${name}" was deployed from here, and is gone: it was removed by other means, and will be created anew`,
+    ];
+  const { release } = detailsOf(state);
+  const drift: string[] = [];
+  if (state.status === "failed" || state.status === "deploying") return drift;
+  if (release?.image !== undefined && live.image !== undefined && release.image !== live.image)
+    drift.push(`"${name}" runs another image than was deployed from here: ${live.image}`);
+  else if (
+    release?.revision !== undefined &&
+    live.revision !== undefined &&
+    release.revision !== live.revision
+  )
+    drift.push(`"${name}" runs revision ${live.revision}; deployed from here was ${release.revision}`);
+  const names = new Set([...Object.keys(release?.env ?? {}), ...Object.keys(live.env ?? {})]);
+  const changed = [...names].filter(
+    (key) => release?.env !== undefined && release.env[key] !== live.env?.[key],
+  );
+  if (changed.length > 0)
+    drift.push(`Variables of "${name}" were changed by other means: ${changed.sort().join(", ")}`);
+  return drift;
+}
+
+/** Plain variables of the service. */
+async function variables(deployment: Deployment, live: Release | undefined): Promise<Record<string, string>> {
+  const { config, target, options, session } = deployment;
+  const url =
+    options.publicUrl ?? config.environment.SERVICE_PUBLIC_URL ?? (await session.predictUrl?.()) ?? live?.url;
+  return {
+    ...config.environment,
+    SERVICE_HOST: "0.0.0.0",
+    SERVICE_PORT: String(target.port),
+    SERVICE_ENVIRONMENT: target.environment,
+    ...(url === undefined ? {} : { SERVICE_PUBLIC_URL: url }),
+  };
+}
+
+/** Hashes of secrets that an unfinished run is known to have stored. */
+function rememberedHashes({ journal }: Deployment): Record<string, string> {
+  const hashes: Record<string, string> = {};
+  for (const { step: id, phase, data } of journal.unfinished) {
+    if (id.startsWith("secret ") && phase === "end" && typeof data.hash === "string")
+      hashes[id.slice("secret ".length)] = data.hash;
+  }
+  return hashes;
+}
+
+function secretNames(secrets: SecretPlan): string[] {
+  return [...Object.keys(secrets.values), ...secrets.kept.map((secret) => secret.name)].sort();
+}
+
+function plannedSecrets(
+  secrets: SecretPlan,
+  stored: readonly SecretRef[],
+): Record<string, SecretRef | undefined> {
+  const refs: Record<string, SecretRef | undefined> = {};
+  for (const name of secretNames(secrets)) {
+    const there = stored.find((secret) => secret.name === name);
+    refs[name] = there === undefined || secrets.changed.includes(name) ? undefined : { name, ref: there.ref };
+  }
+  return refs;
+}
+
+function imageActions(spec: ReleaseSpec, current: boolean, typed: string | undefined): ResourceAction[] {
+  return [
+    {
+      resource_type: "image",
+      action_type: current ? "noop" : "create",
+      resource_name: spec.image,
+      description: current
+        ? "runs already, built from these files"
+        : `build for linux/amd64 and push${typed === undefined ? "" : " under the tag you gave"}`,
+      cost_estimate: null,
+      metadata: null,
+    },
+  ];
+}
+
+function secretActions(secrets: SecretPlan, stored: readonly SecretRef[]): ResourceAction[] {
+  const { changed, generated } = secrets;
+  return secretNames(secrets).map((name) => {
+    const there = stored.some((secret) => secret.name === name);
+    const isChanged = changed.includes(name);
+    const state = isChanged ? "changed" : "unchanged";
+    return {
+      resource_type: "secret" as const,
+      action_type: !isChanged ? ("noop" as const) : there ? ("update" as const) : ("create" as const),
+      resource_name: name,
+      description: generated.includes(name)
+        ? "made for this deployment"
+        : isChanged
+          ? "new value"
+          : "unchanged",
+      cost_estimate: null,
+      metadata: { changes: isChanged ? [{ field: name, from: there ? "set" : null, to: state }] : [] },
+    };
+  });
+}
+
+function summary(actions: readonly ResourceAction[]): string {
+  const count = (type: string) => actions.filter((action) => action.action_type === type).length;
+  return (["create", "update", "delete"] as const)
+    .filter((type) => count(type) > 0)
+    .map((type) => `${count(type)} to ${type}`)
+    .join(", ");
+}

@@ -1,0 +1,109 @@
+import type { HealthCheckResult } from "../models/deployment.ts";
+import type { Deployment } from "./deployment.ts";
+import type { DeployErrorCode } from "./errors.ts";
+import { DeployError, toDeployError } from "./errors.ts";
+import { step } from "./events.ts";
+import type { Prepared } from "./plan.ts";
+import type { Release } from "./platform.ts";
+import { writeState } from "./write-state.ts";
+
+export interface Failed {
+  readonly previous: Release | undefined;
+  readonly prepared: Prepared;
+  readonly image: string;
+  /** The release that came to be, where one did. */
+  readonly release?: Release;
+  readonly health?: HealthCheckResult;
+}
+
+/** A run that stopped on these goes on later: the world may still be moving. */
+const GOING_ON: readonly DeployErrorCode[] = ["timed_out", "interrupted"];
+
+/** After a failed release: goes back to the one before, unless told not to. Always rejects. */
+export async function recover(deployment: Deployment, cause: unknown, failed: Failed): Promise<never> {
+  const { session, journal, target, options, emit } = deployment;
+  const { previous, release } = failed;
+  const error = toDeployError(cause, `The release of "${target.serviceName}" failed`);
+  if (GOING_ON.includes(error.code)) {
+    await record(deployment, failed, "deploying");
+    throw error;
+  }
+  if (error.code === "rolled_back") {
+    await record(deployment, failed, "running", previous);
+    journal.finish();
+    throw error;
+  }
+
+  const live = await session.inspect().catch(() => undefined);
+  const changed =
+    release !== undefined || releaseWasBegun(deployment) || live?.revision !== previous?.revision;
+  if (!changed) {
+    journal.finish();
+    throw error.with({
+      stands: previous ? `Nothing was released: ${nameOf(previous)} goes on serving` : "Nothing was released",
+    });
+  }
+  if (!options.rollback) {
+    await record(deployment, failed, "failed", release ?? live);
+    journal.finish();
+    throw error.with({
+      stands: `The failed revision ${live?.revision ?? ""} is kept, as --no-rollback asks`.replace("  ", " "),
+      fix: "Look at it with svc deploy logs, go back with svc deploy rollback",
+    });
+  }
+  if (previous === undefined) {
+    await record(deployment, failed, "failed", release ?? live);
+    journal.finish();
+    throw error.with({
+      stands:
+        "It is the first release of this service, so there is none to go back to; the failed one is left",
+      fix: "Mend the cause (svc deploy logs) and deploy again, or remove it with svc deploy down",
+    });
+  }
+
+  const restored = await step(emit, "rollback", async ({ note }) => {
+    const back = await session.rollback(previous);
+    note(`${nameOf(back)} serves again`);
+    return back;
+  });
+  await record(deployment, failed, "running", restored);
+  journal.finish();
+  throw new DeployError("rolled_back", error.message, {
+    detail: error.detail,
+    log: error.log,
+    stands: `Rolled back: ${nameOf(previous)} serves as before`,
+    fix:
+      error.fix ?? "Mend the cause and deploy again; --no-rollback keeps a failed revision for a look at it",
+    cause: error,
+  });
+}
+
+/** Whether a call of the release itself came to its end, so that the world is another one. */
+function releaseWasBegun({ journal }: Deployment): boolean {
+  const steps = [...journal.unfinished, ...journal.steps];
+  const from = steps.findLastIndex(
+    ({ step: id }) => id === "image.push" || id === "deploy" || id.startsWith("secret"),
+  );
+  return steps.slice(from + 1).some(({ phase }) => phase === "end");
+}
+
+async function record(
+  deployment: Deployment,
+  { prepared, image, health, previous }: Failed,
+  status: string,
+  release?: Release,
+): Promise<void> {
+  await writeState(deployment, {
+    prepared,
+    image,
+    status,
+    previous,
+    release: release ?? previous,
+    health,
+    failed: true,
+  });
+}
+
+function nameOf({ revision, image, id }: Release): string {
+  return revision !== undefined ? `revision ${revision}` : (image ?? id);
+}

@@ -1,0 +1,149 @@
+import type { HealthCheckResult } from "../models/deployment.ts";
+import type { Deployment } from "./deployment.ts";
+import { DeployError, toDeployError } from "./errors.ts";
+import { step } from "./events.ts";
+import { waitHealthy } from "./health.ts";
+import { HEALTH_PATH } from "./plan.ts";
+import type { Release } from "./platform.ts";
+import { standing } from "./standing.ts";
+import { detailsOf } from "./state.ts";
+
+export interface RollbackOutcome {
+  readonly from: Release;
+  readonly release: Release;
+  readonly health: HealthCheckResult;
+}
+
+/** Goes back to the release before the one that serves, or to a named revision. */
+export async function rollback(
+  deployment: Deployment,
+  options: {
+    readonly to: string | undefined;
+    readonly consent: (from: Release, to: Release) => Promise<boolean>;
+  },
+): Promise<RollbackOutcome> {
+  const { session, emit, target, journal, limits, timeout, tools, polling, state } = deployment;
+  await deployment.lock();
+  const { live, candidates } = await step(emit, "inspect", async ({ note }) => {
+    const live = await session.inspect();
+    if (live === undefined)
+      throw new DeployError(
+        "not_deployed",
+        `"${target.serviceName}" does not run, so there is nothing to roll back`,
+        {
+          fix: "Deploy it with svc deploy up",
+        },
+      );
+    const candidates = await earlierReleases(deployment, live);
+    note(`revision ${live.revision}, ${candidates.length} to go back to`);
+    return { live, candidates };
+  });
+  const to = choose(candidates, live, options.to);
+  if (!(await options.consent(live, to)))
+    throw new DeployError("declined", "Not rolled back", { stands: "Nothing was changed" });
+
+  const whenOver = () =>
+    new DeployError("timed_out", `The rollback is still going on after ${timeout} s`, {
+      fix: "Run the same command again: it goes on waiting",
+    });
+  try {
+    const release = await limits.within(timeout, whenOver, () =>
+      step(emit, "rollback", async ({ note }) => {
+        const back = await session.rollback(to);
+        note(`revision ${back.revision}`);
+        return back;
+      }),
+    );
+    const headers = await session.probeHeaders?.();
+    const health = await step(emit, "health", () =>
+      waitHealthy({
+        tools,
+        endpoints: [`${(release.url ?? "").replace(/\/$/, "")}${HEALTH_PATH}`],
+        firstWait: polling.firstWait ?? 30,
+        interval: polling.interval ?? 5,
+        config: { timeout: polling.timeout ?? 60 },
+        ...(headers ? { headers } : {}),
+      }),
+    );
+    await record(deployment, { live, release, health, before: await state.read() });
+    journal.finish();
+    if (health.status !== "healthy")
+      throw new DeployError("unhealthy", `Revision ${release.revision} serves again and is not healthy`, {
+        detail: health.error_message ?? health.status,
+        fix: "Go further back with svc deploy rollback --to <revision>",
+      });
+    return { from: live, release, health };
+  } catch (error) {
+    throw toDeployError(error, `"${target.serviceName}" was not rolled back`).with({
+      stands: standing(journal),
+    });
+  }
+}
+
+/** Releases that a rollback can go to, newest first: as the platform knows them, else as recorded here. */
+export async function earlierReleases(
+  { session, state }: Deployment,
+  live: Release,
+): Promise<readonly Release[]> {
+  const known = detailsOf(await state.read()).previous ?? [];
+  const listed = (await session.history?.()) ?? known;
+  return listed.filter((release) => release.revision !== live.revision);
+}
+
+function choose(candidates: readonly Release[], live: Release, wanted: string | undefined): Release {
+  const names = candidates.map((release) => release.revision).join(", ");
+  if (wanted === undefined) {
+    const [newest] = candidates;
+    if (newest !== undefined) return newest;
+    throw new DeployError("not_deployed", `There is no release before revision ${live.revision}`, {
+      fix: "Deploy the version you want with svc deploy up",
+    });
+  }
+  const found = candidates.find((release) => release.revision === wanted);
+  if (found !== undefined) return found;
+  throw new DeployError("usage", `--to ${wanted}: no such revision`, {
+    fix: names === "" ? "There is none to go back to" : `Choose one of ${names}`,
+  });
+}
+
+async function record(
+  { state, tools, target, platform }: Deployment,
+  change: {
+    readonly live: Release;
+    readonly release: Release;
+    readonly health: HealthCheckResult;
+    readonly before: Awaited<ReturnType<Deployment["state"]["read"]>>;
+  },
+): Promise<void> {
+  const { live, release, health, before } = change;
+  const now = tools.now().toISOString();
+  const details = detailsOf(before);
+  const earlier = [live, ...(details.previous ?? [])].filter((one) => one.revision !== release.revision);
+  await state.write({
+    version: 2,
+    service_name: target.serviceName,
+    platform: platform.name,
+    environment: target.environment,
+    region: target.region,
+    project_id: target.projectId ?? null,
+    image_tag: before?.image_tag ?? "",
+    image_digest: release.image?.split("@")[1] ?? null,
+    service_url: release.url ?? null,
+    revision: release.revision ?? null,
+    created_at: before?.created_at ?? now,
+    updated_at: now,
+    status: "running",
+    health_status: health.status,
+    port: before?.port ?? target.port,
+    api_key_generated: before?.api_key_generated ?? false,
+    rsa_key_generated: before?.rsa_key_generated ?? false,
+    provider_data: {
+      release,
+      previous: earlier,
+      // The image that serves was built from other files than those recorded last.
+      secret_hashes: details.secret_hashes ?? {},
+      pinned: true,
+      last_health: health,
+    },
+  });
+}

@@ -1,0 +1,437 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { DeployError } from "../../src/core/deploy/errors.ts";
+import type { DeployEvent } from "../../src/core/deploy/events.ts";
+import { prepare } from "../../src/core/deploy/plan.ts";
+import { up } from "../../src/core/deploy/up.ts";
+import type { Stage } from "./_fixture.ts";
+import { allText, stage, writeAll } from "./_fixture.ts";
+
+const yes = async () => true;
+
+async function deploy(at: Stage, ...args: Parameters<Stage["open"]>) {
+  const deployment = await at.open(...args);
+  try {
+    return await up(deployment, yes);
+  } finally {
+    await deployment.close();
+  }
+}
+
+async function failure(promise: Promise<unknown>): Promise<DeployError> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof DeployError)) throw new Error(`expected a DeployError, got ${String(error)}`);
+  return error;
+}
+
+function steps(events: readonly DeployEvent[]): string[] {
+  return events.flatMap((event) => (event.type === "end" ? [`${event.id} ${event.outcome}`] : []));
+}
+
+function setConfig(at: Stage, text: string): void {
+  writeAll(at.cwd, { ".deployment/config.yaml": text });
+}
+
+describe("deploying to a platform", () => {
+  it("takes every step in order and records what runs", async () => {
+    const at = await stage();
+
+    const { result } = await deploy(at, { generateApiKey: true, generateRsa: true });
+
+    expect(result).toMatchObject({ success: true, health_status: "healthy", revision: "r2" });
+    expect(steps(at.events)).toEqual([
+      "preflight done",
+      "inspect done",
+      "plan done",
+      "files done",
+      "prepare done",
+      "build done",
+      "secrets done",
+      "release done",
+      "url done",
+      "health done",
+      "state done",
+    ]);
+    expect(at.world.read().calls).toEqual([
+      "role.create",
+      "image.build",
+      "secret.put SERVICE_API_KEY",
+      "secret.put SERVICE_RSA_PRIVATE_KEY",
+      "service.create",
+      "service.update",
+    ]);
+    const state = JSON.parse(readFileSync(join(at.cwd, ".deployment/state/memory/hello-dev.json"), "utf8"));
+    expect(state).toMatchObject({
+      version: 2,
+      platform: "memory",
+      service_name: "hello-dev",
+      status: "running",
+      health_status: "healthy",
+      api_key_generated: true,
+      rsa_key_generated: true,
+      revision: "r2",
+    });
+  });
+
+  it("needs one release only where the URL is known before it", async () => {
+    const at = await stage({ predictable: true });
+
+    await deploy(at);
+
+    expect(at.world.read().calls).toEqual(["role.create", "image.build", "service.create"]);
+    expect(at.world.read().services["hello-dev"]?.revisions[0]?.env.SERVICE_PUBLIC_URL).toBe(
+      `${at.base}/hello-dev`,
+    );
+  });
+
+  it("changes nothing the second time", async () => {
+    const at = await stage();
+    await deploy(at, { generateApiKey: true });
+    const before = at.world.read().calls.length;
+
+    const again = await deploy(at, { generateApiKey: true });
+
+    expect(again).toMatchObject({ changed: false, result: { success: true } });
+    expect(at.world.read().calls).toHaveLength(before);
+  });
+
+  it("plans and makes only the change of a variable", async () => {
+    const at = await stage();
+    await deploy(at);
+    const before = at.world.read().calls.length;
+    setConfig(at, 'environment: {LOG_LEVEL: "debug"}');
+
+    const deployment = await at.open();
+    const { plan } = await prepare(deployment);
+    await deployment.close();
+    const { result } = await deploy(at);
+
+    const planned = plan.actions.filter((action) => action.action_type !== "noop");
+    expect(planned).toHaveLength(1);
+    expect(planned[0]?.metadata).toEqual({ changes: [{ field: "env.LOG_LEVEL", from: null, to: "debug" }] });
+    expect(at.world.read().calls.slice(before)).toEqual(["service.update"]);
+    expect(result.revision).toBe("r3");
+  });
+
+  it("a plan writes nothing, here or there", async () => {
+    const at = await stage();
+
+    const deployment = await at.open({ generateApiKey: true });
+    const { plan } = await prepare(deployment);
+
+    expect(plan.actions.map((action) => [action.resource_type, action.action_type])).toEqual([
+      ["image", "create"],
+      ["secret", "create"],
+      ["service", "create"],
+    ]);
+    expect(plan.target_secrets).toEqual({ SERVICE_API_KEY: "***" });
+    expect(at.world.read().calls).toEqual([]);
+    expect(existsSync(join(at.cwd, ".deployment"))).toBe(false);
+  });
+
+  it("a declined plan changes nothing", async () => {
+    const at = await stage();
+    const deployment = await at.open();
+
+    const error = await failure(up(deployment, async () => false));
+
+    expect(error).toMatchObject({ code: "declined", exitCode: 1 });
+    expect(at.world.read().calls).toEqual([]);
+  });
+
+  it("an error of the preflight stops before anything is changed", async () => {
+    const at = await stage();
+    at.world.change((world) => {
+      world.faults.preflight = "the token has expired";
+    });
+
+    const error = await failure(deploy(at));
+
+    expect(error).toMatchObject({ exitCode: 5, fix: "memory auth login", stands: "Nothing was changed" });
+    expect(at.world.read().calls).toEqual([]);
+  });
+
+  it("a failed health check restores the release before it", async () => {
+    const at = await stage();
+    await deploy(at);
+    setConfig(at, "environment: {SICK: '500'}");
+
+    const error = await failure(deploy(at));
+
+    expect(error).toMatchObject({ code: "rolled_back", exitCode: 3, detail: "answered 500" });
+    expect(error.log).toEqual(["line one", "line two"]);
+    expect(at.world.read().services["hello-dev"]?.serving).toBe("r2");
+    expect(at.world.read().calls.slice(-2)).toEqual(["service.update", "traffic.rollback"]);
+  });
+
+  it.each(["word", "status", "old"])(
+    "an answer that is no health (%s) is a failed health check",
+    async (sick) => {
+      const at = await stage();
+      await deploy(at);
+      setConfig(at, `environment: {SICK: ${sick}}`);
+
+      const error = await failure(deploy(at));
+
+      expect(error.exitCode).toBe(3);
+    },
+  );
+
+  it("deploys again after a rollback, to the newest release", async () => {
+    const at = await stage();
+    await deploy(at);
+    setConfig(at, "environment: {SICK: '500'}");
+    await failure(deploy(at));
+    setConfig(at, "environment: {CURED: 'yes'}");
+
+    const { result } = await deploy(at);
+
+    expect(result.revision).toBe("r4");
+    expect(at.world.read().services["hello-dev"]?.serving).toBe("r4");
+  });
+
+  it("--no-rollback keeps the failed release, and the next failure goes back past it", async () => {
+    const at = await stage();
+    await deploy(at);
+    setConfig(at, "environment: {SICK: '500'}");
+    const kept = await failure(deploy(at, { rollback: false }));
+    const serving = at.world.read().services["hello-dev"]?.serving;
+    setConfig(at, "environment: {SICK: word}");
+
+    const error = await failure(deploy(at));
+
+    expect(kept).toMatchObject({ code: "unhealthy", exitCode: 1 });
+    expect(serving).toBe("r3");
+    expect(error.exitCode).toBe(3);
+    expect(at.world.read().services["hello-dev"]?.serving).toBe("r2");
+  });
+
+  it("a first release that fails is left, as there is none to go back to", async () => {
+    const at = await stage();
+    setConfig(at, "environment: {SICK: '500'}");
+
+    const error = await failure(deploy(at));
+
+    expect(error).toMatchObject({ exitCode: 1 });
+    expect(error.stands).toMatch(/first release/);
+  });
+
+  it("a release that is held back never reaches users when it is unhealthy", async () => {
+    const at = await stage({ predictable: true });
+    await deploy(at, {}, { flags: { canary: true } });
+    setConfig(at, "environment: {SICK: '500'}");
+
+    const error = await failure(deploy(at, {}, { flags: { canary: true } }));
+
+    expect(error.exitCode).toBe(3);
+    expect(at.world.read().services["hello-dev"]?.serving).toBe("r1");
+    expect(at.world.read().calls).not.toContain("traffic.promote");
+  });
+
+  it("a release that is held back gets its traffic once it is healthy", async () => {
+    const at = await stage({ predictable: true });
+    await deploy(at, {}, { flags: { canary: true } });
+    setConfig(at, "environment: {CURED: 'yes'}");
+
+    const { release } = await deploy(at, {}, { flags: { canary: true } });
+
+    expect(release.held).toBeUndefined();
+    expect(at.world.read().services["hello-dev"]?.serving).toBe("r2");
+  });
+
+  it("a refused call that changed nothing is a plain failure, in the provider's words", async () => {
+    const at = await stage();
+    await deploy(at);
+    at.world.change((world) => {
+      world.faults["service.update"] = "fail";
+    });
+    setConfig(at, "environment: {A: b}");
+
+    const error = await failure(deploy(at));
+
+    expect(error).toMatchObject({ exitCode: 1, detail: "MEMORY_403: not allowed" });
+    expect(error.stands).toBe("Nothing was released: revision r2 goes on serving");
+  });
+
+  it("a rollout that crashes is rolled back, with the container's last words", async () => {
+    const at = await stage();
+    await deploy(at);
+    at.world.change((world) => {
+      world.faults.rollout = "crash";
+    });
+    setConfig(at, "environment: {A: b}");
+
+    const error = await failure(deploy(at));
+
+    expect(error.exitCode).toBe(3);
+    expect(error.log).toEqual(["Error: Cannot find module './controller.js'"]);
+    expect(at.world.read().services["hello-dev"]?.serving).toBe("r2");
+  });
+
+  it("an answer that was lost is found out by looking", async () => {
+    const at = await stage({ predictable: true });
+    await deploy(at);
+    at.world.change((world) => {
+      world.faults["service.update"] = "fail-after";
+    });
+    setConfig(at, "environment: {A: b}");
+
+    const error = await failure(deploy(at));
+
+    expect(error.exitCode).toBe(3);
+    expect(at.world.read().services["hello-dev"]?.serving).toBe("r1");
+  });
+
+  it("runs out of time without calling it a failure, and goes on when run again", async () => {
+    const at = await stage({ predictable: true });
+    at.world.change((world) => {
+      world.faults["service.wait"] = "slow";
+    });
+
+    const error = await failure(deploy(at, { timeout: 0.3 }));
+    at.world.change((world) => {
+      delete world.faults["service.wait"];
+    });
+    const { result } = await deploy(at);
+
+    expect(error).toMatchObject({ code: "timed_out", exitCode: 4 });
+    expect(error.stands).toMatch(/service\.create/);
+    expect(result.success).toBe(true);
+    expect(at.world.read().calls).toEqual(["role.create", "image.build", "service.create"]);
+  });
+
+  it("Ctrl-C leaves a run that can go on", async () => {
+    const at = await stage({ predictable: true });
+    at.world.change((world) => {
+      world.faults["service.wait"] = "slow";
+    });
+    const stop = new AbortController();
+    const stopping = deploy(at, {}, { signal: stop.signal });
+    while (!at.world.read().calls.includes("service.create"))
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    stop.abort();
+    const error = await failure(stopping);
+    at.world.change((world) => {
+      delete world.faults["service.wait"];
+    });
+
+    const { result } = await deploy(at);
+
+    expect(error).toMatchObject({ code: "interrupted", exitCode: 4 });
+    expect(result.success).toBe(true);
+    expect(at.world.read().calls).toEqual(["role.create", "image.build", "service.create"]);
+  });
+
+  it("refuses while another run holds the target, naming the holder", async () => {
+    const at = await stage();
+    const first = await at.open();
+    await first.lock();
+
+    const error = await failure(deploy(at));
+
+    expect(error).toMatchObject({ exitCode: 6 });
+    expect(error.message).toMatch(/process \d+ \(svc deploy up\)/);
+  });
+
+  it("refuses while another machine holds the target on the platform", async () => {
+    const at = await stage({ locks: true });
+    at.world.change((world) => {
+      world.locks["hello-dev"] = "ann@elsewhere";
+    });
+
+    const error = await failure(deploy(at));
+
+    expect(error).toMatchObject({ exitCode: 6 });
+    expect(error.message).toMatch(/ann@elsewhere/);
+  });
+
+  it("tells what was changed by other means", async () => {
+    const at = await stage();
+    await deploy(at);
+    at.world.change((world) => {
+      const revision = world.services["hello-dev"]?.revisions.at(-1);
+      if (revision) revision.env.LOG_LEVEL = "trace";
+    });
+
+    await deploy(at);
+
+    const notices = at.events.flatMap((event) => (event.type === "notice" ? [event.message] : []));
+    expect(notices).toContain('Variables of "hello-dev" were changed by other means: LOG_LEVEL');
+  });
+
+  it("secrets reach the vault and nothing else", async () => {
+    const at = await stage();
+    setConfig(at, "secrets: [{name: ERP_TOKEN, value: planted-value-1}, {name: DB_PASSWORD}]");
+    const env = {
+      PATH: process.env.PATH,
+      DB_PASSWORD: "planted-value-2",
+      SERVICE_API_KEY: "planted-value-3",
+    };
+
+    await deploy(at, { generateApiKey: true }, { env });
+
+    expect(at.world.read().secrets["hello-dev"]).toMatchObject({
+      ERP_TOKEN: { value: "planted-value-1" },
+      DB_PASSWORD: { value: "planted-value-2" },
+      SERVICE_API_KEY: { value: "planted-value-3" },
+    });
+    writeAll(at.cwd, { ".deployment/config.yaml": "" });
+    expect(allText(at.cwd)).not.toMatch(/planted-value/);
+    expect(JSON.stringify(at.events)).not.toMatch(/planted-value/);
+    expect(JSON.stringify(at.world.read().services)).not.toMatch(/planted-value/);
+  });
+
+  it("a changed secret makes a new release, also where the platform keeps no hashes", async () => {
+    const at = await stage({ annotations: false, predictable: true });
+    const env = { PATH: process.env.PATH, SERVICE_API_KEY: "first-key-value" };
+    await deploy(at, {}, { env });
+    await deploy(at, {}, { env });
+    const before = at.world.read().calls.length;
+
+    await deploy(at, {}, { env: { ...env, SERVICE_API_KEY: "second-key-value" } });
+
+    expect(at.world.read().calls.slice(before)).toEqual(["secret.put SERVICE_API_KEY", "service.update"]);
+  });
+
+  it("a secret that only the platform knows stays with the service", async () => {
+    const at = await stage({ predictable: true });
+    await deploy(at, { generateApiKey: true });
+    setConfig(at, "environment: {A: b}");
+
+    await deploy(at);
+
+    expect(at.world.read().services["hello-dev"]?.revisions.at(-1)?.secrets).toEqual({
+      SERVICE_API_KEY: "SERVICE_API_KEY:1",
+    });
+  });
+
+  it("an ephemeral disk is warned about, and refused for prod without the flag", async () => {
+    const at = await stage({ ephemeralDisk: true });
+
+    await deploy(at);
+    const error = await failure(deploy(at, { env: "prod" }));
+    const accepted = await deploy(at, { env: "prod", acceptDataLoss: true });
+
+    const warnings = at.events.flatMap((event) => (event.type === "notice" ? [event.message] : []));
+    expect(warnings[0]).toMatch(/jobs, cases and a key/);
+    expect(error.exitCode).toBe(5);
+    expect(error.fix).toMatch(/--accept-data-loss/);
+    expect(accepted.result.success).toBe(true);
+  });
+
+  it("a service with files is one instance at most", async () => {
+    const at = await stage();
+
+    const error = await failure(at.open({}, { flags: { maxInstances: "3" } }));
+    setConfig(at, "store: external");
+    const deployment = await at.open({}, { flags: { maxInstances: "3" } });
+
+    expect(error).toMatchObject({ exitCode: 2 });
+    expect(error.message).toMatch(/--max-instances 3/);
+    expect(deployment.target.flags.maxInstances).toBe(3);
+  });
+});
