@@ -426,9 +426,9 @@ describe("deploying to a platform", () => {
   it("a service with files is one instance at most", async () => {
     const at = await stage();
 
-    const error = await failure(at.open({}, { flags: { maxInstances: "3" } }));
+    const error = await failure(at.open({}, { flags: { maxInstances: 3 } }));
     setConfig(at, "store: external");
-    const deployment = await at.open({}, { flags: { maxInstances: "3" } });
+    const deployment = await at.open({}, { flags: { maxInstances: 3 } });
 
     expect(error).toMatchObject({ exitCode: 2 });
     expect(error.message).toMatch(/--max-instances 3/);

@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import { Redactor } from "../redactor.ts";
 import { run } from "./exec.ts";
 import { importPeer } from "./import-peer.ts";
 import type { Journal } from "./journal.ts";
 import { openJournal } from "./journal.ts";
-import type { Redactor } from "./redactor.ts";
-import { createRedactor } from "./redactor.ts";
 import type { DeployTools } from "./tools.ts";
 
 export interface DeployToolsOptions {
@@ -37,7 +36,7 @@ export function createDeployTools(options: DeployToolsOptions): DeployTools {
     cwd,
     env = process.env,
     signal = () => never,
-    redactor = createRedactor(),
+    redactor = new Redactor(),
     onReport,
     onOutput,
     now = () => new Date(),
@@ -45,7 +44,7 @@ export function createDeployTools(options: DeployToolsOptions): DeployTools {
     newId = randomUUID,
   } = options;
   const request = options.fetch ?? fetch;
-  const journal = options.journal ?? openJournal({ run: newId(), now, clean: redactor.apply });
+  const journal = options.journal ?? openJournal({ run: newId(), now, clean: (text) => redactor.text(text) });
 
   return {
     env,
@@ -62,7 +61,7 @@ export function createDeployTools(options: DeployToolsOptions): DeployTools {
         env: { ...env, ...execOptions.env },
         signal: both(signal(), execOptions.signal),
         onLine: (line) => {
-          const clean = redactor.apply(line);
+          const clean = redactor.text(line);
           onOutput?.(clean);
           onLine?.(clean);
         },
@@ -78,7 +77,7 @@ export function createDeployTools(options: DeployToolsOptions): DeployTools {
       mine.throwIfAborted();
       await sleep(milliseconds, mine);
     },
-    report: (message) => onReport?.(redactor.apply(message)),
+    report: (message) => onReport?.(redactor.text(message)),
     importPeer: (name) => importPeer(name, cwd),
     journal: (step, call) => journal.record(step, call),
     recall: (step) => journal.recall(step)?.data,

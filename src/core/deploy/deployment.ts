@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { Redactor } from "../redactor.ts";
 import type { DeployConfig } from "./config.ts";
 import { readConfig } from "./config.ts";
 import { createDeployTools } from "./create-tools.ts";
@@ -15,8 +16,6 @@ import { resolveName, toServiceName } from "./name.ts";
 import type { DeployOptions } from "./options.ts";
 import { DEFAULT_TIMEOUT } from "./options.ts";
 import type { DeployTarget, Platform, PlatformSession } from "./platform.ts";
-import type { Redactor } from "./redactor.ts";
-import { createRedactor } from "./redactor.ts";
 import type { StateFile } from "./state.ts";
 import { openState, stateBase } from "./state.ts";
 import type { TimeLimits } from "./time-limits.ts";
@@ -38,6 +37,8 @@ export interface Deployment {
   readonly log: LogFile;
   readonly emit: Emit;
   readonly polling: Polling;
+  /** Where region and project were found, for people. */
+  readonly sources: { readonly region: string; readonly projectId: string | undefined };
   /** Seconds for rollout and health. */
   readonly timeout: number;
   /** Takes the target for this run; others are refused until `close`. */
@@ -55,8 +56,8 @@ export interface Polling {
 export interface OpenOptions {
   readonly platform: Platform<never>;
   readonly options: DeployOptions;
-  /** The platform's own options as typed, by key. */
-  readonly flags: Readonly<Record<string, string | boolean>>;
+  /** Those of the platform's own options that were given, by key. */
+  readonly flags: Readonly<Record<string, unknown>>;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The command as the lock's holder is told. */
@@ -84,18 +85,19 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
       fix: "Choose another with --name",
     });
 
+  const defaults = (await platform.defaults?.(env)) ?? {};
   const target: DeployTarget = {
     name,
     environment: options.env,
     serviceName,
-    region: options.region ?? platform.defaultRegion,
-    projectId: options.projectId,
+    region: options.region ?? defaults.region?.value ?? platform.defaultRegion,
+    projectId: options.projectId ?? defaults.projectId?.value,
     port: options.port,
     flags: holdToStore(parseFlags(platform.flags, open.flags), open.flags, config),
     cwd,
   };
   const key = { cwd, platform: platform.name, serviceName };
-  const redactor = open.redactor ?? createRedactor();
+  const redactor = open.redactor ?? new Redactor();
   const log = createLogFile(cwd, now);
   let logs = false;
   const emit: Emit = (event) => {
@@ -108,7 +110,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     path: `${stateBase(key)}.journal`,
     run,
     now,
-    clean: redactor.apply,
+    clean: (text) => redactor.text(text),
     ...(open.onJournal ? { onLine: open.onJournal } : {}),
   });
   const tools = createDeployTools({
@@ -138,6 +140,10 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     redactor,
     log,
     emit,
+    sources: {
+      region: options.region === undefined ? (defaults.region?.source ?? "default") : "--region",
+      projectId: options.projectId === undefined ? defaults.projectId?.source : "--project-id",
+    },
     state: openState(key),
     polling: open.polling ?? {},
     timeout: options.timeout ?? platform.timeout ?? DEFAULT_TIMEOUT,
@@ -159,16 +165,16 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
 /** Files of one container are not those of the next: with the file store a service is one instance at most. */
 function holdToStore(
   flags: Record<string, unknown>,
-  typed: Readonly<Record<string, string | boolean>>,
+  given: Readonly<Record<string, unknown>>,
   config: DeployConfig,
 ): Record<string, unknown> {
   if (config.store === "external") return flags;
   for (const key of ["minInstances", "maxInstances"]) {
     const flag = key === "minInstances" ? "--min-instances" : "--max-instances";
-    if (typed[key] !== undefined && Number(flags[key]) > 1)
+    if (given[key] !== undefined && Number(flags[key]) > 1)
       throw new DeployError(
         "usage",
-        `${flag} ${String(typed[key])}: this service can have one instance at most`,
+        `${flag} ${String(given[key])}: this service can have one instance at most`,
         {
           detail:
             "It keeps jobs and cases in files; two instances would each have their own and lose each other's",

@@ -51,7 +51,7 @@ async function makeImage(
           {
             tag: imageTag,
             pack: () => context.tarGz(),
-            onLine: (line) => emit({ type: "output", line: deployment.redactor.apply(line) }),
+            onLine: (line) => emit({ type: "output", line: deployment.redactor.text(line) }),
           },
           ref,
         );
