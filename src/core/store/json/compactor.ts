@@ -1,0 +1,146 @@
+import type { StoreLogger } from "../store.ts";
+import { compactFiles } from "./compaction.ts";
+import type { Contents } from "./contents.ts";
+import type { FileSet } from "./file-set.ts";
+import { isNoRoom } from "./io.ts";
+import type { Journal } from "./journal.ts";
+import type { Segment } from "./segment.ts";
+
+/** So many small files are tolerated before they are put together. */
+const SMALL_FILES = 12;
+/** Groups of commits between two looks at the files. */
+const EVERY = 32;
+
+export interface CompactorOptions {
+  readonly files: FileSet;
+  readonly contents: Contents;
+  readonly journal: Journal;
+  readonly log: StoreLogger;
+  /** Size of a journal file. */
+  readonly limit: number;
+}
+
+/** Puts what still matters of files that are mostly out of date into new ones, in the background. */
+export class Compactor {
+  readonly #options: CompactorOptions;
+  #running: Promise<void> | undefined;
+  #groups = 0;
+  #files = 0;
+  #closed = false;
+  /** Files that could not be read whole; the next start will say so. */
+  readonly #damaged = new Set<Segment>();
+  count = 0;
+
+  constructor(options: CompactorOptions) {
+    this.#options = options;
+  }
+
+  /** Told after each group of commits: begins a compaction where it is worth it. */
+  check(): void {
+    const { files, journal } = this.#options;
+    if (this.#running !== undefined || this.#closed) return;
+    if (++this.#groups < EVERY && files.order.length === this.#files && journal.isSound) return;
+    this.#groups = 0;
+    this.#files = files.order.length;
+    const sources = journal.isFull ? this.#relief() : this.#worthwhile();
+    if (sources.length > 0) this.#begin(sources);
+  }
+
+  /** Compacts everything that is not being written to; resolves once it is done. */
+  async compact(): Promise<void> {
+    await this.#running;
+    await this.#options.journal.exclusive(() => this.#sealActive());
+    this.#begin(this.#sealed());
+    await this.#running;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#running;
+  }
+
+  #sealed(): Segment[] {
+    const { files } = this.#options;
+    return files.order.filter((segment) => segment !== files.active && !this.#damaged.has(segment));
+  }
+
+  #worthwhile(): Segment[] {
+    const { limit } = this.#options;
+    const sealed = this.#sealed();
+    const stale = sealed.filter((segment) => deadOf(segment) > segment.size / 2);
+    const small = sealed.filter((segment) => segment.size < limit / 4);
+    const dead = stale.reduce((sum, segment) => sum + deadOf(segment), 0);
+    if (dead < limit * 2 && small.length <= SMALL_FILES) return [];
+    return sealed.filter((segment) => stale.includes(segment) || small.includes(segment));
+  }
+
+  /** While the disk is full: the file that gives back most for the least. */
+  #relief(): Segment[] {
+    const { files, limit } = this.#options;
+    const best = [...files.order].sort((a, b) => a.live - b.live)[0];
+    if (best === undefined || best.live > Math.min(limit / 16, deadOf(best))) return [];
+    return this.#damaged.has(best) ? [] : [best];
+  }
+
+  #begin(sources: readonly Segment[]): void {
+    this.#running = this.#run(sources).finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  async #run(sources: readonly Segment[]): Promise<void> {
+    const { files, contents, journal, log, limit } = this.#options;
+    try {
+      if (sources.some((source) => source === files.active))
+        await journal.exclusive(() => this.#sealActive());
+      const compacted = await compactFiles(files, contents, { sources, limit: limit * 4 });
+      const published = await journal.exclusive(() => this.#swap(sources, compacted));
+      if (!published) return;
+      this.count++;
+      for (const source of sources) files.discard(source);
+    } catch (error) {
+      // Nothing is lost: the files stay as they were. A disk that is full has been reported already.
+      if (!isNoRoom(error)) log.warn("Store: a compaction was given up", { error: String(error) });
+      if ((error as { type?: string }).type === "storage_error")
+        for (const source of sources) this.#damaged.add(source);
+    }
+  }
+
+  async #swap(
+    sources: readonly Segment[],
+    compacted: Awaited<ReturnType<typeof compactFiles>>,
+  ): Promise<boolean> {
+    const { files, journal } = this.#options;
+    const kept = files.order.filter((segment) => !sources.includes(segment));
+    if (!journal.isWritable) {
+      for (const segment of compacted.segments) files.discard(segment);
+      return false;
+    }
+    try {
+      await files.publish([...compacted.segments, ...kept], files.active);
+    } catch (error) {
+      // Which manifest is on disk is unknown: the new files stay until one is written that does not name them.
+      for (const segment of compacted.segments) segment.file.retire();
+      journal.noteUnknown(error);
+      throw error;
+    }
+    compacted.move();
+    return true;
+  }
+
+  async #sealActive(): Promise<void> {
+    const { files, journal } = this.#options;
+    if (files.active === undefined || files.active.size === 0) return;
+    try {
+      await journal.rotate();
+    } catch (error) {
+      journal.noteUnknown(error);
+      throw error;
+    }
+  }
+}
+
+/** Bytes of lines that nothing needs any more. */
+function deadOf({ size, live }: Segment): number {
+  return size - live;
+}

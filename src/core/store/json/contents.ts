@@ -1,0 +1,139 @@
+import type { Change, StoreLog, StoreTable } from "../backend.ts";
+import { getOrMake } from "../get-or-make.ts";
+import { TableIndex } from "../table-index.ts";
+import type { Locator } from "./locators.ts";
+import { EntryLocators, Locators } from "./locators.ts";
+import type { Segment } from "./segment.ts";
+import { TextCache } from "./text-cache.ts";
+
+/** Characters of recently used bodies that are kept for each table. */
+const CACHE = 4 * 1024 * 1024;
+
+interface Rows {
+  readonly locators: Locators;
+  readonly cache: TextCache;
+}
+
+/** What is committed and where it lies; keeps count of how much of each file still matters. */
+export class Contents {
+  readonly segments = new Map<number, Segment>();
+  readonly tables: Map<string, StoreTable>;
+  readonly #rows = new Map<TableIndex, Rows>();
+  readonly #logs = new Map<string, Map<string, EntryLocators>>();
+
+  constructor(tables: ReadonlyMap<string, StoreTable>) {
+    this.tables = new Map(tables);
+  }
+
+  /** A table by name; one that the service does not know (its plugin is missing) is kept as it is. */
+  tableOf(name: string): StoreTable {
+    return getOrMake(this.tables, name, () => {
+      const spec = { name, entity: false, index: () => ({}), facets: [], sorted: [] };
+      return { name, spec, index: new TableIndex(spec), pending: new Map() };
+    });
+  }
+
+  /** Makes a change visible whose line is on disk. */
+  apply(change: Change, at: Locator): void {
+    if (change.kind === "put") {
+      const { id, record, text } = change;
+      this.put(change.table, { id, record, at, text });
+      return;
+    }
+    if (change.kind === "delete") this.remove(change.table, change.id);
+    else if (change.kind === "append") this.append(change.log.name, change.key, at);
+    else this.clear(change.log.name, change.key);
+  }
+
+  put(
+    { index }: StoreTable,
+    entity: { id: string; record: Parameters<TableIndex["put"]>[1]; at: Locator; text?: string },
+  ): number {
+    const { locators, cache } = this.#rowsOf(index);
+    const known = index.slotOf(entity.id);
+    if (known !== undefined) this.#drop(locators.get(known));
+    const slot = index.put(entity.id, entity.record);
+    locators.set(slot, entity.at);
+    this.#count(entity.at);
+    if (entity.text === undefined) cache.delete(slot);
+    else cache.set(slot, entity.text);
+    return slot;
+  }
+
+  remove({ index }: StoreTable, id: string): void {
+    const slot = index.delete(id);
+    if (slot === undefined) return;
+    const { locators, cache } = this.#rowsOf(index);
+    this.#drop(locators.get(slot));
+    locators.clear(slot);
+    cache.delete(slot);
+  }
+
+  append(log: string, key: string, at: Locator): void {
+    getOrMake(this.#keysOf(log), key, () => new EntryLocators()).push(at);
+    this.#count(at);
+  }
+
+  clear(log: string, key: string): void {
+    const entries = this.#keysOf(log).get(key);
+    if (entries === undefined) return;
+    for (let number = 1; number <= entries.count; number++) this.#drop(entries.get(number));
+    this.#keysOf(log).delete(key);
+  }
+
+  locatorOf({ index }: StoreTable, slot: number): Locator {
+    return this.#rowsOf(index).locators.get(slot);
+  }
+
+  cachedText({ index }: StoreTable, slot: number): string | undefined {
+    return this.#rowsOf(index).cache.get(slot);
+  }
+
+  keepText({ index }: StoreTable, slot: number, text: string): void {
+    this.#rowsOf(index).cache.set(slot, text);
+  }
+
+  entriesOf(log: string | StoreLog, key: string): EntryLocators | undefined {
+    return this.#logs.get(typeof log === "string" ? log : log.name)?.get(key);
+  }
+
+  logNames(): Iterable<string> {
+    return this.#logs.keys();
+  }
+
+  /** Tells that an entity's newest line was copied. Does nothing where it is no longer the newest. */
+  moveEntity({ index }: StoreTable, slot: number, from: Locator, to: Locator): void {
+    const { locators } = this.#rowsOf(index);
+    if (!locators.isAt(slot, from.segment, from.offset)) return;
+    locators.set(slot, to);
+    this.#drop(from);
+    this.#count(to);
+  }
+
+  /** The same for an entry of a log. */
+  moveEntry(log: string, entry: { key: string; number: number }, from: Locator, to: Locator): void {
+    const entries = this.entriesOf(log, entry.key);
+    if (!entries?.isAt(entry.number, from.segment, from.offset)) return;
+    entries.move(entry.number, to);
+    this.#drop(from);
+    this.#count(to);
+  }
+
+  #rowsOf(index: TableIndex): Rows {
+    return getOrMake(this.#rows, index, () => ({ locators: new Locators(), cache: new TextCache(CACHE) }));
+  }
+
+  #keysOf(log: string): Map<string, EntryLocators> {
+    return getOrMake(this.#logs, log, () => new Map());
+  }
+
+  #count({ segment, length }: Locator): void {
+    const found = this.segments.get(segment);
+    if (found !== undefined) found.live += length + 1;
+  }
+
+  #drop({ segment, length }: Locator): void {
+    const found = this.segments.get(segment);
+    if (found !== undefined) found.live -= length + 1;
+  }
+}

@@ -1,0 +1,140 @@
+import type { StoreLogger } from "../store.ts";
+import type { StoreIo } from "./io.ts";
+import { writeFully } from "./io.ts";
+import { fileHeader } from "./line.ts";
+import type { Manifest } from "./manifest.ts";
+import { writeManifest } from "./manifest.ts";
+import type { Segment } from "./segment.ts";
+import { SharedFile } from "./shared-file.ts";
+
+/** Names of files of lines: the table, log or `journal`, and a number that is never used twice. */
+const LINES_FILE = /^([A-Za-z][A-Za-z0-9_-]*)\.(\d+)\.jsonl$/;
+
+/** The files that make up the store, and the one among them that is written to. */
+export class FileSet {
+  readonly io: StoreIo;
+  readonly folder: string;
+  readonly #log: StoreLogger;
+  readonly #segments: Map<number, Segment>;
+  #order: Segment[] = [];
+  #nextId = 1;
+  #nextNumber = 1;
+  /** The journal that is written to; none before the first write. */
+  active: Segment | undefined;
+
+  constructor(options: { io: StoreIo; folder: string; log: StoreLogger; segments: Map<number, Segment> }) {
+    this.io = options.io;
+    this.folder = options.folder;
+    this.#log = options.log;
+    this.#segments = options.segments;
+    for (const name of this.io.list(this.folder)) {
+      const number = Number(LINES_FILE.exec(name)?.[2] ?? 0);
+      this.#nextNumber = Math.max(this.#nextNumber, number + 1);
+    }
+  }
+
+  get order(): readonly Segment[] {
+    return this.#order;
+  }
+
+  get bytes(): number {
+    return this.#order.reduce((sum, segment) => sum + segment.size, 0);
+  }
+
+  /** Opens a file that the manifest names. */
+  open(name: string, size: number | undefined): Segment {
+    const handle = this.io.open(`${this.folder}/${name}`, "read");
+    const segment: Segment = {
+      id: this.#nextId++,
+      kind: name.startsWith("journal.") ? "journal" : "table",
+      name,
+      file: new SharedFile(this.io, handle),
+      size: size ?? this.io.size(handle),
+      live: 0,
+      from: Number.MAX_SAFE_INTEGER,
+    };
+    this.#order.push(segment);
+    this.#segments.set(segment.id, segment);
+    return segment;
+  }
+
+  /** Creates an empty file of lines; it is part of the store only once it is published. */
+  create(kind: string, from: number): Segment {
+    const { name, handle } = this.createFile(kind);
+    const header = fileHeader({ kind, from });
+    const segment: Segment = {
+      id: this.#nextId++,
+      kind: kind === "journal" ? "journal" : "table",
+      name,
+      file: new SharedFile(this.io, handle),
+      size: header.length,
+      live: 0,
+      from,
+    };
+    try {
+      writeFully(this.io, handle, header, 0);
+    } catch (error) {
+      this.discard(segment);
+      throw error;
+    }
+    return segment;
+  }
+
+  createFile(kind: string): { name: string; handle: number } {
+    const name = `${kind}.${this.#nextNumber++}.jsonl`;
+    return { name, handle: this.io.open(`${this.folder}/${name}`, "create") };
+  }
+
+  /** Makes `order` the content of the store; the last of it is the one written to where `active` says so. */
+  async publish(order: readonly Segment[], active: Segment | undefined): Promise<void> {
+    const files = order.map((segment) =>
+      segment === active ? { name: segment.name } : { name: segment.name, size: segment.size },
+    );
+    const manifest: Manifest = { format: 1, files };
+    await writeManifest(this.io, this.folder, manifest);
+    this.#order = [...order];
+    this.active = active;
+    for (const segment of order) this.#segments.set(segment.id, segment);
+  }
+
+  /** Lets go of a file that is not, or no longer, part of the store. */
+  discard(segment: Segment): void {
+    this.#segments.delete(segment.id);
+    segment.file.retire();
+    this.removeFile(segment.name);
+  }
+
+  removeFile(name: string): void {
+    try {
+      this.io.remove(`${this.folder}/${name}`);
+    } catch (error) {
+      // It is not in the manifest: it costs room until the next start, nothing else.
+      this.#log.warn(`Store: ${name} could not be removed`, { error: String(error) });
+    }
+  }
+
+  /** Files of lines that hold more than a head, which is all that a crash before the first manifest leaves. */
+  orphans(): string[] {
+    return this.io.list(this.folder).filter((name) => {
+      if (!LINES_FILE.test(name)) return false;
+      const handle = this.io.open(`${this.folder}/${name}`, "read");
+      try {
+        return this.io.size(handle) > 256;
+      } finally {
+        this.io.close(handle);
+      }
+    });
+  }
+
+  /** Removes files that no manifest names: what a crash left of a compaction. */
+  sweep(): void {
+    const named = new Set(this.#order.map((segment) => segment.name));
+    for (const name of this.io.list(this.folder)) {
+      if (LINES_FILE.test(name) && !named.has(name)) this.removeFile(name);
+    }
+  }
+
+  close(): void {
+    for (const segment of this.#order) segment.file.retire();
+  }
+}

@@ -1,0 +1,191 @@
+import { createHash } from "node:crypto";
+import * as fs from "node:fs";
+import type { Server } from "node:net";
+import { createConnection, createServer } from "node:net";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { storageError } from "../storage-error.ts";
+import type { StoreLogger } from "../store.ts";
+
+/** Keeps other processes out of a folder until it is released, or until the process ends in whatever way. */
+export interface FolderLock {
+  release(): Promise<void>;
+}
+
+/** The address of a Unix socket has room for this many bytes on every system. */
+const ADDRESS = 100;
+/** Errors of a file system that has no sockets. */
+const NO_SOCKETS = ["EOPNOTSUPP", "ENOTSUP", "EPERM", "EINVAL", "ENOSYS"];
+
+/**
+ * Locks a folder by listening on a numbered Unix socket in it. The system closes the socket of a process that dies, so
+ * the lock of a dead one is told from that of a living one by connecting to it: no process number that means something
+ * else in another container, no waiting for a lease to end.
+ *
+ * Numbers only grow: whoever finds the highest socket dead binds the next one, which can be done by one process only. A
+ * released lock leaves its number behind.
+ */
+export async function lockFolder(folder: string, log: StoreLogger): Promise<FolderLock> {
+  if (process.platform === "win32") return lockPipe(folder);
+  try {
+    return await lockIn(folder, folder);
+  } catch (error) {
+    if (!NO_SOCKETS.includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    const place = join(tmpdir(), `store-lock-${digest(folder)}`);
+    fs.mkdirSync(place, { recursive: true, mode: 0o700 });
+    log.warn("Store: the file system has no sockets; the lock lies in the system's temporary folder", {
+      place,
+    });
+    return lockIn(place, folder);
+  }
+}
+
+async function lockIn(place: string, folder: string): Promise<FolderLock> {
+  const address = addressesIn(place);
+  try {
+    for (let attempt = 0; attempt < 50; attempt++) {
+      const { number, bound } = highest(place);
+      if (bound) await refuseIfAlive(address.of(number), folder);
+      const server = await listen(address.of(number + 1));
+      if (server === undefined) continue;
+      if (highest(place).number > number + 1) {
+        // Somebody else was quicker by a whole lock and release.
+        await close(server);
+        continue;
+      }
+      removeBelow(place, number + 1);
+      return { release: () => release(server, { place, number: number + 1, address }) };
+    }
+  } catch (error) {
+    address.close();
+    throw error;
+  }
+  address.close();
+  throw storageError(
+    `The lock of ${folder} could not be taken`,
+    "Many processes try to open it; start only one.",
+  );
+}
+
+interface Addresses {
+  of(number: number): string;
+  close(): void;
+}
+
+/** A long path is reached through the folder's descriptor, which has a short name on Linux. */
+function addressesIn(place: string): Addresses {
+  const plain = (number: number) => join(place, `lock.${number}.sock`);
+  if (Buffer.byteLength(plain(1_000_000)) <= ADDRESS) return { of: plain, close: () => {} };
+  if (process.platform !== "linux") {
+    throw Object.assign(new Error("the path is too long for a socket"), { code: "ENOTSUP" });
+  }
+  const descriptor = fs.openSync(place, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY);
+  return {
+    of: (number) => `/proc/self/fd/${descriptor}/lock.${number}.sock`,
+    close: () => fs.closeSync(descriptor),
+  };
+}
+
+/** The highest number, and whether a socket has it. */
+function highest(place: string): { number: number; bound: boolean } {
+  let number = 0;
+  const names = fs.readdirSync(place);
+  for (const name of names) number = Math.max(number, numberOf(name));
+  return { number, bound: names.includes(`lock.${number}.sock`) };
+}
+
+function numberOf(name: string): number {
+  return Number(/^lock\.(\d+)\.(sock|free)$/.exec(name)?.[1] ?? 0);
+}
+
+function removeBelow(place: string, number: number): void {
+  for (const name of fs.readdirSync(place)) {
+    const other = numberOf(name);
+    if (other > 0 && other < number) fs.rmSync(join(place, name), { force: true });
+  }
+}
+
+async function release(
+  server: Server,
+  { place, number, address }: { place: string; number: number; address: Addresses },
+): Promise<void> {
+  try {
+    // Closing removes the socket: the number must stay, or the next process could begin at 1 beside a slower one.
+    fs.writeFileSync(join(place, `lock.${number}.free`), "");
+  } catch {
+    // A full disk has no room for the name; a lone next process does not need it.
+  }
+  await close(server);
+  address.close();
+}
+
+/** Listens, or gives `undefined` where the address is taken. */
+function listen(path: string): Promise<Server | undefined> {
+  const identity = JSON.stringify({ pid: process.pid, host: hostname() });
+  const server = createServer((socket) => {
+    socket.on("error", () => socket.destroy());
+    socket.unref().end(identity);
+  });
+  return new Promise((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EADDRINUSE") resolve(undefined);
+      else reject(error);
+    });
+    server.listen(path, () => resolve(server.unref()));
+  });
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}
+
+/** Throws where a process answers, with what it says of itself. */
+async function refuseIfAlive(path: string, folder: string): Promise<void> {
+  const answer = await ask(path);
+  if (answer === undefined) return;
+  throw storageError(
+    `${folder} is in use by ${describeHolder(answer)}`,
+    "Stop that process, or give this service another data folder (option dataDir, variable SERVICE_DATA_DIR).",
+  );
+}
+
+/** What the holder of a lock says; empty where it is too busy; `undefined` where there is none. */
+function ask(path: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    let answer = "";
+    const socket = createConnection(path);
+    socket.setTimeout(3000, () => {
+      socket.destroy();
+      resolve(answer);
+    });
+    socket.on("data", (chunk) => {
+      answer += chunk.toString();
+    });
+    socket.on("end", () => resolve(answer));
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      resolve(error.code === "ECONNREFUSED" || error.code === "ENOENT" ? undefined : answer);
+    });
+  });
+}
+
+function describeHolder(answer: string): string {
+  try {
+    const { pid, host } = JSON.parse(answer) as { pid: number; host: string };
+    return `process ${pid} on ${host}`;
+  } catch {
+    return "another process";
+  }
+}
+
+/** Windows has named pipes, which end with their process as sockets do. */
+async function lockPipe(folder: string): Promise<FolderLock> {
+  const path = `\\\\.\\pipe\\store-lock-${digest(folder)}`;
+  const server = await listen(path);
+  if (server !== undefined) return { release: () => close(server) };
+  await refuseIfAlive(path, folder);
+  throw storageError(`The lock of ${folder} could not be taken`, "Start only one service on it.");
+}
+
+function digest(folder: string): string {
+  return createHash("sha256").update(fs.realpathSync(folder)).digest("hex").slice(0, 24);
+}

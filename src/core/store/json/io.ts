@@ -1,0 +1,57 @@
+/**
+ * All that the JSON store asks of a file system. Handed in, so that crash tests can put a simulated disk in its place.
+ * What is quick, or happens seldom, is synchronous; what waits for the disk is not.
+ */
+export interface StoreIo {
+  /** Makes a folder and those above it. */
+  makeFolder(path: string): void;
+  list(folder: string): string[];
+  /** `create` fails where the file exists and allows reading and writing. */
+  open(path: string, mode: "read" | "create"): number;
+  close(file: number): void;
+  size(file: number): number;
+  /** May write less than it was given. */
+  write(file: number, bytes: Uint8Array, position: number): number;
+  readSync(file: number, into: Uint8Array, position: number): number;
+  read(file: number, into: Uint8Array, position: number): Promise<number>;
+  truncate(file: number, size: number): void;
+  /** Resolves once the content and size of the file are on disk. */
+  sync(file: number): Promise<void>;
+  rename(from: string, to: string): void;
+  remove(path: string): void;
+  /** Resolves once the names in the folder are on disk. */
+  syncFolder(path: string): Promise<void>;
+}
+
+/** Reads until `into` is full or the file ends; returns the number of bytes read. */
+export function readFully(io: StoreIo, file: number, into: Uint8Array, position: number): number {
+  let length = 0;
+  while (length < into.length) {
+    const count = io.readSync(file, into.subarray(length), position + length);
+    if (count === 0) break;
+    length += count;
+  }
+  return length;
+}
+
+/** Writes all bytes. Throws where the file takes no more. */
+export function writeFully(io: StoreIo, file: number, bytes: Uint8Array, position: number): void {
+  let length = 0;
+  while (length < bytes.length) {
+    const count = io.write(file, length === 0 ? bytes : bytes.subarray(length), position + length);
+    if (count === 0) throw Object.assign(new Error("the file takes no more bytes"), { code: "EIO" });
+    length += count;
+  }
+}
+
+/** The error code of a failed system call. */
+export function codeOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" ? code : undefined;
+}
+
+/** Tells that a write failed for lack of room. */
+export function isNoRoom(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === "ENOSPC" || code === "EDQUOT";
+}

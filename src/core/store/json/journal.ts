@@ -1,0 +1,376 @@
+import type { ServiceError } from "../../errors.ts";
+import type { Change } from "../backend.ts";
+import { closedError } from "../storage-error.ts";
+import type { StoreHealth, StoreLogger } from "../store.ts";
+import { beginJournal } from "./begin-journal.ts";
+import type { Contents } from "./contents.ts";
+import { diskError, fullError } from "./disk-errors.ts";
+import type { FileSet } from "./file-set.ts";
+import { isNoRoom, writeFully } from "./io.ts";
+import { bodyOf, headerOf, LineBuffer } from "./line.ts";
+import type { Reserve } from "./reserve.ts";
+import { rewriteActive } from "./rewrite-active.ts";
+import { versionOf } from "./table-versions.ts";
+import type { Timers } from "./timers.ts";
+
+/** A commit that waits for its turn. */
+interface Commit {
+  readonly changes: readonly Change[];
+  readonly done: (error?: Error) => void;
+}
+
+/**
+ * `sound`: writes go on. `full`: there is no room; only commits that remove something are taken, on the reserve.
+ * `failed`: what the disk holds behind the last sync is unknown; nothing is written before the journal is rewritten.
+ */
+type Condition = { readonly kind: "sound" } | { readonly kind: "full" | "failed"; readonly error: Error };
+
+/** So many commits, or bytes, are written together at most, so that the first does not wait for too many others. */
+const GROUP = 1024;
+const GROUP_BYTES = 4 * 1024 * 1024;
+/** So many waiting commits are written without waiting for more to come, so that the disk works while others are staged. */
+const EAGER = 16;
+/** Milliseconds between attempts to write again after a failure. */
+const HEAL = 1000;
+
+export interface JournalOptions {
+  readonly files: FileSet;
+  readonly contents: Contents;
+  readonly reserve: Reserve;
+  readonly timers: Timers;
+  readonly log: StoreLogger;
+  /** Number of the last write. */
+  readonly last: number;
+  /** Bytes after which a new journal file is begun. */
+  readonly limit: number;
+  /** Told after each group of commits. */
+  readonly onWritten: () => void;
+}
+
+/** Writes commits to the end of the journal, as many as wait at once, and makes them visible once they are on disk. */
+export class Journal {
+  readonly #files: FileSet;
+  readonly #contents: Contents;
+  readonly #options: JournalOptions;
+  readonly #lines = new LineBuffer();
+  readonly #versions = new Map<string, string>();
+  #queue: Commit[] = [];
+  #tasks: (() => Promise<void>)[] = [];
+  #running: Promise<void> | undefined;
+  #scheduled = false;
+  #closed = false;
+  #last: number;
+  #condition: Condition = { kind: "sound" };
+  #reported = false;
+  #cancelHeal: (() => void) | undefined;
+  #lastHeal = Number.NEGATIVE_INFINITY;
+
+  constructor(options: JournalOptions) {
+    this.#options = options;
+    this.#files = options.files;
+    this.#contents = options.contents;
+    this.#last = options.last;
+  }
+
+  /** Number of the last write that is on disk. */
+  get last(): number {
+    return this.#last;
+  }
+
+  commit(changes: readonly Change[], done: (error?: Error) => void): void {
+    this.#queue.push({ changes, done });
+    if (this.#queue.length >= EAGER) this.#start();
+    else this.#schedule();
+  }
+
+  /** Runs `work` while nothing is written. */
+  exclusive<T>(work: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#tasks.push(() => work().then(resolve, reject));
+      this.#schedule();
+    });
+  }
+
+  /** Takes it that the end of the active file cannot be trusted; resolves once it is rewritten, or has failed to be. */
+  distrust(reason: Error): Promise<void> {
+    return this.exclusive(async () => {
+      this.#condition = { kind: "failed", error: reason };
+      await this.#heal().catch((error) => this.#report(error));
+    });
+  }
+
+  health(): StoreHealth {
+    if (this.#condition.kind === "sound") return { writable: true };
+    const { message, detail } = this.#condition.error as ServiceError;
+    return { writable: false, error: detail === undefined ? message : `${message}. ${detail}` };
+  }
+
+  get isFull(): boolean {
+    return this.#condition.kind === "full";
+  }
+
+  /** Whether the files on disk are those in memory, so that new ones may take their place. */
+  get isWritable(): boolean {
+    return this.#condition.kind !== "failed";
+  }
+
+  get isSound(): boolean {
+    return this.#condition.kind === "sound";
+  }
+
+  /** Notes that it is unknown which manifest is on disk. */
+  noteUnknown(cause: unknown): void {
+    this.#fail(cause);
+  }
+
+  /** Notes that there is no room, before any write says so. */
+  noteFull(): void {
+    this.#condition = { kind: "full", error: fullError(this.#files.folder) };
+    this.#scheduleHeal();
+  }
+
+  /** Begins a new file, so that what the active one holds can be compacted. For use inside of `exclusive`. */
+  rotate(): Promise<void> {
+    return beginJournal(this.#files, this.#last + 1);
+  }
+
+  /** Writes what waits, and marks the journal as whole. */
+  async close(): Promise<void> {
+    this.#cancelHeal?.();
+    while (this.#running !== undefined || this.#scheduled) {
+      this.#start();
+      await this.#running;
+    }
+    this.#closed = true;
+    this.#cancelHeal?.();
+    if (this.#files.active === undefined || this.#condition.kind === "failed") return;
+    try {
+      await this.#files.publish(this.#files.order, undefined);
+    } catch (error) {
+      this.#options.log.warn("Store: the journal could not be marked as whole; the next start checks it", {
+        error: String(error),
+      });
+    }
+  }
+
+  #schedule(): void {
+    if (this.#running !== undefined || this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      if (this.#scheduled) this.#start();
+    });
+  }
+
+  #start(): void {
+    this.#scheduled = false;
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+      if (this.#queue.length + this.#tasks.length > 0) this.#schedule();
+    });
+  }
+
+  async #run(): Promise<void> {
+    for (;;) {
+      const task = this.#tasks.shift();
+      if (task !== undefined) await task();
+      else if (this.#queue.length > 0) await this.#writeGroup();
+      else return;
+    }
+  }
+
+  async #writeGroup(): Promise<void> {
+    if (this.#closed) {
+      this.#rejectAll([], closedError());
+      return;
+    }
+    let group: Commit[] = [];
+    try {
+      await this.#prepare();
+      group = this.#takeGroup();
+      if (group.length === 0) throw (this.#condition as { error: Error }).error;
+      await this.#write(group);
+    } catch (error) {
+      this.#rejectAll(group, diskError(error, this.#files.folder));
+      return;
+    }
+    this.#options.onWritten();
+  }
+
+  /** Makes sure that there is a sound file to write to. */
+  async #prepare(): Promise<void> {
+    if (this.#condition.kind !== "sound") await this.#heal();
+    const { active } = this.#files;
+    if (active !== undefined && active.size < this.#options.limit) return;
+    try {
+      await this.rotate();
+    } catch (error) {
+      this.#noteFailure(error);
+      throw error;
+    }
+  }
+
+  /** The commits to write next; while the disk is full, those at the head of the queue that remove something. */
+  #takeGroup(): Commit[] {
+    let count = 0;
+    let bytes = 0;
+    while (count < Math.min(this.#queue.length, GROUP) && bytes < GROUP_BYTES) {
+      const { changes } = this.#queue[count]!;
+      if (this.#condition.kind === "full" && !removesSomething(changes)) break;
+      for (const change of changes) bytes += bodyOf(change).length;
+      count++;
+    }
+    return this.#queue.splice(0, count);
+  }
+
+  async #write(group: readonly Commit[]): Promise<void> {
+    const active = this.#files.active!;
+    const { io } = this.#files;
+    const start = active.size;
+    const lengths = this.#encode(group);
+    try {
+      writeFully(io, active.file.handle, this.#lines.bytes(), start);
+    } catch (error) {
+      await this.#undo(error);
+      throw error;
+    }
+    try {
+      await io.sync(active.file.handle);
+    } catch (error) {
+      this.#fail(error);
+      throw error;
+    }
+    active.size = start + this.#lines.length;
+    this.#last += lengths.length;
+    this.#lines.clear();
+    this.#apply(group, { segment: active.id, start, lengths });
+  }
+
+  /** Puts the lines of a group into the buffer; returns their lengths. */
+  #encode(group: readonly Commit[]): number[] {
+    this.#lines.clear();
+    const lengths: number[] = [];
+    const k = this.#last;
+    for (const { changes } of group) {
+      for (let at = 0; at < changes.length; at++) {
+        const change = changes[at]!;
+        const numbers = { s: k + lengths.length + 1, k, n: changes.length - at - 1 };
+        lengths.push(this.#lines.add(headerOf(change, this.#versionFor(change), numbers), bodyOf(change)));
+      }
+    }
+    return lengths;
+  }
+
+  #apply(
+    group: readonly Commit[],
+    { segment, start, lengths }: { segment: number; start: number; lengths: number[] },
+  ): void {
+    let offset = start;
+    let line = 0;
+    for (const { changes, done } of group) {
+      for (const change of changes) {
+        const length = lengths[line++]!;
+        this.#contents.apply(change, { segment, offset, length });
+        offset += length + 1;
+      }
+      done();
+    }
+  }
+
+  /**
+   * Takes back what a failed write may have left. The shorter file is synced before its end is written to again: else a
+   * power cut could mix the old bytes with new ones.
+   */
+  async #undo(error: unknown): Promise<void> {
+    const active = this.#files.active!;
+    const { io } = this.#files;
+    try {
+      io.truncate(active.file.handle, active.size);
+      await io.sync(active.file.handle);
+    } catch (second) {
+      this.#fail(second);
+      return;
+    }
+    if (isNoRoom(error)) this.#noteFailure(error);
+  }
+
+  #noteFailure(error: unknown): void {
+    if (!isNoRoom(error)) {
+      this.#fail(error);
+      return;
+    }
+    this.#options.reserve.release();
+    this.noteFull();
+    this.#report(error);
+  }
+
+  /** Writes nothing more before the journal is rewritten. */
+  #fail(cause: unknown): void {
+    this.#condition = { kind: "failed", error: diskError(cause, this.#files.folder) };
+    this.#lastHeal = Number.NEGATIVE_INFINITY;
+    this.#scheduleHeal();
+    this.#report(cause);
+  }
+
+  /** Logs a failure once, until writing works again. */
+  #report(cause: unknown): void {
+    if (!this.#reported) this.#options.log.error(`Store: ${this.health().error}`, { cause: String(cause) });
+    this.#reported = true;
+  }
+
+  /** Tries to get back to a sound state. Throws where that is not possible and nothing can be written. */
+  async #heal(): Promise<void> {
+    const condition = this.#condition;
+    if (condition.kind === "sound") return;
+    if (condition.kind === "failed") {
+      const now = this.#options.timers.now();
+      if (now - this.#lastHeal < HEAL / 4) throw condition.error;
+      this.#lastHeal = now;
+      try {
+        await rewriteActive(this.#files, this.#last + 1);
+      } catch (error) {
+        if (isNoRoom(error)) this.#options.reserve.release();
+        this.#condition = { kind: "failed", error: diskError(error, this.#files.folder) };
+        this.#scheduleHeal();
+        throw this.#condition.error;
+      }
+    }
+    const hasRoom = await this.#options.reserve.hold().catch(() => false);
+    if (!hasRoom) {
+      this.noteFull();
+      return;
+    }
+    this.#condition = { kind: "sound" };
+    this.#cancelHeal?.();
+    if (this.#reported) this.#options.log.info("Store: writing again");
+    this.#reported = false;
+  }
+
+  #scheduleHeal(): void {
+    this.#cancelHeal?.();
+    if (this.#closed) return;
+    this.#cancelHeal = this.#options.timers.after(HEAL, () => {
+      void this.exclusive(() => this.#heal().catch(() => {}));
+    });
+  }
+
+  #rejectAll(group: readonly Commit[], error: Error): void {
+    const waiting = [...group, ...this.#queue];
+    this.#queue = [];
+    this.#lines.clear();
+    for (const { done } of waiting) done(error);
+  }
+
+  #versionFor(change: Change): string {
+    if (change.kind !== "put") return "";
+    const { name, spec } = change.table;
+    const known = this.#versions.get(name);
+    if (known !== undefined) return known;
+    const version = versionOf(spec);
+    this.#versions.set(name, version);
+    return version;
+  }
+}
+
+function removesSomething(changes: readonly Change[]): boolean {
+  return changes.some(({ kind }) => kind === "delete" || kind === "clear");
+}

@@ -1,0 +1,208 @@
+import type { Backend, Change, StoreLog, StoreTable } from "../backend.ts";
+import { storageError } from "../storage-error.ts";
+import type { IndexValue, StoreHealth, StoreLogger } from "../store.ts";
+import { readBodies, readBodySync } from "./bodies.ts";
+import { Compactor } from "./compactor.ts";
+import { Contents } from "./contents.ts";
+import { FileSet } from "./file-set.ts";
+import type { FolderLock } from "./folder-lock.ts";
+import { lockFolder } from "./folder-lock.ts";
+import type { StoreIo } from "./io.ts";
+import { Journal } from "./journal.ts";
+import { loadFiles } from "./load.ts";
+import { readManifest } from "./manifest.ts";
+import { Reserve } from "./reserve.ts";
+import type { Segment } from "./segment.ts";
+import type { Timers } from "./timers.ts";
+import { keepTornTail } from "./torn-tail.ts";
+
+export interface BackendOptions {
+  readonly folder: string;
+  readonly log: StoreLogger;
+  readonly io: StoreIo;
+  readonly timers: Timers;
+  readonly journalBytes: number;
+  readonly reserveBytes: number;
+  readonly lock: boolean;
+}
+
+/** Opens the files in a folder: locks it, reads them into the index, and makes them fit to be written to. */
+export async function openBackend(
+  tables: ReadonlyMap<string, StoreTable>,
+  options: BackendOptions,
+): Promise<JsonBackend> {
+  const { io, folder } = options;
+  io.makeFolder(folder);
+  const lock = options.lock ? await lockFolder(folder, options.log) : undefined;
+  try {
+    return await openFiles(tables, options, lock);
+  } catch (error) {
+    await lock?.release();
+    throw error;
+  }
+}
+
+async function openFiles(
+  tables: ReadonlyMap<string, StoreTable>,
+  options: BackendOptions,
+  lock: FolderLock | undefined,
+): Promise<JsonBackend> {
+  const { io, folder, log } = options;
+  const contents = new Contents(tables);
+  const files = new FileSet({ io, folder, log, segments: contents.segments });
+  const unsealed = openNamed(files);
+  const { last, torn } = await loadFiles(files, contents, unsealed).catch((error: unknown) => {
+    files.close();
+    throw error;
+  });
+  if (torn !== undefined) {
+    const where = { file: torn.file, byte: torn.byte, line: torn.line, bytes: torn.bytes.length };
+    log.warn("Store: a crash cut the last write short; it was never acknowledged and is set aside", where);
+    keepTornTail(io, folder, torn);
+  }
+  files.active = unsealed;
+  files.sweep();
+
+  const reserve = new Reserve({ io, folder, size: options.reserveBytes, log });
+  let compactor: Compactor | undefined;
+  const journal = new Journal({
+    files,
+    contents,
+    reserve,
+    timers: options.timers,
+    log,
+    last,
+    limit: options.journalBytes,
+    onWritten: () => compactor?.check(),
+  });
+  compactor = new Compactor({ files, contents, journal, log, limit: options.journalBytes });
+  await makeWritable({ files, journal, reserve });
+  return new JsonBackend({ files, contents, journal, compactor, lock });
+}
+
+/** Opens the files that the manifest names; returns the one that was being written to when the store was last open. */
+function openNamed(files: FileSet): Segment | undefined {
+  const manifest = readManifest(files.io, files.folder);
+  if (manifest === undefined) {
+    refuseOrphans(files);
+    return undefined;
+  }
+  let unsealed: Segment | undefined;
+  for (const { name, size } of manifest.files) {
+    const segment = files.open(name, size);
+    if (size === undefined) unsealed = segment;
+  }
+  return unsealed;
+}
+
+/** Lines without a manifest are somebody's data: to begin an empty store beside them would be to lose them. */
+function refuseOrphans(files: FileSet): void {
+  const orphans = files.orphans();
+  if (orphans.length === 0) return;
+  throw storageError(
+    `MANIFEST.json is missing in ${files.folder}, but there are files of a store: ${orphans.join(", ")}`,
+    "Restore MANIFEST.json from a backup, or run `svc store reseal` to accept the files as they are.",
+  );
+}
+
+async function makeWritable({
+  files,
+  journal,
+  reserve,
+}: {
+  files: FileSet;
+  journal: Journal;
+  reserve: Reserve;
+}): Promise<void> {
+  if (files.active !== undefined) {
+    const detail =
+      "The journal is not yet rewritten after a stop that was not clean; the service tries again by itself.";
+    await journal.distrust(storageError("The store cannot be written to", detail));
+    return;
+  }
+  const hasRoom = await reserve.hold().catch(() => true);
+  if (!hasRoom) journal.noteFull();
+}
+
+/** Entities and entries in files of JSON lines. */
+class JsonBackend implements Backend {
+  readonly database = "json";
+  readonly #files: FileSet;
+  readonly #contents: Contents;
+  readonly #journal: Journal;
+  readonly #compactor: Compactor;
+  readonly #lock: FolderLock | undefined;
+
+  constructor(parts: {
+    files: FileSet;
+    contents: Contents;
+    journal: Journal;
+    compactor: Compactor;
+    lock: FolderLock | undefined;
+  }) {
+    this.#files = parts.files;
+    this.#contents = parts.contents;
+    this.#journal = parts.journal;
+    this.#compactor = parts.compactor;
+    this.#lock = parts.lock;
+  }
+
+  text(table: StoreTable, slot: number): string {
+    const cached = this.#contents.cachedText(table, slot);
+    if (cached !== undefined) return cached;
+    return readBodySync(this.#contents.segments, this.#contents.locatorOf(table, slot));
+  }
+
+  async texts(table: StoreTable, slots: readonly number[]): Promise<string[]> {
+    const texts = slots.map((slot) => this.#contents.cachedText(table, slot));
+    const missing = slots.flatMap((_, place) => (texts[place] === undefined ? [place] : []));
+    if (missing.length === 0) return texts as string[];
+    const locators = missing.map((place) => this.#contents.locatorOf(table, slots[place]!));
+    const bodies = await readBodies(this.#contents.segments, locators);
+    for (const [at, place] of missing.entries()) texts[place] = bodies[at]!;
+    return texts as string[];
+  }
+
+  lastOf(log: StoreLog, key: string): number {
+    return this.#contents.entriesOf(log, key)?.count ?? 0;
+  }
+
+  async entries(log: StoreLog, key: string, from: number, to: number): Promise<string[]> {
+    const entries = this.#contents.entriesOf(log, key);
+    if (entries === undefined) return [];
+    const locators = Array.from({ length: to - from + 1 }, (_, at) => entries.get(from + at));
+    return readBodies(this.#contents.segments, locators);
+  }
+
+  commit(changes: readonly Change[], done: (error?: Error) => void): void {
+    this.#journal.commit(changes, done);
+  }
+
+  health(): StoreHealth {
+    return this.#journal.health();
+  }
+
+  bytes(): number {
+    return this.#files.bytes;
+  }
+
+  details(): Readonly<Record<string, IndexValue>> {
+    return {
+      files: this.#files.order.length,
+      compactions: this.#compactor.count,
+      last_write: this.#journal.last,
+    };
+  }
+
+  /** Rewrites all that is there into one set of files for each table. */
+  compact(): Promise<void> {
+    return this.#compactor.compact();
+  }
+
+  async close(): Promise<void> {
+    await this.#compactor.close();
+    await this.#journal.close();
+    this.#files.close();
+    await this.#lock?.release();
+  }
+}

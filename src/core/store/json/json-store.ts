@@ -1,0 +1,41 @@
+import type { StoreFactory, StoreLogger, TableSpec } from "../store.ts";
+import { createStoreTables, TransactionalStore } from "../transactional-store.ts";
+import type { StoreIo } from "./io.ts";
+import { openBackend } from "./json-backend.ts";
+import { nodeIo } from "./node-io.ts";
+import type { Timers } from "./timers.ts";
+import { nodeTimers } from "./timers.ts";
+
+export interface JsonStoreOptions {
+  readonly tables: readonly TableSpec[];
+  readonly dataDir: string;
+  readonly log: StoreLogger;
+  /** @default the file system of this machine */
+  readonly io?: StoreIo;
+  /** @default the clock of this machine */
+  readonly timers?: Timers;
+  /** Bytes after which a new journal file is begun. @default 16 MiB */
+  readonly journalBytes?: number;
+  /** Bytes set aside so that entities can be removed when the disk is full. @default 1 MiB */
+  readonly reserveBytes?: number;
+  /** Keeps other processes out of the folder. @default true */
+  readonly lock?: boolean;
+}
+
+/** Opens the store in `dataDir`: JSON lines on disk, indexes in memory. */
+export const openJsonStore: StoreFactory = (context) => openJsonStoreWith(context);
+
+/** The same with parts of it replaced. */
+export async function openJsonStoreWith(options: JsonStoreOptions): Promise<TransactionalStore> {
+  const tables = createStoreTables(options.tables);
+  const backend = await openBackend(tables, {
+    folder: options.dataDir,
+    log: options.log,
+    io: options.io ?? nodeIo,
+    timers: options.timers ?? nodeTimers,
+    journalBytes: options.journalBytes ?? 16 * 1024 * 1024,
+    reserveBytes: options.reserveBytes ?? 1024 * 1024,
+    lock: options.lock ?? true,
+  });
+  return new TransactionalStore({ backend, tables });
+}

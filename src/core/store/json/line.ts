@@ -1,0 +1,139 @@
+import { crc32 } from "node:zlib";
+import type { Change } from "../backend.ts";
+import type { IndexValue } from "../store.ts";
+
+/**
+ * What stands in front of the body of a line:
+ * `s` number of the write, `k` the last number known to be on disk when it was written, `n` lines that follow in the same
+ * transaction, `t` table or log, `id` entity or key, `i` number of a log entry (0 clears the key), `v` version of the
+ * index, `x` searchable text, `ix` index values. Then `d`, the entity or entry as given (`null` removes), and `c`, the
+ * checksum of all that precedes it.
+ */
+export interface LineHeader {
+  readonly s: number;
+  readonly k: number;
+  readonly n: number;
+  readonly t: string;
+  readonly id: string;
+  readonly i?: number;
+  readonly v?: string;
+  readonly x?: string;
+  readonly ix: Readonly<Record<string, IndexValue>>;
+}
+
+/** Ends the header. Inside of a JSON string it cannot stand, as quotes are escaped there. */
+const BODY = Buffer.from('},"d":');
+/** Length of `,"c":"01234567"}`. */
+const SEAL = 16;
+const CHECKSUM = Buffer.from(',"c":"');
+const NEWLINE = 10;
+const QUOTE = 34;
+const BRACE = 125;
+
+/** Collects lines in one buffer that is used again and again. */
+export class LineBuffer {
+  #buffer = Buffer.allocUnsafe(256 * 1024);
+  length = 0;
+
+  /** Adds a line; returns its length without the line break. */
+  add(header: string, body: string): number {
+    const room =
+      (header.length + 32) * 3 + (body.length > 65_536 ? Buffer.byteLength(body) : body.length * 3);
+    if (this.length + room > this.#buffer.length) this.#grow(this.length + room);
+    const start = this.length;
+    let at = start + this.#buffer.write(header, start);
+    at += this.#buffer.write(body, at);
+    at += this.#buffer.write(seal(crc32(this.#buffer.subarray(start, at))), at, "latin1");
+    this.length = at;
+    return at - start - 1;
+  }
+
+  /** Adds a line that is sealed already. */
+  addBytes(line: Uint8Array): void {
+    if (this.length + line.length + 1 > this.#buffer.length) this.#grow(this.length + line.length + 1);
+    this.#buffer.set(line, this.length);
+    this.#buffer[this.length + line.length] = NEWLINE;
+    this.length += line.length + 1;
+  }
+
+  bytes(): Buffer {
+    return this.#buffer.subarray(0, this.length);
+  }
+
+  /** Empties it, and lets go of the room that an unusually large line took. */
+  clear(): void {
+    this.length = 0;
+    if (this.#buffer.length > 8 * 1024 * 1024) this.#buffer = Buffer.allocUnsafe(256 * 1024);
+  }
+
+  #grow(needed: number): void {
+    const next = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2));
+    this.#buffer.copy(next, 0, 0, this.length);
+    this.#buffer = next;
+  }
+}
+
+function seal(crc: number): string {
+  return `,"c":"${crc.toString(16).padStart(8, "0")}"}\n`;
+}
+
+/** The header of a change, up to and including `"d":`. */
+export function headerOf(
+  change: Change,
+  version: string,
+  numbers: { s: number; k: number; n: number },
+): string {
+  const start = `{"s":${numbers.s},"k":${numbers.k},"n":${numbers.n},"t":`;
+  if (change.kind === "put") {
+    const { values, text } = change.record;
+    const rest = `,"v":"${version}","x":${JSON.stringify(text)},"ix":${JSON.stringify(values)},"d":`;
+    return `${start}"${change.table.name}","id":${JSON.stringify(change.id)}${rest}`;
+  }
+  if (change.kind === "delete") {
+    return `${start}"${change.table.name}","id":${JSON.stringify(change.id)},"ix":{},"d":`;
+  }
+  return `${start}"${change.log.name}","id":${JSON.stringify(change.key)},"i":${change.last},"ix":{},"d":`;
+}
+
+/** The body of a change's line. */
+export function bodyOf(change: Change): string {
+  return change.kind === "put" || change.kind === "append" ? change.text : "null";
+}
+
+/** Tells whether a line (without its line break) is as it was written. */
+export function isSealed(line: Buffer): boolean {
+  const end = line.length - SEAL;
+  if (end < 2 || line[line.length - 2] !== QUOTE || line[line.length - 1] !== BRACE) return false;
+  for (let at = 0; at < CHECKSUM.length; at++) if (line[end + at] !== CHECKSUM[at]) return false;
+  return readHex(line, end + CHECKSUM.length) === crc32(line.subarray(0, end));
+}
+
+/** Eight lower-case hexadecimal digits as a number; -1 where they are not. */
+function readHex(line: Buffer, start: number): number {
+  let value = 0;
+  for (let at = start; at < start + 8; at++) {
+    const code = line[at]!;
+    const digit = code >= 48 && code <= 57 ? code - 48 : code >= 97 && code <= 102 ? code - 87 : -1;
+    if (digit < 0) return -1;
+    value = value * 16 + digit;
+  }
+  return value;
+}
+
+/** The header of a sealed line; `undefined` where the line is not of an entity or entry. */
+export function readHeader(line: Buffer): LineHeader | undefined {
+  const end = line.indexOf(BODY);
+  return end < 0 ? undefined : (JSON.parse(`${line.toString("utf8", 0, end + 1)}}`) as LineHeader);
+}
+
+/** The body of a sealed line, as JSON. */
+export function readBody(line: Buffer): string {
+  return line.toString("utf8", line.indexOf(BODY) + BODY.length, line.length - SEAL);
+}
+
+/** The first line of every file. */
+export function fileHeader(fields: { kind: string; from: number }): Buffer {
+  const lines = new LineBuffer();
+  lines.add(`{"format":1,"kind":${JSON.stringify(fields.kind)},"from":`, String(fields.from));
+  return Buffer.from(lines.bytes());
+}

@@ -1,0 +1,40 @@
+import type { Contents } from "./contents.ts";
+import { damageError } from "./damage-error.ts";
+import type { FileSet } from "./file-set.ts";
+import { readSegment } from "./read-segment.ts";
+import { Replay } from "./replay.ts";
+import type { Segment } from "./segment.ts";
+import type { TornTail } from "./torn-tail.ts";
+import { examineTail } from "./torn-tail.ts";
+
+/** What a start found in the files. */
+export interface Loaded {
+  /** Number of the last write. */
+  readonly last: number;
+  /** What a crash left at the end of the journal; left out already. */
+  readonly torn: TornTail | undefined;
+}
+
+/** Reads all files into the index. Rejects where one is damaged other than by a crash during a write. */
+export async function loadFiles(
+  files: FileSet,
+  contents: Contents,
+  unsealed: Segment | undefined,
+): Promise<Loaded> {
+  const replay = new Replay(contents);
+  let last = 0;
+  let torn: TornTail | undefined;
+  for (const segment of files.order) {
+    const end = await readSegment(files.io, segment, (line) => {
+      last = Math.max(last, line.header.s);
+      replay.apply(line);
+    });
+    if (end.flaw !== undefined && segment !== unsealed)
+      throw damageError({ file: segment.name, ...end.flaw });
+    if (end.flaw !== undefined) torn = await examineTail(files.io, segment, { ...end, flaw: end.flaw });
+    if (segment === unsealed) segment.size = end.whole;
+    last = Math.max(last, end.next - 1);
+  }
+  replay.finish();
+  return { last, torn };
+}

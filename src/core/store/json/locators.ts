@@ -1,0 +1,70 @@
+/** Where a line lies. */
+export interface Locator {
+  readonly segment: number;
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** Where the newest line of each slot lies: twelve bytes each. */
+export class Locators {
+  #numbers = new Uint32Array(3 * 64);
+
+  get(slot: number): Locator {
+    const at = slot * 3;
+    return { segment: this.#numbers[at]!, offset: this.#numbers[at + 1]!, length: this.#numbers[at + 2]! };
+  }
+
+  set(slot: number, { segment, offset, length }: Locator): void {
+    const at = slot * 3;
+    if (at + 3 > this.#numbers.length) this.#grow(at + 3);
+    this.#numbers[at] = segment;
+    this.#numbers[at + 1] = offset;
+    this.#numbers[at + 2] = length;
+  }
+
+  /** Forgets a slot; segment 0 does not exist. */
+  clear(slot: number): void {
+    this.set(slot, { segment: 0, offset: 0, length: 0 });
+  }
+
+  isAt(slot: number, segment: number, offset: number): boolean {
+    return this.#numbers[slot * 3] === segment && this.#numbers[slot * 3 + 1] === offset;
+  }
+
+  #grow(needed: number): void {
+    const next = new Uint32Array(Math.max(needed, Math.ceil(this.#numbers.length * 0.5) * 3));
+    next.set(this.#numbers);
+    this.#numbers = next;
+  }
+}
+
+/** Where the entries of one key lie, in order: three small numbers each, no text. */
+export class EntryLocators {
+  readonly #numbers: number[] = [];
+
+  get count(): number {
+    return this.#numbers.length / 3;
+  }
+
+  /** Entry `number`, counted from 1. */
+  get(number: number): Locator {
+    const at = (number - 1) * 3;
+    return { segment: this.#numbers[at]!, offset: this.#numbers[at + 1]!, length: this.#numbers[at + 2]! };
+  }
+
+  push({ segment, offset, length }: Locator): void {
+    this.#numbers.push(segment, offset, length);
+  }
+
+  move(number: number, { segment, offset, length }: Locator): void {
+    const at = (number - 1) * 3;
+    this.#numbers[at] = segment;
+    this.#numbers[at + 1] = offset;
+    this.#numbers[at + 2] = length;
+  }
+
+  isAt(number: number, segment: number, offset: number): boolean {
+    const at = (number - 1) * 3;
+    return this.#numbers[at] === segment && this.#numbers[at + 1] === offset;
+  }
+}

@@ -1,0 +1,37 @@
+import * as fs from "node:fs";
+import { promisify } from "node:util";
+import type { StoreIo } from "./io.ts";
+
+const fdatasync = promisify(fs.fdatasync);
+const fsync = promisify(fs.fsync);
+
+/** The file system of this machine. */
+export const nodeIo: StoreIo = {
+  makeFolder: (path) => void fs.mkdirSync(path, { recursive: true, mode: 0o700 }),
+  list: (folder) => fs.readdirSync(folder),
+  open: (path, mode) => fs.openSync(path, mode === "read" ? "r" : "wx+", 0o600),
+  close: (file) => fs.closeSync(file),
+  size: (file) => fs.fstatSync(file).size,
+  write: (file, bytes, position) => fs.writeSync(file, bytes, 0, bytes.length, position),
+  readSync: (file, into, position) => fs.readSync(file, into, 0, into.length, position),
+  read: (file, into, position) =>
+    new Promise((resolve, reject) => {
+      fs.read(file, into, 0, into.length, position, (error, count) =>
+        error ? reject(error) : resolve(count),
+      );
+    }),
+  truncate: (file, size) => fs.ftruncateSync(file, size),
+  sync: (file) => fdatasync(file),
+  rename: (from, to) => fs.renameSync(from, to),
+  remove: (path) => fs.unlinkSync(path),
+  syncFolder: async (path) => {
+    // Windows has no way to sync a folder: NTFS journals its names by itself.
+    if (process.platform === "win32") return;
+    const folder = fs.openSync(path, "r");
+    try {
+      await fsync(folder);
+    } finally {
+      fs.closeSync(folder);
+    }
+  },
+};

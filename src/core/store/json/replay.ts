@@ -1,0 +1,71 @@
+import type { StoreTable } from "../backend.ts";
+import type { IndexRecord } from "../table-index.ts";
+import type { Contents } from "./contents.ts";
+import { readBody } from "./line.ts";
+import { LogReplay } from "./log-replay.ts";
+import type { StoredLine } from "./read-segment.ts";
+import { versionOf } from "./table-versions.ts";
+
+interface TableReplay {
+  readonly table: StoreTable;
+  readonly version: string;
+  /** Number of the newest line of each slot. */
+  readonly seqs: number[];
+  /** Number of the newest removal of ids that are not there. */
+  readonly removed: Map<string, number>;
+}
+
+/** Builds the index out of lines in any order: of each entity the highest number wins. */
+export class Replay {
+  readonly #contents: Contents;
+  readonly #tables = new Map<string, TableReplay>();
+  readonly #logs = new LogReplay();
+
+  constructor(contents: Contents) {
+    this.#contents = contents;
+  }
+
+  apply(line: StoredLine): void {
+    const { header, at } = line;
+    if (header.i !== undefined) {
+      this.#logs.add(header, at);
+      return;
+    }
+    const { table, version, seqs, removed } = this.#tableOf(header.t);
+    const slot = table.index.slotOf(header.id);
+    const known = slot === undefined ? (removed.get(header.id) ?? 0) : seqs[slot]!;
+    if (header.s < known) return;
+    // Only removals lack the searchable text.
+    if (header.x === undefined) {
+      this.#contents.remove(table, header.id);
+      removed.set(header.id, header.s);
+      return;
+    }
+    const record =
+      header.v === version ? { values: header.ix, text: header.x } : indexAgain(table, line.bytes);
+    seqs[this.#contents.put(table, { id: header.id, record, at })] = header.s;
+    if (slot === undefined) removed.delete(header.id);
+  }
+
+  finish(): void {
+    this.#logs.finish(this.#contents);
+    // Made now, so that the first list does not wait for it.
+    for (const { index } of this.#contents.tables.values())
+      for (const field of index.spec.sorted) index.order(field);
+  }
+
+  #tableOf(name: string): TableReplay {
+    const known = this.#tables.get(name);
+    if (known !== undefined) return known;
+    const table = this.#contents.tableOf(name);
+    const replay = { table, version: versionOf(table.spec), seqs: [], removed: new Map() };
+    this.#tables.set(name, replay);
+    return replay;
+  }
+}
+
+/** For a line whose index values are of another version of the table. */
+function indexAgain({ spec }: StoreTable, line: Buffer): IndexRecord {
+  const entity = JSON.parse(readBody(line)) as { id: string };
+  return { values: spec.index(entity), text: spec.text?.(entity) ?? "" };
+}

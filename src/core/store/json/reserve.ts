@@ -1,0 +1,77 @@
+import { randomBytes } from "node:crypto";
+import type { StoreLogger } from "../store.ts";
+import type { StoreIo } from "./io.ts";
+import { isNoRoom, writeFully } from "./io.ts";
+
+/** Room set aside on the disk, so that entities can still be removed when it is full. */
+export class Reserve {
+  readonly #io: StoreIo;
+  readonly #folder: string;
+  readonly #size: number;
+  readonly #log: StoreLogger;
+  #held = false;
+
+  constructor(options: { io: StoreIo; folder: string; size: number; log: StoreLogger }) {
+    this.#io = options.io;
+    this.#folder = options.folder;
+    this.#size = options.size;
+    this.#log = options.log;
+  }
+
+  /** Sets the room aside; resolves with whether there was room. */
+  async hold(): Promise<boolean> {
+    if (this.#held || this.#exists()) {
+      this.#held = true;
+      return true;
+    }
+    try {
+      await this.#write();
+      this.#held = true;
+      return true;
+    } catch (error) {
+      this.release();
+      if (!isNoRoom(error)) throw error;
+      return false;
+    }
+  }
+
+  /** Gives the room back. */
+  release(): void {
+    this.#held = false;
+    try {
+      if (this.#io.list(this.#folder).includes("reserve")) this.#io.remove(this.#path);
+    } catch (error) {
+      this.#log.warn("Store: the reserve could not be removed", { error: String(error) });
+    }
+  }
+
+  get #path(): string {
+    return `${this.#folder}/reserve`;
+  }
+
+  #exists(): boolean {
+    if (!this.#io.list(this.#folder).includes("reserve")) return false;
+    const file = this.#io.open(this.#path, "read");
+    try {
+      if (this.#io.size(file) === this.#size) return true;
+    } finally {
+      this.#io.close(file);
+    }
+    this.#io.remove(this.#path);
+    return false;
+  }
+
+  /** Bytes that no file system can squeeze: a compressed or sparse reserve would hold no room. */
+  async #write(): Promise<void> {
+    const file = this.#io.open(this.#path, "create");
+    const block = randomBytes(Math.min(this.#size, 64 * 1024));
+    try {
+      for (let at = 0; at < this.#size; at += block.length) {
+        writeFully(this.#io, file, block.subarray(0, this.#size - at), at);
+      }
+      await this.#io.sync(file);
+    } finally {
+      this.#io.close(file);
+    }
+  }
+}

@@ -1,0 +1,20 @@
+import type { SharedFile } from "./shared-file.ts";
+
+/** One of the files of lines that make up the store. */
+export interface Segment {
+  /** Number in memory, from 1; locators name it. */
+  readonly id: number;
+  /** A journal holds the lines of all tables as they were committed; a table file those of one, after compaction. */
+  readonly kind: "journal" | "table";
+  name: string;
+  file: SharedFile;
+  /** Bytes that count; behind them may lie what a failed write left. */
+  size: number;
+  /** Bytes of lines that hold the newest version of something. */
+  live: number;
+  /** Lowest number of a write in it: a removal matters as long as anything older exists. */
+  from: number;
+}
+
+/** The segments of a store by number. */
+export type Segments = ReadonlyMap<number, Segment>;

@@ -1,0 +1,50 @@
+import type { StoreIo } from "./io.ts";
+import { readFully } from "./io.ts";
+
+/** An open file that is closed only once nobody reads from it any more. */
+export class SharedFile {
+  readonly handle: number;
+  readonly #io: StoreIo;
+  #readers = 0;
+  #retired = false;
+
+  constructor(io: StoreIo, handle: number) {
+    this.#io = io;
+    this.handle = handle;
+  }
+
+  /** Reads until `into` is full or the file ends; returns the number of bytes read. */
+  readSync(into: Uint8Array, position: number): number {
+    return readFully(this.#io, this.handle, into, position);
+  }
+
+  /** The same, without holding up anything else. */
+  async read(into: Uint8Array, position: number): Promise<number> {
+    this.#readers++;
+    try {
+      let length = 0;
+      while (length < into.length) {
+        const rest = length === 0 ? into : into.subarray(length);
+        const count = await this.#io.read(this.handle, rest, position + length);
+        if (count === 0) break;
+        length += count;
+      }
+      return length;
+    } finally {
+      this.#readers--;
+      this.#closeUnused();
+    }
+  }
+
+  /** Closes the file after the last read under way. */
+  retire(): void {
+    this.#retired = true;
+    this.#closeUnused();
+  }
+
+  #closeUnused(): void {
+    if (!this.#retired || this.#readers > 0) return;
+    this.#retired = false;
+    this.#io.close(this.handle);
+  }
+}
