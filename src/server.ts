@@ -1,5 +1,6 @@
-import { OptionsError, resolveOptions, type ServerOptions } from "./core/options.ts";
+import { resolveOptions, type ServerOptions } from "./core/options.ts";
 import { createService, type Service } from "./core/service.ts";
+import { openJsonStore } from "./core/store/json/json-store.ts";
 
 /**
  * Makes a service that hosts agents.
@@ -9,10 +10,9 @@ import { createService, type Service } from "./core/service.ts";
  */
 export function createServer(options: ServerOptions): Service {
   const resolved = resolveOptions(options);
-  if (!resolved.store) throw new OptionsError("Option store is missing");
   return createService({
     options: resolved,
     plugins: [],
-    openStore: resolved.store,
+    openStore: resolved.store ?? openJsonStore,
   });
 }

@@ -5,6 +5,7 @@ export type { PlatformContractOptions, PlatformHarness } from "./core/deploy/pla
 export { platformContract } from "./core/deploy/platform-contract.ts";
 export { specChanges } from "./core/deploy/spec-changes.ts";
 // Stores
+export { createMemoryStore } from "./core/store/memory-store.ts";
 export type { StoreContractOptions } from "./core/store/store-contract.ts";
 export { storeContract } from "./core/store/store-contract.ts";
 // Services

@@ -1,6 +1,6 @@
 import type { StoreLogger } from "../store.ts";
 import type { StoreIo } from "./io.ts";
-import { writeFully } from "./io.ts";
+import { readFully, writeFully } from "./io.ts";
 import { fileHeader } from "./line.ts";
 import type { Manifest } from "./manifest.ts";
 import { writeManifest } from "./manifest.ts";
@@ -9,6 +9,9 @@ import { SharedFile } from "./shared-file.ts";
 
 /** Names of files of lines: the table, log or `journal`, and a number that is never used twice. */
 const LINES_FILE = /^([A-Za-z][A-Za-z0-9_-]*)\.(\d+)\.jsonl$/;
+
+/** How every file of lines begins. */
+const HEAD = Buffer.from('{"format":1,"kind":');
 
 /** The files that make up the store, and the one among them that is written to. */
 export class FileSet {
@@ -115,23 +118,35 @@ export class FileSet {
 
   /** Files of lines that hold more than a head, which is all that a crash before the first manifest leaves. */
   orphans(): string[] {
-    return this.io.list(this.folder).filter((name) => {
-      if (!LINES_FILE.test(name)) return false;
-      const handle = this.io.open(`${this.folder}/${name}`, "read");
-      try {
-        return this.io.size(handle) > 256;
-      } finally {
-        this.io.close(handle);
-      }
-    });
+    return this.#strays()
+      .filter(({ size }) => size > 256)
+      .map(({ name }) => name);
   }
 
   /** Removes files that no manifest names: what a crash left of a compaction. */
   sweep(): void {
+    for (const { name } of this.#strays()) this.removeFile(name);
+  }
+
+  /** Files that were written by a store and that the manifest does not name; others of such a name are not ours. */
+  #strays(): { name: string; size: number }[] {
     const named = new Set(this.#order.map((segment) => segment.name));
+    const strays: { name: string; size: number }[] = [];
     for (const name of this.io.list(this.folder)) {
-      if (LINES_FILE.test(name) && !named.has(name)) this.removeFile(name);
+      if (!LINES_FILE.test(name) || named.has(name)) continue;
+      const handle = this.io.open(`${this.folder}/${name}`, "read");
+      try {
+        const head = Buffer.alloc(HEAD.length);
+        const length = readFully(this.io, handle, head, 0);
+        // Without its first bytes on disk it is a file that was just begun.
+        if (head.equals(HEAD) || head.every((byte, at) => at >= length || byte === 0)) {
+          strays.push({ name, size: this.io.size(handle) });
+        }
+      } finally {
+        this.io.close(handle);
+      }
     }
+    return strays;
   }
 
   close(): void {
