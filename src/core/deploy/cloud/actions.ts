@@ -1,0 +1,110 @@
+import type { ResourceAction, ResourceType } from "../../models/deployment.ts";
+import type { Release, ReleaseSpec } from "../platform.ts";
+import type { FieldChange } from "../spec-changes.ts";
+import { specChanges } from "../spec-changes.ts";
+
+export interface ReleaseActionsInput {
+  readonly serviceName: string;
+  readonly spec: ReleaseSpec;
+  readonly live: Release | undefined;
+  /** Keyed hashes of the secrets as the platform keeps them. */
+  readonly liveHashes: Readonly<Record<string, string>>;
+  /** Changes to the service beyond image, variables and secrets. */
+  readonly changes?: readonly FieldChange[];
+  readonly cost?: string | undefined;
+}
+
+/** The actions of a release that all clouds share: the service, its variables and its secrets. */
+export function releaseActions(input: ReleaseActionsInput): ResourceAction[] {
+  const { serviceName, spec, live, liveHashes, changes = [], cost } = input;
+  const all = [...specChanges(spec, live, liveHashes), ...changes];
+  const verb = live === undefined ? "create" : all.length === 0 ? "noop" : "update";
+  const actions: ResourceAction[] = [];
+  for (const key of Object.keys(spec.secrets).sort())
+    actions.push(
+      toAction(
+        "secret",
+        key,
+        all.find((change) => change.field === `secret.${key}`),
+        live,
+      ),
+    );
+  for (const change of all) {
+    if (change.field.startsWith("secret.") && change.to === null)
+      actions.push(toAction("secret", change.field.slice(7), change, live));
+    if (change.field.startsWith("env.") && live !== undefined)
+      actions.push(toAction("environment_variable", change.field.slice(4), change, live));
+  }
+  if (live === undefined)
+    for (const key of Object.keys(spec.env).sort())
+      actions.push(
+        toAction(
+          "environment_variable",
+          key,
+          { field: `env.${key}`, from: null, to: spec.env[key] ?? "" },
+          live,
+        ),
+      );
+  actions.push({
+    resource_type: "service",
+    action_type: verb,
+    resource_name: serviceName,
+    description: describe(verb),
+    cost_estimate: cost ?? null,
+    metadata: { changes: all.map((change) => ({ ...change })) },
+  });
+  return actions;
+}
+
+/** One action of a kind other than the above. */
+export function resourceAction(
+  type: ResourceType,
+  name: string,
+  exists: boolean,
+  description: string,
+): ResourceAction {
+  return {
+    resource_type: type,
+    action_type: exists ? "noop" : "create",
+    resource_name: name,
+    description: exists ? `${description} (is there)` : description,
+    cost_estimate: null,
+    metadata: null,
+  };
+}
+
+function toAction(
+  type: "secret" | "environment_variable",
+  name: string,
+  change: FieldChange | undefined,
+  live: Release | undefined,
+): ResourceAction {
+  const noun = type === "secret" ? "Secret" : "Variable";
+  const action =
+    change === undefined
+      ? "noop"
+      : change.to === null
+        ? "delete"
+        : change.from === null && live === undefined
+          ? "create"
+          : "update";
+  const words = {
+    create: "set",
+    update: change?.from === null ? "added" : "changed",
+    delete: "taken away",
+    noop: "unchanged",
+  };
+  return {
+    resource_type: type,
+    action_type: action,
+    resource_name: name,
+    description: `${noun} ${words[action]}`,
+    cost_estimate: null,
+    metadata: change === undefined ? null : { changes: [{ ...change }] },
+  };
+}
+
+function describe(verb: "create" | "update" | "noop"): string {
+  if (verb === "create") return "Service created with its first revision";
+  return verb === "update" ? "New revision rolled out" : "Runs as asked for";
+}

@@ -1,0 +1,67 @@
+import { isCloudError } from "../../core/deploy/cloud/cloud-error.ts";
+import type { Context } from "./context.ts";
+import type { Grant } from "./policy.ts";
+import { ensureGrant, isGranted } from "./policy.ts";
+import { publicUrl } from "./release-of.ts";
+import type { Operation, Service } from "./service-types.ts";
+
+/** Whether anyone may call the service. */
+export async function isPublic(context: Context, service: Service): Promise<boolean> {
+  return service.invokerIamDisabled === true || isGranted(context, everyone(context));
+}
+
+/**
+ * Whether a new service may be made public by switching its invoker check off: the documented way, and the only one that
+ * domain-restricted sharing leaves open. Some organisations forbid it, so the server is asked first.
+ */
+export async function mayDisableInvokerCheck(context: Context, body: Service): Promise<boolean> {
+  const google = await context.google();
+  try {
+    await google.send<Operation>("run", "POST", `/v2/${context.location}/services`, {
+      query: { serviceId: context.target.serviceName, validateOnly: true },
+      body: { ...body, invokerIamDisabled: true },
+      idempotent: true,
+    });
+    return true;
+  } catch (error) {
+    if (isCloudError(error) && (error.status === 400 || error.status === 403)) return false;
+    throw error;
+  }
+}
+
+/** Lets anyone call the service. An organisation that forbids it is told about, and the deployment goes on. */
+export async function ensurePublic(context: Context, service: Service): Promise<boolean> {
+  if (service.invokerIamDisabled) return true;
+  try {
+    await ensureGrant(context, everyone(context));
+    return true;
+  } catch (error) {
+    if (!isCloudError(error) || (error.status !== 400 && error.status !== 403)) throw error;
+    const { serviceName, region } = context.target;
+    context.tools.report(
+      `The service stays private: ${error.text} Somebody who may can open it with: gcloud run services add-iam-policy-binding ${serviceName} --region ${region} --project ${context.project} --member allUsers --role roles/run.invoker (or deploy with --private)`,
+    );
+    return false;
+  }
+}
+
+/** Headers that let a check into a service that is not public. */
+export async function invokerHeaders(context: Context): Promise<Record<string, string>> {
+  const google = await context.google();
+  const service = await google.find<Service>("run", `/v2/${context.service}`);
+  if (service === undefined || (await isPublic(context, service))) return {};
+  const audience = service.uri ?? publicUrl(context, service);
+  const token = audience === undefined ? undefined : await google.identity.idToken(audience);
+  // This header leaves `Authorization` to the service itself.
+  return token === undefined ? {} : { "x-serverless-authorization": `Bearer ${token}` };
+}
+
+function everyone(context: Context): Grant {
+  return {
+    api: "run",
+    resource: `/v2/${context.service}`,
+    role: "roles/run.invoker",
+    member: "allUsers",
+    step: "service.public",
+  };
+}

@@ -1,0 +1,74 @@
+import { isCloudError } from "../../core/deploy/cloud/cloud-error.ts";
+import type { Context } from "./context.ts";
+import type { GoogleApi } from "./google.ts";
+
+interface Policy {
+  readonly version?: number;
+  readonly etag?: string;
+  readonly bindings?: readonly Binding[];
+}
+
+interface Binding {
+  readonly role: string;
+  readonly members?: readonly string[];
+  readonly condition?: unknown;
+}
+
+export interface Grant {
+  readonly api: GoogleApi;
+  /** Path of the resource, version included. */
+  readonly resource: string;
+  readonly role: string;
+  readonly member: string;
+  /** Name of the journal's step. */
+  readonly step: string;
+}
+
+const CONFLICTS = 5;
+
+export async function isGranted(context: Context, grant: Grant): Promise<boolean> {
+  return holds(await readPolicy(context, grant), grant);
+}
+
+/** Adds one member to one role, against the policy that was read; other bindings stay as they are. */
+export async function ensureGrant(context: Context, grant: Grant): Promise<boolean> {
+  for (let conflicts = 0; ; conflicts++) {
+    const policy = await readPolicy(context, grant);
+    if (holds(policy, grant)) return false;
+    try {
+      await context.tools.journal({ step: grant.step, data: { role: grant.role } }, () =>
+        write(context, grant, policy),
+      );
+      return true;
+    } catch (error) {
+      if (!isCloudError(error) || error.status !== 409 || conflicts >= CONFLICTS) throw error;
+      await context.tools.sleep(1000);
+    }
+  }
+}
+
+async function readPolicy(context: Context, { api, resource }: Grant): Promise<Policy> {
+  const google = await context.google();
+  // Without the version a policy with conditions would be written back without them.
+  return google.get<Policy>(api, `${resource}:getIamPolicy`, { "options.requestedPolicyVersion": 3 });
+}
+
+async function write(context: Context, grant: Grant, policy: Policy): Promise<void> {
+  const google = await context.google();
+  const bindings = [...(policy.bindings ?? [])];
+  const index = bindings.findIndex((binding) => binding.role === grant.role && !binding.condition);
+  const present = bindings[index];
+  if (present) bindings[index] = { ...present, members: [...(present.members ?? []), grant.member] };
+  else bindings.push({ role: grant.role, members: [grant.member] });
+  // The etag makes a second call a conflict rather than a second change.
+  await google.send(grant.api, "POST", `${grant.resource}:setIamPolicy`, {
+    body: { policy: { ...policy, bindings } },
+    idempotent: true,
+  });
+}
+
+function holds(policy: Policy, { role, member }: Grant): boolean {
+  return (policy.bindings ?? []).some(
+    (binding) => binding.role === role && !binding.condition && binding.members?.includes(member),
+  );
+}

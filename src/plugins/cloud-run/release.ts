@@ -1,0 +1,113 @@
+import { isDeepStrictEqual } from "node:util";
+import { ownershipOf } from "../../core/deploy/cloud/ownership.ts";
+import { DeployError } from "../../core/deploy/errors.ts";
+import type { Release, ReleaseSpec } from "../../core/deploy/platform.ts";
+import { ensurePublic, mayDisableInvokerCheck } from "./access.ts";
+import { isSameTemplate } from "./changes.ts";
+import type { Context } from "./context.ts";
+import { newestRelease } from "./release-of.ts";
+import type { ServiceChange } from "./service.ts";
+import { changeService, finishRollout, isRevisionReady, rolloutError, settledService } from "./service.ts";
+import type { Operation, Service } from "./service-types.ts";
+import { wantedScaling, wantedTemplate } from "./template.ts";
+import { allToLatest, candidateUrl, heldBack, isAllOnLatest, servingRevision, shortName } from "./traffic.ts";
+
+/** Makes the spec run: at once where nothing serves yet, else held back behind the revision that serves. */
+export async function releaseService(context: Context, spec: ReleaseSpec): Promise<Release> {
+  const live = await settledService(context);
+  const service =
+    live === undefined ? await createService(context, spec) : await updateService(context, spec, live);
+  if (!context.target.flags.private) await ensurePublic(context, service);
+  const release = newestRelease(context, service);
+  if (isAllOnLatest(service)) return release;
+  const probeUrl = candidateUrl(service);
+  return { ...release, held: true, ...(probeUrl === undefined ? {} : { probeUrl }) };
+}
+
+/** The body of a service that is not there yet. */
+export function newServiceBody(context: Context, spec: ReleaseSpec): Service {
+  const { flags } = context.target;
+  const labels = ownershipOf(context.target);
+  return {
+    labels,
+    template: { ...wantedTemplate(spec, flags), labels },
+    scaling: wantedScaling(flags),
+    traffic: allToLatest(),
+  };
+}
+
+async function createService(context: Context, spec: ReleaseSpec): Promise<Service> {
+  const google = await context.google();
+  const body = newServiceBody(context, spec);
+  const open = !context.target.flags.private && (await mayDisableInvokerCheck(context, body));
+  return context.tools.journal({ step: "service.create", data: { image: spec.image } }, async (note) => {
+    const operation = await google.send<Operation>("run", "POST", `/v2/${context.location}/services`, {
+      query: { serviceId: context.target.serviceName },
+      body: open ? { ...body, invokerIamDisabled: true } : body,
+      reread: async () =>
+        (await google.find("run", `/v2/${context.service}`)) ? { name: "", done: true } : undefined,
+    });
+    await note({ operation: operation.name });
+    const service = await finishRollout(context, operation);
+    await note({ ended: true });
+    return service;
+  });
+}
+
+async function updateService(context: Context, spec: ReleaseSpec, seen: Service): Promise<Service> {
+  const newest = shortName(seen.latestCreatedRevision ?? "");
+  const ready = newest !== "" && (await isRevisionReady(context, newest));
+  const same = isSameTemplate(seen.template, wantedTemplate(spec, context.target.flags, seen.template));
+  if (same && !ready && isLeftByKilledRun(context, newest)) throw await rolloutError(context, seen);
+  return changeService(context, "service.update", (live) => toChange(context, spec, live, ready || !same));
+}
+
+function toChange(
+  context: Context,
+  spec: ReleaseSpec,
+  live: Service,
+  usable: boolean,
+): ServiceChange | undefined {
+  const { flags } = context.target;
+  const template = wantedTemplate(spec, flags, live.template);
+  const scaling = wantedScaling(flags, live.scaling);
+  const labels = { ...live.labels, ...ownershipOf(context.target) };
+  const fresh = !isSameTemplate(live.template, template) || !usable;
+  const traffic = servingRevision(live) === undefined ? allToLatest() : heldBack(live);
+  const held = isAllOnLatest(live) || candidateUrl(live) !== undefined;
+  const fields = {
+    ...(fresh ? { template } : {}),
+    ...(fresh || !held ? { traffic } : {}),
+    ...(isDeepStrictEqual(scaling, live.scaling ?? {}) ? {} : { scaling }),
+    ...(isDeepStrictEqual(labels, live.labels ?? {}) ? {} : { labels }),
+  };
+  if (Object.keys(fields).length === 0) return undefined;
+  return { fields, ...(fresh && !usable ? { forceNewRevision: true } : {}) };
+}
+
+/** Whether the newest revision is what a run made that was killed before it could see it fail. */
+function isLeftByKilledRun(context: Context, newest: string): boolean {
+  const update = context.tools.recall("service.update");
+  if (update && !update.ended && shortName(String(update.before ?? "")) !== newest) return true;
+  const create = context.tools.recall("service.create");
+  return create !== undefined && !create.ended;
+}
+
+/** Gives the newest revision all traffic, and the service back to "newest serves" for good. */
+export async function promoteNewest(context: Context): Promise<Release> {
+  const service = await changeService(context, "service.promote", (live) =>
+    isAllOnLatest(live) && candidateUrl(live) === undefined
+      ? undefined
+      : { fields: { traffic: allToLatest() } },
+  );
+  if (!isAllOnLatest(service))
+    throw new DeployError(
+      "failed",
+      `Traffic did not move to revision "${shortName(service.latestCreatedRevision ?? "")}"`,
+      {
+        stands: `Revision "${servingRevision(service)}" still serves`,
+        fix: "Run the same command again",
+      },
+    );
+  return newestRelease(context, service);
+}

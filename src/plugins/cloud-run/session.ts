@@ -1,0 +1,83 @@
+import type { BuildContext, DeployTarget, PlatformSession } from "../../core/deploy/platform.ts";
+import type { DeployTools } from "../../core/deploy/tools.ts";
+import { invokerHeaders } from "./access.ts";
+import { enableApis, readProjectNumber } from "./apis.ts";
+import { buildRemotely } from "./cloud-build.ts";
+import type { Context } from "./context.ts";
+import { requireProject } from "./context.ts";
+import { findIdentity } from "./credentials.ts";
+import type { CloudRunFlags } from "./flags.ts";
+import { Google } from "./google.ts";
+import { serviceLogs } from "./logs.ts";
+import { planRelease } from "./plan.ts";
+import { preflight } from "./preflight.ts";
+import { estimateCost } from "./price.ts";
+import { imageName, registryLogin } from "./registry.ts";
+import { promoteNewest, releaseService } from "./release.ts";
+import { servingRelease } from "./release-of.ts";
+import { removeService, scaleToZero } from "./remove.ts";
+import { revisionHistory, rollbackTo } from "./rollback.ts";
+import { dropSecrets, listSecrets, putSecrets } from "./secrets.ts";
+import type { Service } from "./service-types.ts";
+
+/** One target on Cloud Run. */
+export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTools): PlatformSession {
+  const context = createContext(target, tools);
+  const findService = async () => (await context.google()).find<Service>("run", `/v2/${context.service}`);
+  return {
+    preflight: () => preflight(context),
+    async inspect() {
+      const service = await findService();
+      return service === undefined ? undefined : servingRelease(context, service);
+    },
+    listSecrets: () => listSecrets(context),
+    plan: (spec, live) => planRelease(context, spec, live),
+    async estimate(_spec, live) {
+      const service = live === undefined ? undefined : await findService();
+      const container = service?.template?.containers?.[0];
+      return estimateCost(target.flags, {
+        ...(container ? { container } : {}),
+        ...(service?.scaling ? { scaling: service.scaling } : {}),
+      });
+    },
+    async predictUrl() {
+      const number = await readProjectNumber(context);
+      return number === undefined
+        ? undefined
+        : `https://${target.serviceName}-${number}.${target.region}.run.app`;
+    },
+    prepare: () => enableApis(context),
+    imageRef: (tag) => imageName(context, tag),
+    registryLogin: () => registryLogin(context),
+    ...(target.flags.useCloudBuild
+      ? { build: (build: BuildContext, ref: string) => buildRemotely(context, build, ref) }
+      : {}),
+    putSecrets: (values) => putSecrets(context, values),
+    release: (spec) => releaseService(context, spec),
+    promote: () => promoteNewest(context),
+    rollback: (to) => rollbackTo(context, to),
+    history: () => revisionHistory(context),
+    scaleToZero: () => scaleToZero(context),
+    remove: () => removeService(context),
+    dropSecrets: (names) => dropSecrets(context, names),
+    logs: (options) => serviceLogs(context, options),
+    probeHeaders: () => invokerHeaders(context),
+  };
+}
+
+function createContext(target: DeployTarget<CloudRunFlags>, tools: DeployTools): Context {
+  const project = requireProject(target);
+  const location = `projects/${project}/locations/${target.region}`;
+  let google: Promise<Google> | undefined;
+  return {
+    target,
+    tools,
+    project,
+    location,
+    service: `${location}/services/${target.serviceName}`,
+    google() {
+      google ??= findIdentity(tools).then((identity) => new Google(tools, identity));
+      return google;
+    },
+  };
+}
