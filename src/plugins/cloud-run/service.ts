@@ -65,10 +65,12 @@ async function patchService(
 ): Promise<Service> {
   const google = await context.google();
   const revisions = { before: live.latestCreatedRevision ?? null };
+  // The model asks for a template in every body; the mask says whether it counts.
+  const { revision: _, ...template } = live.template ?? {};
   return context.tools.journal({ step, data: revisions }, async (note) => {
     const operation = await google.send<Operation>("run", "PATCH", `/v2/${context.service}`, {
       query: { updateMask: Object.keys(fields).join(","), forceNewRevision },
-      body: { name: context.service, ...fields, etag: live.etag },
+      body: { name: context.service, template, ...fields, etag: live.etag },
     });
     await note({ operation: operation.name });
     return finishRollout(context, operation);

@@ -12,7 +12,7 @@ import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
 import { preflight } from "./preflight.ts";
 import { estimateCost } from "./price.ts";
-import { imageName, registryLogin } from "./registry.ts";
+import { ensureRepository, imageName, registryLogin } from "./registry.ts";
 import { promoteNewest, releaseService } from "./release.ts";
 import { servingRelease } from "./release-of.ts";
 import { removeService, scaleToZero } from "./remove.ts";
@@ -46,7 +46,10 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
         ? undefined
         : `https://${target.serviceName}-${number}.${target.region}.run.app`;
     },
-    prepare: () => enableApis(context),
+    async prepare() {
+      await enableApis(context);
+      await ensureRepository(context);
+    },
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
     ...(target.flags.useCloudBuild

@@ -1,0 +1,358 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { platformContract } from "../../src/core/deploy/platform-contract.ts";
+import cloudRunPlatform from "../../src/plugins/cloud-run/platform.ts";
+import type { CloudRunHarness } from "./google/harness.ts";
+import { BROKEN, cloudRunHarness, deploy, ONE, secret, specOf, TWO } from "./google/harness.ts";
+
+let at: CloudRunHarness;
+const violations: string[] = [];
+
+beforeEach(async () => {
+  at = await cloudRunHarness();
+});
+
+afterEach(async () => {
+  await at.close();
+  violations.push(...at.emulator.recorder.violations);
+  expect(at.emulator.recorder.violations).toEqual([]);
+});
+
+platformContract("cloud-run", {
+  describe,
+  it,
+  setup: async () => ({
+    platform: cloudRunPlatform,
+    target: at.target(),
+    tools: at.tools(),
+    images: [ONE, TWO],
+    changes: () => at.emulator.recorder.changes.length,
+  }),
+});
+
+async function served(path = "/") {
+  const front = at.emulator.frontFor("x.run.app");
+  const headers = { "x-forwarded-host": "hello-dev-123456789012.us-central1.run.app" };
+  const response = await fetch(`${front}${path}`, { headers });
+  return { status: response.status, text: await response.text() };
+}
+
+const service = () => at.emulator.state.services.get("hello-dev");
+
+describe("traps", () => {
+  it("traffic pinned after a rollback: the next release takes all traffic again", async () => {
+    const session = await at.connect();
+    const first = await deploy(session, specOf(ONE));
+    await deploy(session, specOf(TWO, { imageTag: "two" }));
+    await session.rollback(first!);
+    const pinned = await served();
+
+    await deploy(session, specOf(TWO, { imageTag: "two", env: { GREETING: "again" } }));
+
+    expect(pinned.text).toContain(ONE);
+    expect((await served()).text).toContain("again");
+    expect(service()?.resource.traffic).toEqual([
+      { type: "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST", percent: 100 },
+    ]);
+  });
+
+  it("traffic pinned after a rollback: the plan says so", async () => {
+    const session = await at.connect();
+    const first = await deploy(session, specOf(ONE));
+    await deploy(session, specOf(TWO));
+    await session.rollback(first!);
+
+    const actions = await session.plan(specOf(TWO), await session.inspect());
+
+    expect(JSON.stringify(actions)).toContain("pinned to a revision");
+  });
+
+  it("a broken image never gets traffic, and the cause is told", async () => {
+    const session = await at.connect();
+    await deploy(session, specOf(ONE));
+
+    const failure = await session.release(specOf(BROKEN)).catch((error: unknown) => error);
+
+    expect(failure).toMatchObject({
+      code: "failed",
+      detail: expect.stringContaining("HEALTH_CHECK_CONTAINER_ERROR"),
+    });
+    expect((failure as { log: string[] }).log.join()).toContain("exit(1)");
+    expect((await served()).text).toContain(ONE);
+  });
+
+  it("a candidate is reached at its own address before anybody else gets it", async () => {
+    const session = await at.connect();
+    await deploy(session, specOf(ONE));
+
+    const held = await session.release(specOf(TWO));
+
+    expect(held.held).toBe(true);
+    expect(held.probeUrl).toMatch(/^https:\/\/candidate---/);
+    const probe = await at.tools().fetch(held.probeUrl!);
+    expect(await probe.text()).toContain(TWO);
+    expect((await served()).text).toContain(ONE);
+  });
+
+  it("organisation policy: the grant to everyone is refused, and the deployment goes on with the command to run", async () => {
+    at.emulator.state.switches.forbidAllUsers = true;
+    at.emulator.state.switches.forbidInvokerCheckOff = true;
+    const session = await at.connect();
+
+    const release = await deploy(session, specOf(ONE));
+
+    expect(release?.revision).toBe("hello-dev-00001-abc");
+    expect(at.said.join("\n")).toContain("gcloud run services add-iam-policy-binding hello-dev");
+    expect((await served()).status).toBe(403);
+  });
+
+  it("organisation policy: where only the switch is forbidden, the grant opens the service", async () => {
+    at.emulator.state.switches.forbidInvokerCheckOff = true;
+    const session = await at.connect();
+
+    await deploy(session, specOf(ONE));
+
+    expect((await served()).status).toBe(200);
+    expect(service()?.resource.invokerIamDisabled).toBeUndefined();
+  });
+
+  it("revision name conflict: a name left in the template by somebody else is not sent back", async () => {
+    const session = await at.connect();
+    await deploy(session, specOf(ONE));
+    const live = service()!;
+    live.resource.template = { ...(live.resource.template as object), revision: "hello-dev-00001-abc" };
+
+    const release = await deploy(session, specOf(TWO));
+
+    expect(release?.revision).toBe("hello-dev-00002-abc");
+  });
+
+  it("etag conflict: the service is read again and the change made against what it is now", async () => {
+    const session = await at.connect();
+    await deploy(session, specOf(ONE));
+    at.emulator.recorder.fail(/^run PATCH/, {
+      status: 409,
+      body: { error: { code: 409, message: "unable to queue the operation", status: "ABORTED" } },
+    });
+
+    await deploy(session, specOf(TWO));
+
+    expect((await served()).text).toContain(TWO);
+    expect(service()?.revisions).toHaveLength(2);
+  });
+
+  it("a create that took effect although its answer was lost is not made twice", async () => {
+    const session = await at.connect();
+    let cut = false;
+    const { recorder } = at.emulator;
+    recorder.afterChange = (call) => {
+      if (call.name.endsWith("/services") && call.name.includes("POST") && !cut) {
+        cut = true;
+        throw new Error("answer lost");
+      }
+    };
+
+    const release = await deploy(session, specOf(ONE));
+
+    expect(release?.revision).toBe("hello-dev-00001-abc");
+    expect(service()?.revisions).toHaveLength(1);
+  });
+
+  it("disabled API that propagates slowly: it is enabled, and calls are repeated until it answers", async () => {
+    at.emulator.state.apis.clear();
+    const session = await at.connect();
+    const findings = await session.preflight();
+
+    await session.prepare?.();
+    at.emulator.state.propagation = 6;
+    await session.registryLogin();
+    const release = await deploy(session, specOf(ONE));
+
+    expect(findings.filter(({ level }) => level === "error")).toEqual([]);
+    expect(findings.map(({ message }) => message).join()).toContain("disabled; `up` enables it");
+    expect(release?.status).toBe("READY");
+  });
+
+  it("a disabled API that nobody enabled is told at once", async () => {
+    at.emulator.state.apis.delete("run.googleapis.com");
+    const session = await at.connect();
+
+    const failure = await session.inspect().catch((error: unknown) => error);
+
+    expect(failure).toMatchObject({ status: 403, reason: "SERVICE_DISABLED" });
+    expect(at.emulator.recorder.calls).toHaveLength(1);
+  });
+
+  it("a variable set elsewhere to the same value, and settings of the console, make no difference", async () => {
+    const session = await at.connect();
+    await deploy(session, specOf(ONE));
+    const live = service()!;
+    const template = live.resource.template as Record<string, unknown>;
+    template.vpcAccess = { connector: "projects/p/locations/r/connectors/c" };
+    template.labels = { ...(template.labels as object), team: "billing" };
+
+    await deploy(session, specOf(TWO));
+
+    expect((service()!.resource.template as Record<string, unknown>).vpcAccess).toBeDefined();
+  });
+
+  it("PORT is the platform's and is not sent", async () => {
+    const session = await at.connect();
+
+    const release = await deploy(session, specOf(ONE, { env: { PORT: "8000", A: "1" } }));
+
+    expect(release?.env).toEqual({ A: "1" });
+  });
+
+  it("a service of that name which is not ours is neither changed nor removed", async () => {
+    const session = await at.connect();
+    await deploy(session, specOf(ONE));
+    service()!.resource.labels = {};
+
+    const findings = await session.preflight();
+    const failure = await session.remove().catch((error: unknown) => error);
+
+    expect(findings.some(({ level, subject }) => level === "error" && subject === "name")).toBe(true);
+    expect(failure).toMatchObject({ stands: "It was not touched" });
+    expect(service()).toBeDefined();
+  });
+});
+
+describe("secrets", () => {
+  it("are pinned to a version, so that a rollback brings the old value back", async () => {
+    const session = await at.connect();
+    const first = await session.putSecrets({ KEY: secret("value-one-1") });
+    const before = await deploy(session, specOf(ONE, { secrets: first }));
+    const second = await session.putSecrets({ KEY: secret("value-two-22") });
+    await deploy(session, specOf(ONE, { secrets: second }));
+    const after = await served();
+
+    await session.rollback(before!);
+
+    expect(after.text).toContain("value-two-22");
+    expect((await served()).text).toContain("value-one-1");
+  });
+
+  it("a value that did not change is not written again", async () => {
+    const session = await at.connect();
+    await session.putSecrets({ KEY: secret("same-value") });
+    const before = at.emulator.recorder.changes.length;
+
+    const again = await session.putSecrets({ KEY: secret("same-value") });
+
+    expect(again.KEY?.ref).toMatch(/versions\/1$/);
+    expect(at.emulator.recorder.changes).toHaveLength(before);
+  });
+
+  it("foreign secrets of the same account stay", async () => {
+    const session = await at.connect();
+    await session.putSecrets({ KEY: secret("mine") });
+    at.emulator.state.secrets.set("hello-dev-OTHER", {
+      resource: { name: "projects/1/secrets/hello-dev-OTHER", labels: {} },
+      versions: [],
+      policy: { etag: "x", bindings: [] },
+    });
+
+    await session.dropSecrets(["KEY", "OTHER"]);
+
+    expect([...at.emulator.state.secrets.keys()]).toEqual(["hello-dev-OTHER"]);
+  });
+});
+
+describe("preflight", () => {
+  it("names each permission that is missing and where credentials and project come from", async () => {
+    at.emulator.state.lacking.add("run.services.create");
+    at.emulator.state.lacking.add("iam.serviceAccounts.actAs");
+    const session = await at.connect();
+
+    const findings = await session.preflight();
+
+    const text = findings.map(({ level, message }) => `${level} ${message}`).join("\n");
+    expect(text).toContain("error run.services.create is missing");
+    expect(text).toContain("error iam.serviceAccounts.actAs is missing on 123456789012-compute@");
+    expect(text).toContain("CLOUDSDK_AUTH_ACCESS_TOKEN");
+    expect(at.emulator.recorder.changes).toEqual([]);
+  });
+
+  it("tells about billing that is off, and instance limits that contradict", async () => {
+    at.emulator.state.switches.billing = false;
+    const session = await at.connect({ minInstances: 5, maxInstances: 2 });
+
+    const errors = (await session.preflight()).filter(({ level }) => level === "error");
+
+    expect(errors.map(({ subject }) => subject).sort()).toEqual(["billing", "instances"]);
+  });
+});
+
+describe("remote build", () => {
+  const context = {
+    tag: "one",
+    pack: async () => Buffer.from("archive"),
+    onLine: (line: string) => void at.said.push(line),
+  };
+  const ref = "us-central1-docker.pkg.dev/demo-project/agent-services/hello-dev:one";
+
+  beforeEach(() => {
+    for (const api of ["cloudbuild.googleapis.com", "storage.googleapis.com"])
+      at.emulator.state.apis.add(api);
+    at.emulator.state.switches.builtImage = ONE;
+  });
+
+  it("uploads the source, builds and tells the digest and the log", async () => {
+    const session = await at.connect({ useCloudBuild: true });
+
+    const digest = await session.build?.(context, ref);
+
+    expect(digest).toBe(ONE.split("@")[1]);
+    expect(at.said.join()).toContain("FROM node:22-slim");
+  });
+
+  it("goes by Cloud Build's own interface where the newer one is not open to the caller", async () => {
+    at.emulator.state.switches.noSubmitApi = true;
+    const session = await at.connect({ useCloudBuild: true });
+
+    expect(await session.build?.(context, ref)).toBe(ONE.split("@")[1]);
+  });
+
+  it("unreadable logs never fail a deployment", async () => {
+    at.emulator.state.switches.unreadableLogs = true;
+    const session = await at.connect({ useCloudBuild: true });
+
+    expect(await session.build?.(context, ref)).toBe(ONE.split("@")[1]);
+  });
+
+  it("a failed build says why", async () => {
+    at.emulator.state.switches.failBuild = true;
+    const session = await at.connect({ useCloudBuild: true });
+
+    const failure = await session.build?.(context, ref).catch((error: unknown) => error);
+
+    expect(failure).toMatchObject({ code: "build_failed", detail: expect.stringContaining("FAILURE") });
+  });
+
+  it("bucket squatting: nothing is uploaded to a bucket of somebody else's project", async () => {
+    at.emulator.state.buckets.set("run-sources-demo-project-us-central1", {
+      projectNumber: "999999999999",
+      objects: new Map(),
+    });
+    const session = await at.connect({ useCloudBuild: true });
+
+    const failure = await session.build?.(context, ref).catch((error: unknown) => error);
+
+    expect(failure).toMatchObject({ stands: "Nothing was uploaded" });
+    expect(at.emulator.recorder.changes.filter((name) => name.includes("/upload/"))).toEqual([]);
+  });
+});
+
+it("scales to zero before it removes, and keeps images", async () => {
+  const session = await at.connect();
+  await session.registryLogin();
+  await deploy(session, specOf(ONE));
+
+  await session.scaleToZero();
+  const scaled = await session.inspect();
+  await session.remove();
+
+  expect(scaled?.status).toBe("SCALED_TO_ZERO");
+  expect(service()).toBeUndefined();
+  expect(at.emulator.state.repositories.size).toBe(1);
+});

@@ -1,0 +1,171 @@
+import { checkGoogle } from "../contract/google.ts";
+import type { Answer, Received, RunningServer } from "../http-server.ts";
+import { serveHttp } from "../http-server.ts";
+import type { ImageRunner } from "../instances.ts";
+import { Recorder } from "../recorder.ts";
+import { cloudBuildApi, storageApi, submitBuild } from "./build-apis.ts";
+import { disabled, refuse } from "./error.ts";
+import {
+  artifactRegistryApi,
+  billingApi,
+  iamApi,
+  loggingApi,
+  secretManagerApi,
+  serviceUsageApi,
+} from "./other-apis.ts";
+import { holdsRole } from "./policy.ts";
+import { runApi } from "./run.ts";
+import type { GoogleState, Json, StoredService } from "./state.ts";
+import { newGoogleState } from "./state.ts";
+
+type Api = (state: GoogleState, request: Received, body: Json) => Promise<Answer>;
+const APIS: Readonly<Record<string, Api>> = {
+  run: runApi,
+  artifactregistry: artifactRegistryApi,
+  secretmanager: secretManagerApi,
+  serviceusage: serviceUsageApi,
+  cloudresourcemanager: iamApi,
+  iam: iamApi,
+  cloudbilling: billingApi,
+  logging: loggingApi,
+  storage: storageApi,
+  cloudbuild: cloudBuildApi,
+};
+/** APIs that a project must have enabled before they answer. */
+const GATED: Readonly<Record<string, string>> = {
+  run: "run.googleapis.com",
+  artifactregistry: "artifactregistry.googleapis.com",
+  secretmanager: "secretmanager.googleapis.com",
+  cloudbuild: "cloudbuild.googleapis.com",
+};
+
+export interface GoogleEmulator {
+  readonly state: GoogleState;
+  readonly recorder: Recorder;
+  /** Variables that lead Google's own tools, and ours, here. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly url: string;
+  /** Where the emulated addresses of services answer. */
+  frontFor(host: string): string | undefined;
+  close(): Promise<void>;
+}
+
+/** One project of Google Cloud, strict about what it takes, with all that a deployment to Cloud Run talks to. */
+export async function startGoogle(options: {
+  images: ImageRunner;
+  apis?: readonly string[];
+  env?: Readonly<Record<string, string>>;
+}): Promise<GoogleEmulator> {
+  const state = newGoogleState(options);
+  for (const api of options.apis ?? Object.values(GATED)) state.apis.add(api);
+  const recorder = new Recorder();
+  const server = await serveHttp((request) => answer(state, recorder, request));
+  const front = await serveHttp((request) => serveUsers(state, request));
+  return {
+    state,
+    recorder,
+    url: server.url,
+    env: { ...overrides(server), CLOUDSDK_AUTH_ACCESS_TOKEN: state.token, ...options.env },
+    frontFor: (host) => (host.endsWith(".run.app") ? front.url : undefined),
+    async close() {
+      await Promise.all([server.close(), front.close()]);
+    },
+  };
+}
+
+function overrides(server: RunningServer): Record<string, string> {
+  return Object.fromEntries(
+    Object.keys(APIS).map((api) => [
+      `CLOUDSDK_API_ENDPOINT_OVERRIDES_${api.toUpperCase()}`,
+      `${server.url}/_${api}/`,
+    ]),
+  );
+}
+
+async function answer(state: GoogleState, recorder: Recorder, whole: Received): Promise<Answer | undefined> {
+  const [, api = "", rest = ""] = /^\/_(\w+)(\/.*)$/.exec(whole.path) ?? [];
+  const request = { ...whole, path: rest };
+  const handler = APIS[api];
+  if (!handler) return refuse(404, "NOT_FOUND", `no API at ${whole.path}`);
+  const json = request.headers["content-type"]?.includes("json") && request.raw.length > 0;
+  const body = json ? (JSON.parse(request.raw.toString("utf8")) as Json) : undefined;
+  const call = { name: `${api} ${request.method} ${rest}`, mutating: isMutating(request) };
+  const { alt: _, prettyPrint: __, ...query } = Object.fromEntries(request.query);
+  const seen = { method: request.method, path: rest, query: new URLSearchParams(query), body };
+  const result = await recorder.handle(call, request, () => act(state, api, handler, request, body ?? {}));
+  const plain = result && result.status < 300 ? result.body : undefined;
+  recorder.violations.push(...checkGoogle(api, seen, plain));
+  return result;
+}
+
+async function act(
+  state: GoogleState,
+  api: string,
+  handler: Api,
+  request: Received,
+  body: Json,
+): Promise<Answer> {
+  if (request.headers.authorization !== `Bearer ${state.token}`)
+    return refuse(401, "UNAUTHENTICATED", "Request had invalid authentication credentials.");
+  const gate = GATED[api];
+  if (gate !== undefined && !state.apis.has(gate)) return disabled(gate, state.project);
+  if (gate !== undefined && state.propagation > 0) {
+    state.propagation -= 1;
+    return disabled(gate, state.project);
+  }
+  if (api === "run" && request.path.endsWith("/builds:submit")) return submitBuild(state, body);
+  return handler(state, request, body);
+}
+
+function isMutating({ method, path, query }: Received): boolean {
+  if (method === "GET" || query.get("validateOnly") === "true") return false;
+  return !/:(testIamPermissions|getIamPolicy|wait)$|entries:list$/.test(path);
+}
+
+/** What users of the deployed services get, by host name. */
+async function serveUsers(state: GoogleState, request: Received): Promise<Answer> {
+  const host = request.headers["x-forwarded-host"] ?? request.headers.host ?? "";
+  for (const service of state.services.values()) {
+    const target = targetOf(service, host, state);
+    if (target === undefined) continue;
+    const open =
+      service.resource.invokerIamDisabled || holdsRole(service.policy, "roles/run.invoker", "allUsers");
+    if (!open && request.headers["x-serverless-authorization"] === undefined)
+      return {
+        status: 403,
+        body: "<html><title>403 Forbidden</title></html>",
+        headers: { "content-type": "text/html" },
+      };
+    const { scalingMode, manualInstanceCount } = (service.resource.scaling ?? {}) as Json;
+    const { instance } = target;
+    if (!instance || (scalingMode === "MANUAL" && !manualInstanceCount)) break;
+    const hop = await fetch(`${instance.url}${request.path}?${request.query}`, {
+      method: request.method,
+      headers: request.headers["x-api-key"] ? { "x-api-key": request.headers["x-api-key"] } : {},
+    });
+    return {
+      status: hop.status,
+      body: await hop.text(),
+      headers: { "content-type": hop.headers.get("content-type") ?? "text/plain" },
+    };
+  }
+  return { status: 404, body: "Page not found", headers: { "content-type": "text/html" } };
+}
+
+function targetOf(service: StoredService, host: string, state: GoogleState) {
+  const short = (service.resource.name as string).split("/").at(-1);
+  const statuses = (service.resource.trafficStatuses ?? []) as {
+    tag?: string;
+    percent?: number;
+    revision?: string;
+    type?: string;
+  }[];
+  const tag = /^([a-z0-9-]+)---/.exec(host)?.[1];
+  const rest = tag === undefined ? host : host.slice(tag.length + 3);
+  const own = [`${short}-${state.number}.${state.region}.run.app`, `${short}-a1b2c3d4e5-uc.a.run.app`];
+  if (!own.includes(rest)) return undefined;
+  const status = statuses.find((entry) => (tag === undefined ? (entry.percent ?? 0) > 0 : entry.tag === tag));
+  const latest = (service.resource.latestReadyRevision as string | undefined)?.split("/").at(-1);
+  const name = status?.type === "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST" ? latest : status?.revision;
+  return service.revisions.find((revision) => revision.name === name) ?? { instance: undefined };
+}

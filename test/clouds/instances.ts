@@ -1,0 +1,59 @@
+import type { RunningServer } from "./http-server.ts";
+import { serveHttp } from "./http-server.ts";
+
+/** How an image behaves once it runs. */
+export type Behaviour = "healthy" | "unhealthy" | "crashes";
+
+/** A running copy of an image. */
+export interface Instance {
+  readonly url: string;
+  readonly env: Readonly<Record<string, string>>;
+  stop(): Promise<void>;
+}
+
+/** Starts images; rejects where the container ends at once. */
+export interface ImageRunner {
+  has(image: string): Promise<boolean> | boolean;
+  start(image: string, env: Readonly<Record<string, string>>): Promise<Instance>;
+  close(): Promise<void>;
+}
+
+/** Images by reference, each run as a small server that answers as the service's health check does. */
+export class StandInImages implements ImageRunner {
+  readonly #images = new Map<string, Behaviour>();
+  readonly #running = new Set<RunningServer>();
+
+  add(image: string, behaviour: Behaviour = "healthy"): string {
+    this.#images.set(image, behaviour);
+    return image;
+  }
+
+  has(image: string): boolean {
+    return this.#images.has(image);
+  }
+
+  async start(image: string, env: Readonly<Record<string, string>>): Promise<Instance> {
+    const behaviour = this.#images.get(image);
+    if (behaviour === undefined || behaviour === "crashes")
+      throw new Error("the container ended with code 1");
+    const server = await serveHttp(async ({ path }) => {
+      if (path !== "/.well-known/health") return { status: 200, body: { image, env } };
+      const healthy = behaviour === "healthy";
+      const body = { status: behaviour, timestamp: new Date().toISOString(), version: image, uptime: 1 };
+      return { status: healthy ? 200 : 503, body };
+    });
+    this.#running.add(server);
+    return {
+      url: server.url,
+      env,
+      stop: async () => {
+        this.#running.delete(server);
+        await server.close();
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#running].map((server) => server.close()));
+  }
+}
