@@ -7,7 +7,13 @@ import { start } from "./start.ts";
 
 const COMMANDS: readonly Command[] = [start, dev];
 
-const GROUPS: readonly CommandGroup[] = [];
+const GROUPS: readonly CommandGroup[] = [
+  {
+    name: "job",
+    summary: "Start, follow and steer jobs of a running service",
+    load: () => import("./job/main.ts"),
+  },
+];
 
 /** Runs `svc` with the words behind it; resolves with the exit code. */
 export function main(argv: readonly string[], context: CliContext): Promise<number> {

@@ -1,9 +1,12 @@
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { Serve } from "../http/serve.ts";
 import type { Service } from "../service.ts";
 import { LOGGER } from "../tokens.ts";
 import { banner } from "./banner.ts";
 import type { CliContext } from "./context.ts";
 import { CliError } from "./errors.ts";
+import { ADDRESS_FILE } from "./job/connection.ts";
 import { listenForStop } from "./stop-signal.ts";
 
 /** Longest time between the signal and the end, milliseconds: platforms kill a process 10 s after SIGTERM. */
@@ -27,8 +30,11 @@ export async function runService(service: Service, at: RunOptions, context: CliC
     await service.close().catch(() => {});
     throw explain(error, at.port ?? service.options.port, at.host ?? service.options.host);
   }
+  const address = join(service.options.dataDir, ADDRESS_FILE);
+  await writeFile(address, `${service.url}${service.options.apiPrefix}\n`);
   context.print(banner(service, context.cwd));
   await stop.received;
+  await rm(address, { force: true });
   return endWithin(service, LONGEST_END);
 }
 

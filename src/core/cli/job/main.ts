@@ -1,0 +1,21 @@
+import type { CliContext } from "../context.ts";
+import { runProgram } from "../program.ts";
+import { answer } from "./answer.ts";
+import { list } from "./list.ts";
+import { show } from "./show.ts";
+import { start } from "./start.ts";
+import { resume, retry, stop } from "./steer.ts";
+import { watch } from "./watch.ts";
+
+/** `svc job …`: jobs of a running service. */
+export function run(argv: readonly string[], context: CliContext): Promise<number> {
+  return runProgram(
+    {
+      name: "svc job",
+      summary: "Start, follow and steer jobs of a running service",
+      commands: [start, list, show, watch, answer, stop, retry, resume],
+    },
+    argv,
+    context,
+  );
+}

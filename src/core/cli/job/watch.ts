@@ -1,0 +1,64 @@
+import * as v from "valibot";
+import type { Case } from "../../models/case.ts";
+import type { JobResponse } from "../../models/job-response.ts";
+import { defineCommand } from "../command.ts";
+import type { CliContext } from "../context.ts";
+import { CONNECTION_FLAGS, connect } from "./connection.ts";
+import { describeEntry } from "./describe-entry.ts";
+import { followJob } from "./follow-job.ts";
+import { describeQuestion } from "./question.ts";
+import type { ServiceClient } from "./service-client.ts";
+
+const flags = v.object({
+  verbose: v.optional(v.pipe(v.boolean(), v.description("tell every step")), false),
+  ...CONNECTION_FLAGS,
+});
+
+/** `svc job watch`: follows a job to its end. */
+export const watch = defineCommand({
+  usage: "watch <job>",
+  summary: "Follow a job to its end, its questions too",
+  flags,
+  examples: ["svc job watch job-1f9c2a77", "svc job watch job-1f9c2a77 --json | jq .type"],
+  run: async ({ args, flags, context }) => watchJob(await connect(flags, context), args[0]!, flags, context),
+});
+
+/** Prints what happens to a job; the exit code is 0 once it is completed, 1 when it ends otherwise. */
+export async function watchJob(
+  client: ServiceClient,
+  id: string,
+  { verbose, json }: { readonly verbose: boolean; readonly json: boolean },
+  context: CliContext,
+): Promise<number> {
+  const asked = new Set<string>();
+  for await (const event of followJob(client, id)) {
+    if (json) context.print(JSON.stringify(event.type === "entry" ? event.entry : event));
+    if (event.type === "reconnecting" && !json) context.note("The service is away; waiting for it …");
+    if (event.type === "entry" && !json) {
+      const line = describeEntry(event.entry, verbose);
+      if (line !== undefined) context.print(line);
+      if (event.entry.type === "status" && event.entry.to === "awaiting") {
+        for (const text of await openQuestions(client, id, asked)) context.print(text);
+      }
+    }
+    if (event.type === "end") {
+      if (!json) context.print(describeEnd(await client.get<JobResponse>(`/jobs/${id}`)));
+      return event.status === "completed" ? 0 : 1;
+    }
+  }
+  return 1;
+}
+
+/** Questions that have not been told yet. */
+async function openQuestions(client: ServiceClient, id: string, asked: Set<string>): Promise<string[]> {
+  const cases = await client.get<Case[]>(`/jobs/${id}/cases?limit=1000`);
+  const fresh = cases.filter((item) => item.question && !asked.has(`${item.id} ${item.question.id}`));
+  for (const item of fresh) asked.add(`${item.id} ${item.question?.id}`);
+  return fresh.map(describeQuestion);
+}
+
+function describeEnd(job: JobResponse): string {
+  const lines = [`${job.status}: ${job.error_message ?? job.message}`];
+  if (job.payload) lines.push(JSON.stringify(job.payload, null, 2));
+  return ["", ...lines].join("\n");
+}
