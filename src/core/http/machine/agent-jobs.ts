@@ -1,6 +1,5 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
-import { jobNotFound } from "../../entities/jobs.ts";
 import { AgentJobContextBaseSchema } from "../../models/agent-method.ts";
 import { JobSchema, type StoredJob, toJob } from "../../models/job.ts";
 import { JobContextSchema } from "../../models/job-context.ts";
@@ -21,12 +20,7 @@ const StartSchema = v.object({
 
 /** Starting and stopping an agent's jobs, and looking at them. */
 export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): RouteDefinition[] {
-  const find = async (slug: string, id: string): Promise<StoredJob> => {
-    const agent = agents.get(slug);
-    const job = await jobs.get(id);
-    if (job.agent_name !== agent.slug) throw jobNotFound(id);
-    return job;
-  };
+  const find = (slug: string, id: string): Promise<StoredJob> => jobs.get(id, agents.get(slug).slug);
   return [
     defineRoute({
       method: "POST",

@@ -1,0 +1,220 @@
+import { connect } from "node:net";
+import { HOOKS, JOBS, type Plugin, type Service, STORE, STREAMS } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { describe, expect, it } from "vitest";
+import { JobFeed } from "../../src/core/http/job-feed.ts";
+import { LiveStreams } from "../../src/core/http/live-streams.ts";
+import { describeServer, greeter } from "../_setup.ts";
+import { EventReader } from "./_event-reader.ts";
+import { note, storeJob } from "./_jobs.ts";
+
+describeServer("the stream of a job", ({ start }) => {
+  const follow = async (server: TestServer, id: string, lastEventId?: string) =>
+    server.request(`/jobs/${id}/stream`, {
+      headers: lastEventId === undefined ? {} : { "last-event-id": lastEventId },
+    });
+
+  it("begins with the job, tells what was and what comes, and ends with the job", async () => {
+    await using server = await start();
+    await storeJob(server.service, "job-1");
+    const jobs = server.service.get(JOBS);
+
+    const response = await follow(server, "job-1");
+    await using reader = new EventReader(response);
+    const [snapshot, created] = await reader.take(2);
+    await jobs.move("job-1", "start_work");
+    await jobs.move("job-1", "successfully_done", { result: { message: "done" } });
+    const rest = await reader.rest();
+
+    expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+    expect(snapshot).toMatchObject({ event: "snapshot", data: { id: "job-1", status: "stopped" } });
+    expect(snapshot?.id).toBeUndefined();
+    expect(snapshot?.data).not.toHaveProperty("fingerprint");
+    expect(created).toMatchObject({ event: "status", id: "1", data: { from: null, to: "stopped" } });
+    expect(rest).toMatchObject([
+      { event: "status", id: "2", data: { from: "stopped", to: "in_progress" } },
+      { event: "status", id: "3", data: { from: "in_progress", to: "completed" } },
+      { event: "end", data: { status: "completed" } },
+    ]);
+  });
+
+  it("goes on after the last event id without a gap or a repeat", async () => {
+    await using server = await start();
+    await storeJob(server.service, "job-1");
+    for (let line = 2; line <= 150; line++) await note(server.service, "job-1", `line ${line}`);
+
+    await using first = new EventReader(await follow(server, "job-1"));
+    const seen = (await first.take(100)).filter(({ id }) => id !== undefined);
+    await first[Symbol.asyncDispose]();
+    for (let line = 151; line <= 200; line++) await note(server.service, "job-1", `line ${line}`);
+    await server.service.get(JOBS).override("job-1", "cancelled", "test");
+    await using second = new EventReader(await follow(server, "job-1", seen.at(-1)?.id));
+    seen.push(...(await second.rest()).filter(({ id }) => id !== undefined));
+
+    expect(seen.map(({ id }) => Number(id))).toEqual(Array.from({ length: 201 }, (_, index) => index + 1));
+  });
+
+  it("tells nothing more of a job whose end the reader knows", async () => {
+    await using server = await start();
+    await storeJob(server.service, "job-1");
+    await server.service.get(JOBS).override("job-1", "failed", "test");
+
+    const known = await follow(server, "job-1", "2");
+    await using partly = new EventReader(await follow(server, "job-1", "1"));
+
+    expect(known.status).toBe(204);
+    expect((await partly.rest()).map(({ event }) => event)).toEqual(["snapshot", "status", "end"]);
+  });
+
+  it("ends when the job is deleted", async () => {
+    await using server = await start();
+    await storeJob(server.service, "job-1");
+
+    await using reader = new EventReader(await follow(server, "job-1"));
+    await reader.take(2);
+    await server.service.get(JOBS).remove("job-1");
+
+    expect(await reader.rest()).toMatchObject([{ event: "end", data: { status: "deleted" } }]);
+  });
+
+  it("reaches many readers, each in full", async () => {
+    await using server = await start();
+    await storeJob(server.service, "job-1");
+
+    const readers = await Promise.all(
+      Array.from({ length: 20 }, async () => new EventReader(await follow(server, "job-1"))),
+    );
+    const all = readers.map((reader) => reader.rest());
+    await Promise.all(
+      Array.from({ length: 100 }, (_, line) => note(server.service, "job-1", `line ${line}`)),
+    );
+    await server.service.get(JOBS).override("job-1", "completed", "test");
+
+    for (const events of await Promise.all(all)) {
+      const ids = events.filter(({ id }) => id).map(({ id }) => Number(id));
+      expect(ids).toEqual(Array.from({ length: 102 }, (_, index) => index + 1));
+    }
+    await expect.poll(() => server.service.get(STREAMS).size).toBe(0);
+  });
+
+  it("is refused for an unknown job, a bad id and a bad Last-Event-ID", async () => {
+    await using server = await start();
+    await storeJob(server.service, "job-1");
+
+    const unknown = await follow(server, "job-2");
+    const bad = await server.request("/jobs/.hidden/stream");
+    const badEvent = await follow(server, "job-1", "x");
+    const noKey = await server.request("/jobs/job-1/stream", { key: null });
+
+    expect([unknown.status, bad.status, badEvent.status, noKey.status]).toEqual([404, 422, 422, 401]);
+  });
+
+  it("answers HEAD without opening a stream", async () => {
+    await using server = await start();
+    await storeJob(server.service, "job-1");
+
+    const response = await server.request("/jobs/job-1/stream", { method: "HEAD" });
+
+    expect(response.status).toBe(200);
+    expect(server.service.get(STREAMS).size).toBe(0);
+  });
+
+  it("ends when the service closes", async () => {
+    await using server = await start();
+    await storeJob(server.service, "job-1");
+    await using reader = new EventReader(await follow(server, "job-1"));
+    await reader.take(2);
+
+    await server.service.close();
+
+    expect(await reader.rest()).toEqual([]);
+  });
+});
+
+describe("live streams", () => {
+  it("are given up when the reader goes away", async () => {
+    await using server = await testServer({ agents: [greeter] });
+    await storeJob(server.service, "job-1");
+    const stop = new AbortController();
+
+    const response = await server.request("/jobs/job-1/stream", { signal: stop.signal });
+    await using reader = new EventReader(response);
+    await reader.take(2);
+    stop.abort();
+
+    await expect.poll(() => server.service.get(STREAMS).size).toBe(0);
+  });
+
+  it("give signs of life while nothing happens", async () => {
+    await using server = await testServer({ agents: [greeter], plugins: [stream({ heartbeat: 20 })] });
+    await storeJob(server.service, "job-1");
+
+    await using reader = new EventReader(await server.request("/quick/job-1"));
+    await reader.take(2);
+    setTimeout(() => void server.service.get(JOBS).override("job-1", "completed", "test"), 200);
+    await reader.rest();
+
+    expect(reader.comments).toBeGreaterThan(1);
+  });
+
+  it("drop a reader that stops reading, and keep next to nothing for it", async () => {
+    const streams = new LiveStreams({ heartbeat: 50, patience: 4 });
+    await using server = await testServer({ agents: [greeter], plugins: [stream({}, streams)] });
+    await storeJob(server.service, "job-1");
+    const line = "x".repeat(64 * 1024);
+    for (let count = 0; count < 500; count++) await note(server.service, "job-1", line);
+    const before = process.memoryUsage().arrayBuffers;
+
+    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+    socket.on("error", () => {});
+    socket.pause();
+    socket.write(`GET /quick/job-1 HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: ${server.key}\r\n\r\n`);
+    await expect.poll(() => streams.size).toBe(1);
+    const grown = process.memoryUsage().arrayBuffers - before;
+    await expect.poll(() => streams.size, { timeout: 10_000 }).toBe(0);
+    socket.destroy();
+
+    // 32 MB wait to be read; one batch and what the sockets hold may be on the way.
+    expect(grown).toBeLessThan(16 * 1024 * 1024);
+  });
+
+  it("are limited in number", async () => {
+    const streams = new LiveStreams({ most: 1 });
+    const wait = () => new Promise<undefined>(() => {});
+
+    streams.open(wait);
+
+    expect(() => streams.open(wait)).toThrow("Too many live streams");
+    streams.close();
+    expect(streams.size).toBe(0);
+  });
+
+  it("fail without harm when their source does", async () => {
+    const streams = new LiveStreams();
+
+    const response = streams.open(async () => {
+      throw new Error("the log cannot be read");
+    });
+
+    await expect(response.text()).rejects.toThrow("the log cannot be read");
+    expect(streams.size).toBe(0);
+  });
+});
+
+/** The stream of a job at another path, with limits of its own. */
+function stream(
+  limits: ConstructorParameters<typeof LiveStreams>[0],
+  streams = new LiveStreams(limits),
+): Plugin {
+  return {
+    name: "quick",
+    setup: ({ app, get }) => {
+      const feed = feedOf({ get });
+      app.get("/quick/:id", (event) => streams.open(feed.follow(event.context.params!.id!, 0)));
+    },
+  };
+}
+
+function feedOf({ get }: Pick<Service, "get">): JobFeed {
+  return new JobFeed(get(JOBS), get(STORE).log("Run"), get(HOOKS));
+}
