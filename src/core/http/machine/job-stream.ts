@@ -6,7 +6,10 @@ import type { MachineParts } from "./parts.ts";
 import { JobPathSchema } from "./schemas.ts";
 
 /** The live stream of a job. */
-export function jobStreamRoute({ prefix, jobs, feed, streams }: MachineParts): RouteDefinition {
+export function jobStreamRoute(
+  parts: Pick<MachineParts, "prefix" | "jobs" | "feed" | "streams">,
+): RouteDefinition {
+  const { prefix, jobs, feed, streams } = parts;
   return defineRoute({
     method: "GET",
     path: `${prefix}/jobs/{id}/stream`,
