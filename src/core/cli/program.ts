@@ -71,9 +71,16 @@ function createParser(program: Program): ReturnType<typeof cac> {
   if (program.version !== undefined) cli.version(program.version);
   cli.help((sections) => {
     const [, ...rest] = sections.filter((section) => !section.title?.startsWith("For more info"));
-    return [{ body: cli.matchedCommand?.description ?? program.summary }, ...rest];
+    return [{ body: cli.matchedCommand?.description ?? program.summary }, ...rest.map(tidy)];
   });
   return cli;
+}
+
+/** A switch written `--no-…` is not on by default, whatever the parser says. */
+function tidy(section: { title?: string; body: string }): { title?: string; body: string } {
+  const lines = section.body.split("\n");
+  const tidied = lines.map((line) => line.replace(/(--no-.*) \(default: true\)$/, "$1").trimEnd());
+  return { ...section, body: tidied.join("\n") };
 }
 
 function spelling(flag: Flag): string {

@@ -1,0 +1,42 @@
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { CliError } from "./errors.ts";
+
+/**
+ * Writes a folder of template files with `{{name}}` filled in. A leading `_` is left out of a file's name: npm would
+ * treat the real names specially. Refuses to touch a file that is there.
+ */
+export async function writeTemplate(
+  template: URL,
+  root: string,
+  values: Readonly<Record<string, string>>,
+): Promise<void> {
+  const from = fileURLToPath(template);
+  const entries = await readdir(from, { recursive: true, withFileTypes: true });
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => {
+      const source = join(entry.parentPath, entry.name);
+      const place = join(
+        dirname(relative(from, source)),
+        entry.name.replace(/^_(?=gitignore)/, ".").replace(/^_/, ""),
+      );
+      return { source, place, target: join(root, place) };
+    });
+  const taken = files.filter(({ target }) => existsSync(target)).map(({ place }) => place);
+  if (taken.length > 0) {
+    throw new CliError(`There are files already: ${taken.join(", ")}`, {
+      detail: "Choose an empty folder: svc init my-service",
+    });
+  }
+  for (const { source, target } of files) {
+    const text = await readFile(source, "utf8");
+    await mkdir(dirname(target), { recursive: true });
+    await writeFile(
+      target,
+      text.replace(/\{\{(\w+)\}\}/g, (whole, name: string) => values[name] ?? whole),
+    );
+  }
+}
