@@ -1,6 +1,7 @@
 import { resolveOptions, type ServerOptions } from "./core/options.ts";
 import { createService, type Service } from "./core/service.ts";
 import { openJsonStore } from "./core/store/json/json-store.ts";
+import { docs } from "./plugins/docs/index.ts";
 
 /**
  * Makes a service that hosts agents.
@@ -12,7 +13,7 @@ export function createServer(options: ServerOptions): Service {
   const resolved = resolveOptions(options);
   return createService({
     options: resolved,
-    plugins: [],
+    plugins: [docs()],
     openStore: resolved.store ?? openJsonStore,
   });
 }

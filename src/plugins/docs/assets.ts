@@ -1,0 +1,59 @@
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import type { H3Event } from "h3";
+
+interface Asset {
+  readonly type: string;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly zipped: Uint8Array<ArrayBuffer>;
+  readonly tag: string;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  js: "text/javascript; charset=utf-8",
+  css: "text/css; charset=utf-8",
+};
+
+/** Serves some files of a folder, read and compressed on first use. */
+export class Assets {
+  readonly #folder: URL;
+  readonly #loaded = new Map<string, Promise<Asset>>();
+
+  constructor(folder: URL) {
+    this.#folder = folder;
+  }
+
+  async serve(name: string, event: H3Event): Promise<Response> {
+    let loading = this.#loaded.get(name);
+    if (!loading) {
+      loading = this.#load(name);
+      this.#loaded.set(name, loading);
+    }
+    const { type, bytes, zipped, tag } = await loading;
+    const headers = {
+      "content-type": type,
+      "cache-control": "public, max-age=3600",
+      etag: tag,
+      vary: "accept-encoding",
+      "x-content-type-options": "nosniff",
+    };
+    if (event.req.headers.get("if-none-match") === tag) return new Response(null, { status: 304, headers });
+    if (!/\bgzip\b/.test(event.req.headers.get("accept-encoding") ?? ""))
+      return new Response(bytes, { headers });
+    return new Response(zipped, { headers: { ...headers, "content-encoding": "gzip" } });
+  }
+
+  async #load(name: string): Promise<Asset> {
+    const bytes = new Uint8Array(await readFile(new URL(name, this.#folder)));
+    const zipped = new Uint8Array(await promisify(gzip)(bytes));
+    const tag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
+    return {
+      type: TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream",
+      bytes,
+      zipped,
+      tag,
+    };
+  }
+}

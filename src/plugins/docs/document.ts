@@ -1,0 +1,112 @@
+import type * as v from "valibot";
+import type { RouteDefinition } from "../../core/http/route.ts";
+import { ErrorResponseSchema } from "../../core/models/error-response.ts";
+import { collectComponents, convert, type JsonSchema } from "./json-schema.ts";
+
+export interface DocumentInfo {
+  readonly title: string;
+  readonly version: string;
+  readonly description: string;
+}
+
+/** The OpenAPI 3.1 document of all routes that are not hidden. */
+export function createDocument(routes: readonly RouteDefinition[], info: DocumentInfo): JsonSchema {
+  const shown = routes.filter((route) => !route.hidden);
+  const paths: Record<string, JsonSchema> = {};
+  for (const route of shown) {
+    paths[route.path] ??= {};
+    paths[route.path]![route.method.toLowerCase()] = toOperation(route);
+  }
+  return {
+    openapi: "3.1.1",
+    info,
+    servers: [{ url: "/" }],
+    tags: [...new Set(shown.map((route) => route.tag))].map((name) => ({ name })),
+    paths,
+    components: {
+      schemas: collectComponents([paths, convert(ErrorResponseSchema, "output")]),
+      securitySchemes: {
+        apiKey: { type: "apiKey", in: "header", name: "X-API-Key" },
+        session: {
+          type: "apiKey",
+          in: "cookie",
+          name: "session",
+          description: "Signed in to the admin pages",
+        },
+      },
+    },
+  };
+}
+
+function toOperation(route: RouteDefinition): JsonSchema {
+  const { summary, description, tag, params, query, body } = route;
+  const parameters = [...toParameters(params, "path"), ...toParameters(query, "query")];
+  const responses = Object.fromEntries(
+    Object.entries(route.responses).map(([status, { description, schema, contentType }]) => [
+      status,
+      { description, ...toContent(schema, contentType) },
+    ]),
+  );
+  return {
+    operationId: toOperationId(route),
+    summary,
+    ...(description !== undefined && { description }),
+    tags: [tag],
+    ...(route.auth !== "none" && {
+      security: route.auth === "session" ? [{ apiKey: [] }, { session: [] }] : [{ apiKey: [] }],
+    }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && {
+      requestBody: {
+        required: (body as { type?: string }).type !== "optional",
+        content: { "application/json": { schema: convert(body, "input") } },
+      },
+    }),
+    responses: { ...failures(route), ...responses },
+  };
+}
+
+function toContent(schema: v.GenericSchema | undefined, contentType = "application/json"): JsonSchema {
+  if (schema) return { content: { [contentType]: { schema: convert(schema, "output") } } };
+  return contentType === "application/json" ? {} : { content: { [contentType]: {} } };
+}
+
+function toParameters(schema: v.GenericSchema | undefined, place: "path" | "query"): JsonSchema[] {
+  if (!schema) return [];
+  const object = convert(schema, "input") as {
+    properties?: Record<string, JsonSchema>;
+    required?: string[];
+  };
+  return Object.entries(object.properties ?? {}).map(([name, { description, ...property }]) => ({
+    name,
+    in: place,
+    required: place === "path" || (object.required ?? []).includes(name),
+    ...(description !== undefined && { description }),
+    schema: property,
+  }));
+}
+
+/** `GET /jobs/{id}/cases` → `getJobsIdCases`. */
+function toOperationId({ method, path }: RouteDefinition): string {
+  const words = path.split(/[^A-Za-z0-9]+/).filter((word) => word !== "");
+  return method.toLowerCase() + words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join("");
+}
+
+/** Failures that the router itself answers with, by what a route takes. */
+function failures({ auth, params, query, body }: RouteDefinition): JsonSchema {
+  const content = { "application/json": { schema: convert(ErrorResponseSchema, "output") } };
+  const all: [boolean, number, string][] = [
+    [body !== undefined, 400, "The body is not JSON"],
+    [auth !== "none", 401, "The key is missing or wrong"],
+    [params !== undefined, 404, "There is no such thing"],
+    [body !== undefined, 413, "The body is over the limit"],
+    [body !== undefined, 415, "The body's content type is not JSON"],
+    [Boolean(params ?? query ?? body), 422, "A value does not follow its schema; `detail` names each"],
+    [auth !== "none", 429, "Too many wrong keys, or a full queue; `Retry-After` says how long to wait"],
+  ];
+  const applying = all.filter(([applies]) => applies);
+  return {
+    ...Object.fromEntries(applying.map(([, status, description]) => [status, { description, content }])),
+    default: { description: "Any other failure", content },
+  };
+}

@@ -1,0 +1,95 @@
+import * as v from "valibot";
+import { defineRoute } from "../../core/http/route.ts";
+import type { Plugin } from "../../core/plugin.ts";
+import { VERSION } from "../../core/service-state.ts";
+import { ROUTER } from "../../core/tokens.ts";
+import { PUBLIC } from "../../paths.ts";
+import { Assets } from "./assets.ts";
+
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>API of this agent control service</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+</head>
+<body>
+<main id="api"></main>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+`;
+
+/** The OpenAPI document at `/openapi.json` and its page at `/docs`, made from the routes themselves. */
+export function docs(): Plugin {
+  return {
+    name: "docs",
+    setup({ get }) {
+      const router = get(ROUTER);
+      const assets = new Assets(new URL("swagger/", PUBLIC));
+      const shared = { method: "GET", auth: "none", tag: "Documentation" } as const;
+      router.add(
+        defineRoute({
+          ...shared,
+          path: "/openapi.json",
+          summary: "This document",
+          responses: { 200: { description: "OpenAPI 3.1", schema: v.record(v.string(), v.unknown()) } },
+          // Loaded on demand: a service that nobody asks for its document starts faster without.
+          handler: async () => {
+            const { createDocument } = await import("./document.ts");
+            return createDocument(router.routes, {
+              title: "Agent control service",
+              version: VERSION,
+              description: "Hosts agents, runs their jobs and keeps their cases.",
+            });
+          },
+        }),
+      );
+      router.add(
+        defineRoute({
+          ...shared,
+          path: "/docs",
+          summary: "The API as a page to try it on",
+          hidden: true,
+          responses: { 200: { description: "A page", contentType: "text/html" } },
+          handler: () => new Response(PAGE, { headers: pageHeaders() }),
+        }),
+      );
+      router.add(
+        defineRoute({
+          ...shared,
+          path: "/docs/{file}",
+          summary: "A file of the page",
+          hidden: true,
+          params: v.object({ file: v.picklist(["swagger-ui.css", "swagger-ui-bundle.js", "start.js"]) }),
+          responses: { 200: { description: "The file", contentType: "text/javascript" } },
+          handler: ({ params, event }) => assets.serve(params.file, event),
+        }),
+      );
+    },
+  };
+}
+
+function pageHeaders(): Record<string, string> {
+  return {
+    "content-type": "text/html; charset=utf-8",
+    "content-security-policy": POLICY,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-cache",
+  };
+}

@@ -1,0 +1,85 @@
+import { toJsonSchema } from "@valibot/to-json-schema";
+import * as v from "valibot";
+import { COMPONENTS } from "./components.ts";
+
+/** What a schema describes: what clients send, or what they get. */
+export type Direction = "input" | "output";
+export type JsonSchema = Record<string, unknown>;
+
+const REF = "#/components/schemas/";
+
+/** Name of a component: what clients may leave out they do get, so the two directions differ. */
+function componentName(name: string, direction: Direction): string {
+  return direction === "input" && name in COMPONENTS ? `${name}Input` : name;
+}
+
+/** A valibot schema as JSON Schema (2020-12) with references to components. */
+export function convert(schema: v.GenericSchema, direction: Direction): JsonSchema {
+  const { $schema: _dialect, $defs: _defs, ...converted } = run(schema, direction);
+  return tidy(converted, direction) as JsonSchema;
+}
+
+/** The components that `document` refers to, and those that they refer to. */
+export function collectComponents(document: unknown): Record<string, JsonSchema> {
+  const all = new Map<string, JsonSchema>();
+  for (const direction of ["input", "output"] as const) {
+    const { $defs } = run(v.object({}), direction);
+    for (const [name, definition] of Object.entries($defs as Record<string, JsonSchema>)) {
+      all.set(componentName(name, direction), tidy(definition, direction) as JsonSchema);
+    }
+  }
+  const used = new Map<string, JsonSchema>();
+  const visit = (value: unknown): void => {
+    for (const name of references(value)) {
+      const component = all.get(name);
+      if (!component || used.has(name)) continue;
+      used.set(name, component);
+      visit(component);
+    }
+  };
+  visit(document);
+  return Object.fromEntries([...used].sort(([one], [other]) => (one < other ? -1 : 1)));
+}
+
+function run(schema: v.GenericSchema, direction: Direction): JsonSchema {
+  return toJsonSchema(schema, {
+    target: "draft-2020-12",
+    typeMode: direction,
+    // What JSON Schema cannot say, such as a check in code, is left out.
+    errorMode: "ignore",
+    definitions: COMPONENTS as Record<string, v.GenericSchema>,
+    overrideRef: ({ referenceId }) => REF + componentName(referenceId, direction),
+  }) as unknown as JsonSchema;
+}
+
+function references(value: unknown): string[] {
+  return [...JSON.stringify(value).matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map((match) => match[1]!);
+}
+
+function tidy(node: unknown, direction: Direction): unknown {
+  if (Array.isArray(node)) return node.map((one) => tidy(one, direction));
+  if (typeof node !== "object" || node === null) return node;
+  const { jsonSchema, propertyNames: _names, ...rest } = node as JsonSchema;
+  if (typeof jsonSchema === "object") return { ...jsonSchema, ...numericDefault(rest.default) };
+  const result = Object.fromEntries(Object.entries(rest).map(([key, one]) => [key, tidy(one, direction)]));
+  if (direction === "output" && result.type === "object" && result.properties) requireDefaulted(result);
+  return result;
+}
+
+/** A query's numbers arrive as text; their defaults are written as such. */
+function numericDefault(value: unknown): JsonSchema {
+  return typeof value === "string" ? { default: Number(value) } : {};
+}
+
+/** An answer always holds what has a default. */
+function requireDefaulted(object: JsonSchema): void {
+  const properties = object.properties as Record<string, JsonSchema>;
+  const required = new Set(object.required as string[] | undefined);
+  for (const [name, property] of Object.entries(properties)) {
+    if (!("default" in property)) continue;
+    const { default: _default, ...rest } = property;
+    properties[name] = rest;
+    required.add(name);
+  }
+  object.required = Object.keys(properties).filter((name) => required.has(name));
+}

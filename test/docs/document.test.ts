@@ -1,0 +1,92 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { defineRoute, type Plugin, ROUTER } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import * as v from "valibot";
+import { describe, expect, it } from "vitest";
+import { greeter } from "../_setup.ts";
+
+const thirdParty: Plugin = {
+  name: "third-party",
+  setup: ({ get }) =>
+    get(ROUTER).add(
+      defineRoute({
+        method: "GET",
+        path: "/weather/{town}",
+        auth: "none",
+        summary: "The weather in a town",
+        tag: "Weather",
+        params: v.object({ town: v.string() }),
+        query: v.object({ unit: v.optional(v.picklist(["c", "f"]), "c") }),
+        responses: { 200: { description: "The weather", schema: v.object({ degrees: v.number() }) } },
+        handler: () => ({ degrees: 20 }),
+      }),
+    ),
+};
+
+describe("the OpenAPI document", () => {
+  it("is valid OpenAPI 3.1", async () => {
+    await using server = await testServer({ agents: [greeter], plugins: [thirdParty] });
+
+    const response = await server.request("/openapi.json", { key: null });
+    const document = (await response.json()) as Record<string, unknown>;
+    const result = await new Validator().validate(document);
+
+    expect(response.status).toBe(200);
+    expect(document.openapi).toBe("3.1.1");
+    expect(result).toEqual({ valid: true });
+  });
+
+  it("holds every route, those of third parties too", async () => {
+    await using server = await testServer({ agents: [greeter], plugins: [thirdParty] });
+
+    const document = await readDocument(server);
+    const documented = Object.entries(document.paths).flatMap(([path, operations]) =>
+      Object.keys(operations as object).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    const routes = server.service
+      .get(ROUTER)
+      .routes.filter((route) => !route.hidden)
+      .map(({ method, path }) => `${method} ${path}`);
+
+    expect(documented.sort()).toEqual(routes.sort());
+    expect(documented).toContain("GET /weather/{town}");
+  });
+
+  it("refers to named schemas, all of which are there", async () => {
+    await using server = await testServer({ agents: [greeter] });
+
+    const document = await readDocument(server);
+    const references = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]+)"/g)];
+    const named = Object.keys(document.components.schemas);
+
+    expect(references.length).toBeGreaterThan(0);
+    expect(references.filter(([, name]) => !named.includes(name!))).toEqual([]);
+    expect(document.components.schemas.ErrorResponse?.required).toContain("detail");
+  });
+
+  it("has the assets of the installed swagger-ui-dist, unchanged", () => {
+    const folder = createRequire(import.meta.url)
+      .resolve("swagger-ui-dist/package.json")
+      .replace("package.json", "");
+
+    for (const file of [
+      "swagger-ui-bundle.js",
+      "swagger-ui-bundle.js.LICENSE.txt",
+      "swagger-ui.css",
+      "LICENSE",
+      "NOTICE",
+    ]) {
+      const own = readFileSync(new URL(`../../public/swagger/${file}`, import.meta.url));
+      expect(own.equals(readFileSync(folder + file)), file).toBe(true);
+    }
+  });
+});
+
+async function readDocument(server: TestServer) {
+  return (await (await server.request("/openapi.json")).json()) as {
+    paths: Record<string, Record<string, unknown>>;
+    components: { schemas: Record<string, { required?: string[] }> };
+  };
+}
