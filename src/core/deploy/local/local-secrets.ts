@@ -1,0 +1,62 @@
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { readIfThere, writeAtomic } from "../atomic-file.ts";
+import { SERVICE_SECRETS } from "../config.ts";
+import { DeployError } from "../errors.ts";
+import { newApiKey, newRsaKey } from "../secrets.ts";
+import type { LocalRun } from "./local-run.ts";
+
+/** The secrets of a local test, and which of them were made for it. */
+export interface LocalSecrets {
+  readonly values: Readonly<Record<string, string>>;
+  readonly generated: readonly string[];
+}
+
+/** Folder of a local test's secrets: one file each, for the owner alone. */
+export function secretsFolder({ cwd, serviceName }: LocalRun): string {
+  return join(cwd, ".deployment", "secrets", serviceName);
+}
+
+/** Names of the secrets that a local test gives to its service. */
+export async function localSecretNames(run: LocalRun): Promise<string[]> {
+  const { options, config, tools } = run;
+  const kept = await readdir(secretsFolder(run)).catch(() => []);
+  const names = new Set([...config.secrets.map((secret) => secret.name), ...kept]);
+  for (const name of SERVICE_SECRETS) if (tools.env[name]) names.add(name);
+  if (options.generateApiKey) names.add("SERVICE_API_KEY");
+  if (options.generateRsa) names.add("SERVICE_RSA_PRIVATE_KEY");
+  return [...names].sort();
+}
+
+/** Gathers the secrets: of the environment, of the config, kept from the last test, or made now. */
+export async function gatherLocalSecrets(run: LocalRun): Promise<LocalSecrets> {
+  const { tools, config } = run;
+  const folder = secretsFolder(run);
+  const values: Record<string, string> = {};
+  const generated: string[] = [];
+  const make: Record<string, () => string> = {
+    SERVICE_API_KEY: newApiKey,
+    SERVICE_RSA_PRIVATE_KEY: newRsaKey,
+  };
+  for (const name of await localSecretNames(run)) {
+    const given = tools.env[name] || config.secrets.find((secret) => secret.name === name)?.value;
+    const kept = given ? undefined : await readIfThere(join(folder, name));
+    const value = given ?? kept ?? make[name]?.();
+    if (value === undefined)
+      throw new DeployError("bad_config", `Secret ${name} has no value`, {
+        fix: `Give it for this command: ${name}=… svc deploy local, or write a value into .deployment/config.yaml`,
+      });
+    tools.redact(value);
+    values[name] = value;
+    if (given) continue;
+    generated.push(name);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    if (kept === undefined) await writeAtomic(join(folder, name), value, 0o600);
+  }
+  return { values, generated };
+}
+
+/** Forgets the secrets that were made for local tests. */
+export async function dropLocalSecrets(run: LocalRun): Promise<void> {
+  await rm(secretsFolder(run), { recursive: true, force: true });
+}

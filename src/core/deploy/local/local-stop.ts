@@ -1,0 +1,37 @@
+import { docker, findDocker } from "../docker.ts";
+import { step } from "../events.ts";
+import type { LocalRun } from "./local-run.ts";
+import { dropLocalSecrets } from "./local-secrets.ts";
+
+/** Removes what a local test made: containers, network, data, images and test keys. Resolves with what was there. */
+export async function localStop(run: LocalRun): Promise<readonly string[]> {
+  const { tools, emit, project, image, name } = run;
+  const filter = ["--filter", `label=com.docker.compose.project=${project}`];
+  const removed: string[] = [];
+  await step(emit, "stop", async ({ note, skip }) => {
+    await findDocker(tools);
+    const remove = async (what: string, list: readonly string[], command: readonly string[]) => {
+      const ids = (await docker(tools, list, `The ${what} could not be listed`)).stdout
+        .split(/\s+/)
+        .filter(Boolean);
+      if (ids.length === 0) return;
+      await docker(tools, [...command, ...ids], `The ${what} could not be removed`);
+      removed.push(what);
+    };
+    // By label: it works without the compose file, and for whatever compose it was started with.
+    const running = (await docker(tools, ["ps", "--quiet", ...filter], "Containers could not be listed"))
+      .stdout;
+    const ids = running.split(/\s+/).filter(Boolean);
+    if (ids.length > 0) await docker(tools, ["stop", ...ids], "The containers could not be stopped");
+    await remove("containers", ["ps", "--all", "--quiet", ...filter], ["rm", "--force", "--volumes"]);
+    await remove("network", ["network", "ls", "--quiet", ...filter], ["network", "rm"]);
+    await remove("data", ["volume", "ls", "--quiet", ...filter], ["volume", "rm"]);
+    await remove("image", ["images", "--quiet", image], ["image", "rm", "--force"]);
+    await dropLocalSecrets(run);
+    const label = `label=agent-control-service.project=${name}`;
+    await docker(tools, ["image", "prune", "--force", "--filter", label], "Old images could not be removed");
+    if (removed.length === 0) skip("nothing runs");
+    else note(removed.join(", "));
+  });
+  return removed;
+}

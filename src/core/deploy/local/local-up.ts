@@ -1,0 +1,247 @@
+import { join } from "node:path";
+import { packContext } from "../build-context.ts";
+import type { Docker } from "../docker.ts";
+import { buildImage, findDocker } from "../docker.ts";
+import { DeployError } from "../errors.ts";
+import { step } from "../events.ts";
+import type { FileOutcome } from "../files.ts";
+import { effectiveFile, ignoreFolder, writeFiles } from "../files.ts";
+import { waitHealthy } from "../health.ts";
+import { HEALTH_PATH } from "../plan.ts";
+import { readProject } from "../project.ts";
+import { renderTemplates } from "../templates.ts";
+import { checkPort } from "./free-port.ts";
+import type { LocalRun } from "./local-run.ts";
+import type { LocalSecrets } from "./local-secrets.ts";
+import { gatherLocalSecrets, localSecretNames } from "./local-secrets.ts";
+
+export interface EndpointCheck {
+  readonly path: string;
+  readonly status: number;
+  readonly ok: boolean;
+  readonly note?: string;
+}
+
+export interface LocalOutcome {
+  readonly files: readonly FileOutcome[];
+  /** Absent where only the files were asked for. */
+  readonly service?: {
+    readonly url: string;
+    readonly image: string;
+    readonly endpoints: readonly EndpointCheck[];
+    /** The key that was made for this test; one that was given is not shown. */
+    readonly apiKey: string | undefined;
+    readonly rsaKeyGenerated: boolean;
+  };
+}
+
+/** Seconds for a build on a slow line. */
+const BUILD_TIMEOUT = 900;
+const LOG_LINES = "25";
+
+/** Builds the service and runs it in containers of this machine; a second time updates what runs. */
+export async function localUp(run: LocalRun): Promise<LocalOutcome> {
+  const { options, emit, tools, limits } = run;
+  const project = await readProject(run.cwd, options);
+  const docker = options.filesOnly
+    ? undefined
+    : await step(emit, "preflight", ({ note }) => checkRuntime(run, note));
+
+  const secretNames = await localSecretNames(run);
+  const files = await renderTemplates({
+    project,
+    name: run.name,
+    serviceName: run.serviceName,
+    port: options.port,
+    localImage: run.image,
+    imageTag: "local-test",
+    env: localEnv(run),
+    secretNames,
+  });
+  const outcomes = await step(emit, "files", async ({ note }) => {
+    const written = await writeFiles(run.cwd, files, () => options.overwriteFiles);
+    await ignoreFolder(run.cwd);
+    const kept = written.filter(({ outcome }) => outcome === "kept").map(({ file }) => file);
+    note(kept.length > 0 ? `kept as you edited them: ${kept.join(", ")}` : ".deployment/");
+    return written;
+  });
+  if (docker === undefined) return { files: outcomes };
+
+  const secrets = await step(emit, "secrets", async ({ note, skip }) => {
+    const gathered = await gatherLocalSecrets(run);
+    const names = Object.keys(gathered.values);
+    if (names.length === 0) skip("there are none");
+    else note(names.join(", "));
+    return gathered;
+  });
+  await step(emit, "build", async ({ note }) => {
+    const context = await packContext(run.cwd, {
+      dockerfile: await effectiveFile(run.cwd, "Dockerfile", files.Dockerfile ?? ""),
+      dockerignore: await effectiveFile(run.cwd, ".dockerignore", files[".dockerignore"] ?? ""),
+    });
+    const tooLong = () =>
+      new DeployError("build_failed", `The image was not ready within ${BUILD_TIMEOUT} s`, {
+        fix: `Look for what is slow in ${run.log.path}`,
+      });
+    const npmrc = project.npmrcHasCredentials ? { npmrc: join(run.cwd, ".npmrc") } : {};
+    await limits.within(BUILD_TIMEOUT, tooLong, () =>
+      buildImage(tools, docker, { tar: context.tar(), ref: run.image, ...npmrc }),
+    );
+    note(run.image);
+  });
+  await step(emit, "start", () => compose(run, docker, secrets, ["up", "--detach", "--remove-orphans"]));
+  await step(emit, "health", ({ note }) => waitForStart(run, note));
+  const endpoints = await step(emit, "endpoints", ({ note }) => checkEndpoints(run, secrets, note));
+  const key = secrets.values.SERVICE_API_KEY;
+  return {
+    files: outcomes,
+    service: {
+      url: run.url,
+      image: run.image,
+      endpoints,
+      apiKey: secrets.generated.includes("SERVICE_API_KEY") ? key : undefined,
+      rsaKeyGenerated: secrets.generated.includes("SERVICE_RSA_PRIVATE_KEY"),
+    },
+  };
+}
+
+async function checkRuntime(run: LocalRun, note: (text: string) => void): Promise<Docker> {
+  const docker = await findDocker(run.tools);
+  if (docker.compose === undefined)
+    throw new DeployError("preflight", "Neither docker compose nor docker-compose is there", {
+      fix: "Install the Docker compose plugin: https://docs.docker.com/compose/install/",
+    });
+  await checkPort(run);
+  note(`Docker ${docker.version}, ${docker.compose.join(" ")}, port ${run.options.port}`);
+  return docker;
+}
+
+function localEnv({ config, options, url }: LocalRun): Record<string, string> {
+  return {
+    ...config.environment,
+    SERVICE_HOST: "0.0.0.0",
+    SERVICE_PORT: String(options.port),
+    SERVICE_ENVIRONMENT: options.env,
+    SERVICE_PUBLIC_URL: config.environment.SERVICE_PUBLIC_URL ?? url,
+  };
+}
+
+async function compose(
+  { tools, project, cwd }: LocalRun,
+  docker: Docker,
+  secrets: LocalSecrets,
+  args: readonly string[],
+): Promise<void> {
+  const [command = "docker", ...before] = docker.compose ?? [];
+  const file = join(cwd, ".deployment", "docker-compose.yml");
+  // The values reach the containers through this process's environment: never an argument, never the file.
+  const result = await tools.exec(command, [...before, "--project-name", project, "--file", file, ...args], {
+    env: { ...secrets.values },
+  });
+  if (result.code === 0) return;
+  const lines = result.stderr.trim().split("\n");
+  throw new DeployError("failed", "The containers were not started", {
+    detail: lines.at(-1),
+    log: lines.slice(-10),
+    fix: "Mend .deployment/docker-compose.yml, or delete it to have it made anew",
+  });
+}
+
+async function waitForStart(run: LocalRun, note: (text: string) => void): Promise<void> {
+  const { tools, options, url, limits } = run;
+  const died = new AbortController();
+  const watch = watchContainer(run, died);
+  try {
+    const health = await Promise.race([
+      watch.died,
+      limits.within(
+        options.timeout + 15,
+        () => new DeployError("unhealthy", `The service gave no answer in ${options.timeout} s`),
+        () =>
+          waitHealthy({
+            tools,
+            endpoints: [`${url}${HEALTH_PATH}`],
+            firstWait: 0,
+            interval: 2,
+            config: { timeout: options.timeout, base_delay: 0.25, backoff_multiplier: 1.5 },
+            onCheck: ({ status, error_message }) => {
+              if (status !== "healthy") tools.report(error_message ?? status);
+            },
+          }),
+      ),
+    ]);
+    if (health.status === "healthy") return note(`200, ${health.response_time} s`);
+    throw new DeployError("unhealthy", `The service did not become healthy within ${options.timeout} s`, {
+      detail: `${health.endpoint}: ${health.error_message}`,
+      log: await containerLogs(run),
+      stands: "Its container is left running for a look at it; svc deploy local --stop removes it",
+      fix: "Mend the cause, or give it more time with --timeout",
+    });
+  } finally {
+    watch.stop();
+  }
+}
+
+/** A container that ended will not become healthy: no use in waiting for the time to be over. */
+function watchContainer(run: LocalRun, stopped: AbortController) {
+  const look = async (): Promise<never> => {
+    for (;;) {
+      await run.tools.sleep(1000);
+      if (stopped.signal.aborted) return new Promise<never>(() => undefined);
+      const format = "{{.State}}";
+      const filter = `label=com.docker.compose.project=${run.project}`;
+      const result = await run.tools.exec("docker", ["ps", "--all", "--filter", filter, "--format", format]);
+      if (result.code !== 0 || !/^(exited|dead)$/m.test(result.stdout)) continue;
+      throw new DeployError("unhealthy", "The service ended right after its start", {
+        log: await containerLogs(run),
+        stands: "Its container is left for a look at it; svc deploy local --stop removes it",
+        fix: "The lines above are its own: mend what they name",
+      });
+    }
+  };
+  const died = look();
+  // Whoever waits for health may be done first.
+  died.catch(() => undefined);
+  return { died, stop: () => stopped.abort() };
+}
+
+async function checkEndpoints(
+  run: LocalRun,
+  secrets: LocalSecrets,
+  note: (text: string) => void,
+): Promise<EndpointCheck[]> {
+  const key = secrets.values.SERVICE_API_KEY;
+  const look = async (path: string, headers: Record<string, string> = {}): Promise<EndpointCheck> => {
+    const response = await run.tools.fetch(`${run.url}${path}`, { headers });
+    await response.arrayBuffer();
+    return { path, status: response.status, ok: response.ok };
+  };
+  const agents = await look("/agents/health", key === undefined ? {} : { "X-API-Key": key });
+  const checks: EndpointCheck[] = [
+    await look(HEALTH_PATH),
+    key === undefined && agents.status === 401
+      ? { ...agents, ok: true, note: "needs the key: --generate-api-key makes one to check it with" }
+      : agents,
+    await look("/docs"),
+  ];
+  note(checks.map((check) => `${check.path} ${check.status}`).join(", "));
+  const [bad] = checks.filter((check) => !check.ok);
+  if (bad === undefined) return checks;
+  throw new DeployError("unhealthy", `${run.url}${bad.path} answered ${bad.status}`, {
+    log: await containerLogs(run),
+    stands: "The service runs; svc deploy local --stop removes it",
+    fix:
+      bad.status === 401
+        ? "The key differs from the service's own: see SERVICE_API_KEY"
+        : "See the lines above",
+  });
+}
+
+async function containerLogs({ tools, project }: LocalRun): Promise<string[]> {
+  const filter = `label=com.docker.compose.project=${project}`;
+  const ids = (await tools.exec("docker", ["ps", "--all", "--quiet", "--filter", filter])).stdout.trim();
+  const [id] = ids.split("\n");
+  if (!id) return [];
+  const { stdout, stderr } = await tools.exec("docker", ["logs", "--tail", LOG_LINES, id]);
+  return `${stdout}${stderr}`.trimEnd().split("\n");
+}
