@@ -3,6 +3,7 @@ import { main } from "./core/cli/main.ts";
 
 const { env, stdin, stdout, stderr } = process;
 const argv = process.argv.slice(2);
+const screen = { write: (text: string) => void stderr.write(text), columns: () => stderr.columns || 80 };
 
 const code = await main(argv, {
   argv,
@@ -12,6 +13,7 @@ const code = await main(argv, {
   print: (line) => void stdout.write(`${line}\n`),
   note: (line) => void stderr.write(`${line}\n`),
   interactive: stdin.isTTY === true && stdout.isTTY === true && !env.CI,
+  terminal: stderr.isTTY && !env.CI ? screen : undefined,
   platforms: {},
 });
 

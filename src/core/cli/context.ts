@@ -15,6 +15,14 @@ export interface CliContext {
   readonly note: (line: string) => void;
   /** Whether a person sits there: input and output are a terminal, and `CI` is not set. */
   readonly interactive: boolean;
+  /** Standard error as a screen, where it is one that can be drawn on. */
+  readonly terminal?: Terminal | undefined;
   /** Deploy targets that come with the package. */
   readonly platforms: Readonly<Record<string, PlatformLoader>>;
+}
+
+/** A screen: what is written to it may move the cursor. */
+export interface Terminal {
+  write(text: string): void;
+  columns(): number;
 }

@@ -14,6 +14,11 @@ const GROUPS: readonly CommandGroup[] = [
     summary: "Start, follow and steer jobs of a running service",
     load: () => import("./job/main.ts"),
   },
+  {
+    name: "deploy",
+    summary: "Deploy the service, look after it, test it in containers here",
+    load: () => import("./deploy/main.ts"),
+  },
 ];
 
 /** Runs `svc` with the words behind it; resolves with the exit code. */

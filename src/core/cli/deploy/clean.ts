@@ -1,0 +1,34 @@
+import * as v from "valibot";
+import { clean } from "../../deploy/clean.ts";
+import { EXIT } from "../../deploy/errors.ts";
+import { defineCommand } from "../command.ts";
+import * as flags from "./flags.ts";
+import { withShell } from "./session.ts";
+
+/** `svc deploy clean`: takes away what deployments wrote here. */
+export const cleanCommand = defineCommand({
+  usage: "clean",
+  summary: "Remove generated files and logs from .deployment/; what you edited stays",
+  flags: v.object({
+    all: flags.switchOff("the whole folder: state, configuration and edited files too"),
+    ...flags.YES,
+    ...flags.JSON_FLAG,
+  }),
+  examples: ["svc deploy clean", "svc deploy clean --all --yes"],
+  run: ({ flags: given, context }) =>
+    withShell(context, given, async (shell) => {
+      const all = given.all === true;
+      if (
+        all &&
+        !(await shell.ask("Remove .deployment/ with your configuration and the state of all deployments?"))
+      )
+        return EXIT.failed;
+      const { removed, kept } = await clean(context.cwd, { all });
+      if (shell.json) shell.document({ success: true, removed, kept });
+      else {
+        shell.print(removed.length === 0 ? "Nothing to remove." : `Removed: ${removed.join(", ")}`);
+        if (kept.length > 0) shell.print(`Kept: ${kept.join(", ")}`);
+      }
+      return EXIT.done;
+    }),
+});

@@ -1,0 +1,49 @@
+import * as v from "valibot";
+import { down } from "../../deploy/down.ts";
+import { EXIT } from "../../deploy/errors.ts";
+import { defineCommand } from "../command.ts";
+import * as flags from "./flags.ts";
+import type { PlatformCommand } from "./main.ts";
+import { planTable } from "./plan-table.ts";
+import { openFrom, withShell } from "./session.ts";
+
+/** `svc deploy down`: removes the service and its secrets; images stay. */
+export const downCommand: PlatformCommand = ({ entries, platform }) =>
+  defineCommand({
+    usage: "down",
+    summary: "Remove the service and its secrets; images and what others made stay",
+    flags: v.object({
+      ...flags.TARGET_FLAGS,
+      ...flags.TIMEOUT,
+      ...flags.YES,
+      ...flags.VERBOSE,
+      ...flags.JSON_FLAG,
+      ...entries,
+    }),
+    examples: [
+      "svc deploy down --platform cloud-run",
+      "svc deploy down --platform cloud-run --env staging --yes",
+    ],
+    run: ({ flags: given, context }) =>
+      withShell(context, given, async (shell) => {
+        const deployment = await openFrom(shell, platform(), given, "svc deploy down");
+        try {
+          const { removed } = await down(deployment, async (plan) => {
+            if (shell.json) return true;
+            shell.progress.clear();
+            shell.print("");
+            for (const line of planTable(plan, shell.paint)) shell.print(line);
+            shell.print("");
+            return shell.ask(`Remove ${plan.service_name}? Its jobs and cases go with it.`);
+          });
+          shell.progress.clear();
+          const { serviceName } = deployment.target;
+          if (shell.json) shell.document({ success: true, service_name: serviceName, removed });
+          else if (removed.length === 0) shell.print(`${serviceName} is not there: nothing to remove.`);
+          else shell.print(`${serviceName} is removed. Its images are still in the registry.`);
+          return EXIT.done;
+        } finally {
+          await deployment.close();
+        }
+      }),
+  });

@@ -1,0 +1,58 @@
+import * as v from "valibot";
+import { DeployError, EXIT } from "../../deploy/errors.ts";
+import { defineCommand } from "../command.ts";
+import * as flags from "./flags.ts";
+import type { PlatformCommand } from "./main.ts";
+import { openFrom, withShell } from "./session.ts";
+
+/** `svc deploy logs`: what the service wrote. */
+export const logsCommand: PlatformCommand = ({ entries, platform }) =>
+  defineCommand({
+    usage: "logs",
+    summary: "Show what the service wrote",
+    flags: v.object({
+      ...flags.TARGET_FLAGS,
+      since: v.optional(
+        v.pipe(
+          v.number(),
+          v.minValue(1, "must be at least 1"),
+          v.description("how far back"),
+          v.metadata({ value: "minutes" }),
+        ),
+        60,
+      ),
+      follow: flags.switchOff("go on until you stop it"),
+      ...flags.JSON_FLAG,
+      ...entries,
+    }),
+    examples: [
+      "svc deploy logs --platform cloud-run --since 10",
+      "svc deploy logs --platform cloud-run --follow",
+    ],
+    run: ({ flags: given, context }) =>
+      withShell(context, given, async (shell) => {
+        const deployment = await openFrom(shell, platform(), given, "svc deploy logs");
+        try {
+          const { session, tools, limits } = deployment;
+          if (!session.logs)
+            throw new DeployError("failed", `${deployment.platform.name} gives no logs to svc`, {
+              fix: "Look for them in the platform's own console",
+            });
+          const since = new Date(tools.now().getTime() - Number(given.since) * 60_000);
+          const lines: string[] = [];
+          try {
+            for await (const line of session.logs({ since, follow: given.follow === true && !shell.json })) {
+              if (shell.json) lines.push(line);
+              else shell.print(line);
+            }
+          } catch (error) {
+            // Ctrl-C is how following ends.
+            if (!(given.follow === true && limits.signal.aborted)) throw error;
+          }
+          if (shell.json) shell.document({ service_name: deployment.target.serviceName, lines });
+          return EXIT.done;
+        } finally {
+          await deployment.close();
+        }
+      }),
+  });

@@ -1,0 +1,67 @@
+import type { FlagsSchema, Platform } from "../../deploy/platform.ts";
+import type { Command } from "../command.ts";
+import type { CliContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { runProgram } from "../program.ts";
+import { reportError } from "../report-error.ts";
+import { cleanCommand } from "./clean.ts";
+import { doctorCommand } from "./doctor.ts";
+import { downCommand } from "./down.ts";
+import { localCommand } from "./local.ts";
+import { logsCommand } from "./logs.ts";
+import { planCommand } from "./plan.ts";
+import { allFlags, loadPlatform, wordOf } from "./platforms.ts";
+import { rollbackCommand } from "./rollback.ts";
+import { statusCommand } from "./status.ts";
+import { upCommand } from "./up.ts";
+
+/** Makes a command for one platform; its own options are among the command's. */
+export type PlatformCommand = (platform: PlatformSource) => Command;
+
+/** The platform of a command line: its options for the help, itself for the run. */
+export interface PlatformSource {
+  readonly entries: FlagsSchema["entries"];
+  platform(): Platform<never>;
+}
+
+const WITH_PLATFORM: readonly PlatformCommand[] = [
+  planCommand,
+  upCommand,
+  statusCommand,
+  downCommand,
+  logsCommand,
+  rollbackCommand,
+  doctorCommand,
+];
+
+/** Runs `svc deploy` with the words behind it; resolves with the exit code. */
+export async function run(argv: readonly string[], context: CliContext): Promise<number> {
+  const name = "svc deploy";
+  try {
+    const source = await findPlatform(argv, context);
+    const commands = [...WITH_PLATFORM.map((make) => make(source)), localCommand, cleanCommand];
+    const summary = "Build the service into an image, run it on a platform, and look after it there";
+    return await runProgram({ name, summary, commands }, argv, context);
+  } catch (error) {
+    return reportError(error, name, context);
+  }
+}
+
+async function findPlatform(argv: readonly string[], context: CliContext): Promise<PlatformSource> {
+  const wanted = wordOf(argv, "platform");
+  const help = argv.length === 0 || argv[0] === "help" || argv.includes("--help") || argv.includes("-h");
+  if (wanted !== undefined && !(help && wanted.startsWith("-"))) {
+    const platform = await loadPlatform(wanted, context);
+    return { entries: platform.flags.entries, platform: () => platform };
+  }
+  return {
+    // Without a platform all that could be meant are known, so that only the missing one is complained about.
+    entries: await allFlags(context),
+    platform() {
+      throw new UsageError(
+        "Option --platform is missing",
+        `Write --platform <name>; there are: ${Object.keys(context.platforms).join(", ")}.`,
+      );
+    },
+  };
+}

@@ -1,0 +1,47 @@
+import * as v from "valibot";
+import { EXIT } from "../../deploy/errors.ts";
+import { prepare } from "../../deploy/plan.ts";
+import { defineCommand } from "../command.ts";
+import * as flags from "./flags.ts";
+import type { PlatformCommand } from "./main.ts";
+import { planTable } from "./plan-table.ts";
+import { openFrom, withShell } from "./session.ts";
+
+/** `svc deploy plan`: shows what `up` would do, and changes nothing. */
+export const planCommand: PlatformCommand = ({ entries, platform }) =>
+  defineCommand({
+    usage: "plan",
+    summary: "Check the configuration and show what a deployment would do; changes nothing",
+    flags: v.object({
+      ...flags.TARGET_FLAGS,
+      ...flags.RELEASE_FLAGS,
+      detailedExitcode: flags.switchOff("exit with 2 where there are changes, with 0 where there are none"),
+      ...flags.VERBOSE,
+      ...flags.JSON_FLAG,
+      ...entries,
+    }),
+    examples: [
+      "svc deploy plan --platform cloud-run",
+      "svc deploy plan --platform cloud-run --env prod --detailed-exitcode",
+    ],
+    run: ({ flags: given, context }) =>
+      withShell(context, given, async (shell) => {
+        const deployment = await openFrom(shell, platform(), given, "svc deploy plan");
+        try {
+          const { plan, changes, drift, findings } = await prepare(deployment);
+          shell.progress.clear();
+          if (shell.json) shell.document({ ...plan, changes, drift, findings });
+          else {
+            shell.print("");
+            for (const line of planTable(plan, shell.paint)) shell.print(line);
+            shell.print("");
+            shell.print(
+              changes ? "Carry it out with svc deploy up." : "Nothing to do: everything is as planned.",
+            );
+          }
+          return given.detailedExitcode === true && changes ? EXIT.changesPending : EXIT.done;
+        } finally {
+          await deployment.close();
+        }
+      }),
+  });

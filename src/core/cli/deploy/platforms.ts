@@ -1,0 +1,65 @@
+import type { FlagsSchema, Platform, PlatformLoader } from "../../deploy/platform.ts";
+import { orderPlugins } from "../../plugin.ts";
+import type { CliContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { findController, loadController } from "../load-controller.ts";
+import { suggest } from "../suggest.ts";
+
+/** The value of an option as it stands in the words of a command line. */
+export function wordOf(argv: readonly string[], flag: string): string | undefined {
+  for (const [index, word] of argv.entries()) {
+    if (word === "--") return undefined;
+    if (word === `--${flag}`) return argv[index + 1];
+    if (word.startsWith(`--${flag}=`)) return word.slice(flag.length + 3);
+  }
+  return undefined;
+}
+
+/** Whether an option was given, in any of its spellings. */
+export function isGiven(argv: readonly string[], flag: string): boolean {
+  const end = argv.indexOf("--");
+  const words = end < 0 ? argv : argv.slice(0, end);
+  return words.some(
+    (word) => word === `--${flag}` || word === `--no-${flag}` || word.startsWith(`--${flag}=`),
+  );
+}
+
+/** Loads a platform by name: one that comes with the package, else one of the project's own plugins. */
+export async function loadPlatform(name: string, context: CliContext): Promise<Platform<never>> {
+  const own = context.platforms[name];
+  if (own) return (await own()).default;
+  const others = await projectPlatforms(context);
+  const loader = others[name];
+  if (loader) return (await loader()).default;
+  const names = [...Object.keys(context.platforms), ...Object.keys(others)];
+  const meant = suggest(name, names);
+  throw new UsageError(
+    `Unknown platform "${name}"`,
+    meant ? `Did you mean ${meant}?` : `Platforms: ${names.join(", ") || "none"}.`,
+  );
+}
+
+/** The options of all built-in platforms, each naming those that have it: for the help. */
+export async function allFlags(context: CliContext): Promise<FlagsSchema["entries"]> {
+  const entries: Record<string, FlagsSchema["entries"][string]> = {};
+  for (const load of new Set(Object.values(context.platforms))) {
+    const { flags } = (await load()).default;
+    for (const [key, entry] of Object.entries(flags.entries)) entries[key] ??= entry;
+  }
+  return entries;
+}
+
+async function projectPlatforms(context: CliContext): Promise<Readonly<Record<string, PlatformLoader>>> {
+  const file = wordOf(context.argv, "controller-file");
+  const folder = wordOf(context.argv, "source-dir") ?? "src";
+  let path: string;
+  try {
+    path = findController(file === undefined ? undefined : `${folder}/${file}`, context.cwd);
+  } catch {
+    // Without a controller there are no plugins to ask.
+    return {};
+  }
+  const service = await loadController(path, context.cwd);
+  const plugins = orderPlugins(service.options.plugins);
+  return Object.assign({}, ...plugins.map((plugin) => plugin.platforms ?? {}));
+}

@@ -1,0 +1,64 @@
+import * as v from "valibot";
+import { EXIT } from "../../deploy/errors.ts";
+import { rollback } from "../../deploy/rollback.ts";
+import { defineCommand } from "../command.ts";
+import { facts, nextCommand } from "./facts.ts";
+import * as flags from "./flags.ts";
+import type { PlatformCommand } from "./main.ts";
+import { openFrom, withShell } from "./session.ts";
+
+/** `svc deploy rollback`: an earlier release serves again. */
+export const rollbackCommand: PlatformCommand = ({ entries, platform }) =>
+  defineCommand({
+    usage: "rollback",
+    summary: "Go back to the release before, or to a named revision",
+    flags: v.object({
+      ...flags.TARGET_FLAGS,
+      to: flags.text("revision to go back to; the one before where it is left out", "revision"),
+      ...flags.TIMEOUT,
+      ...flags.YES,
+      ...flags.VERBOSE,
+      ...flags.JSON_FLAG,
+      ...entries,
+    }),
+    examples: [
+      "svc deploy rollback --platform cloud-run",
+      "svc deploy rollback --platform cloud-run --to hello-dev-00002-abc",
+    ],
+    run: ({ flags: given, context }) =>
+      withShell(context, given, async (shell) => {
+        const deployment = await openFrom(shell, platform(), given, "svc deploy rollback");
+        try {
+          const outcome = await rollback(deployment, {
+            to: given.to as string | undefined,
+            consent: (from, to) =>
+              shell.ask(
+                `Go back from revision ${from.revision} to ${to.revision} (${to.image ?? "image not known"})?`,
+              ),
+          });
+          shell.progress.clear();
+          const { from, release, health } = outcome;
+          if (shell.json)
+            shell.document({
+              success: true,
+              from: from.revision,
+              revision: release.revision,
+              image: release.image,
+              health,
+            });
+          else {
+            shell.print(shell.paint("bold", `Revision ${release.revision} serves again`));
+            const lines = facts(shell.paint, [
+              ["URL", release.url],
+              ["Health", health.status],
+              ["Before", from.revision],
+              ["Next", `${nextCommand("up", deployment)} deploys the newest again`],
+            ]);
+            for (const line of lines) shell.print(line);
+          }
+          return EXIT.done;
+        } finally {
+          await deployment.close();
+        }
+      }),
+  });

@@ -1,0 +1,31 @@
+import { stripVTControlCharacters, styleText } from "node:util";
+import type { CliContext } from "../context.ts";
+
+type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
+
+/** Paints text where a person looks at it. */
+export type Paint = (style: Style, text: string) => string;
+
+/** Colours for a terminal, none elsewhere or where `NO_COLOR` is set. */
+export function paintFor({ terminal, env }: CliContext): Paint {
+  if (!terminal || env.NO_COLOR) return (_style, text) => text;
+  return (style, text) => styleText(style, text, { validateStream: false });
+}
+
+/** Text cut to a width, by what is seen of it. */
+export function cut(text: string, width: number): string {
+  const seen = stripVTControlCharacters(text);
+  return seen.length <= width ? text : `${seen.slice(0, Math.max(0, width - 1))}…`;
+}
+
+/** Text filled up to a width, by what is seen of it. */
+export function pad(text: string, width: number): string {
+  return text + " ".repeat(Math.max(0, width - stripVTControlCharacters(text).length));
+}
+
+/** A time for people. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}

@@ -1,0 +1,94 @@
+import * as v from "valibot";
+import type { Deployment } from "../../deploy/deployment.ts";
+import { EXIT } from "../../deploy/errors.ts";
+import type { UpOutcome } from "../../deploy/up.ts";
+import { up } from "../../deploy/up.ts";
+import { defineCommand } from "../command.ts";
+import { facts, nextCommand } from "./facts.ts";
+import * as flags from "./flags.ts";
+import type { PlatformCommand } from "./main.ts";
+import { planTable } from "./plan-table.ts";
+import type { Shell } from "./session.ts";
+import { openFrom, withShell } from "./session.ts";
+
+/** `svc deploy up`: deploys, checks health, and rolls back what does not become healthy. */
+export const upCommand: PlatformCommand = ({ entries, platform }) =>
+  defineCommand({
+    usage: "up",
+    summary: "Build, push, release and check; rolls back a release that does not become healthy",
+    flags: v.object({
+      ...flags.TARGET_FLAGS,
+      ...flags.RELEASE_FLAGS,
+      rollback: v.optional(
+        v.pipe(v.boolean(), v.description("keep a failed revision instead of rolling back")),
+        true,
+      ),
+      ...flags.TIMEOUT,
+      ...flags.BUILD_TIMEOUT,
+      showApiKey: flags.switchOff("print a newly made API key, once"),
+      ...flags.OVERWRITE,
+      ...flags.YES,
+      ...flags.VERBOSE,
+      ...flags.JSON_FLAG,
+      ...entries,
+    }),
+    examples: [
+      "svc deploy up --platform cloud-run --generate-api-key --generate-rsa",
+      "svc deploy up --platform aws-ecs-express --env prod --yes",
+      "svc deploy up --platform do-app-platform --image 1.10 --no-rollback",
+    ],
+    run: ({ flags: given, context }) =>
+      withShell(context, given, async (shell) => {
+        const deployment = await openFrom(shell, platform(), given, "svc deploy up");
+        try {
+          const outcome = await up(deployment, async (plan) => {
+            if (shell.json) return true;
+            shell.progress.clear();
+            shell.print("");
+            for (const line of planTable(plan, shell.paint)) shell.print(line);
+            shell.print("");
+            return shell.ask(`Deploy ${plan.service_name}?`);
+          });
+          shell.progress.clear();
+          if (shell.json) shell.document(toDocument(outcome));
+          else report(shell, deployment, outcome, given.showApiKey === true);
+          return EXIT.done;
+        } finally {
+          await deployment.close();
+        }
+      }),
+  });
+
+function toDocument({ result, changed, plan }: UpOutcome): unknown {
+  const base = result.service_url?.replace(/\/$/, "");
+  return { ...result, changed, admin_url: base && `${base}/admin/`, docs_url: base && `${base}/docs`, plan };
+}
+
+function report(shell: Shell, deployment: Deployment, outcome: UpOutcome, showKey: boolean): void {
+  const { release, result, health, image, changed, generated } = outcome;
+  const { target, session } = deployment;
+  const base = release.url?.replace(/\/$/, "") ?? "";
+  const title = changed
+    ? `${target.serviceName} is up and healthy (${result.deployment_time} s)`
+    : `${target.serviceName} is up to date and healthy: there was nothing to deploy`;
+  shell.print("");
+  shell.print(shell.paint("bold", title));
+  const key = Object.keys(generated).includes("SERVICE_API_KEY");
+  const command = session.secretCommand?.("SERVICE_API_KEY");
+  const lines = facts(shell.paint, [
+    ["URL", base],
+    ["Admin", `${base}/admin/`],
+    ["API docs", `${base}/docs`],
+    ["Health", `${health.status} (${health.status_code}, ${health.response_time} s)`],
+    ["Revision", release.revision],
+    ["Image", image],
+    [
+      "API key",
+      key ? `made and kept by the platform${command ? `; read it with: ${command}` : ""}` : undefined,
+    ],
+    ["Next", nextCommand("logs", deployment)],
+  ]);
+  for (const line of lines) shell.print(line);
+  // Asked for in so many words: the one line that is not masked.
+  if (key && showKey) shell.context.print(`  API key   ${generated.SERVICE_API_KEY}`);
+}
