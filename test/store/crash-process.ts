@@ -1,0 +1,76 @@
+import type { ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { openJsonStore } from "../../src/core/store/json/json-store.ts";
+import { CORE_TABLES } from "../../src/core/store/tables.ts";
+import { checkWorker, WORKERS } from "./crash-writes.ts";
+
+const JITI = fileURLToPath(new URL("../../node_modules/jiti/lib/jiti-cli.mjs", import.meta.url));
+
+/** A process that writes, and what it has said so far. */
+export class Writer {
+  readonly process: ChildProcess;
+  readonly acknowledged: number[] = Array(WORKERS).fill(0);
+  readonly tried: number[] = Array(WORKERS).fill(0);
+  readonly refusals: string[] = [];
+  acknowledgements = 0;
+  isOpen = false;
+  readonly #heard: Promise<void>;
+  #errors = "";
+
+  constructor(dataDir: string, env: Record<string, string> = {}) {
+    const script = fileURLToPath(new URL("crash-child.ts", import.meta.url));
+    this.process = spawn(process.execPath, [JITI, script, dataDir], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, ...env },
+    });
+    this.process.stderr?.on("data", (chunk) => {
+      this.#errors += String(chunk);
+    });
+    const lines = createInterface({ input: this.process.stdout! });
+    lines.on("line", (line) => this.#hear(line));
+    this.#heard = once(lines, "close").then(() => {});
+  }
+
+  /** Waits until it has said enough. */
+  async until(enough: () => boolean): Promise<void> {
+    while (!enough()) {
+      if (this.process.exitCode !== null) throw new Error(`the writer ended: ${this.#errors}`);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+
+  /** Ends it at once, and waits for all that it had said. */
+  async kill(): Promise<void> {
+    this.process.kill("SIGKILL");
+    await this.#heard;
+    if (this.process.exitCode === null && this.process.signalCode === null) await once(this.process, "exit");
+  }
+
+  #hear(line: string): void {
+    const [kind, worker, value] = line.split(" ");
+    if (kind === "O") this.isOpen = true;
+    if (kind === "S") this.tried[Number(worker)] = Number(value);
+    if (kind === "R") this.refusals.push(line);
+    if (kind !== "A") return;
+    this.acknowledged[Number(worker)] = Number(value);
+    this.acknowledgements++;
+  }
+}
+
+/** Opens what a writer left and throws where something that it was told is not so. */
+export async function checkWhatIsLeft(dataDir: string, writer: Writer): Promise<void> {
+  const log = { info() {}, warn() {}, error() {} };
+  const store = await openJsonStore({ tables: CORE_TABLES, dataDir, log });
+  try {
+    for (let worker = 0; worker < WORKERS; worker++) {
+      // A writer that was killed before its first write has said nothing of what earlier ones left.
+      const tried = writer.tried[worker]! || Number.POSITIVE_INFINITY;
+      await checkWorker(store, worker, { acknowledged: writer.acknowledged[worker]!, tried });
+    }
+  } finally {
+    await store.close();
+  }
+}

@@ -1,0 +1,26 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { checkWhatIsLeft, Writer } from "./crash-process.ts";
+
+const ROUNDS = Number(process.env.SVC_KILL_ROUNDS ?? 12);
+
+describe("a process that is killed while it writes", () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "store-kill-"));
+  afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+
+  it(`${ROUNDS} rounds of kill -9 lose nothing that was acknowledged and tear nothing`, async () => {
+    let acknowledgements = 0;
+    for (let round = 0; round < ROUNDS; round++) {
+      const writer = new Writer(dataDir);
+      const enough = 1 + ((round * 37) % 300);
+      await writer.until(() => writer.acknowledgements >= enough);
+      await writer.kill();
+      await checkWhatIsLeft(dataDir, writer);
+      acknowledgements += writer.acknowledgements;
+    }
+    console.log(`${ROUNDS} rounds of kill -9: ${acknowledgements} acknowledged writes, all there`);
+    expect(acknowledgements).toBeGreaterThan(ROUNDS);
+  }, 600_000);
+});
