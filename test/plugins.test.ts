@@ -1,0 +1,249 @@
+import {
+  AGENTS,
+  CLOCK,
+  createToken,
+  defineRoute,
+  PLUGINS,
+  type Plugin,
+  PluginError,
+  type PluginInput,
+  ROUTER,
+} from "agent-control-service";
+import { testServer } from "agent-control-service/testing";
+import { describe, expect, it } from "vitest";
+import { greeter } from "./_setup.ts";
+
+const serve = (plugins: PluginInput, more: { pluginTimeout?: number } = {}) =>
+  testServer({ agents: [greeter], plugins, ...more });
+
+/** A plugin that writes down when it is set up and closed. */
+function noting(name: string, notes: string[], dependsOn?: string[]): Plugin {
+  return {
+    name,
+    dependsOn,
+    setup: ({ onClose }) => {
+      notes.push(`${name} up`);
+      onClose(() => void notes.push(`${name} down`));
+    },
+  };
+}
+
+describe("plugins", () => {
+  it("are set up after those they depend on, and closed in reverse order", async () => {
+    const notes: string[] = [];
+    const server = await serve([
+      noting("c", notes, ["b"]),
+      noting("a", notes),
+      noting("b", notes, ["a"]),
+      noting("d", notes),
+    ]);
+
+    const order = server.service
+      .get(PLUGINS)()
+      .map(({ name }) => name);
+    await server[Symbol.asyncDispose]();
+
+    expect(order.filter((name) => name.length === 1)).toEqual(["a", "b", "c", "d"]);
+    expect(notes).toEqual([...["a up", "b up", "c up", "d up"], ...["d down", "c down", "b down", "a down"]]);
+  });
+
+  it("come in nested lists with holes", async () => {
+    const notes: string[] = [];
+
+    await using _server = await serve([null, [noting("a", notes), [false, [noting("b", notes)]]], undefined]);
+
+    expect(notes).toEqual(["a up", "b up"]);
+  });
+
+  it("replace an earlier one of the same name, a built-in one too", async () => {
+    const notes: string[] = [];
+    await using server = await serve([
+      noting("a", notes),
+      { name: "a", setup: () => void notes.push("other a up") },
+      { name: "docs", setup: ({ app }) => void app.get("/docs", () => "my docs") },
+    ]);
+
+    expect(notes).toEqual(["other a up"]);
+    expect(await (await server.request("/docs")).text()).toBe("my docs");
+    expect((await server.request("/openapi.json")).status).toBe(404);
+  });
+
+  it.each<[string, Plugin[], string]>([
+    [
+      "a missing dependency",
+      [{ name: "a", dependsOn: ["b"] }],
+      'Plugin "a" depends on "b", which is not there (a → b)',
+    ],
+    [
+      "a circle",
+      [
+        { name: "a", dependsOn: ["b"] },
+        { name: "b", dependsOn: ["a"] },
+      ],
+      "Plugins depend on each other in a circle: a → b → a",
+    ],
+    ["a missing name", [{ name: "" }], "A plugin has no name"],
+  ])("are refused with %s", async (_name, plugins, message) => {
+    await expect(serve(plugins)).rejects.toThrow(message);
+  });
+
+  it("that do not get ready in time are named", async () => {
+    const slow: Plugin = { name: "slow", setup: () => new Promise(() => {}) };
+
+    await expect(serve([slow], { pluginTimeout: 0.05 })).rejects.toThrow(
+      'Plugin "slow" was not set up within 0.05 s (option pluginTimeout)',
+    );
+  });
+
+  it("that fail are named, with the cause", async () => {
+    const cause = new TypeError("no port");
+    const broken: Plugin = {
+      name: "broken",
+      setup: () => {
+        throw cause;
+      },
+    };
+
+    const failure = await serve([broken]).catch((error: unknown) => error);
+
+    expect(failure).toBeInstanceOf(PluginError);
+    expect(failure).toMatchObject({ message: 'Plugin "broken" could not be set up: no port', cause });
+  });
+
+  it("that fail close what was set up before them", async () => {
+    const notes: string[] = [];
+    const broken: Plugin = {
+      name: "broken",
+      setup: () => {
+        throw new Error("no");
+      },
+    };
+
+    await serve([noting("a", notes), broken]).catch(() => {});
+
+    expect(notes).toEqual(["a up", "a down"]);
+  });
+
+  it("see the parts of those they name, and of no others", async () => {
+    const PART = createToken<{ value: number }>("part");
+    const owner: Plugin = { name: "owner", setup: ({ provide }) => provide(PART, () => ({ value: 7 })) };
+    const seen: number[] = [];
+    const friend: Plugin = {
+      name: "friend",
+      dependsOn: ["owner"],
+      setup: ({ get }) => void seen.push(get(PART).value),
+    };
+    const friendOfFriend: Plugin = { ...friend, name: "friend of friend", dependsOn: ["friend"] };
+    const stranger: Plugin = { name: "stranger", setup: ({ get }) => void get(PART) };
+
+    await using _server = await serve([friendOfFriend, friend, owner]);
+
+    expect(seen).toEqual([7, 7]);
+    await expect(serve([owner, stranger])).rejects.toThrow(
+      'Plugin "stranger" asks for "part" of plugin "owner": add "owner" to its dependsOn',
+    );
+  });
+
+  it("make their parts once, on first use", async () => {
+    const PART = createToken<object>("part");
+    let made = 0;
+    const owner: Plugin = {
+      name: "owner",
+      setup: ({ provide }) =>
+        provide(PART, () => {
+          made++;
+          return {};
+        }),
+    };
+
+    await using server = await serve([owner]);
+    expect(made).toBe(0);
+    expect(server.service.get(PART)).toBe(server.service.get(PART));
+    expect(made).toBe(1);
+  });
+
+  it("cannot take the place of a part that is there", async () => {
+    const thief: Plugin = { name: "thief", setup: ({ provide }) => provide(CLOCK, () => () => new Date(0)) };
+
+    await expect(serve([thief])).rejects.toThrow('Plugin "thief" provides "clock", which is there already');
+  });
+
+  it("of third parties add routes, observe, and use the service like the built-in ones", async () => {
+    const told: string[] = [];
+    const greetings: Plugin = {
+      name: "greetings",
+      setup: ({ get, hooks, log }) => {
+        hooks.on("service:ready", ({ info }) => void told.push(`ready on ${info.port}`));
+        get(ROUTER).add(
+          defineRoute({
+            method: "GET",
+            path: "/greetings",
+            auth: "key",
+            summary: "Greets each agent",
+            tag: "Greetings",
+            responses: { 200: { description: "Greetings" } },
+            handler: () =>
+              get(AGENTS)
+                .list()
+                .map(({ slug }) => `Hello ${slug}`),
+          }),
+        );
+        log.warn("set up");
+      },
+    };
+
+    await using server = await serve([greetings]);
+
+    expect(await (await server.request("/greetings")).json()).toEqual(["Hello greeter"]);
+    expect((await server.request("/greetings", { key: null })).status).toBe(401);
+    expect(told).toEqual([`ready on ${new URL(server.url).port}`]);
+    expect(server.logs.join("")).toContain("set up plugin=greetings");
+  });
+
+  it("whose routes clash are told which one", async () => {
+    const route = (path: string) =>
+      defineRoute({
+        method: "GET",
+        path,
+        auth: "key",
+        summary: "x",
+        tag: "x",
+        responses: {},
+        handler: () => ({}),
+      });
+    const twice: Plugin = {
+      name: "twice",
+      setup: ({ get }) => {
+        get(ROUTER).add(route("/twice"));
+        get(ROUTER).add(route("/twice/"));
+      },
+    };
+    const unchecked: Plugin = {
+      name: "unchecked",
+      setup: ({ get }) => get(ROUTER).add(route("/things/{id}")),
+    };
+
+    await expect(serve([twice])).rejects.toThrow("Route GET /twice/ is there already");
+    await expect(serve([unchecked])).rejects.toThrow('Route GET /things/{id} has no schema for "id"');
+  });
+
+  it("whose observers fail do not stop the others", async () => {
+    const told: string[] = [];
+    const bad: Plugin = {
+      name: "bad",
+      setup: ({ hooks }) =>
+        void hooks.on("service:ready", () => {
+          throw new Error("observer trouble");
+        }),
+    };
+    const good: Plugin = {
+      name: "good",
+      setup: ({ hooks }) => void hooks.on("service:ready", () => void told.push("told")),
+    };
+
+    await using server = await serve([bad, good]);
+
+    expect(told).toEqual(["told"]);
+    expect(server.logs.join("")).toContain("observer trouble");
+  });
+});
