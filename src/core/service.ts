@@ -6,8 +6,10 @@ import { Container, type Token } from "./container.ts";
 import { Cases } from "./entities/cases.ts";
 import { Jobs } from "./entities/jobs.ts";
 import { Ledger } from "./entities/ledger.ts";
+import { ServiceError } from "./errors.ts";
 import { Hooks } from "./hooks.ts";
 import { createApp } from "./http/app.ts";
+import { explainListenError } from "./http/listen-error.ts";
 import { type HttpServer, type Serve, serveWithNode } from "./http/serve.ts";
 import { loadKeys } from "./keys.ts";
 import { createLogger } from "./log.ts";
@@ -80,6 +82,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
 
   let booting: Promise<void> | undefined;
   let closing: Promise<void> | undefined;
+  let listening: Promise<HttpServer> | undefined;
   let server: HttpServer | undefined;
 
   const boot = async (): Promise<void> => {
@@ -113,14 +116,21 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       return (app as H3).fetch(request);
     },
     async ready() {
+      if (state.closing && !booting) throw new ServiceError("unavailable", "The service is closed");
       booting ??= boot();
       await booting;
       return service;
     },
     async listen({ host = options.host, port = options.port, serve = serveWithNode } = {}) {
       await service.ready();
-      if (server) return service;
-      server = await serve(app as H3, { host, port });
+      listening ??= serve(app as H3, { host, port });
+      try {
+        server = await listening;
+      } catch (error) {
+        listening = undefined;
+        throw explainListenError(error, host, port);
+      }
+      if (state.url !== undefined) return service;
       state.port = server.port;
       state.url = `http://${displayHost(host)}:${state.port}`;
       scope.get(HOOKS).emit("service:ready", { url: state.publicUrl, info: state.info() });
@@ -136,13 +146,17 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   const close = async (): Promise<void> => {
     state.closing = true;
     await booting?.catch(() => {});
+    await listening?.catch(() => {});
     scope.get(HOOKS).emit("service:closing", { reason: undefined });
     const stopped = server?.close();
     const forced = setTimeout(() => void server?.close(true), (options.shutdownGrace + 2) * 1000);
-    if (scope.has(STORE) && scope.has(RUNNER)) await scope.get(RUNNER).close(options.shutdownGrace);
-    await stopped;
-    clearTimeout(forced);
-    await scope.close();
+    try {
+      if (scope.has(STORE) && scope.has(RUNNER)) await scope.get(RUNNER).close(options.shutdownGrace);
+      await stopped;
+    } finally {
+      clearTimeout(forced);
+      await scope.close();
+    }
   };
 
   return service;

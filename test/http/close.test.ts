@@ -1,0 +1,108 @@
+import { connect } from "node:net";
+import type { Plugin } from "agent-control-service";
+import { testServer } from "agent-control-service/testing";
+import { describe, expect, it } from "vitest";
+import { greeter } from "../_setup.ts";
+import { EventReader } from "./_event-reader.ts";
+import { storeJob } from "./_jobs.ts";
+
+/** A route that answers when it is let go. */
+function slow() {
+  let begun: () => void = () => {};
+  let letGo: () => void = () => {};
+  const started = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  const gate = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  const plugin: Plugin = {
+    name: "slow",
+    setup: ({ app }) =>
+      void app.get("/slow", async () => {
+        begun();
+        await gate;
+        return "finished";
+      }),
+  };
+  return { plugin, started, letGo };
+}
+
+describe("closing a service", () => {
+  it("finishes the requests under way, ends streams and takes no more", async () => {
+    const { plugin, started, letGo } = slow();
+    await using server = await testServer({ agents: [greeter], plugins: [plugin] });
+    await storeJob(server.service, "job-1");
+    await using stream = new EventReader(await server.request("/jobs/job-1/stream"));
+    await stream.take(2);
+    const answer = server.request("/slow");
+    await started;
+
+    const closed = server.service.close();
+    expect(await stream.rest()).toEqual([]);
+    await expect(fetch(server.url)).rejects.toThrow();
+    letGo();
+
+    expect(await (await answer).text()).toBe("finished");
+    await closed;
+  });
+
+  it("does not wait for connections on which nothing happens", async () => {
+    await using server = await testServer({ agents: [greeter] });
+    const port = Number(new URL(server.url).port);
+    const idle = connect(port, "127.0.0.1");
+    const ended = new Promise((resolve) => idle.once("close", resolve));
+    await new Promise((resolve) => idle.once("connect", resolve));
+
+    await server.service.close();
+
+    await ended;
+    expect(idle.destroyed).toBe(true);
+  });
+
+  it("cuts off what does not end in time", async () => {
+    const { plugin, started } = slow();
+    await using server = await testServer({ agents: [greeter], plugins: [plugin], shutdownGrace: 0 });
+    const answer = server.request("/slow").catch((error: unknown) => error);
+    await started;
+
+    await server.service.close();
+
+    expect(await answer).toBeInstanceOf(TypeError);
+  });
+
+  it("happens once, however often it is asked for", async () => {
+    await using server = await testServer({ agents: [greeter] });
+
+    const closed = server.service.close();
+
+    expect(server.service.close()).toBe(closed);
+    await closed;
+  });
+});
+
+describe("listening", () => {
+  it("twice is once", async () => {
+    await using server = await testServer({ agents: [greeter] });
+
+    const [one, two] = await Promise.all([server.service.listen(), server.service.listen()]);
+
+    expect(one.url).toBe(server.url);
+    expect(two).toBe(one);
+  });
+
+  it("on a port in use says so, and what to do", async () => {
+    await using server = await testServer({ agents: [greeter] });
+    const port = Number(new URL(server.url).port);
+
+    await expect(testServer({ agents: [greeter], port })).rejects.toThrow(
+      `Port ${port} on 127.0.0.1 is in use: end what listens there, or choose another port`,
+    );
+  });
+
+  it("on an address of another machine says so", async () => {
+    await expect(testServer({ agents: [greeter], host: "203.0.113.7" })).rejects.toThrow(
+      'This machine has no address "203.0.113.7" to listen on',
+    );
+  });
+});
