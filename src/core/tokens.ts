@@ -3,9 +3,11 @@ import type { Parameters } from "./agents/parameters.ts";
 import type { AgentRegistry } from "./agents/registry.ts";
 import type { Runner } from "./agents/runner.ts";
 import { createToken } from "./container.ts";
+import type { ControlSystem } from "./control-system.ts";
 import type { Cases } from "./entities/cases.ts";
 import type { Jobs } from "./entities/jobs.ts";
 import type { Ledger } from "./entities/ledger.ts";
+import type { Events } from "./events.ts";
 import type { Hooks } from "./hooks.ts";
 import type { Gate, SessionVerifier } from "./http/gate.ts";
 import type { LiveStreams } from "./http/live-streams.ts";
@@ -44,3 +46,7 @@ export const SESSIONS = createToken<SessionVerifier>("sessions");
 export const SERVICE_STATE = createToken<ServiceState>("service state");
 /** The plugins in the order of their set-up, with the time that each took. */
 export const PLUGINS = createToken<() => readonly PluginReport[]>("plugins");
+/** Sends events; given by the plugin `events`. */
+export const EVENTS = createToken<Events>("events");
+/** The link to the control system: health, dead letters; given by the plugin `events`. */
+export const CONTROL_SYSTEM = createToken<ControlSystem>("control system");

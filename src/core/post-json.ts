@@ -1,0 +1,75 @@
+import { DeliveryError } from "./events.ts";
+
+/** The longest time that a receiver's Retry-After can hold deliveries up. */
+const LONGEST_PAUSE = 3_600_000;
+/** Answers below 500 that another attempt may change: a new key, a raised limit, a freed lock. */
+const PASSING = new Set([401, 403, 407, 408, 421, 423, 425, 429]);
+/** As much of an error answer as an operator needs to see. */
+const EXCERPT = 300;
+
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/** Posts JSON; resolves on a 2xx answer and rejects with a `DeliveryError` that says whether to try again. */
+export async function postJson(
+  fetch: Fetch,
+  url: string,
+  request: { readonly headers: Record<string, string>; readonly body: string; readonly signal: AbortSignal },
+): Promise<void> {
+  let response: Response;
+  try {
+    response = await fetch(url, {
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "application/json", ...request.headers },
+      body: request.body,
+      signal: request.signal,
+      // A redirect would carry the key to a place nobody named.
+      redirect: "manual",
+    });
+  } catch (cause) {
+    throw new DeliveryError(reasonOf(cause, request.signal), { cause });
+  }
+  if (response.ok) return drain(response);
+  const text = await readExcerpt(response);
+  const { status } = response;
+  throw new DeliveryError(`answered ${status}${text === "" ? "" : `: ${text}`}`, {
+    status,
+    permanent: status >= 400 && status < 500 && !PASSING.has(status),
+    retryAfter: readRetryAfter(response.headers.get("retry-after")),
+  });
+}
+
+function reasonOf(error: unknown, signal: AbortSignal): string {
+  if (signal.aborted) return "did not answer in time";
+  const { cause } = error as { cause?: { code?: string; message?: string } };
+  return cause?.code ?? cause?.message ?? (error instanceof Error ? error.message : String(error));
+}
+
+/** A small answer is read so that the connection can be used again; a large one is cut off. */
+async function drain(response: Response): Promise<void> {
+  const length = Number(response.headers.get("content-length") ?? Number.NaN);
+  try {
+    if (length <= 65_536) await response.arrayBuffer();
+    else await response.body?.cancel();
+  } catch {
+    // The receiver has said that it has the message.
+  }
+}
+
+async function readExcerpt(response: Response): Promise<string> {
+  try {
+    const reader = response.body?.getReader();
+    const first = await reader?.read();
+    await reader?.cancel();
+    const text = new TextDecoder().decode(first?.value ?? new Uint8Array());
+    return text.replace(/\s+/g, " ").trim().slice(0, EXCERPT);
+  } catch {
+    return "";
+  }
+}
+
+/** Seconds or an HTTP date (RFC 9110, section 10.2.3). */
+function readRetryAfter(value: string | null): number | undefined {
+  if (value === null) return undefined;
+  const wait = /^\d+$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - Date.now();
+  return Number.isFinite(wait) ? Math.min(Math.max(wait, 0), LONGEST_PAUSE) : undefined;
+}

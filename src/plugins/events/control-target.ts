@@ -1,0 +1,42 @@
+import type { DeliveryTarget, NewEvent } from "../../core/events.ts";
+import type { Account } from "../../core/models/account.ts";
+import { type Fetch, postJson } from "../../core/post-json.ts";
+
+/** Name under which messages for the control system stand in the outbox. */
+export const CONTROL = "control";
+
+/** Sends events to the control system. */
+export function createControlTarget(account: Account, fetch: Fetch): DeliveryTarget {
+  const url = `${controlUrl(account)}/ctrl-events/`;
+  return {
+    name: CONTROL,
+    accepts: () => true,
+    send({ body, idempotencyKey, headers, signal }) {
+      const { source, type, object_type, details } = body as NewEvent;
+      return postJson(fetch, url, {
+        headers: { ...headers, ...accountHeaders(account), "idempotency-key": idempotencyKey },
+        body: JSON.stringify({
+          source,
+          workspace: account.workspace_id,
+          event_type: type,
+          object_type,
+          details,
+        }),
+        signal,
+      });
+    },
+  };
+}
+
+/** Where a workspace's part of the control system's API begins. */
+export function controlUrl({ api_url, workspace_id }: Account): string {
+  return `${api_url.replace(/\/+$/, "")}/w/${encodeURIComponent(workspace_id)}/api/v1`;
+}
+
+export function accountHeaders(account: Account): Record<string, string> {
+  return {
+    authorization: `Api-Key ${account.api_key}`,
+    accept: "application/json",
+    workspace: account.workspace_id,
+  };
+}

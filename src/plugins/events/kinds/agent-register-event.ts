@@ -1,0 +1,20 @@
+import * as v from "valibot";
+import { type AgentResponse, AgentResponseSchema } from "../../../core/models/agent-response.ts";
+
+/** An agent is there to be called. */
+export const AgentRegisterEventSchema = v.object({
+  source: v.object({ agent: v.string() }),
+  type: v.literal("agent.register"),
+  object_type: v.literal("agent"),
+  details: v.object({ ...AgentResponseSchema.entries, polling: v.boolean() }),
+});
+export type AgentRegisterEvent = v.InferOutput<typeof AgentRegisterEventSchema>;
+
+export function agentRegisterEvent(agent: AgentResponse): AgentRegisterEvent {
+  return {
+    source: { agent: agent.slug },
+    type: "agent.register",
+    object_type: "agent",
+    details: { ...agent, polling: false },
+  };
+}

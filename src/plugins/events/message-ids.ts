@@ -1,0 +1,39 @@
+/** Width of the time part: base 36 milliseconds until the year 5188. */
+const TIME_WIDTH = 9;
+const COUNT_WIDTH = 4;
+const MOST_PER_MILLISECOND = 36 ** COUNT_WIDTH;
+
+/**
+ * Makes ids that sort in the order in which they were made, also when the clock is set back.
+ * `unique` tells two services with one control system apart.
+ */
+export class MessageIds {
+  readonly #clock: () => Date;
+  readonly #unique: () => string;
+  #time = 0;
+  #count = 0;
+
+  constructor(clock: () => Date, unique: () => string) {
+    this.#clock = clock;
+    this.#unique = unique;
+  }
+
+  /** Makes all later ids sort behind this one, such as the newest of an earlier process. */
+  follow(id: string): void {
+    const time = Number.parseInt(id.slice(0, TIME_WIDTH), 36);
+    if (Number.isFinite(time)) this.#time = Math.max(this.#time, time + 1);
+  }
+
+  next(): string {
+    const now = this.#clock().getTime();
+    if (now > this.#time) {
+      this.#time = now;
+      this.#count = 0;
+    } else if (++this.#count >= MOST_PER_MILLISECOND) {
+      this.#time++;
+      this.#count = 0;
+    }
+    const time = this.#time.toString(36).padStart(TIME_WIDTH, "0");
+    return `${time}${this.#count.toString(36).padStart(COUNT_WIDTH, "0")}-${this.#unique()}`;
+  }
+}

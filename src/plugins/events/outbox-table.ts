@@ -1,0 +1,30 @@
+import type { OutboxMessage } from "../../core/control-system.ts";
+import type { TableSpec } from "../../core/store/store.ts";
+
+/** A stored message: what people see of it, and what is sent. Its id sorts by the time it was stored. */
+export interface OutboxRow extends OutboxMessage {
+  readonly body: unknown;
+}
+
+declare module "../../core/store/store.ts" {
+  interface Tables {
+    Outbox: OutboxRow;
+  }
+}
+
+/** Messages of one lane are sent one after the other. */
+export function laneOf(target: string, stream: string): string {
+  return `${target}|${stream}`;
+}
+
+export const OUTBOX_TABLE: TableSpec<OutboxRow> = {
+  name: "Outbox",
+  entity: false,
+  index: (row) => ({
+    state: row.state,
+    /** Only what waits stands in a lane. */
+    lane: row.state === "waiting" ? laneOf(row.target, row.stream) : null,
+  }),
+  facets: ["state", "lane"],
+  sorted: ["id"],
+};

@@ -1,0 +1,174 @@
+import type { MessageState } from "../../core/control-system.ts";
+import type { DeliveryError } from "../../core/events.ts";
+import type { Logger } from "../../core/log.ts";
+import type { Redactor } from "../../core/redactor.ts";
+import type { Store, Transaction } from "../../core/store/store.ts";
+import type { MessageIds } from "./message-ids.ts";
+import { laneOf, type OutboxRow } from "./outbox-table.ts";
+import { Removals } from "./removals.ts";
+
+/** Rows that one transaction of an operator's command changes. */
+const BATCH = 200;
+
+export interface NewMessage {
+  readonly eventId: string;
+  readonly target: string;
+  readonly stream: string;
+  readonly type: string;
+  readonly body: unknown;
+}
+
+export interface OutboxParts {
+  readonly store: Store;
+  readonly redactor: Redactor;
+  readonly clock: () => Date;
+  readonly ids: MessageIds;
+  readonly log: Logger;
+}
+
+/** Messages on disk, from the change that caused them until they are delivered. */
+export class Outbox {
+  readonly #parts: OutboxParts;
+  readonly #removals: Removals;
+
+  constructor(parts: OutboxParts) {
+    this.#parts = parts;
+    this.#removals = new Removals(parts.store, parts.log);
+  }
+
+  /** Stores a message along with what else `tx` writes; resolves with its lane. */
+  async insert(tx: Transaction, message: NewMessage): Promise<string> {
+    const { eventId, target, stream, type, body } = message;
+    await tx.insert("Outbox", {
+      id: `${eventId}.${target}`,
+      event_id: eventId,
+      target,
+      stream,
+      type,
+      state: "waiting",
+      attempts: 0,
+      error: null,
+      status: null,
+      created_at: this.#parts.clock().toISOString(),
+      failed_at: null,
+      body: this.#parts.redactor.json(body),
+    });
+    return laneOf(target, stream);
+  }
+
+  /** Lanes in which something waits. */
+  async lanes(): Promise<string[]> {
+    const counts = await this.#table.countBy("lane");
+    return Object.keys(counts).filter((lane) => lane.includes("|"));
+  }
+
+  /** The next messages of a lane behind one. */
+  async head(lane: string, after: string, limit: number): Promise<OutboxRow[]> {
+    const where = { lane, ...(after !== "" && { id: { gte: `${after}~` } }) };
+    const { items } = await this.#table.list({ where, sort: "id", limit });
+    return items.filter((row) => !this.#removals.has(row.id));
+  }
+
+  /** Forgets a delivered message; the write comes soon. */
+  delivered(id: string): void {
+    this.#removals.add(id);
+  }
+
+  /** Resolves once delivered messages are off the disk, with whether they are. */
+  settle(): Promise<boolean> {
+    return this.#removals.settle();
+  }
+
+  /** Notes a failed attempt; `state: "dead"` makes it a dead letter. */
+  async failed(row: OutboxRow, error: DeliveryError, state: MessageState): Promise<void> {
+    await this.#parts.store.transaction(async (tx) => {
+      if (!(await tx.get("Outbox", row.id))) return;
+      await tx.change("Outbox", row.id, (current) => ({
+        ...current,
+        state,
+        attempts: row.attempts + 1,
+        error: this.#parts.redactor.text(error.message),
+        status: error.status ?? null,
+        failed_at: this.#parts.clock().toISOString(),
+      }));
+    });
+  }
+
+  async counts(): Promise<{ waiting: number; dead: number }> {
+    const counts = await this.#table.countBy("state");
+    return {
+      waiting: Math.max(0, (counts.waiting ?? 0) - this.#removals.size),
+      dead: counts.dead ?? 0,
+    };
+  }
+
+  async list(query: { state?: MessageState; limit?: number; skip?: number }) {
+    const { items, total } = await this.#table.list({
+      where: { state: query.state },
+      sort: "-id",
+      limit: query.limit ?? 50,
+      skip: query.skip ?? 0,
+    });
+    return { items: items.filter((row) => !this.#removals.has(row.id)), total };
+  }
+
+  /** Lets dead letters wait again; resolves with their lanes. */
+  async revive(ids: readonly string[] | "all"): Promise<string[]> {
+    const lanes: string[] = [];
+    await this.#eachDead(ids, async (tx, row) => {
+      await tx.change("Outbox", row.id, (current) => ({ ...current, state: "waiting", attempts: 0 }));
+      lanes.push(laneOf(row.target, row.stream));
+    });
+    return lanes;
+  }
+
+  async drop(ids: readonly string[] | "all"): Promise<number> {
+    return this.#eachDead(ids, async (tx, row) => void (await tx.remove("Outbox", row.id)));
+  }
+
+  /** Removes the oldest messages of a state that are too many or too old; resolves with how many. */
+  async prune(state: MessageState, limits: { most: number; before?: string }): Promise<number> {
+    let removed = 0;
+    for (;;) {
+      const { items, total } = await this.#table.list({ where: { state }, sort: "id", limit: BATCH });
+      const surplus = total - limits.most;
+      const gone = items.filter(
+        (row, at) => at < surplus || (limits.before !== undefined && row.created_at < limits.before),
+      );
+      if (gone.length === 0) return removed;
+      await this.#parts.store.transaction(async (tx) => {
+        for (const row of gone) if (await tx.remove("Outbox", row.id)) removed++;
+      });
+    }
+  }
+
+  get #table() {
+    return this.#parts.store.table("Outbox");
+  }
+
+  async #eachDead(
+    ids: readonly string[] | "all",
+    change: (tx: Transaction, row: OutboxRow) => Promise<void>,
+  ): Promise<number> {
+    let changed = 0;
+    const some = async (batch: readonly string[]): Promise<void> => {
+      await this.#parts.store.transaction(async (tx) => {
+        for (const id of batch) {
+          const row = await tx.get("Outbox", id);
+          if (row?.state !== "dead") continue;
+          await change(tx, row);
+          changed++;
+        }
+      });
+    };
+    if (ids !== "all") {
+      for (let at = 0; at < ids.length; at += BATCH) await some(ids.slice(at, at + BATCH));
+      return changed;
+    }
+    for (;;) {
+      const { items } = await this.#table.list({ where: { state: "dead" }, sort: "id", limit: BATCH });
+      if (items.length === 0) return changed;
+      await some(items.map((row) => row.id));
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import type { Logger } from "../../core/log.ts";
+import type { Store } from "../../core/store/store.ts";
+
+/** Removals in one transaction: few enough not to hold up an agent's writes. */
+const BATCH = 200;
+const RETRY = 1000;
+
+/** Takes delivered messages out of the store, many in one write. */
+export class Removals {
+  readonly #store: Store;
+  readonly #log: Logger;
+  readonly #ids = new Set<string>();
+  #running: Promise<void> | undefined;
+
+  constructor(store: Store, log: Logger) {
+    this.#store = store;
+    this.#log = log;
+  }
+
+  get size(): number {
+    return this.#ids.size;
+  }
+
+  has(id: string): boolean {
+    return this.#ids.has(id);
+  }
+
+  add(id: string): void {
+    this.#ids.add(id);
+    this.#running ??= this.#run();
+  }
+
+  /** Resolves once what was added is removed, with whether it is: a store that cannot write keeps it until it can. */
+  async settle(): Promise<boolean> {
+    while (this.#running) await this.#running;
+    return this.#ids.size === 0;
+  }
+
+  async #run(): Promise<void> {
+    // What else is delivered in this turn goes along.
+    await new Promise((resolve) => setImmediate(resolve));
+    try {
+      while (this.#ids.size > 0) await this.#removeSome();
+    } catch (error) {
+      this.#log.warn("delivered messages could not be removed yet", { count: this.#ids.size, error });
+      setTimeout(() => {
+        if (this.#ids.size > 0) this.#running ??= this.#run();
+      }, RETRY).unref();
+    } finally {
+      this.#running = undefined;
+    }
+  }
+
+  async #removeSome(): Promise<void> {
+    const some: string[] = [];
+    for (const id of this.#ids) if (some.push(id) >= BATCH) break;
+    await this.#store.transaction(async (tx) => {
+      for (const id of some) await tx.remove("Outbox", id);
+    });
+    for (const id of some) this.#ids.delete(id);
+  }
+}

@@ -1,0 +1,34 @@
+import type { Change } from "../../core/entities/change.ts";
+import type { NewEvent } from "../../core/events.ts";
+import { isTerminal } from "../../core/models/entity-status.ts";
+import { toJob } from "../../core/models/job.ts";
+import { caseStartEvent } from "./kinds/case-start-event.ts";
+import { caseUpdateEvent } from "./kinds/case-update-event.ts";
+import { jobFinishedEvent } from "./kinds/job-finished-event.ts";
+import { jobStartConfirmationEvent } from "./kinds/job-start-confirmation-event.ts";
+
+/** The event that a change is told by, and the job whose order it belongs to. */
+export function toEvent(change: Change): { readonly stream: string; readonly event: NewEvent } | undefined {
+  switch (change.kind) {
+    case "job:changed":
+      if (!begins(change)) return undefined;
+      return { stream: change.job.id, event: jobStartConfirmationEvent(toJob(change.job)) };
+    case "job:finished":
+      return { stream: change.job.id, event: jobFinishedEvent(toJob(change.job)) };
+    case "case:opened":
+      return { stream: change.case.job_id, event: caseStartEvent(change.case) };
+    case "case:changed":
+      if (!change.update) return undefined;
+      return { stream: change.case.job_id, event: caseUpdateEvent(change.case, change.update) };
+    default:
+      return undefined;
+  }
+}
+
+/** A run that is taken up again goes on; only a first run, or one after an end, begins. */
+function begins({ job, previous, by }: Extract<Change, { kind: "job:changed" }>): boolean {
+  if (job.status !== "in_progress") return false;
+  if (previous.status !== "stopped" && !isTerminal(previous.status)) return false;
+  // An operator's override sets a status without running anything.
+  return by === undefined || job.run_count > previous.run_count;
+}
