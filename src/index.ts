@@ -6,8 +6,18 @@ export { defineAgent } from "./core/agents/define-agent.ts";
 export type * from "./core/agents/run-context.ts";
 export type { Runner, StartRequest } from "./core/agents/runner.ts";
 export { createToken, type Token } from "./core/container.ts";
+// Events
+export type {
+  ControlCounts,
+  ControlStatus,
+  ControlSystem,
+  OutboxMessage,
+  TargetHealth,
+} from "./core/control-system.ts";
 // Errors
 export { ServiceError } from "./core/errors.ts";
+export type { Delivery, DeliveryTarget, Events, NewEvent } from "./core/events.ts";
+export { DeliveryError } from "./core/events.ts";
 export type { ServiceHooks } from "./core/hooks.ts";
 export type { Gate, SessionVerifier } from "./core/http/gate.ts";
 export type { RouteAuth, RouteDefinition, RouteInput, RouteResponse, Router } from "./core/http/route.ts";
@@ -31,4 +41,6 @@ export type { Service } from "./core/service.ts";
 // Store
 export type * from "./core/store/store.ts";
 export * from "./core/tokens.ts";
+export type { EventsOptions } from "./plugins/events/options.ts";
+export { events } from "./plugins/events/plugin.ts";
 export { createServer } from "./server.ts";

@@ -1,7 +1,9 @@
 import { resolveOptions, type ServerOptions } from "./core/options.ts";
 import { createService, type Service } from "./core/service.ts";
 import { openJsonStore } from "./core/store/json/json-store.ts";
+
 import { docs } from "./plugins/docs/index.ts";
+import { events } from "./plugins/events/plugin.ts";
 
 /**
  * Makes a service that hosts agents.
@@ -13,7 +15,7 @@ export function createServer(options: ServerOptions): Service {
   const resolved = resolveOptions(options);
   return createService({
     options: resolved,
-    plugins: [docs()],
+    plugins: [docs(), events()],
     openStore: resolved.store ?? openJsonStore,
   });
 }

@@ -1,12 +1,13 @@
 import { VERSION } from "../service-state.ts";
 import type { Command, CommandGroup } from "./command.ts";
 import type { CliContext } from "./context.ts";
+import { control } from "./control.ts";
 import { dev } from "./dev.ts";
 import { init } from "./init.ts";
 import { runProgram } from "./program.ts";
 import { start } from "./start.ts";
 
-const COMMANDS: readonly Command[] = [start, dev, init];
+const COMMANDS: readonly Command[] = [start, dev, init, control];
 
 const GROUPS: readonly CommandGroup[] = [
   {

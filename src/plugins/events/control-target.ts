@@ -5,15 +5,19 @@ import { type Fetch, postJson } from "../../core/post-json.ts";
 /** Name under which messages for the control system stand in the outbox. */
 export const CONTROL = "control";
 
-/** Sends events to the control system. */
-export function createControlTarget(account: Account, fetch: Fetch): DeliveryTarget {
+/** Sends events to the control system; `onRegistered` is told each agent that it has come to know. */
+export function createControlTarget(
+  account: Account,
+  fetch: Fetch,
+  onRegistered: (slug: string) => Promise<void>,
+): DeliveryTarget {
   const url = `${controlUrl(account)}/ctrl-events/`;
   return {
     name: CONTROL,
     accepts: () => true,
-    send({ body, idempotencyKey, headers, signal }) {
+    async send({ body, idempotencyKey, headers, signal }) {
       const { source, type, object_type, details } = body as NewEvent;
-      return postJson(fetch, url, {
+      await postJson(fetch, url, {
         headers: { ...headers, ...accountHeaders(account), "idempotency-key": idempotencyKey },
         body: JSON.stringify({
           source,
@@ -24,6 +28,7 @@ export function createControlTarget(account: Account, fetch: Fetch): DeliveryTar
         }),
         signal,
       });
+      if (type === "agent.register") void onRegistered(String(source.agent));
     },
   };
 }

@@ -1,11 +1,11 @@
 import type { Change } from "../../core/entities/change.ts";
 import type { NewEvent } from "../../core/events.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
+import { caseStartEvent } from "../../core/models/events/case-start-event.ts";
+import { caseUpdateEvent } from "../../core/models/events/case-update-event.ts";
+import { jobFinishedEvent } from "../../core/models/events/job-finished-event.ts";
+import { jobStartConfirmationEvent } from "../../core/models/events/job-start-confirmation-event.ts";
 import { toJob } from "../../core/models/job.ts";
-import { caseStartEvent } from "./kinds/case-start-event.ts";
-import { caseUpdateEvent } from "./kinds/case-update-event.ts";
-import { jobFinishedEvent } from "./kinds/job-finished-event.ts";
-import { jobStartConfirmationEvent } from "./kinds/job-start-confirmation-event.ts";
 
 /** The event that a change is told by, and the job whose order it belongs to. */
 export function toEvent(change: Change): { readonly stream: string; readonly event: NewEvent } | undefined {

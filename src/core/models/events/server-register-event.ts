@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { AgentResponseSchema } from "../../../core/models/agent-response.ts";
+import { AgentResponseSchema } from "../agent-response.ts";
 
 /** The server is listening. */
 export const ServerRegisterEventSchema = v.object({

@@ -1,6 +1,6 @@
 import * as v from "valibot";
-import type { Case } from "../../../core/models/case.ts";
-import { type CaseNodeUpdate, CaseNodeUpdateSchema } from "../../../core/models/case-node-update.ts";
+import type { Case } from "../case.ts";
+import { type CaseNodeUpdate, CaseNodeUpdateSchema } from "../case-node-update.ts";
 
 /** A case went on: an update, a question, an answer or its end. Indexes count from 1 without gap or repeat. */
 export const CaseUpdateEventSchema = v.object({

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { type Job, JobSchema } from "../../../core/models/job.ts";
+import { type Job, JobSchema } from "../job.ts";
 
 /** A job has ended: `agent.job.end` where it completed, `agent.job.error` where it failed or was cancelled. */
 export const JobFinishedEventSchema = v.object({

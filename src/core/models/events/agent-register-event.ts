@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { type AgentResponse, AgentResponseSchema } from "../../../core/models/agent-response.ts";
+import { type AgentResponse, AgentResponseSchema } from "../agent-response.ts";
 
 /** An agent is there to be called. */
 export const AgentRegisterEventSchema = v.object({

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { type Job, JobSchema } from "../../../core/models/job.ts";
+import { type Job, JobSchema } from "../job.ts";
 
 /** The handler of a job is about to run. */
 export const JobStartConfirmationEventSchema = v.object({

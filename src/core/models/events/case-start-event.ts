@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { type Case, CaseSchema } from "../../../core/models/case.ts";
+import { type Case, CaseSchema } from "../case.ts";
 
 /** A case was opened. */
 export const CaseStartEventSchema = v.object({

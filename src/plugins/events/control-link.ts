@@ -1,0 +1,142 @@
+import type {
+  ControlCounts,
+  ControlStatus,
+  ControlSystem,
+  OutboxMessage,
+} from "../../core/control-system.ts";
+import type { DeliveryTarget, Events, NewEvent } from "../../core/events.ts";
+import type { Account } from "../../core/models/account.ts";
+import type { Store, Transaction } from "../../core/store/store.ts";
+import { CONTROL } from "./control-target.ts";
+import type { Dispatcher } from "./dispatcher.ts";
+import type { MessageIds } from "./message-ids.ts";
+import type { Outbox } from "./outbox.ts";
+import type { OutboxRow } from "./outbox-table.ts";
+
+/** Stream of events that belong to no job. */
+export const SERVICE_STREAM = "service";
+/** When a transaction of somebody else is expected to be over, and when it surely is, in milliseconds. */
+const SOON = 20;
+const LATE = 1000;
+
+export interface ControlLinkParts {
+  readonly store: Store;
+  readonly outbox: Outbox;
+  readonly dispatcher: Dispatcher;
+  readonly ids: MessageIds;
+  readonly account: Account | undefined;
+  readonly register: () => Promise<string | undefined>;
+}
+
+/** The events of a service: stored, sent, and steered by people. */
+export class ControlLink implements Events, ControlSystem {
+  readonly #parts: ControlLinkParts;
+  readonly #targets: DeliveryTarget[] = [];
+  readonly #headerSources: ((stream: string) => Readonly<Record<string, string>> | undefined)[] = [];
+  readonly #touched = new Map<string, Set<string>>();
+  #registeredAt: string | undefined;
+  #dropped = 0;
+
+  constructor(parts: ControlLinkParts) {
+    this.#parts = parts;
+  }
+
+  async emit(event: NewEvent, options: { readonly stream?: string } = {}): Promise<string> {
+    const id = await this.#parts.store.transaction((tx) => this.write(tx, event, options));
+    this.wake(options.stream ?? SERVICE_STREAM);
+    return id;
+  }
+
+  async write(tx: Transaction, event: NewEvent, { stream = SERVICE_STREAM } = {}): Promise<string> {
+    const id = await this.record(tx, event, stream);
+    // The transaction is somebody else's: when it is over is not told.
+    setTimeout(() => this.wake(stream, true), SOON).unref();
+    setTimeout(() => this.wake(stream), LATE).unref();
+    return id;
+  }
+
+  /** Stores an event for every target that wants it; `wake` is to be called once the transaction is over. */
+  async record(tx: Transaction, event: NewEvent, stream: string): Promise<string> {
+    const eventId = this.#parts.ids.next();
+    for (const { name: target, accepts } of this.#targets) {
+      if (!accepts?.(event)) continue;
+      const { type } = event;
+      const lane = await this.#parts.outbox.insert(tx, { eventId, target, stream, type, body: event });
+      this.#touched.set(stream, (this.#touched.get(stream) ?? new Set()).add(lane));
+    }
+    return eventId;
+  }
+
+  /** Has the dispatcher look at what was recorded for a stream. `keep` leaves it to be looked at again. */
+  wake(stream: string, keep = false): void {
+    const lanes = this.#touched.get(stream);
+    if (!lanes) return;
+    if (!keep) this.#touched.delete(stream);
+    for (const lane of lanes) this.#parts.dispatcher.wake(lane);
+  }
+
+  async post(target: string, message: { stream: string; type: string; body: unknown }): Promise<string> {
+    const eventId = this.#parts.ids.next();
+    const { outbox, store, dispatcher } = this.#parts;
+    dispatcher.wake(await store.transaction((tx) => outbox.insert(tx, { eventId, target, ...message })));
+    return eventId;
+  }
+
+  addTarget(target: DeliveryTarget): void {
+    this.#parts.dispatcher.add(target);
+    this.#targets.push(target);
+  }
+
+  addHeaders(source: (stream: string) => Readonly<Record<string, string>> | undefined): void {
+    this.#headerSources.push(source);
+  }
+
+  noteDropped(count: number): void {
+    this.#dropped += count;
+  }
+
+  headersFor(stream: string): Readonly<Record<string, string>> {
+    return Object.assign({}, ...this.#headerSources.map((source) => source(stream)));
+  }
+
+  status(): ControlStatus {
+    const { account, dispatcher } = this.#parts;
+    return {
+      mode: account ? "connected" : "local",
+      api_url: account?.api_url ?? null,
+      workspace_id: account?.workspace_id ?? null,
+      targets: [...dispatcher.receivers].map((receiver) => receiver.health()),
+      registered_at: this.#registeredAt ?? null,
+    };
+  }
+
+  async counts(): Promise<ControlCounts> {
+    let delivered = 0;
+    for (const receiver of this.#parts.dispatcher.receivers) delivered += receiver.delivered;
+    return { ...(await this.#parts.outbox.counts()), delivered, dropped: this.#dropped };
+  }
+
+  async list(query: Parameters<ControlSystem["list"]>[0] = {}) {
+    const { items, total } = await this.#parts.outbox.list(query);
+    return { items: items.map(toMessage), total };
+  }
+
+  async retry(ids: readonly string[] | "all"): Promise<number> {
+    const lanes = await this.#parts.outbox.revive(ids);
+    for (const lane of new Set(lanes)) this.#parts.dispatcher.rewind(lane);
+    return lanes.length;
+  }
+
+  drop(ids: readonly string[] | "all"): Promise<number> {
+    return this.#parts.outbox.drop(ids);
+  }
+
+  async register(): Promise<void> {
+    if (!this.#targets.some((target) => target.name === CONTROL)) return;
+    this.#registeredAt = await this.#parts.register();
+  }
+}
+
+function toMessage({ body: _, ...message }: OutboxRow): OutboxMessage {
+  return message;
+}

@@ -1,0 +1,50 @@
+import * as v from "valibot";
+import type { AgentSettings } from "../../core/agents/agent-settings.ts";
+import type { Parameters } from "../../core/agents/parameters.ts";
+import type { Logger } from "../../core/log.ts";
+import type { Account } from "../../core/models/account.ts";
+import type { Fetch } from "../../core/post-json.ts";
+import { accountHeaders, controlUrl } from "./control-target.ts";
+
+const TIMEOUT = 10_000;
+
+const AnswerSchema = v.object({
+  onboarding_status: v.nullish(v.string()),
+  parameters_encrypted: v.nullish(v.string()),
+});
+
+export interface OnboardingParts {
+  readonly account: Account;
+  readonly fetch: Fetch;
+  readonly settings: AgentSettings;
+  readonly parameters: Parameters;
+  readonly log: Logger;
+}
+
+/** Fetches what the control system keeps for an agent, where it offers that. Parameters stay encrypted. */
+export async function fetchOnboarding(slug: string, parts: OnboardingParts): Promise<void> {
+  const { account, fetch, settings, parameters, log } = parts;
+  try {
+    const response = await fetch(`${controlUrl(account)}/agents/by-slug/${slug}`, {
+      headers: accountHeaders(account),
+      signal: AbortSignal.timeout(TIMEOUT),
+      redirect: "manual",
+    });
+    if (!response.ok) {
+      await response.body?.cancel();
+      log.debug("the control system has no settings for this agent", {
+        agent: slug,
+        status: response.status,
+      });
+      return;
+    }
+    const answer = v.safeParse(AnswerSchema, await response.json());
+    if (!answer.success) return log.warn("the control system's settings cannot be read", { agent: slug });
+    const { onboarding_status = null, parameters_encrypted = null } = answer.output;
+    if (onboarding_status === null && !parameters_encrypted) return;
+    if (parameters_encrypted) parameters.open(parameters_encrypted);
+    await settings.change(slug, { onboarding_status, parameters_encrypted });
+  } catch (error) {
+    log.warn("the control system's settings for this agent could not be taken over", { agent: slug, error });
+  }
+}

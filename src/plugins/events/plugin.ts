@@ -1,0 +1,125 @@
+import { randomBytes } from "node:crypto";
+import type { Plugin, PluginContext } from "../../core/plugin.ts";
+import type { Fetch } from "../../core/post-json.ts";
+import {
+  AGENT_SETTINGS,
+  AGENTS,
+  CLOCK,
+  CONTROL_SYSTEM,
+  EVENTS,
+  LEDGER,
+  OPTIONS,
+  PARAMETERS,
+  REDACTOR,
+  ROUTER,
+  SERVICE_STATE,
+  STORE,
+} from "../../core/tokens.ts";
+import { ControlLink, SERVICE_STREAM } from "./control-link.ts";
+import { CONTROL, createControlTarget } from "./control-target.ts";
+import { Dispatcher } from "./dispatcher.ts";
+import { MessageIds } from "./message-ids.ts";
+import { fetchOnboarding } from "./onboarding.ts";
+import { type EventsOptions, resolveEventsOptions } from "./options.ts";
+import { Outbox } from "./outbox.ts";
+import { laneOf, OUTBOX_TABLE } from "./outbox-table.ts";
+import { pruneOutbox } from "./prune.ts";
+import { registrationEvents } from "./registration.ts";
+import { eventRoutes } from "./routes.ts";
+import { toEvent } from "./to-events.ts";
+
+/** Time that deliveries under way get when the service closes, milliseconds. */
+const CLOSE_GRACE = 2000;
+const PRUNE_EVERY = 60_000;
+const CHANGES = ["job:changed", "job:finished", "case:opened", "case:changed"] as const;
+
+/**
+ * Tells the control system what happens: every event is stored with the change that caused it, and sent in order
+ * per job, at least once. Without an account nothing is sent to it.
+ */
+export function events(options: EventsOptions = {}, fetch: Fetch = globalThis.fetch): Plugin {
+  return {
+    name: "events",
+    tables: [OUTBOX_TABLE],
+    async setup(context) {
+      const link = await createLink(context, resolveEventsOptions(options), fetch);
+      context.provide(EVENTS, () => link);
+      context.provide(CONTROL_SYSTEM, () => link);
+      for (const route of eventRoutes(link)) context.get(ROUTER).add(route);
+    },
+  };
+}
+
+async function createLink(
+  context: PluginContext,
+  options: ReturnType<typeof resolveEventsOptions>,
+  fetch: Fetch,
+): Promise<ControlLink> {
+  const { get, log, hooks, onClose } = context;
+  const [store, clock, redactor] = [get(STORE), get(CLOCK), get(REDACTOR)];
+  const { account } = get(OPTIONS);
+  const ids = new MessageIds(clock, () => randomBytes(4).toString("hex"));
+  const outbox = new Outbox({ store, clock, redactor, ids, log });
+  const newest = await store.table("Outbox").list({ sort: "-id", limit: 1 });
+  if (newest.items[0]) ids.follow(newest.items[0].id);
+
+  const dispatcher = new Dispatcher({
+    outbox,
+    options,
+    redactor,
+    clock,
+    random: Math.random,
+    log,
+    headersFor: (stream) => link.headersFor(stream),
+  });
+  const registration = {
+    state: get(SERVICE_STATE),
+    options: get(OPTIONS),
+    agents: get(AGENTS),
+    settings: get(AGENT_SETTINGS),
+    parameters: get(PARAMETERS),
+  };
+  const register = async (): Promise<string | undefined> => {
+    const events = await registrationEvents(registration);
+    if (events.length === 0) return undefined;
+    // What an earlier start could not tell is out of date.
+    const stale = await store.table("Outbox").list({
+      where: { lane: laneOf(CONTROL, SERVICE_STREAM) },
+      limit: 10_000,
+    });
+    const old = stale.items.filter(({ type }) => type === "server.register" || type === "agent.register");
+    await store.transaction(async (tx) => {
+      for (const { id } of old) await tx.remove("Outbox", id);
+      for (const event of events) await link.record(tx, event, SERVICE_STREAM);
+    });
+    link.wake(SERVICE_STREAM);
+    return clock().toISOString();
+  };
+  const link: ControlLink = new ControlLink({ store, outbox, dispatcher, ids, account, register });
+  if (account) {
+    const parts = { ...registration, account, fetch, log };
+    link.addTarget(createControlTarget(account, fetch, (slug) => fetchOnboarding(slug, parts)));
+  }
+
+  onClose(() => dispatcher.close(CLOSE_GRACE));
+  onClose(
+    get(LEDGER).join(async (change, tx) => {
+      const found = toEvent(change);
+      if (found) await link.record(tx, found.event, found.stream);
+    }),
+  );
+  for (const kind of CHANGES) {
+    onClose(hooks.on(kind, (change) => link.wake("job" in change ? change.job.id : change.case.job_id)));
+  }
+  onClose(
+    hooks.on("service:ready", () =>
+      link.register().catch((error: unknown) => log.error("this server could not be registered", { error })),
+    ),
+  );
+  const prune = (): Promise<void> =>
+    pruneOutbox(outbox, options, { clock, log, dropped: (count) => link.noteDropped(count) });
+  const timer = setInterval(() => void prune(), PRUNE_EVERY);
+  timer.unref();
+  onClose(() => clearInterval(timer));
+  return link;
+}

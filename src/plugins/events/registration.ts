@@ -1,0 +1,38 @@
+import { toAgentResponse } from "../../core/agents/agent-response.ts";
+import type { AgentSettings } from "../../core/agents/agent-settings.ts";
+import type { Parameters } from "../../core/agents/parameters.ts";
+import type { AgentRegistry } from "../../core/agents/registry.ts";
+import type { NewEvent } from "../../core/events.ts";
+import { agentRegisterEvent } from "../../core/models/events/agent-register-event.ts";
+import { serverRegisterEvent } from "../../core/models/events/server-register-event.ts";
+import type { ResolvedOptions } from "../../core/options.ts";
+import type { ServiceState } from "../../core/service-state.ts";
+
+export interface RegistrationParts {
+  readonly state: ServiceState;
+  readonly options: ResolvedOptions;
+  readonly agents: AgentRegistry;
+  readonly settings: AgentSettings;
+  readonly parameters: Parameters;
+}
+
+/** The events that make the control system know this server and its agents, in the order in which it needs them. */
+export async function registrationEvents(parts: RegistrationParts): Promise<NewEvent[]> {
+  const { state, options, agents, settings, parameters } = parts;
+  const url = state.publicUrl;
+  if (url === undefined) return [];
+  const described = await Promise.all(
+    agents.list().map((agent) => toAgentResponse(agent, { prefix: options.apiPrefix, settings })),
+  );
+  // What the control system gave us to keep need not go back to it.
+  const known = described.map((agent) => ({ ...agent, server_encrypted_parameters: null }));
+  const info = state.info();
+  const server = serverRegisterEvent(info.id, {
+    url,
+    api_version: info.api_version,
+    environment: info.environment,
+    public_key: parameters.publicKeyPem(),
+    agents: known,
+  });
+  return [server, ...known.map(agentRegisterEvent)];
+}

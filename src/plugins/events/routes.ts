@@ -1,0 +1,118 @@
+import * as v from "valibot";
+import type { ControlSystem } from "../../core/control-system.ts";
+import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
+import { optional } from "../../core/models/scalars.ts";
+
+const tag = "Events";
+
+const MessageSchema = v.object({
+  id: v.string(),
+  event_id: v.string(),
+  target: v.string(),
+  stream: v.string(),
+  type: v.string(),
+  state: v.picklist(["waiting", "dead"]),
+  attempts: v.number(),
+  error: optional(v.string()),
+  status: optional(v.number()),
+  created_at: v.string(),
+  failed_at: optional(v.string()),
+});
+
+const StatusSchema = v.object({
+  mode: v.picklist(["connected", "local"]),
+  api_url: optional(v.string()),
+  workspace_id: optional(v.string()),
+  registered_at: optional(v.string()),
+  targets: v.array(
+    v.object({
+      name: v.string(),
+      state: v.picklist(["ok", "failing", "paused"]),
+      delivered: v.number(),
+      failures_in_a_row: v.number(),
+      last_error: optional(v.string()),
+      retry_at: optional(v.string()),
+    }),
+  ),
+  counts: v.object({ waiting: v.number(), dead: v.number(), delivered: v.number(), dropped: v.number() }),
+});
+
+/** Ids of dead letters, or all of them. */
+const WhichSchema = v.object({
+  ids: v.union([v.literal("all"), v.pipe(v.array(v.string()), v.minLength(1), v.maxLength(1000))]),
+});
+
+const whole = (least: number, most: number) =>
+  v.pipe(
+    v.string(),
+    v.regex(/^\d+$/, "must be a whole number"),
+    v.toNumber(),
+    v.minValue(least),
+    v.maxValue(most),
+  );
+
+/** What people see and steer of the outbox. */
+export function eventRoutes(control: ControlSystem): RouteDefinition[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/admin/api/events",
+      auth: "session",
+      summary: "Messages that wait or were given up, newest first",
+      tag,
+      query: v.object({
+        state: v.optional(v.picklist(["waiting", "dead"])),
+        limit: v.optional(whole(1, 100), "50"),
+        skip: v.optional(whole(0, 1_000_000_000), "0"),
+      }),
+      responses: {
+        200: {
+          description: "One page",
+          schema: v.object({
+            items: v.array(MessageSchema),
+            total: v.number(),
+            limit: v.number(),
+            skip: v.number(),
+            has_next: v.boolean(),
+            has_prev: v.boolean(),
+          }),
+        },
+      },
+      handler: async ({ query }) => {
+        const { limit, skip } = query;
+        const page = await control.list(query);
+        return { ...page, limit, skip, has_next: skip + limit < page.total, has_prev: skip > 0 };
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/admin/api/events/status",
+      auth: "session",
+      summary: "How deliveries to the control system and other receivers go",
+      tag,
+      responses: { 200: { description: "The link's state", schema: StatusSchema } },
+      handler: async () => ({ ...control.status(), counts: await control.counts() }),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/events/retry",
+      auth: "session",
+      summary: "Send dead letters again",
+      description: "They keep their idempotency keys and their places in the order of their job.",
+      tag,
+      body: WhichSchema,
+      responses: { 200: { description: "How many", schema: v.object({ retried: v.number() }) } },
+      handler: async ({ body }) => ({ retried: await control.retry(body.ids) }),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/events/drop",
+      auth: "session",
+      summary: "Remove dead letters for good",
+      tag,
+      body: WhichSchema,
+      responses: { 200: { description: "How many", schema: v.object({ dropped: v.number() }) } },
+      handler: async ({ body }) => ({ dropped: await control.drop(body.ids) }),
+    }),
+  ];
+}
