@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { Order } from "../../src/core/dev-control/behaviour.ts";
 import type { Received } from "../../src/core/dev-control/inbox.ts";
 
@@ -94,6 +95,20 @@ export async function startControl(...args: string[]): Promise<Control> {
     kill: () => killNow(child),
     [Symbol.asyncDispose]: () => killNow(child),
   };
+}
+
+/** One `svc control` for the tests of a file, empty and obedient at the start of each. */
+export function sharedControl(...args: string[]): () => Control {
+  let control: Control | undefined;
+  beforeAll(async () => {
+    control = await startControl(...args);
+  });
+  beforeEach(async () => {
+    await control?.obey({ mode: "ok" });
+    await control?.request("/_control/received", { method: "DELETE" });
+  });
+  afterAll(() => control?.kill());
+  return () => control as Control;
 }
 
 function summary(items: readonly Received[]): string {

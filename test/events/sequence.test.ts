@@ -1,13 +1,15 @@
 import { events } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
-import { CONTROL_SYSTEM, EVENTS } from "../../src/core/tokens.ts";
+import { AGENT_SETTINGS, CONTROL_SYSTEM, EVENTS } from "../../src/core/tokens.ts";
 import { greeter } from "../_setup.ts";
-import { bodies, startControl } from "./_control.ts";
+import { bodies, sharedControl } from "./_control.ts";
 import { workThrough } from "./_work.ts";
 
+const shared = sharedControl();
+
 it("registration, then the events of a job, each valid, in order, indexes without gap", async () => {
-  await using control = await startControl();
+  const control = shared();
   await using server = await testServer({ agents: [greeter], account: control.account });
 
   await workThrough(server.service, "job-1", { cases: 2, updates: 2 });
@@ -47,7 +49,7 @@ it("registration, then the events of a job, each valid, in order, indexes withou
 });
 
 it("a failed job ends with agent.job.error", async () => {
-  await using control = await startControl();
+  const control = shared();
   await using server = await testServer({ agents: [greeter], account: control.account });
 
   await workThrough(server.service, "job-1", { end: "error_encountered" });
@@ -74,7 +76,7 @@ it("without an account nothing is stored or sent", async () => {
 });
 
 it("a third party's events go the same way", async () => {
-  await using control = await startControl();
+  const control = shared();
   await using server = await testServer({
     agents: [greeter],
     account: control.account,
@@ -103,7 +105,7 @@ it("a third party's events go the same way", async () => {
 });
 
 it("takes over what the control system keeps for an agent", async () => {
-  await using control = await startControl();
+  const control = shared();
   await control.request("/_control/agents/greeter", {
     method: "PUT",
     headers: { "content-type": "application/json" },
@@ -114,9 +116,6 @@ it("takes over what the control system keeps for an agent", async () => {
   await control.waitFor(2);
 
   await expect
-    .poll(async () => {
-      const response = await server.request("/agents/greeter");
-      return ((await response.json()) as Record<string, unknown>).server_agent_onboarding_status;
-    })
-    .toBe("completed");
+    .poll(() => server.service.get(AGENT_SETTINGS).find("greeter"))
+    .toMatchObject({ onboarding_status: "completed" });
 });
