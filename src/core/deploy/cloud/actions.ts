@@ -14,37 +14,17 @@ export interface ReleaseActionsInput {
   readonly cost?: string | undefined;
 }
 
-/** The actions of a release that all clouds share: the service, its variables and its secrets. */
+/** The actions of a release that all clouds share: the service and its variables. Secrets are the engine's to plan. */
 export function releaseActions(input: ReleaseActionsInput): ResourceAction[] {
   const { serviceName, spec, live, liveHashes, changes = [], cost } = input;
   const all = [...specChanges(spec, live, liveHashes), ...changes];
   const verb = live === undefined ? "create" : all.length === 0 ? "noop" : "update";
   const actions: ResourceAction[] = [];
-  for (const key of Object.keys(spec.secrets).sort())
-    actions.push(
-      toAction(
-        "secret",
-        key,
-        all.find((change) => change.field === `secret.${key}`),
-        live,
-      ),
-    );
-  for (const change of all) {
-    if (change.field.startsWith("secret.") && change.to === null)
-      actions.push(toAction("secret", change.field.slice(7), change, live));
-    if (change.field.startsWith("env.") && live !== undefined)
-      actions.push(toAction("environment_variable", change.field.slice(4), change, live));
-  }
+  for (const change of all)
+    if (change.field.startsWith("env.") && live !== undefined) actions.push(variableAction(change));
   if (live === undefined)
     for (const key of Object.keys(spec.env).sort())
-      actions.push(
-        toAction(
-          "environment_variable",
-          key,
-          { field: `env.${key}`, from: null, to: spec.env[key] ?? "" },
-          live,
-        ),
-      );
+      actions.push(variableAction({ field: `env.${key}`, from: null, to: spec.env[key] ?? "" }, "create"));
   actions.push({
     resource_type: "service",
     action_type: verb,
@@ -73,34 +53,16 @@ export function resourceAction(
   };
 }
 
-function toAction(
-  type: "secret" | "environment_variable",
-  name: string,
-  change: FieldChange | undefined,
-  live: Release | undefined,
-): ResourceAction {
-  const noun = type === "secret" ? "Secret" : "Variable";
-  const action =
-    change === undefined
-      ? "noop"
-      : change.to === null
-        ? "delete"
-        : change.from === null && live === undefined
-          ? "create"
-          : "update";
-  const words = {
-    create: "set",
-    update: change?.from === null ? "added" : "changed",
-    delete: "taken away",
-    noop: "unchanged",
-  };
+function variableAction(change: FieldChange, verb: "create" | "update" = "update"): ResourceAction {
+  const action = change.to === null ? "delete" : verb;
+  const words = { create: "set", update: change.from === null ? "added" : "changed", delete: "taken away" };
   return {
-    resource_type: type,
+    resource_type: "environment_variable",
     action_type: action,
-    resource_name: name,
-    description: `${noun} ${words[action]}`,
+    resource_name: change.field.slice("env.".length),
+    description: `Variable ${words[action]}`,
     cost_estimate: null,
-    metadata: change === undefined ? null : { changes: [{ ...change }] },
+    metadata: { changes: [{ ...change }] },
   };
 }
 

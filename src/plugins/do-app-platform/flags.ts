@@ -1,0 +1,30 @@
+import * as v from "valibot";
+
+const instances = v.pipe(
+  v.number(),
+  v.integer("must be a whole number"),
+  v.minValue(1, "must be at least 1: App Platform always runs an instance"),
+  v.maxValue(250, "must be at most 250"),
+);
+
+/** Options of `--platform do-app-platform`. */
+export const AppPlatformFlagsSchema = v.object({
+  minInstances: v.optional(v.pipe(instances, v.description("Instances that always run (1 to 250)"))),
+  maxInstances: v.optional(
+    v.pipe(
+      instances,
+      v.description("Most instances that may run (1 to 250); above the minimum needs a dedicated size"),
+    ),
+  ),
+  size: v.optional(v.pipe(v.string(), v.description("Size of an instance (new app: apps-s-1vcpu-0.5gb)"))),
+  registry: v.optional(
+    v.pipe(v.string(), v.description("Container registry to use, where the account has several")),
+  ),
+  registryTier: v.optional(
+    v.pipe(
+      v.picklist(["starter", "basic", "professional"]),
+      v.description("Subscription of a registry that is made anew (default: starter, which is free)"),
+    ),
+  ),
+});
+export type AppPlatformFlags = v.InferOutput<typeof AppPlatformFlagsSchema>;

@@ -1,0 +1,54 @@
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
+import type { Context } from "./context.ts";
+
+interface LogUrls {
+  readonly live_url?: string;
+  readonly historic_urls?: readonly string[];
+}
+
+/** Lines of the running service; with `follow` it goes on until the command ends. */
+export async function* appLogs(
+  context: Context,
+  deployment: { readonly appId: string; readonly id: string },
+  follow: boolean,
+): AsyncIterable<string> {
+  const { live_url, historic_urls = [] } = await logUrls(context, deployment, "RUN", follow);
+  const live = live_url?.startsWith("http") ? [live_url] : [];
+  for (const url of follow && live.length > 0
+    ? live
+    : [...historic_urls, ...(historic_urls.length === 0 ? live : [])])
+    yield* lines(context, url);
+}
+
+/** The last lines of a failed deployment. Logs that cannot be read are no further failure. */
+export async function lastLogLines(context: Context, appId: string, id: string): Promise<string[]> {
+  for (const type of ["DEPLOY", "RUN"]) {
+    try {
+      const { historic_urls = [] } = await logUrls(context, { appId, id }, type, false);
+      const last: string[] = [];
+      for (const url of historic_urls) for await (const line of lines(context, url)) last.push(line);
+      if (last.length > 0) return last.slice(-20);
+    } catch {
+      // The cause is told by the deployment itself; its log only says more.
+    }
+  }
+  return [];
+}
+
+function logUrls(
+  { api }: Context,
+  { appId, id }: { readonly appId: string; readonly id: string },
+  type: string,
+  follow: boolean,
+): Promise<LogUrls> {
+  return api.get<LogUrls>(`/v2/apps/${appId}/deployments/${id}/logs`, { type, follow });
+}
+
+async function* lines({ tools }: Context, url: string): AsyncIterable<string> {
+  const response = await tools.fetch(url);
+  if (!response.ok || !response.body) return;
+  // The same stream under two names: the library's type and the platform's.
+  const body = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);
+  for await (const line of createInterface({ input: body })) if (line !== "") yield line;
+}
