@@ -1,0 +1,286 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { DeployTarget } from "../../src/core/deploy/platform.ts";
+import { platformContract } from "../../src/core/deploy/platform-contract.ts";
+import type { AppPlatformFlags } from "../../src/plugins/do-app-platform/flags.ts";
+import appPlatform from "../../src/plugins/do-app-platform/platform.ts";
+import type { DigitalOceanEmulator } from "./digitalocean/emulator.ts";
+import { startDigitalOcean } from "./digitalocean/emulator.ts";
+import { deploy, secret, specOf } from "./google/harness.ts";
+import { StandInImages } from "./instances.ts";
+import { testTools } from "./tools.ts";
+
+const REPOSITORY = "registry.digitalocean.com/team/hello-dev";
+const ONE = `${REPOSITORY}@sha256:${"1".repeat(64)}`;
+const TWO = `${REPOSITORY}@sha256:${"2".repeat(64)}`;
+const BROKEN = `${REPOSITORY}@sha256:${"b".repeat(64)}`;
+
+let cloud: DigitalOceanEmulator;
+let images: StandInImages;
+let said: string[];
+
+beforeEach(async () => {
+  images = new StandInImages();
+  for (const image of [ONE, TWO]) images.add(image);
+  images.add(BROKEN, "crashes");
+  cloud = await startDigitalOcean(images);
+  cloud.state.registries.push({ name: "team", region: "nyc3", tier: "basic" });
+  said = [];
+});
+
+afterEach(async () => {
+  await cloud.close();
+  await images.close();
+  expect(cloud.recorder.violations).toEqual([]);
+});
+
+const tools = () => testTools({ env: cloud.env, frontFor: cloud.frontFor, said });
+const target = (flags: AppPlatformFlags = {}, region = "nyc"): DeployTarget<AppPlatformFlags> => ({
+  name: "hello",
+  environment: "dev",
+  serviceName: "hello-dev",
+  region,
+  projectId: undefined,
+  port: 8000,
+  flags,
+  cwd: process.cwd(),
+});
+const connect = async (flags?: AppPlatformFlags, region?: string) =>
+  appPlatform.connect(target(flags, region), tools());
+const app = () => [...cloud.state.apps.values()][0];
+
+async function served() {
+  const response = await tools().fetch("https://hello-dev-x1y2z.ondigitalocean.app/");
+  return response.text();
+}
+
+platformContract("do-app-platform", {
+  describe,
+  it,
+  setup: async () => ({
+    platform: appPlatform,
+    target: target(),
+    tools: tools(),
+    images: [ONE, TWO],
+    changes: () => cloud.recorder.changes.length,
+  }),
+});
+
+describe("traps", () => {
+  it("EV[…] secrets are sent back unchanged, and plaintext only when it changed", async () => {
+    const session = await connect();
+    const refs = await session.putSecrets({ KEY: secret("top-secret-1"), OTHER: secret("other-secret-2") });
+    const hashes = { KEY: secret("top-secret-1").hash, OTHER: secret("other-secret-2").hash };
+    await deploy(session, specOf(ONE, { secrets: refs, secretHashes: hashes }));
+    const before = app()?.spec.services?.[0]?.envs;
+
+    const next = await connect();
+    const changed = await next.putSecrets({ KEY: secret("new-secret-33") });
+    await deploy(next, specOf(TWO, { secrets: { ...refs, ...changed } }));
+
+    const after = app()?.spec.services?.[0]?.envs;
+    const value = (envs: typeof after, key: string) => envs?.find((env) => env.key === key)?.value;
+    expect(value(before, "KEY")).toMatch(/^EV\[1:/);
+    expect(value(after, "OTHER")).toBe(value(before, "OTHER"));
+    expect(value(after, "KEY")).not.toBe(value(before, "KEY"));
+    expect(await served()).toContain("new-secret-33");
+    expect(
+      (await next.plan(specOf(TWO, { secrets: { ...refs, ...changed } }), await next.inspect())).every(
+        ({ action_type }) => action_type === "noop",
+      ),
+    ).toBe(true);
+  });
+
+  it("several registries: one must be chosen, by name", async () => {
+    cloud.state.registries.push({ name: "other", region: "ams3", tier: "basic" });
+    const session = await connect();
+
+    const findings = await session.preflight();
+
+    expect(findings).toContainEqual(
+      expect.objectContaining({
+        level: "error",
+        subject: "registry",
+        fix: expect.stringContaining("--registry team"),
+      }),
+    );
+    expect(() => session.imageRef("one")).toThrow("several container registries");
+  });
+
+  it("412: with several registries the interface by name is used, never the one for a single registry", async () => {
+    cloud.state.registries.push({ name: "other", region: "ams3", tier: "basic" });
+    const session = await connect({ registry: "other" });
+
+    const login = await session.registryLogin();
+
+    expect(login).toMatchObject({ registry: "registry.digitalocean.com", username: "lab-do-token" });
+    expect(session.imageRef("one")).toBe("registry.digitalocean.com/other/hello-dev:one");
+    expect(cloud.recorder.calls.filter(({ name }) => name.includes("/v2/registry"))).toEqual([]);
+  });
+
+  it("a registry login ends by itself", async () => {
+    const session = await connect();
+
+    await session.registryLogin();
+
+    expect(cloud.state.logins).toEqual([{ query: { read_write: "true", expiry_seconds: "1800" } }]);
+  });
+
+  it("DO regions: the name of a data centre is told apart from that of a region", async () => {
+    const session = await connect({}, "nyc3");
+
+    const findings = await session.preflight();
+
+    expect(findings).toContainEqual(
+      expect.objectContaining({
+        level: "error",
+        subject: "region",
+        fix: expect.stringContaining("--region nyc:"),
+      }),
+    );
+  });
+
+  it("DO regions: a registry is made in the data centre that belongs to the region", async () => {
+    cloud.state.registries.length = 0;
+    const session = await connect({}, "fra");
+
+    await session.prepare?.();
+
+    expect(cloud.state.registries).toEqual([
+      { name: expect.stringMatching(/^svc-/), region: "fra1", tier: "starter" },
+    ]);
+  });
+
+  it("a broken image leaves the old deployment serving, and the cause is told", async () => {
+    const session = await connect();
+    await deploy(session, specOf(ONE));
+
+    const failure = await session.release(specOf(BROKEN)).catch((error: unknown) => error);
+
+    expect(failure).toMatchObject({
+      code: "failed",
+      detail: expect.stringContaining("DeployContainerExitNonZero"),
+    });
+    expect(await served()).toContain(ONE);
+  });
+
+  it("the platform's own rollback is not taken for success", async () => {
+    cloud.state.switches.autoRollback = true;
+    const session = await connect();
+    await deploy(session, specOf(ONE));
+
+    const failure = await session.release(specOf(BROKEN)).catch((error: unknown) => error);
+
+    expect(failure).toMatchObject({ code: "failed" });
+    expect((await session.inspect())?.image).toBe(ONE);
+  });
+
+  it("a rollback does not pin the app: the next deployment goes through", async () => {
+    const session = await connect();
+    const first = await deploy(session, specOf(ONE));
+    await deploy(session, specOf(TWO));
+
+    await session.rollback(first!);
+    const back = await served();
+    await deploy(session, specOf(TWO, { env: { GREETING: "again" } }));
+
+    expect(back).toContain(ONE);
+    expect(await served()).toContain("again");
+  });
+
+  it("a pin that somebody else left is taken away before going back", async () => {
+    const session = await connect();
+    const first = await deploy(session, specOf(ONE));
+    await deploy(session, specOf(TWO));
+    app()!.pinned = true;
+
+    await session.rollback(first!);
+
+    expect(await served()).toContain(ONE);
+  });
+
+  it("a name that is taken is found and updated, and only where it is ours", async () => {
+    const session = await connect();
+    await deploy(session, specOf(ONE));
+    app()!.spec.services![0]!.envs = [];
+
+    const findings = await session.preflight();
+    const failure = await session.remove().catch((error: unknown) => error);
+
+    expect(findings).toContainEqual(expect.objectContaining({ level: "error", subject: "name" }));
+    expect(failure).toMatchObject({ stands: "It was not touched" });
+  });
+
+  it("components, domains and settings of others stay", async () => {
+    const session = await connect();
+    await deploy(session, specOf(ONE));
+    app()!.spec.domains = [{ domain: "example.com", type: "PRIMARY" }];
+    app()!.spec.workers = [{ name: "mailer" }];
+
+    await deploy(session, specOf(TWO));
+
+    expect(app()?.spec).toMatchObject({
+      domains: [{ domain: "example.com" }],
+      workers: [{ name: "mailer" }],
+    });
+  });
+
+  it("too many requests: it waits as long as it is told to, and goes on", async () => {
+    const session = await connect();
+    cloud.recorder.fail("GET /v2/account", {
+      status: 429,
+      headers: { "retry-after": "7" },
+      body: { id: "too_many_requests", message: "API rate limit exceeded." },
+    });
+    const patient = tools();
+    const again = await appPlatform.connect(target(), patient);
+
+    await again.preflight();
+
+    expect(patient.slept()).toBe(7000);
+    await session.close?.();
+  });
+
+  it("a create whose answer was lost is not made twice", async () => {
+    let cut = false;
+    cloud.recorder.afterChange = (call) => {
+      if (call.name === "POST /v2/apps" && !cut) {
+        cut = true;
+        throw new Error("answer lost");
+      }
+    };
+    const session = await connect();
+
+    await deploy(session, specOf(ONE));
+
+    expect(cloud.state.apps.size).toBe(1);
+  });
+});
+
+it("the price is the provider's own", async () => {
+  const session = await connect();
+
+  const estimate = await session.estimate?.(specOf(ONE));
+
+  expect(estimate?.cost).toBe("$5 a month (DigitalOcean's own price)");
+});
+
+it("more instances than a size can have are refused before anything is done", async () => {
+  const session = await connect({ minInstances: 1, maxInstances: 3 });
+
+  const errors = (await session.preflight()).filter(({ level }) => level === "error");
+
+  expect(errors.map(({ subject }) => subject)).toEqual(["instances"]);
+});
+
+it("down archives, then deletes the app, and keeps the registry", async () => {
+  const session = await connect();
+  await deploy(session, specOf(ONE));
+
+  await session.scaleToZero();
+  const archived = await session.inspect();
+  await session.remove();
+
+  expect(archived?.status).toBe("ARCHIVED");
+  expect(cloud.state.apps.size).toBe(0);
+  expect(cloud.state.registries).toHaveLength(1);
+});
