@@ -198,7 +198,9 @@ export class Journal {
 
   /** Makes sure that there is a sound file to write to. */
   async #prepare(): Promise<void> {
-    if (this.#condition.kind !== "sound") await this.#heal();
+    // The room that the reserve gave back is for commits that remove something.
+    const usesReserve = this.isFull && removesSomething(this.#queue[0]!.changes);
+    if (!usesReserve) await this.#heal();
     const { active } = this.#files;
     if (active !== undefined && active.size < this.#options.limit) return;
     try {
@@ -334,7 +336,7 @@ export class Journal {
         throw this.#condition.error;
       }
     }
-    const hasRoom = await this.#options.reserve.hold().catch(() => false);
+    const hasRoom = await this.#options.reserve.hold({ again: true }).catch(() => false);
     if (!hasRoom) {
       this.noteFull();
       return;

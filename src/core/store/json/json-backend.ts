@@ -120,7 +120,7 @@ async function makeWritable({
     await journal.distrust(storageError("The store cannot be written to", detail));
     return;
   }
-  const hasRoom = await reserve.hold().catch(() => true);
+  const hasRoom = await reserve.hold({ again: false }).catch(() => true);
   if (!hasRoom) journal.noteFull();
 }
 

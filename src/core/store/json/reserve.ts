@@ -18,14 +18,17 @@ export class Reserve {
     this.#log = options.log;
   }
 
-  /** Sets the room aside; resolves with whether there was room. */
-  async hold(): Promise<boolean> {
+  /**
+   * Sets the room aside; resolves with whether there was room. After a failure there must be as much again: what the
+   * reserve itself gave back is no room to go on with.
+   */
+  async hold(options: { again: boolean }): Promise<boolean> {
     if (this.#held || this.#exists()) {
       this.#held = true;
       return true;
     }
     try {
-      await this.#write();
+      await this.#write(options.again ? this.#size * 2 : this.#size);
       this.#held = true;
       return true;
     } catch (error) {
@@ -62,13 +65,13 @@ export class Reserve {
   }
 
   /** Bytes that no file system can squeeze: a compressed or sparse reserve would hold no room. */
-  async #write(): Promise<void> {
+  async #write(size: number): Promise<void> {
     const file = this.#io.open(this.#path, "create");
     const block = randomBytes(Math.min(this.#size, 64 * 1024));
     try {
-      for (let at = 0; at < this.#size; at += block.length) {
-        writeFully(this.#io, file, block.subarray(0, this.#size - at), at);
-      }
+      for (let at = 0; at < size; at += block.length)
+        writeFully(this.#io, file, block.subarray(0, size - at), at);
+      this.#io.truncate(file, this.#size);
       await this.#io.sync(file);
     } finally {
       this.#io.close(file);
