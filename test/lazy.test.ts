@@ -1,0 +1,53 @@
+import { execFile } from "node:child_process";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, it } from "vitest";
+import { buildPackage } from "./_built.ts";
+
+const run = promisify(execFile);
+
+/** Writes down the address of every module that is loaded. */
+const LOADER = `
+import { appendFileSync } from "node:fs";
+export async function load(url, context, next) {
+  appendFileSync(process.env.TRACE, url + "\\n");
+  return next(url, context);
+}`;
+
+const PROGRAM = `
+import { register } from "node:module";
+register(new URL("./loader.mjs", import.meta.url));
+const { createServer, defineAgent } = await import("./dist/index.js");
+const agent = defineAgent({ name: "A", version: "1.0.0", methods: { job_start: { run: () => "done" } } });
+const service = createServer({ agents: [agent], apiKey: "a-key-of-a-test", dataDir: process.env.DATA, port: 0, logTo: () => {} });
+await service.listen();
+const response = await service.fetch(new Request(service.url + "/.well-known/health"));
+if (!response.ok && response.status !== 404) throw new Error(String(response.status));
+await service.close();
+`;
+
+it("a service starts without what it may never need", { timeout: 120_000 }, async () => {
+  await using built = await buildPackage();
+  const trace = join(built.folder, "trace.txt");
+  await writeFile(join(built.folder, "loader.mjs"), LOADER);
+  await writeFile(join(built.folder, "program.mjs"), PROGRAM);
+
+  await run(process.execPath, ["program.mjs"], {
+    cwd: built.folder,
+    env: { ...process.env, TRACE: trace, DATA: join(built.folder, "data") },
+  });
+  const loaded = (await readFile(trace, "utf8")).split("\n");
+  const packages = new Set(
+    loaded.flatMap((url) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? []),
+  );
+
+  expect(packages).toContain("h3");
+  expect(loaded.filter((url) => /\/(platform|cli)\.js$/.test(url))).toEqual([]);
+  const early = [...packages].filter((name) =>
+    /^(@aws-sdk\/|@smithy\/|@google-cloud\/|google-auth-library|listhen|edge|cac|@clack\/|jiti|yaml|@valibot\/to-json-schema)/.test(
+      name,
+    ),
+  );
+  expect(early).toEqual([]);
+});
