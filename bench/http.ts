@@ -1,0 +1,105 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { load } from "./http/load.ts";
+import type { BenchRow } from "./row.ts";
+
+const ROUNDS = Number(process.env.SVC_BENCH_ROUNDS ?? 7);
+const script = (name: string) => join(import.meta.dirname, "http", name);
+
+/** What the machine interface costs, and an empty service. */
+export async function run(): Promise<BenchRow[]> {
+  return [await measureGet(), ...(await measureStart())];
+}
+
+/**
+ * Requests per second of the server's processor time: unlike those per second of the clock, they do not depend on
+ * what else the machine does, nor on the speed of the client. The two servers take turns.
+ */
+async function measureGet(): Promise<BenchRow> {
+  const server = fork(script("server.mjs"));
+  const { ports, apiKey } = (await message(server)) as {
+    ports: Record<"service" | "bare", number>;
+    apiKey: string;
+  };
+  const rate = async (name: "service" | "bare", milliseconds: number): Promise<number> => {
+    const before = await cpuSeconds(server);
+    const answered = await load({
+      port: ports[name],
+      path: "/jobs/job-1",
+      headers: { "x-api-key": apiKey },
+      connections: 32,
+      milliseconds,
+    });
+    return answered / ((await cpuSeconds(server)) - before);
+  };
+  await rate("service", 1000);
+  await rate("bare", 1000);
+  const rates = { service: [] as number[], bare: [] as number[] };
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const name of ["bare", "service"] as const) rates[name].push(await rate(name, 1000));
+  }
+  server.send("end");
+  await once(server, "exit");
+  const [value, bare] = [median(rates.service), median(rates.bare)];
+  return {
+    name: "GET of a job, per second of processor time",
+    value,
+    unit: "requests/s",
+    baseline: { name: "bare h3 route", value: bare },
+    ratio: value / bare,
+    target: ">= 0.6",
+    ok: value / bare >= 0.6,
+  };
+}
+
+async function measureStart(): Promise<BenchRow[]> {
+  const dataDir = await mkdtemp(join(tmpdir(), "bench-start-"));
+  const times: number[] = [];
+  const memory: number[] = [];
+  try {
+    for (let round = 0; round < 5; round++) {
+      const begun = performance.now();
+      const service = fork(script("start.mjs"), [dataDir]);
+      await message(service);
+      times.push(performance.now() - begun);
+      memory.push(((await message(service)) as { rss: number }).rss / 1e6);
+      await once(service, "exit");
+    }
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+  const [time, rss] = [median(times), median(memory)];
+  return [
+    { name: "start of an empty service", value: time, unit: "ms", target: "<= 700", ok: time <= 700 },
+    { name: "memory of an empty service", value: rss, unit: "MB", target: "<= 90", ok: rss <= 90 },
+  ];
+}
+
+async function message(child: ChildProcess): Promise<unknown> {
+  const abort = new AbortController();
+  const exit = once(child, "exit", { signal: abort.signal }).then(([code]) => {
+    throw new Error(`The server ended with code ${code}`);
+  });
+  try {
+    const [value] = (await Promise.race([once(child, "message", { signal: abort.signal }), exit])) as [
+      unknown,
+    ];
+    return value;
+  } finally {
+    exit.catch(() => {});
+    abort.abort();
+  }
+}
+
+async function cpuSeconds(child: ChildProcess): Promise<number> {
+  child.send("cpu");
+  const { cpu } = (await message(child)) as { cpu: NodeJS.CpuUsage };
+  return (cpu.user + cpu.system) / 1e6;
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
+}

@@ -1,0 +1,59 @@
+// The service and, beside it on a port of its own, an h3 app with nothing but a route that gives the same bytes.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { H3, serve } from "h3";
+import { createServer, defineAgent, JOBS } from "../../dist/index.js";
+
+const dataDir = mkdtempSync(join(tmpdir(), "bench-http-"));
+const apiKey = "key-of-this-benchmark";
+const agent = defineAgent({
+  name: "Echo",
+  version: "1.0.0",
+  methods: {
+    job_start: { fields: [{ name: "text" }], run: ({ fields }) => ({ message: fields.text }) },
+  },
+});
+const service = createServer({ agents: [agent], apiKey, dataDir, port: 0, logTo: () => {} });
+await service.listen();
+
+const headers = { "x-api-key": apiKey, "content-type": "application/json" };
+const start = await fetch(`${service.url}/agents/echo/jobs`, {
+  method: "POST",
+  headers,
+  body: JSON.stringify({
+    job_context: {
+      workspace_id: "workspace",
+      job_id: "job-1",
+      started_by: "bench",
+      started_at: new Date().toISOString(),
+      mission_id: "mission",
+      mission_name: "Mission",
+    },
+    job_fields: { text: "A message of the length that messages have" },
+  }),
+});
+if (start.status !== 202) throw new Error(`The job was not started: ${start.status} ${await start.text()}`);
+while ((await service.get(JOBS).get("job-1")).status !== "completed") {
+  await new Promise((resolve) => setTimeout(resolve, 10));
+}
+const body = await (await fetch(`${service.url}/jobs/job-1`, { headers })).text();
+
+const bare = new H3({ silent: true });
+bare.get("/jobs/:id", () => body);
+const bareServer = serve(bare, { port: 0, hostname: "127.0.0.1", silent: true, gracefulShutdown: false });
+await bareServer.ready();
+
+process.on("message", (message) => {
+  if (message === "cpu") process.send({ cpu: process.cpuUsage() });
+  if (message === "end") {
+    void service.close().then(() => {
+      rmSync(dataDir, { recursive: true, force: true });
+      process.exit(0);
+    });
+  }
+});
+process.send({
+  ports: { service: Number(new URL(service.url).port), bare: Number(new URL(bareServer.url).port) },
+  apiKey,
+});
