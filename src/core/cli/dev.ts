@@ -4,7 +4,6 @@ import { defineCommand } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { findController, loadController } from "./load-controller.ts";
 import { runService } from "./run-service.ts";
-import { serveWithListhen } from "./serve-with-listhen.ts";
 import { ListenFlagsSchema } from "./start.ts";
 import { listenForStop } from "./stop-signal.ts";
 import { watchTree } from "./watch-tree.ts";
@@ -22,6 +21,7 @@ export const dev = defineCommand({
     const file = findController(args[0], context.cwd);
     if (context.env[WORKER] === undefined) return superviseWorker(file, context);
     process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
+    const { serveWithListhen } = await import("./serve-with-listhen.ts");
     const service = await loadController(file, context.cwd);
     return runService(service, { ...flags, serve: serveWithListhen }, context);
   },

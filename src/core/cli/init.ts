@@ -1,6 +1,5 @@
 import { createRequire } from "node:module";
 import { basename, resolve } from "node:path";
-import { isCancel, text } from "@clack/prompts";
 import * as v from "valibot";
 import { toSlug } from "../agents/identity.ts";
 import { defineCommand } from "./command.ts";
@@ -38,6 +37,7 @@ export const init = defineCommand({
   async run({ args, flags, context }) {
     const ask = async (message: string, initialValue: string): Promise<string> => {
       if (flags.yes || !context.interactive) return initialValue;
+      const { isCancel, text } = await import("@clack/prompts");
       const answer = await text({ message, initialValue });
       if (isCancel(answer)) throw new CliError("Nothing was written");
       return answer.trim() || initialValue;

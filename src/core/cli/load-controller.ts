@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { createJiti } from "jiti";
 import type { Service } from "../service.ts";
 import { CliError } from "./errors.ts";
 
@@ -31,9 +30,10 @@ export async function loadController(path: string, cwd: string): Promise<Service
 }
 
 /** The file cache of jiti would lie in a folder that other users can write to. */
-function importFile(path: string): Promise<unknown> {
+async function importFile(path: string): Promise<unknown> {
   if (/\.m?js$/.test(path)) return import(pathToFileURL(path).href);
-  return createJiti(import.meta.url, { fsCache: false, interopDefault: true }).import(path);
+  const { createJiti } = await import("jiti");
+  return createJiti(import.meta.url, { fsCache: false, interopDefault: false }).import(path);
 }
 
 function defaultExport(module: unknown): unknown {

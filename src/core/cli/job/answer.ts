@@ -4,7 +4,6 @@ import type { Question } from "../../models/question.ts";
 import { defineCommand } from "../command.ts";
 import { CliError, UsageError } from "../errors.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
-import { promptFields } from "./prompt-fields.ts";
 import { readFields } from "./read-fields.ts";
 
 const flags = v.object({
@@ -39,9 +38,7 @@ export const answer = defineCommand({
       );
     }
     const given =
-      flags.field.length > 0
-        ? readFields(flags.field, question.fields)
-        : await promptFields(question.question, question.fields);
+      flags.field.length > 0 ? readFields(flags.field, question.fields) : await promptAtTerminal(question);
     const path = `/jobs/${jobId}/cases/${item.id}/update`;
     const result = await client.post<{ message: string }>(path, {
       answer: given,
@@ -51,6 +48,11 @@ export const answer = defineCommand({
     return 0;
   },
 });
+
+async function promptAtTerminal({ question, fields }: Question): Promise<Record<string, unknown>> {
+  const { promptFields } = await import("./prompt-fields.ts");
+  return promptFields(question, fields);
+}
 
 function findQuestion(
   cases: readonly Case[],

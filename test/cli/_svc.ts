@@ -1,0 +1,123 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach } from "vitest";
+
+export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
+const CLI = join(REPOSITORY, "dist/cli.js");
+if (!existsSync(CLI)) throw new Error("The command line is not built: run npm run build (npm test does it)");
+
+/** What a finished command left behind. */
+export interface Finished {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A command under way. */
+export interface Running {
+  readonly process: ChildProcess;
+  readonly finished: Promise<Finished>;
+  /** All that it has printed so far, on both streams. */
+  output(): string;
+  /** Resolves with the match once the output holds it; rejects when the command ends without. */
+  prints(pattern: RegExp, occurrence?: number): Promise<RegExpMatchArray>;
+}
+
+export interface SvcOptions {
+  readonly cwd: string;
+  readonly env?: Record<string, string>;
+  /** Another copy of the command line. */
+  readonly command?: readonly string[];
+}
+
+const running = new Set<ChildProcess>();
+const folders = new Set<string>();
+
+afterEach(async () => {
+  for (const child of running) child.kill("SIGKILL");
+  running.clear();
+  for (const folder of folders) await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  folders.clear();
+});
+
+/** Begins a command; it is killed when the test ends. */
+export function beginSvc(args: readonly string[], { cwd, env, command }: SvcOptions): Running {
+  const [program, ...before] = command ?? [process.execPath, CLI];
+  const child = spawn(program!, [...before, ...args], {
+    cwd,
+    env: { ...cleanEnvironment(), ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  running.add(child);
+  const told = { stdout: "", stderr: "", both: "" };
+  const listeners = new Set<() => void>();
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name]!.setEncoding("utf8").on("data", (text: string) => {
+      told[name] += text;
+      told.both += text;
+      for (const listener of listeners) listener();
+    });
+  }
+  const finished = new Promise<Finished>((done, fail) => {
+    child.once("error", fail);
+    child.once("close", (code, signal) => {
+      running.delete(child);
+      done({ code, signal, stdout: told.stdout, stderr: told.stderr });
+    });
+  });
+  return {
+    process: child,
+    finished,
+    output: () => told.both,
+    prints: (pattern, occurrence = 1) =>
+      new Promise((found, fail) => {
+        const look = (): void => {
+          const match = [...told.both.matchAll(new RegExp(pattern, "g"))][occurrence - 1];
+          if (match) found(match);
+        };
+        listeners.add(look);
+        look();
+        void finished.then((end) =>
+          fail(new Error(`It ended with ${end.code ?? end.signal}:\n${told.both}`)),
+        );
+      }),
+  };
+}
+
+/** Runs a command to its end. */
+export function svc(args: readonly string[], options: SvcOptions): Promise<Finished> {
+  return beginSvc(args, options).finished;
+}
+
+/** A new folder with these files, in which the package and valibot can be imported; it goes when the test ends. */
+export async function project(files: Readonly<Record<string, string>> = {}): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "svc-test-"));
+  folders.add(folder);
+  await mkdir(join(folder, "node_modules"));
+  await symlink(REPOSITORY, join(folder, "node_modules/agent-control-service"));
+  await symlink(join(REPOSITORY, "node_modules/valibot"), join(folder, "node_modules/valibot"));
+  for (const [name, text] of Object.entries({ "package.json": '{ "type": "module" }', ...files })) {
+    await mkdir(dirname(join(folder, name)), { recursive: true });
+    await writeFile(join(folder, name), text);
+  }
+  return folder;
+}
+
+/** Where the service of a folder listens, and its key. */
+export async function access(folder: string): Promise<{ url: string; key: string }> {
+  const read = async (name: string) => (await readFile(join(folder, "data", name), "utf8")).trim();
+  return { url: await read("address"), key: await read("api-key") };
+}
+
+/** The settings of whoever runs the tests must not reach the commands. */
+function cleanEnvironment(): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(
+    ([name]) => !/^(SERVICE_|SVC_|VITEST|NODE_ENV$|PORT$|HOST$)/.test(name),
+  );
+  return { ...Object.fromEntries(kept), CI: "1" };
+}
