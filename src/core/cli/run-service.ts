@@ -5,7 +5,6 @@ import type { Service } from "../service.ts";
 import { LOGGER } from "../tokens.ts";
 import { banner } from "./banner.ts";
 import type { CliContext } from "./context.ts";
-import { CliError } from "./errors.ts";
 import { ADDRESS_FILE } from "./job/connection.ts";
 import { listenForStop } from "./stop-signal.ts";
 
@@ -28,10 +27,12 @@ export async function runService(service: Service, at: RunOptions, context: CliC
     await service.listen(at);
   } catch (error) {
     await service.close().catch(() => {});
-    throw explain(error, at.port ?? service.options.port, at.host ?? service.options.host);
+    throw error;
   }
   const address = join(service.options.dataDir, ADDRESS_FILE);
-  await writeFile(address, `${service.url}${service.options.apiPrefix}\n`);
+  await writeFile(address, `${service.url}${service.options.apiPrefix}\n`).catch((error: unknown) =>
+    log.debug("commands on this machine will need --url", { error }),
+  );
   context.print(banner(service, context.cwd));
   await stop.received;
   await rm(address, { force: true });
@@ -48,23 +49,4 @@ async function endWithin(service: Service, milliseconds: number): Promise<number
   if (result === undefined) return 0;
   if (result === "late") log.error("the service took too long to close and was ended");
   return 1;
-}
-
-function explain(error: unknown, port: number, host: string): unknown {
-  const code = (error as NodeJS.ErrnoException).code ?? "";
-  if (code === "EADDRINUSE" || (error as Error).name === "GetPortError") {
-    return new CliError(`Port ${port} on ${host} is taken by another program`, {
-      detail: `Choose another one: --port ${port + 1}, or SERVICE_PORT=${port + 1}. With --port 0 a free one is found.`,
-      cause: error,
-    });
-  }
-  if (code === "EACCES")
-    return new CliError(`Port ${port} needs more rights`, { detail: "Choose one above 1023." });
-  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") {
-    return new CliError(`This machine has no address "${host}"`, {
-      detail: "Use 127.0.0.1 for this machine only, or 0.0.0.0 for all its addresses.",
-      cause: error,
-    });
-  }
-  return error;
 }
