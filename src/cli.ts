@@ -1,5 +1,7 @@
 #!/usr/bin/env node
 import { main } from "./core/cli/main.ts";
+import { cloudRun } from "./plugins/cloud-run/index.ts";
+import { doAppPlatform } from "./plugins/do-app-platform/index.ts";
 
 const { env, stdin, stdout, stderr } = process;
 const argv = process.argv.slice(2);
@@ -14,7 +16,7 @@ const code = await main(argv, {
   note: (line) => void stderr.write(`${line}\n`),
   interactive: stdin.isTTY === true && stdout.isTTY === true && !env.CI,
   terminal: stderr.isTTY && !env.CI ? screen : undefined,
-  platforms: {},
+  platforms: { ...cloudRun.platforms, ...doAppPlatform.platforms },
 });
 
 // Handles that an agent left open must not keep a finished command alive; what was written goes out first.
