@@ -18,6 +18,7 @@ import type { ResolvedOptions } from "./options.ts";
 import type { PluginReport } from "./plugin.ts";
 import type { Redactor } from "./redactor.ts";
 import type { ServiceState } from "./service-state.ts";
+import type { SignInLinks } from "./sign-in-link.ts";
 import type { Store } from "./store/store.ts";
 
 export const OPTIONS = createToken<ResolvedOptions>("options");
@@ -42,6 +43,8 @@ export const GATE = createToken<Gate>("gate");
 export const STREAMS = createToken<LiveStreams>("streams");
 /** Accepts signed-in people on routes whose auth is `session`; a plugin provides it. */
 export const SESSIONS = createToken<SessionVerifier>("sessions");
+/** Makes one-time sign-in links; a plugin provides it. */
+export const SIGN_IN_LINK = createToken<SignInLinks>("sign-in link");
 /** What the service is and how it does: address, start time, whether it is closing. */
 export const SERVICE_STATE = createToken<ServiceState>("service state");
 /** The plugins in the order of their set-up, with the time that each took. */

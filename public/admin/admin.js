@@ -1,0 +1,334 @@
+// What pages need beyond htmx: the live stream, the keyboard, dialogs and a few small comforts.
+// Everything here is an addition: pages read, filter, answer and change without it.
+(() => {
+  "use strict";
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const signal = $("#signal");
+
+  // Live: one stream a page. It says what changed; the page asks for what it shows of that.
+  const url = document.body.dataset.live;
+  const HIDDEN_FOR = 20_000;
+  const FALLBACK = 15_000;
+  let source;
+  let seen = 0;
+  let failures = 0;
+  let retry;
+  let hiding;
+
+  function connect() {
+    clearTimeout(retry);
+    if (source || !url || document.hidden) return;
+    source = new EventSource(url);
+    source.addEventListener("hello", (event) => {
+      const tick = Number(event.data);
+      // Something may have happened between the page's rendering, or a lost connection, and now.
+      if (seen && tick !== seen) catchUp();
+      seen = tick;
+      failures = 0;
+      show("live", "Live");
+    });
+    source.addEventListener("change", (event) => {
+      const change = JSON.parse(event.data);
+      seen = change.tick;
+      apply(change);
+    });
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) lost();
+      else show("lost", "Reconnecting");
+    };
+  }
+
+  function lost() {
+    disconnect();
+    failures++;
+    show("lost", "Reconnecting");
+    retry = setTimeout(() => {
+      catchUp();
+      connect();
+    }, Math.min(FALLBACK, 1000 * 2 ** failures));
+  }
+
+  function disconnect() {
+    source?.close();
+    source = undefined;
+  }
+
+  function show(state, text) {
+    signal.hidden = false;
+    signal.dataset.state = state;
+    signal.textContent = text;
+  }
+
+  // A browser allows six connections to a server: a tab that nobody looks at gives its own back.
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiding);
+    if (!document.hidden) return connect();
+    hiding = setTimeout(() => {
+      disconnect();
+      clearTimeout(retry);
+      show("off", "Paused");
+    }, HIDDEN_FOR);
+  });
+
+  function catchUp() {
+    apply({ topics: ["jobs", "cases", "service"], all: true });
+  }
+
+  function apply(change) {
+    for (const element of $$("[data-refresh]")) {
+      const wanted = element.dataset.refresh.split(" ");
+      if (wanted.some((topic) => change.topics.includes(topic))) refresh(element);
+    }
+    for (const list of $$("[data-rows]")) updateRows(list, change);
+    for (const inbox of $$("[data-inbox]")) if (change.topics.includes("cases")) updateInbox(inbox);
+    if (change.inbox !== undefined) badge(change.inbox);
+    if (change.spoken) speak(change.spoken);
+  }
+
+  const waiting = new Set();
+  function refresh(element) {
+    // Not under a person's hands: an open menu or a field with the focus is left alone until it is free.
+    if (element.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) {
+      return setTimeout(() => document.contains(element) && refresh(element), 2000);
+    }
+    if (waiting.has(element.id)) return;
+    waiting.add(element.id);
+    const opened = new Set($$("details[open]", element).map(pathOf));
+    const closed = new Set($$("details:not([open])", element).map(pathOf));
+    const done = () => {
+      waiting.delete(element.id);
+      const fresh = document.getElementById(element.id);
+      if (!fresh) return;
+      for (const details of $$("details", fresh)) {
+        const path = pathOf(details);
+        if (opened.has(path)) details.open = true;
+        if (closed.has(path)) details.open = false;
+      }
+    };
+    element.addEventListener("htmx:afterRequest", () => setTimeout(done), { once: true });
+    setTimeout(() => waiting.delete(element.id), 10_000);
+    htmx.trigger(element, "refresh");
+  }
+
+  function pathOf(details) {
+    const names = [];
+    for (let at = details; at; at = at.parentElement.closest("details, section")) {
+      names.push(at.previousElementSibling?.textContent ?? at.parentElement?.previousElementSibling?.textContent ?? at.ariaLabel);
+    }
+    return names.join("/");
+  }
+
+  // Lists: rows that are shown change in place; new ones wait behind a button, so that nothing moves.
+  let newcomers = 0;
+  async function updateRows(list, change) {
+    const kind = list.dataset.kind;
+    if (!change.topics.includes(kind)) return;
+    const added = change.added?.[kind] ?? 0;
+    newcomers += added;
+    const news = $(".news", list);
+    if (newcomers > 0 && news) {
+      news.hidden = false;
+      news.firstElementChild.textContent = `Show ${newcomers} new ${newcomers === 1 ? kind.slice(0, -1) : kind}`;
+    }
+    const changed = change.all || change.more ? undefined : new Set(change[kind] ?? []);
+    const ids = $$("tr[data-id]", list).map((row) => row.dataset.id);
+    const stale = changed ? ids.filter((id) => changed.has(id)) : ids;
+    if (stale.length === 0 || list.dataset.busy) return;
+    list.dataset.busy = "1";
+    try {
+      const response = await fetch(list.dataset.rows + encodeURIComponent(stale.join(",")), { headers: { "HX-Request": "true" } });
+      if (!response.ok) return;
+      replaceRows(await response.text());
+    } finally {
+      delete list.dataset.busy;
+    }
+  }
+
+  function replaceRows(html) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    for (const row of $$("tr[data-id]", template.content)) {
+      const old = document.getElementById(row.id);
+      if (!old || old.isEqualNode(row) || old.contains(document.activeElement)) continue;
+      const box = $("input[type=checkbox]", row);
+      if (box) box.checked = $("input[type=checkbox]", old).checked;
+      row.classList.add("fresh");
+      old.replaceWith(row);
+      htmx.process(row);
+    }
+  }
+
+  async function updateInbox(inbox) {
+    if (inbox.dataset.busy) return;
+    inbox.dataset.busy = "1";
+    try {
+      const response = await fetch(`${inbox.dataset.inbox}?limit=100`, { headers: { accept: "application/json" } });
+      if (!response.ok) return;
+      const open = new Set((await response.json()).items.map((item) => item.case_id));
+      const shown = $$("[data-ask]", inbox);
+      for (const ask of shown) {
+        const form = $("form", ask);
+        if (!form || open.has(ask.dataset.ask)) continue;
+        form.inert = true;
+        const note = document.createElement("p");
+        note.className = "soft";
+        note.textContent = "Answered or ended elsewhere.";
+        form.replaceWith(note);
+      }
+      const known = new Set(shown.map((ask) => ask.dataset.ask));
+      const fresh = [...open].filter((id) => !known.has(id)).length;
+      const news = $(".news", inbox);
+      if (fresh > 0 && news) {
+        news.hidden = false;
+        news.firstElementChild.textContent = `Show ${fresh} new ${fresh === 1 ? "question" : "questions"}`;
+      }
+    } finally {
+      delete inbox.dataset.busy;
+    }
+  }
+
+  function badge(count) {
+    const link = $('.nav a[href="/admin/inbox"]');
+    if (!link) return;
+    let mark = $(".count", link);
+    if (!mark) {
+      mark = document.createElement("span");
+      link.append(mark);
+    }
+    mark.className = "count alert";
+    mark.hidden = count === 0;
+    mark.textContent = String(count);
+  }
+
+  let spokenAt = 0;
+  function speak(text) {
+    if (Date.now() - spokenAt < 5000) return;
+    spokenAt = Date.now();
+    $("#spoken").textContent = text;
+  }
+
+  // Dialogs
+  const dialog = $("#dialog");
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target === dialog && !dialog.open) {
+      const title = $("h1, h2", dialog)?.textContent;
+      if (title) dialog.setAttribute("aria-label", title);
+      dialog.showModal();
+    }
+    if (event.detail.target?.id === "results") newcomers = 0;
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target === dialog || event.target.closest("dialog [data-close]")) {
+      event.preventDefault();
+      dialog.close();
+    }
+  });
+
+  document.addEventListener("htmx:responseError", (event) => toast(messageOf(event.detail.xhr)));
+  document.addEventListener("htmx:sendError", () => toast("The service does not answer. Check that it is running."));
+  function messageOf(xhr) {
+    try {
+      const body = JSON.parse(xhr.responseText);
+      return [body.error, body.detail].filter(Boolean).join(". ");
+    } catch {
+      const text = new DOMParser().parseFromString(xhr.responseText, "text/html").body.textContent.trim();
+      return text.slice(0, 300) || `The service answered ${xhr.status}.`;
+    }
+  }
+  function toast(text) {
+    const note = document.createElement("p");
+    note.className = "toast";
+    note.textContent = text;
+    $("#toasts").append(note);
+    setTimeout(() => note.remove(), 7000);
+  }
+
+  // Keyboard
+  const GO = { d: "/admin/", j: "/admin/jobs", c: "/admin/cases", i: "/admin/inbox", a: "/admin/agents", l: "/admin/console", s: "/admin/server" };
+  let went = 0;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    const typing = event.target.matches("input:not([type=checkbox]), select, textarea");
+    if (event.key === "Escape" && event.target.id === "search") return event.target.blur();
+    if (typing || dialog.open) return;
+    if (event.key === "/") {
+      const search = $("#search");
+      if (!search) return;
+      event.preventDefault();
+      return search.select();
+    }
+    if (event.key === "?") return $(".foot .help").click();
+    if (event.key === "g") {
+      went = Date.now();
+      return;
+    }
+    if (Date.now() - went < 1200 && GO[event.key]) {
+      location.href = GO[event.key];
+      return;
+    }
+    if (event.key === "j" || event.key === "k") return step(event.key === "j" ? 1 : -1);
+    if (event.key === "x") return pick();
+    if (event.key === "n") return $('a[rel="next"]:not([aria-disabled])')?.click();
+    if (event.key === "p") return $('a[rel="prev"]:not([aria-disabled])')?.click();
+  });
+
+  function step(by) {
+    const links = $$("main td a.title, main .list a.name, main .ask h2 + .meta a");
+    if (links.length === 0) return;
+    const row = document.activeElement.closest("tr, li, .ask");
+    const at = links.findIndex((link) => link === document.activeElement || row?.contains(link));
+    const next = links[Math.min(links.length - 1, Math.max(0, at === -1 ? 0 : at + by))];
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  function pick() {
+    const box = $("input[name=id]", document.activeElement.closest("tr") ?? document.createElement("i"));
+    if (!box) return;
+    box.checked = !box.checked;
+    counted();
+  }
+
+  // Selection
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "pick-all") for (const box of $$("input[name=id]")) box.checked = event.target.checked;
+    counted();
+  });
+  function counted() {
+    const note = $("#picked");
+    if (!note) return;
+    note.dataset.range ??= note.textContent;
+    const count = $$("input[name=id]:checked").length;
+    note.textContent = count === 0 ? note.dataset.range : `${count} selected`;
+  }
+
+  // Times in the reader's own zone, kept current without asking the service.
+  const UNITS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
+  function relative(date) {
+    const distance = (date - Date.now()) / 1000;
+    const size = Math.abs(distance);
+    if (size < 5) return "just now";
+    const [unit, seconds] = UNITS.find(([, length]) => size >= length);
+    const amount = `${Math.floor(size / seconds)} ${unit}`;
+    return distance < 0 ? `${amount} ago` : `in ${amount}`;
+  }
+  function tell(root) {
+    for (const time of $$("time[data-relative]", root)) {
+      const date = new Date(time.dateTime);
+      if (Number.isNaN(date.getTime())) continue;
+      time.title = date.toLocaleString();
+      const text = relative(date);
+      if (time.textContent !== text) time.textContent = text;
+    }
+  }
+  setInterval(() => !document.hidden && tell(document), 20_000);
+
+  function enhance(root) {
+    tell(root);
+    for (const box of $$("#pick-all", root)) box.hidden = false;
+  }
+  document.addEventListener("htmx:load", (event) => enhance(event.detail.elt));
+  enhance(document);
+  connect();
+})();

@@ -1,0 +1,108 @@
+// The console page: appends lines as they come, within bounds; pauses, follows, filters on the service's side.
+(() => {
+  "use strict";
+  const log = document.getElementById("log");
+  const form = document.getElementById("log-filter");
+  const pause = document.getElementById("pause");
+  const follow = document.getElementById("follow");
+  const download = document.getElementById("download");
+  const signal = document.getElementById("signal");
+  const most = Number(log.dataset.most);
+  let last = Number(log.dataset.after);
+  let source;
+  let timer;
+
+  pause.hidden = false;
+  document.getElementById("follow-box").hidden = false;
+
+  function query(extra) {
+    const values = new URLSearchParams(new FormData(form));
+    for (const [name, value] of [...values]) if (value === "") values.delete(name);
+    for (const [name, value] of Object.entries(extra)) values.set(name, value);
+    return values.toString();
+  }
+
+  function connect() {
+    clearTimeout(timer);
+    source?.close();
+    source = new EventSource(`${log.dataset.stream}?${query({ after: String(last) })}`);
+    source.addEventListener("hello", () => state("live", "Live"));
+    source.addEventListener("line", (event) => {
+      last = Number(event.lastEventId);
+      append(JSON.parse(event.data));
+    });
+    source.addEventListener("gap", (event) => {
+      append({ time: "", clock: "", level: "warn", message: `${event.data} lines are gone: they came faster than they could be kept.`, fields: "" });
+    });
+    source.onerror = () => {
+      state("lost", "Reconnecting");
+      if (source.readyState === EventSource.CLOSED) timer = setTimeout(connect, 3000);
+    };
+  }
+
+  function append(line) {
+    const row = document.createElement("p");
+    const time = document.createElement("time");
+    time.dateTime = line.time;
+    time.textContent = line.clock;
+    const level = document.createElement("span");
+    level.className = `lv lv-${line.level}`;
+    level.textContent = line.level;
+    const message = document.createElement("span");
+    message.className = "msg";
+    message.textContent = `${line.message} `;
+    const fields = document.createElement("span");
+    fields.className = "fields";
+    fields.textContent = line.fields;
+    message.append(fields);
+    row.append(time, level, message);
+    log.append(row);
+    while (log.childElementCount > most) log.firstElementChild.remove();
+    if (follow.checked) log.scrollTop = log.scrollHeight;
+  }
+
+  function state(name, text) {
+    signal.hidden = false;
+    signal.dataset.state = name;
+    signal.textContent = text;
+  }
+
+  pause.addEventListener("click", () => {
+    const paused = pause.getAttribute("aria-pressed") !== "true";
+    pause.setAttribute("aria-pressed", String(paused));
+    pause.textContent = paused ? "Go on" : "Pause";
+    if (!paused) return connect();
+    source?.close();
+    clearTimeout(timer);
+    state("off", "Paused");
+  });
+
+  // Scrolling up means reading: following stops, and goes on at the end.
+  log.addEventListener("scroll", () => {
+    follow.checked = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+  });
+  follow.addEventListener("change", () => {
+    if (follow.checked) log.scrollTop = log.scrollHeight;
+  });
+
+  let typing;
+  function refilter() {
+    const search = query({});
+    history.replaceState(null, "", search ? `?${search}` : location.pathname);
+    download.href = `/admin/api/console/download${search ? `?${search}` : ""}`;
+    log.replaceChildren();
+    last = 0;
+    if (pause.getAttribute("aria-pressed") !== "true") connect();
+  }
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    refilter();
+  });
+  form.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(refilter, 250);
+  });
+
+  log.scrollTop = log.scrollHeight;
+  connect();
+})();

@@ -1,0 +1,46 @@
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import type { H3Event } from "h3";
+
+const compress = promisify(gzip);
+/** Smaller pages fit one packet anyway. */
+const WORTH_PACKING = 1200;
+
+/** Headers of every answer below `/admin`. */
+export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "same-origin",
+  "x-frame-options": "DENY",
+  "cross-origin-opener-policy": "same-origin",
+};
+
+export interface HtmlAnswer {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** HTML as an answer, compressed where the client takes it. Pages hold no secret that a guess could be weighed against. */
+export async function htmlAnswer(event: H3Event, text: string, answer: HtmlAnswer = {}): Promise<Response> {
+  const packed =
+    text.length > WORTH_PACKING && /\bgzip\b/.test(event.req.headers.get("accept-encoding") ?? "");
+  return new Response(packed ? new Uint8Array(await compress(text, { level: 6 })) : text, {
+    status: answer.status ?? 200,
+    headers: {
+      "content-type": "text/html; charset=utf-8",
+      "cache-control": "no-store",
+      vary: "accept, accept-encoding, hx-request, cookie",
+      ...SECURITY_HEADERS,
+      ...(packed && { "content-encoding": "gzip" }),
+      ...answer.headers,
+    },
+  });
+}
+
+/** Sends a browser on after a form. */
+export function redirect(to: string, cookies: readonly string[] = []): Response {
+  const headers = new Headers({ location: to, "cache-control": "no-store" });
+  for (const cookie of cookies) headers.append("set-cookie", cookie);
+  return new Response(null, { status: 303, headers });
+}

@@ -1,0 +1,26 @@
+import type { H3Event } from "h3";
+
+export interface CookieOptions {
+  readonly secure: boolean;
+  /** Seconds; 0 takes the cookie away. */
+  readonly maxAge: number;
+}
+
+/** A cookie of the admin interface: never readable by scripts, never sent along from another site. */
+export function toCookie(name: string, value: string, { secure, maxAge }: CookieOptions): string {
+  return `${name}=${value}; Path=/admin; HttpOnly; SameSite=Strict; Max-Age=${maxAge}${secure ? "; Secure" : ""}`;
+}
+
+/** The value of a cookie, `undefined` where it is not there. */
+export function readCookie(event: H3Event, name: string): string | undefined {
+  for (const pair of (event.req.headers.get("cookie") ?? "").split(";")) {
+    const at = pair.indexOf("=");
+    if (at > 0 && pair.slice(0, at).trim() === name) return pair.slice(at + 1).trim();
+  }
+  return undefined;
+}
+
+/** Whether the browser talks https to us, or to the proxy in front of us. */
+export function isSecure(event: H3Event, publicUrl: string | undefined): boolean {
+  return event.url.protocol === "https:" || publicUrl?.startsWith("https:") === true;
+}

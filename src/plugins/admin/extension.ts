@@ -1,0 +1,59 @@
+import { createToken } from "../../core/container.ts";
+import type { Html } from "./views/html.ts";
+
+type MaybePromise<T> = T | Promise<T>;
+
+/** A page of a plugin, under `/admin/x/{path}`, with an entry in the navigation. */
+export interface AdminPage {
+  /** Lower-case words joined by `-`. */
+  readonly path: string;
+  readonly title: string;
+  /** What the page shows; build it with `html`, which escapes every value. */
+  render(request: AdminPageRequest): MaybePromise<Html>;
+  /** The same as data, for clients that ask for JSON. @default nothing but the title */
+  json?(request: AdminPageRequest): MaybePromise<unknown>;
+}
+
+export interface AdminPageRequest {
+  readonly url: URL;
+  /** Who asks. */
+  readonly actor: string;
+}
+
+/** A card on the dashboard. */
+export interface AdminCard {
+  readonly title: string;
+  /** Rendered with each refresh of the dashboard: keep it cheap. */
+  render(): MaybePromise<Html>;
+}
+
+/**
+ * Where plugins extend the admin interface: `context.get(ADMIN)` in a plugin that depends on `admin`.
+ *
+ * @example
+ * context.get(ADMIN).addPage({ path: "audit", title: "Audit", render: () => html`<p>${text}</p>` });
+ */
+export interface AdminExtensions {
+  addPage(page: AdminPage): void;
+  addCard(card: AdminCard): void;
+}
+
+export const ADMIN = createToken<AdminExtensions>("admin");
+
+/** Keeps what plugins added, in order. */
+export class Extensions implements AdminExtensions {
+  readonly pages = new Map<string, AdminPage>();
+  readonly cards: AdminCard[] = [];
+
+  addPage(page: AdminPage): void {
+    if (!/^[a-z0-9]+(-[a-z0-9]+)*$/.test(page.path)) {
+      throw new Error(`Admin page path "${page.path}" must be lower-case words joined by "-"`);
+    }
+    if (this.pages.has(page.path)) throw new Error(`Admin page "${page.path}" is there already`);
+    this.pages.set(page.path, page);
+  }
+
+  addCard(card: AdminCard): void {
+    this.cards.push(card);
+  }
+}

@@ -1,0 +1,29 @@
+import type { H3Event } from "h3";
+import { readCookie } from "./cookies.ts";
+
+export const FLASH_COOKIE = "svc-flash";
+
+/** A message that the next page shows once: what a form did. */
+export interface Flash {
+  readonly kind: "good" | "bad";
+  readonly icon: string;
+  readonly text: string;
+}
+
+/** The cookie value that carries a message to the next page. */
+export function writeFlash(kind: Flash["kind"], text: string): string {
+  return Buffer.from(JSON.stringify({ kind, text: text.slice(0, 300) })).toString("base64url");
+}
+
+/** The message for this page, if there is one. Whoever forges it shows it to themselves only. */
+export function readFlash(event: H3Event): Flash | undefined {
+  const value = readCookie(event, FLASH_COOKIE);
+  if (!value) return undefined;
+  try {
+    const { kind, text } = JSON.parse(Buffer.from(value, "base64url").toString("utf8")) as Flash;
+    const good = kind === "good";
+    return { kind: good ? "good" : "bad", icon: good ? "check" : "close", text: String(text).slice(0, 300) };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,175 @@
+import type { Hooks } from "../../../core/hooks.ts";
+import { isTerminal } from "../../../core/models/entity-status.ts";
+
+/** What changed since the last message. */
+export interface LiveChange {
+  readonly tick: number;
+  readonly topics: readonly string[];
+  /** Ids of changed jobs and cases, unless there are too many to name. */
+  readonly jobs: readonly string[];
+  readonly cases: readonly string[];
+  readonly more: boolean;
+  readonly added: { readonly jobs: number; readonly cases: number };
+  /** Open questions, where cases changed. */
+  readonly inbox?: number;
+  /** For people who listen to the page. */
+  readonly spoken: string;
+}
+
+type Send = (event: "change", data: string, tick: number) => void;
+
+interface Subscriber {
+  readonly jobId: string | undefined;
+  readonly send: Send;
+}
+
+export interface LiveHubParts {
+  readonly hooks: Hooks;
+  /** Number of open questions; asked for when cases changed and someone listens. */
+  readonly countQuestions: () => Promise<number>;
+  readonly onError: (error: unknown) => void;
+  /** Least milliseconds between two messages. @default 1000 */
+  readonly interval?: number;
+}
+
+const FIRST_WAIT = 120;
+const MOST_IDS = 200;
+
+/**
+ * Tells open pages what changed, gathered: a page under a thousand changes a second hears of them once a second, and
+ * a page on which nothing happens hears nothing and asks nothing.
+ */
+export class LiveHub {
+  /** Grows with every change told; starts anew, higher, with each process. */
+  tick = Date.now();
+  readonly #parts: LiveHubParts;
+  readonly #interval: number;
+  readonly #subscribers = new Set<Subscriber>();
+  readonly #stop: (() => void)[];
+  #pending = new Pending();
+  #timer: NodeJS.Timeout | undefined;
+  #toldAt = 0;
+
+  constructor(parts: LiveHubParts) {
+    this.#parts = parts;
+    this.#interval = parts.interval ?? 1000;
+    const { hooks } = parts;
+    this.#stop = [
+      hooks.on("job:created", ({ job }) => this.#note("jobs", job.id, job.id, "created")),
+      hooks.on("job:changed", ({ job, previous }) => {
+        const ended = isTerminal(job.status) && !isTerminal(previous.status);
+        this.#note("jobs", job.id, job.id, ended ? (job.status === "completed" ? "completed" : "failed") : undefined);
+      }),
+      hooks.on("job:deleted", ({ job }) => this.#note("jobs", job.id, job.id)),
+      hooks.on("case:opened", ({ case: item }) => this.#note("cases", item.id, item.job_id, "opened")),
+      hooks.on("case:changed", ({ case: item, previous }) => {
+        const asked = item.status === "awaiting" && previous.status !== "awaiting";
+        this.#note("cases", item.id, item.job_id, asked ? "asked" : undefined);
+      }),
+      hooks.on("case:deleted", ({ case: item }) => this.#note("cases", item.id, item.job_id)),
+      hooks.on("run:entry", ({ job_id }) => this.#note("jobs", job_id, job_id)),
+    ];
+  }
+
+  get listeners(): number {
+    return this.#subscribers.size;
+  }
+
+  /** Sends changes of one job, or of everything; the result ends it. */
+  subscribe(jobId: string | undefined, send: Send): () => void {
+    const subscriber: Subscriber = { jobId, send };
+    this.#subscribers.add(subscriber);
+    return () => void this.#subscribers.delete(subscriber);
+  }
+
+  /** Something about the service itself changed, such as the control system's health. */
+  noteService(): void {
+    this.#pending.topics.add("service");
+    this.#schedule();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    for (const stop of this.#stop) stop();
+    this.#subscribers.clear();
+  }
+
+  #note(topic: "jobs" | "cases", id: string, jobId: string, happening?: Happening): void {
+    if (this.#subscribers.size === 0) {
+      this.tick++;
+      return;
+    }
+    this.#pending.add(topic, id, jobId, happening);
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#timer !== undefined || this.#subscribers.size === 0) return;
+    const wait = Math.max(FIRST_WAIT, this.#toldAt + this.#interval - Date.now());
+    this.#timer = setTimeout(() => {
+      this.#tell().catch(this.#parts.onError);
+    }, wait);
+    this.#timer.unref();
+  }
+
+  async #tell(): Promise<void> {
+    const pending = this.#pending;
+    this.#pending = new Pending();
+    this.#timer = undefined;
+    this.#toldAt = Date.now();
+    const tick = ++this.tick;
+    const inbox = pending.topics.has("cases") ? await this.#parts.countQuestions() : undefined;
+    const data = JSON.stringify(pending.toChange(tick, inbox));
+    for (const { jobId, send } of this.#subscribers) {
+      if (jobId === undefined || pending.jobIds.has(jobId)) send("change", data, tick);
+    }
+  }
+}
+
+type Happening = "created" | "completed" | "failed" | "opened" | "asked";
+
+class Pending {
+  readonly topics = new Set<string>();
+  readonly jobIds = new Set<string>();
+  readonly #ids = { jobs: new Set<string>(), cases: new Set<string>() };
+  readonly #happenings = new Map<Happening, number>();
+
+  add(topic: "jobs" | "cases", id: string, jobId: string, happening: Happening | undefined): void {
+    this.topics.add(topic);
+    this.jobIds.add(jobId);
+    this.#ids[topic].add(id);
+    if (happening) this.#happenings.set(happening, this.#count(happening) + 1);
+  }
+
+  toChange(tick: number, inbox: number | undefined): LiveChange {
+    const { jobs, cases } = this.#ids;
+    const more = jobs.size > MOST_IDS || cases.size > MOST_IDS;
+    return {
+      tick,
+      topics: [...this.topics],
+      jobs: more ? [] : [...jobs],
+      cases: more ? [] : [...cases],
+      more,
+      added: { jobs: this.#count("created"), cases: this.#count("opened") },
+      inbox,
+      spoken: this.#spoken(),
+    };
+  }
+
+  #count(happening: Happening): number {
+    return this.#happenings.get(happening) ?? 0;
+  }
+
+  #spoken(): string {
+    const said = [
+      [this.#count("asked"), "waiting for an answer"],
+      [this.#count("completed"), "completed"],
+      [this.#count("failed"), "failed or cancelled"],
+      [this.#count("created"), "started"],
+    ] as const;
+    return said
+      .filter(([count]) => count > 0)
+      .map(([count, what]) => `${count} ${count === 1 ? "job" : "jobs"} ${what}`)
+      .join(", ");
+  }
+}

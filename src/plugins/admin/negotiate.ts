@@ -1,0 +1,36 @@
+import type { H3Event } from "h3";
+
+/** What a client takes: data, a part of a page for a page that is open already, or a whole page. */
+export type Wanted = "json" | "fragment" | "page";
+
+/**
+ * Decides what to answer with. Pages are HTML unless JSON is preferred; API routes are JSON unless the request comes
+ * from the page's script or prefers HTML.
+ */
+export function negotiate(event: H3Event, route: "page" | "api"): Wanted {
+  const { headers } = event.req;
+  // Going back in the browser's history needs the whole page again.
+  if (headers.get("hx-request") === "true" && headers.get("hx-history-restore-request") !== "true") {
+    return "fragment";
+  }
+  const accept = headers.get("accept");
+  const json = quality(accept, "application/json");
+  const text = quality(accept, "text/html");
+  if (route === "page") return json > text ? "json" : "page";
+  return text > json ? "fragment" : "json";
+}
+
+/** How much a client wants a media type: the weight of its most exact mention (RFC 9110 section 12.5.1). */
+function quality(accept: string | null, type: string): number {
+  if (accept === null || accept.trim() === "") return 0;
+  const [family] = type.split("/");
+  let best = { exactness: -1, weight: 0 };
+  for (const part of accept.split(",")) {
+    const [name = "", ...parameters] = part.split(";").map((piece) => piece.trim().toLowerCase());
+    const exactness = name === type ? 2 : name === `${family}/*` ? 1 : name === "*/*" ? 0 : -1;
+    if (exactness <= best.exactness) continue;
+    const weight = parameters.find((parameter) => parameter.startsWith("q="));
+    best = { exactness, weight: weight === undefined ? 1 : Number(weight.slice(2)) || 0 };
+  }
+  return best.weight;
+}

@@ -1,0 +1,23 @@
+/** Options of the admin interface. */
+export interface AdminOptions {
+  /** Name shown in the corner and in page titles. @default "Agent control" */
+  readonly title?: string;
+  /** Sign put in front of costs. @default "$" */
+  readonly currency?: string;
+  /** Log lines kept for the console page. @default 2000 */
+  readonly consoleLines?: number;
+  /** Hours that a session lasts. @default 12 */
+  readonly sessionHours?: number;
+}
+
+export type ResolvedAdminOptions = Required<AdminOptions>;
+
+/** Fills what was left out. */
+export function resolveAdminOptions(options: AdminOptions): ResolvedAdminOptions {
+  return {
+    title: options.title ?? "Agent control",
+    currency: options.currency ?? "$",
+    consoleLines: Math.max(100, options.consoleLines ?? 2000),
+    sessionHours: options.sessionHours ?? 12,
+  };
+}

@@ -1,0 +1,56 @@
+import type { AgentRegistry } from "../../core/agents/registry.ts";
+import type { Runner } from "../../core/agents/runner.ts";
+import type { Cases } from "../../core/entities/cases.ts";
+import type { Jobs } from "../../core/entities/jobs.ts";
+import type { Gate } from "../../core/http/gate.ts";
+import type { Logger } from "../../core/log.ts";
+import type { ResolvedOptions } from "../../core/options.ts";
+import type { PluginReport } from "../../core/plugin.ts";
+import type { Redactor } from "../../core/redactor.ts";
+import type { ServiceState } from "../../core/service-state.ts";
+import type { Store } from "../../core/store/store.ts";
+import type { Activity } from "./activity.ts";
+import type { Assets } from "./assets.ts";
+import type { BulkOperations } from "./bulk/operations.ts";
+import type { ConsoleBuffer } from "./console/buffer.ts";
+import type { Extensions } from "./extension.ts";
+import type { LiveHub } from "./live/hub.ts";
+import type { ResolvedAdminOptions } from "./options.ts";
+import type { Renderer } from "./renderer.ts";
+import type { Sessions } from "./sessions.ts";
+import type { OneTimeLinks } from "./sign-in-links.ts";
+
+/** What the pages and routes of the admin interface work with. */
+export interface AdminParts {
+  readonly options: ResolvedAdminOptions;
+  readonly service: ResolvedOptions;
+  readonly state: ServiceState;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly agents: AgentRegistry;
+  readonly store: Store;
+  readonly gate: Gate;
+  readonly log: Logger;
+  readonly redactor: Redactor;
+  readonly clock: () => Date;
+  readonly plugins: () => readonly PluginReport[];
+  readonly runner: () => Runner;
+  /** The control system's figures, where a plugin tells them. */
+  readonly controlSystem: () => ControlSystemView | undefined;
+  readonly assets: Assets;
+  readonly renderer: Renderer;
+  readonly sessions: Sessions;
+  readonly links: OneTimeLinks;
+  readonly extensions: Extensions;
+  readonly hub: LiveHub;
+  readonly activity: Activity;
+  readonly console: ConsoleBuffer;
+  readonly bulk: BulkOperations;
+}
+
+/** How the delivery of events goes, for the dashboard. */
+export interface ControlSystemView {
+  readonly status: string;
+  readonly facts: readonly { readonly name: string; readonly value: string; readonly tone?: string }[];
+  readonly alert?: string;
+}

@@ -1,0 +1,73 @@
+import type { H3Event } from "h3";
+import { type HtmlAnswer, htmlAnswer } from "./answer.ts";
+import { isSecure, toCookie } from "./cookies.ts";
+import { FLASH_COOKIE, readFlash } from "./flash.ts";
+import { negotiate } from "./negotiate.ts";
+import type { AdminParts } from "./parts.ts";
+import { createShell } from "./shell.ts";
+
+type State = Record<string, unknown>;
+type Made<T> = () => T | Promise<T>;
+
+/** One resource, in the three forms in which it is asked for; only the one asked for is made. */
+export interface Resource {
+  readonly json: Made<unknown>;
+  /** What the templates show. */
+  readonly state: Made<State>;
+  /** Template of the part that is replaced in an open page. */
+  readonly fragment: string;
+  /** Template of the whole page. */
+  readonly page: string;
+}
+
+/** Answers with the form of a resource that the client takes. */
+export async function respond(
+  parts: AdminParts,
+  event: H3Event,
+  route: "page" | "api",
+  resource: Resource,
+  answer: HtmlAnswer = {},
+): Promise<unknown> {
+  const wanted = negotiate(event, route);
+  if (wanted === "json") return resource.json();
+  const state = await resource.state();
+  if (wanted === "page") return renderPage(parts, event, { template: resource.page, state }, answer);
+  return renderFragment(parts, event, { template: resource.fragment, state }, answer);
+}
+
+/** A whole page. */
+export async function renderPage(
+  parts: AdminParts,
+  event: H3Event,
+  { template, state }: { template: string; state: State },
+  answer: HtmlAnswer = {},
+): Promise<Response> {
+  const flash = readFlash(event);
+  const shell = await createShell(parts, event, flash);
+  const text = await parts.renderer.render(`pages/${template}`, { shell, ...state });
+  const response = await htmlAnswer(event, text, {
+    ...answer,
+    headers: { ...refreshHeader(event), ...answer.headers },
+  });
+  if (flash) {
+    const secure = isSecure(event, parts.state.publicUrl);
+    response.headers.append("set-cookie", toCookie(FLASH_COOKIE, "", { secure, maxAge: 0 }));
+  }
+  return response;
+}
+
+/** A part of a page. */
+export async function renderFragment(
+  parts: AdminParts,
+  event: H3Event,
+  { template, state }: { template: string; state: State },
+  answer: HtmlAnswer = {},
+): Promise<Response> {
+  return htmlAnswer(event, await parts.renderer.render(`fragments/${template}`, state), answer);
+}
+
+/** `?refresh=10` reloads a page by itself: live pages for browsers that run no script. */
+function refreshHeader(event: H3Event): Record<string, string> {
+  const seconds = Number(event.url.searchParams.get("refresh"));
+  return Number.isInteger(seconds) && seconds >= 5 && seconds <= 3600 ? { refresh: String(seconds) } : {};
+}

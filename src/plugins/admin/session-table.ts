@@ -1,0 +1,22 @@
+import type { TableSpec } from "../../core/store/store.ts";
+
+/** A session that was signed out before its time. */
+export interface EndedSession {
+  readonly id: string;
+  /** When it would have ended, milliseconds since the epoch. */
+  readonly until: number;
+}
+
+declare module "../../core/store/store.ts" {
+  interface Tables {
+    AdminSession: EndedSession;
+  }
+}
+
+export const SESSION_TABLE: TableSpec<EndedSession> = {
+  name: "AdminSession",
+  entity: false,
+  index: ({ until }) => ({ until }),
+  facets: [],
+  sorted: [],
+};

@@ -1,0 +1,94 @@
+import type { H3Event } from "h3";
+import { VERSION } from "../../core/service-state.ts";
+import { readCookie } from "./cookies.ts";
+import type { Flash } from "./flash.ts";
+import type { AdminParts } from "./parts.ts";
+import { SESSION_COOKIE } from "./sessions.ts";
+import { html } from "./views/html.ts";
+
+export const THEME_COOKIE = "svc-theme";
+
+/** What every page has around its content. */
+export interface Shell {
+  readonly title: string;
+  readonly environment: string;
+  readonly version: string;
+  readonly path: string;
+  readonly theme: string;
+  readonly otherTheme: string;
+  readonly otherThemeLabel: string;
+  readonly signedIn: boolean;
+  readonly tick: number;
+  readonly assets: AdminParts["assets"]["urls"];
+  readonly nav: readonly NavItem[];
+  readonly flash: Flash | undefined;
+}
+
+interface NavItem {
+  readonly href: string;
+  readonly label: string;
+  readonly icon: string;
+  readonly current: boolean;
+  readonly badge: string;
+  readonly rule?: boolean;
+}
+
+const PAGES = [
+  ["/admin/", "Dashboard", "dashboard"],
+  ["/admin/jobs", "Jobs", "jobs"],
+  ["/admin/cases", "Cases", "cases"],
+  ["/admin/inbox", "Inbox", "inbox"],
+  ["/admin/agents", "Agents", "agents"],
+  ["/admin/console", "Console", "console"],
+  ["/admin/server", "Server", "server"],
+] as const;
+
+const NEXT_THEME = { "": "dark", dark: "light", light: "" } as const;
+const THEME_LABELS = { "": "System theme", dark: "Dark theme", light: "Light theme" } as const;
+
+/** Collects the frame of a page. */
+export async function createShell(parts: AdminParts, event: H3Event, flash?: Flash): Promise<Shell> {
+  const path = event.url.pathname;
+  const theme = readTheme(event);
+  const waiting = (await parts.cases.countBy("status")).awaiting ?? 0;
+  return {
+    title: parts.options.title,
+    environment: parts.service.environment,
+    version: VERSION,
+    path: path + event.url.search,
+    theme,
+    otherTheme: NEXT_THEME[theme],
+    otherThemeLabel: THEME_LABELS[theme],
+    signedIn: readCookie(event, SESSION_COOKIE) !== undefined,
+    tick: parts.hub.tick,
+    assets: parts.assets.urls,
+    nav: [
+      ...PAGES.map(([href, label, icon]) =>
+        item(path, { href, label, icon, badge: href === "/admin/inbox" ? waiting : 0 }),
+      ),
+      ...(parts.extensions.pages.size > 0 ? [RULE] : []),
+      ...[...parts.extensions.pages.values()].map((page) =>
+        item(path, { href: `/admin/x/${page.path}`, label: page.title, icon: "page", badge: 0 }),
+      ),
+    ],
+    flash,
+  };
+}
+
+/** The colour theme that the reader chose; empty where the system decides. */
+export function readTheme(event: H3Event): keyof typeof NEXT_THEME {
+  const theme = readCookie(event, THEME_COOKIE);
+  return theme === "dark" || theme === "light" ? theme : "";
+}
+
+const RULE: NavItem = { href: "", label: "", icon: "", current: false, badge: "", rule: true };
+
+function item(
+  path: string,
+  { href, label, icon, badge }: { href: string; label: string; icon: string; badge: number },
+): NavItem {
+  const root = href === "/admin/";
+  const current = root ? path === "/admin" || path === href : path === href || path.startsWith(`${href}/`);
+  const mark = badge > 0 ? html`<span class="count alert">${badge}</span>`.toString() : "";
+  return { href, label, icon, current, badge: mark };
+}

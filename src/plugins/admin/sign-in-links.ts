@@ -1,0 +1,37 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { SignInLink, SignInLinks } from "../../core/sign-in-link.ts";
+
+const MINUTES = 5;
+/** Links that can be open at once. */
+const MOST = 20;
+
+/** Links that sign in once, known to this process only; kept as hashes. */
+export class OneTimeLinks implements SignInLinks {
+  readonly #clock: () => Date;
+  readonly #open = new Map<string, number>();
+
+  constructor(clock: () => Date) {
+    this.#clock = clock;
+  }
+
+  create(base: string): SignInLink {
+    const token = randomBytes(24).toString("base64url");
+    const expiresAt = new Date(this.#clock().getTime() + MINUTES * 60_000);
+    const oldest = this.#open.keys().next().value;
+    if (this.#open.size >= MOST && oldest !== undefined) this.#open.delete(oldest);
+    this.#open.set(hash(token), expiresAt.getTime());
+    return { url: `${base.replace(/\/+$/, "")}/admin/sign-in?token=${token}`, expiresAt };
+  }
+
+  /** Whether the token is good; it is not a second time. */
+  take(token: string): boolean {
+    const key = hash(token);
+    const until = this.#open.get(key);
+    this.#open.delete(key);
+    return until !== undefined && until > this.#clock().getTime();
+  }
+}
+
+function hash(token: string): string {
+  return createHash("sha256").update(token).digest("base64url");
+}

@@ -1,0 +1,77 @@
+import { escapeHtml } from "./escape.ts";
+import { countOf } from "./format.ts";
+
+/** One column of the chart, its parts from the bottom up. */
+export interface ChartColumn {
+  readonly label: string;
+  readonly parts: readonly { readonly name: string; readonly count: number }[];
+}
+
+export interface ChartSize {
+  readonly width: number;
+  readonly height: number;
+}
+
+const GAP = 0.28;
+
+/** Stacked columns as SVG: no script, no inline style; the numbers stand in the tooltips and in the description. */
+export function renderChart(
+  columns: readonly ChartColumn[],
+  title: string,
+  { width, height }: ChartSize = { width: 720, height: 120 },
+): string {
+  const top = niceTop(Math.max(0, ...columns.map(totalOf)));
+  const slot = width / Math.max(1, columns.length);
+  const grid = [0.5, 1].map((share) => {
+    const y = round(height - height * share + 0.5);
+    return `<line class="c-grid" x1="0" x2="${width}" y1="${y}" y2="${y}"/>`;
+  });
+  const bars = columns.map((column, at) => drawColumn(column, { x: at * slot, slot, height, top }));
+  return (
+    `<svg class="chart" viewBox="0 0 ${width} ${height + 1}" preserveAspectRatio="none" role="img" aria-label="${escapeHtml(describe(columns, title))}">` +
+    `${grid.join("")}${bars.join("")}<line class="c-base" x1="0" x2="${width}" y1="${height + 0.5}" y2="${height + 0.5}"/></svg>`
+  );
+}
+
+/** The value at the top of the axis. */
+export function niceTop(most: number): number {
+  if (most <= 4) return 4;
+  const power = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 4, 5, 10].map((factor) => factor * power).find((value) => value >= most) ?? most;
+}
+
+function drawColumn(
+  column: ChartColumn,
+  at: { x: number; slot: number; height: number; top: number },
+): string {
+  const said = column.parts.filter((part) => part.count > 0).map((part) => `${part.count} ${part.name}`);
+  const title = `${column.label}: ${said.length === 0 ? "none" : said.join(", ")}`;
+  const x = round(at.x + (at.slot * GAP) / 2);
+  const width = round(at.slot * (1 - GAP));
+  let y = at.height;
+  const parts = column.parts.map((part) => {
+    if (part.count === 0) return "";
+    const size = Math.max(1.5, (part.count / at.top) * at.height);
+    y -= size;
+    return `<rect class="c-${escapeHtml(part.name)}" x="${x}" y="${round(y)}" width="${width}" height="${round(size)}"/>`;
+  });
+  return `<g><title>${escapeHtml(title)}</title><rect class="c-hit" x="${round(at.x)}" y="0" width="${round(at.slot)}" height="${at.height}"/>${parts.join("")}</g>`;
+}
+
+function describe(columns: readonly ChartColumn[], title: string): string {
+  const sums = new Map<string, number>();
+  for (const part of columns.flatMap((column) => column.parts)) {
+    sums.set(part.name, (sums.get(part.name) ?? 0) + part.count);
+  }
+  const total = [...sums.values()].reduce((sum, count) => sum + count, 0);
+  const parts = [...sums].map(([name, count]) => `${count} ${name}`);
+  return `${title}: ${countOf(total, "job")}${parts.length > 0 ? ` (${parts.join(", ")})` : ""}`;
+}
+
+function totalOf(column: ChartColumn): number {
+  return column.parts.reduce((sum, part) => sum + part.count, 0);
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

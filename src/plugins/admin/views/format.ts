@@ -1,0 +1,105 @@
+const UNITS = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1000],
+] as const;
+
+/** A point in time as pages show it. */
+export interface TimeView {
+  /** For the `datetime` attribute. */
+  readonly iso: string;
+  readonly relative: string;
+  /** To the second, in UTC; the page's script turns it into the reader's own time. */
+  readonly full: string;
+}
+
+/** A timestamp for a page, or `undefined` where there is none or it cannot be read. */
+export function toTimeView(timestamp: string | null | undefined, now: Date): TimeView | undefined {
+  if (!timestamp) return undefined;
+  const date = new Date(timestamp);
+  if (Number.isNaN(date.getTime())) return undefined;
+  const iso = date.toISOString();
+  return { iso, relative: formatRelative(date, now), full: `${iso.slice(0, 19).replace("T", " ")} UTC` };
+}
+
+/** `"just now"`, `"4 min ago"`, `"in 2 h"`. */
+export function formatRelative(date: Date, now: Date): string {
+  const distance = date.getTime() - now.getTime();
+  const size = Math.abs(distance);
+  if (size < 5000) return "just now";
+  const [unit, length] = UNITS.find(([, ms]) => size >= ms) ?? UNITS[3];
+  const amount = `${Math.floor(size / length)} ${unit}`;
+  return distance < 0 ? `${amount} ago` : `in ${amount}`;
+}
+
+/** Two units at most: `"340 ms"`, `"1.2 s"`, `"3 min 4 s"`, `"2 d 5 h"`. */
+export function formatDuration(milliseconds: number): string {
+  const ms = Math.max(0, milliseconds);
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${trim(ms / 1000, ms < 9950 ? 1 : 0)} s`;
+  const index = UNITS.findIndex(([, length]) => ms >= length);
+  const [unit, length] = UNITS[index]!;
+  const whole = Math.floor(ms / length);
+  const [smaller, smallerLength] = UNITS[index + 1]!;
+  const rest = Math.floor((ms - whole * length) / smallerLength);
+  return rest === 0 ? `${whole} ${unit}` : `${whole} ${unit} ${rest} ${smaller}`;
+}
+
+/** Milliseconds between two timestamps, the second one now where it is missing. */
+export function elapsed(from: string | null | undefined, to: string | null | undefined, now: Date): number {
+  if (!from) return 0;
+  return Math.max(0, (to ? Date.parse(to) : now.getTime()) - Date.parse(from));
+}
+
+/** Small amounts keep the digits that tell them apart: `"$0.0021"`, `"$1.50"`, `"$12,400"`. */
+export function formatCost(amount: number, currency: string): string {
+  if (!Number.isFinite(amount) || amount === 0) return `${currency}0`;
+  const size = Math.abs(amount);
+  const text =
+    size >= 10_000
+      ? formatCount(Math.round(size))
+      : size >= 1
+        ? withCommas(size.toFixed(2))
+        : size.toFixed(Math.min(8, 1 - Math.floor(Math.log10(size)))).replace(/0+$/, "").padEnd(4, "0");
+  return `${amount < 0 ? "−" : ""}${currency}${text}`;
+}
+
+/** `"1,234,567"`. */
+export function formatCount(count: number): string {
+  return withCommas(String(count));
+}
+
+/** `"12 B"`, `"3.4 kB"`, `"1.2 MB"`. */
+export function formatBytes(bytes: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let size = bytes;
+  let unit = 0;
+  for (; size >= 1000 && unit < units.length - 1; unit++) size /= 1000;
+  return `${trim(size, unit > 0 && size < 100 ? 1 : 0)} ${units[unit]}`;
+}
+
+/** `1 job`, `2 jobs`. */
+export function countOf(count: number, singular: string, plural = `${singular}s`): string {
+  return `${formatCount(count)} ${count === 1 ? singular : plural}`;
+}
+
+/** `in_progress` → `In progress`. */
+export function toLabel(name: string): string {
+  const words = name.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** Shortens text for a line of a list; never in the middle of a character. */
+export function shorten(text: string, length: number): string {
+  const characters = [...text.slice(0, length * 2 + 2)];
+  return characters.length <= length ? text : `${characters.slice(0, length - 1).join("")}…`;
+}
+
+function withCommas(digits: string): string {
+  return digits.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
+}
+
+function trim(value: number, digits: number): string {
+  return value.toFixed(digits).replace(/\.0+$/, "");
+}

@@ -1,0 +1,40 @@
+import { escapeHtml } from "./escape.ts";
+
+/** A piece of HTML that is safe to show: made by `html` only. */
+export class Html {
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  toString(): string {
+    return this.#text;
+  }
+}
+
+type Value = string | number | boolean | null | undefined | Html | readonly Value[];
+
+/**
+ * Builds HTML; every value is escaped unless it is itself `html`. Absent and `false` values give nothing.
+ * Attributes must be quoted.
+ *
+ * @example
+ * html`<a href="/admin/jobs/${id}">${name}</a>`
+ */
+export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
+  let text = strings[0] ?? "";
+  for (const [index, value] of values.entries()) text += toText(value) + (strings[index + 1] ?? "");
+  return new Html(text);
+}
+
+function toText(value: Value): string {
+  if (value === null || value === undefined || value === false || value === true) return "";
+  if (value instanceof Html) return value.toString();
+  if (isList(value)) return value.map(toText).join("");
+  return escapeHtml(String(value));
+}
+
+function isList(value: Value): value is readonly Value[] {
+  return Array.isArray(value);
+}

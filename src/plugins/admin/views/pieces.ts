@@ -1,0 +1,51 @@
+import type { EntityStatus } from "../../../core/models/entity-status.ts";
+import { type TimeView, toLabel, toTimeView } from "./format.ts";
+import { Html, html } from "./html.ts";
+
+/** A status with its mark; the words carry the meaning, the colour only repeats it. */
+export function statusPiece(status: EntityStatus | string, label = labelOf(status)): Html {
+  return html`<span class="st st-${status}">${label}</span>`;
+}
+
+/** What a status is called on pages. */
+export function labelOf(status: string): string {
+  return LABELS[status] ?? toLabel(status);
+}
+
+const LABELS: Readonly<Record<string, string>> = {
+  stopped: "Queued",
+  in_progress: "Running",
+  awaiting: "Waiting",
+  cancelling: "Stopping",
+};
+
+/** A time as the page's script keeps it current. */
+export function timePiece(timestamp: string | null | undefined, now: Date): Html {
+  const time = toTimeView(timestamp, now);
+  return time ? timeHtml(time) : html`<span class="faint">–</span>`;
+}
+
+function timeHtml(time: TimeView): Html {
+  return html`<time datetime="${time.iso}" title="${time.full}" data-relative>${time.relative}</time>`;
+}
+
+/** A link inside the admin interface; the path's parts are escaped by `pathTo`. */
+export function linkPiece(href: string, text: string): Html {
+  return html`<a class="link" href="${href}">${text}</a>`;
+}
+
+/** A path of the admin interface with an id in it. */
+export function pathTo(kind: "jobs" | "cases" | "agents", id: string, ...rest: readonly string[]): string {
+  return ["/admin", kind, encodeURIComponent(id), ...rest].join("/");
+}
+
+/** A horizontal meter as SVG, since the page allows no inline styles. */
+export function meterBar(share: number): Html {
+  const width = Math.round(Math.min(1, Math.max(0, share)) * 1000) / 10;
+  return html`<svg aria-hidden="true"><rect width="${width}%" height="5" rx="2.5"/></svg>`;
+}
+
+/** HTML from one of our own renderers. */
+export function trusted(text: string): Html {
+  return new Html(text);
+}
