@@ -5,6 +5,10 @@ import type { TableSpec } from "./store.ts";
 
 const time = (timestamp: string | null): number | null => (timestamp === null ? null : Date.parse(timestamp));
 
+/** Milliseconds from beginning to end; `null` while it is open. */
+const duration = ({ created_at, finished_at }: { created_at: string; finished_at: string | null }) =>
+  finished_at === null ? null : Date.parse(finished_at) - Date.parse(created_at);
+
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
   entity: true,
@@ -18,6 +22,8 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     updated_at: time(job.updated_at),
     finished_at: time(job.finished_at),
     case_count: job.case_ids.length,
+    total_cost: job.total_cost,
+    duration: duration(job),
   }),
   facets: ["status", "agent_name", "workspace_id", "idempotency_key"],
   sorted: ["created_at", "updated_at", "name"],
@@ -36,6 +42,7 @@ const CASE_TABLE: TableSpec<Case> = {
     updated_at: time(item.updated_at),
     finished_at: time(item.finished_at),
     total_cost: item.total_cost,
+    duration: duration(item),
     deadline: time(item.question?.deadline ?? null),
   }),
   facets: ["status", "job_id"],

@@ -1,0 +1,150 @@
+import type { Jobs } from "../../core/entities/jobs.ts";
+import type { Hooks } from "../../core/hooks.ts";
+import { type EntityStatus, FAILED, RUNNING } from "../../core/models/entity-status.ts";
+import type { StoredJob } from "../../core/models/job.ts";
+
+const HOUR = 3_600_000;
+const HOURS = 24;
+/** Jobs read at the first look to add up what they have cost today. */
+const MOST_READ = 5000;
+
+export type Outcome = "completed" | "failed" | "running";
+
+export interface ActivityView {
+  /** Jobs by the hour in which they were created, the oldest hour first. */
+  readonly hours: readonly { readonly from: number; readonly counts: Readonly<Record<Outcome, number>> }[];
+  /** What jobs have cost since midnight, UTC. */
+  readonly costToday: number;
+  /** Whether more jobs ran today than were added up. */
+  readonly costIsPartial: boolean;
+}
+
+/**
+ * Figures that no index answers, kept up to date by what happens: they are counted once, when they are first looked
+ * at, so that an open dashboard does not count them anew each second.
+ */
+export class Activity {
+  readonly #jobs: Jobs;
+  readonly #clock: () => Date;
+  readonly #stop: (() => void)[];
+  readonly #hours = new Map<number, Record<Outcome, number>>();
+  #day = 0;
+  #cost = 0;
+  #partial = false;
+  #counting: Promise<void> | undefined;
+  #counted = false;
+
+  constructor(jobs: Jobs, hooks: Hooks, clock: () => Date) {
+    this.#jobs = jobs;
+    this.#clock = clock;
+    this.#stop = [
+      hooks.on("job:created", ({ job }) => this.#count(job, 1)),
+      hooks.on("job:deleted", ({ job }) => this.#count(job, -1)),
+      hooks.on("job:changed", ({ job, previous }) => {
+        if (outcomeOf(job.status) !== outcomeOf(previous.status)) {
+          this.#count(previous, -1);
+          this.#count(job, 1);
+        }
+        this.#spend(job.total_cost - previous.total_cost);
+      }),
+    ];
+  }
+
+  async read(): Promise<ActivityView> {
+    this.#counting ??= this.#countAll();
+    await this.#counting;
+    const now = this.#clock().getTime();
+    const last = hourOf(now);
+    this.#rollOver(now);
+    const hours = Array.from({ length: HOURS }, (_, back) => last - (HOURS - 1 - back) * HOUR);
+    for (const from of this.#hours.keys()) if (from < hours[0]!) this.#hours.delete(from);
+    return {
+      hours: hours.map((from) => ({ from, counts: this.#hours.get(from) ?? none() })),
+      costToday: this.#cost,
+      costIsPartial: this.#partial,
+    };
+  }
+
+  close(): void {
+    for (const stop of this.#stop) stop();
+  }
+
+  #count(job: StoredJob, by: number): void {
+    if (!this.#counting) return;
+    const from = hourOf(Date.parse(job.created_at));
+    // While the hours are being counted, a change counts in those that are done; the others still see it.
+    if (!this.#hours.has(from) && !this.#counted) return;
+    if (from < hourOf(this.#clock().getTime()) - HOURS * HOUR) return;
+    const counts = this.#hours.get(from) ?? none();
+    counts[outcomeOf(job.status)] += by;
+    this.#hours.set(from, counts);
+  }
+
+  #spend(amount: number): void {
+    if (!this.#counting || amount === 0) return;
+    this.#rollOver(this.#clock().getTime());
+    this.#cost += amount;
+  }
+
+  #rollOver(now: number): void {
+    const day = dayOf(now);
+    if (day === this.#day) return;
+    if (this.#day !== 0) {
+      this.#cost = 0;
+      this.#partial = false;
+    }
+    this.#day = day;
+  }
+
+  async #countAll(): Promise<void> {
+    const now = this.#clock().getTime();
+    this.#rollOver(now);
+    const last = hourOf(now);
+    for (let back = 0; back < HOURS; back++) {
+      const from = last - back * HOUR;
+      const created_at = { gte: from, lt: from + HOUR };
+      const totals = await Promise.all(
+        OUTCOMES.map(async ([outcome, statuses]) => {
+          const { total } = await this.#jobs.list({ where: { created_at, status: statuses }, limit: 0 });
+          return [outcome, total] as const;
+        }),
+      );
+      this.#hours.set(from, { ...none(), ...Object.fromEntries(totals) });
+    }
+    this.#counted = true;
+    await this.#addUpCost(now);
+  }
+
+  async #addUpCost(now: number): Promise<void> {
+    const where = { updated_at: { gte: dayOf(now), lt: now }, total_cost: { gte: Number.MIN_VALUE } };
+    for (let skip = 0; skip < MOST_READ; skip += 500) {
+      const { items, total } = await this.#jobs.list({ where, sort: "id", limit: 500, skip });
+      for (const job of items) this.#cost += job.total_cost;
+      this.#partial = total > MOST_READ;
+      if (items.length < 500) return;
+    }
+  }
+}
+
+const OUTCOMES: readonly (readonly [Outcome, readonly EntityStatus[]])[] = [
+  ["completed", ["completed"]],
+  ["failed", FAILED],
+  ["running", [...RUNNING, "stopped"]],
+];
+
+function outcomeOf(status: EntityStatus): Outcome {
+  if (status === "completed") return "completed";
+  return FAILED.includes(status) ? "failed" : "running";
+}
+
+function none(): Record<Outcome, number> {
+  return { completed: 0, failed: 0, running: 0 };
+}
+
+function hourOf(time: number): number {
+  return Math.floor(time / HOUR) * HOUR;
+}
+
+function dayOf(time: number): number {
+  return Math.floor(time / (24 * HOUR)) * 24 * HOUR;
+}

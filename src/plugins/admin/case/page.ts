@@ -1,0 +1,133 @@
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import type { CaseNode } from "../../../core/models/case-node.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { Case } from "../../../core/models/case.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
+import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { toAskView } from "../inbox/ask-view.ts";
+import type { ActionView } from "../job/actions.ts";
+import type { AdminParts } from "../parts.ts";
+import { withQuery } from "../query.ts";
+import { type Resource, respond } from "../respond.ts";
+import { toFacts } from "../views/facts.ts";
+import { formatCost, formatCount, toLabel } from "../views/format.ts";
+import { renderJson } from "../views/json-tree.ts";
+import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { toTimeline } from "../views/timeline.ts";
+import { toWaterfall } from "../views/waterfall.ts";
+
+const PathSchema = v.object({ id: EntityIdSchema });
+/** Updates shown at once, the newest ones. */
+const SHOWN_UPDATES = 200;
+
+/** A case: page and API. */
+export function caseRoutes(parts: AdminParts): RouteDefinition[] {
+  const route = (path: string, kind: "page" | "api", summary: string) =>
+    defineRoute({
+      method: "GET",
+      path,
+      auth: "session",
+      summary,
+      tag: "Admin",
+      hidden: kind === "page",
+      params: PathSchema,
+      responses: { 200: { description: "The case" } },
+      handler: async ({ params, event }: { params: { id: string }; event: H3Event }) =>
+        respond(parts, event, kind, caseResource(parts, await parts.cases.get(params.id))),
+    });
+  return [
+    route("/admin/cases/{id}", "page", "Case page"),
+    route("/admin/api/cases/{id}", "api", "Show a case with its updates and final delivery"),
+  ];
+}
+
+function caseResource(parts: AdminParts, item: Case): Resource {
+  return { page: "case", fragment: "case", json: () => item, state: () => caseState(parts, item) };
+}
+
+async function caseState(parts: AdminParts, item: Case): Promise<Record<string, unknown>> {
+  const now = parts.clock();
+  const { currency } = parts.options;
+  const job = await parts.jobs.find(item.job_id);
+  const entries = job ? await parts.jobs.log(job.id, { limit: 3000 }) : [];
+  return {
+    fall: toWaterfall(caseTimeline(job, item, { entries: entries.map(({ entry }) => entry), now }), currency),
+    ask: item.question && item.status === "awaiting" ? toAskView(item, { now, agent: job?.agent_name ?? "" }) : undefined,
+    item: {
+      id: item.id,
+      name: item.name,
+      description: item.description === item.name ? "" : item.description,
+      api: `/admin/api/cases/${encodeURIComponent(item.id)}`,
+      live: withQuery("/admin/api/live", { job: item.job_id }),
+      jobHref: pathTo("jobs", item.job_id),
+      jobName: job?.name ?? item.job_id,
+      status: statusPiece(item.status).toString(),
+      actions: caseActions(item),
+      delivery: item.final_delivery ? renderJson(item.final_delivery) : "",
+      updateCount: formatCount(item.updates.length),
+      updates: toUpdates(item, now, currency),
+      facts: toFacts([
+        ["Job", linkPiece(pathTo("jobs", item.job_id), job?.name ?? item.job_id)],
+        ["Reference", item.ref === item.id ? undefined : item.ref],
+        ["Workspace", item.account.workspace_id],
+        ["Opened", timePiece(item.created_at, now)],
+        ["Changed", timePiece(item.updated_at, now)],
+        ["Finished", item.finished_at ? timePiece(item.finished_at, now) : undefined],
+        ["Cost", formatCost(item.total_cost, currency)],
+      ]),
+      nodes: toNodes(parts, job, item),
+    },
+  };
+}
+
+/** The case's own lines, on an axis of its own. */
+function caseTimeline(
+  job: StoredJob | undefined,
+  item: Case,
+  { entries, now }: { entries: Parameters<typeof toTimeline>[2]; now: Date },
+) {
+  const from = Date.parse(item.created_at);
+  const to = Math.max(from + 1, item.finished_at ? Date.parse(item.finished_at) : now.getTime());
+  if (!job) return { from, to, rows: [], interruptions: 0, waited: 0 };
+  const whole = toTimeline(job, [item], entries, now);
+  return { ...whole, from, to, rows: whole.rows.filter((row) => row.case_id === item.id) };
+}
+
+function toUpdates(item: Case, now: Date, currency: string) {
+  return item.updates
+    .slice(-SHOWN_UPDATES)
+    .reverse()
+    .map((update) => ({
+      index: update.index ?? "",
+      name: update.name ?? (update.is_final ? "Final" : "Update"),
+      cost: update.cost ? formatCost(update.cost, currency) : "",
+      time: timePiece(update.created_at, now).toString(),
+      error: update.error ?? "",
+      payload: update.payload && Object.keys(update.payload).length > 0 ? renderJson(update.payload) : "",
+      tone: update.error ? "bad" : update.is_final ? "good" : "",
+    }));
+}
+
+/** The plan that the method declares, and which of its nodes the case has passed. */
+function toNodes(parts: AdminParts, job: StoredJob | undefined, item: Case) {
+  const declared = job ? (parts.agents.find(job.agent_name)?.definition.methods.job_start.nodes ?? []) : [];
+  const names = new Map(item.updates.map((update) => [update.name, update]));
+  return declared.map((node: Pick<CaseNode, "name" | "type"> & Partial<CaseNode>) => {
+    const update = names.get(node.name);
+    return {
+      name: node.name,
+      type: toLabel(node.type),
+      description: node.description ?? "",
+      state: update ? (update.error ? "failed" : "done") : "",
+      tone: update ? (update.error ? "bad" : "good") : "",
+    };
+  });
+}
+
+function caseActions(item: Case): ActionView[] {
+  return [
+    { label: "Set status", href: pathTo("cases", item.id, "status"), icon: "edit", style: "" },
+    { label: "Delete", href: pathTo("cases", item.id, "delete"), icon: "trash", style: "danger" },
+  ];
+}

@@ -1,0 +1,156 @@
+import * as v from "valibot";
+import type { LiveStreams, StreamSource } from "../../../core/http/live-streams.ts";
+import { wholeNumber } from "../../../core/http/query.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { toEventText } from "../../../core/http/server-event.ts";
+import { LOG_LEVELS } from "../../../core/log.ts";
+import { eventStreamHead } from "../live/route.ts";
+import { Mailbox } from "../live/mailbox.ts";
+import type { AdminParts } from "../parts.ts";
+import { optionalText, withoutEmpty, withQuery } from "../query.ts";
+import { type Resource, respond } from "../respond.ts";
+import { formatCount, toLabel } from "../views/format.ts";
+import type { ConsoleBuffer, ConsoleLine, LineFilter } from "./buffer.ts";
+
+const tag = "Admin";
+const filter = {
+  level: optionalText(v.picklist(LOG_LEVELS)),
+  search: optionalText(v.pipe(v.string(), v.maxLength(200))),
+  job: optionalText(v.pipe(v.string(), v.maxLength(200))),
+  refresh: optionalText(v.string()),
+};
+const after = wholeNumber({ min: 0, max: Number.MAX_SAFE_INTEGER, default: 0 });
+const FilterSchema = v.object(filter);
+const RangeSchema = v.object({ ...filter, after, limit: wholeNumber({ min: 1, max: 5000, default: 500 }) });
+
+/** The console: page, lines, stream, download. */
+export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDefinition[] {
+  const { console: buffer } = parts;
+  const resource = (given: v.InferOutput<typeof RangeSchema>): Resource => {
+    const query = withoutEmpty(given);
+    return {
+      page: "console",
+      fragment: "log-lines",
+      json: () => ({ items: buffer.read(query, query), last: buffer.last }),
+      state: () => pageState(buffer, query),
+    };
+  };
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/admin/console",
+      auth: "session",
+      summary: "Console page",
+      tag,
+      hidden: true,
+      query: RangeSchema,
+      responses: { 200: { description: "The page", contentType: "text/html" } },
+      handler: ({ query, event }) => respond(parts, event, "page", resource(query)),
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/admin/api/console",
+      auth: "session",
+      summary: "Last lines of the log",
+      tag,
+      query: RangeSchema,
+      responses: { 200: { description: "Lines, oldest first" } },
+      handler: ({ query, event }) => respond(parts, event, "api", resource(query)),
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/admin/api/console/stream",
+      auth: "session",
+      summary: "Follow the log",
+      description: "Server-sent events: `hello`, then `line` for each line after `after` or `Last-Event-ID`, `gap` where lines were lost.",
+      tag,
+      query: RangeSchema,
+      responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
+      handler: ({ query, event }) => {
+        if (event.req.method === "HEAD") return eventStreamHead();
+        const last = Number(event.req.headers.get("last-event-id") ?? query.after);
+        return streams.open(followLines(buffer, withoutEmpty(query), Number.isInteger(last) ? last : query.after));
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/admin/api/console/download",
+      auth: "session",
+      summary: "Download the last lines of the log",
+      tag,
+      query: FilterSchema,
+      responses: { 200: { description: "JSON lines", contentType: "application/x-ndjson" } },
+      handler: ({ query }) =>
+        new Response(
+          buffer.read(withoutEmpty(query)).map(({ seq: _seq, ...line }) => `${JSON.stringify(line)}\n`).join(""),
+          {
+            headers: {
+              "content-type": "application/x-ndjson; charset=utf-8",
+              "content-disposition": 'attachment; filename="service-log.ndjson"',
+              "cache-control": "no-store",
+            },
+          },
+        ),
+    }),
+  ];
+}
+
+function followLines(buffer: ConsoleBuffer, lineFilter: LineFilter, from: number): StreamSource {
+  let mailbox: Mailbox | undefined;
+  return (signal) => {
+    if (mailbox) return mailbox.source(signal);
+    // A number from before a restart says nothing about this process's lines.
+    const start = from > buffer.last ? 0 : from;
+    const stop = buffer.listen(lineFilter, (line) => box.put(toText(line)));
+    const box = new Mailbox({
+      bound: 1000,
+      overflow: (dropped) => toEventText({ event: "gap", data: dropped }),
+      onEnd: stop,
+    });
+    mailbox = box;
+    box.endWith(signal);
+    const lost = start > 0 ? buffer.lost(start) : 0;
+    const known = buffer.read(lineFilter, { after: start, limit: 500 });
+    box.put(
+      toEventText({ event: "hello", data: buffer.last }) +
+        (lost > 0 ? toEventText({ event: "gap", data: lost }) : "") +
+        known.map(toText).join(""),
+    );
+    return box.source(signal);
+  };
+}
+
+function toText(line: ConsoleLine): string {
+  return toEventText({ event: "line", id: line.seq, data: toView(line) });
+}
+
+function toView({ time, level, message, fields }: ConsoleLine) {
+  return { time, clock: time.slice(11, 23), level, message, fields };
+}
+
+function pageState(
+  buffer: ConsoleBuffer,
+  query: LineFilter & { readonly after: number; readonly limit: number },
+): Record<string, unknown> {
+  const { level, search, job } = query;
+  const download = withQuery("/admin/api/console/download", { level, search, job });
+  return {
+    lines: buffer.read(query, query).map(toView),
+    last: buffer.last,
+    most: Math.min(buffer.most, 2000),
+    download,
+    summary: `The last ${formatCount(buffer.most)} lines of this process. Times are UTC.`,
+    filter: {
+      search: search ?? "",
+      job: job ?? "",
+      levels: [
+        { value: "", label: "All levels", selected: level === undefined },
+        ...LOG_LEVELS.slice(1).map((value) => ({
+          value,
+          label: value === "error" ? "Errors only" : `${toLabel(value)} and above`,
+          selected: level === value,
+        })),
+      ],
+    },
+  };
+}

@@ -1,0 +1,33 @@
+import { isTerminal } from "../../../core/models/entity-status.ts";
+import type { Job } from "../../../core/models/job.ts";
+import { pathTo } from "../views/pieces.ts";
+
+/** A button of a page; it opens the question whether to do it. */
+export interface ActionView {
+  readonly label: string;
+  readonly href: string;
+  readonly icon: string;
+  readonly style: string;
+}
+
+/** Stop reasons that a raised limit can lift. */
+export const LIMIT_REASONS: readonly string[] = ["max_cases", "max_cost", "max_duration"];
+
+/** What can be done with a job as it is. */
+export function jobActions(job: Job): ActionView[] {
+  const to = (action: string) => pathTo("jobs", job.id, action);
+  const ended = isTerminal(job.status);
+  const actions: ActionView[] = [];
+  if (!ended && job.status !== "cancelling") {
+    actions.push({ label: "Stop", href: to("stop"), icon: "stop", style: "" });
+  }
+  if (ended && LIMIT_REASONS.includes(job.stop_reason ?? "")) {
+    actions.push({ label: "Raise limit and go on", href: to("resume"), icon: "play", style: "main" });
+  }
+  if (job.status === "failed" || job.status === "cancelled") {
+    actions.push({ label: "Retry", href: to("retry"), icon: "retry", style: "" });
+  }
+  actions.push({ label: "Set status", href: to("status"), icon: "edit", style: "" });
+  actions.push({ label: "Delete", href: to("delete"), icon: "trash", style: "danger" });
+  return actions;
+}

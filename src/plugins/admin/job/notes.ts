@@ -1,0 +1,45 @@
+import type { QueuePosition } from "../../../core/agents/runner.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
+import { withQuery } from "../query.ts";
+import { countOf, formatCount } from "../views/format.ts";
+
+/** A line at the top of a job's page: what it waits for, or why it ended. */
+export interface NoteView {
+  readonly kind: "warn" | "bad" | "";
+  readonly icon: string;
+  readonly text: string;
+  readonly href: string;
+  readonly link: string;
+}
+
+/** What someone who opens a job should know first. */
+export function toNotes(
+  job: StoredJob,
+  { position, hosted }: { position: QueuePosition | undefined; hosted: boolean },
+): NoteView[] {
+  const notes: NoteView[] = [];
+  const open = job.awaiting_cases.length;
+  if (open > 0) {
+    const text = `${countOf(open, "question")} of this job ${open === 1 ? "waits" : "wait"} for an answer.`;
+    notes.push({ kind: "warn", icon: "inbox", text, href: withQuery("/admin/inbox", { job_id: job.id }), link: "Answer" });
+  }
+  if (position) {
+    const text = `In the queue at place ${formatCount(position.position)} of ${formatCount(position.queued)}.`;
+    notes.push({ kind: "", icon: "jobs", text, href: "", link: "" });
+  }
+  if (!hosted && job.finished_at === null) {
+    const text = `Agent "${job.agent_name}" is not on this service: the job waits until it is again.`;
+    notes.push({ kind: "warn", icon: "agents", text, href: "", link: "" });
+  }
+  const limit = LIMITS[job.stop_reason ?? ""];
+  if (limit) notes.push({ kind: "bad", icon: "stop", text: limit, href: "", link: "" });
+  return notes;
+}
+
+const LIMITS: Readonly<Record<string, string>> = {
+  max_cases: "Ended because it reached its limit of cases. What it did so far is kept.",
+  max_cost: "Ended because it reached its limit of cost. What it did so far is kept.",
+  max_duration: "Ended because it reached its time limit. What it did so far is kept.",
+  question_expired: "Ended because nobody answered a question in time.",
+  nondeterministic: "Ended because its code changed while it was under way: a recorded step was not found again.",
+};

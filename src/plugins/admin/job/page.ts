@@ -1,0 +1,140 @@
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { isTerminal } from "../../../core/models/entity-status.ts";
+import { type StoredJob, toJob } from "../../../core/models/job.ts";
+import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { toCaseLine } from "../lists/rows.ts";
+import type { AdminParts } from "../parts.ts";
+import { withQuery } from "../query.ts";
+import { type Resource, respond } from "../respond.ts";
+import { toFacts } from "../views/facts.ts";
+import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
+import { renderJson } from "../views/json-tree.ts";
+import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { toStory } from "../views/story.ts";
+import { toTimeline } from "../views/timeline.ts";
+import { toWaterfall } from "../views/waterfall.ts";
+import { jobActions } from "./actions.ts";
+import { limitNote, toMeters } from "./meters.ts";
+import { toNotes } from "./notes.ts";
+
+/** Cases that a job's page shows; the rest stand in the list of cases. */
+const SHOWN_CASES = 50;
+const SHOWN_ENTRIES = 3000;
+
+const PathSchema = v.object({ id: EntityIdSchema });
+
+/** A job: page, API, timeline. */
+export function jobRoutes(parts: AdminParts): RouteDefinition[] {
+  const route = (path: string, kind: "page" | "api", summary: string) =>
+    defineRoute({
+      method: "GET",
+      path,
+      auth: "session",
+      summary,
+      tag: "Admin",
+      hidden: kind === "page",
+      params: PathSchema,
+      responses: { 200: { description: "The job" } },
+      handler: async ({ params, event }: { params: { id: string }; event: H3Event }) =>
+        respond(parts, event, kind, jobResource(parts, await parts.jobs.get(params.id))),
+    });
+  return [
+    route("/admin/jobs/{id}", "page", "Job page"),
+    route("/admin/api/jobs/{id}", "api", "Show a job with its cases"),
+    defineRoute({
+      method: "GET",
+      path: "/admin/api/jobs/{id}/timeline",
+      auth: "session",
+      summary: "What happened to a job, as spans of time",
+      tag: "Admin",
+      params: PathSchema,
+      responses: { 200: { description: "Rows with spans, in milliseconds since the epoch" } },
+      handler: async ({ params }) => readTimeline(parts, await parts.jobs.get(params.id)),
+    }),
+  ];
+}
+
+function jobResource(parts: AdminParts, job: StoredJob): Resource {
+  return {
+    page: "job",
+    fragment: "job",
+    json: async () => {
+      const cases = await Promise.all(job.case_ids.map((id) => parts.cases.find(id)));
+      return { ...toJob(job), cases: cases.filter((item) => item !== undefined) };
+    },
+    state: () => jobState(parts, job),
+  };
+}
+
+async function readTimeline(parts: AdminParts, job: StoredJob) {
+  const [cases, entries] = await Promise.all([readCases(parts, job), parts.jobs.log(job.id, { limit: SHOWN_ENTRIES })]);
+  return toTimeline(job, cases, entries.map(({ entry }) => entry), parts.clock());
+}
+
+async function readCases(parts: AdminParts, job: StoredJob) {
+  const { items } = await parts.cases.list({
+    where: { job_id: job.id },
+    sort: "created_at",
+    limit: SHOWN_CASES,
+  });
+  return items;
+}
+
+async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<string, unknown>> {
+  const now = parts.clock();
+  const { currency } = parts.options;
+  const [cases, entries] = await Promise.all([readCases(parts, job), parts.jobs.log(job.id, { limit: SHOWN_ENTRIES })]);
+  const timeline = toTimeline(job, cases, entries.map(({ entry }) => entry), now);
+  const fall = toWaterfall(timeline, currency);
+  const waited = fall.waited ? `, ${fall.waited} waiting for a person` : "";
+  const breaks = fall.interruptions > 0 ? `, ${countOf(fall.interruptions, "interruption")}` : "";
+  const context = job.job_context;
+  const { job_instructions: _limits, ...shownContext } = context;
+  const api = `/admin/api/jobs/${encodeURIComponent(job.id)}`;
+  const agent = parts.agents.find(job.agent_name);
+  return {
+    fall: { ...fall, summary: waited + breaks },
+    story: toStory(entries, now),
+    job: {
+      id: job.id,
+      name: job.name,
+      api,
+      live: withQuery("/admin/api/live", { job: job.id }),
+      agent: agent?.definition.name ?? job.agent_name,
+      agentHref: pathTo("agents", job.agent_name),
+      status: statusPiece(job.status).toString(),
+      actions: jobActions(job),
+      notes: toNotes(job, { position: isTerminal(job.status) ? undefined : parts.runner().position(job.id), hosted: agent !== undefined }),
+      error: job.error,
+      stopReason: job.stop_reason ? toLabel(job.stop_reason) : "",
+      traceback: job.responses.findLast((response) => response.error_traceback)?.error_traceback ?? "",
+      result: job.result === null ? "" : renderJson(job.result),
+      caseCount: formatCount(job.case_ids.length),
+      casesHref: job.case_ids.length > cases.length ? withQuery("/admin/cases", { job_id: job.id }) : "",
+      cases: cases.map((item) => toCaseLine(item, { now, currency })),
+      responses: job.responses.map((response) => ({
+        message: response.message,
+        status: statusPiece(response.status).toString(),
+        payload: response.payload ? renderJson(response.payload) : "",
+      })),
+      facts: toFacts([
+        ["Agent", agent ? linkPiece(pathTo("agents", agent.slug), agent.definition.name) : job.agent_name],
+        ["Mission", context.mission_name],
+        ["Started by", context.started_by],
+        ["Workspace", context.workspace_id],
+        ["Created", timePiece(job.created_at, now)],
+        ["Changed", timePiece(job.updated_at, now)],
+        ["Finished", job.finished_at ? timePiece(job.finished_at, now) : undefined],
+        ["Runs", formatCount(job.run_count)],
+        ["Cost", formatCost(job.total_cost, currency)],
+        ["Parameters", job.agent_parameters?.map((parameter) => String(parameter.name)).join(", ")],
+      ]),
+      meters: toMeters(job, now, currency),
+      limitNote: limitNote(job),
+      fields: renderJson(job.job_fields),
+      context: renderJson(shownContext),
+    },
+  };
+}

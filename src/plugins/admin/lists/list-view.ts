@@ -1,0 +1,159 @@
+import type { EntityStatus } from "../../../core/models/entity-status.ts";
+import { withQuery } from "../query.ts";
+import { countOf, formatCount } from "../views/format.ts";
+import { html } from "../views/html.ts";
+import { labelOf } from "../views/pieces.ts";
+import { DEFAULT_LIMIT, DEFAULT_SORT } from "./list-query.ts";
+import type { EntityLine } from "./rows.ts";
+
+type Filters = Readonly<Record<string, string | undefined>>;
+
+/** A list of entities, ready to be laid out. */
+export interface ListSource {
+  readonly kind: "jobs" | "cases";
+  /** Filters besides the status, by query parameter. */
+  readonly filters: Filters;
+  readonly filterLabels: Readonly<Record<string, string>>;
+  readonly status: EntityStatus | undefined;
+  readonly sort: string | undefined;
+  readonly limit: number;
+  readonly skip: number;
+  readonly total: number;
+  readonly rows: readonly EntityLine[];
+  readonly counts: Readonly<Record<string, number>>;
+  readonly columns: readonly Column[];
+  readonly selects: readonly Select[];
+  readonly icons: string;
+}
+
+export interface Column {
+  readonly label: string;
+  readonly key?: string;
+  readonly style?: string;
+}
+
+export interface Select {
+  readonly name: string;
+  readonly label: string;
+  readonly options: readonly { readonly value: string; readonly label: string }[];
+}
+
+const TABS: readonly EntityStatus[] = ["in_progress", "awaiting", "stopped", "completed", "failed", "cancelled", "cancelling"];
+/** Tabs that are shown when they hold nothing, too. */
+const STEADY: readonly EntityStatus[] = ["in_progress", "awaiting", "completed", "failed"];
+const SIZES = [25, 50, 100] as const;
+
+/** Lays a list out: tabs, filters, columns, pages; the whole state of it stands in every address. */
+export function toListView(source: ListSource) {
+  const { kind, filters, status, limit, skip, total } = source;
+  const path = `/admin/${kind}`;
+  const sort = source.sort === DEFAULT_SORT ? undefined : source.sort;
+  const size = limit === DEFAULT_LIMIT ? undefined : limit;
+  const state = { ...filters, status, sort, limit: size };
+  const to = (changes: Readonly<Record<string, string | number | undefined>>) => withQuery(path, state, changes);
+  const noun = kind === "jobs" ? "job" : "case";
+  const from = total === 0 ? 0 : Math.min(skip + 1, total);
+  const until = Math.min(skip + limit, total);
+  const filtered = status !== undefined || Object.values(filters).some((value) => value !== undefined);
+  return {
+    kind,
+    path,
+    here: to({ skip: skip || undefined }),
+    query: new URLSearchParams(withQuery("", state).slice(1)).toString(),
+    caption: kind === "jobs" ? "Jobs" : "Cases",
+    rowsUrl: `/admin/api/${kind}/rows?ids=`,
+    tabs: toTabs(source, to),
+    kept: Object.entries({ ...filters, status, sort, limit: size })
+      .filter(([name, value]) => value !== undefined && name !== "search" && !isSelected(name, source))
+      .map(([name, value]) => ({ name, value })),
+    search: filters.search ?? "",
+    searchLabel: kind === "jobs" ? "Search id or name" : "Search id, name or description",
+    selects: source.selects.map((select) => ({
+      ...select,
+      options: select.options.map((option) => ({
+        ...option,
+        selected: option.value === (filters[select.name] ?? ""),
+      })),
+    })),
+    chips: [
+      ...(status === undefined
+        ? []
+        : [{ label: "Status", value: labelOf(status), href: to({ status: undefined }) }]),
+      ...Object.entries(filters)
+        .filter(([, value]) => value !== undefined)
+        .map(([name, value]) => ({
+          label: source.filterLabels[name] ?? name,
+          value,
+          href: to({ [name]: undefined }),
+        })),
+    ],
+    clearHref: withQuery(path, { sort, limit: size }),
+    columns: source.columns.map((column) => toColumn(column, source, to)),
+    rows: source.rows,
+    total: formatCount(total),
+    range: total === 0 ? `No ${noun}s` : `${formatCount(from)}–${formatCount(until)} of ${countOf(total, noun)}`,
+    sizes: SIZES.map((one) => ({
+      label: String(one),
+      current: one === limit,
+      href: to({ limit: one === DEFAULT_LIMIT ? undefined : one }),
+    })),
+    previous: skip > 0 ? to({ skip: Math.max(0, skip - limit) || undefined }) : "",
+    next: skip + limit < total ? to({ skip: skip + limit }) : "",
+    actions: [
+      { name: "stop", label: "Stop", icon: "stop", style: "" },
+      { name: "retry", label: "Retry", icon: "retry", style: "" },
+      { name: "delete", label: "Delete", icon: "trash", style: "danger" },
+    ].filter(({ name }) => kind === "jobs" || name === "delete"),
+    emptyTitle: filtered ? `No ${noun}s match.` : `No ${noun}s yet.`,
+    emptyText: filtered
+      ? "Clear a filter, or search for something else."
+      : kind === "jobs"
+        ? "Start one from an agent's page, or over the API."
+        : "Cases appear when a job opens them.",
+  };
+}
+
+function isSelected(name: string, source: ListSource): boolean {
+  return source.selects.some((select) => select.name === name);
+}
+
+type To = (changes: Readonly<Record<string, string | number | undefined>>) => string;
+
+function toTabs(source: ListSource, to: To) {
+  const all = Object.values(source.counts).reduce((sum, count) => sum + count, 0);
+  const shown = TABS.filter(
+    (status) => STEADY.includes(status) || source.counts[status] || source.status === status,
+  );
+  return [
+    { label: "All", count: formatCount(all), current: source.status === undefined, href: to({ status: undefined }) },
+    ...shown.map((status) => ({
+      label: labelOf(status),
+      count: formatCount(source.counts[status] ?? 0),
+      current: source.status === status,
+      href: to({ status }),
+    })),
+  ];
+}
+
+/** A click sorts, a second one turns the order round. Numbers and times begin with the largest. */
+function toColumn(column: Column, source: ListSource, to: To) {
+  const { key } = column;
+  if (key === undefined) return { ...column, style: column.style ?? "", sort: "", href: "", arrow: "" };
+  const sort = source.sort ?? DEFAULT_SORT;
+  const state = sort === key ? "ascending" : sort === `-${key}` ? "descending" : undefined;
+  const largestFirst = key.endsWith("_at") || key.endsWith("_cost") || key.endsWith("_count") || key === "duration";
+  const next = state === undefined ? (largestFirst ? `-${key}` : key) : state === "ascending" ? `-${key}` : key;
+  const arrow = state === undefined ? "" : arrowOf(state, source.icons);
+  return {
+    label: column.label,
+    style: column.style ?? "",
+    sort: state === undefined ? "" : `aria-sort="${state}"`,
+    href: to({ sort: next === DEFAULT_SORT ? undefined : next }),
+    arrow,
+  };
+}
+
+function arrowOf(state: "ascending" | "descending", icons: string): string {
+  const icon = state === "ascending" ? "up" : "down";
+  return html`<svg class="i" aria-hidden="true"><use href="${icons}#${icon}"/></svg>`.toString();
+}

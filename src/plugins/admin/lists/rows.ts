@@ -1,0 +1,81 @@
+import type { Case } from "../../../core/models/case.ts";
+import { isTerminal } from "../../../core/models/entity-status.ts";
+import type { Job } from "../../../core/models/job.ts";
+import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
+import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+
+export interface RowContext {
+  readonly now: Date;
+  readonly currency: string;
+}
+
+/** A job as job lists answer it. */
+export function toJobRow(job: Job) {
+  const { id, name, agent_name, status, created_at, updated_at, finished_at, total_cost, stop_reason } = job;
+  const case_count = job.case_ids.length;
+  return { id, name, agent_name, status, created_at, updated_at, finished_at, case_count, total_cost, stop_reason };
+}
+
+/** A case as case lists answer it. */
+export function toCaseRow(item: Case) {
+  const { id, name, description, status, job_id, created_at, updated_at, finished_at, total_cost } = item;
+  return {
+    id,
+    name,
+    description,
+    status,
+    job_id,
+    created_at,
+    updated_at,
+    finished_at,
+    total_cost,
+    update_count: item.updates.length,
+  };
+}
+
+/** A job as a line of a table. */
+export function toJobLine(job: Job, { now, currency }: RowContext) {
+  return {
+    isJob: true,
+    id: job.id,
+    name: job.name,
+    href: pathTo("jobs", job.id),
+    status: statusPiece(job.status).toString(),
+    agent: job.agent_name,
+    cases: formatCount(job.case_ids.length),
+    cost: costOf(job.total_cost, currency),
+    duration: durationOf(job, now),
+    updated: timePiece(job.updated_at, now).toString(),
+    created: timePiece(job.created_at, now).toString(),
+  };
+}
+
+/** A case as a line of a table. */
+export function toCaseLine(item: Case, { now, currency }: RowContext) {
+  return {
+    isJob: false,
+    id: item.id,
+    name: item.name,
+    href: pathTo("cases", item.id),
+    status: statusPiece(item.status).toString(),
+    jobId: item.job_id,
+    jobHref: pathTo("jobs", item.job_id),
+    updates: formatCount(item.updates.length),
+    cost: costOf(item.total_cost, currency),
+    duration: durationOf(item, now),
+    updated: timePiece(item.updated_at, now).toString(),
+    created: timePiece(item.created_at, now).toString(),
+  };
+}
+
+export type EntityLine = ReturnType<typeof toJobLine> | ReturnType<typeof toCaseLine>;
+
+function costOf(cost: number, currency: string): string {
+  return cost === 0 ? "–" : formatCost(cost, currency);
+}
+
+function durationOf(entity: Job | Case, now: Date): string {
+  if (entity.status === "stopped") return "–";
+  const end = isTerminal(entity.status) ? (entity.finished_at ?? entity.updated_at) : null;
+  return formatDuration(elapsed(entity.created_at, end, now));
+}

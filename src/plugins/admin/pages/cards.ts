@@ -1,0 +1,95 @@
+import type { AdminParts } from "../parts.ts";
+import { countOf, formatBytes, formatCount, formatDuration } from "../views/format.ts";
+import { statusPiece } from "../views/pieces.ts";
+
+interface Fact {
+  readonly name: string;
+  readonly value: string;
+  readonly tone?: string;
+}
+
+/** A card at the dashboard's side. */
+export interface CardView {
+  readonly title: string;
+  readonly status: string;
+  readonly facts: readonly Fact[];
+  readonly html: string;
+}
+
+export interface AlertView {
+  readonly kind: "bad" | "warn";
+  readonly text: string;
+  readonly href: string;
+  readonly link: string;
+}
+
+/** The cards with the health of what the service stands on, then those of plugins; and what needs a look at once. */
+export async function readCards(parts: AdminParts): Promise<{ cards: CardView[]; alerts: AlertView[] }> {
+  const control = parts.controlSystem();
+  const health = parts.store.health();
+  const alerts: AlertView[] = [];
+  if (!health.writable) {
+    const text = `The store cannot write: ${health.error ?? "see the log"}.`;
+    alerts.push({ kind: "bad", text, href: "/admin/server", link: "Server page" });
+  }
+  if (control?.alert) {
+    alerts.push({ kind: "warn", text: control.alert, href: "/admin/server", link: "Server page" });
+  }
+  return {
+    alerts,
+    cards: [
+      await storeCard(parts),
+      queueCard(parts),
+      ...(control
+        ? [{ title: "Control system", status: statusPiece(control.status).toString(), facts: control.facts, html: "" }]
+        : []),
+      ...(await pluginCards(parts)),
+    ],
+  };
+}
+
+async function storeCard({ store }: AdminParts): Promise<CardView> {
+  const stats = await store.stats();
+  const { writable } = store.health();
+  return {
+    title: "Store",
+    status: statusPiece(writable ? "healthy" : "unhealthy").toString(),
+    html: "",
+    facts: [
+      { name: "Kind", value: stats.database },
+      { name: "Holds", value: `${countOf(stats.tables.Job ?? 0, "job")}, ${countOf(stats.tables.Case ?? 0, "case")}` },
+      ...(stats.bytes === undefined ? [] : [{ name: "On disk", value: formatBytes(stats.bytes) }]),
+      { name: "Writes", value: formatCount(stats.writes) },
+    ],
+  };
+}
+
+function queueCard({ runner, service, state }: AdminParts): CardView {
+  const { running, queued } = runner().load();
+  const status = state.closing ? "degraded" : running > 0 ? "busy" : "available";
+  return {
+    title: "Runs",
+    status: statusPiece(status).toString(),
+    html: "",
+    facts: [
+      { name: "Running", value: `${formatCount(running)} of ${formatCount(service.maxConcurrentJobs)}` },
+      { name: "Queued", value: formatCount(queued) },
+      { name: "Up for", value: formatDuration(state.uptime() * 1000) },
+    ],
+  };
+}
+
+/** A card that fails shows that it does, and leaves the others standing. */
+function pluginCards({ extensions, log }: AdminParts): Promise<CardView[]> {
+  return Promise.all(
+    extensions.cards.map(async (card) => {
+      try {
+        return { title: card.title, status: "", facts: [], html: String(await card.render()) };
+      } catch (error) {
+        log.error("a dashboard card could not be made", { card: card.title, error });
+        const fact = { name: "Error", value: "This card could not be made; the log says why.", tone: "bad" };
+        return { title: card.title, status: "", facts: [fact], html: "" };
+      }
+    }),
+  );
+}

@@ -1,0 +1,43 @@
+import { FAILED, RUNNING } from "../../../core/models/entity-status.ts";
+import type { AdminParts } from "../parts.ts";
+
+/** Counts of one kind of entity. */
+export interface EntityCounts {
+  readonly total: number;
+  readonly running: number;
+  readonly completed: number;
+  readonly failed: number;
+  readonly by_status: Readonly<Record<string, number>>;
+}
+
+/** System statistics, as the API answers them. */
+export async function readStats({ jobs, cases, store }: Pick<AdminParts, "jobs" | "cases" | "store">) {
+  const [jobCounts, caseCounts, stats] = await Promise.all([
+    jobs.countBy("status"),
+    cases.countBy("status"),
+    store.stats(),
+  ]);
+  const collections = ENTITY_TABLES.filter((name) => name in stats.tables).length;
+  const health = store.health();
+  return {
+    jobs: toCounts(jobCounts),
+    cases: toCounts(caseCounts),
+    system: { database: stats.database, status: health.writable ? "healthy" : "unhealthy", collections },
+    collections,
+  };
+}
+
+const ENTITY_TABLES = ["Job", "Case"];
+
+/** Adds statuses up as statistics name them. */
+export function toCounts(byStatus: Readonly<Record<string, number>>): EntityCounts {
+  const sum = (statuses: readonly string[]) =>
+    statuses.reduce((total, status) => total + (byStatus[status] ?? 0), 0);
+  return {
+    total: sum(Object.keys(byStatus)),
+    running: sum(RUNNING),
+    completed: byStatus.completed ?? 0,
+    failed: sum(FAILED),
+    by_status: byStatus,
+  };
+}
