@@ -1,3 +1,4 @@
+import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { AgentRegistry } from "../../core/agents/registry.ts";
 import type { Runner } from "../../core/agents/runner.ts";
 import type { Cases } from "../../core/entities/cases.ts";
@@ -28,6 +29,7 @@ export interface AdminParts {
   readonly jobs: Jobs;
   readonly cases: Cases;
   readonly agents: AgentRegistry;
+  readonly settings: AgentSettings;
   readonly store: Store;
   readonly gate: Gate;
   readonly log: Logger;

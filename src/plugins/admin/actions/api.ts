@@ -1,0 +1,118 @@
+import * as v from "valibot";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
+import { toJob } from "../../../core/models/job.ts";
+import { JobInstructionsSchema } from "../../../core/models/job-instructions.ts";
+import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import type { AdminParts } from "../parts.ts";
+
+const tag = "Admin";
+const PathSchema = v.object({ id: EntityIdSchema });
+const StatusSchema = v.object({ status: EntityStatusSchema });
+const ChangedSchema = v.object({ message: v.string(), id: v.string(), status: EntityStatusSchema });
+const changed = { 200: { description: "The new status", schema: ChangedSchema } };
+
+/** Changes by an operator, as JSON. */
+export function actionApiRoutes({ runner }: AdminParts): RouteDefinition[] {
+  return [
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/jobs/{id}/status",
+      auth: "session",
+      summary: "Set a job's status",
+      description: "Any status from any status; a terminal one aborts the run that is going on.",
+      tag,
+      params: PathSchema,
+      body: StatusSchema,
+      responses: changed,
+      handler: async ({ params, body, actor }) => {
+        const { id, status } = await runner().override(params.id, body.status, actor);
+        return { message: `Job "${id}" is ${status}`, id, status };
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/cases/{id}/status",
+      auth: "session",
+      summary: "Set a case's status",
+      tag,
+      params: PathSchema,
+      body: StatusSchema,
+      responses: changed,
+      handler: async ({ params, body, actor }) => {
+        const { id, status } = await runner().overrideCase(params.id, body.status, actor);
+        return { message: `Case "${id}" is ${status}`, id, status };
+      },
+    }),
+    defineRoute({
+      method: "DELETE",
+      path: "/admin/api/jobs/{id}",
+      auth: "session",
+      summary: "Delete a job and its cases",
+      description: "A run that is going on is aborted first.",
+      tag,
+      params: PathSchema,
+      responses: {
+        200: {
+          description: "What was deleted",
+          schema: v.object({ message: v.string(), id: v.string(), deleted_cases: v.number() }),
+        },
+      },
+      handler: async ({ params: { id }, actor }) => {
+        const deleted_cases = await runner().remove(id, actor);
+        return { message: `Job "${id}" was deleted`, id, deleted_cases };
+      },
+    }),
+    defineRoute({
+      method: "DELETE",
+      path: "/admin/api/cases/{id}",
+      auth: "session",
+      summary: "Delete a case",
+      tag,
+      params: PathSchema,
+      responses: {
+        200: { description: "What was deleted", schema: v.object({ message: v.string(), id: v.string() }) },
+      },
+      handler: async ({ params: { id }, actor }) => {
+        await runner().removeCase(id, actor);
+        return { message: `Case "${id}" was deleted`, id };
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/jobs/{id}/stop",
+      auth: "session",
+      summary: "Ask a job to stop",
+      tag,
+      params: PathSchema,
+      responses: changed,
+      handler: async ({ params, actor }) => {
+        const { id, status } = await runner().stop(params.id, actor);
+        return { message: `Job "${id}" is ${status}`, id, status };
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/jobs/{id}/retry",
+      auth: "session",
+      summary: "Run a failed or cancelled job again",
+      tag,
+      params: PathSchema,
+      body: v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }),
+      responses: { 200: { description: "The job" } },
+      handler: async ({ params, body, actor }) => toJob(await runner().retry(params.id, body.from, actor)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/jobs/{id}/resume",
+      auth: "session",
+      summary: "Go on with a job that a limit ended",
+      tag,
+      params: PathSchema,
+      body: v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }),
+      responses: { 200: { description: "The job" } },
+      handler: async ({ params, body, actor }) =>
+        toJob(await runner().resume(params.id, body.job_instructions, actor)),
+    }),
+  ];
+}

@@ -1,0 +1,94 @@
+import type { Case } from "../../../core/models/case.ts";
+import { EntityStatusSchema, isTerminal } from "../../../core/models/entity-status.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
+import type { AdminParts } from "../parts.ts";
+import { countOf, formatCost } from "../views/format.ts";
+import { type Html, html } from "../views/html.ts";
+import { labelOf, pathTo } from "../views/pieces.ts";
+
+/** A question before a change: what will happen, and the way back. */
+export interface Confirm {
+  readonly title: string;
+  readonly lines: readonly string[];
+  /** Inputs, as HTML. */
+  readonly fields: string;
+  readonly action: string;
+  readonly back: string;
+  readonly buttons: readonly {
+    readonly label: string;
+    readonly name: string;
+    readonly value: string;
+    readonly style: string;
+    readonly focus: boolean;
+  }[];
+}
+
+/** What a change of a job asks before it is made. */
+export function jobConfirms({ options }: AdminParts, job: StoredJob, action: string): Confirm {
+  const running = !isTerminal(job.status) && job.status !== "stopped";
+  const base = { action: pathTo("jobs", job.id, action), back: pathTo("jobs", job.id), fields: "" };
+  if (action === "stop") {
+    const lines = [
+      `"${job.name}" is told to stop. What it did so far is kept; it may take a moment to clean up.`,
+      ...(job.awaiting_cases.length > 0 ? [`${countOf(job.awaiting_cases.length, "open question")} will not be asked any more.`] : []),
+    ];
+    return { ...base, title: "Stop this job?", lines, buttons: [button("Stop the job", { style: "danger" })] };
+  }
+  if (action === "retry") {
+    const lines = [
+      "From the last good step: finished steps keep their results and cost, the work goes on where it failed.",
+      "From the start: everything is done, and paid for, once more.",
+    ];
+    const buttons = [
+      button("From the start", { name: "from", value: "start", style: "quiet" }),
+      button("From the last good step", { name: "from", value: "last_step", focus: true }),
+    ];
+    return { ...base, title: "Run this job again?", lines, buttons };
+  }
+  if (action === "resume") {
+    const limits = job.job_context.job_instructions;
+    const fields = html`${[
+      limitField("max_cost", "Most cost", limits?.max_cost),
+      limitField("max_duration", "Longest time, seconds", limits?.max_duration),
+      limitField("max_cases", "Most cases", limits?.max_cases),
+    ]}`;
+    const lines = [`It has cost ${formatCost(job.total_cost, options.currency)} and opened ${countOf(job.case_ids.length, "case")}. Finished steps are not done again.`];
+    return { ...base, title: "Raise the limits and go on?", lines, fields: fields.toString(), buttons: [button("Go on", {})] };
+  }
+  if (action === "status") return { ...base, ...statusConfirm(job.status, "job") };
+  const lines = [
+    `"${job.name}" is deleted with ${countOf(job.case_ids.length, "case")} and its history. This cannot be undone.`,
+    ...(running ? ["It is running: the run is aborted first."] : []),
+  ];
+  return { ...base, title: "Delete this job?", lines, buttons: [button("Delete the job", { style: "danger" })] };
+}
+
+/** What a change of a case asks before it is made. */
+export function caseConfirms(item: Case, action: string): Confirm {
+  const base = { action: pathTo("cases", item.id, action), back: pathTo("cases", item.id), fields: "" };
+  if (action === "status") return { ...base, ...statusConfirm(item.status, "case") };
+  const lines = [`"${item.name}" is deleted with ${countOf(item.updates.length, "update")}. Its job stays. This cannot be undone.`];
+  return { ...base, title: "Delete this case?", lines, buttons: [button("Delete the case", { style: "danger" })] };
+}
+
+function statusConfirm(current: string, noun: string) {
+  const lines = [
+    `Overrides what the agent says. A final status ends the ${noun}'s work at once; what is written later is refused.`,
+  ];
+  const fields = html`<div class="field"><label for="new-status">Status</label><select class="input" id="new-status" name="status">${EntityStatusSchema.options.map(
+    (status) =>
+      html`<option value="${status}"${status === current ? html` selected` : ""}>${labelOf(status)}${status === current ? " (now)" : ""}</option>`,
+  )}</select></div>`;
+  return { title: `Set the ${noun}'s status`, lines, fields: fields.toString(), buttons: [button("Set status", {})] };
+}
+
+function limitField(name: string, label: string, value: number | null | undefined): Html {
+  return html`<div class="field"><label for="${name}">${label}</label><input class="input" id="${name}" name="${name}" type="number" min="0" step="any" value="${value ?? ""}" placeholder="no limit"></div>`;
+}
+
+function button(
+  label: string,
+  { name = "confirm", value = "yes", style = "", focus = false }: { name?: string; value?: string; style?: string; focus?: boolean },
+) {
+  return { label, name, value, style, focus };
+}

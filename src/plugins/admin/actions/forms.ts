@@ -1,0 +1,141 @@
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import { isServiceError, ServiceError } from "../../../core/errors.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
+import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { redirect } from "../answer.ts";
+import { flashCookie } from "../flash-cookie.ts";
+import { readForm } from "../forms/read-form.ts";
+import { negotiate } from "../negotiate.ts";
+import type { AdminParts } from "../parts.ts";
+import { renderFragment, renderPage } from "../respond.ts";
+import { countOf } from "../views/format.ts";
+import { labelOf, pathTo } from "../views/pieces.ts";
+import { caseConfirms, type Confirm, jobConfirms } from "./confirms.ts";
+
+const PathSchema = v.object({ id: EntityIdSchema });
+
+type Act = (parts: AdminParts, id: string, input: { form: URLSearchParams; actor: string }) => Promise<string>;
+
+/** The same changes by forms: first what will happen, then the doing; in a dialog, or as a page without script. */
+export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
+  return [
+    ...Object.entries(JOB_ACTS).flatMap(([action, act]) =>
+      pair(parts, "jobs", { action, act, confirm: async (id) => jobConfirms(parts, await parts.jobs.get(id), action) }),
+    ),
+    ...Object.entries(CASE_ACTS).flatMap(([action, act]) =>
+      pair(parts, "cases", { action, act, confirm: async (id) => caseConfirms(await parts.cases.get(id), action) }),
+    ),
+  ];
+}
+
+interface Pair {
+  readonly action: string;
+  readonly act: Act;
+  readonly confirm: (id: string) => Promise<Confirm>;
+}
+
+function pair(parts: AdminParts, kind: "jobs" | "cases", { action, act, confirm }: Pair): RouteDefinition[] {
+  const path = `/admin/${kind}/{id}/${action}`;
+  const about = { path, auth: "session", tag: "Admin", hidden: true, params: PathSchema } as const;
+  return [
+    defineRoute({
+      ...about,
+      method: "GET",
+      summary: `Asks before: ${action}`,
+      responses: { 200: { description: "What will happen", contentType: "text/html" } },
+      handler: async ({ params, event }) => {
+        const state = { confirm: await confirm(params.id) };
+        return negotiate(event, "page") === "fragment"
+          ? renderFragment(parts, event, { template: "confirm", state })
+          : renderPage(parts, event, { template: "confirm", state });
+      },
+    }),
+    defineRoute({
+      ...about,
+      method: "POST",
+      summary: `By form: ${action}`,
+      responses: { 303: { description: "On to the entity, or to the list" } },
+      handler: async ({ params, event, actor }) => {
+        const form = await readForm(event, parts.service.bodyLimit);
+        const here = pathTo(kind, params.id);
+        const after = action === "delete" ? `/admin/${kind}` : here;
+        return perform(parts, event, { after, here, run: () => act(parts, params.id, { form, actor }) });
+      },
+    }),
+  ];
+}
+
+/** Does it; what cannot be done is said on the page one came from. */
+async function perform(
+  parts: AdminParts,
+  event: H3Event,
+  { after, here, run }: { after: string; here: string; run: () => Promise<string> },
+): Promise<Response> {
+  try {
+    return redirect(after, [flashCookie(parts, event, "good", await run())]);
+  } catch (error) {
+    if (!isServiceError(error) || error.status >= 500 || error.status === 404) throw error;
+    const text = [error.message, error.detail].filter(Boolean).join(". ");
+    return redirect(here, [flashCookie(parts, event, "bad", text)]);
+  }
+}
+
+const JOB_ACTS: Readonly<Record<string, Act>> = {
+  stop: async ({ runner }, id, { actor }) => {
+    const { status } = await runner().stop(id, actor);
+    return status === "cancelling" ? "The job was asked to stop." : `The job is ${labelOf(status).toLowerCase()}.`;
+  },
+  retry: async ({ runner }, id, { form, actor }) => {
+    await runner().retry(id, form.get("from") === "start" ? "start" : "last_step", actor);
+    return "The job runs again.";
+  },
+  resume: async ({ runner }, id, { form, actor }) => {
+    await runner().resume(id, readLimits(form), actor);
+    return "The job goes on.";
+  },
+  status: async ({ runner }, id, { form, actor }) => {
+    const { status } = await runner().override(id, readStatus(form), actor);
+    return `The status was set to "${labelOf(status)}".`;
+  },
+  delete: async ({ runner }, id, { actor }) => {
+    const cases = await runner().remove(id, actor);
+    return `The job was deleted${cases > 0 ? ` with ${countOf(cases, "case")}` : ""}.`;
+  },
+};
+
+const CASE_ACTS: Readonly<Record<string, Act>> = {
+  status: async ({ runner }, id, { form, actor }) => {
+    const { status } = await runner().overrideCase(id, readStatus(form), actor);
+    return `The status was set to "${labelOf(status)}".`;
+  },
+  delete: async ({ runner }, id, { actor }) => {
+    await runner().removeCase(id, actor);
+    return "The case was deleted.";
+  },
+};
+
+function readStatus(form: URLSearchParams) {
+  const status = form.get("status");
+  if (v.is(EntityStatusSchema, status)) return status;
+  throw new ServiceError("invalid_request", "This is not a status", {
+    detail: `Choose one of ${EntityStatusSchema.options.join(", ")}.`,
+  });
+}
+
+const LIMITS = ["max_cost", "max_duration", "max_cases"] as const;
+
+function readLimits(form: URLSearchParams): Partial<Record<(typeof LIMITS)[number], number>> {
+  const limits: Partial<Record<(typeof LIMITS)[number], number>> = {};
+  for (const name of LIMITS) {
+    const text = form.get(name)?.trim();
+    if (!text) continue;
+    const value = Number(text);
+    if (!Number.isFinite(value) || value < 0 || (name !== "max_cost" && !Number.isInteger(value))) {
+      throw new ServiceError("invalid_request", `${name} must be a number, 0 or more`);
+    }
+    limits[name] = value;
+  }
+  return limits;
+}

@@ -1,0 +1,172 @@
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import { readAgentHealth } from "../../../core/agents/agent-health.ts";
+import { toAgentResponse } from "../../../core/agents/agent-response.ts";
+import type { HostedAgent } from "../../../core/agents/registry.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { AgentMethod } from "../../../core/models/agent-method.ts";
+import type { AgentResponse } from "../../../core/models/agent-response.ts";
+import type { AdminParts } from "../parts.ts";
+import { withQuery } from "../query.ts";
+import { type Resource, respond } from "../respond.ts";
+import { formatCount, formatDuration } from "../views/format.ts";
+import { pathTo, statusPiece } from "../views/pieces.ts";
+import { readForecast } from "./forecast.ts";
+
+const PathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) });
+
+/** The agents: all of them, and each with its methods, parameters and statistics. */
+export function agentRoutes(parts: AdminParts): RouteDefinition[] {
+  const list = (path: string, kind: "page" | "api", summary: string) =>
+    defineRoute({
+      method: "GET",
+      path,
+      auth: "session",
+      summary,
+      tag: "Admin",
+      hidden: kind === "page",
+      responses: { 200: { description: "The agents" } },
+      handler: ({ event }: { event: H3Event }) => respond(parts, event, kind, agentsResource(parts)),
+    });
+  const one = (path: string, kind: "page" | "api", summary: string) =>
+    defineRoute({
+      method: "GET",
+      path,
+      auth: "session",
+      summary,
+      tag: "Admin",
+      hidden: kind === "page",
+      params: PathSchema,
+      responses: { 200: { description: "The agent" } },
+      handler: ({ params, event }: { params: { slug: string }; event: H3Event }) =>
+        respond(parts, event, kind, agentResource(parts, parts.agents.get(params.slug))),
+    });
+  return [
+    list("/admin/agents", "page", "Agents page"),
+    list("/admin/api/agents", "api", "List agents with their statistics"),
+    one("/admin/agents/{slug}", "page", "Agent page"),
+    one("/admin/api/agents/{slug}", "api", "Show an agent with its statistics"),
+  ];
+}
+
+async function readAgent(parts: AdminParts, agent: HostedAgent) {
+  const [{ server_encrypted_parameters: _parameters, ...response }, health] = await Promise.all([
+    toAgentResponse(agent, { prefix: parts.service.apiPrefix, settings: parts.settings }),
+    readAgentHealth(agent, parts.jobs),
+  ]);
+  return { ...response, status: health.status, statistics: health.statistics };
+}
+
+type AgentData = Awaited<ReturnType<typeof readAgent>>;
+
+function agentsResource(parts: AdminParts): Resource {
+  const read = () => Promise.all(parts.agents.list().map((agent) => readAgent(parts, agent)));
+  return {
+    page: "agents",
+    fragment: "agents",
+    json: async () => ({ items: await read() }),
+    state: async () => ({
+      agents: (await read()).map((agent) => ({
+        ...toHead(agent),
+        facts: toStatistics(agent).map(({ label, value }) => ({ name: label, value })),
+      })),
+    }),
+  };
+}
+
+function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
+  return {
+    page: "agent",
+    fragment: "agent",
+    json: () => readAgent(parts, hosted),
+    state: async () => {
+      const [agent, forecast] = await Promise.all([readAgent(parts, hosted), readForecast(parts, hosted.slug)]);
+      const usual = forecast ? formatDuration(forecast.medianDuration) : "–";
+      return {
+        agent: {
+          ...toHead(agent),
+          api: `/admin/api/agents/${encodeURIComponent(agent.slug)}`,
+          figures: [
+            ...toStatistics(agent),
+            { label: "Takes", value: usual, note: forecast ? "median of the last jobs" : "no job has ended", tone: "" },
+          ],
+          facts: toAbout(agent, hosted),
+          methods: toMethods(agent),
+          parameters: (agent.parameters_setup ?? []).map((parameter) => ({
+            name: String(parameter.name),
+            description: typeof parameter.description === "string" ? parameter.description : "",
+            tags: [
+              parameter.is_required ? "required" : "",
+              parameter.is_secret ? "secret" : "",
+              parameter.is_environment ? "environment" : "",
+            ].filter((tag) => tag !== ""),
+          })),
+        },
+      };
+    },
+  };
+}
+
+function toHead(agent: AgentData) {
+  return {
+    name: agent.name,
+    slug: agent.slug,
+    version: agent.version,
+    description: agent.description,
+    status: statusPiece(agent.status).toString(),
+    href: pathTo("agents", agent.slug),
+    startHref: pathTo("agents", agent.slug, "start"),
+    jobsHref: withQuery("/admin/jobs", { agent_name: agent.slug }),
+  };
+}
+
+function toStatistics({ statistics }: AgentData) {
+  const { total_jobs, completed_jobs, failed_jobs, in_progress_jobs, success_rate } = statistics;
+  return [
+    { label: "Jobs", value: formatCount(total_jobs), note: "in all", tone: "" },
+    { label: "Running", value: formatCount(in_progress_jobs), note: "now", tone: "" },
+    { label: "Completed", value: formatCount(completed_jobs), note: "", tone: "" },
+    { label: "Failed", value: formatCount(failed_jobs), note: "or cancelled", tone: failed_jobs > 0 ? "bad" : "" },
+    { label: "Success", value: total_jobs === 0 ? "–" : `${success_rate} %`, note: "of all jobs", tone: "" },
+  ];
+}
+
+function toAbout(agent: AgentData, { definition, id }: HostedAgent) {
+  const facts: [string, string | null | undefined][] = [
+    ["Id", id],
+    ["Path", agent.api_path],
+    ["Author", agent.author],
+    ["Developer", agent.developer],
+    ["Maintainer", agent.maintainer],
+    ["Editor", agent.editor],
+    ["Tags", agent.tags?.join(", ")],
+    ["After a restart", INTERRUPTIONS[definition.onInterruption ?? "resume"]],
+    ["At once", definition.maxConcurrentJobs ? `${definition.maxConcurrentJobs} jobs` : undefined],
+    ["Onboarding", agent.server_agent_onboarding_status],
+  ];
+  return facts.flatMap(([name, value]) => (value ? [{ name, value }] : []));
+}
+
+const INTERRUPTIONS = { resume: "goes on", restart: "begins again", fail: "fails" } as const;
+
+function toMethods(agent: AgentData) {
+  const { custom, ...rest } = agent.methods as NonNullable<AgentResponse["methods"]>;
+  const all = [...Object.entries(rest), ...Object.entries(custom ?? {})] as [string, AgentMethod | null][];
+  return all.flatMap(([name, method]) => (method === null ? [] : [toMethod(name, method)]));
+}
+
+function toMethod(name: string, method: AgentMethod) {
+  return {
+    name,
+    description: method.description ?? "",
+    timeout: method.timeout === null ? "" : `at most ${formatDuration(method.timeout * 1000)}`,
+    fields: (method.fields ?? []).map((field) => ({
+      name: field.name,
+      required: field.required ? " *" : "",
+      type: field.field_type.replace(/Field$/, ""),
+      description: field.description ?? "",
+      default: field.default === null ? "" : JSON.stringify(field.default),
+    })),
+    nodes: (method.nodes?.nodes ?? []).map((node) => node.name),
+  };
+}

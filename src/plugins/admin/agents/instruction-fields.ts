@@ -1,0 +1,40 @@
+import * as v from "valibot";
+import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
+import { type JobInstructions, JobInstructionsSchema } from "../../../core/models/job-instructions.ts";
+import { readFields } from "../forms/fields.ts";
+
+const blank = { type: null, choices: null, default: null, widget: null, required: false } as const;
+
+/** What the job is for. */
+export const MISSION_FIELD: AgentMethodField = {
+  ...blank,
+  name: "mission",
+  field_type: "CharField",
+  description: "Shown with the job.",
+};
+
+/** The limits of a job as form fields. */
+export const INSTRUCTION_FIELDS: readonly AgentMethodField[] = [
+  { ...blank, name: "max_cost", field_type: "FloatField", description: "The job ends before a step would pass it." },
+  { ...blank, name: "max_duration", field_type: "IntegerField", description: "Seconds." },
+  { ...blank, name: "max_cases", field_type: "IntegerField", description: null },
+  { ...blank, name: "stop_on_error", field_type: "BooleanField", description: "End the job when a case fails.", default: true },
+  { ...blank, name: "stop_on_warning", field_type: "BooleanField", description: "End the job at the first warning." },
+];
+
+/** Limits out of a form, and what is wrong with them. */
+export function readInstructions(typed: URLSearchParams): {
+  readonly limits: JobInstructions;
+  readonly mission: string;
+  readonly problems: Record<string, string>;
+} {
+  const { mission, ...given } = readFields(typed, [MISSION_FIELD, ...INSTRUCTION_FIELDS]);
+  const result = v.safeParse(JobInstructionsSchema, given);
+  const problems: Record<string, string> = {};
+  for (const issue of result.issues ?? []) problems[v.getDotPath(issue) ?? "limits"] = "must be a number, 0 or more";
+  return {
+    limits: result.success ? result.output : v.parse(JobInstructionsSchema, {}),
+    mission: typeof mission === "string" ? mission.slice(0, 500).trim() : "",
+    problems,
+  };
+}

@@ -1,0 +1,142 @@
+import { randomUUID } from "node:crypto";
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import { toFormFields } from "../../../core/agents/form-fields.ts";
+import type { HostedAgent } from "../../../core/agents/registry.ts";
+import { isServiceError, type ServiceError } from "../../../core/errors.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
+import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { redirect } from "../answer.ts";
+import { flashCookie } from "../flash-cookie.ts";
+import { readFields, renderFields } from "../forms/fields.ts";
+import { readForm } from "../forms/read-form.ts";
+import { negotiate } from "../negotiate.ts";
+import type { AdminParts } from "../parts.ts";
+import { renderFragment, renderPage } from "../respond.ts";
+import { formatCost, formatDuration } from "../views/format.ts";
+import { pathTo } from "../views/pieces.ts";
+import { readForecast } from "./forecast.ts";
+import { INSTRUCTION_FIELDS, MISSION_FIELD, readInstructions } from "./instruction-fields.ts";
+
+const PathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) });
+
+/** Starting a job from a form made of the agent's fields. */
+export function startRoutes(parts: AdminParts): RouteDefinition[] {
+  const path = "/admin/agents/{slug}/start";
+  return [
+    defineRoute({
+      method: "GET",
+      path,
+      auth: "session",
+      summary: "Form that starts a job",
+      tag: "Admin",
+      hidden: true,
+      params: PathSchema,
+      responses: { 200: { description: "The page", contentType: "text/html" } },
+      handler: ({ params, event }) => {
+        const agent = parts.agents.get(params.slug);
+        if (negotiate(event, "page") === "json") return { agent: agent.slug, fields: fieldsOf(agent) };
+        return showForm(parts, event, { agent });
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path,
+      auth: "session",
+      summary: "Start a job by its form",
+      tag: "Admin",
+      hidden: true,
+      params: PathSchema,
+      responses: { 303: { description: "On to the job's page" } },
+      handler: ({ params, event, actor }) => start(parts, event, { agent: parts.agents.get(params.slug), actor }),
+    }),
+  ];
+}
+
+async function start(
+  parts: AdminParts,
+  event: H3Event,
+  { agent, actor }: { agent: HostedAgent; actor: string },
+): Promise<Response> {
+  const typed = await readForm(event, parts.service.bodyLimit);
+  const values = readFields(typed, fieldsOf(agent));
+  const instructions = readInstructions(typed);
+  const problems = {
+    ...(await parts.runner().checkFields(agent.slug, "job_start", values)),
+    ...instructions.problems,
+  };
+  if (Object.keys(problems).length > 0) return showForm(parts, event, { agent, typed, problems, status: 422 });
+  const jobId = readJobId(typed);
+  try {
+    await parts.runner().start(agent.slug, {
+      job_context: {
+        workspace_id: parts.service.account?.workspace_id ?? "admin",
+        job_id: jobId,
+        started_by: actor,
+        started_at: parts.clock().toISOString(),
+        mission_id: jobId,
+        mission_name: instructions.mission || agent.definition.name,
+        mission_context: null,
+        job_instructions: instructions.limits,
+      },
+      job_fields: values,
+    });
+  } catch (error) {
+    if (!isServiceError(error) || error.status >= 500) throw error;
+    return showForm(parts, event, { agent, typed, error, status: error.status });
+  }
+  const to = pathTo("jobs", jobId);
+  if (negotiate(event, "page") === "fragment") {
+    return new Response(null, { status: 204, headers: { "hx-redirect": to } });
+  }
+  return redirect(to, [flashCookie(parts, event, "good", "The job was started.")]);
+}
+
+interface FormView {
+  readonly agent: HostedAgent;
+  readonly typed?: URLSearchParams;
+  readonly problems?: Readonly<Record<string, string>>;
+  readonly error?: ServiceError;
+  readonly status?: number;
+}
+
+async function showForm(parts: AdminParts, event: H3Event, view: FormView): Promise<Response> {
+  const { agent, typed, problems, error, status } = view;
+  const forecast = await readForecast(parts, agent.slug);
+  const { currency } = parts.options;
+  const fields = fieldsOf(agent);
+  const known = new Set([...fields, MISSION_FIELD, ...INSTRUCTION_FIELDS].map((field) => field.name));
+  const others = Object.entries(problems ?? {}).filter(([name]) => !known.has(name));
+  const problem = [error?.message, error?.detail, ...others.map(([name, text]) => `${name} ${text}`)];
+  const state = {
+    form: {
+      action: pathTo("agents", agent.slug, "start"),
+      agent: agent.definition.name,
+      agentHref: pathTo("agents", agent.slug),
+      description: agent.definition.methods.job_start.description ?? agent.definition.description ?? "",
+      // The id is made with the form: sending the form twice starts one job.
+      jobId: typed ? readJobId(typed) : randomUUID(),
+      problem: problem.filter(Boolean).join(". "),
+      fields: renderFields(fields, { id: "field", typed, problems }).toString(),
+      context: renderFields([MISSION_FIELD, ...INSTRUCTION_FIELDS], { id: "limit", typed, problems }).toString(),
+      forecast: forecast
+        ? `The last ${forecast.jobs} jobs took ${formatDuration(forecast.medianDuration)} and cost ${formatCost(forecast.medianCost, currency)} in the median; one in twenty took longer than ${formatDuration(forecast.longDuration)} or cost more than ${formatCost(forecast.highCost, currency)}.`
+        : "",
+    },
+  };
+  if (negotiate(event, "page") === "fragment") {
+    return renderFragment(parts, event, { template: "start", state }, { status });
+  }
+  return renderPage(parts, event, { template: "start", state }, { status });
+}
+
+function fieldsOf(agent: HostedAgent): AgentMethodField[] {
+  const { fields } = agent.definition.methods.job_start;
+  return fields ? toFormFields(fields) : [];
+}
+
+function readJobId(typed: URLSearchParams): string {
+  const id = typed.get("job_id");
+  return v.is(EntityIdSchema, id) ? id : randomUUID();
+}

@@ -1,0 +1,96 @@
+import type { AdminParts } from "../parts.ts";
+import { countOf, formatCost, formatCount } from "../views/format.ts";
+import { pathTo, statusPiece } from "../views/pieces.ts";
+import type { BulkAction, BulkOperation } from "./operations.ts";
+
+const SAMPLE = 20;
+
+/** An operation as the API answers it. */
+export function toBulkData(operation: BulkOperation) {
+  const { failures, ids, leftOut, createdAt, ...rest } = operation;
+  return {
+    ...rest,
+    count: ids.length,
+    left_out: leftOut,
+    created_at: createdAt,
+    sample: ids.slice(0, SAMPLE),
+    failures: Object.fromEntries(failures),
+  };
+}
+
+/** An operation as its page shows it. */
+export async function toBulkView(parts: AdminParts, operation: BulkOperation): Promise<Record<string, unknown>> {
+  const { id, kind, action, ids, state, done, failures, leftOut, cost } = operation;
+  const noun = kind === "jobs" ? "job" : "case";
+  const table = kind === "jobs" ? parts.jobs : parts.cases;
+  const shown = failures.size > 0 ? [...failures.keys()] : [...ids];
+  const sampleIds = shown.slice(0, SAMPLE);
+  const { items } = await table.list({ where: { id: sampleIds }, limit: SAMPLE });
+  const found = new Map(items.map((entity) => [entity.id, entity]));
+  const what = countOf(ids.length, noun);
+  const path = `/admin/bulk/${id}`;
+  return {
+    bulk: {
+      title: TITLES[state](VERBS[action], what),
+      text: state === "preview" ? CONSEQUENCES[action] : "",
+      back: `/admin/${kind}`,
+      backLabel: kind === "jobs" ? "Jobs" : "Cases",
+      api: `/admin/api/bulk/${id}`,
+      trigger: state === "running" ? "every 1s" : "none",
+      canRun: state === "preview" && ids.length > 0,
+      canAbort: state === "running",
+      ended: state === "done" || state === "aborted" || ids.length === 0,
+      runAction: `${path}/run`,
+      abortAction: `${path}/abort`,
+      hash: operation.hash,
+      style: action === "delete" ? "danger" : "",
+      confirmLabel: `${VERBS[action]} ${what}`,
+      total: Math.max(1, ids.length),
+      finished: done,
+      progress:
+        state === "preview"
+          ? ""
+          : `${formatCount(done)} of ${formatCount(ids.length)} done${failures.size > 0 ? `, ${formatCount(failures.size)} failed` : ""}${state === "aborted" ? ", then aborted" : ""}.`,
+      sampleTitle: failures.size > 0 ? "Could not be changed" : ids.length > SAMPLE ? `The first ${SAMPLE}` : `All ${what}`,
+      sample: sampleIds.map((one) => {
+        const entity = found.get(one);
+        return {
+          id: one,
+          name: entity?.name ?? one,
+          href: pathTo(kind, one),
+          status: entity ? statusPiece(entity.status).toString() : statusPiece("gone", "Gone").toString(),
+          note: failures.get(one) ?? "",
+        };
+      }),
+      facts: [
+        { name: "Entities", value: what },
+        { name: "Left out", value: leftOut === 0 ? "none" : `${countOf(leftOut, noun)}: ${LEFT_OUT[action]}` },
+        { name: "Cost so far", value: formatCost(cost, parts.options.currency) },
+        { name: "Frozen at", value: `${operation.createdAt.slice(0, 19).replace("T", " ")} UTC` },
+        { name: "By", value: operation.by },
+        { name: "Hash", value: operation.hash },
+      ],
+    },
+  };
+}
+
+const VERBS: Readonly<Record<BulkAction, string>> = { stop: "Stop", retry: "Retry", delete: "Delete" };
+
+const TITLES = {
+  preview: (verb: string, what: string) => `${verb} ${what}?`,
+  running: (verb: string, what: string) => `${verb}: ${what}`,
+  done: (verb: string, what: string) => `${verb}: ${what}, done`,
+  aborted: (verb: string, what: string) => `${verb}: ${what}, aborted`,
+} as const;
+
+const CONSEQUENCES: Readonly<Record<BulkAction, string>> = {
+  stop: "They are told to stop; what they did so far is kept. Exactly these, whatever changes in the meantime.",
+  retry: "They go on from their last good step. Exactly these, whatever changes in the meantime.",
+  delete: "They are deleted with all that belongs to them. Exactly these. This cannot be undone.",
+};
+
+const LEFT_OUT: Readonly<Record<BulkAction, string>> = {
+  stop: "ended already, or too many at once",
+  retry: "neither failed nor cancelled, or too many at once",
+  delete: "too many at once",
+};

@@ -1,0 +1,149 @@
+import { createHash, randomUUID } from "node:crypto";
+import type { Runner } from "../../../core/agents/runner.ts";
+import { isServiceError, ServiceError } from "../../../core/errors.ts";
+import type { Logger } from "../../../core/log.ts";
+
+export type BulkAction = "stop" | "retry" | "delete";
+export type BulkState = "preview" | "running" | "done" | "aborted";
+
+/** An action on many entities: frozen when it was previewed, carried out as it was seen. */
+export interface BulkOperation {
+  readonly id: string;
+  readonly kind: "jobs" | "cases";
+  readonly action: BulkAction;
+  readonly ids: readonly string[];
+  /** Stands for exactly these ids and this action. */
+  readonly hash: string;
+  /** What they cost together, and how many entities more than was allowed matched. */
+  readonly cost: number;
+  readonly leftOut: number;
+  readonly createdAt: string;
+  /** Who previewed it: only they may carry it out. */
+  readonly by: string;
+  state: BulkState;
+  done: number;
+  /** Ids that could not be changed, with the reason. */
+  readonly failures: Map<string, string>;
+}
+
+export interface BulkRequest {
+  readonly kind: "jobs" | "cases";
+  readonly action: BulkAction;
+  readonly ids: readonly string[];
+  readonly cost: number;
+  readonly leftOut: number;
+  readonly by: string;
+}
+
+/** Entities in one operation. */
+export const MOST_ENTITIES = 10_000;
+const KEPT = 50;
+const KEPT_FAILURES = 100;
+/** Entities changed at once: others use the store, too. */
+const AT_ONCE = 4;
+
+/** Previews and runs of actions on many entities. */
+export class BulkOperations {
+  readonly #parts: { runner: () => Runner; clock: () => Date; log: Logger; onProgress: () => void };
+  readonly #operations = new Map<string, BulkOperation>();
+  #closed = false;
+
+  constructor(parts: { runner: () => Runner; clock: () => Date; log: Logger; onProgress: () => void }) {
+    this.#parts = parts;
+  }
+
+  /** Freezes the entities; nothing happens to them yet. */
+  preview(request: BulkRequest): BulkOperation {
+    const operation: BulkOperation = {
+      id: randomUUID(),
+      ...request,
+      hash: hashOf(request),
+      createdAt: this.#parts.clock().toISOString(),
+      state: "preview",
+      done: 0,
+      failures: new Map(),
+    };
+    for (const [id, known] of this.#operations) {
+      if (this.#operations.size < KEPT) break;
+      if (known.state !== "running") this.#operations.delete(id);
+    }
+    this.#operations.set(operation.id, operation);
+    return operation;
+  }
+
+  get(id: string): BulkOperation {
+    const operation = this.#operations.get(id);
+    if (operation) return operation;
+    throw new ServiceError("not_found", "There is no such preview", {
+      detail: "Previews are kept while the service runs. Choose the entities again.",
+    });
+  }
+
+  /** Carries a preview out, in the background. The hash shows that it is the one that was seen. */
+  run(id: string, hash: string, by: string): BulkOperation {
+    const operation = this.get(id);
+    if (operation.by !== by) {
+      throw new ServiceError("forbidden", "Somebody else made this preview", { detail: "Make one of your own." });
+    }
+    if (operation.hash !== hash) {
+      throw new ServiceError("invalid_request", "The hash is not that of this preview", { detail: "Reload the preview." });
+    }
+    if (operation.state !== "preview") {
+      throw new ServiceError("invalid_transition", `This operation is ${operation.state} already`);
+    }
+    operation.state = "running";
+    this.#work(operation).catch((error: unknown) => {
+      operation.state = "aborted";
+      this.#parts.log.error("a bulk operation failed", { operation: id, error });
+    });
+    return operation;
+  }
+
+  /** Ends an operation after the entities that are being changed now. */
+  abort(id: string): BulkOperation {
+    const operation = this.get(id);
+    if (operation.state === "running" || operation.state === "preview") operation.state = "aborted";
+    return operation;
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  async #work(operation: BulkOperation): Promise<void> {
+    const { log, onProgress } = this.#parts;
+    const { id, action, kind, ids, by } = operation;
+    log.info("bulk operation begun", { operation: id, action, kind, count: ids.length, by });
+    let next = 0;
+    const worker = async (): Promise<void> => {
+      for (let at = next++; at < ids.length; at = next++) {
+        if (operation.state !== "running" || this.#closed) return;
+        await this.#change(operation, ids[at]!);
+        operation.done++;
+        onProgress();
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    if (operation.state === "running") operation.state = this.#closed ? "aborted" : "done";
+    onProgress();
+    const { state, done, failures } = operation;
+    log.info("bulk operation ended", { operation: id, state, done, failed: failures.size, by });
+  }
+
+  async #change({ action, kind, failures, by }: BulkOperation, id: string): Promise<void> {
+    const runner = this.#parts.runner();
+    try {
+      if (action === "stop") await runner.stop(id, by);
+      else if (action === "retry") await runner.retry(id, "last_step", by);
+      else if (kind === "jobs") await runner.remove(id, by);
+      else await runner.removeCase(id, by);
+    } catch (error) {
+      if (failures.size < KEPT_FAILURES) failures.set(id, isServiceError(error) ? error.message : "failed; see the log");
+      if (!isServiceError(error)) this.#parts.log.error("a bulk change failed", { action, id, error });
+    }
+  }
+}
+
+function hashOf({ kind, action, ids }: BulkRequest): string {
+  return createHash("sha256").update([kind, action, ...ids].join("\n")).digest("base64url").slice(0, 22);
+}

@@ -1,0 +1,146 @@
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import { ServiceError } from "../../../core/errors.ts";
+import { check } from "../../../core/http/check.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
+import { redirect } from "../answer.ts";
+import { readForm } from "../forms/read-form.ts";
+import type { AdminParts } from "../parts.ts";
+import { type Resource, respond } from "../respond.ts";
+import { toBulkData, toBulkView } from "./bulk-view.ts";
+import type { BulkOperation } from "./operations.ts";
+import { freeze, selectionOf } from "./selection.ts";
+
+const tag = "Admin";
+const PathSchema = v.object({ id: v.pipe(v.string(), v.uuid("must be the id of a preview")) });
+const ids = v.pipe(v.array(EntityIdSchema), v.minLength(1), v.maxLength(10_000));
+export const BulkBodySchema = v.object({
+  kind: v.picklist(["jobs", "cases"]),
+  action: v.picklist(["stop", "retry", "delete"]),
+  /** The entities; or the filters of the list, all of whose matches are meant. */
+  ids: v.optional(ids),
+  filter: v.optional(JsonMapSchema),
+});
+
+/** Actions on many entities: preview, confirm, progress, abort. */
+export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
+  return [
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/bulk",
+      auth: "session",
+      summary: "Preview an action on many entities",
+      description:
+        "Freezes the entities and answers with what would happen and a hash. Nothing is changed before that hash is sent to `/admin/api/bulk/{id}/run`.",
+      tag,
+      body: BulkBodySchema,
+      status: 201,
+      responses: { 201: { description: "The preview" } },
+      handler: async ({ body, actor }) => toBulkData(parts.bulk.preview(await freeze(parts, selectionOf(body), actor))),
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/admin/api/bulk/{id}",
+      auth: "session",
+      summary: "Show a preview or how far an operation is",
+      tag,
+      params: PathSchema,
+      responses: { 200: { description: "The operation" } },
+      handler: ({ params, event }) => respond(parts, event, "api", bulkResource(parts, parts.bulk.get(params.id))),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/bulk/{id}/run",
+      auth: "session",
+      summary: "Carry a preview out",
+      tag,
+      params: PathSchema,
+      body: v.object({ hash: v.string() }),
+      status: 202,
+      responses: { 202: { description: "The operation, under way" } },
+      handler: ({ params, body, actor }) => toBulkData(parts.bulk.run(params.id, body.hash, actor)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/bulk/{id}/abort",
+      auth: "session",
+      summary: "Abort an operation",
+      tag,
+      params: PathSchema,
+      responses: { 200: { description: "The operation" } },
+      handler: ({ params }) => toBulkData(parts.bulk.abort(params.id)),
+    }),
+    ...formRoutes(parts),
+  ];
+}
+
+function formRoutes(parts: AdminParts): RouteDefinition[] {
+  const page = { auth: "session", tag, hidden: true } as const;
+  const pageOf = (id: string) => `/admin/bulk/${id}`;
+  return [
+    defineRoute({
+      ...page,
+      method: "POST",
+      path: "/admin/bulk",
+      summary: "Preview by form",
+      responses: { 303: { description: "On to the preview" } },
+      handler: async ({ event, actor }) => {
+        const form = await readForm(event, parts.service.bodyLimit);
+        const body = check(BulkBodySchema, fromForm(form), "body");
+        return redirect(pageOf(parts.bulk.preview(await freeze(parts, selectionOf(body), actor)).id));
+      },
+    }),
+    defineRoute({
+      ...page,
+      method: "GET",
+      path: "/admin/bulk/{id}",
+      summary: "Preview page",
+      params: PathSchema,
+      responses: { 200: { description: "The page", contentType: "text/html" } },
+      handler: ({ params, event }: { params: { id: string }; event: H3Event }) =>
+        respond(parts, event, "page", bulkResource(parts, parts.bulk.get(params.id))),
+    }),
+    defineRoute({
+      ...page,
+      method: "POST",
+      path: "/admin/bulk/{id}/run",
+      summary: "Carry a preview out by form",
+      params: PathSchema,
+      responses: { 303: { description: "Back to its page" } },
+      handler: async ({ params, event, actor }) => {
+        const form = await readForm(event, parts.service.bodyLimit);
+        parts.bulk.run(params.id, form.get("hash") ?? "", actor);
+        return redirect(pageOf(params.id));
+      },
+    }),
+    defineRoute({
+      ...page,
+      method: "POST",
+      path: "/admin/bulk/{id}/abort",
+      summary: "Abort by form",
+      params: PathSchema,
+      responses: { 303: { description: "Back to its page" } },
+      handler: ({ params }) => redirect(pageOf(parts.bulk.abort(params.id).id)),
+    }),
+  ];
+}
+
+function bulkResource(parts: AdminParts, operation: BulkOperation): Resource {
+  return {
+    page: "bulk",
+    fragment: "bulk",
+    json: () => toBulkData(operation),
+    state: () => toBulkView(parts, operation),
+  };
+}
+
+function fromForm(form: URLSearchParams): Record<string, unknown> {
+  const base = { kind: form.get("kind"), action: form.get("action") };
+  if (form.get("all")) return { ...base, filter: Object.fromEntries(new URLSearchParams(form.get("query") ?? "")) };
+  const picked = form.getAll("id");
+  if (picked.length > 0) return { ...base, ids: picked };
+  throw new ServiceError("invalid_request", "Nothing is selected", {
+    detail: "Go back, tick some rows or choose all that match, and try again.",
+  });
+}

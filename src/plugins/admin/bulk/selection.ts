@@ -1,0 +1,62 @@
+import type * as v from "valibot";
+import { ServiceError } from "../../../core/errors.ts";
+import { check } from "../../../core/http/check.ts";
+import { isTerminal } from "../../../core/models/entity-status.ts";
+import type { Case } from "../../../core/models/case.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
+import type { ListQuery } from "../../../core/store/store.ts";
+import { CasesQuerySchema, JobsQuerySchema, toCasesListQuery, toJobsListQuery } from "../lists/list-query.ts";
+import type { AdminParts } from "../parts.ts";
+import { type BulkAction, type BulkRequest, MOST_ENTITIES } from "./operations.ts";
+import type { BulkBodySchema } from "./routes.ts";
+
+/** Which entities an action is meant for. */
+export interface Selection {
+  readonly kind: "jobs" | "cases";
+  readonly action: BulkAction;
+  readonly query: ListQuery;
+}
+
+const PAGE = 500;
+
+/** The entities named, or all that match the filters of a list. */
+export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selection {
+  const { kind, action, ids, filter } = body;
+  if (kind === "cases" && action !== "delete") {
+    throw new ServiceError("invalid_request", `Cases cannot be asked to ${action}`, { detail: "Do it with their jobs." });
+  }
+  if (ids) return { kind, action, query: { where: { id: ids } } };
+  if (!filter) {
+    throw new ServiceError("invalid_request", "Nothing is selected", { detail: "Send ids or a filter." });
+  }
+  const { limit: _limit, skip: _skip, ...filters } = filter;
+  const query =
+    kind === "jobs"
+      ? toJobsListQuery(check(JobsQuerySchema, filters, "body"))
+      : toCasesListQuery(check(CasesQuerySchema, filters, "body"));
+  return { kind, action, query: { where: query.where, search: query.search } };
+}
+
+/** Reads which entities that is at this moment; those that the action cannot apply to are left out. */
+export async function freeze(parts: AdminParts, { kind, action, query }: Selection, by: string): Promise<BulkRequest> {
+  const table = kind === "jobs" ? parts.jobs : parts.cases;
+  const ids: string[] = [];
+  let cost = 0;
+  let matching = 0;
+  for (let skip = 0; skip < MOST_ENTITIES; skip += PAGE) {
+    const page = await table.list({ ...query, sort: "id", limit: PAGE, skip });
+    matching = page.total;
+    for (const entity of page.items) {
+      if (!applies(action, entity)) continue;
+      ids.push(entity.id);
+      cost += entity.total_cost;
+    }
+    if (page.items.length < PAGE) break;
+  }
+  return { kind, action, ids, cost, leftOut: matching - ids.length, by };
+}
+
+function applies(action: BulkAction, { status }: StoredJob | Case): boolean {
+  if (action === "stop") return !isTerminal(status) && status !== "cancelling";
+  return action === "delete" || status === "failed" || status === "cancelled";
+}

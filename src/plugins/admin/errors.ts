@@ -1,0 +1,69 @@
+import type { H3, H3Event, HTTPError } from "h3";
+import { isServiceError, ServiceError } from "../../core/errors.ts";
+import { toServiceError } from "../../core/http/failure.ts";
+import { SECURITY_HEADERS } from "./answer.ts";
+import { negotiate } from "./negotiate.ts";
+import type { AdminParts } from "./parts.ts";
+import { renderFragment, renderPage } from "./respond.ts";
+import { showSignIn } from "./session/sign-in-page.ts";
+
+/** Puts the security headers on every answer below `/admin`, and shows errors to people as pages. */
+export function guardAdmin(app: H3, parts: AdminParts): void {
+  app.use("/admin/**", async (event, next) => {
+    try {
+      const answer = await next();
+      if (answer instanceof Response) return secured(answer);
+      const isPage = negotiate(event, "page") === "page" && event.req.method === "GET";
+      if (!isPage || event.context.matchedRoute) return answer;
+      return await showError(parts, event, noPage(event));
+    } catch (error) {
+      if (negotiate(event, event.url.pathname.startsWith("/admin/api/") ? "api" : "page") === "json") throw error;
+      return showError(parts, event, toKnown(error, parts));
+    }
+  });
+}
+
+function secured(answer: Response): Response {
+  for (const [name, value] of Object.entries(SECURITY_HEADERS)) answer.headers.set(name, value);
+  return answer;
+}
+
+function toKnown(error: unknown, parts: AdminParts): ServiceError {
+  if (isServiceError(error)) return error;
+  return toServiceError(error as HTTPError, parts.log);
+}
+
+function noPage(event: H3Event): ServiceError {
+  return new ServiceError("not_found", "There is no such page", { detail: `Nothing is at ${event.url.pathname}.` });
+}
+
+async function showError(parts: AdminParts, event: H3Event, error: ServiceError): Promise<Response> {
+  const state = {
+    error: {
+      title: error.message,
+      detail: error.detail ?? "",
+      status: error.status,
+      type: error.type,
+      back: "/admin/",
+      backLabel: "Dashboard",
+    },
+  };
+  const answer = { status: error.status, headers: error.headers };
+  if (negotiate(event, "page") === "fragment") {
+    return renderFragment(parts, event, { template: "error", state }, answer);
+  }
+  // Who is not signed in learns no more than that there is a service.
+  if (!(await isInside(parts, event))) {
+    return showSignIn(parts, event, { status: error.status === 404 ? 401 : error.status, next: "/admin/", problem: "" });
+  }
+  return renderPage(parts, event, { template: "error", state }, answer);
+}
+
+async function isInside({ gate }: AdminParts, event: H3Event): Promise<boolean> {
+  try {
+    await gate.enter(event, "session");
+    return true;
+  } catch {
+    return false;
+  }
+}

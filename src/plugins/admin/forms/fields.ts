@@ -1,0 +1,144 @@
+import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
+import { type Html, html } from "../views/html.ts";
+import { toLabel } from "../views/format.ts";
+
+/** Put in front of the names of fields that agents declare: they cannot clash with our own. */
+const PREFIX = "f.";
+
+/** What a form shows: what was typed before, and what was wrong with it. */
+export interface FormState {
+  /** Texts as typed; a field that was not sent is absent. */
+  readonly typed?: URLSearchParams;
+  /** Problems by field name. */
+  readonly problems?: Readonly<Record<string, string>>;
+  /** Makes ids unique on a page with several forms. */
+  readonly id: string;
+}
+
+/** The inputs of a form for an agent's fields. */
+export function renderFields(fields: readonly AgentMethodField[], state: FormState): Html {
+  return html`${fields.map((field, index) => renderField(field, `${state.id}-${index}`, state))}`;
+}
+
+function renderField(field: AgentMethodField, id: string, state: FormState): Html {
+  const problem = state.problems?.[field.name];
+  const label = toLabel(field.name);
+  const notes = [field.description ?? "", HINTS[field.field_type] ?? ""].filter((note) => note !== "");
+  const described = [notes.length > 0 ? `${id}-note` : "", problem ? `${id}-problem` : ""].filter((one) => one !== "");
+  const input = inputOf(field, { id, state, described: described.join(" "), invalid: problem !== undefined });
+  const required = field.required ? html` <span class="req" title="required">*</span>` : html``;
+  const head =
+    field.field_type === "BooleanField"
+      ? html`<label class="choice" for="${id}">${input} ${label}</label>`
+      : field.field_type === "MultipleChoiceField"
+        ? html`<span class="label" id="${id}-label">${label}${required}</span>${input}`
+        : html`<label for="${id}">${label}${required}</label>${input}`;
+  return html`<div class="field">${head}${notes.length > 0 ? html`<small id="${id}-note">${notes.join(" ")}</small>` : ""}${
+    problem ? html`<span class="problem" id="${id}-problem">${problem}</span>` : ""
+  }</div>`;
+}
+
+const HINTS: Readonly<Partial<Record<AgentMethodField["field_type"], string>>> = {
+  JSONField: "JSON.",
+  DateTimeField: "UTC.",
+};
+
+interface InputState {
+  readonly id: string;
+  readonly state: FormState;
+  readonly described: string;
+  readonly invalid: boolean;
+}
+
+function inputOf(field: AgentMethodField, { id, state, described, invalid }: InputState): Html {
+  const name = PREFIX + field.name;
+  const typed = state.typed?.getAll(name);
+  const texts = typed ?? toTexts(field.default, field.field_type);
+  const text = texts[0] ?? "";
+  const about = html`${described ? html` aria-describedby="${described}"` : ""}${invalid ? html` aria-invalid="true"` : ""}${
+    field.required && field.field_type !== "BooleanField" ? html` required` : ""
+  }`;
+  if (field.field_type === "BooleanField") {
+    const on = typed ? typed.includes("true") : field.default === true;
+    return html`<input type="checkbox" id="${id}" name="${name}" value="true"${on ? html` checked` : ""}${about}>`;
+  }
+  if (field.field_type === "ChoiceField") {
+    const options = [...(field.required ? [] : [["", "–"] as const]), ...choicesOf(field)];
+    return html`<select class="input" id="${id}" name="${name}"${about}>${options.map(
+      ([value, label]) => html`<option value="${value}"${value === text ? html` selected` : ""}>${label}</option>`,
+    )}</select>`;
+  }
+  if (field.field_type === "MultipleChoiceField") {
+    return html`<div role="group" aria-labelledby="${id}-label">${choicesOf(field).map(
+      ([value, label]) =>
+        html`<label class="choice"><input type="checkbox" name="${name}" value="${value}"${texts.includes(value) ? html` checked` : ""}> ${label}</label>`,
+    )}</div>`;
+  }
+  if (field.field_type === "JSONField" || field.widget === "textarea") {
+    const code = field.field_type === "JSONField" ? " code" : "";
+    return html`<textarea class="input${code}" id="${id}" name="${name}" rows="4"${about}>${text}</textarea>`;
+  }
+  const [type, more] = INPUTS[field.field_type] ?? (["text", html``] as const);
+  return html`<input class="input" id="${id}" name="${name}" type="${type}"${more} value="${text}" autocomplete="off"${about}>`;
+}
+
+const INPUTS: Readonly<Partial<Record<AgentMethodField["field_type"], readonly [string, Html]>>> = {
+  IntegerField: ["number", html` step="1"`],
+  FloatField: ["number", html` step="any"`],
+  DateField: ["date", html``],
+  DateTimeField: ["datetime-local", html` step="1"`],
+  EmailField: ["email", html``],
+};
+
+function choicesOf(field: AgentMethodField): (readonly [string, string])[] {
+  return (field.choices ?? []).map((choice) => (typeof choice === "string" ? [choice, choice] : choice));
+}
+
+function toTexts(value: unknown, type: AgentMethodField["field_type"]): string[] {
+  if (value === null || value === undefined) return [];
+  if (type === "JSONField") return [JSON.stringify(value, undefined, 2)];
+  if (Array.isArray(value)) return value.map(String);
+  if (type === "DateTimeField") return [String(value).slice(0, 19)];
+  return [String(value)];
+}
+
+/**
+ * The values that a form was filled in with, by field name and in the field's type. Text that is not of the type stays
+ * text, so that whoever checks the values says what is wrong with them.
+ */
+export function readFields(form: URLSearchParams, fields: readonly AgentMethodField[]): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const field of fields) {
+    const value = readField(field, form.getAll(PREFIX + field.name));
+    if (value === undefined) continue;
+    Object.defineProperty(values, field.name, { value, enumerable: true, writable: true, configurable: true });
+  }
+  return values;
+}
+
+function readField(field: AgentMethodField, texts: readonly string[]): unknown {
+  if (field.field_type === "BooleanField") return texts.includes("true");
+  if (field.field_type === "MultipleChoiceField") return texts.length > 0 || field.required ? texts : undefined;
+  const text = texts[0];
+  if (text === undefined || text === "") return undefined;
+  if (field.field_type === "IntegerField" || field.field_type === "FloatField") {
+    const number = Number(text);
+    return Number.isFinite(number) && text.trim() !== "" ? number : text;
+  }
+  if (field.field_type === "JSONField") return parseJson(text);
+  // A browser sends the time without a zone; the form says that it is UTC.
+  if (field.field_type === "DateTimeField") return /^[\d-]+T[\d:]+$/.test(text) ? `${withSeconds(text)}.000Z` : text;
+  return text;
+}
+
+function withSeconds(text: string): string {
+  return /T\d\d:\d\d$/.test(text) ? `${text}:00` : text;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}

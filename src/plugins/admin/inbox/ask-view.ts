@@ -1,0 +1,47 @@
+import type { Case } from "../../../core/models/case.ts";
+import { type FormState, renderFields } from "../forms/fields.ts";
+import { duePiece } from "../views/due.ts";
+import { pathTo, timePiece } from "../views/pieces.ts";
+
+export interface AskContext {
+  readonly now: Date;
+  readonly agent: string;
+  /** What was typed and what was wrong with it, after a refused answer. */
+  readonly form?: Omit<FormState, "id">;
+  readonly problem?: string;
+  /** Shown instead of the form, once the question is settled. */
+  readonly done?: string;
+}
+
+/** A question with its form. */
+export function toAskView(item: Case, { now, agent, form, problem, done }: AskContext) {
+  const { question } = item;
+  const domId = toDomId(item.id);
+  return {
+    caseId: item.id,
+    domId,
+    caseName: item.name,
+    caseHref: pathTo("cases", item.id),
+    agent,
+    question: question?.question ?? item.name,
+    questionId: question?.id ?? "",
+    asked: timePiece(question?.asked_at ?? item.updated_at, now).toString(),
+    due: duePiece(question?.deadline, now).toString(),
+    action: pathTo("cases", item.id, "answer"),
+    fields: renderFields(question?.fields ?? [], { id: `ask-${domId}`, ...form }).toString(),
+    timeoutNote: question?.deadline ? TIMEOUT_NOTES[question.on_timeout] : "",
+    problem: problem ?? "",
+    done: done ?? "",
+  };
+}
+
+const TIMEOUT_NOTES = {
+  fail: "Without an answer the case fails.",
+  cancel: "Without an answer the case is cancelled.",
+  default: "Without an answer a default is taken.",
+} as const;
+
+/** An id as part of selectors: ids may hold dots. */
+function toDomId(id: string): string {
+  return id.replace(/[^A-Za-z0-9_-]/g, (character) => `x${character.charCodeAt(0)}x`);
+}

@@ -1,0 +1,30 @@
+import type { Case } from "../../../core/models/case.ts";
+import type { AdminParts } from "../parts.ts";
+
+export interface InboxQuery {
+  readonly limit: number;
+  readonly skip: number;
+  readonly job_id?: string;
+}
+
+/** Open questions: those with a deadline first, the most urgent at the top; then the others, the oldest first. */
+export async function readInbox(
+  { cases }: Pick<AdminParts, "cases">,
+  { limit, skip, job_id }: InboxQuery,
+): Promise<{ items: Case[]; total: number }> {
+  const where = { status: "awaiting", job_id };
+  const urgent = await cases.list({ where: { ...where, deadline: { gte: 0 } }, sort: "deadline", limit, skip });
+  const rest = await cases.list({
+    where: { ...where, deadline: null },
+    sort: "created_at",
+    limit: limit - urgent.items.length,
+    skip: Math.max(0, skip - urgent.total),
+  });
+  return { items: [...urgent.items, ...rest.items], total: urgent.total + rest.total };
+}
+
+/** A question as the API answers it. */
+export function toInboxItem(item: Case) {
+  const { id, job_id, name, description, question } = item;
+  return { case_id: id, job_id, name, description, question };
+}

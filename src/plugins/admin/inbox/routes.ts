@@ -1,0 +1,173 @@
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import { isServiceError, ServiceError } from "../../../core/errors.ts";
+import { pageQuery } from "../../../core/http/query.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { Case } from "../../../core/models/case.ts";
+import { CaseUpdateRequestSchema } from "../../../core/models/case-update-request.ts";
+import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { redirect } from "../answer.ts";
+import { flashCookie } from "../flash-cookie.ts";
+import { readFields } from "../forms/fields.ts";
+import { readForm } from "../forms/read-form.ts";
+import { readProblems } from "../forms/problems.ts";
+import { toPageOf } from "../lists/page-of.ts";
+import { negotiate } from "../negotiate.ts";
+import type { AdminParts } from "../parts.ts";
+import { optionalText, withoutEmpty, withQuery } from "../query.ts";
+import { type Resource, renderFragment, renderPage, respond } from "../respond.ts";
+import { countOf, formatCount } from "../views/format.ts";
+import { toAskView } from "./ask-view.ts";
+import { readInbox, toInboxItem } from "./read-inbox.ts";
+
+const PathSchema = v.object({ id: EntityIdSchema });
+const QuerySchema = v.object({
+  ...pageQuery({ max: 100, default: 20 }),
+  job_id: optionalText(EntityIdSchema),
+});
+type Query = v.InferOutput<typeof QuerySchema>;
+
+/** The inbox, and answering from it. */
+export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
+  const list = (path: string, kind: "page" | "api", summary: string) =>
+    defineRoute({
+      method: "GET",
+      path,
+      auth: "session",
+      summary,
+      tag: "Admin",
+      hidden: kind === "page",
+      query: QuerySchema,
+      responses: { 200: { description: "Open questions, the most urgent first" } },
+      handler: ({ query, event }: { query: Query; event: H3Event }) =>
+        respond(parts, event, kind, inboxResource(parts, query)),
+    });
+  return [
+    list("/admin/inbox", "page", "Inbox page"),
+    list("/admin/api/inbox", "api", "List open questions"),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/cases/{id}/answer",
+      auth: "session",
+      summary: "Answer a case's question",
+      description: "The first answer wins; a later one is refused with 409.",
+      tag: "Admin",
+      params: PathSchema,
+      body: CaseUpdateRequestSchema,
+      responses: { 200: { description: "The answer was taken" } },
+      handler: async ({ params, body, actor }) => {
+        const { job_id } = await parts.cases.get(params.id);
+        const item = await parts.runner().answer(job_id, params.id, body, actor);
+        return { message: `The answer to case "${item.id}" was taken`, id: item.id, status: item.status };
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/cases/{id}/answer",
+      auth: "session",
+      summary: "Answer a question by its form",
+      tag: "Admin",
+      hidden: true,
+      params: PathSchema,
+      responses: { 303: { description: "Back to the inbox" } },
+      handler: ({ params, event, actor }) => answerByForm(parts, event, { id: params.id, actor }),
+    }),
+  ];
+}
+
+function inboxResource(parts: AdminParts, given: Query): Resource {
+  const query = withoutEmpty(given);
+  return {
+    page: "inbox",
+    fragment: "inbox",
+    json: async () => {
+      const { items, total } = await readInbox(parts, query);
+      return toPageOf(items.map(toInboxItem), { total, limit: query.limit, skip: query.skip });
+    },
+    state: async () => {
+      const { items, total } = await readInbox(parts, query);
+      const { limit, skip, job_id } = query;
+      const to = (at: number) => withQuery("/admin/inbox", { job_id, skip: at || undefined });
+      return {
+        summary: total === 0 ? "No open questions." : `${countOf(total, "open question")}, the most urgent first.`,
+        asks: await renderAsks(parts, items),
+        range: `${formatCount(Math.min(skip + 1, total))}–${formatCount(Math.min(skip + limit, total))} of ${formatCount(total)}`,
+        previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
+        next: skip + limit < total ? to(skip + limit) : "",
+      };
+    },
+  };
+}
+
+async function renderAsks(parts: AdminParts, items: readonly Case[]): Promise<string[]> {
+  const now = parts.clock();
+  const jobs = await Promise.all(items.map((item) => parts.jobs.find(item.job_id)));
+  return Promise.all(
+    items.map((item, index) =>
+      parts.renderer.render("fragments/ask", {
+        ask: toAskView(item, { now, agent: jobs[index]?.agent_name ?? "" }),
+      }),
+    ),
+  );
+}
+
+async function answerByForm(
+  parts: AdminParts,
+  event: H3Event,
+  { id, actor }: { id: string; actor: string },
+): Promise<Response> {
+  const form = await readForm(event, parts.service.bodyLimit);
+  const item = await parts.cases.get(id);
+  const answer = readFields(form, item.question?.fields ?? []);
+  const message = form.get("message") || null;
+  const now = parts.clock();
+  const job = await parts.jobs.find(item.job_id);
+  const agent = job?.agent_name ?? "";
+  try {
+    // A form that was open when another question came must not answer that one.
+    if (item.question && form.get("question_id") !== item.question.id) throw settled(item);
+    await parts.runner().answer(item.job_id, id, { answer, message }, actor);
+  } catch (error) {
+    if (!isServiceError(error) || error.status >= 500) throw error;
+    return refused(parts, event, { item, error, typed: form, agent });
+  }
+  if (negotiate(event, "page") === "fragment") {
+    const ask = toAskView(item, { now, agent, done: "Answered. The agent goes on." });
+    return renderFragment(parts, event, { template: "ask", state: { ask } });
+  }
+  return redirect("/admin/inbox", [flashCookie(parts, event, "good", `Answered: ${item.name}`)]);
+}
+
+function settled(item: Case): ServiceError {
+  return new ServiceError("invalid_transition", `Case "${item.id}" asks another question by now`, {
+    detail: "Reload the page to see it.",
+  });
+}
+
+async function refused(
+  parts: AdminParts,
+  event: H3Event,
+  { item, error, typed, agent }: { item: Case; error: ServiceError; typed: URLSearchParams; agent: string },
+): Promise<Response> {
+  const now = parts.clock();
+  const late = error.type === "invalid_transition";
+  const problems = late ? {} : readProblems(error);
+  const ask = toAskView(item, {
+    now,
+    agent,
+    form: { typed, problems },
+    problem: late || Object.keys(problems).length === 0 ? [error.message, error.detail].filter(Boolean).join(". ") : undefined,
+  });
+  const state = { ask };
+  const answer = { status: error.status };
+  if (negotiate(event, "page") === "fragment") {
+    return renderFragment(parts, event, { template: "ask", state }, answer);
+  }
+  const asks = [await parts.renderer.render("fragments/ask", state)];
+  return renderPage(
+    parts,
+    event,
+    { template: "inbox", state: { summary: "", asks, range: "", previous: "", next: "" } },
+    answer,
+  );
+}

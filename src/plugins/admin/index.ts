@@ -1,0 +1,112 @@
+import type { Plugin, PluginContext } from "../../core/plugin.ts";
+import {
+  AGENT_SETTINGS,
+  AGENTS,
+  CASES,
+  CLOCK,
+  GATE,
+  JOBS,
+  KEYS,
+  OPTIONS,
+  PLUGINS,
+  REDACTOR,
+  ROUTER,
+  RUNNER,
+  SERVICE_STATE,
+  SESSIONS,
+  SIGN_IN_LINK,
+  STORE,
+  STREAMS,
+} from "../../core/tokens.ts";
+import { Activity } from "./activity.ts";
+import { Assets } from "./assets.ts";
+import { BulkOperations } from "./bulk/operations.ts";
+import { ConsoleBuffer } from "./console/buffer.ts";
+import { guardAdmin } from "./errors.ts";
+import { ADMIN, Extensions } from "./extension.ts";
+import { LiveHub } from "./live/hub.ts";
+import { type AdminOptions, resolveAdminOptions } from "./options.ts";
+import type { AdminParts } from "./parts.ts";
+import { Renderer } from "./renderer.ts";
+import { adminRoutes } from "./routes.ts";
+import { createVerifier } from "./session/verifier.ts";
+import { SESSION_TABLE } from "./session-table.ts";
+import { Sessions } from "./sessions.ts";
+import { OneTimeLinks } from "./sign-in-links.ts";
+
+/**
+ * The admin interface under `/admin`. Every service has it unless `admin: false`; put one with options among the
+ * plugins to replace it.
+ *
+ * @example
+ * createServer({ agents, plugins: [admin({ title: "Invoices" })] });
+ */
+export function admin(options: AdminOptions = {}): Plugin {
+  return {
+    name: "admin",
+    tables: [SESSION_TABLE],
+    async setup(context) {
+      const parts = await createParts(context, options);
+      context.provide(ADMIN, () => parts.extensions);
+      context.provide(SESSIONS, () => createVerifier(parts));
+      context.provide(SIGN_IN_LINK, () => parts.links);
+      guardAdmin(context.app, parts);
+      const router = context.get(ROUTER);
+      for (const route of adminRoutes(parts, context.get(STREAMS))) router.add(route);
+    },
+  };
+}
+
+async function createParts(context: PluginContext, given: AdminOptions): Promise<AdminParts> {
+  const options = resolveAdminOptions(given);
+  const clock = context.get(CLOCK);
+  const state = context.get(SERVICE_STATE);
+  const jobs = context.get(JOBS);
+  const cases = context.get(CASES);
+  const { hooks, log } = context;
+  const runner = () => context.get(RUNNER);
+  const assets = await Assets.load();
+  const sessions = new Sessions({
+    apiKey: context.get(KEYS).apiKey,
+    hours: options.sessionHours,
+    clock,
+    publicUrl: () => state.publicUrl,
+    store: context.get(STORE),
+  });
+  await sessions.load();
+  const hub = new LiveHub({
+    hooks,
+    countQuestions: async () => (await cases.countBy("status")).awaiting ?? 0,
+    onError: (error) => log.error("open pages could not be told of a change", { error }),
+  });
+  const activity = new Activity(jobs, hooks, clock);
+  const console = new ConsoleBuffer(hooks, options.consoleLines);
+  const bulk = new BulkOperations({ runner, clock, log, onProgress: () => {} });
+  for (const part of [hub, activity, console, bulk]) context.onClose(() => part.close());
+  return {
+    options,
+    service: context.get(OPTIONS),
+    state,
+    jobs,
+    cases,
+    agents: context.get(AGENTS),
+    settings: context.get(AGENT_SETTINGS),
+    store: context.get(STORE),
+    gate: context.get(GATE),
+    log,
+    redactor: context.get(REDACTOR),
+    clock,
+    plugins: context.get(PLUGINS),
+    runner,
+    controlSystem: () => undefined,
+    assets,
+    renderer: new Renderer(assets),
+    sessions,
+    links: new OneTimeLinks(clock),
+    extensions: new Extensions(),
+    hub,
+    activity,
+    console,
+    bulk,
+  };
+}

@@ -1,0 +1,32 @@
+import * as v from "valibot";
+import { ServiceError } from "../../core/errors.ts";
+import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
+import type { AdminParts } from "./parts.ts";
+import { respond } from "./respond.ts";
+
+/** Pages that plugins added. */
+export function pluginPageRoutes(parts: AdminParts): RouteDefinition[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/admin/x/{path}",
+      auth: "session",
+      summary: "A page of a plugin",
+      tag: "Admin",
+      hidden: true,
+      params: v.object({ path: v.string() }),
+      responses: { 200: { description: "The page", contentType: "text/html" } },
+      handler: ({ params, event, actor }) => {
+        const page = parts.extensions.pages.get(params.path);
+        if (!page) throw new ServiceError("not_found", "There is no such page");
+        const request = { url: event.url, actor };
+        return respond(parts, event, "page", {
+          page: "plugin",
+          fragment: "plugin",
+          json: async () => (page.json ? page.json(request) : { title: page.title }),
+          state: async () => ({ title: page.title, content: String(await page.render(request)) }),
+        });
+      },
+    }),
+  ];
+}

@@ -1,0 +1,45 @@
+import type { LiveStreams } from "../../core/http/live-streams.ts";
+import type { RouteDefinition } from "../../core/http/route.ts";
+import { actionApiRoutes } from "./actions/api.ts";
+import { actionFormRoutes } from "./actions/forms.ts";
+import { agentRoutes } from "./agents/agents-page.ts";
+import { startRoutes } from "./agents/start-page.ts";
+import { assetRoutes } from "./asset-routes.ts";
+import { bulkRoutes } from "./bulk/routes.ts";
+import { caseRoutes } from "./case/page.ts";
+import { consoleRoutes } from "./console/routes.ts";
+import { helpRoutes } from "./help.ts";
+import { inboxRoutes } from "./inbox/routes.ts";
+import { jobRoutes } from "./job/page.ts";
+import { casesListRoutes } from "./lists/cases-list.ts";
+import { jobsListRoutes } from "./lists/jobs-list.ts";
+import { liveRoute } from "./live/route.ts";
+import { dashboardRoutes } from "./pages/dashboard.ts";
+import type { AdminParts } from "./parts.ts";
+import { pluginPageRoutes } from "./plugin-pages.ts";
+import { serverRoutes } from "./server/page.ts";
+import { sessionRoutes } from "./session/routes.ts";
+
+/** Every route of the admin interface. */
+export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefinition[] {
+  return [
+    ...dashboardRoutes(parts),
+    ...jobsListRoutes(parts),
+    ...casesListRoutes(parts),
+    ...jobRoutes(parts),
+    ...caseRoutes(parts),
+    ...inboxRoutes(parts),
+    ...agentRoutes(parts),
+    ...startRoutes(parts),
+    ...consoleRoutes(parts, streams),
+    ...serverRoutes(parts),
+    ...actionApiRoutes(parts),
+    ...actionFormRoutes(parts),
+    ...bulkRoutes(parts),
+    liveRoute({ hub: parts.hub, streams }),
+    ...pluginPageRoutes(parts),
+    ...sessionRoutes(parts),
+    ...helpRoutes(parts),
+    ...assetRoutes(parts.assets),
+  ];
+}

@@ -1,0 +1,34 @@
+import type { ResolvedOptions } from "../../../core/options.ts";
+
+/** The options in force; of secrets only whether they are set. */
+export function readConfiguration(options: ResolvedOptions): Record<string, string | number | boolean | null> {
+  const { account } = options;
+  return {
+    host: options.host,
+    port: options.port,
+    publicUrl: options.publicUrl ?? null,
+    environment: options.environment,
+    apiPrefix: options.apiPrefix,
+    dataDir: options.dataDir,
+    apiKey: options.apiKey === undefined ? "generated" : "set",
+    rsaPrivateKey: options.rsaPrivateKey === undefined ? "generated" : "set",
+    account: account ? `${account.workspace_id} at ${withoutCredentials(account.api_url)}` : "none",
+    logLevel: options.logLevel,
+    logFormat: options.logFormat,
+    bodyLimit: options.bodyLimit,
+    maxConcurrentJobs: options.maxConcurrentJobs,
+    maxQueuedJobs: options.maxQueuedJobs,
+    stopGrace: options.stopGrace,
+    shutdownGrace: options.shutdownGrace,
+    pluginTimeout: options.pluginTimeout,
+  };
+}
+
+function withoutCredentials(url: string): string {
+  try {
+    const parsed = new URL(url);
+    return `${parsed.origin}${parsed.pathname}`;
+  } catch {
+    return "an address that cannot be read";
+  }
+}

@@ -1,0 +1,104 @@
+import type { H3Event } from "h3";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { VERSION } from "../../../core/service-state.ts";
+import type { AdminParts } from "../parts.ts";
+import { type Resource, respond } from "../respond.ts";
+import { formatBytes, formatCount, formatDuration, toLabel } from "../views/format.ts";
+import { statusPiece } from "../views/pieces.ts";
+import { readConfiguration } from "./configuration.ts";
+
+/** The service itself: what it is, how it is set up, what it stands on. */
+export function serverRoutes(parts: AdminParts): RouteDefinition[] {
+  const route = (path: string, kind: "page" | "api", summary: string) =>
+    defineRoute({
+      method: "GET",
+      path,
+      auth: "session",
+      summary,
+      tag: "Admin",
+      hidden: kind === "page",
+      responses: { 200: { description: "The service" } },
+      handler: ({ event }: { event: H3Event }) => respond(parts, event, kind, serverResource(parts)),
+    });
+  return [
+    route("/admin/server", "page", "Server page"),
+    route("/admin/api/server", "api", "Show the service, its configuration, store and plugins"),
+  ];
+}
+
+function serverResource(parts: AdminParts): Resource {
+  return { page: "server", fragment: "server", json: () => readServer(parts), state: () => serverState(parts) };
+}
+
+async function readServer(parts: AdminParts) {
+  const { state, store, hub } = parts;
+  const memory = process.memoryUsage();
+  return {
+    info: state.info(),
+    uptime: state.uptime(),
+    process: { pid: process.pid, node: process.version, rss: memory.rss, heap_used: memory.heapUsed },
+    configuration: readConfiguration(parts.service),
+    store: { ...(await store.stats()), health: store.health() },
+    plugins: parts.plugins(),
+    live: { open_pages: hub.listeners },
+    control_system: parts.controlSystem() ?? null,
+  };
+}
+
+async function serverState(parts: AdminParts): Promise<Record<string, unknown>> {
+  const data = await readServer(parts);
+  const { info, store } = data;
+  const control = data.control_system;
+  return {
+    left: [
+      {
+        title: "Service",
+        status: statusPiece(parts.state.closing ? "degraded" : "healthy").toString(),
+        facts: [
+          { name: "Address", value: parts.state.publicUrl ?? `${info.host}:${info.port}` },
+          { name: "Environment", value: info.environment },
+          { name: "Version", value: VERSION },
+          { name: "Started", value: `${info.created_at.slice(0, 19).replace("T", " ")} UTC` },
+          { name: "Up for", value: formatDuration(data.uptime * 1000) },
+          { name: "Process", value: `${data.process.pid}, Node.js ${data.process.node}` },
+          { name: "Memory", value: `${formatBytes(data.process.rss)}, heap ${formatBytes(data.process.heap_used)}` },
+          { name: "Open pages", value: formatCount(data.live.open_pages) },
+        ],
+      },
+      {
+        title: "Configuration",
+        status: "",
+        facts: Object.entries(data.configuration).map(([name, value]) => ({ name, value: String(value ?? "–") })),
+      },
+    ],
+    right: [
+      {
+        title: "Store",
+        status: statusPiece(store.health.writable ? "healthy" : "unhealthy").toString(),
+        facts: [
+          { name: "Kind", value: store.database },
+          ...(store.health.error ? [{ name: "Trouble", value: store.health.error }] : []),
+          ...(store.bytes === undefined ? [] : [{ name: "On disk", value: formatBytes(store.bytes) }]),
+          ...Object.entries(store.tables).map(([name, count]) => ({ name, value: formatCount(count) })),
+          { name: "Reads", value: formatCount(store.reads) },
+          { name: "Writes", value: formatCount(store.writes) },
+          ...Object.entries(store.details ?? {}).map(([name, value]) => ({ name: toLabel(splitWords(name)), value: String(value ?? "–") })),
+        ],
+      },
+      ...(control ? [{ title: "Control system", status: statusPiece(control.status).toString(), facts: control.facts }] : []),
+      {
+        title: "Plugins",
+        status: "",
+        facts: data.plugins.map(({ name, setupTime, dependsOn }) => ({
+          name,
+          value: `${formatDuration(setupTime)}${dependsOn.length > 0 ? `, after ${dependsOn.join(", ")}` : ""}`,
+        })),
+      },
+    ],
+  };
+}
+
+/** `lastCompaction` → `last compaction`. */
+function splitWords(name: string): string {
+  return name.replace(/([a-z])([A-Z])/g, (_, before: string, after: string) => `${before} ${after.toLowerCase()}`);
+}

@@ -1,0 +1,118 @@
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import { isServiceError, type ServiceError } from "../../../core/errors.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { redirect } from "../answer.ts";
+import { isSecure, toCookie } from "../cookies.ts";
+import { readForm } from "../forms/read-form.ts";
+import type { AdminParts } from "../parts.ts";
+import { optionalText } from "../query.ts";
+import { assertSameOrigin } from "../same-origin.ts";
+import { SESSION_COOKIE } from "../sessions.ts";
+import { THEME_COOKIE } from "../shell.ts";
+import { localPath, showSignIn } from "./sign-in-page.ts";
+
+const page = { tag: "Admin", hidden: true } as const;
+const FORM_LIMIT = 10_000;
+const YEAR = 365 * 24 * 3600;
+
+/** Signing in and out, and what a browser remembers. */
+export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
+  return [
+    defineRoute({
+      ...page,
+      method: "POST",
+      path: "/admin/session",
+      auth: "none",
+      summary: "Sign in with the API key",
+      responses: { 303: { description: "On to the page one came for" }, 401: { description: "Wrong key" } },
+      handler: ({ event }) => signIn(parts, event),
+    }),
+    defineRoute({
+      ...page,
+      method: "GET",
+      path: "/admin/sign-in",
+      auth: "none",
+      summary: "Sign in with a one-time link",
+      query: v.object({ token: optionalText(v.pipe(v.string(), v.maxLength(100))) }),
+      responses: { 303: { description: "On to the dashboard" }, 401: { description: "The link was used or is too old" } },
+      handler: ({ query, event }) => {
+        // Looking at a link must not use it up.
+        if (event.req.method === "HEAD") return new Response(null, { status: 200 });
+        if (query.token && parts.links.take(query.token)) return redirect("/admin/", [sessionCookie(parts, event, "")]);
+        return showSignIn(parts, event, {
+          status: 401,
+          next: "/admin/",
+          problem: query.token ? "This link was used already or is too old. Sign in with the key." : "",
+        });
+      },
+    }),
+    defineRoute({
+      ...page,
+      method: "POST",
+      path: "/admin/session/end",
+      auth: "session",
+      summary: "Sign out",
+      responses: { 303: { description: "On to the sign-in page" } },
+      handler: async ({ event }) => {
+        await parts.sessions.end(event);
+        return redirect("/admin/", [toCookie(SESSION_COOKIE, "", { secure: secure(parts, event), maxAge: 0 })]);
+      },
+    }),
+    defineRoute({
+      ...page,
+      method: "POST",
+      path: "/admin/theme",
+      auth: "session",
+      summary: "Choose the colours",
+      responses: { 303: { description: "Back" } },
+      handler: async ({ event }) => {
+        const form = await readForm(event, FORM_LIMIT);
+        const theme = form.get("theme") ?? "";
+        const value = theme === "dark" || theme === "light" ? theme : "";
+        const options = { secure: secure(parts, event), maxAge: value === "" ? 0 : YEAR };
+        return redirect(localPath(form.get("back")), [toCookie(THEME_COOKIE, value, options)]);
+      },
+    }),
+  ];
+}
+
+async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
+  // A page of another site must not sign its visitors in either.
+  if (event.req.headers.has("sec-fetch-site") || event.req.headers.has("origin")) {
+    assertSameOrigin(event, parts.state.publicUrl);
+  }
+  const form = await readForm(event, FORM_LIMIT);
+  const next = localPath(form.get("next"));
+  try {
+    parts.gate.checkKey(form.get("key")?.trim() ?? "", event);
+  } catch (error) {
+    if (!isServiceError(error)) throw error;
+    return showSignIn(parts, event, {
+      status: error.status,
+      next,
+      problem: error.type === "unauthorized" ? "This is not the key of this service." : describe(error),
+      headers: error.headers,
+    });
+  }
+  return redirect(next, [sessionCookie(parts, event, toName(form.get("name")))]);
+}
+
+function sessionCookie(parts: AdminParts, event: H3Event, name: string): string {
+  const { value, maxAge } = parts.sessions.create(name);
+  return toCookie(SESSION_COOKIE, value, { secure: secure(parts, event), maxAge });
+}
+
+function secure(parts: AdminParts, event: H3Event): boolean {
+  return isSecure(event, parts.state.publicUrl);
+}
+
+function describe(error: ServiceError): string {
+  return [error.message, error.detail].filter(Boolean).join(". ");
+}
+
+/** A name as it can stand in a line of a history. */
+function toName(text: string | null): string {
+  return (text ?? "").replace(/\p{C}/gu, "").trim().slice(0, 60);
+}
+

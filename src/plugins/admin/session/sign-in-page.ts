@@ -1,0 +1,30 @@
+import type { H3Event } from "h3";
+import { htmlAnswer } from "../answer.ts";
+import type { AdminParts } from "../parts.ts";
+import { readTheme } from "../shell.ts";
+
+export interface SignInView {
+  readonly status: number;
+  /** Where to go afterwards. */
+  readonly next: string;
+  readonly problem: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The page that asks for the key. It shows nothing of the service but its title. */
+export async function showSignIn(
+  parts: Pick<AdminParts, "renderer" | "options" | "assets">,
+  event: H3Event,
+  { status, next, problem, headers }: SignInView,
+): Promise<Response> {
+  const shell = { title: parts.options.title, theme: readTheme(event), assets: parts.assets.urls };
+  const text = await parts.renderer.render("pages/sign-in", { shell, next, problem });
+  return htmlAnswer(event, text, { status, headers });
+}
+
+/** A path of the admin interface out of a form; anything else is the dashboard. */
+export function localPath(path: string | null): string {
+  if (path === null || !/^\/admin(\/|\?|$)/.test(path) || /[\\\p{C}]/u.test(path)) return "/admin/";
+  const url = new URL(path, "http://local");
+  return url.origin === "http://local" && url.pathname.startsWith("/admin") ? url.pathname + url.search : "/admin/";
+}

@@ -1,0 +1,37 @@
+import type { H3Event } from "h3";
+import type { ServiceError } from "../../../core/errors.ts";
+import type { SessionVerifier } from "../../../core/http/gate.ts";
+import { negotiate } from "../negotiate.ts";
+import type { AdminParts } from "../parts.ts";
+import { showSignIn } from "./sign-in-page.ts";
+
+/** Lets sessions in, and shows the sign-in page to people without one. */
+export function createVerifier(
+  parts: Pick<AdminParts, "sessions" | "renderer" | "options" | "assets">,
+): SessionVerifier {
+  return {
+    verify: (event) => parts.sessions.verify(event),
+    challenge: (event, error) => challenge(parts, event, error),
+  };
+}
+
+async function challenge(
+  parts: Pick<AdminParts, "renderer" | "options" | "assets">,
+  event: H3Event,
+  error: ServiceError,
+): Promise<Response | undefined> {
+  if (error.type !== "unauthorized") return undefined;
+  const { pathname, search } = event.url;
+  const route = pathname.startsWith("/admin/api/") ? "api" : "page";
+  const wanted = negotiate(event, route);
+  if (wanted === "json") return undefined;
+  // An open page whose session has ended loads itself anew, and so comes to the sign-in page.
+  const headers: Record<string, string> = wanted === "fragment" ? { "hx-refresh": "true" } : {};
+  const isPage = event.req.method === "GET" && route === "page";
+  return showSignIn(parts, event, {
+    status: 401,
+    next: isPage ? pathname + search : "/admin/",
+    problem: event.req.headers.has("x-api-key") ? "The X-API-Key header does not hold this service's key." : "",
+    headers,
+  });
+}
