@@ -41,6 +41,12 @@ export type { Service } from "./core/service.ts";
 // Store
 export type * from "./core/store/store.ts";
 export * from "./core/tokens.ts";
+// Admin interface
+export type { AdminCard, AdminExtensions, AdminPage, AdminPageRequest } from "./plugins/admin/extension.ts";
+export { ADMIN } from "./plugins/admin/extension.ts";
+export { admin } from "./plugins/admin/index.ts";
+export type { AdminOptions } from "./plugins/admin/options.ts";
+export { type Html, html } from "./plugins/admin/views/html.ts";
 export type { EventsOptions } from "./plugins/events/options.ts";
 export { events } from "./plugins/events/plugin.ts";
 export { createServer } from "./server.ts";

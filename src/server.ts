@@ -1,7 +1,7 @@
 import { resolveOptions, type ServerOptions } from "./core/options.ts";
 import { createService, type Service } from "./core/service.ts";
 import { openJsonStore } from "./core/store/json/json-store.ts";
-
+import { admin } from "./plugins/admin/index.ts";
 import { docs } from "./plugins/docs/index.ts";
 import { events } from "./plugins/events/plugin.ts";
 
@@ -15,7 +15,7 @@ export function createServer(options: ServerOptions): Service {
   const resolved = resolveOptions(options);
   return createService({
     options: resolved,
-    plugins: [docs(), events()],
+    plugins: [docs(), events(), resolved.admin && admin()],
     openStore: resolved.store ?? openJsonStore,
   });
 }

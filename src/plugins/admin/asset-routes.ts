@@ -16,7 +16,10 @@ export function assetRoutes(assets: Assets): RouteDefinition[] {
       params: v.object({ hash: v.string(), file: v.string() }),
       responses: { 200: { description: "The file" } },
       handler: ({ params, event }) => {
-        const answer = assets.answer(`${params.hash}/${params.file}`, event.req.headers.get("accept-encoding"));
+        const answer = assets.answer(
+          `${params.hash}/${params.file}`,
+          event.req.headers.get("accept-encoding"),
+        );
         if (answer) return answer;
         throw new ServiceError("not_found", "There is no such file", { detail: "Reload the page." });
       },

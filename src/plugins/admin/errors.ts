@@ -17,7 +17,8 @@ export function guardAdmin(app: H3, parts: AdminParts): void {
       if (!isPage || event.context.matchedRoute) return answer;
       return await showError(parts, event, noPage(event));
     } catch (error) {
-      if (negotiate(event, event.url.pathname.startsWith("/admin/api/") ? "api" : "page") === "json") throw error;
+      if (negotiate(event, event.url.pathname.startsWith("/admin/api/") ? "api" : "page") === "json")
+        throw error;
       return showError(parts, event, toKnown(error, parts));
     }
   });
@@ -34,7 +35,9 @@ function toKnown(error: unknown, parts: AdminParts): ServiceError {
 }
 
 function noPage(event: H3Event): ServiceError {
-  return new ServiceError("not_found", "There is no such page", { detail: `Nothing is at ${event.url.pathname}.` });
+  return new ServiceError("not_found", "There is no such page", {
+    detail: `Nothing is at ${event.url.pathname}.`,
+  });
 }
 
 async function showError(parts: AdminParts, event: H3Event, error: ServiceError): Promise<Response> {
@@ -54,7 +57,11 @@ async function showError(parts: AdminParts, event: H3Event, error: ServiceError)
   }
   // Who is not signed in learns no more than that there is a service.
   if (!(await isInside(parts, event))) {
-    return showSignIn(parts, event, { status: error.status === 404 ? 401 : error.status, next: "/admin/", problem: "" });
+    return showSignIn(parts, event, {
+      status: error.status === 404 ? 401 : error.status,
+      next: "/admin/",
+      problem: "",
+    });
   }
   return renderPage(parts, event, { template: "error", state }, answer);
 }

@@ -14,7 +14,10 @@ export class Renderer {
   }
 
   /** `template` is one of ours; never a name that came from outside. */
-  async render(template: `${"pages" | "fragments"}/${string}`, state: Record<string, unknown>): Promise<string> {
+  async render(
+    template: `${"pages" | "fragments"}/${string}`,
+    state: Record<string, unknown>,
+  ): Promise<string> {
     this.#edge ??= this.#load();
     const edge = await this.#edge;
     return edge.render(template, state);

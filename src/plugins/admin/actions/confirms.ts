@@ -30,9 +30,16 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
   if (action === "stop") {
     const lines = [
       `"${job.name}" is told to stop. What it did so far is kept; it may take a moment to clean up.`,
-      ...(job.awaiting_cases.length > 0 ? [`${countOf(job.awaiting_cases.length, "open question")} will not be asked any more.`] : []),
+      ...(job.awaiting_cases.length > 0
+        ? [`${countOf(job.awaiting_cases.length, "open question")} will not be asked any more.`]
+        : []),
     ];
-    return { ...base, title: "Stop this job?", lines, buttons: [button("Stop the job", { style: "danger" })] };
+    return {
+      ...base,
+      title: "Stop this job?",
+      lines,
+      buttons: [button("Stop the job", { style: "danger" })],
+    };
   }
   if (action === "retry") {
     const lines = [
@@ -52,23 +59,43 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
       limitField("max_duration", "Longest time, seconds", limits?.max_duration),
       limitField("max_cases", "Most cases", limits?.max_cases),
     ]}`;
-    const lines = [`It has cost ${formatCost(job.total_cost, options.currency)} and opened ${countOf(job.case_ids.length, "case")}. Finished steps are not done again.`];
-    return { ...base, title: "Raise the limits and go on?", lines, fields: fields.toString(), buttons: [button("Go on", {})] };
+    const lines = [
+      `It has cost ${formatCost(job.total_cost, options.currency)} and opened ${countOf(job.case_ids.length, "case")}. Finished steps are not done again.`,
+    ];
+    return {
+      ...base,
+      title: "Raise the limits and go on?",
+      lines,
+      fields: fields.toString(),
+      buttons: [button("Go on", {})],
+    };
   }
   if (action === "status") return { ...base, ...statusConfirm(job.status, "job") };
   const lines = [
     `"${job.name}" is deleted with ${countOf(job.case_ids.length, "case")} and its history. This cannot be undone.`,
     ...(running ? ["It is running: the run is aborted first."] : []),
   ];
-  return { ...base, title: "Delete this job?", lines, buttons: [button("Delete the job", { style: "danger" })] };
+  return {
+    ...base,
+    title: "Delete this job?",
+    lines,
+    buttons: [button("Delete the job", { style: "danger" })],
+  };
 }
 
 /** What a change of a case asks before it is made. */
 export function caseConfirms(item: Case, action: string): Confirm {
   const base = { action: pathTo("cases", item.id, action), back: pathTo("cases", item.id), fields: "" };
   if (action === "status") return { ...base, ...statusConfirm(item.status, "case") };
-  const lines = [`"${item.name}" is deleted with ${countOf(item.updates.length, "update")}. Its job stays. This cannot be undone.`];
-  return { ...base, title: "Delete this case?", lines, buttons: [button("Delete the case", { style: "danger" })] };
+  const lines = [
+    `"${item.name}" is deleted with ${countOf(item.updates.length, "update")}. Its job stays. This cannot be undone.`,
+  ];
+  return {
+    ...base,
+    title: "Delete this case?",
+    lines,
+    buttons: [button("Delete the case", { style: "danger" })],
+  };
 }
 
 function statusConfirm(current: string, noun: string) {
@@ -79,7 +106,12 @@ function statusConfirm(current: string, noun: string) {
     (status) =>
       html`<option value="${status}"${status === current ? html` selected` : ""}>${labelOf(status)}${status === current ? " (now)" : ""}</option>`,
   )}</select></div>`;
-  return { title: `Set the ${noun}'s status`, lines, fields: fields.toString(), buttons: [button("Set status", {})] };
+  return {
+    title: `Set the ${noun}'s status`,
+    lines,
+    fields: fields.toString(),
+    buttons: [button("Set status", {})],
+  };
 }
 
 function limitField(name: string, label: string, value: number | null | undefined): Html {
@@ -88,7 +120,12 @@ function limitField(name: string, label: string, value: number | null | undefine
 
 function button(
   label: string,
-  { name = "confirm", value = "yes", style = "", focus = false }: { name?: string; value?: string; style?: string; focus?: boolean },
+  {
+    name = "confirm",
+    value = "yes",
+    style = "",
+    focus = false,
+  }: { name?: string; value?: string; style?: string; focus?: boolean },
 ) {
   return { label, name, value, style, focus };
 }

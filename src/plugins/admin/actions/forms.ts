@@ -12,20 +12,32 @@ import type { AdminParts } from "../parts.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
 import { labelOf, pathTo } from "../views/pieces.ts";
-import { caseConfirms, type Confirm, jobConfirms } from "./confirms.ts";
+import { type Confirm, caseConfirms, jobConfirms } from "./confirms.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
 
-type Act = (parts: AdminParts, id: string, input: { form: URLSearchParams; actor: string }) => Promise<string>;
+type Act = (
+  parts: AdminParts,
+  id: string,
+  input: { form: URLSearchParams; actor: string },
+) => Promise<string>;
 
 /** The same changes by forms: first what will happen, then the doing; in a dialog, or as a page without script. */
 export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...Object.entries(JOB_ACTS).flatMap(([action, act]) =>
-      pair(parts, "jobs", { action, act, confirm: async (id) => jobConfirms(parts, await parts.jobs.get(id), action) }),
+      pair(parts, "jobs", {
+        action,
+        act,
+        confirm: async (id) => jobConfirms(parts, await parts.jobs.get(id), action),
+      }),
     ),
     ...Object.entries(CASE_ACTS).flatMap(([action, act]) =>
-      pair(parts, "cases", { action, act, confirm: async (id) => caseConfirms(await parts.cases.get(id), action) }),
+      pair(parts, "cases", {
+        action,
+        act,
+        confirm: async (id) => caseConfirms(await parts.cases.get(id), action),
+      }),
     ),
   ];
 }
@@ -85,7 +97,9 @@ async function perform(
 const JOB_ACTS: Readonly<Record<string, Act>> = {
   stop: async ({ runner }, id, { actor }) => {
     const { status } = await runner().stop(id, actor);
-    return status === "cancelling" ? "The job was asked to stop." : `The job is ${labelOf(status).toLowerCase()}.`;
+    return status === "cancelling"
+      ? "The job was asked to stop."
+      : `The job is ${labelOf(status).toLowerCase()}.`;
   },
   retry: async ({ runner }, id, { form, actor }) => {
     await runner().retry(id, form.get("from") === "start" ? "start" : "last_step", actor);

@@ -80,7 +80,10 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
     fragment: "agent",
     json: () => readAgent(parts, hosted),
     state: async () => {
-      const [agent, forecast] = await Promise.all([readAgent(parts, hosted), readForecast(parts, hosted.slug)]);
+      const [agent, forecast] = await Promise.all([
+        readAgent(parts, hosted),
+        readForecast(parts, hosted.slug),
+      ]);
       const usual = forecast ? formatDuration(forecast.medianDuration) : "–";
       return {
         agent: {
@@ -88,7 +91,12 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
           api: `/admin/api/agents/${encodeURIComponent(agent.slug)}`,
           figures: [
             ...toStatistics(agent),
-            { label: "Takes", value: usual, note: forecast ? "median of the last jobs" : "no job has ended", tone: "" },
+            {
+              label: "Takes",
+              value: usual,
+              note: forecast ? "median of the last jobs" : "no job has ended",
+              tone: "",
+            },
           ],
           facts: toAbout(agent, hosted),
           methods: toMethods(agent),
@@ -126,7 +134,12 @@ function toStatistics({ statistics }: AgentData) {
     { label: "Jobs", value: formatCount(total_jobs), note: "in all", tone: "" },
     { label: "Running", value: formatCount(in_progress_jobs), note: "now", tone: "" },
     { label: "Completed", value: formatCount(completed_jobs), note: "", tone: "" },
-    { label: "Failed", value: formatCount(failed_jobs), note: "or cancelled", tone: failed_jobs > 0 ? "bad" : "" },
+    {
+      label: "Failed",
+      value: formatCount(failed_jobs),
+      note: "or cancelled",
+      tone: failed_jobs > 0 ? "bad" : "",
+    },
     { label: "Success", value: total_jobs === 0 ? "–" : `${success_rate} %`, note: "of all jobs", tone: "" },
   ];
 }

@@ -13,9 +13,14 @@ export interface Forecast {
 }
 
 /** A forecast from the agent's last completed jobs; `undefined` where there are none. */
-export async function readForecast({ jobs }: Pick<AdminParts, "jobs">, slug: string): Promise<Forecast | undefined> {
+export async function readForecast(
+  { jobs }: Pick<AdminParts, "jobs">,
+  slug: string,
+): Promise<Forecast | undefined> {
   const { items } = await jobs.list({ where: { agent_name: slug, status: "completed" }, limit: LOOKED_AT });
-  const durations = items.map((job) => Date.parse(job.finished_at ?? job.updated_at) - Date.parse(job.created_at));
+  const durations = items.map(
+    (job) => Date.parse(job.finished_at ?? job.updated_at) - Date.parse(job.created_at),
+  );
   const costs = items.map((job) => job.total_cost);
   if (items.length === 0) return undefined;
   return {

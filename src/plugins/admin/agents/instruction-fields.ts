@@ -15,11 +15,27 @@ export const MISSION_FIELD: AgentMethodField = {
 
 /** The limits of a job as form fields. */
 export const INSTRUCTION_FIELDS: readonly AgentMethodField[] = [
-  { ...blank, name: "max_cost", field_type: "FloatField", description: "The job ends before a step would pass it." },
+  {
+    ...blank,
+    name: "max_cost",
+    field_type: "FloatField",
+    description: "The job ends before a step would pass it.",
+  },
   { ...blank, name: "max_duration", field_type: "IntegerField", description: "Seconds." },
   { ...blank, name: "max_cases", field_type: "IntegerField", description: null },
-  { ...blank, name: "stop_on_error", field_type: "BooleanField", description: "End the job when a case fails.", default: true },
-  { ...blank, name: "stop_on_warning", field_type: "BooleanField", description: "End the job at the first warning." },
+  {
+    ...blank,
+    name: "stop_on_error",
+    field_type: "BooleanField",
+    description: "End the job when a case fails.",
+    default: true,
+  },
+  {
+    ...blank,
+    name: "stop_on_warning",
+    field_type: "BooleanField",
+    description: "End the job at the first warning.",
+  },
 ];
 
 /** Limits out of a form, and what is wrong with them. */
@@ -31,7 +47,8 @@ export function readInstructions(typed: URLSearchParams): {
   const { mission, ...given } = readFields(typed, [MISSION_FIELD, ...INSTRUCTION_FIELDS]);
   const result = v.safeParse(JobInstructionsSchema, given);
   const problems: Record<string, string> = {};
-  for (const issue of result.issues ?? []) problems[v.getDotPath(issue) ?? "limits"] = "must be a number, 0 or more";
+  for (const issue of result.issues ?? [])
+    problems[v.getDotPath(issue) ?? "limits"] = "must be a number, 0 or more";
   return {
     limits: result.success ? result.output : v.parse(JobInstructionsSchema, {}),
     mission: typeof mission === "string" ? mission.slice(0, 500).trim() : "",

@@ -49,7 +49,8 @@ export function startRoutes(parts: AdminParts): RouteDefinition[] {
       hidden: true,
       params: PathSchema,
       responses: { 303: { description: "On to the job's page" } },
-      handler: ({ params, event, actor }) => start(parts, event, { agent: parts.agents.get(params.slug), actor }),
+      handler: ({ params, event, actor }) =>
+        start(parts, event, { agent: parts.agents.get(params.slug), actor }),
     }),
   ];
 }
@@ -66,7 +67,8 @@ async function start(
     ...(await parts.runner().checkFields(agent.slug, "job_start", values)),
     ...instructions.problems,
   };
-  if (Object.keys(problems).length > 0) return showForm(parts, event, { agent, typed, problems, status: 422 });
+  if (Object.keys(problems).length > 0)
+    return showForm(parts, event, { agent, typed, problems, status: 422 });
   const jobId = readJobId(typed);
   try {
     await parts.runner().start(agent.slug, {
@@ -119,7 +121,11 @@ async function showForm(parts: AdminParts, event: H3Event, view: FormView): Prom
       jobId: typed ? readJobId(typed) : randomUUID(),
       problem: problem.filter(Boolean).join(". "),
       fields: renderFields(fields, { id: "field", typed, problems }).toString(),
-      context: renderFields([MISSION_FIELD, ...INSTRUCTION_FIELDS], { id: "limit", typed, problems }).toString(),
+      context: renderFields([MISSION_FIELD, ...INSTRUCTION_FIELDS], {
+        id: "limit",
+        typed,
+        problems,
+      }).toString(),
       forecast: forecast
         ? `The last ${forecast.jobs} jobs took ${formatDuration(forecast.medianDuration)} and cost ${formatCost(forecast.medianCost, currency)} in the median; one in twenty took longer than ${formatDuration(forecast.longDuration)} or cost more than ${formatCost(forecast.highCost, currency)}.`
         : "",

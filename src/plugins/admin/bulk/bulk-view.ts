@@ -19,7 +19,10 @@ export function toBulkData(operation: BulkOperation) {
 }
 
 /** An operation as its page shows it. */
-export async function toBulkView(parts: AdminParts, operation: BulkOperation): Promise<Record<string, unknown>> {
+export async function toBulkView(
+  parts: AdminParts,
+  operation: BulkOperation,
+): Promise<Record<string, unknown>> {
   const { id, kind, action, ids, state, done, failures, leftOut, cost } = operation;
   const noun = kind === "jobs" ? "job" : "case";
   const table = kind === "jobs" ? parts.jobs : parts.cases;
@@ -51,7 +54,12 @@ export async function toBulkView(parts: AdminParts, operation: BulkOperation): P
         state === "preview"
           ? ""
           : `${formatCount(done)} of ${formatCount(ids.length)} done${failures.size > 0 ? `, ${formatCount(failures.size)} failed` : ""}${state === "aborted" ? ", then aborted" : ""}.`,
-      sampleTitle: failures.size > 0 ? "Could not be changed" : ids.length > SAMPLE ? `The first ${SAMPLE}` : `All ${what}`,
+      sampleTitle:
+        failures.size > 0
+          ? "Could not be changed"
+          : ids.length > SAMPLE
+            ? `The first ${SAMPLE}`
+            : `All ${what}`,
       sample: sampleIds.map((one) => {
         const entity = found.get(one);
         return {
@@ -64,7 +72,10 @@ export async function toBulkView(parts: AdminParts, operation: BulkOperation): P
       }),
       facts: [
         { name: "Entities", value: what },
-        { name: "Left out", value: leftOut === 0 ? "none" : `${countOf(leftOut, noun)}: ${LEFT_OUT[action]}` },
+        {
+          name: "Left out",
+          value: leftOut === 0 ? "none" : `${countOf(leftOut, noun)}: ${LEFT_OUT[action]}`,
+        },
         { name: "Cost so far", value: formatCost(cost, parts.options.currency) },
         { name: "Frozen at", value: `${operation.createdAt.slice(0, 19).replace("T", " ")} UTC` },
         { name: "By", value: operation.by },

@@ -83,10 +83,14 @@ export class BulkOperations {
   run(id: string, hash: string, by: string): BulkOperation {
     const operation = this.get(id);
     if (operation.by !== by) {
-      throw new ServiceError("forbidden", "Somebody else made this preview", { detail: "Make one of your own." });
+      throw new ServiceError("forbidden", "Somebody else made this preview", {
+        detail: "Make one of your own.",
+      });
     }
     if (operation.hash !== hash) {
-      throw new ServiceError("invalid_request", "The hash is not that of this preview", { detail: "Reload the preview." });
+      throw new ServiceError("invalid_request", "The hash is not that of this preview", {
+        detail: "Reload the preview.",
+      });
     }
     if (operation.state !== "preview") {
       throw new ServiceError("invalid_transition", `This operation is ${operation.state} already`);
@@ -138,12 +142,16 @@ export class BulkOperations {
       else if (kind === "jobs") await runner.remove(id, by);
       else await runner.removeCase(id, by);
     } catch (error) {
-      if (failures.size < KEPT_FAILURES) failures.set(id, isServiceError(error) ? error.message : "failed; see the log");
+      if (failures.size < KEPT_FAILURES)
+        failures.set(id, isServiceError(error) ? error.message : "failed; see the log");
       if (!isServiceError(error)) this.#parts.log.error("a bulk change failed", { action, id, error });
     }
   }
 }
 
 function hashOf({ kind, action, ids }: BulkRequest): string {
-  return createHash("sha256").update([kind, action, ...ids].join("\n")).digest("base64url").slice(0, 22);
+  return createHash("sha256")
+    .update([kind, action, ...ids].join("\n"))
+    .digest("base64url")
+    .slice(0, 22);
 }

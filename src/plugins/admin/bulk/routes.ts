@@ -37,7 +37,8 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       body: BulkBodySchema,
       status: 201,
       responses: { 201: { description: "The preview" } },
-      handler: async ({ body, actor }) => toBulkData(parts.bulk.preview(await freeze(parts, selectionOf(body), actor))),
+      handler: async ({ body, actor }) =>
+        toBulkData(parts.bulk.preview(await freeze(parts, selectionOf(body), actor))),
     }),
     defineRoute({
       method: "GET",
@@ -47,7 +48,8 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       tag,
       params: PathSchema,
       responses: { 200: { description: "The operation" } },
-      handler: ({ params, event }) => respond(parts, event, "api", bulkResource(parts, parts.bulk.get(params.id))),
+      handler: ({ params, event }) =>
+        respond(parts, event, "api", bulkResource(parts, parts.bulk.get(params.id))),
     }),
     defineRoute({
       method: "POST",
@@ -137,7 +139,8 @@ function bulkResource(parts: AdminParts, operation: BulkOperation): Resource {
 
 function fromForm(form: URLSearchParams): Record<string, unknown> {
   const base = { kind: form.get("kind"), action: form.get("action") };
-  if (form.get("all")) return { ...base, filter: Object.fromEntries(new URLSearchParams(form.get("query") ?? "")) };
+  if (form.get("all"))
+    return { ...base, filter: Object.fromEntries(new URLSearchParams(form.get("query") ?? "")) };
   const picked = form.getAll("id");
   if (picked.length > 0) return { ...base, ids: picked };
   throw new ServiceError("invalid_request", "Nothing is selected", {

@@ -1,8 +1,8 @@
 import type * as v from "valibot";
 import { ServiceError } from "../../../core/errors.ts";
 import { check } from "../../../core/http/check.ts";
-import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { Case } from "../../../core/models/case.ts";
+import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 import { CasesQuerySchema, JobsQuerySchema, toCasesListQuery, toJobsListQuery } from "../lists/list-query.ts";
@@ -23,7 +23,9 @@ const PAGE = 500;
 export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selection {
   const { kind, action, ids, filter } = body;
   if (kind === "cases" && action !== "delete") {
-    throw new ServiceError("invalid_request", `Cases cannot be asked to ${action}`, { detail: "Do it with their jobs." });
+    throw new ServiceError("invalid_request", `Cases cannot be asked to ${action}`, {
+      detail: "Do it with their jobs.",
+    });
   }
   if (ids) return { kind, action, query: { where: { id: ids } } };
   if (!filter) {
@@ -38,7 +40,11 @@ export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selecti
 }
 
 /** Reads which entities that is at this moment; those that the action cannot apply to are left out. */
-export async function freeze(parts: AdminParts, { kind, action, query }: Selection, by: string): Promise<BulkRequest> {
+export async function freeze(
+  parts: AdminParts,
+  { kind, action, query }: Selection,
+  by: string,
+): Promise<BulkRequest> {
   const table = kind === "jobs" ? parts.jobs : parts.cases;
   const ids: string[] = [];
   let cost = 0;

@@ -1,8 +1,8 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
-import type { CaseNode } from "../../../core/models/case-node.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import type { Case } from "../../../core/models/case.ts";
+import type { CaseNode } from "../../../core/models/case-node.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { toAskView } from "../inbox/ask-view.ts";
@@ -53,7 +53,10 @@ async function caseState(parts: AdminParts, item: Case): Promise<Record<string, 
   const entries = job ? await parts.jobs.log(job.id, { limit: 3000 }) : [];
   return {
     fall: toWaterfall(caseTimeline(job, item, { entries: entries.map(({ entry }) => entry), now }), currency),
-    ask: item.question && item.status === "awaiting" ? toAskView(item, { now, agent: job?.agent_name ?? "" }) : undefined,
+    ask:
+      item.question && item.status === "awaiting"
+        ? toAskView(item, { now, agent: job?.agent_name ?? "" })
+        : undefined,
     item: {
       id: item.id,
       name: item.name,

@@ -45,7 +45,10 @@ export class ConsoleBuffer {
   }
 
   /** Lines after a number that pass the filter, oldest first, the newest `limit` of them. */
-  read(filter: LineFilter, { after = 0, limit = this.#most }: { after?: number; limit?: number } = {}): ConsoleLine[] {
+  read(
+    filter: LineFilter,
+    { after = 0, limit = this.#most }: { after?: number; limit?: number } = {},
+  ): ConsoleLine[] {
     const passes = toTest(filter);
     return this.#lines.filter((line) => line.seq > after && passes(line)).slice(-limit);
   }
@@ -81,8 +84,12 @@ export class ConsoleBuffer {
 
 function toLine(seq: number, { time, level, message, fields }: LogRecord): ConsoleLine {
   const { error, ...rest } = fields;
-  const pairs = Object.entries(rest).map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
-  const text = [pairs.join(" "), typeof error === "string" ? error : ""].filter((part) => part !== "").join("\n");
+  const pairs = Object.entries(rest).map(
+    ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
+  const text = [pairs.join(" "), typeof error === "string" ? error : ""]
+    .filter((part) => part !== "")
+    .join("\n");
   const job = fields.job_id ?? fields.job;
   return {
     seq,

@@ -4,8 +4,8 @@ import { wholeNumber } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
 import { LOG_LEVELS } from "../../../core/log.ts";
-import { eventStreamHead } from "../live/route.ts";
 import { Mailbox } from "../live/mailbox.ts";
+import { eventStreamHead } from "../live/route.ts";
 import type { AdminParts } from "../parts.ts";
 import { optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { type Resource, respond } from "../respond.ts";
@@ -62,14 +62,17 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
       path: "/admin/api/console/stream",
       auth: "session",
       summary: "Follow the log",
-      description: "Server-sent events: `hello`, then `line` for each line after `after` or `Last-Event-ID`, `gap` where lines were lost.",
+      description:
+        "Server-sent events: `hello`, then `line` for each line after `after` or `Last-Event-ID`, `gap` where lines were lost.",
       tag,
       query: RangeSchema,
       responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
       handler: ({ query, event }) => {
         if (event.req.method === "HEAD") return eventStreamHead();
         const last = Number(event.req.headers.get("last-event-id") ?? query.after);
-        return streams.open(followLines(buffer, withoutEmpty(query), Number.isInteger(last) ? last : query.after));
+        return streams.open(
+          followLines(buffer, withoutEmpty(query), Number.isInteger(last) ? last : query.after),
+        );
       },
     }),
     defineRoute({
@@ -82,7 +85,10 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
       responses: { 200: { description: "JSON lines", contentType: "application/x-ndjson" } },
       handler: ({ query }) =>
         new Response(
-          buffer.read(withoutEmpty(query)).map(({ seq: _seq, ...line }) => `${JSON.stringify(line)}\n`).join(""),
+          buffer
+            .read(withoutEmpty(query))
+            .map(({ seq: _seq, ...line }) => `${JSON.stringify(line)}\n`)
+            .join(""),
           {
             headers: {
               "content-type": "application/x-ndjson; charset=utf-8",

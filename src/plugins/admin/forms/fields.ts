@@ -1,6 +1,6 @@
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
-import { type Html, html } from "../views/html.ts";
 import { toLabel } from "../views/format.ts";
+import { type Html, html } from "../views/html.ts";
 
 /** Put in front of the names of fields that agents declare: they cannot clash with our own. */
 const PREFIX = "f.";
@@ -24,7 +24,9 @@ function renderField(field: AgentMethodField, id: string, state: FormState): Htm
   const problem = state.problems?.[field.name];
   const label = toLabel(field.name);
   const notes = [field.description ?? "", HINTS[field.field_type] ?? ""].filter((note) => note !== "");
-  const described = [notes.length > 0 ? `${id}-note` : "", problem ? `${id}-problem` : ""].filter((one) => one !== "");
+  const described = [notes.length > 0 ? `${id}-note` : "", problem ? `${id}-problem` : ""].filter(
+    (one) => one !== "",
+  );
   const input = inputOf(field, { id, state, described: described.join(" "), invalid: problem !== undefined });
   const required = field.required ? html` <span class="req" title="required">*</span>` : html``;
   const head =
@@ -65,7 +67,8 @@ function inputOf(field: AgentMethodField, { id, state, described, invalid }: Inp
   if (field.field_type === "ChoiceField") {
     const options = [...(field.required ? [] : [["", "–"] as const]), ...choicesOf(field)];
     return html`<select class="input" id="${id}" name="${name}"${about}>${options.map(
-      ([value, label]) => html`<option value="${value}"${value === text ? html` selected` : ""}>${label}</option>`,
+      ([value, label]) =>
+        html`<option value="${value}"${value === text ? html` selected` : ""}>${label}</option>`,
     )}</select>`;
   }
   if (field.field_type === "MultipleChoiceField") {
@@ -106,19 +109,28 @@ function toTexts(value: unknown, type: AgentMethodField["field_type"]): string[]
  * The values that a form was filled in with, by field name and in the field's type. Text that is not of the type stays
  * text, so that whoever checks the values says what is wrong with them.
  */
-export function readFields(form: URLSearchParams, fields: readonly AgentMethodField[]): Record<string, unknown> {
+export function readFields(
+  form: URLSearchParams,
+  fields: readonly AgentMethodField[],
+): Record<string, unknown> {
   const values: Record<string, unknown> = {};
   for (const field of fields) {
     const value = readField(field, form.getAll(PREFIX + field.name));
     if (value === undefined) continue;
-    Object.defineProperty(values, field.name, { value, enumerable: true, writable: true, configurable: true });
+    Object.defineProperty(values, field.name, {
+      value,
+      enumerable: true,
+      writable: true,
+      configurable: true,
+    });
   }
   return values;
 }
 
 function readField(field: AgentMethodField, texts: readonly string[]): unknown {
   if (field.field_type === "BooleanField") return texts.includes("true");
-  if (field.field_type === "MultipleChoiceField") return texts.length > 0 || field.required ? texts : undefined;
+  if (field.field_type === "MultipleChoiceField")
+    return texts.length > 0 || field.required ? texts : undefined;
   const text = texts[0];
   if (text === undefined || text === "") return undefined;
   if (field.field_type === "IntegerField" || field.field_type === "FloatField") {
@@ -127,7 +139,8 @@ function readField(field: AgentMethodField, texts: readonly string[]): unknown {
   }
   if (field.field_type === "JSONField") return parseJson(text);
   // A browser sends the time without a zone; the form says that it is UTC.
-  if (field.field_type === "DateTimeField") return /^[\d-]+T[\d:]+$/.test(text) ? `${withSeconds(text)}.000Z` : text;
+  if (field.field_type === "DateTimeField")
+    return /^[\d-]+T[\d:]+$/.test(text) ? `${withSeconds(text)}.000Z` : text;
   return text;
 }
 

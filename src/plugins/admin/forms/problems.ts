@@ -7,7 +7,8 @@ export function readProblems(error: ServiceError, names?: readonly string[]): Re
   const problems: Record<string, string> = {};
   for (const part of (error.detail ?? "").replace(/\.$/, "").split("; ")) {
     const [name, problem] = splitName(part, names);
-    if (name !== undefined) Object.defineProperty(problems, name, { value: problem, enumerable: true, configurable: true });
+    if (name !== undefined)
+      Object.defineProperty(problems, name, { value: problem, enumerable: true, configurable: true });
   }
   return problems;
 }

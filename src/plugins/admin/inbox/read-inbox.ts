@@ -13,7 +13,12 @@ export async function readInbox(
   { limit, skip, job_id }: InboxQuery,
 ): Promise<{ items: Case[]; total: number }> {
   const where = { status: "awaiting", job_id };
-  const urgent = await cases.list({ where: { ...where, deadline: { gte: 0 } }, sort: "deadline", limit, skip });
+  const urgent = await cases.list({
+    where: { ...where, deadline: { gte: 0 } },
+    sort: "deadline",
+    limit,
+    skip,
+  });
   const rest = await cases.list({
     where: { ...where, deadline: null },
     sort: "created_at",

@@ -9,8 +9,8 @@ import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash-cookie.ts";
 import { readFields } from "../forms/fields.ts";
-import { readForm } from "../forms/read-form.ts";
 import { readProblems } from "../forms/problems.ts";
+import { readForm } from "../forms/read-form.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import { negotiate } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
@@ -89,7 +89,8 @@ function inboxResource(parts: AdminParts, given: Query): Resource {
       const { limit, skip, job_id } = query;
       const to = (at: number) => withQuery("/admin/inbox", { job_id, skip: at || undefined });
       return {
-        summary: total === 0 ? "No open questions." : `${countOf(total, "open question")}, the most urgent first.`,
+        summary:
+          total === 0 ? "No open questions." : `${countOf(total, "open question")}, the most urgent first.`,
         asks: await renderAsks(parts, items),
         range: `${formatCount(Math.min(skip + 1, total))}–${formatCount(Math.min(skip + limit, total))} of ${formatCount(total)}`,
         previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
@@ -156,7 +157,10 @@ async function refused(
     now,
     agent,
     form: { typed, problems },
-    problem: late || Object.keys(problems).length === 0 ? [error.message, error.detail].filter(Boolean).join(". ") : undefined,
+    problem:
+      late || Object.keys(problems).length === 0
+        ? [error.message, error.detail].filter(Boolean).join(". ")
+        : undefined,
   });
   const state = { ask };
   const answer = { status: error.status };

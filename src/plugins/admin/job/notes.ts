@@ -21,7 +21,13 @@ export function toNotes(
   const open = job.awaiting_cases.length;
   if (open > 0) {
     const text = `${countOf(open, "question")} of this job ${open === 1 ? "waits" : "wait"} for an answer.`;
-    notes.push({ kind: "warn", icon: "inbox", text, href: withQuery("/admin/inbox", { job_id: job.id }), link: "Answer" });
+    notes.push({
+      kind: "warn",
+      icon: "inbox",
+      text,
+      href: withQuery("/admin/inbox", { job_id: job.id }),
+      link: "Answer",
+    });
   }
   if (position) {
     const text = `In the queue at place ${formatCount(position.position)} of ${formatCount(position.queued)}.`;
@@ -41,5 +47,6 @@ const LIMITS: Readonly<Record<string, string>> = {
   max_cost: "Ended because it reached its limit of cost. What it did so far is kept.",
   max_duration: "Ended because it reached its time limit. What it did so far is kept.",
   question_expired: "Ended because nobody answered a question in time.",
-  nondeterministic: "Ended because its code changed while it was under way: a recorded step was not found again.",
+  nondeterministic:
+    "Ended because its code changed while it was under way: a recorded step was not found again.",
 };

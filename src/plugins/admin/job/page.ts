@@ -69,8 +69,16 @@ function jobResource(parts: AdminParts, job: StoredJob): Resource {
 }
 
 async function readTimeline(parts: AdminParts, job: StoredJob) {
-  const [cases, entries] = await Promise.all([readCases(parts, job), parts.jobs.log(job.id, { limit: SHOWN_ENTRIES })]);
-  return toTimeline(job, cases, entries.map(({ entry }) => entry), parts.clock());
+  const [cases, entries] = await Promise.all([
+    readCases(parts, job),
+    parts.jobs.log(job.id, { limit: SHOWN_ENTRIES }),
+  ]);
+  return toTimeline(
+    job,
+    cases,
+    entries.map(({ entry }) => entry),
+    parts.clock(),
+  );
 }
 
 async function readCases(parts: AdminParts, job: StoredJob) {
@@ -85,8 +93,16 @@ async function readCases(parts: AdminParts, job: StoredJob) {
 async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
-  const [cases, entries] = await Promise.all([readCases(parts, job), parts.jobs.log(job.id, { limit: SHOWN_ENTRIES })]);
-  const timeline = toTimeline(job, cases, entries.map(({ entry }) => entry), now);
+  const [cases, entries] = await Promise.all([
+    readCases(parts, job),
+    parts.jobs.log(job.id, { limit: SHOWN_ENTRIES }),
+  ]);
+  const timeline = toTimeline(
+    job,
+    cases,
+    entries.map(({ entry }) => entry),
+    now,
+  );
   const fall = toWaterfall(timeline, currency);
   const waited = fall.waited ? `, ${fall.waited} waiting for a person` : "";
   const breaks = fall.interruptions > 0 ? `, ${countOf(fall.interruptions, "interruption")}` : "";
@@ -106,7 +122,10 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
       agentHref: pathTo("agents", job.agent_name),
       status: statusPiece(job.status).toString(),
       actions: jobActions(job),
-      notes: toNotes(job, { position: isTerminal(job.status) ? undefined : parts.runner().position(job.id), hosted: agent !== undefined }),
+      notes: toNotes(job, {
+        position: isTerminal(job.status) ? undefined : parts.runner().position(job.id),
+        hosted: agent !== undefined,
+      }),
       error: job.error,
       stopReason: job.stop_reason ? toLabel(job.stop_reason) : "",
       traceback: job.responses.findLast((response) => response.error_traceback)?.error_traceback ?? "",

@@ -42,7 +42,8 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/jobs",
       auth: "session",
       summary: "List jobs",
-      description: "Filters combine. `agent_name` is a part of the agent's slug; `search` looks in id and name.",
+      description:
+        "Filters combine. `agent_name` is a part of the agent's slug; `search` looks in id and name.",
       tag: "Admin",
       query: JobsQuerySchema,
       responses: { 200: { description: "A page of jobs" } },
@@ -109,4 +110,3 @@ function agentOptions(parts: AdminParts, current: string | undefined) {
   const other = known ? [] : [{ value: current, label: current }];
   return [{ value: "", label: "All agents" }, ...slugs, ...other];
 }
-

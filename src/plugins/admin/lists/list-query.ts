@@ -16,9 +16,28 @@ const common = {
 };
 
 /** What job lists can be sorted by. */
-export const JOB_SORTS = ["created_at", "name", "status", "updated_at", "agent_name", "case_count", "total_cost", "duration", "finished_at"] as const;
+export const JOB_SORTS = [
+  "created_at",
+  "name",
+  "status",
+  "updated_at",
+  "agent_name",
+  "case_count",
+  "total_cost",
+  "duration",
+  "finished_at",
+] as const;
 /** What case lists can be sorted by. */
-export const CASE_SORTS = ["created_at", "name", "status", "updated_at", "total_cost", "job_id", "duration", "finished_at"] as const;
+export const CASE_SORTS = [
+  "created_at",
+  "name",
+  "status",
+  "updated_at",
+  "total_cost",
+  "job_id",
+  "duration",
+  "finished_at",
+] as const;
 
 /** Query of the job list, on the page and in the API. */
 export const JobsQuerySchema = v.object({

@@ -38,7 +38,15 @@ export interface Select {
   readonly options: readonly { readonly value: string; readonly label: string }[];
 }
 
-const TABS: readonly EntityStatus[] = ["in_progress", "awaiting", "stopped", "completed", "failed", "cancelled", "cancelling"];
+const TABS: readonly EntityStatus[] = [
+  "in_progress",
+  "awaiting",
+  "stopped",
+  "completed",
+  "failed",
+  "cancelled",
+  "cancelling",
+];
 /** Tabs that are shown when they hold nothing, too. */
 const STEADY: readonly EntityStatus[] = ["in_progress", "awaiting", "completed", "failed"];
 const SIZES = [25, 50, 100] as const;
@@ -50,7 +58,8 @@ export function toListView(source: ListSource) {
   const sort = source.sort === DEFAULT_SORT ? undefined : source.sort;
   const size = limit === DEFAULT_LIMIT ? undefined : limit;
   const state = { ...filters, status, sort, limit: size };
-  const to = (changes: Readonly<Record<string, string | number | undefined>>) => withQuery(path, state, changes);
+  const to = (changes: Readonly<Record<string, string | number | undefined>>) =>
+    withQuery(path, state, changes);
   const noun = kind === "jobs" ? "job" : "case";
   const from = total === 0 ? 0 : Math.min(skip + 1, total);
   const until = Math.min(skip + limit, total);
@@ -91,7 +100,8 @@ export function toListView(source: ListSource) {
     columns: source.columns.map((column) => toColumn(column, source, to)),
     rows: source.rows,
     total: formatCount(total),
-    range: total === 0 ? `No ${noun}s` : `${formatCount(from)}–${formatCount(until)} of ${countOf(total, noun)}`,
+    range:
+      total === 0 ? `No ${noun}s` : `${formatCount(from)}–${formatCount(until)} of ${countOf(total, noun)}`,
     sizes: SIZES.map((one) => ({
       label: String(one),
       current: one === limit,
@@ -125,7 +135,12 @@ function toTabs(source: ListSource, to: To) {
     (status) => STEADY.includes(status) || source.counts[status] || source.status === status,
   );
   return [
-    { label: "All", count: formatCount(all), current: source.status === undefined, href: to({ status: undefined }) },
+    {
+      label: "All",
+      count: formatCount(all),
+      current: source.status === undefined,
+      href: to({ status: undefined }),
+    },
     ...shown.map((status) => ({
       label: labelOf(status),
       count: formatCount(source.counts[status] ?? 0),
@@ -141,8 +156,10 @@ function toColumn(column: Column, source: ListSource, to: To) {
   if (key === undefined) return { ...column, style: column.style ?? "", sort: "", href: "", arrow: "" };
   const sort = source.sort ?? DEFAULT_SORT;
   const state = sort === key ? "ascending" : sort === `-${key}` ? "descending" : undefined;
-  const largestFirst = key.endsWith("_at") || key.endsWith("_cost") || key.endsWith("_count") || key === "duration";
-  const next = state === undefined ? (largestFirst ? `-${key}` : key) : state === "ascending" ? `-${key}` : key;
+  const largestFirst =
+    key.endsWith("_at") || key.endsWith("_cost") || key.endsWith("_count") || key === "duration";
+  const next =
+    state === undefined ? (largestFirst ? `-${key}` : key) : state === "ascending" ? `-${key}` : key;
   const arrow = state === undefined ? "" : arrowOf(state, source.icons);
   return {
     label: column.label,

@@ -13,7 +13,18 @@ export interface RowContext {
 export function toJobRow(job: Job) {
   const { id, name, agent_name, status, created_at, updated_at, finished_at, total_cost, stop_reason } = job;
   const case_count = job.case_ids.length;
-  return { id, name, agent_name, status, created_at, updated_at, finished_at, case_count, total_cost, stop_reason };
+  return {
+    id,
+    name,
+    agent_name,
+    status,
+    created_at,
+    updated_at,
+    finished_at,
+    case_count,
+    total_cost,
+    stop_reason,
+  };
 }
 
 /** A case as case lists answer it. */

@@ -58,7 +58,12 @@ export class LiveHub {
       hooks.on("job:created", ({ job }) => this.#note("jobs", job.id, job.id, "created")),
       hooks.on("job:changed", ({ job, previous }) => {
         const ended = isTerminal(job.status) && !isTerminal(previous.status);
-        this.#note("jobs", job.id, job.id, ended ? (job.status === "completed" ? "completed" : "failed") : undefined);
+        this.#note(
+          "jobs",
+          job.id,
+          job.id,
+          ended ? (job.status === "completed" ? "completed" : "failed") : undefined,
+        );
       }),
       hooks.on("job:deleted", ({ job }) => this.#note("jobs", job.id, job.id)),
       hooks.on("case:opened", ({ case: item }) => this.#note("cases", item.id, item.job_id, "opened")),

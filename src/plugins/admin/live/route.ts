@@ -34,7 +34,11 @@ function followChanges(hub: LiveHub, jobId: string | undefined): StreamSource {
     );
     const box = new Mailbox({
       bound: 8,
-      overflow: () => toEventText({ event: "change", data: { tick: hub.tick, topics: ["jobs", "cases", "service"], more: true } }),
+      overflow: () =>
+        toEventText({
+          event: "change",
+          data: { tick: hub.tick, topics: ["jobs", "cases", "service"], more: true },
+        }),
       onEnd: unsubscribe,
     });
     mailbox = box;

@@ -41,7 +41,14 @@ export async function readCards(parts: AdminParts): Promise<{ cards: CardView[];
       await storeCard(parts),
       queueCard(parts),
       ...(control
-        ? [{ title: "Control system", status: statusPiece(control.status).toString(), facts: control.facts, html: "" }]
+        ? [
+            {
+              title: "Control system",
+              status: statusPiece(control.status).toString(),
+              facts: control.facts,
+              html: "",
+            },
+          ]
         : []),
       ...(await pluginCards(parts)),
     ],
@@ -57,7 +64,10 @@ async function storeCard({ store }: AdminParts): Promise<CardView> {
     html: "",
     facts: [
       { name: "Kind", value: stats.database },
-      { name: "Holds", value: `${countOf(stats.tables.Job ?? 0, "job")}, ${countOf(stats.tables.Case ?? 0, "case")}` },
+      {
+        name: "Holds",
+        value: `${countOf(stats.tables.Job ?? 0, "job")}, ${countOf(stats.tables.Case ?? 0, "case")}`,
+      },
       ...(stats.bytes === undefined ? [] : [{ name: "On disk", value: formatBytes(stats.bytes) }]),
       { name: "Writes", value: formatCount(stats.writes) },
     ],

@@ -59,7 +59,12 @@ function dashboard(parts: AdminParts): Resource {
         readRecent(parts),
         parts.activity.read(),
       ]);
-      return { ...stats, recent_activity: recent.items, cost_today: activity.costToday, hours: activity.hours };
+      return {
+        ...stats,
+        recent_activity: recent.items,
+        cost_today: activity.costToday,
+        hours: activity.hours,
+      };
     },
     state: () => dashboardState(parts),
   };
@@ -148,12 +153,48 @@ function failedSince(now: Date) {
 function toFigures(figures: Figures, currency: string) {
   const { failed, waiting } = figures;
   return [
-    { label: "Running", value: formatCount(figures.running), note: `${formatCount(figures.queued)} queued`, href: "/admin/jobs?status=in_progress", tone: "" },
-    { label: "Waiting for a person", value: formatCount(waiting), note: waiting > 0 ? "open questions" : "inbox is empty", href: "/admin/inbox", tone: waiting > 0 ? "warn" : "" },
-    { label: "Failed", value: formatCount(failed), note: "last 24 hours", href: "/admin/jobs?sort=-updated_at&status=failed", tone: failed > 0 ? "bad" : "" },
-    { label: "Completed", value: formatCount(figures.completed), note: "last 24 hours", href: "/admin/jobs?sort=-updated_at&status=completed", tone: "" },
-    { label: "All jobs", value: formatCount(figures.jobs), note: `${formatCount(figures.cases)} cases`, href: "/admin/jobs", tone: "" },
-    { label: "Cost today", value: formatCost(figures.cost, currency), note: figures.costIsPartial ? "at least, since 00:00 UTC" : "since 00:00 UTC", href: "/admin/cases?sort=-total_cost", tone: "" },
+    {
+      label: "Running",
+      value: formatCount(figures.running),
+      note: `${formatCount(figures.queued)} queued`,
+      href: "/admin/jobs?status=in_progress",
+      tone: "",
+    },
+    {
+      label: "Waiting for a person",
+      value: formatCount(waiting),
+      note: waiting > 0 ? "open questions" : "inbox is empty",
+      href: "/admin/inbox",
+      tone: waiting > 0 ? "warn" : "",
+    },
+    {
+      label: "Failed",
+      value: formatCount(failed),
+      note: "last 24 hours",
+      href: "/admin/jobs?sort=-updated_at&status=failed",
+      tone: failed > 0 ? "bad" : "",
+    },
+    {
+      label: "Completed",
+      value: formatCount(figures.completed),
+      note: "last 24 hours",
+      href: "/admin/jobs?sort=-updated_at&status=completed",
+      tone: "",
+    },
+    {
+      label: "All jobs",
+      value: formatCount(figures.jobs),
+      note: `${formatCount(figures.cases)} cases`,
+      href: "/admin/jobs",
+      tone: "",
+    },
+    {
+      label: "Cost today",
+      value: formatCost(figures.cost, currency),
+      note: figures.costIsPartial ? "at least, since 00:00 UTC" : "since 00:00 UTC",
+      href: "/admin/cases?sort=-total_cost",
+      tone: "",
+    },
   ];
 }
 

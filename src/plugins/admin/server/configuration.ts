@@ -1,7 +1,9 @@
 import type { ResolvedOptions } from "../../../core/options.ts";
 
 /** The options in force; of secrets only whether they are set. */
-export function readConfiguration(options: ResolvedOptions): Record<string, string | number | boolean | null> {
+export function readConfiguration(
+  options: ResolvedOptions,
+): Record<string, string | number | boolean | null> {
   const { account } = options;
   return {
     host: options.host,

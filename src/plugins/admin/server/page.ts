@@ -27,7 +27,12 @@ export function serverRoutes(parts: AdminParts): RouteDefinition[] {
 }
 
 function serverResource(parts: AdminParts): Resource {
-  return { page: "server", fragment: "server", json: () => readServer(parts), state: () => serverState(parts) };
+  return {
+    page: "server",
+    fragment: "server",
+    json: () => readServer(parts),
+    state: () => serverState(parts),
+  };
 }
 
 async function readServer(parts: AdminParts) {
@@ -61,14 +66,20 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           { name: "Started", value: `${info.created_at.slice(0, 19).replace("T", " ")} UTC` },
           { name: "Up for", value: formatDuration(data.uptime * 1000) },
           { name: "Process", value: `${data.process.pid}, Node.js ${data.process.node}` },
-          { name: "Memory", value: `${formatBytes(data.process.rss)}, heap ${formatBytes(data.process.heap_used)}` },
+          {
+            name: "Memory",
+            value: `${formatBytes(data.process.rss)}, heap ${formatBytes(data.process.heap_used)}`,
+          },
           { name: "Open pages", value: formatCount(data.live.open_pages) },
         ],
       },
       {
         title: "Configuration",
         status: "",
-        facts: Object.entries(data.configuration).map(([name, value]) => ({ name, value: String(value ?? "–") })),
+        facts: Object.entries(data.configuration).map(([name, value]) => ({
+          name,
+          value: String(value ?? "–"),
+        })),
       },
     ],
     right: [
@@ -82,10 +93,15 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           ...Object.entries(store.tables).map(([name, count]) => ({ name, value: formatCount(count) })),
           { name: "Reads", value: formatCount(store.reads) },
           { name: "Writes", value: formatCount(store.writes) },
-          ...Object.entries(store.details ?? {}).map(([name, value]) => ({ name: toLabel(splitWords(name)), value: String(value ?? "–") })),
+          ...Object.entries(store.details ?? {}).map(([name, value]) => ({
+            name: toLabel(splitWords(name)),
+            value: String(value ?? "–"),
+          })),
         ],
       },
-      ...(control ? [{ title: "Control system", status: statusPiece(control.status).toString(), facts: control.facts }] : []),
+      ...(control
+        ? [{ title: "Control system", status: statusPiece(control.status).toString(), facts: control.facts }]
+        : []),
       {
         title: "Plugins",
         status: "",
@@ -100,5 +116,8 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
 
 /** `lastCompaction` → `last compaction`. */
 function splitWords(name: string): string {
-  return name.replace(/([a-z])([A-Z])/g, (_, before: string, after: string) => `${before} ${after.toLowerCase()}`);
+  return name.replace(
+    /([a-z])([A-Z])/g,
+    (_, before: string, after: string) => `${before} ${after.toLowerCase()}`,
+  );
 }

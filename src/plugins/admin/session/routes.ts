@@ -35,11 +35,15 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       auth: "none",
       summary: "Sign in with a one-time link",
       query: v.object({ token: optionalText(v.pipe(v.string(), v.maxLength(100))) }),
-      responses: { 303: { description: "On to the dashboard" }, 401: { description: "The link was used or is too old" } },
+      responses: {
+        303: { description: "On to the dashboard" },
+        401: { description: "The link was used or is too old" },
+      },
       handler: ({ query, event }) => {
         // Looking at a link must not use it up.
         if (event.req.method === "HEAD") return new Response(null, { status: 200 });
-        if (query.token && parts.links.take(query.token)) return redirect("/admin/", [sessionCookie(parts, event, "")]);
+        if (query.token && parts.links.take(query.token))
+          return redirect("/admin/", [sessionCookie(parts, event, "")]);
         return showSignIn(parts, event, {
           status: 401,
           next: "/admin/",
@@ -56,7 +60,9 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 303: { description: "On to the sign-in page" } },
       handler: async ({ event }) => {
         await parts.sessions.end(event);
-        return redirect("/admin/", [toCookie(SESSION_COOKIE, "", { secure: secure(parts, event), maxAge: 0 })]);
+        return redirect("/admin/", [
+          toCookie(SESSION_COOKIE, "", { secure: secure(parts, event), maxAge: 0 }),
+        ]);
       },
     }),
     defineRoute({
@@ -115,4 +121,3 @@ function describe(error: ServiceError): string {
 function toName(text: string | null): string {
   return (text ?? "").replace(/\p{C}/gu, "").trim().slice(0, 60);
 }
-

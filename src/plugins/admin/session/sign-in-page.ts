@@ -26,5 +26,7 @@ export async function showSignIn(
 export function localPath(path: string | null): string {
   if (path === null || !/^\/admin(\/|\?|$)/.test(path) || /[\\\p{C}]/u.test(path)) return "/admin/";
   const url = new URL(path, "http://local");
-  return url.origin === "http://local" && url.pathname.startsWith("/admin") ? url.pathname + url.search : "/admin/";
+  return url.origin === "http://local" && url.pathname.startsWith("/admin")
+    ? url.pathname + url.search
+    : "/admin/";
 }

@@ -31,7 +31,9 @@ async function challenge(
   return showSignIn(parts, event, {
     status: 401,
     next: isPage ? pathname + search : "/admin/",
-    problem: event.req.headers.has("x-api-key") ? "The X-API-Key header does not hold this service's key." : "",
+    problem: event.req.headers.has("x-api-key")
+      ? "The X-API-Key header does not hold this service's key."
+      : "",
     headers,
   });
 }

@@ -7,7 +7,9 @@ export interface FactLine {
 }
 
 /** Facts whose value is there. */
-export function toFacts(facts: readonly (readonly [name: string, value: Html | string | null | undefined])[]): FactLine[] {
+export function toFacts(
+  facts: readonly (readonly [name: string, value: Html | string | null | undefined])[],
+): FactLine[] {
   return facts.flatMap(([name, value]) =>
     value === null || value === undefined || value === "" ? [] : [{ name, html: html`${value}`.toString() }],
   );

@@ -61,7 +61,10 @@ export function formatCost(amount: number, currency: string): string {
       ? formatCount(Math.round(size))
       : size >= 1
         ? withCommas(size.toFixed(2))
-        : size.toFixed(Math.min(8, 1 - Math.floor(Math.log10(size)))).replace(/0+$/, "").padEnd(4, "0");
+        : size
+            .toFixed(Math.min(8, 1 - Math.floor(Math.log10(size))))
+            .replace(/0+$/, "")
+            .padEnd(4, "0");
   return `${amount < 0 ? "−" : ""}${currency}${text}`;
 }
 

@@ -1,5 +1,5 @@
-import type { LogEntry } from "../../../core/store/store.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
+import type { LogEntry } from "../../../core/store/store.ts";
 import { formatDuration, toLabel } from "./format.ts";
 import { renderJson } from "./json-tree.ts";
 import { labelOf, timePiece } from "./pieces.ts";
@@ -19,7 +19,8 @@ export function toStory(entries: readonly LogEntry<RunEntry>[], now: Date, caseI
   for (const { entry } of entries) {
     if (caseId !== undefined && entry.case_id !== caseId) continue;
     const line = toLine(entry);
-    if (line) lines.push({ by: "", detail: "", tone: "", ...line, time: timePiece(entry.at, now).toString() });
+    if (line)
+      lines.push({ by: "", detail: "", tone: "", ...line, time: timePiece(entry.at, now).toString() });
   }
   return lines.reverse();
 }
@@ -46,8 +47,7 @@ function toLine(entry: RunEntry): Line | undefined {
 
 function statusLine(entry: Extract<RunEntry, { type: "status" }>): Line {
   const reason = entry.reason ? ` (${toLabel(entry.reason).toLowerCase()})` : "";
-  const text =
-    entry.from === null ? "Created" : `${labelOf(entry.from)} → ${labelOf(entry.to)}${reason}`;
+  const text = entry.from === null ? "Created" : `${labelOf(entry.from)} → ${labelOf(entry.to)}${reason}`;
   return { text, by: byOf(entry.by), tone: toneOf(entry.to) };
 }
 
@@ -76,7 +76,9 @@ function callLine(entry: Extract<RunEntry, { type: "call" }>): Line | undefined 
   if (entry.call === "close") return { text: `Case closed`, tone: "good" };
   if (entry.call === "ask") return { text: `Question settled: ${entry.name}` };
   if (entry.call !== "step") return undefined;
-  const took = entry.started_at ? ` in ${formatDuration(Date.parse(entry.at) - Date.parse(entry.started_at))}` : "";
+  const took = entry.started_at
+    ? ` in ${formatDuration(Date.parse(entry.at) - Date.parse(entry.started_at))}`
+    : "";
   return { text: `Step "${entry.name}" done${took}` };
 }
 

@@ -100,8 +100,7 @@ function collectCalls(entries: readonly RunEntry[]): Call[] {
     if (entry.type !== "begun" && entry.type !== "attempt" && entry.type !== "call") continue;
     const key = `${entry.case_id ?? ""}\n${entry.position}`;
     const known = open.get(key);
-    const begun =
-      known?.begun ?? time((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
+    const begun = known?.begun ?? time((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
     if (entry.type === "begun") {
       open.set(key, {
         tries: [],
@@ -177,7 +176,11 @@ function callRows(call: Call, now: number): TimelineRow[] {
   ];
 }
 
-function caseRows(item: Case, calls: readonly Call[], axis: { to: number; gaps: readonly Span[] }): TimelineRow[] {
+function caseRows(
+  item: Case,
+  calls: readonly Call[],
+  axis: { to: number; gaps: readonly Span[] },
+): TimelineRow[] {
   const own = calls.filter((call) => call.case_id === item.id);
   const from = time(item.created_at);
   const to = item.finished_at ? time(item.finished_at) : axis.to;
