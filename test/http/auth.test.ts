@@ -110,7 +110,7 @@ describeServer("the key", ({ start }) => {
 
 describeServer("a session", ({ start }) => {
   it("or the key opens a session route", async () => {
-    await using server = await start({ plugins: [routes, sessions] });
+    await using server = await start({ admin: false, plugins: [routes, sessions] });
 
     const byKey = await server.request("/session");
     const bySession = await server.request("/session", { key: null, headers: { cookie: "signed-in" } });
@@ -120,7 +120,7 @@ describeServer("a session", ({ start }) => {
   });
 
   it("does not open a route that needs the key", async () => {
-    await using server = await start({ plugins: [routes, sessions] });
+    await using server = await start({ admin: false, plugins: [routes, sessions] });
 
     const response = await server.request("/keyed", { key: null, headers: { cookie: "signed-in" } });
 
@@ -128,7 +128,7 @@ describeServer("a session", ({ start }) => {
   });
 
   it("is asked for with the plugin's page or with the JSON error", async () => {
-    await using server = await start({ plugins: [routes, sessions] });
+    await using server = await start({ admin: false, plugins: [routes, sessions] });
 
     const page = await server.request("/session", { key: null, headers: { accept: "text/html" } });
     const json = await server.request("/session", { key: null });
