@@ -6,7 +6,7 @@ import type { IndexValue } from "./store.ts";
  */
 export class Column {
   /** `NaN` stands for `null`. */
-  #numbers: Float64Array | undefined = new Float64Array(64);
+  #numbers: Float64Array | undefined = new Float64Array(64).fill(Number.NaN);
   #values: IndexValue[] = [];
 
   get(slot: number): IndexValue {

@@ -20,8 +20,8 @@ export class MessageIds {
 
   /** Makes all later ids sort behind this one, such as the newest of an earlier process. */
   follow(id: string): void {
-    const time = Number.parseInt(id.slice(0, TIME_WIDTH), 36);
-    if (Number.isFinite(time)) this.#time = Math.max(this.#time, time + 1);
+    const time = timeOf(id);
+    if (time !== null) this.#time = Math.max(this.#time, time + 1);
   }
 
   next(): string {
@@ -36,4 +36,10 @@ export class MessageIds {
     const time = this.#time.toString(36).padStart(TIME_WIDTH, "0");
     return `${time}${this.#count.toString(36).padStart(COUNT_WIDTH, "0")}-${this.#unique()}`;
   }
+}
+
+/** The milliseconds in an id. */
+export function timeOf(id: string): number | null {
+  const time = Number.parseInt(id.slice(0, TIME_WIDTH), 36);
+  return Number.isFinite(time) ? time : null;
 }

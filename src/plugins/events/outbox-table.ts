@@ -1,5 +1,6 @@
 import type { OutboxMessage } from "../../core/control-system.ts";
 import type { TableSpec } from "../../core/store/store.ts";
+import { timeOf } from "./message-ids.ts";
 
 /** A stored message: what people see of it, and what is sent. Its id sorts by the time it was stored. */
 export interface OutboxRow extends OutboxMessage {
@@ -24,7 +25,9 @@ export const OUTBOX_TABLE: TableSpec<OutboxRow> = {
     state: row.state,
     /** Only what waits stands in a lane. */
     lane: row.state === "waiting" ? laneOf(row.target, row.stream) : null,
+    /** With ids for ties, the order in which messages were stored. */
+    time: timeOf(row.id),
   }),
   facets: ["state", "lane"],
-  sorted: ["id"],
+  sorted: ["time"],
 };

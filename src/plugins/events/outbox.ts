@@ -65,7 +65,7 @@ export class Outbox {
   /** The next messages of a lane behind one. */
   async head(lane: string, after: string, limit: number): Promise<OutboxRow[]> {
     const where = { lane, ...(after !== "" && { id: { gte: `${after}~` } }) };
-    const { items } = await this.#table.list({ where, sort: "id", limit });
+    const { items } = await this.#table.list({ where, sort: "time", limit });
     return items.filter((row) => !this.#removals.has(row.id));
   }
 
@@ -105,7 +105,7 @@ export class Outbox {
   async list(query: { state?: MessageState; limit?: number; skip?: number }) {
     const { items, total } = await this.#table.list({
       where: { state: query.state },
-      sort: "-id",
+      sort: "-time",
       limit: query.limit ?? 50,
       skip: query.skip ?? 0,
     });
@@ -130,7 +130,7 @@ export class Outbox {
   async prune(state: MessageState, limits: { most: number; before?: string }): Promise<number> {
     let removed = 0;
     for (;;) {
-      const { items, total } = await this.#table.list({ where: { state }, sort: "id", limit: BATCH });
+      const { items, total } = await this.#table.list({ where: { state }, sort: "time", limit: BATCH });
       const surplus = total - limits.most;
       const gone = items.filter(
         (row, at) => at < surplus || (limits.before !== undefined && row.created_at < limits.before),
@@ -166,7 +166,7 @@ export class Outbox {
       return changed;
     }
     for (;;) {
-      const { items } = await this.#table.list({ where: { state: "dead" }, sort: "id", limit: BATCH });
+      const { items } = await this.#table.list({ where: { state: "dead" }, sort: "time", limit: BATCH });
       if (items.length === 0) return changed;
       await some(items.map((row) => row.id));
     }

@@ -60,7 +60,7 @@ async function createLink(
   const { account } = get(OPTIONS);
   const ids = new MessageIds(clock, () => randomBytes(4).toString("hex"));
   const outbox = new Outbox({ store, clock, redactor, ids, log });
-  const newest = await store.table("Outbox").list({ sort: "-id", limit: 1 });
+  const newest = await store.table("Outbox").list({ sort: "-time", limit: 1 });
   if (newest.items[0]) ids.follow(newest.items[0].id);
 
   const dispatcher = new Dispatcher({
