@@ -28,6 +28,12 @@ function noting(name: string, notes: string[], dependsOn?: string[]): Plugin {
   };
 }
 
+declare module "agent-control-service" {
+  interface ServiceHooks {
+    "test:greeted": { name: string };
+  }
+}
+
 describe("plugins", () => {
   it("are set up after those they depend on, and closed in reverse order", async () => {
     const notes: string[] = [];
@@ -245,5 +251,22 @@ describe("plugins", () => {
 
     expect(told).toEqual(["told"]);
     expect(server.logs.join("")).toContain("observer trouble");
+  });
+
+  it("tell each other things by hooks of their own", async () => {
+    const greeted: string[] = [];
+    const listener: Plugin = {
+      name: "listener",
+      setup: ({ hooks }) => void hooks.on("test:greeted", ({ name }) => void greeted.push(name)),
+    };
+    const teller: Plugin = {
+      name: "teller",
+      dependsOn: ["listener"],
+      setup: ({ hooks }) => hooks.emit("test:greeted", { name: "Ada" }),
+    };
+
+    await using _server = await serve([teller, listener]);
+
+    expect(greeted).toEqual(["Ada"]);
   });
 });
