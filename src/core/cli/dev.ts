@@ -31,39 +31,43 @@ export const dev = defineCommand({
 async function superviseWorker(file: string, context: CliContext): Promise<number> {
   const folder = dirname(file);
   let worker: ChildProcess | undefined;
-  let exitCode = 0;
-  let wanted = true;
-  const ended = new Promise<void>((done) => {
-    const begin = (): void => {
-      wanted = true;
-      worker = startWorker(context);
-      worker.once("exit", (code) => {
-        worker = undefined;
-        exitCode = code ?? 1;
-        if (stopping) return done();
-        if (!wanted) return begin();
-        context.note("The service has ended. It starts again at the next change.");
-      });
-    };
-    let stopping = false;
-    const stop = listenForStop(() => {
-      stopping = true;
-      if (worker) endWorker(worker);
-      else done();
-    });
-    const unwatch = watchTree(folder, (changed) => {
-      if (stopping) return;
-      context.note(`${changed} changed: restarting`);
-      wanted = false;
-      if (worker) endWorker(worker);
-      else begin();
-    });
-    context.note(`Watching ${relative(context.cwd, folder) || "."} for changes`);
-    begin();
-    void stop.received.then(unwatch);
+  let changed = false;
+  let stopped = false;
+  let wake = (): void => {};
+  const interrupt = (): void => {
+    if (worker) endWorker(worker);
+    wake();
+  };
+  const stop = listenForStop(() => {
+    stopped = true;
+    interrupt();
   });
-  await ended;
+  const unwatch = watchTree(folder, (name) => {
+    context.note(`${name} changed: restarting`);
+    changed = true;
+    interrupt();
+  });
+  context.note(`Watching ${relative(context.cwd, folder) || "."} for changes`);
+
+  let exitCode = 0;
+  while (!stopped) {
+    changed = false;
+    worker = startWorker(context);
+    exitCode = await exitOf(worker);
+    worker = undefined;
+    if (stopped || changed) continue;
+    context.note("The service has ended. It starts again at the next change.");
+    await new Promise<void>((done) => {
+      wake = done;
+    });
+  }
+  unwatch();
+  stop.release();
   return exitCode;
+}
+
+function exitOf(worker: ChildProcess): Promise<number> {
+  return new Promise((done) => worker.once("exit", (code) => done(code ?? 1)));
 }
 
 /** In a process group of its own, so that Ctrl-C reaches it only through us. */
