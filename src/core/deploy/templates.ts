@@ -34,7 +34,10 @@ export async function renderTemplates(input: FileInput): Promise<Record<string, 
     "DEPLOY_AUTOMATION.md": "DEPLOY_AUTOMATION.md",
   };
   const files: Record<string, string> = {};
-  for (const [file, template] of Object.entries(names)) files[file] = await edge.render(template, data);
+  for (const [file, template] of Object.entries(names)) {
+    const text = await edge.render(template, data);
+    files[file] = `${text.trimEnd()}\n`;
+  }
   return files;
 }
 
