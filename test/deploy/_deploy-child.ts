@@ -1,4 +1,4 @@
-// Deploys to a world and dies at the n-th line of its journal: node --import jiti/register _deploy-child.ts <json>
+// Deploys to a world and dies at the n-th line of its journal: node _child.mjs <json>
 import { openDeployment } from "../../src/core/deploy/deployment.ts";
 import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
 import { up } from "../../src/core/deploy/up.ts";

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { openDeployment } from "../../src/core/deploy/deployment.ts";
 import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
 import { up } from "../../src/core/deploy/up.ts";
@@ -11,7 +11,7 @@ import { memoryPlatform } from "./_memory-platform.ts";
 import type { WorldFile } from "./_world.ts";
 import { openWorld, serveWorld } from "./_world.ts";
 
-const CHILD = new URL("_deploy-child.ts", import.meta.url).pathname;
+const CHILD = new URL("_child.mjs", import.meta.url).pathname;
 /** Children at a time. */
 const WIDTH = 3;
 
@@ -47,9 +47,9 @@ function runChild(
   killAt: number,
 ): Promise<{ signal: string | null; out: string }> {
   const options = JSON.stringify({ cwd, world: worldPath, base, killAt });
-  const child = spawn(process.execPath, ["--import", "jiti/register", CHILD, options], {
+  const child = spawn(process.execPath, [CHILD, options], {
     cwd: new URL("../..", import.meta.url).pathname,
-    env: { PATH: process.env.PATH ?? "", JITI_FS_CACHE: "false" },
+    env: { PATH: process.env.PATH ?? "", CHILD_CACHE: cache },
     stdio: ["ignore", "pipe", "inherit"],
   });
   let out = "";
@@ -76,6 +76,9 @@ async function resume({ cwd, world, base }: Site) {
     await deployment.close();
   }
 }
+
+const cache = mkdtempSync(join(tmpdir(), "svc-child-"));
+afterAll(() => rmSync(cache, { recursive: true, force: true }));
 
 describe("a deployment killed at any line of its journal", () => {
   it("ends when it is run again as if it had not been killed: no call twice, none forgotten", async () => {
