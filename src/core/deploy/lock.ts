@@ -1,5 +1,5 @@
-import { closeSync, openSync, readFileSync, utimesSync, writeSync } from "node:fs";
-import { mkdir, rm, stat, unlink } from "node:fs/promises";
+import { closeSync, openSync, readFileSync, rmSync, utimesSync, writeSync } from "node:fs";
+import { mkdir, rm, stat } from "node:fs/promises";
 import { hostname, userInfo } from "node:os";
 import { dirname } from "node:path";
 import { DeployError } from "./errors.ts";
@@ -71,7 +71,7 @@ async function takeOver(path: string, mine: LockFile, now: () => Date): Promise<
   try {
     const still = read(path);
     if (still !== undefined && still.id !== held?.id) throw locked(still, now());
-    await unlink(path).catch(() => undefined);
+    rmSync(path, { force: true });
     if (!create(path, mine)) throw locked(read(path) ?? mine, now());
     return held?.holder ?? "a run that was killed";
   } finally {
