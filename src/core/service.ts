@@ -187,7 +187,7 @@ function createScope(options: ResolvedOptions): Container {
   scope.value(AGENTS, new AgentRegistry(options.agents));
   scope.class(SERVICE_STATE, ServiceState, [OPTIONS, AGENTS]);
   scope.factory(PARAMETERS, () => new Parameters(scope.get(KEYS), redactor));
-  scope.class(LEDGER, Ledger, [STORE, HOOKS, CLOCK]);
+  scope.class(LEDGER, Ledger, [STORE, HOOKS, CLOCK, REDACTOR]);
   scope.class(JOBS, Jobs, [STORE, LEDGER]);
   scope.class(CASES, Cases, [STORE, LEDGER]);
   scope.class(AGENT_SETTINGS, AgentSettings, [STORE, CLOCK]);

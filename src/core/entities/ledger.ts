@@ -1,7 +1,9 @@
 import type { Hooks } from "../hooks.ts";
 import type { RunEntry } from "../models/run-entry.ts";
+import type { Redactor } from "../redactor.ts";
 import type { Store, Transaction } from "../store/store.ts";
 import type { Change, Participant } from "./change.ts";
+import { scrubbing, scrubChange, scrubEntry } from "./scrub.ts";
 
 /** A run-log entry as it is written; the time is filled in. */
 export type RunEntryInput = RunEntry extends infer E
@@ -21,14 +23,16 @@ export interface Unit {
   record(jobId: string, entry: RunEntryInput): Promise<number>;
 }
 
-/** Stores changes: participants write in the same transaction, observers are told after it. */
+/** Stores changes, without secrets: participants write in the same transaction, observers are told after it. */
 export class Ledger {
   readonly #store: Store;
   readonly #hooks: Hooks;
   readonly #clock: () => Date;
+  readonly #redactor: Redactor;
   readonly #participants: Participant[] = [];
 
-  constructor(store: Store, hooks: Hooks, clock: () => Date) {
+  constructor(store: Store, hooks: Hooks, clock: () => Date, redactor: Redactor) {
+    this.#redactor = redactor;
     this.#store = store;
     this.#hooks = hooks;
     this.#clock = clock;
@@ -53,14 +57,15 @@ export class Ledger {
   #unit(tx: Transaction, announcements: (() => void)[]): Unit {
     const now = this.#clock().toISOString();
     return {
-      tx,
+      tx: scrubbing(tx, this.#redactor),
       now,
-      tell: async (change) => {
+      tell: async (told) => {
+        const change = scrubChange(told, this.#redactor);
         for (const participant of this.#participants) await participant(change, tx);
         announcements.push(() => this.#hooks.emit(change.kind, change as never));
       },
       record: async (jobId, input) => {
-        const entry = { at: now, ...input } as RunEntry;
+        const entry = scrubEntry({ at: now, ...input } as RunEntry, this.#redactor);
         const seq = await tx.append("Run", jobId, entry);
         announcements.push(() => this.#hooks.emit("run:entry", { job_id: jobId, seq, entry }));
         return seq;
