@@ -14,6 +14,12 @@ export type {
   OutboxMessage,
   TargetHealth,
 } from "./core/control-system.ts";
+export { definePlatform } from "./core/deploy/define-platform.ts";
+// Deploy platforms
+export { DeployError } from "./core/deploy/errors.ts";
+export type * from "./core/deploy/platform.ts";
+export { specChanges } from "./core/deploy/spec-changes.ts";
+export type * from "./core/deploy/tools.ts";
 // Errors
 export { ServiceError } from "./core/errors.ts";
 export type { Delivery, DeliveryTarget, Events, NewEvent } from "./core/events.ts";
