@@ -1,7 +1,21 @@
-import { createServer } from "agent-control-service";
+import { createServer, type Plugin } from "agent-control-service";
 import { hello } from "./hello/controller.ts";
 import { invoiceAudit } from "./invoice-audit/agent.ts";
 import { logWatch } from "./log-watch/agent.ts";
 
+const HINT = `
+The audit asks about four odd invoices and waits 20 seconds for answers. To take your time:
+
+  npx svc job start invoice-audit --field deadline=2d
+`;
+
+/** Tells what else to try, below what `svc start` prints. */
+const hint: Plugin = {
+  name: "hint",
+  setup: ({ hooks }) => {
+    hooks.on("service:ready", () => void setImmediate(() => console.log(HINT)));
+  },
+};
+
 /** What `npm start` runs. */
-export default createServer({ agents: [invoiceAudit, logWatch, hello] });
+export default createServer({ agents: [invoiceAudit, logWatch, hello], plugins: [hint] });

@@ -1,11 +1,19 @@
 import { relative } from "node:path";
-import type { AgentRegistry } from "../agents/registry.ts";
+import type { MethodDefinition } from "../agents/define-agent.ts";
+import { toFormFields } from "../agents/form-fields.ts";
+import type { HostedAgent } from "../agents/registry.ts";
 import type { Service } from "../service.ts";
 import { VERSION } from "../service-state.ts";
-import { AGENTS, KEYS, PLUGINS } from "../tokens.ts";
+import { AGENTS, KEYS, PLUGINS, SIGN_IN_LINK } from "../tokens.ts";
+
+export interface BannerOptions {
+  readonly cwd: string;
+  /** Whether a person reads it: a link that signs in must not end in a log. */
+  readonly interactive: boolean;
+}
 
 /** What a person wants to know of a service that has just started. */
-export function banner(service: Service, cwd: string): string {
+export function banner(service: Service, { cwd, interactive }: BannerOptions): string {
   const { options } = service;
   const url = options.publicUrl ?? service.url ?? "";
   const plugins = service
@@ -15,7 +23,8 @@ export function banner(service: Service, cwd: string): string {
   const rows = [
     ["service", `${url}${options.apiPrefix}`],
     ...(plugins.includes("admin") ? [["admin", `${url}/admin/`]] : []),
-    ["API docs", `${url}/docs`],
+    ...(interactive ? signInRow(service, url) : []),
+    ...(plugins.includes("docs") ? [["API docs", `${url}/docs`]] : []),
     ["API key", whereKeyIs(service, cwd)],
     ["data", relative(cwd, options.dataDir) || "."],
     ["agents", agents.map((agent) => agent.slug).join(", ")],
@@ -27,10 +36,20 @@ export function banner(service: Service, cwd: string): string {
     "",
     "Start a job from another terminal:",
     "",
-    ...startCommands(service.get(AGENTS)),
+    ...agents.map((agent) => `  ${startCommand(agent)}`),
     "",
     "Ctrl-C ends it; unfinished jobs go on at the next start.",
   ].join("\n");
+}
+
+/** Only where a plugin makes such links. */
+function signInRow(service: Service, url: string): string[][] {
+  try {
+    const link = service.get(SIGN_IN_LINK).create(url);
+    return [["sign in", `${link.url} (works once, until ${link.expiresAt.toTimeString().slice(0, 5)})`]];
+  } catch {
+    return [];
+  }
 }
 
 function whereKeyIs(service: Service, cwd: string): string {
@@ -38,6 +57,11 @@ function whereKeyIs(service: Service, cwd: string): string {
   return `in ${relative(cwd, service.options.dataDir)}/api-key (commands on this machine find it)`;
 }
 
-function startCommands(registry: AgentRegistry): string[] {
-  return registry.list().map(({ slug }) => `  npx svc job start ${slug} --wait`);
+/** With a place for every input that has to be given. */
+function startCommand({ slug, definition }: HostedAgent): string {
+  const { fields } = definition.methods.job_start as MethodDefinition<never, never, unknown>;
+  const required = fields ? toFormFields(fields).filter((field) => field.required) : [];
+  return ["npx svc job start", slug, ...required.map((field) => `--field ${field.name}=…`), "--wait"].join(
+    " ",
+  );
 }

@@ -1,4 +1,5 @@
-import { rm, writeFile } from "node:fs/promises";
+import { writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Serve } from "../http/serve.ts";
 import type { Service } from "../service.ts";
@@ -30,10 +31,12 @@ export async function runService(service: Service, at: RunOptions, context: CliC
     throw error;
   }
   const address = join(service.options.dataDir, ADDRESS_FILE);
-  await writeFile(address, `${service.url}${service.options.apiPrefix}\n`).catch((error: unknown) =>
-    log.debug("commands on this machine will need --url", { error }),
-  );
-  context.print(banner(service, context.cwd));
+  try {
+    writeFileSync(address, `${service.url}${service.options.apiPrefix}\n`);
+  } catch (error) {
+    log.debug("commands on this machine will need --url", { error });
+  }
+  context.print(banner(service, context));
   await stop.received;
   await rm(address, { force: true });
   return endWithin(service, LONGEST_END);
