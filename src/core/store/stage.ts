@@ -7,8 +7,9 @@ import { StoreConflictError, StoreMissingError } from "./store.ts";
 /** The writes of one transaction before they are committed, and reads that see them. */
 export class Stage {
   readonly #backend: Backend;
-  readonly #entities = new Map<StoreTable, Map<string, number>>();
-  readonly #lasts = new Map<StoreLog, Map<string, number>>();
+  /** Made when something is staged: most transactions are one write, and most stages see no second one. */
+  #entities: Map<StoreTable, Map<string, number>> | undefined;
+  #lasts: Map<StoreLog, Map<string, number>> | undefined;
   readonly changes: Change[] = [];
   /** Whether something that was read, or found missing, is not yet durable. */
   sawPending = false;
@@ -68,6 +69,7 @@ export class Stage {
 
   /** Keeps only the last of several writes of one entity. */
   #record(table: StoreTable, change: EntityChange): void {
+    this.#entities ??= new Map();
     const positions = getOrMake(this.#entities, table, () => new Map<string, number>());
     const position = positions.get(change.id);
     if (position !== undefined) {
@@ -78,7 +80,7 @@ export class Stage {
   }
 
   #staged(table: StoreTable, id: string): EntityChange | undefined {
-    const position = this.#entities.get(table)?.get(id);
+    const position = this.#entities?.get(table)?.get(id);
     if (position !== undefined) return this.changes[position] as EntityChange;
     const pending = table.pending.get(id);
     if (pending !== undefined) this.sawPending = true;
@@ -98,7 +100,7 @@ export class Stage {
   }
 
   #lastOf(log: StoreLog, key: string): number {
-    const staged = this.#lasts.get(log)?.get(key);
+    const staged = this.#lasts?.get(log)?.get(key);
     if (staged !== undefined) return staged;
     const pending = log.pending.get(key);
     if (pending === undefined) return this.#backend.lastOf(log, key);
@@ -107,6 +109,7 @@ export class Stage {
   }
 
   #lastsOf(log: StoreLog): Map<string, number> {
+    this.#lasts ??= new Map();
     return getOrMake(this.#lasts, log, () => new Map());
   }
 }

@@ -1,8 +1,10 @@
 import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
+import { getOrMake } from "./get-or-make.ts";
 import { findSlots } from "./query.ts";
 import { Stage } from "./stage.ts";
 import { closedError, storageError } from "./storage-error.ts";
 import type {
+  Entity,
   ListQuery,
   Log,
   LogEntry,
@@ -40,8 +42,11 @@ export class TransactionalStore implements Store {
   readonly #tables: ReadonlyMap<string, StoreTable>;
   readonly #logs = new Map<string, StoreLog>();
   readonly #turns: Turns;
-  readonly #underWay = new Set<Promise<void>>();
-  #lastCommit: Promise<void> = Promise.resolve();
+  /** What `table` gives out, by name. */
+  readonly #faces = new Map<string, Table<Entity>>();
+  #underWay = 0;
+  #whenIdle: () => void = () => {};
+  #lastCommit: Promise<unknown> = Promise.resolve();
   #closed: Promise<void> | undefined;
   /** Counts failed commits: a transaction that saw what has since failed must fail too. */
   #failures = 0;
@@ -60,8 +65,11 @@ export class TransactionalStore implements Store {
   }
 
   table<K extends TableName>(name: K): Table<Tables[K]> {
-    type T = Tables[K];
-    const table = this.#tableOf(name);
+    const make = () => this.#openTable<Tables[K]>(this.#tableOf(name)) as unknown as Table<Entity>;
+    return getOrMake(this.#faces, name, make) as unknown as Table<Tables[K]>;
+  }
+
+  #openTable<T extends Entity>(table: StoreTable): Table<T> {
     return {
       get: (id) => this.#get<T>(table, id),
       list: (query) => this.#list<T>(table, query ?? {}),
@@ -133,7 +141,11 @@ export class TransactionalStore implements Store {
   async #finish(): Promise<void> {
     await this.#turns.take(() => {});
     this.#turns.release();
-    await Promise.allSettled(this.#underWay);
+    if (this.#underWay > 0) {
+      await new Promise<void>((resolve) => {
+        this.#whenIdle = resolve;
+      });
+    }
     await this.#backend.close();
   }
 
@@ -176,9 +188,12 @@ export class TransactionalStore implements Store {
   }
 
   /** Stages a write without waiting where nobody has the turn, so that a lone writer pays for no detour. */
-  async #single<T>(work: (stage: Stage) => T): Promise<T> {
-    this.#open(undefined);
-    if (this.#turns.idle) return this.#stageAndSettle(work);
+  #single<T>(work: (stage: Stage) => T): Promise<T> {
+    if (this.#closed !== undefined) return Promise.reject(closedError());
+    return this.#turns.idle ? this.#stageAndSettle(work) : this.#singleInTurn(work);
+  }
+
+  async #singleInTurn<T>(work: (stage: Stage) => T): Promise<T> {
     await this.#turns.take(() => {});
     try {
       return this.#stageAndSettle(work);
@@ -204,16 +219,18 @@ export class TransactionalStore implements Store {
       return stage.sawPending ? this.#lastCommit.then(() => value) : Promise.resolve(value);
     }
     this.#writes += stage.changes.length;
-    return this.#commit(stage.changes).then(() => value);
+    return this.#commit(stage.changes, value);
   }
 
-  #commit(changes: readonly Change[]): Promise<void> {
+  #commit<T>(changes: readonly Change[], value: T): Promise<T> {
     for (const change of changes) remember(change);
-    const commit = new Promise<void>((resolve, reject) => {
+    this.#underWay++;
+    const commit = new Promise<T>((resolve, reject) => {
       this.#backend.commit(changes, (error) => {
+        if (--this.#underWay === 0) this.#whenIdle();
         if (error === undefined) {
           for (const change of changes) forget(change);
-          resolve();
+          resolve(value);
           return;
         }
         this.#forgetAll();
@@ -221,9 +238,6 @@ export class TransactionalStore implements Store {
       });
     });
     this.#lastCommit = commit;
-    this.#underWay.add(commit);
-    const over = () => this.#underWay.delete(commit);
-    commit.then(over, over);
     return commit;
   }
 

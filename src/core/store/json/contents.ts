@@ -7,7 +7,7 @@ import type { Segment } from "./segment.ts";
 import { TextCache } from "./text-cache.ts";
 
 /** Characters of recently used bodies that are kept for each table. */
-const CACHE = 4 * 1024 * 1024;
+const CACHE = 8 * 1024 * 1024;
 
 interface Rows {
   readonly locators: Locators;

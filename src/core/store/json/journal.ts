@@ -28,8 +28,6 @@ type Condition = { readonly kind: "sound" } | { readonly kind: "full" | "failed"
 /** So many commits, or bytes, are written together at most, so that the first does not wait for too many others. */
 const GROUP = 1024;
 const GROUP_BYTES = 4 * 1024 * 1024;
-/** So many waiting commits are written without waiting for more to come, so that the disk works while others are staged. */
-const EAGER = 16;
 /** Milliseconds between attempts to write again after a failure. */
 const HEAL = 1000;
 
@@ -64,6 +62,12 @@ export class Journal {
   #reported = false;
   #cancelHeal: (() => void) | undefined;
   #lastHeal = Number.NEGATIVE_INFINITY;
+  /**
+   * So many waiting commits are written without waiting for more: half of those that came together lately, so that the
+   * disk works on one half while the other is staged. A lone writer waits for nobody.
+   */
+  #eager = 1;
+  #lastGroup = 1;
 
   constructor(options: JournalOptions) {
     this.#options = options;
@@ -79,7 +83,7 @@ export class Journal {
 
   commit(changes: readonly Change[], done: (error?: Error) => void): void {
     this.#queue.push({ changes, done });
-    if (this.#queue.length >= EAGER) this.#start();
+    if (this.#queue.length >= this.#eager) this.#start();
     else this.#schedule();
   }
 
@@ -229,6 +233,8 @@ export class Journal {
     const { io } = this.#files;
     const start = active.size;
     const lengths = this.#encode(group);
+    this.#eager = Math.ceil((this.#lastGroup + group.length) / 2);
+    this.#lastGroup = group.length;
     try {
       writeFully(io, active.file.handle, this.#lines.bytes(), start);
     } catch (error) {

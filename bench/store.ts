@@ -1,0 +1,138 @@
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import type { BenchRow } from "./row.ts";
+
+/** Numbers of jobs, each with three cases. `BENCH_JOBS` makes a quick trial of it. */
+const SMALL = 1000;
+const LARGE = Number(process.env.BENCH_JOBS ?? 100_000);
+const PEERS = 10_000;
+const SECONDS = 1;
+
+interface Comparison {
+  insertsPerSecond: number;
+  rounds: { callers: number; small: number; large: number; raw: number; bytes: number }[];
+  lists: Record<string, { median: number; p99: number }>;
+}
+
+/** Measures the embedded store against a bare file, against others, and against itself with more entities. */
+export async function run(): Promise<BenchRow[]> {
+  const folder = mkdtempSync(join(tmpdir(), "bench-store-"));
+  try {
+    const comparison = await measure<Comparison>("compare", folder, [SMALL, LARGE, SECONDS]);
+    const start = await measure<{ milliseconds: number; rss: number }>("start", folder, []);
+    const peers = await measure<{ rounds: Record<string, number | undefined>[] }>("peers", folder, [
+      PEERS,
+      SECONDS,
+    ]);
+    return [
+      ...updateRows(comparison),
+      ...listRows(comparison),
+      ...startRows(start),
+      ...peerRows(peers.rounds),
+    ];
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function updateRows({ rounds, insertsPerSecond }: Comparison): BenchRow[] {
+  const rows: BenchRow[] = [];
+  for (const callers of [1, 64]) {
+    const own = rounds.filter((round) => round.callers === callers);
+    const who = callers === 1 ? "1 caller" : `${callers} callers`;
+    const bytes = Math.round(median(own.map((round) => round.bytes)));
+    rows.push(
+      atLeast(0.5, {
+        name: `durable updates, ${who}, ${SMALL} jobs + ${SMALL * 3} cases`,
+        value: median(own.map((round) => round.small)),
+        unit: "/s",
+        baseline: {
+          name: `append ${bytes} B + fdatasync, groups of ${callers}`,
+          value: median(own.map((round) => round.raw)),
+        },
+        ratio: median(own.map((round) => round.small / round.raw)),
+      }),
+      atLeast(0.8, {
+        name: `durable updates, ${who}, ${LARGE} jobs + ${LARGE * 3} cases`,
+        value: median(own.map((round) => round.large)),
+        unit: "/s",
+        baseline: { name: `with ${SMALL} jobs`, value: median(own.map((round) => round.small)) },
+        ratio: median(own.map((round) => round.large / round.small)),
+      }),
+    );
+  }
+  rows.push({ name: "inserts in transactions of 4, 64 callers", value: insertsPerSecond, unit: "/s" });
+  return rows;
+}
+
+function listRows({ lists }: Comparison): BenchRow[] {
+  const names: [string, string][] = [
+    ["status", `page of 50 of ${LARGE} jobs by status, median`],
+    ["search", `page of 50 of ${LARGE} jobs by text, median`],
+    ["name", `page of 50 of ${LARGE} jobs sorted by name, median`],
+    ["deep", "page of 50 behind 90,000 others, median"],
+    ["jobCases", `cases of one job among ${LARGE * 3}, median`],
+  ];
+  return names.map(([key, name]) => {
+    const row = { name, value: lists[key]!.median, unit: "ms" };
+    return key === "status" ? atMost(5, row) : row;
+  });
+}
+
+function startRows({ milliseconds, rss }: { milliseconds: number; rss: number }): BenchRow[] {
+  const size = `${LARGE} jobs + ${LARGE * 3} cases`;
+  return [
+    atMost(10, { name: `start with ${size}`, value: milliseconds / 1000, unit: "s" }),
+    atMost(600, { name: `resident memory with ${size}, after lists`, value: rss / 1e6, unit: "MB" }),
+  ];
+}
+
+function peerRows(rounds: Record<string, number | undefined>[]): BenchRow[] {
+  const own = median(rounds.map((round) => round.json!));
+  const others: [string, string][] = [
+    ["sqlite", "SQLite, WAL, synchronous FULL"],
+    ["lowdb", "lowdb (no sync)"],
+    ["wholeFile", "whole file rewritten and synced"],
+  ];
+  return others.map(([key, name]): BenchRow => {
+    const title = `durable updates, 1 caller, ${PEERS} jobs, against ${name}`;
+    if (rounds.some((round) => round[key] === undefined)) {
+      return {
+        name: `${title}: SKIPPED, run npm i --no-save better-sqlite3@12 first`,
+        value: own,
+        unit: "/s",
+      };
+    }
+    const theirs = median(rounds.map((round) => round[key]!));
+    const ratio = median(rounds.map((round) => round.json! / round[key]!));
+    return { name: title, value: own, unit: "/s", baseline: { name, value: theirs }, ratio };
+  });
+}
+
+/** Runs one measurement in a process of its own. */
+async function measure<T>(command: string, folder: string, numbers: number[]): Promise<T> {
+  const worker = fileURLToPath(new URL("store/worker.mjs", import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    worker,
+    command,
+    folder,
+    ...numbers.map(String),
+  ]);
+  return JSON.parse(stdout) as T;
+}
+
+function atLeast(target: number, row: BenchRow & { ratio: number }): BenchRow {
+  return { ...row, target: `>= ${target}`, ok: row.ratio >= target };
+}
+
+function atMost(target: number, row: BenchRow): BenchRow {
+  return { ...row, target: `<= ${target} ${row.unit}`, ok: row.value <= target };
+}
+
+function median(values: number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}

@@ -1,0 +1,147 @@
+/**
+ * One measurement in a process of its own, on the built package, as it is run in production. Prints one line of JSON.
+ * Plain JavaScript, so that no loader stands between Node and what is measured.
+ */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { openJsonStore } from "../../dist/core/store/json/json-store.js";
+import { CORE_TABLES } from "../../dist/core/store/tables.js";
+import { caseOf, job } from "./entities.mjs";
+import { lowdbUpdates, rawAppends, sqliteUpdates, wholeFileUpdates } from "./peers.mjs";
+
+const [command, folder, ...numbers] = process.argv.slice(2);
+const log = { info() {}, warn: console.error, error: console.error };
+const open = (name) => openJsonStore({ tables: CORE_TABLES, dataDir: join(folder, name), log });
+
+const COMMANDS = { compare, peers, start, idle };
+console.log(JSON.stringify(await COMMANDS[command](...numbers.map(Number))));
+
+/** Fills a small and a large store, then updates both in turn, and a bare file, so that noise meets all alike. */
+async function compare(small, large, seconds) {
+  const stores = { small: await open("small"), large: await open("large") };
+  await fill(stores.small, small);
+  const filled = performance.now();
+  await fill(stores.large, large);
+  const insertsPerSecond = (large * 4) / ((performance.now() - filled) / 1000);
+  const counts = { small, large };
+  const result = { insertsPerSecond, rounds: [] };
+  for (const callers of [1, 64]) {
+    for (let round = 0; round < 5; round++) {
+      const rates = { callers };
+      for (const name of ["small", "large"]) {
+        const before = (await stores[name].stats()).bytes;
+        const { perSecond, updates } = await update(stores[name], counts[name], { callers, seconds });
+        rates[name] = perSecond;
+        rates.bytes ??= Math.max(500, Math.round(((await stores[name].stats()).bytes - before) / updates));
+      }
+      rates.raw = await rawAppends(join(folder, "raw"), { group: callers, bytes: rates.bytes, seconds });
+      result.rounds.push(rates);
+    }
+  }
+  result.lists = await lists(stores.large);
+  for (const store of Object.values(stores)) await store.close();
+  return result;
+}
+
+/** The same updates on what others use, at one number of jobs. */
+async function peers(count, seconds) {
+  const store = await open("peers");
+  await fill(store, count, 0);
+  const rounds = [];
+  const jobs = Array.from({ length: count }, (_, number) => job(number));
+  mkdirSync(join(folder, "others"), { recursive: true });
+  for (let round = 0; round < 3; round++) {
+    const { perSecond } = await update(store, count, { callers: 1, seconds });
+    const own = { json: perSecond };
+    own.sqlite = await sqliteUpdates(join(folder, "others", `${round}.db`), jobs, seconds);
+    own.lowdb = await lowdbUpdates(join(folder, "others", "lowdb.json"), jobs, seconds);
+    own.wholeFile = await wholeFileUpdates(join(folder, "others", "whole.json"), jobs, seconds);
+    rounds.push(own);
+  }
+  await store.close();
+  return { rounds };
+}
+
+/** Opens a filled store as the first thing of a process. */
+async function start() {
+  const began = performance.now();
+  const store = await open("large");
+  const milliseconds = performance.now() - began;
+  const atOnce = process.memoryUsage().rss;
+  const { tables } = await store.stats();
+  await lists(store);
+  const rss = Math.max(atOnce, process.memoryUsage().rss);
+  await store.close();
+  return { milliseconds, rss, tables };
+}
+
+/** An empty store. */
+async function idle() {
+  const began = performance.now();
+  const store = await open("idle");
+  const milliseconds = performance.now() - began;
+  await store.close();
+  return { milliseconds };
+}
+
+async function fill(store, jobs, cases = 3) {
+  let next = 0;
+  const filler = async () => {
+    while (next < jobs) {
+      const number = next++;
+      await store.transaction(async (tx) => {
+        await tx.insert("Job", job(number));
+        for (let at = 0; at < cases; at++) await tx.insert("Case", caseOf(number, at));
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: 64 }, filler));
+}
+
+async function update(store, jobs, { callers, seconds }) {
+  const statuses = ["completed", "failed", "in_progress", "awaiting"];
+  const end = performance.now() + seconds * 1000;
+  const began = performance.now();
+  let updates = 0;
+  let random = 1;
+  const caller = async () => {
+    while (performance.now() < end) {
+      random = (Math.imul(random, 1_103_515_245) + 12_345) & 0x7fffffff;
+      const id = `job-${String(random % jobs).padStart(8, "0")}`;
+      const status = statuses[updates % 4];
+      await store
+        .table("Job")
+        .change(id, (current) => ({ ...current, status, updated_at: new Date().toISOString() }));
+      updates++;
+    }
+  };
+  await Promise.all(Array.from({ length: callers }, caller));
+  return { updates, perSecond: updates / ((performance.now() - began) / 1000) };
+}
+
+async function lists(store) {
+  const jobs = store.table("Job");
+  const queries = {
+    status: (at) => ({
+      where: { status: ["completed", "failed", "in_progress", "awaiting"][at % 4] },
+      skip: (at % 5) * 50,
+    }),
+    search: (at) => ({ search: `audit ${at % 1000}` }),
+    name: () => ({ sort: "name" }),
+    deep: () => ({ skip: 90_000 }),
+    jobCases: (at) => ({ where: { job_id: `job-${String(at * 331).padStart(8, "0")}` } }),
+  };
+  const medians = {};
+  for (const [name, query] of Object.entries(queries)) {
+    const table = name === "jobCases" ? store.table("Case") : jobs;
+    const times = [];
+    for (let at = 0; at < 100; at++) {
+      const began = performance.now();
+      await table.list({ limit: 50, ...query(at) });
+      times.push(performance.now() - began);
+    }
+    times.sort((a, b) => a - b);
+    medians[name] = { median: times[50], p99: times[98] };
+  }
+  return medians;
+}
