@@ -55,4 +55,6 @@ export type { AdminOptions } from "./plugins/admin/options.ts";
 export { type Html, html } from "./plugins/admin/views/html.ts";
 export type { EventsOptions } from "./plugins/events/options.ts";
 export { events } from "./plugins/events/plugin.ts";
+export type { TelemetryOptions } from "./plugins/telemetry/options.ts";
+export { telemetry } from "./plugins/telemetry/plugin.ts";
 export { createServer } from "./server.ts";

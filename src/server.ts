@@ -4,6 +4,7 @@ import { openJsonStore } from "./core/store/json/json-store.ts";
 import { admin } from "./plugins/admin/index.ts";
 import { docs } from "./plugins/docs/index.ts";
 import { events } from "./plugins/events/plugin.ts";
+import { telemetry } from "./plugins/telemetry/plugin.ts";
 
 /**
  * Makes a service that hosts agents.
@@ -15,7 +16,7 @@ export function createServer(options: ServerOptions): Service {
   const resolved = resolveOptions(options);
   return createService({
     options: resolved,
-    plugins: [docs(), events(), resolved.admin && admin()],
+    plugins: [docs(), events(), telemetry(), resolved.admin && admin()],
     openStore: resolved.store ?? openJsonStore,
   });
 }

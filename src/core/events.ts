@@ -49,17 +49,23 @@ export class DeliveryError extends Error {
   }
 }
 
+/** A message for one target. */
+export interface PostedMessage {
+  /** Messages of one stream arrive in order. */
+  readonly stream: string;
+  /** For display. */
+  readonly type: string;
+  readonly body: unknown;
+}
+
 /** Tells the control system and webhooks. Everything is stored before it is sent, and sent in order per stream. */
 export interface Events {
   /** Stores an event for every target that wants it; resolves with its id once it is on disk. */
   emit(event: NewEvent, options?: { readonly stream?: string }): Promise<string>;
   /** The same inside a transaction, such as that of a change: both are stored or neither. */
   write(tx: Transaction, event: NewEvent, options?: { readonly stream?: string }): Promise<string>;
-  /** Stores a message for one target. */
-  post(
-    target: string,
-    message: { readonly stream: string; readonly type: string; readonly body: unknown },
-  ): Promise<string>;
+  /** Stores a message for one target; with `tx`, inside that transaction. */
+  post(target: string, message: PostedMessage, tx?: Transaction): Promise<string>;
   /** Adds a receiver; messages for it that are stored already are sent too. */
   addTarget(target: DeliveryTarget): void;
   /** Adds headers, such as a trace context, to what is sent for a stream. */

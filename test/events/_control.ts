@@ -14,7 +14,7 @@ export interface Control extends AsyncDisposable {
   readonly account: { workspace_id: string; api_key: string; api_url: string };
   /** What it has taken so far, in the order of arrival. */
   received(): Promise<Received[]>;
-  /** Waits until it has taken `count` different messages. */
+  /** Waits until it has taken `count` different events; resolves with the events. */
   waitFor(count: number, seconds?: number): Promise<Received[]>;
   obey(order: Order): Promise<void>;
   request(path: string, init: RequestInit): Promise<Response>;
@@ -75,7 +75,7 @@ export async function startControl(...args: string[]): Promise<Control> {
     async waitFor(count, seconds = 20) {
       const end = Date.now() + seconds * 1000;
       for (;;) {
-        const items = await received();
+        const items = (await received()).filter((item) => item.kind === "event");
         const distinct = new Set(items.map((item) => item.key)).size;
         if (distinct >= count) return items;
         if (Date.now() > end)
@@ -128,5 +128,7 @@ export interface EventBody {
 }
 
 export function bodies(items: readonly Received[]): EventBody[] {
-  return distinct(items).map((item) => item.body as EventBody);
+  return distinct(items)
+    .filter((item) => item.kind === "event")
+    .map((item) => item.body as EventBody);
 }

@@ -4,7 +4,7 @@ import type {
   ControlSystem,
   OutboxMessage,
 } from "../../core/control-system.ts";
-import type { DeliveryTarget, Events, NewEvent } from "../../core/events.ts";
+import type { DeliveryTarget, Events, NewEvent, PostedMessage } from "../../core/events.ts";
 import type { Account } from "../../core/models/account.ts";
 import type { Store, Transaction } from "../../core/store/store.ts";
 import { CONTROL } from "./control-target.ts";
@@ -49,9 +49,7 @@ export class ControlLink implements Events, ControlSystem {
 
   async write(tx: Transaction, event: NewEvent, { stream = SERVICE_STREAM } = {}): Promise<string> {
     const id = await this.record(tx, event, stream);
-    // The transaction is somebody else's: when it is over is not told.
-    setTimeout(() => this.wake(stream, true), SOON).unref();
-    setTimeout(() => this.wake(stream), LATE).unref();
+    this.#wakeSoon(stream);
     return id;
   }
 
@@ -62,7 +60,7 @@ export class ControlLink implements Events, ControlSystem {
       if (!accepts?.(event)) continue;
       const { type } = event;
       const lane = await this.#parts.outbox.insert(tx, { eventId, target, stream, type, body: event });
-      this.#touched.set(stream, (this.#touched.get(stream) ?? new Set()).add(lane));
+      this.#touch(stream, lane);
     }
     return eventId;
   }
@@ -75,10 +73,15 @@ export class ControlLink implements Events, ControlSystem {
     for (const lane of lanes) this.#parts.dispatcher.wake(lane);
   }
 
-  async post(target: string, message: { stream: string; type: string; body: unknown }): Promise<string> {
+  async post(target: string, message: PostedMessage, tx?: Transaction): Promise<string> {
     const eventId = this.#parts.ids.next();
     const { outbox, store, dispatcher } = this.#parts;
-    dispatcher.wake(await store.transaction((tx) => outbox.insert(tx, { eventId, target, ...message })));
+    if (!tx) {
+      dispatcher.wake(await store.transaction((own) => outbox.insert(own, { eventId, target, ...message })));
+      return eventId;
+    }
+    this.#touch(message.stream, await outbox.insert(tx, { eventId, target, ...message }));
+    this.#wakeSoon(message.stream);
     return eventId;
   }
 
@@ -89,6 +92,16 @@ export class ControlLink implements Events, ControlSystem {
 
   addHeaders(source: (stream: string) => Readonly<Record<string, string>> | undefined): void {
     this.#headerSources.push(source);
+  }
+
+  #touch(stream: string, lane: string): void {
+    this.#touched.set(stream, (this.#touched.get(stream) ?? new Set()).add(lane));
+  }
+
+  /** For a transaction that is somebody else's: when it is over is not told. */
+  #wakeSoon(stream: string): void {
+    setTimeout(() => this.wake(stream, true), SOON).unref();
+    setTimeout(() => this.wake(stream), LATE).unref();
   }
 
   noteDropped(count: number): void {

@@ -1,0 +1,128 @@
+import type { ControlSystem } from "../../core/control-system.ts";
+import type { Cases } from "../../core/entities/cases.ts";
+import type { Jobs } from "../../core/entities/jobs.ts";
+import type { Hooks } from "../../core/hooks.ts";
+import { isTerminal } from "../../core/models/entity-status.ts";
+import type { ServiceState } from "../../core/service-state.ts";
+import type { Store } from "../../core/store/store.ts";
+import { watchHttp } from "./http-metrics.ts";
+import { Counter, Gauge, Histogram, type Metric } from "./metrics.ts";
+
+export interface BuiltInParts {
+  readonly hooks: Hooks;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly store: Store;
+  readonly state: ServiceState;
+  readonly control: ControlSystem;
+  /** Telemetry that was given up so far. */
+  readonly dropped: () => number;
+}
+
+const SECONDS = [0.1, 1, 5, 30, 60, 300, 1800, 3600, 14_400, 86_400];
+
+/** What the service counts and measures by itself; `stop` ends it. */
+export function builtInMetrics(parts: BuiltInParts): {
+  readonly metrics: Metric[];
+  readonly stop: () => void;
+} {
+  const { hooks, jobs, cases, state, store, control } = parts;
+  const started = new Counter("svc_jobs_created_total", "Jobs that were accepted");
+  const ended = new Counter("svc_jobs_finished_total", "Jobs that ended, by agent and status");
+  const duration = new Histogram(
+    "svc_job_duration_seconds",
+    "Time from a job's creation to its end",
+    SECONDS,
+  );
+  const closed = new Counter("svc_cases_finished_total", "Cases that ended, by status");
+  const steps = new Counter("svc_steps_total", "Recorded calls of agents, by kind and outcome");
+  const attempts = new Counter(
+    "svc_step_failed_attempts_total",
+    "Attempts of steps that failed and were repeated",
+  );
+  const cost = new Counter("svc_cost_total", "What finished jobs cost, by agent");
+  const http = watchHttp(() => state.port);
+
+  const stops = [
+    http.stop,
+    hooks.on("job:created", ({ job }) => started.add({ agent: job.agent_name })),
+    hooks.on("job:finished", ({ job }) => {
+      ended.add({ agent: job.agent_name, status: job.status });
+      if (job.total_cost > 0) cost.add({ agent: job.agent_name }, job.total_cost);
+      const seconds = (Date.parse(job.finished_at ?? job.updated_at) - Date.parse(job.created_at)) / 1000;
+      duration.observe({ agent: job.agent_name }, seconds);
+    }),
+    hooks.on("case:changed", ({ case: item, previous }) => {
+      if (isTerminal(item.status) && !isTerminal(previous.status)) closed.add({ status: item.status });
+    }),
+    hooks.on("run:entry", ({ entry }) => {
+      if (entry.type === "attempt") attempts.add();
+      if (entry.type === "call") steps.add({ call: entry.call, outcome: entry.error ? "error" : "ok" });
+    }),
+  ];
+
+  const byStatus = (counts: Record<string, number>) =>
+    Object.entries(counts).map(([status, value]) => ({ labels: { status }, value }));
+  const one = (value: number) => [{ labels: {}, value }];
+  const metrics: Metric[] = [
+    new Gauge("svc_jobs", "Jobs in the store, by status", async () => byStatus(await jobs.countBy("status"))),
+    new Gauge("svc_cases", "Cases in the store, by status", async () =>
+      byStatus(await cases.countBy("status")),
+    ),
+    started,
+    ended,
+    duration,
+    closed,
+    steps,
+    attempts,
+    cost,
+    ...http.metrics,
+    new Gauge("svc_events_waiting", "Messages that wait to be sent", async () =>
+      one((await control.counts()).waiting),
+    ),
+    new Gauge("svc_events_dead", "Messages that were given up", async () =>
+      one((await control.counts()).dead),
+    ),
+    new Gauge(
+      "svc_events_delivered_total",
+      "Messages that were delivered, by target",
+      () =>
+        control
+          .status()
+          .targets.map(({ name, delivered }) => ({ labels: { target: name }, value: delivered })),
+      "counter",
+    ),
+    new Gauge("svc_events_target_up", "Whether deliveries to a target go through", () =>
+      control.status().targets.map(({ name, state }) => ({
+        labels: { target: name },
+        value: state === "ok" ? 1 : 0,
+      })),
+    ),
+    new Gauge(
+      "svc_telemetry_dropped_total",
+      "Telemetry that was given up",
+      () => one(parts.dropped()),
+      "counter",
+    ),
+    new Gauge("svc_store_writable", "Whether the store can write", () =>
+      one(store.health().writable ? 1 : 0),
+    ),
+    new Gauge("svc_uptime_seconds", "Time since the start", () => one(state.uptime())),
+    new Gauge("process_resident_memory_bytes", "Memory of the process", () => one(process.memoryUsage.rss())),
+    new Gauge(
+      "process_cpu_seconds_total",
+      "Processor time of the process",
+      () => {
+        const { user, system } = process.cpuUsage();
+        return one((user + system) / 1e6);
+      },
+      "counter",
+    ),
+  ];
+  return {
+    metrics,
+    stop: () => {
+      for (const stop of stops) stop();
+    },
+  };
+}

@@ -1,0 +1,29 @@
+import type { TelemetrySeverity } from "../../core/models/telemetry.ts";
+
+/** Options of the plugin `telemetry`; times in seconds. */
+export interface TelemetryOptions {
+  /** Share of telemetry that is sent, by severity, 0 to 1. @default everything but a tenth of debug */
+  sample?: Partial<Record<TelemetrySeverity, number>>;
+  /** Time after which collected telemetry is sent. @default 2 */
+  interval?: number;
+  /** Telemetry that may wait in memory; beyond it the oldest is dropped and counted. @default 2000 */
+  buffer?: number;
+  /** Time between two reports of the service's own metrics; 0 sends none. @default 60 */
+  metricsInterval?: number;
+  /** Lowest level of log lines that are sent; `none` sends none. @default "warn" */
+  logs?: "debug" | "info" | "warn" | "error" | "none";
+}
+
+export type ResolvedTelemetryOptions = Required<Omit<TelemetryOptions, "sample">> & {
+  readonly sample: Readonly<Record<TelemetrySeverity, number>>;
+};
+
+export function resolveTelemetryOptions(options: TelemetryOptions): ResolvedTelemetryOptions {
+  return {
+    sample: { debug: 0.1, info: 1, warning: 1, error: 1, critical: 1, ...options.sample },
+    interval: options.interval ?? 2,
+    buffer: options.buffer ?? 2000,
+    metricsInterval: options.metricsInterval ?? 60,
+    logs: options.logs ?? "warn",
+  };
+}

@@ -1,0 +1,167 @@
+import { defineRoute } from "../../core/http/route.ts";
+import { LOG_LEVELS, type LogLevel } from "../../core/log.ts";
+import type { Telemetry, TelemetrySeverity } from "../../core/models/telemetry.ts";
+import type { Plugin, PluginContext } from "../../core/plugin.ts";
+import type { Fetch } from "../../core/post-json.ts";
+import {
+  AGENTS,
+  CASES,
+  CONTROL_SYSTEM,
+  EVENTS,
+  JOBS,
+  LEDGER,
+  OPTIONS,
+  REDACTOR,
+  ROUTER,
+  SERVICE_STATE,
+  STORE,
+} from "../../core/tokens.ts";
+import { builtInMetrics } from "./built-in-metrics.ts";
+import { type Metric, toPrometheus } from "./metrics.ts";
+import { resolveTelemetryOptions, type TelemetryOptions } from "./options.ts";
+import { TelemetryBuffer } from "./telemetry-buffer.ts";
+import { createSender, createTelemetryTarget, TELEMETRY } from "./telemetry-target.ts";
+
+const SEVERITY: Readonly<Record<LogLevel, TelemetrySeverity>> = {
+  debug: "debug",
+  info: "info",
+  warn: "warning",
+  error: "error",
+};
+/** Parts whose log lines tell of sending itself: to send those would never end. */
+const SENDERS = new Set(["events", "telemetry", "webhooks"]);
+
+/** Sends monitoring data of agents and of the service itself to the control system, and shows metrics at /metrics. */
+export function telemetry(options: TelemetryOptions = {}, fetch: Fetch = globalThis.fetch): Plugin {
+  return {
+    name: "telemetry",
+    dependsOn: ["events"],
+    setup(context) {
+      const pipeline = createPipeline(context, options, fetch);
+      const { metrics, stop } = builtInMetrics({
+        hooks: context.hooks,
+        jobs: context.get(JOBS),
+        cases: context.get(CASES),
+        store: context.get(STORE),
+        state: context.get(SERVICE_STATE),
+        control: context.get(CONTROL_SYSTEM),
+        dropped: () => pipeline?.buffer.dropped ?? 0,
+      });
+      context.onClose(stop);
+      addMetricsRoute(context, metrics);
+      if (pipeline) reportOwn(context, options, pipeline.accept, metrics);
+    },
+  };
+}
+
+type Accept = (telemetry: Telemetry, stream?: string) => void;
+
+function createPipeline(
+  { get, hooks, log, onClose }: PluginContext,
+  options: TelemetryOptions,
+  fetch: Fetch,
+): { readonly accept: Accept; readonly buffer: TelemetryBuffer } | undefined {
+  const { account } = get(OPTIONS);
+  if (!account) return undefined;
+  const { sample, interval, buffer: size } = resolveTelemetryOptions(options);
+  const redactor = get(REDACTOR);
+  const events = get(EVENTS);
+  const send = createSender(account, fetch);
+  events.addTarget(createTelemetryTarget(send));
+  const buffer = new TelemetryBuffer({
+    size,
+    interval: interval * 1000,
+    send: (telemetry) => send({ ...telemetry, details: redactor.json(telemetry.details) }),
+    onFailure: (error) => log.warn("telemetry cannot be sent and is dropped", { error }),
+  });
+  onClose(() => buffer.close());
+  const accept: Accept = (telemetry, stream = "exceptions") => {
+    if (telemetry.type !== "exceptions") {
+      if (Math.random() < sample[telemetry.severity]) buffer.add(telemetry);
+      return;
+    }
+    events
+      .post(TELEMETRY, { stream, type: telemetry.type, body: telemetry })
+      .catch((error: unknown) => log.error("an exception could not be stored to be sent", { error }));
+  };
+  onClose(hooks.on("telemetry", ({ telemetry, job_id }) => accept(telemetry, job_id)));
+  return { accept, buffer };
+}
+
+/** Metrics, log lines and exceptions that no agent has to send by itself. */
+function reportOwn(
+  { get, hooks, onClose }: PluginContext,
+  options: TelemetryOptions,
+  accept: Accept,
+  metrics: readonly Metric[],
+): void {
+  const { metricsInterval, logs } = resolveTelemetryOptions(options);
+  const agents = get(AGENTS);
+  const own = get(SERVICE_STATE).info().id;
+  // In the transaction that ends the job: a crash right after it must not lose why.
+  onClose(
+    get(LEDGER).join(async (change, tx) => {
+      if (change.kind !== "job:finished" || change.job.status !== "failed") return;
+      const { job } = change;
+      const body: Telemetry = {
+        agentId: agents.find(job.agent_name)?.id ?? own,
+        type: "exceptions",
+        category: "application",
+        severity: "error",
+        details: { job_id: job.id, agent: job.agent_name, error: job.error, reason: job.stop_reason },
+      };
+      await get(EVENTS).post(TELEMETRY, { stream: job.id, type: body.type, body }, tx);
+    }),
+  );
+  if (logs !== "none") {
+    const least = LOG_LEVELS.indexOf(logs);
+    onClose(
+      hooks.on("log", ({ time, level, message, fields }) => {
+        if (LOG_LEVELS.indexOf(level) < least || SENDERS.has(String(fields.plugin))) return;
+        accept({
+          agentId: own,
+          type: "logs",
+          category: "system",
+          severity: SEVERITY[level],
+          details: { time, message, ...fields },
+        });
+      }),
+    );
+  }
+  if (metricsInterval <= 0) return;
+  const timer = setInterval(() => {
+    void readAll(metrics).then(
+      (details) => accept({ agentId: own, type: "metrics", category: "system", severity: "info", details }),
+      () => {},
+    );
+  }, metricsInterval * 1000);
+  timer.unref();
+  onClose(() => clearInterval(timer));
+}
+
+/** All numbers by name and labels; the buckets of histograms are left to Prometheus. */
+async function readAll(metrics: readonly Metric[]): Promise<Record<string, number>> {
+  const samples = (await Promise.all(metrics.map((metric) => metric.samples()))).flat();
+  const kept = samples.filter(({ name }) => !name.endsWith("_bucket"));
+  return Object.fromEntries(
+    kept.map(({ name, labels, value }) => {
+      const parts = Object.entries(labels).map(([key, text]) => `${key}=${text}`);
+      return [parts.length > 0 ? `${name}{${parts.join(",")}}` : name, value];
+    }),
+  );
+}
+
+function addMetricsRoute({ get }: PluginContext, metrics: readonly Metric[]): void {
+  const type = "text/plain; version=0.0.4; charset=utf-8";
+  get(ROUTER).add(
+    defineRoute({
+      method: "GET",
+      path: "/metrics",
+      auth: "key",
+      summary: "Metrics in Prometheus' text format",
+      tag: "Service",
+      responses: { 200: { description: "The metrics", contentType: "text/plain" } },
+      handler: async () => new Response(await toPrometheus(metrics), { headers: { "content-type": type } }),
+    }),
+  );
+}

@@ -1,0 +1,84 @@
+import type { Telemetry } from "../../core/models/telemetry.ts";
+
+/** Pieces that are sent at once. */
+const CONCURRENCY = 4;
+const LONGEST_PAUSE = 60_000;
+
+export interface TelemetryBufferParts {
+  /** Pieces that may wait. */
+  readonly size: number;
+  /** Milliseconds. */
+  readonly interval: number;
+  readonly send: (telemetry: Telemetry) => Promise<void>;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** Telemetry that may be lost: kept in memory, sent every few seconds, the oldest dropped where it is too much. */
+export class TelemetryBuffer {
+  readonly #parts: TelemetryBufferParts;
+  #waiting: Telemetry[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #sending: Promise<void> | undefined;
+  #failures = 0;
+  #dropped = 0;
+
+  constructor(parts: TelemetryBufferParts) {
+    this.#parts = parts;
+  }
+
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  add(telemetry: Telemetry): void {
+    this.#waiting.push(telemetry);
+    if (this.#waiting.length > this.#parts.size) {
+      const surplus = Math.ceil(this.#parts.size / 10);
+      this.#waiting.splice(0, surplus);
+      this.#dropped += surplus;
+    }
+    this.#schedule();
+  }
+
+  /** Sends what waits, once; what cannot be sent is dropped. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    await this.#sending;
+    if (this.#failures === 0) await this.#sendAll();
+    this.#dropped += this.#waiting.length;
+    this.#waiting = [];
+  }
+
+  #schedule(): void {
+    if (this.#timer || this.#sending || this.#waiting.length === 0) return;
+    const wait = Math.min(this.#parts.interval * 2 ** Math.min(this.#failures, 10), LONGEST_PAUSE);
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = undefined;
+        this.#sending = this.#sendAll().finally(() => {
+          this.#sending = undefined;
+          this.#schedule();
+        });
+      },
+      Math.max(wait, this.#parts.interval),
+    );
+    this.#timer.unref();
+  }
+
+  async #sendAll(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const some = this.#waiting.splice(0, CONCURRENCY);
+      const results = await Promise.allSettled(some.map((one) => this.#parts.send(one)));
+      const failed = results.findIndex(({ status }) => status === "rejected");
+      if (failed < 0) {
+        this.#failures = 0;
+        continue;
+      }
+      // One try each: what is late is worth little, and what is new waits behind it.
+      this.#dropped += results.filter(({ status }) => status === "rejected").length;
+      if (this.#failures++ === 0) this.#parts.onFailure((results[failed] as PromiseRejectedResult).reason);
+      return;
+    }
+  }
+}

@@ -1,0 +1,41 @@
+import type { DeliveryTarget } from "../../core/events.ts";
+import type { Account } from "../../core/models/account.ts";
+import type { Telemetry } from "../../core/models/telemetry.ts";
+import { type Fetch, postJson } from "../../core/post-json.ts";
+
+/** Name under which telemetry that must not be lost stands in the outbox. */
+export const TELEMETRY = "telemetry";
+const TIMEOUT = 10_000;
+
+/** Sends one piece to the control system. */
+export function createSender(account: Account, fetch: Fetch) {
+  const url = `${account.api_url.replace(/\/+$/, "")}/v1/telemetry`;
+  return (
+    { agentId, type, severity, category, details }: Telemetry,
+    { headers = {}, signal = AbortSignal.timeout(TIMEOUT) }: { headers?: object; signal?: AbortSignal } = {},
+  ): Promise<void> =>
+    postJson(fetch, url, {
+      headers: {
+        ...headers,
+        authorization: `Api-Key ${account.api_key}`,
+        workspace: account.workspace_id,
+      },
+      body: JSON.stringify({
+        workspace_id: account.workspace_id,
+        agentId,
+        eventType: type,
+        severity,
+        eventCategory: category,
+        details,
+      }),
+      signal,
+    });
+}
+
+export function createTelemetryTarget(send: ReturnType<typeof createSender>): DeliveryTarget {
+  return {
+    name: TELEMETRY,
+    send: ({ body, idempotencyKey, headers, signal }) =>
+      send(body as Telemetry, { headers: { ...headers, "idempotency-key": idempotencyKey }, signal }),
+  };
+}
