@@ -1,5 +1,6 @@
 import type { H3 } from "h3";
 import { AgentSettings } from "./agents/agent-settings.ts";
+import { createRunner } from "./agents/job-runner.ts";
 import { Parameters } from "./agents/parameters.ts";
 import { AgentRegistry } from "./agents/registry.ts";
 import { Container, type Token } from "./container.ts";
@@ -102,7 +103,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       log,
       timeout: options.pluginTimeout,
     });
-    if (scope.has(RUNNER)) await scope.get(RUNNER).reconcile();
+    await scope.get(RUNNER).reconcile();
   };
 
   const service: Service = {
@@ -151,7 +152,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     const stopped = server?.close();
     const forced = setTimeout(() => void server?.close(true), (options.shutdownGrace + 2) * 1000);
     try {
-      if (scope.has(STORE) && scope.has(RUNNER)) await scope.get(RUNNER).close(options.shutdownGrace);
+      if (scope.has(STORE)) await scope.get(RUNNER).close(options.shutdownGrace);
       await stopped;
     } finally {
       clearTimeout(forced);
@@ -191,6 +192,24 @@ function createScope(options: ResolvedOptions): Container {
   scope.class(JOBS, Jobs, [STORE, LEDGER]);
   scope.class(CASES, Cases, [STORE, LEDGER]);
   scope.class(AGENT_SETTINGS, AgentSettings, [STORE, CLOCK]);
+  scope.factory(RUNNER, () =>
+    createRunner({
+      agents: scope.get(AGENTS),
+      jobs: scope.get(JOBS),
+      cases: scope.get(CASES),
+      ledger: scope.get(LEDGER),
+      parameters: scope.get(PARAMETERS),
+      settings: scope.get(AGENT_SETTINGS),
+      hooks: scope.get(HOOKS),
+      log: scope.get(LOGGER),
+      redactor,
+      clock: options.clock,
+      apiUrl: options.account?.api_url ?? null,
+      maxConcurrentJobs: options.maxConcurrentJobs,
+      maxQueuedJobs: options.maxQueuedJobs,
+      stopGrace: options.stopGrace,
+    }),
+  );
   return scope;
 }
 

@@ -1,6 +1,8 @@
 import { ServiceError } from "../errors.ts";
+import { AgentError } from "./agent-error.ts";
 import type { AgentDefinition } from "./define-agent.ts";
 import { toAgentId, toSlug } from "./identity.ts";
+import { validateAgent } from "./validate-agent.ts";
 
 /** An agent on this service. */
 export interface HostedAgent {
@@ -13,15 +15,17 @@ export interface HostedAgent {
 export class AgentRegistry {
   readonly #agents = new Map<string, HostedAgent>();
 
-  /** Throws where two agents have one slug or a name gives none. */
+  /** Throws an `AgentError` where a definition has a mistake, two agents have one slug, or a name gives none. */
   constructor(definitions: readonly AgentDefinition[]) {
     for (const definition of definitions) {
+      validateAgent(definition);
       const slug = toSlug(definition.name);
-      if (slug === "") throw new Error(`Agent name "${definition.name}" needs at least one letter or digit`);
+      if (slug === "") throw new AgentError(definition.name, "the name needs at least one letter or digit");
       const other = this.#agents.get(slug);
       if (other) {
-        throw new Error(
-          `Agents "${other.definition.name}" and "${definition.name}" have the same slug "${slug}": rename one of them`,
+        throw new AgentError(
+          definition.name,
+          `agent "${other.definition.name}" has the same slug "${slug}": rename one of them`,
         );
       }
       this.#agents.set(slug, { definition, slug, id: toAgentId(definition.name) });

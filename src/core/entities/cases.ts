@@ -7,6 +7,7 @@ import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { Question } from "../models/question.ts";
 import type { ListQuery, Page, Store } from "../store/store.ts";
+import { type Ending, pathTo } from "./ending.ts";
 import { changeJob, jobNotFound } from "./jobs.ts";
 import type { Ledger, Unit } from "./ledger.ts";
 
@@ -76,6 +77,7 @@ export class Cases {
         message: `status set to ${status}`,
         by,
       });
+      if (status !== "awaiting") await dropQuestion(unit, item);
       return item;
     });
   }
@@ -88,10 +90,10 @@ export class Cases {
       await unit.tx.remove("Case", id);
       await unit.tell({ kind: "case:deleted", case: item, by });
       if (!(await unit.tx.get("Job", item.job_id))) return;
+      await dropQuestion(unit, item);
       await changeJob(unit, item.job_id, (job) => ({
         ...job,
         case_ids: job.case_ids.filter((one) => one !== id),
-        awaiting_cases: job.awaiting_cases.filter((one) => one !== id),
       }));
     });
   }
@@ -102,7 +104,7 @@ export async function openCase(
   unit: Unit,
   jobId: string,
   input: NewCase,
-  account: AccountRef,
+  { account, totalCost }: { account: AccountRef; totalCost: number },
 ): Promise<Case> {
   const job = await unit.tx.get("Job", jobId);
   if (!job) throw jobNotFound(jobId);
@@ -124,7 +126,11 @@ export async function openCase(
     question: null,
   };
   await unit.tx.insert("Case", item);
-  await changeJob(unit, jobId, (current) => ({ ...current, case_ids: [...current.case_ids, id] }));
+  await changeJob(unit, jobId, (current) => ({
+    ...current,
+    case_ids: [...current.case_ids, id],
+    total_cost: totalCost,
+  }));
   await unit.tell({ kind: "case:opened", case: item });
   return item;
 }
@@ -150,6 +156,7 @@ export async function updateCase(
     unit,
     id,
     (current) => {
+      if (isTerminal(current.status)) throw hasEnded(current);
       update = {
         cost: null,
         name: null,
@@ -173,7 +180,7 @@ export async function updateCase(
 }
 
 /** Puts a question inside a unit: case and job await. */
-export async function askCase(unit: Unit, id: string, question: Question): Promise<Case> {
+export async function askCase(unit: Unit, id: string, question: Question, totalCost: number): Promise<Case> {
   const { item } = await updateCase(
     unit,
     id,
@@ -189,6 +196,7 @@ export async function askCase(unit: Unit, id: string, question: Question): Promi
   await changeJob(unit, item.job_id, (job) => ({
     ...job,
     awaiting_cases: [...job.awaiting_cases, id],
+    total_cost: totalCost,
     status: job.status === "in_progress" ? "awaiting" : job.status,
   }));
   return item;
@@ -219,41 +227,77 @@ export async function answerCase(
     (current) => ({ ...current, status: followCase(current, "input_received"), question: null }),
   );
   await unit.record(item.job_id, { type: "answer", case_id: id, question_id: question.id, ...answer });
-  await changeJob(unit, item.job_id, (job) => {
-    const awaiting = job.awaiting_cases.filter((one) => one !== id);
-    const goesOn = awaiting.length === 0 && job.status === "awaiting";
-    return { ...job, awaiting_cases: awaiting, status: goesOn ? "in_progress" : job.status };
-  });
+  await dropQuestion(unit, item);
   return item;
 }
 
-/** Ends a case inside a unit. */
-export async function closeCase(
-  unit: Unit,
-  id: string,
-  end: { delivery?: Record<string, unknown> | null; events: readonly LifecycleEvent[]; error?: string },
-): Promise<Case> {
+/** A case of the job awaits no answer any more: without any that does, the job goes on. */
+async function dropQuestion(unit: Unit, item: Case): Promise<void> {
+  const job = await unit.tx.get("Job", item.job_id);
+  if (!job?.awaiting_cases.includes(item.id)) return;
+  const awaiting = job.awaiting_cases.filter((one) => one !== item.id);
+  const goesOn = awaiting.length === 0 && job.status === "awaiting";
+  await changeJob(unit, job.id, (current) => ({
+    ...current,
+    awaiting_cases: awaiting,
+    status: goesOn ? "in_progress" : current.status,
+  }));
+}
+
+export interface CaseEnd {
+  readonly to: Ending;
+  readonly delivery?: Record<string, unknown> | null;
+  readonly error?: string | null;
+  readonly name?: string;
+  readonly cost?: number | null;
+  readonly by?: string;
+}
+
+/** Ends a case inside a unit, along the edges that lead there; an open question is dropped. */
+export async function endCase(unit: Unit, id: string, end: CaseEnd): Promise<Case> {
   const { item } = await updateCase(
     unit,
     id,
     {
-      name: end.error === undefined ? "close" : "error",
+      name: end.name ?? (end.error ? "error" : "close"),
+      cost: end.cost ?? null,
       payload: end.delivery ?? null,
       is_final: true,
       error: end.error ?? null,
     },
     (current) => {
       let next = current;
-      for (const event of end.events) next = { ...next, status: followCase(next, event) };
+      for (const event of pathTo(end.to, current.status)) next = { ...next, status: followCase(next, event) };
       return {
         ...next,
         question: null,
         final_delivery: end.delivery ?? next.final_delivery,
-        finished_at: isTerminal(next.status) ? unit.now : next.finished_at,
+        finished_at: unit.now,
       };
     },
   );
+  await dropQuestion(unit, item);
   return item;
+}
+
+/** Ends those of some cases that are there and have not ended, with their job. */
+export async function endCases(unit: Unit, ids: Iterable<string>, end: CaseEnd): Promise<void> {
+  for (const id of ids) {
+    const item = await unit.tx.get("Case", id);
+    if (item && !isTerminal(item.status)) await endCase(unit, id, end);
+  }
+}
+
+/** Takes up a case that ended with its job, so that the job can go on with it. */
+export async function reopenCase(unit: Unit, id: string, by?: string): Promise<void> {
+  const item = await unit.tx.get("Case", id);
+  if (!item || !isTerminal(item.status)) return;
+  await changeCase(
+    unit,
+    id,
+    (current) => ({ ...current, status: "in_progress", question: null, finished_at: null }),
+    { by },
+  );
 }
 
 /** Replaces a case inside a unit: lets participants in, tells observers. */
@@ -269,6 +313,16 @@ export async function changeCase(
   await unit.tx.change("Case", id, () => item);
   await unit.tell({ kind: "case:changed", case: item, previous, update: told.update?.(), by: told.by });
   return item;
+}
+
+function hasEnded(item: Case): ServiceError {
+  return new ServiceError(
+    "invalid_transition",
+    `Case "${item.id}" is ${item.status}: it takes no more updates`,
+    {
+      detail: `The current status is "${item.status}".`,
+    },
+  );
 }
 
 function followCase(item: Case, event: LifecycleEvent): EntityStatus {

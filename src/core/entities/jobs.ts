@@ -4,6 +4,7 @@ import type { StoredJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ListQuery, LogEntry, Page, Store } from "../store/store.ts";
+import { type Ending, pathTo } from "./ending.ts";
 import type { Ledger, Unit } from "./ledger.ts";
 
 /** What a job is created from; the rest is filled in. */
@@ -27,6 +28,7 @@ export type JobPatch = Partial<
     | "run_count"
     | "job_context"
     | "finished_at"
+    | "case_ids"
   >
 >;
 
@@ -66,39 +68,7 @@ export class Jobs {
 
   /** Stores a new job, or gives the one that the same request made before; another request with its id is refused. */
   create(input: NewJob): Promise<{ job: StoredJob; created: boolean }> {
-    return this.#ledger.write(async (unit) => {
-      const existing = await unit.tx.get("Job", input.id);
-      if (existing) {
-        if (existing.fingerprint === input.fingerprint && existing.agent_name === input.agent_name) {
-          return { job: existing, created: false };
-        }
-        throw new ServiceError("job_already_exists", `Job "${input.id}" exists already with other content`, {
-          detail: "Use a new job_id, or repeat the first request unchanged.",
-        });
-      }
-      const job: StoredJob = {
-        agent_parameters: null,
-        idempotency_key: null,
-        ...input,
-        status: "stopped",
-        payload: null,
-        result: null,
-        error: null,
-        responses: [],
-        finished_at: null,
-        created_at: unit.now,
-        updated_at: unit.now,
-        case_ids: [],
-        total_cost: 0,
-        stop_reason: null,
-        awaiting_cases: [],
-        run_count: 0,
-      };
-      await unit.tx.insert("Job", job);
-      await unit.record(job.id, { type: "status", from: null, to: job.status });
-      await unit.tell({ kind: "job:created", job });
-      return { job, created: true };
-    });
+    return this.#ledger.write((unit) => createJob(unit, input));
   }
 
   /** Moves a job along one or more edges of the lifecycle; a wrong event is refused and changes nothing. */
@@ -117,37 +87,89 @@ export class Jobs {
 
   /** An operator's override: any status from any status. */
   override(id: string, status: EntityStatus, by: string): Promise<StoredJob> {
-    return this.#ledger.write((unit) =>
-      changeJob(
-        unit,
-        id,
-        (job) => ({
-          ...job,
-          status,
-          finished_at: isTerminal(status) ? (job.finished_at ?? unit.now) : null,
-          stop_reason: isTerminal(status) && !isTerminal(job.status) ? "overridden" : job.stop_reason,
-        }),
-        by,
-      ),
-    );
+    return this.#ledger.write((unit) => overrideJob(unit, id, status, by));
   }
 
   /** Removes a job with its cases and its run log; resolves with the number of cases. */
   remove(id: string, by?: string): Promise<number> {
-    return this.#ledger.write(async (unit) => {
-      const job = await unit.tx.get("Job", id);
-      if (!job) throw jobNotFound(id);
-      for (const caseId of job.case_ids) {
-        const item = await unit.tx.get("Case", caseId);
-        if (!item) continue;
-        await unit.tx.remove("Case", caseId);
-        await unit.tell({ kind: "case:deleted", case: item, by });
-      }
-      await unit.tx.remove("Job", id);
-      await unit.tx.clear("Run", id);
-      await unit.tell({ kind: "job:deleted", job, by });
-      return job.case_ids.length;
-    });
+    return this.#ledger.write((unit) => removeJob(unit, id, by));
+  }
+}
+
+/** Stores a new job inside a unit; a repeated request gives the job that it made at first. */
+export async function createJob(unit: Unit, input: NewJob): Promise<{ job: StoredJob; created: boolean }> {
+  const existing = await unit.tx.get("Job", input.id);
+  if (existing) return { job: sameRequest(existing, input), created: false };
+  const job: StoredJob = {
+    agent_parameters: null,
+    idempotency_key: null,
+    ...input,
+    status: "stopped",
+    payload: null,
+    result: null,
+    error: null,
+    responses: [],
+    finished_at: null,
+    created_at: unit.now,
+    updated_at: unit.now,
+    case_ids: [],
+    total_cost: 0,
+    stop_reason: null,
+    awaiting_cases: [],
+    run_count: 0,
+  };
+  await unit.tx.insert("Job", job);
+  await unit.record(job.id, { type: "status", from: null, to: job.status });
+  await unit.tell({ kind: "job:created", job });
+  return { job, created: true };
+}
+
+/** The job that is there already, where the request that made it was the same one. */
+export function sameRequest(
+  existing: StoredJob,
+  request: Pick<NewJob, "id" | "agent_name" | "fingerprint">,
+): StoredJob {
+  if (existing.fingerprint === request.fingerprint && existing.agent_name === request.agent_name)
+    return existing;
+  throw new ServiceError("job_already_exists", `Job "${existing.id}" exists already with other content`, {
+    detail: "Use a new job_id, or repeat the first request unchanged.",
+  });
+}
+
+/** Sets a status inside a unit, whatever it was. */
+export function overrideJob(unit: Unit, id: string, status: EntityStatus, by: string): Promise<StoredJob> {
+  return changeJob(
+    unit,
+    id,
+    (job) => ({
+      ...job,
+      status,
+      awaiting_cases: isTerminal(status) ? [] : job.awaiting_cases,
+      finished_at: isTerminal(status) ? (job.finished_at ?? unit.now) : null,
+      stop_reason: isTerminal(status) && !isTerminal(job.status) ? "overridden" : job.stop_reason,
+    }),
+    by,
+  );
+}
+
+/** Removes a job's cases inside a unit, and then, unless it stays, the job itself. */
+export async function removeJob(unit: Unit, id: string, by?: string): Promise<number> {
+  const job = await unit.tx.get("Job", id);
+  if (!job) throw jobNotFound(id);
+  await removeCasesOf(unit, job, by);
+  await unit.tx.remove("Job", id);
+  await unit.tx.clear("Run", id);
+  await unit.tell({ kind: "job:deleted", job, by });
+  return job.case_ids.length;
+}
+
+/** Removes the cases of a job inside a unit; the job's own list of them is the caller's to change. */
+export async function removeCasesOf(unit: Unit, job: StoredJob, by?: string): Promise<void> {
+  for (const caseId of job.case_ids) {
+    const item = await unit.tx.get("Case", caseId);
+    if (!item) continue;
+    await unit.tx.remove("Case", caseId);
+    await unit.tell({ kind: "case:deleted", case: item, by });
   }
 }
 
@@ -157,12 +179,31 @@ export function moveJob(
   id: string,
   events: LifecycleEvent | readonly LifecycleEvent[],
   patch: JobPatch = {},
+  by?: string,
 ): Promise<StoredJob> {
-  return changeJob(unit, id, (job) => {
-    let status = job.status;
-    for (const event of [events].flat()) status = follow(job, status, event as LifecycleEvent);
-    return { ...job, finished_at: isTerminal(status) ? unit.now : job.finished_at, ...patch, status };
-  });
+  return changeJob(
+    unit,
+    id,
+    (job) => {
+      let status = job.status;
+      for (const event of [events].flat()) status = follow(job, status, event as LifecycleEvent);
+      return { ...job, finished_at: isTerminal(status) ? unit.now : job.finished_at, ...patch, status };
+    },
+    by,
+  );
+}
+
+/** Ends a job inside a unit, along the edges that lead there. */
+export async function endJob(
+  unit: Unit,
+  id: string,
+  ending: Ending,
+  patch: (job: StoredJob) => JobPatch,
+  by?: string,
+): Promise<StoredJob> {
+  const job = await unit.tx.get("Job", id);
+  if (!job) throw jobNotFound(id);
+  return moveJob(unit, id, pathTo(ending, job.status), { awaiting_cases: [], ...patch(job) }, by);
 }
 
 /** Replaces a job inside a unit: records a change of status in the run log, lets participants in, tells observers. */

@@ -11,7 +11,7 @@ interface EntryBase {
 /** A recorded call that replay answers from: its place in its scope, what it was and what it gave. */
 export interface CallEntry extends EntryBase {
   type: "call";
-  /** Position among the calls of its scope (the job, or one case), from 0. */
+  /** Position among the calls of its scope (the job, or one case), from 0; opened cases have a count of their own. */
   position: number;
   call: "step" | "open_case" | "update" | "ask" | "close" | "sleep";
   name: string;
@@ -30,16 +30,16 @@ export interface AttemptEntry extends EntryBase {
   name: string;
   attempt: number;
   error: string;
+  cost?: number;
   started_at?: string;
 }
 
-/** A step that was begun, so that a crash during it is seen. */
+/** A call that was begun and takes its time, such as a question. */
 export interface BegunEntry extends EntryBase {
   type: "begun";
   position: number;
   call: CallEntry["call"];
   name: string;
-  attempt: number;
 }
 
 /** A change of status; `by` tells an operator from the run. */

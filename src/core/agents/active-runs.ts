@@ -1,0 +1,191 @@
+import type { Cases } from "../entities/cases.ts";
+import { changeJob, type Jobs, moveJob } from "../entities/jobs.ts";
+import type { Ledger, Unit } from "../entities/ledger.ts";
+import { isServiceError } from "../errors.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import { type StoredJob, toJob } from "../models/job.ts";
+import type { AnswerEntry } from "../models/run-entry.ts";
+import type { Redactor } from "../redactor.ts";
+import { readFields } from "./fields.ts";
+import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
+import type { AgentRegistry, HostedAgent } from "./registry.ts";
+import { RunJob } from "./run/job-handle.ts";
+import { Run } from "./run/run.ts";
+import { RunRecord } from "./run/run-record.ts";
+import { type Applicant, type Place, Scheduler } from "./scheduler.ts";
+
+export interface ActiveRunsParts extends HandlerParts {
+  readonly agents: AgentRegistry;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly ledger: Ledger;
+  readonly redactor: Redactor;
+  readonly clock: () => Date;
+  /** Address of the control system, shown in cases. */
+  readonly apiUrl: string | null;
+  readonly maxConcurrentJobs: number;
+  /** Seconds that a handler gets to end by itself. */
+  readonly stopGrace: number;
+}
+
+/** Why a job waits for its turn: it is new or begun afresh, or a run of it was cut short. */
+export type TurnKind = "start" | "resume";
+
+/** The runs of this process: gives each job its turn, and its handler what it needs. */
+export class ActiveRuns {
+  readonly scheduler: Scheduler;
+  readonly #parts: ActiveRunsParts;
+  readonly #runs = new Map<string, Run>();
+  /** Settle once the run is there, or will not be. */
+  readonly #beginning = new Map<string, Promise<void>>();
+
+  constructor(parts: ActiveRunsParts) {
+    this.#parts = parts;
+    const { agents, maxConcurrentJobs } = parts;
+    this.scheduler = new Scheduler({
+      places: maxConcurrentJobs,
+      placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
+    });
+  }
+
+  find(jobId: string): Run | undefined {
+    return this.#runs.get(jobId);
+  }
+
+  /** Whether a run of the job is about to be here. */
+  isBeginning(jobId: string): boolean {
+    return this.#beginning.has(jobId);
+  }
+
+  /** Waits until a run that is being begun is here: before that there is nothing that could be told to end. */
+  async settled(jobId: string): Promise<void> {
+    for (let pending = this.#beginning.get(jobId); pending; pending = this.#beginning.get(jobId))
+      await pending;
+  }
+
+  /** Marks a job as being begun while `work` stores that and launches the run. */
+  async beginning<T>(jobId: string, work: () => Promise<T>): Promise<T> {
+    const begun = work();
+    const settled = begun.then(
+      () => {},
+      () => {},
+    );
+    this.#beginning.set(jobId, settled);
+    try {
+      return await begun;
+    } finally {
+      if (this.#beginning.get(jobId) === settled) this.#beginning.delete(jobId);
+    }
+  }
+
+  list(): Run[] {
+    return [...this.#runs.values()];
+  }
+
+  /** Has a stored job run when its turn comes. */
+  queue(job: StoredJob, kind: TurnKind): void {
+    void this.#waitForTurn(job, kind).catch((error: unknown) => {
+      this.#parts.log.error("a job could not be begun; it is taken up at the next start", {
+        job_id: job.id,
+        error,
+      });
+    });
+  }
+
+  /** Begins a run inside a unit. */
+  begin(unit: Unit, job: StoredJob, kind: TurnKind): Promise<StoredJob> {
+    const run_count = job.run_count + 1;
+    if (job.status === "stopped") return moveJob(unit, job.id, "start_work", { run_count });
+    return this.#takeUp(unit, job, kind, run_count);
+  }
+
+  /** Runs a job that was begun, in its place. */
+  launch(job: StoredJob, agent: HostedAgent, place: Place, record = new RunRecord()): void {
+    const { ledger, clock, redactor, stopGrace, apiUrl } = this.#parts;
+    const { timeout } = agent.definition.methods.job_start;
+    const log = this.#parts.log.with({ agent: agent.slug, job_id: job.id });
+    const run = new Run({
+      jobId: job.id,
+      epoch: job.run_count,
+      instructions: job.job_context.job_instructions,
+      account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: apiUrl },
+      stopGrace: stopGrace * 1000,
+      timeout: timeout === undefined ? undefined : timeout * 1000,
+      redact: (text) => redactor.text(text),
+      ...{ record, place, ledger, log, clock },
+    });
+    this.#runs.set(job.id, run);
+    run
+      .execute(() => this.#handle(run, job, agent))
+      .catch((error: unknown) => {
+        const isGone = isServiceError(error) && error.type === "job_not_found";
+        if (!isGone) log.error("the end of a run could not be stored", { error });
+      })
+      .finally(() => {
+        if (this.#runs.get(job.id) === run) this.#runs.delete(job.id);
+      });
+  }
+
+  async #waitForTurn(job: StoredJob, kind: TurnKind): Promise<void> {
+    const agent = this.#parts.agents.find(job.agent_name);
+    if (!agent) return;
+    const place = await this.scheduler.take(toApplicant(job));
+    if (!place) return;
+    await this.beginning(job.id, () => this.#takeTurn(job.id, agent, kind, place)).catch((error: unknown) => {
+      place.release();
+      throw error;
+    });
+  }
+
+  async #takeTurn(jobId: string, agent: HostedAgent, kind: TurnKind, place: Place): Promise<void> {
+    const { jobs, ledger } = this.#parts;
+    const begun = await ledger.write(async (unit) => {
+      const current = await unit.tx.get("Job", jobId);
+      const isDue = current && !isTerminal(current.status) && current.status !== "cancelling";
+      return isDue ? this.begin(unit, current, kind) : undefined;
+    });
+    if (!begun) return place.release();
+    const entries = begun.run_count === 1 ? [] : await jobs.log(jobId);
+    this.launch(begun, agent, place, RunRecord.read(entries.map(({ entry }) => entry)));
+  }
+
+  async #takeUp(unit: Unit, job: StoredJob, kind: TurnKind, run_count: number): Promise<StoredJob> {
+    if (kind === "resume") await unit.record(job.id, { type: "mark", mark: "resumed" });
+    return changeJob(unit, job.id, (current) => ({ ...current, run_count }));
+  }
+
+  async #handle(run: Run, job: StoredJob, agent: HostedAgent): Promise<unknown> {
+    const { jobs, cases } = this.#parts;
+    const method = agent.definition.methods.job_start;
+    const fields = readFields(method.fields).check(job.job_fields);
+    if (!fields.ok) {
+      const problems = Object.entries(fields.problems).map(([name, problem]) => `${name} ${problem}`);
+      throw new Error(`The job's fields do not fit the agent any more: ${problems.join("; ")}`);
+    }
+    const context = await toHandlerContext(this.#parts, agent, job);
+    checkRequired(agent, context.parameters);
+    const handle = new RunJob(run, {
+      context: job.job_context,
+      readJob: async () => toJob(await jobs.get(job.id)),
+      readCase: (id) => cases.get(id),
+      onAnswer: this.#answerHandler(run, job, agent),
+    });
+    return method.run({ ...context, signal: run.signal, job: handle, fields: fields.values });
+  }
+
+  #answerHandler(run: Run, job: StoredJob, agent: HostedAgent) {
+    const method = agent.definition.methods.human_answer;
+    if (!method) return undefined;
+    const { jobs, cases } = this.#parts;
+    return async (caseId: string, { answer, message = null }: AnswerEntry): Promise<void> => {
+      const context = await toHandlerContext(this.#parts, agent, job);
+      const told = { job: toJob(await jobs.get(job.id)), case: await cases.get(caseId), answer, message };
+      await callMethod("human_answer", method, (signal) => ({ ...context, ...told, signal }), run.signal);
+    };
+  }
+}
+
+/** Who a job is to the scheduler. */
+export function toApplicant({ id, agent_name, job_context }: StoredJob): Applicant {
+  return { jobId: id, agent: agent_name, workspace: job_context.workspace_id };
+}

@@ -1,0 +1,50 @@
+import * as v from "valibot";
+import type { AgentMethodField } from "../models/agent-method-field.ts";
+
+/** The schema that checks the values of a list of form fields. */
+export function schemaOfFields(
+  fields: readonly AgentMethodField[],
+): v.ObjectSchema<v.ObjectEntries, undefined> {
+  return v.object(Object.fromEntries(fields.map((field) => [field.name, schemaOf(field)])));
+}
+
+function schemaOf(field: AgentMethodField): v.GenericSchema {
+  const value = valueSchema(field);
+  if (field.default !== null) return v.nullish(value, field.default as never);
+  return field.required ? value : v.nullish(value, null);
+}
+
+function valueSchema(field: AgentMethodField): v.GenericSchema {
+  switch (field.field_type) {
+    case "CharField":
+      return field.required ? v.pipe(v.string(), v.nonEmpty("must not be empty")) : v.string();
+    case "IntegerField":
+      return v.pipe(v.number(), v.integer("must be a whole number"));
+    case "FloatField":
+      return v.pipe(v.number(), v.finite());
+    case "BooleanField":
+      return v.boolean();
+    case "ChoiceField":
+      return choice(field);
+    case "MultipleChoiceField":
+      return v.array(choice(field));
+    case "DateField":
+      return v.pipe(v.string(), v.isoDate("must be a date such as 2026-01-31"));
+    case "DateTimeField":
+      return v.pipe(v.string(), v.check(isDateTime, "must be a time such as 2026-01-31T09:30:00Z"));
+    case "EmailField":
+      return v.pipe(v.string(), v.email("must be an e-mail address"));
+    case "JSONField":
+      return v.unknown();
+  }
+}
+
+function choice(field: AgentMethodField): v.GenericSchema {
+  const values = (field.choices ?? []).map((one) => (typeof one === "string" ? one : one[0]));
+  return v.picklist(values, `must be one of ${values.join(", ")}`);
+}
+
+/** With or without seconds and offset: forms send `2026-01-31T09:30`. */
+function isDateTime(text: string): boolean {
+  return /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}/.test(text) && !Number.isNaN(Date.parse(text.replace(" ", "T")));
+}

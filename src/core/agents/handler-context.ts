@@ -1,0 +1,92 @@
+import { ServiceError } from "../errors.ts";
+import type { Hooks } from "../hooks.ts";
+import type { Logger } from "../log.ts";
+import type { AgentSettings } from "./agent-settings.ts";
+import type { FieldsInput, MethodDefinition } from "./define-agent.ts";
+import type { Parameters } from "./parameters.ts";
+import type { HostedAgent } from "./registry.ts";
+import { startTimer } from "./run/timer.ts";
+import type { TelemetryFunction } from "./run-context.ts";
+
+export interface HandlerParts {
+  readonly parameters: Parameters;
+  readonly settings: AgentSettings;
+  readonly hooks: Hooks;
+  readonly log: Logger;
+}
+
+/** What every handler of an agent gets. */
+export interface HandlerContext {
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly log: Logger;
+  readonly telemetry: TelemetryFunction;
+}
+
+/** Values by name: sent with the job, else kept for the agent, else of the environment, else as declared. */
+export async function openParameters(
+  { parameters, settings }: HandlerParts,
+  agent: HostedAgent,
+  encrypted: string | null | undefined,
+): Promise<Record<string, string>> {
+  const kept = (await settings.find(agent.slug))?.parameters_encrypted;
+  return {
+    ...parameters.resolve(agent, kept),
+    ...(encrypted ? parameters.open(encrypted, agent) : {}),
+  };
+}
+
+/** Throws `invalid_parameters` where a required parameter has no value. */
+export function checkRequired(agent: HostedAgent, values: Readonly<Record<string, string>>): void {
+  const missing = (agent.definition.parameters ?? [])
+    .filter((one) => one.is_required && (values[one.name] ?? "").trim() === "")
+    .map((one) => one.name);
+  if (missing.length === 0) return;
+  throw new ServiceError("invalid_parameters", `Agent "${agent.slug}" needs parameters that have no value`, {
+    detail: `Missing: ${missing.join(", ")}. Send them in encrypted_agent_parameters, or keep them for the agent.`,
+  });
+}
+
+export async function toHandlerContext(
+  parts: HandlerParts,
+  agent: HostedAgent,
+  job?: { readonly id: string; readonly encrypted_agent_parameters: string | null },
+): Promise<HandlerContext> {
+  return {
+    parameters: await openParameters(parts, agent, job?.encrypted_agent_parameters),
+    log: parts.log.with({ agent: agent.slug, ...(job && { job_id: job.id }) }),
+    telemetry: ({ type, category = "application", severity = "info", details }) => {
+      const telemetry = { agentId: agent.id, type, category, severity, details };
+      parts.hooks.emit("telemetry", { telemetry, ...(job && { job_id: job.id }) });
+    },
+  };
+}
+
+/** Calls a method beside a run, within its limit of time. */
+export async function callMethod<C>(
+  name: string,
+  method: MethodDefinition<FieldsInput, C, unknown>,
+  toContext: (signal: AbortSignal) => C,
+  outer?: AbortSignal,
+): Promise<unknown> {
+  const own = new AbortController();
+  const signal = outer ? AbortSignal.any([outer, own.signal]) : own.signal;
+  return new Promise((resolve, reject) => {
+    const { timeout } = method;
+    const stop =
+      timeout === undefined
+        ? () => {}
+        : startTimer(timeout * 1000, () => {
+            const error = new ServiceError(
+              "unavailable",
+              `Method ${name} took longer than its ${timeout} s`,
+              {
+                detail: "Try again, or raise the method's timeout.",
+              },
+            );
+            own.abort(error);
+            reject(error);
+          });
+    const run = async () => method.run(toContext(signal));
+    run().then(resolve, reject).finally(stop);
+  });
+}

@@ -1,0 +1,426 @@
+import * as v from "valibot";
+import { answerCase, endCases, reopenCase } from "../entities/cases.ts";
+import {
+  changeJob,
+  createJob,
+  endJob,
+  moveJob,
+  type NewJob,
+  overrideJob,
+  removeCasesOf,
+  removeJob,
+  sameRequest,
+} from "../entities/jobs.ts";
+import type { Unit } from "../entities/ledger.ts";
+import { ServiceError } from "../errors.ts";
+import type { Case } from "../models/case.ts";
+import type { CaseUpdateRequest } from "../models/case-update-request.ts";
+import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
+import { type StopReason, type StoredJob, toJob } from "../models/job.ts";
+import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
+import type { JobResponse } from "../models/job-response.ts";
+import type { AnswerEntry, MarkEntry } from "../models/run-entry.ts";
+import { ActiveRuns, type ActiveRunsParts } from "./active-runs.ts";
+import { readFields } from "./fields.ts";
+import { callMethod, checkRequired, openParameters, toHandlerContext } from "./handler-context.ts";
+import { describeJob } from "./job-response.ts";
+import { callBeside, findMethod } from "./method-calls.ts";
+import { reconcileJobs } from "./reconcile.ts";
+import type { HostedAgent } from "./registry.ts";
+import type { Run } from "./run/run.ts";
+import type { RunEnd } from "./run/run-errors.ts";
+import { RunRecord } from "./run/run-record.ts";
+import type { MethodCall, QueuePosition, Runner, StartRequest } from "./runner.ts";
+import type { Place } from "./scheduler.ts";
+import { fingerprintOf, toNewJob } from "./start-request.ts";
+
+export interface RunnerParts extends ActiveRunsParts {
+  readonly maxQueuedJobs: number;
+}
+
+const STOPPED: RunEnd = { to: "cancelled", reason: "stopped", message: "The job was stopped" };
+const CLOSING: RunEnd = {
+  to: "cancelled",
+  reason: "interrupted",
+  message: "The service is closing: the job goes on at its next start",
+};
+/** Ends that raised limits can undo. */
+const LIMITS: readonly (StopReason | null)[] = [
+  "max_cases",
+  "max_cost",
+  "max_duration",
+  "stop_on_error",
+  "stop_on_warning",
+  "timeout",
+];
+
+/** Makes the part that runs jobs. */
+export function createRunner(parts: RunnerParts): Runner {
+  return new JobRunner(parts);
+}
+
+class JobRunner implements Runner {
+  readonly #parts: RunnerParts;
+  readonly #runs: ActiveRuns;
+  /** Starts under way by their `Idempotency-Key`. */
+  readonly #starting = new Map<string, Promise<StoredJob>>();
+  #isClosing = false;
+
+  constructor(parts: RunnerParts) {
+    this.#parts = parts;
+    this.#runs = new ActiveRuns(parts);
+  }
+
+  async start(slug: string, request: StartRequest): Promise<StoredJob> {
+    if (this.#isClosing) throw closing();
+    const agent = this.#parts.agents.get(slug);
+    const key = request.idempotencyKey;
+    if (key === undefined) return this.#start(agent, request);
+    // One at a time for each key: the second finds what the first has stored.
+    const before = this.#starting.get(key);
+    const own = (before ?? Promise.resolve())
+      .catch(() => {})
+      .then(() => this.#startOnce(agent, request, key));
+    this.#starting.set(key, own);
+    try {
+      return await own;
+    } finally {
+      if (this.#starting.get(key) === own) this.#starting.delete(key);
+    }
+  }
+
+  async stop(jobId: string, by?: string): Promise<StoredJob> {
+    const { jobs, agents } = this.#parts;
+    const { job, run } = await this.#write(jobId, async (unit, run) => {
+      const current = await unit.tx.get("Job", jobId);
+      if (!current || isTerminal(current.status) || current.status === "cancelling") return { job: current };
+      if (!run || run.isOver) return { job: await this.#cancel(unit, current, by) };
+      if (current.status === "stopped") await moveJob(unit, jobId, "start_work", {}, by);
+      const event = current.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
+      return { job: await moveJob(unit, jobId, event, { awaiting_cases: [] }, by), run };
+    });
+    if (!job) return jobs.get(jobId);
+    this.#runs.scheduler.callOff(jobId);
+    run?.end(STOPPED, () => this.#cleanUp(job, agents.find(job.agent_name)));
+    return job;
+  }
+
+  async answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: string): Promise<Case> {
+    const { ledger, jobs, cases } = this.#parts;
+    await jobs.get(jobId);
+    const { id } = await cases.ofJob(jobId, caseId);
+    let entry: AnswerEntry | undefined;
+    const answered = await ledger.write(async (unit) => {
+      const [item, job] = [await unit.tx.get("Case", id), await unit.tx.get("Job", jobId)];
+      const question = item?.question;
+      if (item && question && job) this.#checkAnswer(item, job, request.answer, new Date(unit.now));
+      const answer = { answer: request.answer, message: request.message, ...(by !== undefined && { by }) };
+      const next = await answerCase(unit, id, answer);
+      entry = { type: "answer", at: unit.now, case_id: id, question_id: question!.id, ...answer };
+      return next;
+    });
+    this.#runs.find(jobId)?.questions.answered(entry!);
+    return answered;
+  }
+
+  async resume(
+    jobId: string,
+    instructions: Partial<JobInstructions> | undefined,
+    by?: string,
+  ): Promise<StoredJob> {
+    const job = await this.#parts.jobs.get(jobId);
+    if (job.status !== "failed" || !LIMITS.includes(job.stop_reason)) {
+      throw new ServiceError("invalid_transition", `Job "${jobId}" is ${job.status}, and no limit ended it`, {
+        detail:
+          'Only a job that a limit ended can go on under raised limits; "retry" runs a failed one again.',
+      });
+    }
+    const merged = { ...job.job_context.job_instructions, ...instructions };
+    const job_context = { ...job.job_context, job_instructions: v.parse(JobInstructionsSchema, merged) };
+    return this.#again(job, "limits_raised", { job_context }, by);
+  }
+
+  async retry(jobId: string, from: "last_step" | "start", by?: string): Promise<StoredJob> {
+    const job = await this.#parts.jobs.get(jobId);
+    if (job.status !== "failed" && job.status !== "cancelled") {
+      throw new ServiceError(
+        "invalid_transition",
+        `Job "${jobId}" is ${job.status}: there is nothing to retry`,
+        {
+          detail: `The current status is "${job.status}"; only a failed or cancelled job can be run again.`,
+        },
+      );
+    }
+    return this.#again(job, from === "start" ? "restarted" : "retried", {}, by);
+  }
+
+  async override(jobId: string, status: EntityStatus, by: string): Promise<StoredJob> {
+    const { ledger } = this.#parts;
+    if (!isTerminal(status)) {
+      const job = await ledger.write((unit) => overrideJob(unit, jobId, status, by));
+      await this.#runs.settled(jobId);
+      const run = this.#runs.find(jobId);
+      if (status === "cancelling" && run) {
+        run.end(STOPPED, () => this.#cleanUp(job, this.#parts.agents.find(job.agent_name)));
+      }
+      return job;
+    }
+    const end: RunEnd = {
+      to: status === "failed" ? "failed" : "cancelled",
+      reason: "overridden",
+      message: `The job was set to ${status} by an operator`,
+    };
+    const job = await this.#takeFrom(jobId, end, async (unit) => {
+      const before = await unit.tx.get("Job", jobId);
+      const job = await overrideJob(unit, jobId, status, by);
+      const to = status as "completed" | "failed" | "cancelled";
+      const error = to === "completed" ? null : end.message;
+      await endCases(unit, before?.case_ids ?? [], { to, error, name: "closed with its job" });
+      return job;
+    });
+    return job;
+  }
+
+  async overrideCase(caseId: string, status: EntityStatus, by: string): Promise<Case> {
+    const item = await this.#parts.cases.override(caseId, status, by);
+    const run = this.#runs.find(item.job_id);
+    if (status !== "awaiting") {
+      run?.questions.withdraw(item.id, `Case "${item.id}" was set to ${status} by an operator`);
+    }
+    return item;
+  }
+
+  remove(jobId: string, by: string): Promise<number> {
+    const end: RunEnd = { to: "cancelled", reason: "overridden", message: "The job was deleted" };
+    return this.#takeFrom(jobId, end, (unit) => removeJob(unit, jobId, by));
+  }
+
+  async removeCase(caseId: string, by: string): Promise<void> {
+    const item = await this.#parts.cases.get(caseId);
+    await this.#parts.cases.remove(caseId, by);
+    this.#runs.find(item.job_id)?.questions.withdraw(caseId, `Case "${caseId}" was deleted`);
+  }
+
+  async call(slug: string, call: MethodCall): Promise<unknown> {
+    return callBeside(this.#parts, this.#parts.agents.get(slug), call);
+  }
+
+  describe(job: StoredJob): JobResponse {
+    return describeJob(job);
+  }
+
+  async checkFields(
+    slug: string,
+    method: string,
+    fields: Readonly<Record<string, unknown>>,
+  ): Promise<Record<string, string>> {
+    const agent = this.#parts.agents.get(slug);
+    const checked = readFields(findMethod(agent, method).fields).check(fields);
+    return checked.ok ? {} : checked.problems;
+  }
+
+  position(jobId: string): QueuePosition | undefined {
+    return this.#runs.scheduler.position(jobId);
+  }
+
+  load(): { readonly running: number; readonly queued: number } {
+    const { running, queued } = this.#runs.scheduler;
+    return { running, queued };
+  }
+
+  async reconcile(): Promise<void> {
+    await reconcileJobs({
+      ...this.#parts,
+      queue: (job, kind) => this.#runs.queue(job, kind),
+      cleanUp: (job, agent) => this.#cleanUp(job, agent),
+    });
+  }
+
+  async close(grace: number): Promise<void> {
+    this.#isClosing = true;
+    this.#runs.scheduler.close();
+    const runs = this.#runs.list();
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, grace * 1000);
+    });
+    await Promise.race([Promise.all(runs.map((run) => run.freeze())), late]);
+    clearTimeout(timer);
+    for (const run of runs) run.abandon(CLOSING);
+  }
+
+  async #startOnce(agent: HostedAgent, request: StartRequest, key: string): Promise<StoredJob> {
+    const { items } = await this.#parts.jobs.list({ where: { idempotency_key: key }, limit: 1 });
+    const before = items[0];
+    if (!before) return this.#start(agent, request);
+    return sameRequest(before, {
+      id: before.id,
+      agent_name: agent.slug,
+      fingerprint: fingerprintOf(agent.slug, request),
+    });
+  }
+
+  async #start(agent: HostedAgent, request: StartRequest): Promise<StoredJob> {
+    const { jobs, ledger, maxQueuedJobs } = this.#parts;
+    const values = await openParameters(this.#parts, agent, request.encrypted_agent_parameters);
+    const input = toNewJob(agent, request, Object.keys(values));
+    // A repeated request is answered also where there is no room for a new one.
+    const before = await jobs.find(input.id);
+    if (before) return sameRequest(before, input);
+    checkRequired(agent, values);
+    const { scheduler } = this.#runs;
+    const applicant = { jobId: input.id, agent: agent.slug, workspace: request.job_context.workspace_id };
+    const place = scheduler.tryTake(applicant);
+    if (!place && scheduler.queued >= maxQueuedJobs)
+      throw queueIsFull(scheduler.queued, scheduler.retryAfter());
+    if (place) return this.#runs.beginning(input.id, () => this.#startIn(place, agent, input));
+    const { job, created } = await ledger.write((unit) => createJob(unit, input));
+    if (created) this.#runs.queue(job, "start");
+    return job;
+  }
+
+  /** Stores a job together with the beginning of its run, and runs it. */
+  async #startIn(place: Place, agent: HostedAgent, input: NewJob): Promise<StoredJob> {
+    try {
+      const { job, created } = await this.#parts.ledger.write(async (unit) => {
+        const made = await createJob(unit, input);
+        return made.created ? { ...made, job: await this.#runs.begin(unit, made.job, "start") } : made;
+      });
+      if (created) this.#runs.launch(job, agent, place);
+      else place.release();
+      return job;
+    } catch (error) {
+      place.release();
+      throw error;
+    }
+  }
+
+  #checkAnswer(item: Case, job: StoredJob, answer: Record<string, unknown>, now: Date): void {
+    const { question } = item;
+    if (!question) return;
+    if (isTerminal(job.status) || job.status === "cancelling") {
+      throw notAwaiting(item, `its job is ${job.status}`);
+    }
+    if (question.deadline !== null && Date.parse(question.deadline) <= now.getTime()) {
+      throw notAwaiting(item, `its deadline was ${question.deadline}`);
+    }
+    // The agent's own schema may ask for more than the form can say.
+    const fields = this.#runs.find(job.id)?.questions.fieldsOf(item.id) ?? readFields(question.fields);
+    const checked = fields.check(answer);
+    if (checked.ok) return;
+    const problems = Object.entries(checked.problems).map(([name, problem]) => `${name} ${problem}`);
+    throw new ServiceError("invalid_parameters", `The answer to case "${item.id}" is not valid`, {
+      detail: `${problems.join("; ")}.`,
+    });
+  }
+
+  /** Takes a job away from its run; nothing that the run still does is stored. */
+  async #takeFrom<T>(jobId: string, end: RunEnd, work: (unit: Unit) => Promise<T>): Promise<T> {
+    let taken: Run | undefined;
+    let unfence = () => {};
+    try {
+      const value = await this.#write(jobId, async (unit, run) => {
+        const done = await work(unit);
+        if (run) unfence = run.fence();
+        taken = run;
+        return done;
+      });
+      taken?.abandon(end);
+      this.#runs.scheduler.callOff(jobId);
+      return value;
+    } catch (error) {
+      unfence();
+      throw error;
+    }
+  }
+
+  /** Stores a change of a job together with a look at its run: none is begun in between. */
+  async #write<T>(jobId: string, work: (unit: Unit, run: Run | undefined) => Promise<T>): Promise<T> {
+    for (;;) {
+      await this.#runs.settled(jobId);
+      let isBeginning = false;
+      const value = await this.#parts.ledger.write(async (unit) => {
+        isBeginning = this.#runs.isBeginning(jobId);
+        return isBeginning ? undefined : work(unit, this.#runs.find(jobId));
+      });
+      if (!isBeginning) return value as T;
+    }
+  }
+
+  async #cancel(unit: Unit, job: StoredJob, by?: string): Promise<StoredJob> {
+    await endCases(unit, job.case_ids, { to: "cancelled", error: STOPPED.message, name: "cancelled" });
+    const patch = () => ({ stop_reason: STOPPED.reason, error: STOPPED.message });
+    return endJob(unit, job.id, "cancelled", patch, by);
+  }
+
+  async #cleanUp(job: StoredJob, agent: HostedAgent | undefined): Promise<void> {
+    const method = agent?.definition.methods.job_stop;
+    if (!agent || !method) return;
+    try {
+      const context = await toHandlerContext(this.#parts, agent, job);
+      await callMethod("job_stop", method, (signal) => ({ ...context, signal, job: toJob(job) }));
+    } catch (error) {
+      this.#parts.log.error("job_stop failed; the job is cancelled all the same", { job_id: job.id, error });
+    }
+  }
+
+  /** Queues a job that has ended once more. */
+  async #again(
+    job: StoredJob,
+    mark: MarkEntry["mark"],
+    patch: Partial<Pick<StoredJob, "job_context">>,
+    by?: string,
+  ): Promise<StoredJob> {
+    const { jobs, ledger, agents } = this.#parts;
+    if (this.#isClosing) throw closing();
+    agents.get(job.agent_name);
+    const record = RunRecord.read((await jobs.log(job.id)).map(({ entry }) => entry));
+    record.forgetFailures();
+    const fromStart = mark === "restarted";
+    const next = await ledger.write(async (unit) => {
+      const current = await unit.tx.get("Job", job.id);
+      if (current && !isTerminal(current.status))
+        throw new ServiceError("invalid_transition", `Job "${job.id}" is ${current.status} already`);
+      if (current && fromStart) await removeCasesOf(unit, current, by);
+      if (!fromStart) for (const id of record.openCases()) await reopenCase(unit, id, by);
+      await unit.record(job.id, { type: "mark", mark, by: by ?? "api" });
+      return changeJob(
+        unit,
+        job.id,
+        (one) => ({
+          ...one,
+          ...patch,
+          status: "stopped",
+          finished_at: null,
+          error: null,
+          stop_reason: null,
+          awaiting_cases: [],
+          ...(fromStart && { case_ids: [], total_cost: 0, result: null }),
+        }),
+        by,
+      );
+    });
+    this.#runs.queue(next, "start");
+    return next;
+  }
+}
+
+function closing(): ServiceError {
+  return new ServiceError("unavailable", "The service is closing", {
+    detail: "Try again once it has started again.",
+    headers: { "Retry-After": "5" },
+  });
+}
+
+function queueIsFull(queued: number, seconds: number): ServiceError {
+  return new ServiceError("rate_limited", `${queued} jobs wait already`, {
+    detail: `Try again in ${seconds} s.`,
+    headers: { "Retry-After": String(seconds) },
+  });
+}
+
+function notAwaiting(item: Case, why: string): ServiceError {
+  return new ServiceError("invalid_transition", `Case "${item.id}" takes no answer any more: ${why}`, {
+    detail: `The current status is "${item.status}".`,
+  });
+}

@@ -1,0 +1,122 @@
+import { endCases } from "../entities/cases.ts";
+import { changeJob, endJob, type Jobs, removeCasesOf } from "../entities/jobs.ts";
+import type { Ledger, Unit } from "../entities/ledger.ts";
+import type { Logger } from "../log.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { TurnKind } from "./active-runs.ts";
+import type { AgentRegistry, HostedAgent } from "./registry.ts";
+
+export interface ReconcileParts {
+  readonly agents: AgentRegistry;
+  readonly jobs: Jobs;
+  readonly ledger: Ledger;
+  readonly log: Logger;
+  queue(job: StoredJob, kind: TurnKind): void;
+  /** Calls the agent's `job_stop`. */
+  cleanUp(job: StoredJob, agent: HostedAgent | undefined): Promise<void>;
+}
+
+const UNFINISHED = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
+/** Jobs in one transaction, so that a start with many of them needs few. */
+const BATCH = 200;
+
+/** Finds the jobs that the end of the last process left unfinished, and has each go on as its agent declares. */
+export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
+  const { jobs, ledger, log } = parts;
+  const left: StoredJob[] = [];
+  for (let skip = 0; ; skip += BATCH) {
+    const page = await jobs.list({ where: { status: UNFINISHED }, sort: "created_at", limit: BATCH, skip });
+    left.push(...page.items);
+    if (left.length >= page.total || page.items.length === 0) break;
+  }
+  if (left.length === 0) return;
+  log.info("unfinished jobs are taken up", { jobs: left.length });
+  for (let at = 0; at < left.length; at += BATCH) {
+    const batch = await Promise.all(left.slice(at, at + BATCH).map(async (job) => plan(parts, job)));
+    await ledger.write(async (unit) => {
+      for (const { store } of batch) await store?.(unit);
+    });
+    for (const { proceed } of batch) proceed?.();
+  }
+}
+
+/** What to store for a job before anything is done, and what to do then. */
+interface Plan {
+  readonly store?: (unit: Unit) => Promise<unknown>;
+  readonly proceed?: () => void;
+}
+
+async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
+  const { agents, queue } = parts;
+  const agent = agents.find(job.agent_name);
+  if (job.status === "cancelling") return { proceed: () => void cancel(parts, job, agent) };
+  if (job.status === "stopped" && !(await isQueued(parts, job))) return {};
+  if (!agent) return waitForAgent(parts, job);
+  if (job.status === "stopped") return { proceed: () => queue(job, "start") };
+
+  const policy = agent.definition.onInterruption ?? "resume";
+  const message = "The process ended while the job was in progress";
+  const interrupted = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "interrupted", message });
+  if (policy === "resume") return { store: interrupted, proceed: () => queue(job, "resume") };
+  if (policy === "fail") {
+    return {
+      store: async (unit) => {
+        await interrupted(unit);
+        await endCases(unit, job.case_ids, { to: "failed", error: message, name: "interrupted" });
+        await endJob(unit, job.id, "failed", () => ({ error: message, stop_reason: "interrupted" }));
+      },
+    };
+  }
+  return {
+    store: async (unit) => {
+      await interrupted(unit);
+      await removeCasesOf(unit, job);
+      await unit.record(job.id, { type: "mark", mark: "restarted" });
+      await changeJob(unit, job.id, (current) => ({
+        ...current,
+        status: "in_progress",
+        case_ids: [],
+        awaiting_cases: [],
+      }));
+    },
+    proceed: () => queue(job, "start"),
+  };
+}
+
+/** Tells a job that waits for its turn from one that an operator has set to `stopped`. */
+async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boolean> {
+  if (job.run_count === 0) return true;
+  const entries = await jobs.log(job.id);
+  const asked = entries.findLast(({ entry }) => entry.type === "mark" || entry.type === "status");
+  const before = entries.findLast(({ entry }) => entry.type === "mark");
+  const marks = ["retried", "restarted", "limits_raised"];
+  if (before?.entry.type !== "mark" || !marks.includes(before.entry.mark)) return false;
+  // Nothing but the change to `stopped` itself may follow the mark.
+  return asked !== undefined && asked.seq - before.seq <= 1;
+}
+
+async function waitForAgent({ jobs, log }: ReconcileParts, job: StoredJob): Promise<Plan> {
+  log.warn("a job waits for its agent, which is not registered", { job_id: job.id, agent: job.agent_name });
+  const last = (await jobs.log(job.id)).at(-1)?.entry;
+  if (last?.type === "mark" && last.mark === "waiting_for_agent") return {};
+  const message = `Agent "${job.agent_name}" is not registered: the job goes on once it is`;
+  return { store: (unit) => unit.record(job.id, { type: "mark", mark: "waiting_for_agent", message }) };
+}
+
+/** A stop was asked for and its end is not stored: the clean-up may not have run, or only in part. */
+async function cancel(
+  { ledger, log, cleanUp }: ReconcileParts,
+  job: StoredJob,
+  agent: HostedAgent | undefined,
+): Promise<void> {
+  try {
+    await cleanUp(job, agent);
+    const error = "The job was stopped";
+    await ledger.write(async (unit) => {
+      await endCases(unit, job.case_ids, { to: "cancelled", error, name: "cancelled" });
+      await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason: "stopped" }));
+    });
+  } catch (error) {
+    log.error("a job that was being cancelled could not be ended", { job_id: job.id, error });
+  }
+}

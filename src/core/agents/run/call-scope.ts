@@ -1,0 +1,65 @@
+import type { CallEntry } from "../../models/run-entry.ts";
+import type { Run } from "./run.ts";
+import { NondeterminismError } from "./run-errors.ts";
+import type { ScopeRecord } from "./run-record.ts";
+
+/** A call's place in its scope, and what is recorded there. */
+export interface Call {
+  readonly position: number;
+  readonly recorded: CallEntry | undefined;
+}
+
+/** Counts the calls of a job, or of one of its cases, and finds what is recorded of each. */
+export class CallScope {
+  readonly run: Run;
+  readonly caseId: string | undefined;
+  readonly record: ScopeRecord;
+  readonly #label: string;
+  #next = 0;
+
+  constructor(run: Run, caseId?: string) {
+    this.run = run;
+    this.caseId = caseId;
+    this.record = run.parts.record.scope(caseId);
+    this.#label = caseId === undefined ? "of the job" : `of case "${caseId}"`;
+  }
+
+  /** The next call. Ends the job where the record has another call in its place. */
+  take(call: CallEntry["call"], name: string): Call {
+    const position = this.#next++;
+    const recorded = this.record.calls.get(position);
+    const asked = this.record.asked.get(position);
+    if (recorded && (recorded.call !== call || recorded.name !== name)) {
+      throw this.#mismatch(position, `${recorded.call} "${recorded.name}"`, `${call} "${name}"`);
+    }
+    if (asked !== undefined && (call !== "ask" || asked !== name)) {
+      throw this.#mismatch(position, `ask "${asked}"`, `${call} "${name}"`);
+    }
+    this.record.calls.delete(position);
+    return { position, recorded };
+  }
+
+  /** The number that the next try of a call has. */
+  nextAttempt(position: number): number {
+    const { failed = 0, earlier = 0 } = this.record.tries.get(position) ?? {};
+    return 1 + failed + earlier + this.record.interruptions;
+  }
+
+  /** The same for every try of a call. */
+  idempotencyKey(position: number): string {
+    const { jobId, parts } = this.run;
+    const again = parts.record.generation > 0 ? `~${parts.record.generation}` : "";
+    return `${jobId}${again}/${this.caseId ?? ""}/${position}`;
+  }
+
+  /** Fields that every entry of this scope has. */
+  get at(): { case_id?: string } {
+    return this.caseId === undefined ? {} : { case_id: this.caseId };
+  }
+
+  #mismatch(position: number, expected: string, found: string): NondeterminismError {
+    const message = `Call ${position} ${this.#label} was ${expected} when it was recorded, and now is ${found}: the handler must make the same calls in the same order. Retry the job from the start, or bring the former code back`;
+    this.run.end({ to: "failed", reason: "nondeterministic", message });
+    return new NondeterminismError(message);
+  }
+}

@@ -1,0 +1,126 @@
+import * as v from "valibot";
+import { openCase } from "../../entities/cases.ts";
+import type { Case } from "../../models/case.ts";
+import type { Job } from "../../models/job.ts";
+import type { AnswerEntry } from "../../models/run-entry.ts";
+import { EntityIdSchema, NameSchema } from "../../models/scalars.ts";
+import { toMilliseconds } from "../duration.ts";
+import type { CaseHandle, Duration, JobHandle, StepFunction, StepOptions } from "../run-context.ts";
+import { CallScope } from "./call-scope.ts";
+import { RunCase } from "./case-handle.ts";
+import type { Run } from "./run.ts";
+import { runStep } from "./step.ts";
+
+/** What a job's handle needs to know besides its run. */
+export interface JobFacts {
+  readonly context: Job["job_context"];
+  readonly readJob: () => Promise<Job>;
+  readonly readCase: (id: string) => Promise<Case>;
+  /** Calls the agent's `human_answer`, where there is one. */
+  readonly onAnswer: ((caseId: string, answer: AnswerEntry) => Promise<void>) | undefined;
+}
+
+const CaseInputSchema = v.object({
+  id: EntityIdSchema,
+  name: NameSchema,
+  description: v.optional(v.string(), ""),
+});
+
+/** A job, with its calls recorded. */
+export class RunJob implements JobHandle {
+  readonly id: string;
+  readonly context: Job["job_context"];
+  readonly #run: Run;
+  readonly #facts: JobFacts;
+  readonly #scope: CallScope;
+  /** Handles by the id that the agent gave. */
+  readonly #cases = new Map<string, Promise<CaseHandle>>();
+
+  constructor(run: Run, facts: JobFacts) {
+    this.id = run.jobId;
+    this.context = facts.context;
+    this.#run = run;
+    this.#facts = facts;
+    this.#scope = new CallScope(run);
+  }
+
+  step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
+    return runStep({ scope: this.#scope, name, fn, options });
+  }
+
+  openCase(input: { readonly id: string; readonly name: string; readonly description?: string }) {
+    const known = this.#cases.get(input.id);
+    if (known) return known;
+    const made = this.#openCase(input);
+    this.#cases.set(input.id, made);
+    return made;
+  }
+
+  async sleep(duration: Duration): Promise<void> {
+    const run = this.#run;
+    // How long it is may be reckoned from the time of day, and differ when the run is taken up.
+    const { position, recorded } = this.#scope.take("sleep", "sleep");
+    const until = recorded ? String(recorded.result) : await this.#beginSleep(position, duration);
+    const left = Date.parse(until) - run.parts.clock().getTime();
+    if (left <= 0) return;
+    await run.wait(() => new Promise<void>((resolve) => void run.after(left, resolve)));
+  }
+
+  read(): Promise<Job> {
+    return this.#facts.readJob();
+  }
+
+  async #openCase(input: { id: string; name: string; description?: string }): Promise<CaseHandle> {
+    const run = this.#run;
+    const known = run.parts.record.cases.get(input.id);
+    if (known !== undefined) return this.#handle(known, input.id);
+    const checked = v.safeParse(CaseInputSchema, input);
+    if (!checked.success) {
+      const problems = checked.issues.map((issue) => `${v.getDotPath(issue)} ${issue.message}`);
+      throw new TypeError(`openCase was given a case that is not valid: ${problems.join("; ")}`);
+    }
+    const { id: ref, name, description } = checked.output;
+    await run.enter();
+    run.stopAt(run.limits.openCase(ref));
+    const position = run.parts.record.cases.size;
+    const opened = await run.write(async (unit) => {
+      const { account } = run.parts;
+      const item = await openCase(
+        unit,
+        run.jobId,
+        { ref, name, description },
+        { account, totalCost: run.limits.spent },
+      );
+      await unit.record(run.jobId, {
+        ...{ type: "call", call: "open_case", case_id: item.id, position, name: ref, result: item.id },
+      });
+      return item;
+    });
+    run.parts.record.cases.set(ref, opened.id);
+    run.openCases.add(opened.id);
+    return this.#handle(opened.id, ref);
+  }
+
+  #handle(id: string, ref: string): CaseHandle {
+    return new RunCase(this.#run, this.#facts, { id, ref });
+  }
+
+  /** The end is recorded at the beginning: a restart waits for what is left. */
+  async #beginSleep(position: number, duration: Duration): Promise<string> {
+    const run = this.#run;
+    const milliseconds = toMilliseconds(duration);
+    await run.enter();
+    const until = new Date(run.parts.clock().getTime() + milliseconds).toISOString();
+    await run.write((unit) =>
+      unit.record(run.jobId, {
+        type: "call",
+        call: "sleep",
+        ...this.#scope.at,
+        position,
+        name: "sleep",
+        result: until,
+      }),
+    );
+    return until;
+  }
+}

@@ -1,0 +1,116 @@
+import type { JobInstructions } from "../../models/job-instructions.ts";
+import type { RunEnd } from "./run-errors.ts";
+import type { RunRecord } from "./run-record.ts";
+
+/** Sums of decimal fractions are off by less than this. */
+const ROUNDING = 1e-9;
+
+/** What a job has used of its limits. Every answer that is not `undefined` says why the run must end. */
+export class Limits {
+  readonly #given: JobInstructions | null;
+  readonly #clock: () => Date;
+  readonly #elapsed: number;
+  readonly #since: number;
+  #cases: number;
+  #spent: number;
+  #reserved = 0;
+
+  constructor(given: JobInstructions | null, record: RunRecord, clock: () => Date) {
+    this.#given = given;
+    this.#clock = clock;
+    this.#cases = record.cases.size;
+    this.#spent = record.spent;
+    this.#elapsed = record.elapsed;
+    const now = clock().getTime();
+    const since = record.since === undefined ? now : Date.parse(record.since);
+    const told = given?.job_start_time;
+    // The caller's start counts where it is earlier and this is the job's first span.
+    this.#since = typeof told === "number" && this.#elapsed === 0 ? Math.min(since, told * 1000) : since;
+  }
+
+  /** What was spent so far. */
+  get spent(): number {
+    return clean(this.#spent);
+  }
+
+  /** Sets the cost of a step aside before it begins. */
+  reserve(cost: number, name: string): RunEnd | undefined {
+    const most = this.#given?.max_cost ?? undefined;
+    const before = this.#spent + this.#reserved;
+    if (most !== undefined && before + cost > most + ROUNDING) {
+      return limit(
+        "max_cost",
+        `step "${name}" would bring the cost from ${clean(before)} to ${clean(before + cost)}, over max_cost ${most}`,
+      );
+    }
+    this.#reserved += cost;
+    return undefined;
+  }
+
+  /** Turns what was set aside into what was spent. */
+  settle(cost: number): void {
+    this.#reserved -= cost;
+    this.#spent += cost;
+  }
+
+  /** Gives back what was set aside and not spent. */
+  giveBack(cost: number): void {
+    this.#reserved -= cost;
+  }
+
+  /** Counts a cost that became known only afterwards. */
+  spend(cost: number, name: string): RunEnd | undefined {
+    const most = this.#given?.max_cost ?? undefined;
+    this.#spent += cost;
+    if (most === undefined || this.#spent <= most + ROUNDING) return undefined;
+    return limit(
+      "max_cost",
+      `"${name}" brought the cost to ${this.spent}, ${clean(this.#spent - most)} over max_cost ${most}`,
+    );
+  }
+
+  /** Counts a new case. */
+  openCase(ref: string): RunEnd | undefined {
+    const most = this.#given?.max_cases ?? undefined;
+    if (most !== undefined && this.#cases + 1 > most) {
+      return limit("max_cases", `case "${ref}" would be number ${this.#cases + 1}, over max_cases ${most}`);
+    }
+    this.#cases++;
+    return undefined;
+  }
+
+  /** The time is up. */
+  duration(): RunEnd | undefined {
+    const most = this.#given?.max_duration ?? undefined;
+    if (most === undefined) return undefined;
+    const used = (this.#elapsed + this.#clock().getTime() - this.#since) / 1000;
+    if (used < most) return undefined;
+    return limit("max_duration", `it has taken ${Math.round(used * 10) / 10} s, max_duration is ${most} s`);
+  }
+
+  /** Milliseconds until the time is up. */
+  timeLeft(): number | undefined {
+    const most = this.#given?.max_duration ?? undefined;
+    if (most === undefined) return undefined;
+    return most * 1000 - this.#elapsed - (this.#clock().getTime() - this.#since);
+  }
+
+  error(message: string): RunEnd | undefined {
+    return this.#given?.stop_on_error ? limit("stop_on_error", `stop_on_error: ${message}`) : undefined;
+  }
+
+  warning(name: string): RunEnd | undefined {
+    return this.#given?.stop_on_warning
+      ? limit("stop_on_warning", `stop_on_warning: "${name}" is a warning`)
+      : undefined;
+  }
+}
+
+function limit(reason: RunEnd["reason"], what: string): RunEnd {
+  return { to: "failed", reason, message: `The job was ended by its limits: ${what}` };
+}
+
+/** Without the noise of adding decimal fractions. */
+function clean(amount: number): number {
+  return Number(amount.toPrecision(12));
+}

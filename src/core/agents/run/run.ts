@@ -1,0 +1,364 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { endCases } from "../../entities/cases.ts";
+import { endJob } from "../../entities/jobs.ts";
+import type { Ledger, Unit } from "../../entities/ledger.ts";
+import { isServiceError } from "../../errors.ts";
+import type { Logger } from "../../log.ts";
+import type { AccountRef } from "../../models/account.ts";
+import type { JobInstructions } from "../../models/job-instructions.ts";
+import type { AnswerEntry } from "../../models/run-entry.ts";
+import type { Place } from "../scheduler.ts";
+import { Limits } from "./limits.ts";
+import { type Outcome, toEnding } from "./outcome.ts";
+import { Questions } from "./questions.ts";
+import { messageOf, type RunEnd, RunEndedError } from "./run-errors.ts";
+import type { RunRecord } from "./run-record.ts";
+import { startTimer } from "./timer.ts";
+
+export interface RunParts {
+  readonly jobId: string;
+  /** Which of the job's runs this is, from 1. */
+  readonly epoch: number;
+  readonly record: RunRecord;
+  readonly instructions: JobInstructions | null;
+  readonly account: AccountRef;
+  readonly place: Place;
+  readonly ledger: Ledger;
+  readonly log: Logger;
+  readonly clock: () => Date;
+  /** Takes secrets out of errors before they are stored. */
+  readonly redact: (text: string) => string;
+  /** Milliseconds that the handler gets to end by itself once the run must end. */
+  readonly stopGrace: number;
+  /** Milliseconds that the handler may work; time in which it only waits does not count. */
+  readonly timeout: number | undefined;
+}
+
+/** A step under way. */
+export interface StepUnderWay {
+  readonly caseId: string | undefined;
+  readonly position: number;
+  readonly name: string;
+  readonly attempt: number;
+  readonly cost: number;
+  /** Whether what became of it is stored. */
+  isRecorded: boolean;
+}
+
+/**
+ * Where a run stands: `live`; `ending`, when a limit or a stop has told it to; `frozen`, while the service closes;
+ * `over`, when nothing that the handler still does counts any more.
+ */
+type Phase = "live" | "ending" | "frozen" | "over";
+
+/** One run of a job's handler: lets its calls through, ends it, and stores what becomes of it. */
+export class Run {
+  readonly parts: RunParts;
+  readonly limits: Limits;
+  readonly questions: Questions;
+  /** Cases that have not ended. */
+  readonly openCases: Set<string>;
+  readonly #underWay = new Set<StepUnderWay>();
+  /** Steps that were under way when the run was told to end. */
+  #cutShort: StepUnderWay[] = [];
+  readonly #controller = new AbortController();
+  /** Called with the reason when the run ends: what the handler waits for rejects. */
+  readonly #interrupts = new Set<(error: Error) => void>();
+  readonly #timers = new Set<() => void>();
+  #phase: Phase = "live";
+  #end: RunEnd | undefined;
+  #cleanUp: Promise<unknown> | undefined;
+  #force: () => void = () => {};
+  #waits = 0;
+  #writes = 0;
+  #onQuiet: (() => void) | undefined;
+  #workedBefore = 0;
+  #workingSince: number | undefined;
+  #stopTimeout: (() => void) | undefined;
+
+  constructor(parts: RunParts) {
+    this.parts = parts;
+    this.limits = new Limits(parts.instructions, parts.record, parts.clock);
+    this.openCases = new Set(parts.record.openCases());
+    this.questions = new Questions(this);
+  }
+
+  get jobId(): string {
+    return this.parts.jobId;
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get isOver(): boolean {
+    return this.#phase === "over";
+  }
+
+  /** Runs the handler to its end and stores the outcome, unless the run is over before. */
+  async execute(handler: () => unknown): Promise<void> {
+    const forced = new Promise<Outcome>((resolve) => {
+      this.#force = () => resolve({ kind: "left" });
+    });
+    this.#watchDuration();
+    this.#resumeTimeout();
+    const settled = call(handler).then(
+      (value): Outcome => ({ kind: "returned", value }),
+      (error: unknown): Outcome => ({ kind: "threw", error }),
+    );
+    const outcome = await Promise.race([settled, forced]);
+    if (this.#cleanUp) await Promise.race([this.#cleanUp, forced]);
+    try {
+      if (!this.isOver) await this.#finish(outcome);
+    } finally {
+      this.#leave();
+    }
+  }
+
+  /** Waits until the handler's next call may go on: for ever while the service closes; rejects once the run ends. */
+  gate(): Promise<void> | undefined {
+    if (this.#phase === "live") return undefined;
+    if (this.#phase === "frozen") return new Promise(() => {});
+    return Promise.reject(this.#endedError());
+  }
+
+  /** Passes the gate, and the limit of time. */
+  async enter(): Promise<void> {
+    await this.gate();
+    this.stopAt(this.limits.duration());
+  }
+
+  /** Ends the run where there is a reason to, by throwing. */
+  stopAt(end: RunEnd | undefined): void {
+    if (!end) return;
+    this.end(end);
+    throw this.#endedError();
+  }
+
+  /** Tells the run to end; the first reason counts. `cleanUp` is waited for, as long as the handler is. */
+  end(end: RunEnd, cleanUp?: () => Promise<unknown>): void {
+    if (this.#phase === "ending" || this.#phase === "over") return;
+    this.#end = end;
+    this.#phase = "ending";
+    this.#cutShort = [...this.#underWay];
+    this.#interrupt();
+    this.#cleanUp = cleanUp?.();
+    this.#after(this.parts.stopGrace, () => {
+      this.parts.log.warn("the handler did not end in time and was left behind", { reason: end.reason });
+      this.#force();
+    });
+  }
+
+  /** From now on nothing of this run is stored: someone else has decided what becomes of the job. */
+  fence(): () => void {
+    const before = this.#phase;
+    this.#phase = "over";
+    return () => {
+      this.#phase = before;
+    };
+  }
+
+  /** Leaves the handler behind, after `fence`. */
+  abandon(end: RunEnd): void {
+    this.#phase = "over";
+    this.#end ??= end;
+    this.#interrupt();
+    this.#force();
+  }
+
+  /** Lets no further call through; resolves once no step is under way and nothing is being stored. */
+  freeze(): Promise<void> {
+    if (this.#phase === "live") this.#phase = "frozen";
+    return new Promise((resolve) => {
+      this.#onQuiet = resolve;
+      this.#tellIfQuiet();
+    });
+  }
+
+  /** Stores something of this run. While the store cannot write, it waits: the next attempt may succeed. */
+  async write<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
+    this.#writes++;
+    try {
+      for (let pause = 100; ; pause = Math.min(pause * 2, 5000)) {
+        try {
+          return await this.parts.ledger.write((unit) => {
+            if (this.#phase === "over") throw this.#endedError();
+            return work(unit);
+          });
+        } catch (error) {
+          if (!isServiceError(error) || error.type !== "storage_error") throw error;
+          if (this.#phase === "over") throw this.#endedError();
+          this.parts.log.warn("the store cannot write; the run waits", { error: error.message });
+          await delay(pause, undefined, { ref: false });
+        }
+      }
+    } finally {
+      this.#writes--;
+      this.#restIfIdle();
+      this.#tellIfQuiet();
+    }
+  }
+
+  /** Settles as `work` does, or rejects as soon as the run ends. */
+  orEnd<T>(work: () => T | Promise<T>): Promise<T> {
+    if (this.#phase === "ending" || this.#phase === "over") return Promise.reject(this.#endedError());
+    return new Promise<T>((resolve, reject) => {
+      const interrupt = (error: Error) => reject(error);
+      this.#interrupts.add(interrupt);
+      call(work)
+        .then(resolve, reject)
+        .finally(() => this.#interrupts.delete(interrupt));
+    });
+  }
+
+  /** Waits for something outside of this process: another job may have this one's place meanwhile. */
+  async wait<T>(work: () => Promise<T>): Promise<T> {
+    this.#waits++;
+    this.#restIfIdle();
+    try {
+      return await this.orEnd(work);
+    } finally {
+      this.#waits--;
+      if (this.#phase === "live" || this.#phase === "frozen") await this.#goOn();
+    }
+  }
+
+  /** Counts a step as under way while `work` runs. */
+  async during<T>(step: StepUnderWay, work: () => Promise<T>): Promise<T> {
+    this.#underWay.add(step);
+    try {
+      if (!this.parts.place.isHeld) await this.#goOn();
+      return await work();
+    } finally {
+      this.#underWay.delete(step);
+      this.#restIfIdle();
+      this.#tellIfQuiet();
+    }
+  }
+
+  /** A timer of this run, called off when the run is over. */
+  after(milliseconds: number, fn: () => void): () => void {
+    return this.#after(milliseconds, fn);
+  }
+
+  /** An answer was stored. */
+  answered(entry: AnswerEntry): void {
+    this.questions.answered(entry);
+  }
+
+  async #finish(outcome: Outcome): Promise<void> {
+    const { parts } = this;
+    const ending = toEnding(outcome, this.#end, parts);
+    // Their cost was spent, whatever they were about to give.
+    const cutShort = this.#cutShort.filter((step) => !step.isRecorded);
+    for (const { cost } of cutShort) this.limits.settle(cost);
+    await this.write(async (unit) => {
+      for (const { caseId, position, name, attempt, cost } of cutShort) {
+        const error = "The run ended before it did";
+        await unit.record(parts.jobId, {
+          type: "attempt",
+          ...(caseId !== undefined && { case_id: caseId }),
+          ...{ position, name, attempt, error },
+          ...(cost > 0 && { cost }),
+        });
+      }
+      await endCases(unit, this.openCases, ending.cases);
+      await endJob(unit, parts.jobId, ending.to, (job) => ({
+        ...ending.patch(job),
+        total_cost: this.limits.spent,
+      }));
+    });
+    this.#phase = "over";
+    if (ending.to !== "completed") {
+      parts.log.warn(`job ${ending.to}`, { reason: ending.reason, problem: ending.message });
+    }
+  }
+
+  /** Nothing is left running of this run but what the handler itself may still do. */
+  #leave(): void {
+    this.#phase = "over";
+    for (const stop of this.#timers) stop();
+    this.#timers.clear();
+    this.#stopTimeout?.();
+    this.#interrupt();
+    this.parts.place.release();
+    this.#tellIfQuiet();
+  }
+
+  #interrupt(): void {
+    const error = this.#endedError();
+    if (!this.signal.aborted) this.#controller.abort(error);
+    for (const interrupt of [...this.#interrupts]) interrupt(error);
+    this.#interrupts.clear();
+  }
+
+  #endedError(): RunEndedError {
+    return new RunEndedError(
+      this.#end ?? { to: "cancelled", reason: "stopped", message: "The run is over: the job has ended" },
+    );
+  }
+
+  #tellIfQuiet(): void {
+    if (this.#phase === "live" || this.#phase === "ending") return;
+    if (this.#phase === "frozen" && (this.#underWay.size > 0 || this.#writes > 0)) return;
+    this.#onQuiet?.();
+  }
+
+  #restIfIdle(): void {
+    if (this.#waits === 0 || this.#underWay.size > 0 || this.#writes > 0) return;
+    this.parts.place.release();
+    this.#pauseTimeout();
+  }
+
+  async #goOn(): Promise<void> {
+    await this.parts.place.retake();
+    this.#resumeTimeout();
+  }
+
+  #watchDuration(): void {
+    const left = this.limits.timeLeft();
+    if (left === undefined) return;
+    this.#after(left, () => {
+      const end = this.limits.duration();
+      // The clock may be behind the timer by a moment.
+      return end ? this.end(end) : this.#watchDuration();
+    });
+  }
+
+  #resumeTimeout(): void {
+    const { timeout } = this.parts;
+    if (timeout === undefined || this.#workingSince !== undefined) return;
+    this.#workingSince = performance.now();
+    this.#stopTimeout = startTimer(timeout - this.#workedBefore, () => {
+      const message = `The job has worked for ${timeout / 1000} s, the time limit of its method`;
+      this.end({ to: "failed", reason: "timeout", message });
+    });
+  }
+
+  #pauseTimeout(): void {
+    if (this.#workingSince === undefined) return;
+    this.#stopTimeout?.();
+    this.#workedBefore += performance.now() - this.#workingSince;
+    this.#workingSince = undefined;
+  }
+
+  #after(milliseconds: number, fn: () => void): () => void {
+    const stop = startTimer(milliseconds, () => {
+      this.#timers.delete(stop);
+      try {
+        fn();
+      } catch (error) {
+        this.parts.log.error("a timer of the run failed", { error: messageOf(error) });
+      }
+    });
+    this.#timers.add(stop);
+    return () => {
+      this.#timers.delete(stop);
+      stop();
+    };
+  }
+}
+
+async function call<T>(fn: () => T | Promise<T>): Promise<T> {
+  return fn();
+}

@@ -1,0 +1,165 @@
+import type { Unit } from "../../entities/ledger.ts";
+import { toMilliseconds } from "../duration.ts";
+import { toJsonValue } from "../json-value.ts";
+import type { StepFunction, StepOptions } from "../run-context.ts";
+import type { CallScope } from "./call-scope.ts";
+import type { StepUnderWay } from "./run.ts";
+import { fromRecordedError, messageOf, StepFailedError, toRecordedError } from "./run-errors.ts";
+import { startTimer } from "./timer.ts";
+
+/** One try of a step, as a case shows it in its history. */
+export interface ShownTry {
+  readonly name: string;
+  readonly cost: number | null;
+  readonly payload: Record<string, unknown> | null;
+  readonly error: string | null;
+}
+
+export interface StepCall<T> {
+  readonly scope: CallScope;
+  readonly name: string;
+  readonly fn: StepFunction<T>;
+  readonly options: StepOptions;
+  /** Stores a try elsewhere too, in the same unit as its record. */
+  readonly show?: (unit: Unit, shown: ShownTry) => Promise<unknown>;
+}
+
+/** A result that cannot be recorded: trying again would not help. */
+class UnrecordableError extends TypeError {
+  override readonly name = "UnrecordableError";
+}
+
+/** Runs a step and records its result durably, or answers from the record. */
+export async function runStep<T>(call: StepCall<T>): Promise<T> {
+  const { scope, name, options } = call;
+  const { run } = scope;
+  const { position, recorded } = scope.take("step", name);
+  if (recorded?.error) {
+    throw new StepFailedError(name, recorded.attempts ?? 1, fromRecordedError(recorded.error));
+  }
+  if (recorded) return recorded.result as T;
+
+  const retries = options.retries ?? 0;
+  const pauses = backoff(options.backoff);
+  const cost = readCost(options.cost, name);
+  for (
+    let failed = scope.record.tries.get(position)?.failed ?? 0, attempt = scope.nextAttempt(position);
+    ;
+  ) {
+    await run.enter();
+    run.stopAt(run.limits.reserve(cost, name));
+    const underWay = { caseId: scope.caseId, position, name, attempt, cost, isRecorded: false };
+    const tried = await run.during(underWay, () => tryOnce(call, underWay, failed >= retries));
+    if (tried.ok) return tried.value;
+    if (tried.isFinal) {
+      run.stopAt(run.limits.error(`step "${name}": ${messageOf(tried.error)}`));
+      throw new StepFailedError(name, attempt, tried.error);
+    }
+    failed++;
+    attempt++;
+    const pause = pauses.next().value as number;
+    await run.orEnd(() => new Promise<void>((resolve) => void run.after(pause, resolve)));
+  }
+}
+
+type Tried<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: unknown; readonly isFinal: boolean };
+
+async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, isLast: boolean): Promise<Tried<T>> {
+  const { scope, name } = call;
+  const { run } = scope;
+  const { position, attempt, cost } = one;
+  const charge = cost > 0 ? { cost } : {};
+  const entry = { ...scope.at, position, name, started_at: run.parts.clock().toISOString() };
+  let error: unknown;
+  try {
+    const value = await run.orEnd(() => invoke(call, one));
+    const result = record(value, name);
+    await run.write(async (unit) => {
+      await call.show?.(unit, { name, cost: cost || null, payload: toPayload(result), error: null });
+      const attempts = attempt > 1 ? { attempts: attempt } : {};
+      await unit.record(run.jobId, { type: "call", call: "step", ...entry, result, ...attempts, ...charge });
+    });
+    one.isRecorded = true;
+    run.limits.settle(cost);
+    // As it will come back from the record, so that the first run and a later one see the same.
+    return { ok: true, value: result as T };
+  } catch (caught) {
+    error = caught;
+  }
+  // The run has ended: what is under way is accounted for when it is finished.
+  if (run.signal.aborted || run.isOver) throw error;
+  const isFinal = isLast || error instanceof UnrecordableError;
+  const failure = toRecordedError(error);
+  const message = run.parts.redact(failure.message);
+  const stack = failure.stack && run.parts.redact(failure.stack);
+  await run.write(async (unit) => {
+    const payload = { attempt, ...(!isFinal && { retried: true }) };
+    await call.show?.(unit, { name, cost: cost || null, payload, error: message });
+    if (!isFinal) {
+      await unit.record(run.jobId, { type: "attempt", ...entry, attempt, error: message, ...charge });
+      return;
+    }
+    await unit.record(run.jobId, {
+      type: "call",
+      call: "step",
+      ...entry,
+      error: { name: failure.name, message, ...(stack && { stack }) },
+      attempts: attempt,
+      ...charge,
+    });
+  });
+  one.isRecorded = true;
+  run.limits.settle(cost);
+  return { ok: false, error, isFinal };
+}
+
+/** Calls the step's function, with its limit of time. */
+async function invoke<T>(
+  { scope, name, fn, options }: StepCall<T>,
+  { position, attempt }: StepUnderWay,
+): Promise<T> {
+  const { run } = scope;
+  const idempotencyKey = scope.idempotencyKey(position);
+  if (options.timeout === undefined) return fn({ attempt, idempotencyKey, signal: run.signal });
+  const own = new AbortController();
+  const signal = AbortSignal.any([run.signal, own.signal]);
+  return new Promise<T>((resolve, reject) => {
+    const stop = startTimer(toMilliseconds(options.timeout!), () => {
+      const error = new Error(`Step "${name}" took longer than ${options.timeout}${unit(options.timeout)}`);
+      own.abort(error);
+      reject(error);
+    });
+    Promise.resolve(fn({ attempt, idempotencyKey, signal })).then(resolve, reject).finally(stop);
+  });
+}
+
+function unit(duration: unknown): string {
+  return typeof duration === "number" ? " s" : "";
+}
+
+function record(value: unknown, name: string): unknown {
+  try {
+    return toJsonValue(value, `The result of step "${name}"`);
+  } catch (error) {
+    throw new UnrecordableError(messageOf(error));
+  }
+}
+
+function toPayload(result: unknown): Record<string, unknown> {
+  const isMap = result !== null && typeof result === "object" && !Array.isArray(result);
+  return isMap ? (result as Record<string, unknown>) : { result };
+}
+
+function readCost(cost: number | undefined, name: string): number {
+  if (cost === undefined) return 0;
+  if (Number.isFinite(cost) && cost >= 0) return cost;
+  throw new TypeError(`Step "${name}" has the cost ${cost}: it must be a number, 0 or more`);
+}
+
+/** Milliseconds to wait before each next try. */
+function* backoff({ initial = 1, max = 60, factor = 2 }: NonNullable<StepOptions["backoff"]> = {}) {
+  const most = toMilliseconds(max);
+  for (let pause = toMilliseconds(initial); ; pause *= factor) yield Math.min(pause, most);
+}

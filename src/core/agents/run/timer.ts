@@ -1,0 +1,15 @@
+/** Node's timers fire at once beyond this. */
+const LONGEST = 2 ** 31 - 1;
+
+/** Calls `fn` after `milliseconds`, which may be months; the result calls it off. */
+export function startTimer(milliseconds: number, fn: () => void): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  const arm = (left: number): void => {
+    const now = Math.min(left, LONGEST);
+    timer = setTimeout(() => (left > now ? arm(left - now) : fn()), Math.max(now, 0));
+    // A wait must not keep a process alive that has nothing else to do.
+    timer.unref();
+  };
+  arm(milliseconds);
+  return () => clearTimeout(timer);
+}

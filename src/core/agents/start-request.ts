@@ -1,0 +1,49 @@
+import { createHash } from "node:crypto";
+import type { NewJob } from "../entities/jobs.ts";
+import { ServiceError } from "../errors.ts";
+import { readFields } from "./fields.ts";
+import type { HostedAgent } from "./registry.ts";
+import type { StartRequest } from "./runner.ts";
+
+/** The job that a request asks for; throws `invalid_parameters` where its fields do not fit. */
+export function toNewJob(
+  { definition, slug }: HostedAgent,
+  request: StartRequest,
+  parameterNames: readonly string[],
+): NewJob {
+  const { job_context: context } = request;
+  const checked = readFields(definition.methods.job_start.fields).check(request.job_fields);
+  if (!checked.ok) throw invalidFields(slug, checked.problems);
+  const name = context.mission_name.trim() === "" ? definition.name : context.mission_name;
+  return {
+    id: context.job_id,
+    name: name.slice(0, 500),
+    agent_name: slug,
+    job_context: context,
+    job_fields: checked.stored,
+    fingerprint: fingerprintOf(slug, request),
+    encrypted_agent_parameters: request.encrypted_agent_parameters ?? null,
+    agent_parameters: parameterNames.length === 0 ? null : parameterNames.map((one) => ({ name: one })),
+    idempotency_key: request.idempotencyKey ?? null,
+  };
+}
+
+/** The same for requests that ask for the same. */
+export function fingerprintOf(slug: string, request: StartRequest): string {
+  const content = [slug, request.job_context, request.job_fields, request.encrypted_agent_parameters ?? null];
+  return createHash("sha256").update(JSON.stringify(content, inOrder)).digest("base64url");
+}
+
+/** Two writings of one object differ in the order of its keys. */
+function inOrder(_key: string, value: unknown): unknown {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** The error for job fields that do not fit their method. */
+export function invalidFields(slug: string, problems: Readonly<Record<string, string>>): ServiceError {
+  const list = Object.entries(problems).map(([field, problem]) => `${field} ${problem}`);
+  return new ServiceError("invalid_parameters", `The fields are not valid for agent "${slug}"`, {
+    detail: `${list.join("; ")}.`,
+  });
+}
