@@ -1,5 +1,5 @@
 import type { Service } from "agent-control-service";
-import { answerCase, askCase, closeCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
+import { answerCase, askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
 import { JOBS, LEDGER } from "../../src/core/tokens.ts";
 
 const ACCOUNT = { workspace_id: "dev", api_key: null, api_url: null };
@@ -37,9 +37,8 @@ export async function workThrough(
     for (let u = 1; u <= updates; u++) {
       await ledger.write((unit) => updateCase(unit, id, { name: `step ${u}`, cost: 0.5 }));
     }
-    const events =
-      end === "successfully_done" ? ["successfully_done" as const] : ["error_encountered" as const];
-    await ledger.write((unit) => closeCase(unit, id, { delivery: { done: c }, events }));
+    const to = end === "successfully_done" ? "completed" : "failed";
+    await ledger.write((unit) => endCase(unit, id, { to, delivery: { done: c } }));
   }
   await jobs.move(jobId, end, { result: { ok: true } });
 }

@@ -25,11 +25,16 @@ export interface Started {
 let count = 0;
 
 /** Starts a job of the service's first agent. */
-export async function startJob(service: Service, { id, fields = {}, context }: Started = {}): Promise<StoredJob> {
+export async function startJob(
+  service: Service,
+  { id, fields = {}, context }: Started = {},
+): Promise<StoredJob> {
   await service.ready();
   const name = id ?? `job-${++count}`;
   const agent = service.get(AGENTS).list()[0]!;
-  return service.get(RUNNER).start(agent.slug, { job_context: jobContext(name, context), job_fields: fields });
+  return service
+    .get(RUNNER)
+    .start(agent.slug, { job_context: jobContext(name, context), job_fields: fields });
 }
 
 /** Resolves with the job once it is in one of these statuses. */

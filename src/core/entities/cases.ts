@@ -104,7 +104,8 @@ export async function openCase(
   unit: Unit,
   jobId: string,
   input: NewCase,
-  { account, totalCost }: { account: AccountRef; totalCost: number },
+  account: AccountRef,
+  totalCost?: number,
 ): Promise<Case> {
   const job = await unit.tx.get("Job", jobId);
   if (!job) throw jobNotFound(jobId);
@@ -129,7 +130,7 @@ export async function openCase(
   await changeJob(unit, jobId, (current) => ({
     ...current,
     case_ids: [...current.case_ids, id],
-    total_cost: totalCost,
+    total_cost: totalCost ?? current.total_cost,
   }));
   await unit.tell({ kind: "case:opened", case: item });
   return item;
@@ -180,7 +181,7 @@ export async function updateCase(
 }
 
 /** Puts a question inside a unit: case and job await. */
-export async function askCase(unit: Unit, id: string, question: Question, totalCost: number): Promise<Case> {
+export async function askCase(unit: Unit, id: string, question: Question, totalCost?: number): Promise<Case> {
   const { item } = await updateCase(
     unit,
     id,
@@ -196,7 +197,7 @@ export async function askCase(unit: Unit, id: string, question: Question, totalC
   await changeJob(unit, item.job_id, (job) => ({
     ...job,
     awaiting_cases: [...job.awaiting_cases, id],
-    total_cost: totalCost,
+    total_cost: totalCost ?? job.total_cost,
     status: job.status === "in_progress" ? "awaiting" : job.status,
   }));
   return item;

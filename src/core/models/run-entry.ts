@@ -40,6 +40,7 @@ export interface BegunEntry extends EntryBase {
   position: number;
   call: CallEntry["call"];
   name: string;
+  attempt: number;
 }
 
 /** A change of status; `by` tells an operator from the run. */

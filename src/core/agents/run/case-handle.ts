@@ -117,7 +117,7 @@ export class RunCase implements CaseHandle {
         await askCase(unit, this.id, { ...question, asked_at: unit.now }, run.limits.spent);
         await unit.record(run.jobId, {
           type: "begun",
-          ...{ call: "ask", case_id: this.id, position, name: options.question },
+          ...{ call: "ask", case_id: this.id, position, name: options.question, attempt: 1 },
         });
       });
       return question;

@@ -84,12 +84,12 @@ export class RunJob implements JobHandle {
     run.stopAt(run.limits.openCase(ref));
     const position = run.parts.record.cases.size;
     const opened = await run.write(async (unit) => {
-      const { account } = run.parts;
       const item = await openCase(
         unit,
         run.jobId,
         { ref, name, description },
-        { account, totalCost: run.limits.spent },
+        run.parts.account,
+        run.limits.spent,
       );
       await unit.record(run.jobId, {
         ...{ type: "call", call: "open_case", case_id: item.id, position, name: ref, result: item.id },
