@@ -31,6 +31,8 @@ export interface Journal {
   recall(step: string): RecalledStep | undefined;
   /** Steps of this run, in order. */
   readonly steps: readonly RecalledStep[];
+  /** Calls of this run that came to their end. */
+  readonly ended: number;
   /** The run came to its end: there is nothing to resume. */
   finish(): void;
 }
@@ -62,6 +64,9 @@ export function openJournal(options: JournalOptions): Journal {
   return {
     unfinished: [...recalled.values()],
     recall: (step) => recalled.get(step),
+    get ended() {
+      return written.filter((line) => line.phase === "end").length;
+    },
     get steps() {
       return [...toSteps(written).values()];
     },

@@ -11,6 +11,8 @@ export interface Failed {
   readonly previous: Release | undefined;
   readonly prepared: Prepared;
   readonly image: string;
+  /** Calls that had come to their end before the release: one more, and the world is another one. */
+  readonly endedBefore: number;
   /** The release that came to be, where one did. */
   readonly release?: Release;
   readonly health?: HealthCheckResult;
@@ -36,7 +38,7 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
 
   const live = await session.inspect().catch(() => undefined);
   const changed =
-    release !== undefined || releaseWasBegun(deployment) || live?.revision !== previous?.revision;
+    release !== undefined || journal.ended > failed.endedBefore || live?.revision !== previous?.revision;
   if (!changed) {
     journal.finish();
     throw error.with({
@@ -76,15 +78,6 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
       error.fix ?? "Mend the cause and deploy again; --no-rollback keeps a failed revision for a look at it",
     cause: error,
   });
-}
-
-/** Whether a call of the release itself came to its end, so that the world is another one. */
-function releaseWasBegun({ journal }: Deployment): boolean {
-  const steps = [...journal.unfinished, ...journal.steps];
-  const from = steps.findLastIndex(
-    ({ step: id }) => id === "image.push" || id === "deploy" || id.startsWith("secret"),
-  );
-  return steps.slice(from + 1).some(({ phase }) => phase === "end");
 }
 
 async function record(

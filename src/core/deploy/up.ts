@@ -132,7 +132,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
 
   const startedAt = releaseStart(deployment);
   const until = tools.now().getTime() + deployment.timeout * 1000;
-  const recovery = { previous, prepared, image };
+  const recovery = { previous, prepared, image, endedBefore: journal.ended };
   let release: Release;
   try {
     release = await releaseSpec(deployment, spec);

@@ -34,14 +34,26 @@ const WITH_PLATFORM: readonly PlatformCommand[] = [
   doctorCommand,
 ];
 
+const NO_PLATFORM: PlatformSource = {
+  entries: {},
+  platform() {
+    throw new UsageError("Option --platform is missing", "Write --platform <name>.");
+  },
+};
+const NAMES = [...WITH_PLATFORM.map((make) => make(NO_PLATFORM)), localCommand, cleanCommand].map(
+  ({ usage }) => usage.split(" ")[0]!,
+);
+
 /** Runs `svc deploy` with the words behind it; resolves with the exit code. */
 export async function run(argv: readonly string[], context: CliContext): Promise<number> {
   const name = "svc deploy";
   try {
-    const source = await findPlatform(argv, context);
+    const known = argv.length === 0 || /^-|^help$/.test(argv[0]!) || NAMES.includes(argv[0]!);
+    const source = known ? await findPlatform(argv, context) : NO_PLATFORM;
     const commands = [...WITH_PLATFORM.map((make) => make(source)), localCommand, cleanCommand];
     const summary = "Build the service into an image, run it on a platform, and look after it there";
-    return await runProgram({ name, summary, commands }, argv, context);
+    // Of an unknown command only the name matters: its options cannot be known.
+    return await runProgram({ name, summary, commands }, known ? argv : argv.slice(0, 1), context);
   } catch (error) {
     return reportError(error, name, context);
   }

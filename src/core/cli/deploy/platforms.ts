@@ -28,8 +28,12 @@ export function isGiven(argv: readonly string[], flag: string): boolean {
 export async function loadPlatform(name: string, context: CliContext): Promise<Platform<never>> {
   const own = context.platforms[name];
   if (own) return (await own()).default;
-  const others = await projectPlatforms(context);
-  const loader = others[name];
+  const others = await projectPlatforms(context).catch((error: unknown) => {
+    // A slip of the pen needs no project that can be loaded.
+    if (suggest(name, Object.keys(context.platforms)) !== undefined) return {};
+    throw error;
+  });
+  const loader = (others as Readonly<Record<string, PlatformLoader>>)[name];
   if (loader) return (await loader()).default;
   const names = [...Object.keys(context.platforms), ...Object.keys(others)];
   const meant = suggest(name, names);

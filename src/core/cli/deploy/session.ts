@@ -103,9 +103,7 @@ export async function openFrom(
     .filter((flag) => isGiven(context.argv, flag.name))
     .map((flag) => [flag.key, flags[flag.key]]);
   const options = Object.fromEntries(
-    Object.keys({ ...DEFAULT_OPTIONS, ...OPTIONAL })
-      .filter((key) => flags[key] !== undefined)
-      .map((key) => [key, flags[key]]),
+    OPTION_KEYS.filter((key) => flags[key] !== undefined).map((key) => [key, flags[key]]),
   ) as Partial<DeployOptions>;
   const deployment = await openDeployment({
     platform,
@@ -122,17 +120,25 @@ export async function openFrom(
   return deployment;
 }
 
-const OPTIONAL: Record<keyof Omit<DeployOptions, keyof typeof DEFAULT_OPTIONS>, true> | Record<string, true> =
-  {
-    name: true,
-    region: true,
-    projectId: true,
-    image: true,
-    timeout: true,
-    publicUrl: true,
-    sourceDir: true,
-    controllerFile: true,
-  };
+/** Options of the command that the engine takes as they are. */
+const OPTION_KEYS: readonly (keyof DeployOptions)[] = [
+  "name",
+  "env",
+  "region",
+  "projectId",
+  "port",
+  "image",
+  "generateApiKey",
+  "generateRsa",
+  "rollback",
+  "timeout",
+  "buildTimeout",
+  "publicUrl",
+  "sourceDir",
+  "controllerFile",
+  "acceptDataLoss",
+  "overwriteFiles",
+];
 
 /** A platform whose package is missing: offers to install it, and tries again. */
 async function retryWithPackages(shell: Shell, body: () => Promise<number>): Promise<number> {

@@ -1,0 +1,212 @@
+import { describe, expect, it } from "vitest";
+import type { CliContext } from "../../src/core/cli/context.ts";
+import { run } from "../../src/core/cli/deploy/main.ts";
+import type { Platform } from "../../src/core/deploy/platform.ts";
+import type { Stage } from "./_fixture.ts";
+import { stage, writeAll } from "./_fixture.ts";
+
+interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+async function svc(at: Stage, line: string, some: Partial<CliContext> = {}): Promise<Ran> {
+  const argv = line.split(" ").filter(Boolean);
+  const out: string[] = [];
+  const err: string[] = [];
+  const print = console.info;
+  // The help comes from the parser, which prints by itself.
+  console.info = (text: string) => void out.push(text);
+  try {
+    const code = await run(argv, {
+      argv: ["deploy", ...argv],
+      self: [],
+      cwd: at.cwd,
+      env: { PATH: process.env.PATH },
+      print: (text) => void out.push(text),
+      note: (text) => void err.push(text),
+      interactive: false,
+      platforms: { memory: async () => ({ default: at.platform as Platform<never> }) },
+      ...some,
+    });
+    return { code, out: out.join("\n"), err: err.join("\n") };
+  } finally {
+    console.info = print;
+  }
+}
+
+const UP = "up --platform memory --name hello --yes";
+
+describe("svc deploy on the command line", () => {
+  it("goes through a life: plan, up, plan, status, logs, rollback, down", async () => {
+    const at = await stage({ predictable: true });
+
+    const planned = await svc(at, "plan --platform memory --name hello --detailed-exitcode");
+    const first = await svc(at, `${UP} --generate-api-key`);
+    const idle = await svc(at, "plan --platform memory --name hello --detailed-exitcode");
+    writeAll(at.cwd, { ".deployment/config.yaml": "environment: {LOG_LEVEL: debug}" });
+    const changed = await svc(at, "plan --platform memory --name hello");
+    const second = await svc(at, UP);
+    const seen = await svc(at, "status --platform memory --name hello");
+    const logs = await svc(at, "logs --platform memory --name hello");
+    const back = await svc(at, "rollback --platform memory --name hello --yes");
+    const gone = await svc(at, "down --platform memory --name hello --yes");
+    const again = await svc(at, "down --platform memory --name hello --yes");
+
+    expect([planned.code, first.code, idle.code, changed.code, second.code]).toEqual([2, 0, 0, 0, 0]);
+    expect([seen.code, logs.code, back.code, gone.code, again.code]).toEqual([0, 0, 0, 0, 0]);
+    expect(planned.out).toMatch(/CREATE {2}service {2}hello-dev/);
+    expect(first.out).toMatch(/hello-dev is up and healthy/);
+    expect(first.out).toMatch(new RegExp(`Admin +${at.base}/hello-dev/admin/`));
+    expect(first.out).toMatch(/Next +svc deploy logs --platform memory --name hello/);
+    expect(idle.out).toMatch(/Nothing to do/);
+    expect(changed.out).toMatch(/UPDATE {2}service/);
+    expect(changed.out).toMatch(/\+ env\.LOG_LEVEL: debug/);
+    expect(seen.out).toMatch(/Health +healthy/);
+    expect(seen.out).toMatch(/Instances +1/);
+    expect(logs.out).toBe("line one\nline two");
+    expect(back.out).toMatch(/Revision r1 serves again/);
+    expect(gone.out).toMatch(/is removed/);
+    expect(again.out).toMatch(/nothing to remove/);
+  });
+
+  it.each(["plan", "up", "status", "doctor", "logs", "rollback", "down"])(
+    "%s --json prints one document and nothing else",
+    async (command) => {
+      const at = await stage({ predictable: true });
+      await svc(at, UP);
+      writeAll(at.cwd, { ".deployment/config.yaml": "environment: {A: b}" });
+      await svc(at, UP);
+
+      const { out, err, code } = await svc(at, `${command} --platform memory --name hello --json`);
+
+      expect(code).toBe(0);
+      expect(JSON.parse(out)).toBeTypeOf("object");
+      expect(err).toBe("");
+    },
+  );
+
+  it("a failure is a document too, with the exit code, what stands and what to do", async () => {
+    const at = await stage({ predictable: true });
+    await svc(at, UP);
+    writeAll(at.cwd, { ".deployment/config.yaml": "environment: {SICK: '500'}" });
+    at.world.change((world) => {
+      world.faults.rollout = "crash";
+    });
+
+    const { code, out } = await svc(at, `${UP} --json`);
+
+    expect(code).toBe(3);
+    expect(JSON.parse(out)).toMatchObject({
+      success: false,
+      status: "rolled_back",
+      error_message: 'Revision of "hello-dev" crashed',
+      error_details: {
+        exit_code: 3,
+        provider: "container exited with code 1",
+        stands: "Rolled back: revision r1 serves as before",
+        log: ["Error: Cannot find module './controller.js'"],
+      },
+    });
+  });
+
+  it("a failure in words has the log, the provider's words, what stands and what is next", async () => {
+    const at = await stage({ predictable: true });
+    at.world.change((world) => {
+      world.faults["service.create"] = "fail";
+    });
+
+    const { code, err } = await svc(at, UP);
+
+    expect(code).toBe(1);
+    expect(err).toMatch(
+      /Error: service\.create was refused\n {2}MEMORY_403: not allowed\n {2}Now: Nothing was released/,
+    );
+    expect(err).toMatch(/Log: \.deployment\/logs\/deploy-/);
+  });
+
+  it("keeps values as they were typed", async () => {
+    const at = await stage({ predictable: true });
+
+    const { code, out } = await svc(
+      at,
+      "plan --platform memory --name hello --image 1.10 --project-id 012345678901 --region 1e5 --json",
+    );
+
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toMatchObject({
+      target_image: "memory.example/hello-dev:1.10",
+      project_id: "012345678901",
+      region: "1e5",
+    });
+  });
+
+  it.each([
+    ["up", /Option --platform is missing/],
+    ["up --platform memry", /Unknown platform "memry"\. Did you mean memory\?/],
+    [
+      "up --platform memory --max-instance 2",
+      /Unknown option --max-instance\. Did you mean --max-instances\?/,
+    ],
+    ["up --platform memory --env production", /Option --env must be one of dev, staging, prod/],
+    ["up --platform memory --port x", /Option --port must be a number/],
+    ["up --platform memory --max-instances 1001", /--max-instances/],
+    ["upp --platform memory", /Unknown command "upp"\. Did you mean "svc deploy up"\?/],
+  ])("%s: a wrong command line ends with 2 and a hint", async (line, message) => {
+    const at = await stage();
+
+    const { code, err } = await svc(at, line);
+
+    expect(err).toMatch(message);
+    expect(code).toBe(2);
+  });
+
+  it("two runs at once: the second ends with 6 and names the first", async () => {
+    const at = await stage();
+    const held = await at.open();
+    await held.lock();
+
+    const { code, err } = await svc(at, UP);
+
+    expect(code).toBe(6);
+    expect(err).toMatch(/under way: .*process \d+/);
+  });
+
+  it("the help of a command shows the platform's own options with their limits", async () => {
+    const at = await stage();
+
+    const { out } = await svc(at, "up --platform memory --help");
+
+    expect(out).toMatch(/--max-instances <number> +Instances at most \(default: 1\)/);
+    expect(out).toMatch(/--no-rollback/);
+    expect(out).toMatch(/\$ svc deploy up --platform/);
+  });
+
+  it("on a terminal the steps are a live line that is taken off the screen again", async () => {
+    const at = await stage({ predictable: true });
+    const drawn: string[] = [];
+    const terminal = { write: (text: string) => void drawn.push(text), columns: () => 80 };
+
+    const { err } = await svc(at, `${UP} --verbose`, { terminal });
+
+    expect(drawn.join("")).toMatch(/Release/);
+    expect(drawn.at(-1)).toBe("\r\u001b[2K");
+    expect(err).toMatch(/✓.* Build the image/);
+    expect(err).toMatch(/│ Step 1\/1 : FROM scratch/);
+  });
+
+  it("a newly made key is kept by the platform and printed only when asked for", async () => {
+    const silent = await stage({ predictable: true });
+    const asked = await stage({ predictable: true });
+
+    const one = await svc(silent, `${UP} --generate-api-key`);
+    const two = await svc(asked, `${UP} --generate-api-key --show-api-key`);
+
+    const key = silent.world.read().secrets["hello-dev"]?.SERVICE_API_KEY?.value ?? "none";
+    const shown = asked.world.read().secrets["hello-dev"]?.SERVICE_API_KEY?.value ?? "none";
+    expect(one.out + one.err).not.toContain(key);
+    expect(two.out).toContain(shown);
+    expect(two.err).not.toContain(shown);
+  });
+});
