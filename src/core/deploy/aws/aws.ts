@@ -1,0 +1,167 @@
+import { CloudError } from "../cloud/cloud-error.ts";
+import { checkEndpoint } from "../cloud/endpoint.ts";
+import type { Propagation } from "../cloud/retry.ts";
+import { retrying } from "../cloud/retry.ts";
+import { DeployError } from "../errors.ts";
+import type { DeployTools } from "../tools.ts";
+
+/** Clients by service: the package's last part, its class, and the variable's part that replaces its endpoint. */
+const SERVICES = {
+  apprunner: ["AppRunnerClient", "APPRUNNER"],
+  ecr: ["ECRClient", "ECR"],
+  "secrets-manager": ["SecretsManagerClient", "SECRETS_MANAGER"],
+  sts: ["STSClient", "STS"],
+  iam: ["IAMClient", "IAM"],
+  ecs: ["ECSClient", "ECS"],
+  "cloudwatch-logs": ["CloudWatchLogsClient", "CLOUDWATCH_LOGS"],
+} as const;
+export type AwsService = keyof typeof SERVICES;
+
+export interface AwsCall<T> {
+  /** Making the call twice is as good as once. */
+  readonly idempotent?: boolean;
+  readonly reread?: () => Promise<T | undefined>;
+  readonly propagation?: readonly Propagation[];
+}
+
+interface Client {
+  send(command: unknown): Promise<unknown>;
+  destroy(): void;
+}
+type Constructors = Record<string, new (input: unknown) => unknown>;
+
+/** AWS's clients, each imported when its first call is made. Retries are ours, not theirs. */
+export class Aws {
+  readonly #tools: DeployTools;
+  readonly #region: string;
+  readonly #open = new Map<AwsService, Promise<{ client: Client; constructors: Constructors }>>();
+
+  constructor(tools: DeployTools, region: string) {
+    this.#tools = tools;
+    this.#region = region;
+  }
+
+  /** A call that changes nothing. */
+  read<T>(service: AwsService, command: string, input: object = {}): Promise<T> {
+    return this.send<T>(service, command, input, { idempotent: true });
+  }
+
+  /** Reads, with nothing where the answer is one of the given errors. */
+  async find<T>(
+    service: AwsService,
+    command: string,
+    input: object,
+    missing: RegExp,
+  ): Promise<T | undefined> {
+    try {
+      return await this.read<T>(service, command, input);
+    } catch (error) {
+      if (error instanceof CloudError && missing.test(error.message)) return undefined;
+      throw error;
+    }
+  }
+
+  async send<T>(service: AwsService, command: string, input: object, call: AwsCall<T> = {}): Promise<T> {
+    const { client, constructors } = await this.#client(service);
+    const Command = constructors[`${command}Command`];
+    if (Command === undefined)
+      throw new DeployError("preflight", `@aws-sdk/client-${service} is too old: it has no ${command}`, {
+        fix: `npm install @aws-sdk/client-${service}@latest`,
+      });
+    const once = async () => {
+      this.#tools.signal.throwIfAborted();
+      try {
+        return (await client.send(new Command(input))) as T;
+      } catch (error) {
+        throw toCloudError(error, `${service} ${command}`);
+      }
+    };
+    return retrying(once, {
+      tools: this.#tools,
+      idempotent: call.idempotent ?? false,
+      reread: call.reread,
+      propagation: call.propagation,
+    });
+  }
+
+  async close(): Promise<void> {
+    for (const opened of this.#open.values()) (await opened).client.destroy();
+  }
+
+  #client(service: AwsService) {
+    const opened = this.#open.get(service) ?? this.#load(service);
+    this.#open.set(service, opened);
+    return opened;
+  }
+
+  async #load(service: AwsService) {
+    // Otherwise the SDK writes into the output of every command.
+    process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= "true";
+    const constructors = await this.#tools.importPeer<Constructors>(`@aws-sdk/client-${service}`);
+    const [className, variable] = SERVICES[service];
+    const Class = constructors[className] as unknown as new (options: object) => Client;
+    const endpoint = this.#endpoint(variable);
+    const client = new Class({
+      region: this.#region,
+      maxAttempts: 1,
+      ...(endpoint === undefined ? {} : { endpoint }),
+      ...this.#credentials(),
+    });
+    return { client, constructors };
+  }
+
+  #endpoint(variable: string): string | undefined {
+    for (const name of [`AWS_ENDPOINT_URL_${variable}`, "AWS_ENDPOINT_URL"]) {
+      const own = this.#tools.env[name];
+      if (own) return checkEndpoint(own, name);
+    }
+    return undefined;
+  }
+
+  /** Given in the environment, they are handed over; everything else is the SDK's own search. */
+  #credentials(): object {
+    const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN } = this.#tools.env;
+    if (!AWS_ACCESS_KEY_ID || !AWS_SECRET_ACCESS_KEY) return {};
+    this.#tools.redact(AWS_SECRET_ACCESS_KEY);
+    if (AWS_SESSION_TOKEN) this.#tools.redact(AWS_SESSION_TOKEN);
+    return {
+      credentials: {
+        accessKeyId: AWS_ACCESS_KEY_ID,
+        secretAccessKey: AWS_SECRET_ACCESS_KEY,
+        ...(AWS_SESSION_TOKEN ? { sessionToken: AWS_SESSION_TOKEN } : {}),
+      },
+    };
+  }
+}
+
+interface SdkError extends Error {
+  readonly $metadata?: { readonly httpStatusCode?: number };
+  readonly $response?: { readonly headers?: Readonly<Record<string, string>> };
+}
+
+function toCloudError(error: unknown, call: string): unknown {
+  if (!(error instanceof Error)) return error;
+  const { name, message, $metadata, $response } = error as SdkError;
+  if (name === "CredentialsProviderError" || name === "TokenProviderError")
+    return new DeployError("preflight", "No usable AWS credentials were found", {
+      detail: message,
+      fix: "Log in with: aws configure, or aws sso login (or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)",
+      cause: error,
+    });
+  const status = $metadata?.httpStatusCode ?? 0;
+  const seconds = Number($response?.headers?.["retry-after"]);
+  const text = status === 0 ? `${call} gave no answer (${message || name})` : message;
+  return new CloudError(text, {
+    status,
+    code: name,
+    retryAfter: Number.isFinite(seconds) ? seconds * 1000 : undefined,
+    cause: error,
+  });
+}
+
+/** Whether a refusal is for want of permission. */
+export function isDenied(error: unknown): error is CloudError {
+  return (
+    error instanceof CloudError && /^(AccessDenied|UnauthorizedOperation|AuthorizationError)/.test(error.code)
+  );
+}

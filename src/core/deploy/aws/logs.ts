@@ -1,0 +1,63 @@
+import type { AwsContext } from "./aws-context.ts";
+
+interface LogEvent {
+  readonly timestamp?: number;
+  readonly message?: string;
+  readonly eventId?: string;
+}
+
+const EVERY = 3000;
+
+/** Lines of the given groups from a moment on; with `follow` it goes on until the command ends. */
+export async function* groupLogs(
+  context: AwsContext,
+  groups: readonly string[],
+  { since, follow }: { readonly since: Date; readonly follow: boolean },
+): AsyncIterable<string> {
+  let from = since.getTime();
+  const seen = new Set<string>();
+  for (;;) {
+    const events = (await Promise.all(groups.map((group) => readEvents(context, group, from)))).flat();
+    for (const event of events.sort((a, b) => (a.timestamp ?? 0) - (b.timestamp ?? 0))) {
+      const id = event.eventId ?? `${event.timestamp}${event.message}`;
+      if (seen.has(id)) continue;
+      seen.add(id);
+      from = Math.max(from, event.timestamp ?? 0);
+      yield event.message?.trimEnd() ?? "";
+    }
+    if (!follow) return;
+    await context.tools.sleep(EVERY);
+  }
+}
+
+/** The last lines, for the report of a failure. Logs that cannot be read are no further failure. */
+export async function lastLogLines(
+  context: AwsContext,
+  groups: readonly string[],
+  since: Date,
+): Promise<string[]> {
+  const lines: string[] = [];
+  try {
+    for await (const line of groupLogs(context, groups, { since, follow: false })) lines.push(line);
+  } catch {
+    return lines.slice(-20);
+  }
+  return lines.slice(-20);
+}
+
+async function readEvents({ aws }: AwsContext, logGroupName: string, startTime: number): Promise<LogEvent[]> {
+  const events: LogEvent[] = [];
+  let nextToken: string | undefined;
+  do {
+    const page: { events?: LogEvent[]; nextToken?: string } =
+      (await aws.find(
+        "cloudwatch-logs",
+        "FilterLogEvents",
+        { logGroupName, startTime, ...(nextToken === undefined ? {} : { nextToken }) },
+        /ResourceNotFoundException/,
+      )) ?? {};
+    events.push(...(page.events ?? []));
+    nextToken = page.nextToken;
+  } while (nextToken !== undefined);
+  return events;
+}

@@ -1,0 +1,43 @@
+import * as v from "valibot";
+
+const instances = (least: string) =>
+  v.pipe(
+    v.number(),
+    v.integer("must be a whole number"),
+    v.minValue(1, least),
+    v.maxValue(25, "must be at most 25"),
+  );
+
+/** Options of `--platform aws-app-runner`. */
+export const AppRunnerFlagsSchema = v.object({
+  minInstances: v.optional(
+    v.pipe(
+      instances("must be at least 1: App Runner always keeps an instance ready"),
+      v.description("Instances that are always ready (1 to 25)"),
+    ),
+  ),
+  maxInstances: v.optional(
+    v.pipe(instances("must be at least 1"), v.description("Most instances that may run (1 to 25)")),
+  ),
+  cpu: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(
+        /^(256|512|1024|2048|4096|(0\.25|0\.5|1|2|4) vCPU)$/,
+        'must be one of 256, 512, 1024, 2048, 4096 or "1 vCPU"',
+      ),
+      v.description("CPU of an instance, such as 1024 (new service: 1024)"),
+    ),
+  ),
+  memory: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(
+        /^(512|1024|2048|3072|4096|6144|8192|10240|12288|(0\.5|1|2|3|4|6|8|10|12) GB)$/,
+        'must be one of 512 to 12288 or "2 GB"',
+      ),
+      v.description("Memory of an instance, such as 2048 (new service: 2048)"),
+    ),
+  ),
+});
+export type AppRunnerFlags = v.InferOutput<typeof AppRunnerFlagsSchema>;

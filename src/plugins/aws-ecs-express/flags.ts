@@ -1,0 +1,33 @@
+import * as v from "valibot";
+
+const tasks = v.pipe(
+  v.number(),
+  v.integer("must be a whole number"),
+  v.minValue(1, "must be at least 1: Express Mode always runs a task"),
+  v.maxValue(1000, "must be at most 1000"),
+);
+
+/** Options of `--platform aws-ecs-express`. */
+export const EcsExpressFlagsSchema = v.object({
+  minInstances: v.optional(v.pipe(tasks, v.description("Tasks that always run (1 to 1000)"))),
+  maxInstances: v.optional(v.pipe(tasks, v.description("Most tasks that may run (1 to 1000)"))),
+  cpu: v.optional(
+    v.pipe(
+      v.string(),
+      v.picklist(["256", "512", "1024", "2048", "4096", "8192", "16384"]),
+      v.description("CPU units of a task (new service: 256)"),
+    ),
+  ),
+  memory: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^\d+$/, "must be a number of MiB"),
+      v.description("MiB of a task (new service: 512)"),
+    ),
+  ),
+  cluster: v.optional(v.pipe(v.string(), v.description("Cluster (default: default)"))),
+  subnets: v.optional(
+    v.pipe(v.string(), v.description("Subnets, separated by commas, where there is no default VPC")),
+  ),
+});
+export type EcsExpressFlags = v.InferOutput<typeof EcsExpressFlagsSchema>;
