@@ -11,7 +11,7 @@ import type { Context } from "./context.ts";
 import { accessRole, instanceRole } from "./context.ts";
 import { failureLog } from "./logs.ts";
 import { toRelease } from "./release-of.ts";
-import { removeService } from "./remove.ts";
+import { deleteService } from "./remove.ts";
 import { dropScaling, ensureScaling, hasWantedScaling } from "./scaling.ts";
 import type { Operation, Service } from "./service-types.ts";
 import { findOwnService, listOperations, settledService, waitForOperation } from "./services.ts";
@@ -115,7 +115,9 @@ export async function putConfiguration(
       if (!(error instanceof CloudError) || error.code !== "InvalidStateException") throw error;
       tools.report("another operation on the service is under way; waiting for it");
       await tools.sleep(4000);
-      if ((await settledService(context)) === undefined) throw gone(context);
+      const settled = await settledService(context);
+      if (settled === undefined) throw gone(context);
+      if (settled.Status === "CREATE_FAILED") throw error;
     }
   }
 }
@@ -133,7 +135,7 @@ async function repairService(
   } catch (error) {
     if (!(error instanceof CloudError) || error.status !== 400) throw error;
     context.tools.report("the service that failed to start cannot be repaired; it is made anew");
-    await removeService(context);
+    await deleteService(context);
     await createService(context, spec, scaling);
   }
 }

@@ -26,30 +26,34 @@ export async function pauseService(context: Context): Promise<void> {
   });
 }
 
-/** Deletes the service, waits until its name is free, then what was made for it. */
+/** Deletes the service, then what was made for it. */
 export async function removeService(context: Context): Promise<void> {
-  const service = await settledService(context);
-  if (service !== undefined) {
-    await context.tools.journal({ step: "service.delete" }, async () => {
-      try {
-        await context.aws.send(
-          "apprunner",
-          "DeleteService",
-          { ServiceArn: service.ServiceArn },
-          { reread: async () => ((await findOwnService(context)) === undefined ? {} : undefined) },
-        );
-      } catch (error) {
-        if (!(error instanceof CloudError) || error.code !== "ResourceNotFoundException") throw error;
-      }
-    });
-    await pollUntil({
-      tools: context.tools,
-      every: 4000,
-      read: () => findOwnService(context),
-      done: (left) => left === undefined,
-    });
-  }
+  await deleteService(context);
   await dropScaling(context);
   await removeRole(context, accessRole(context).name);
   await removeRole(context, instanceRole(context).name);
+}
+
+/** Deletes the service and waits until its name is free. */
+export async function deleteService(context: Context): Promise<void> {
+  const service = await settledService(context);
+  if (service === undefined) return;
+  await context.tools.journal({ step: "service.delete" }, async () => {
+    try {
+      await context.aws.send(
+        "apprunner",
+        "DeleteService",
+        { ServiceArn: service.ServiceArn },
+        { reread: async () => ((await findOwnService(context)) === undefined ? {} : undefined) },
+      );
+    } catch (error) {
+      if (!(error instanceof CloudError) || error.code !== "ResourceNotFoundException") throw error;
+    }
+  });
+  await pollUntil({
+    tools: context.tools,
+    every: 4000,
+    read: () => findOwnService(context),
+    done: (left) => left === undefined,
+  });
 }

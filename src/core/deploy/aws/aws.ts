@@ -155,7 +155,7 @@ function toCloudError(error: unknown, call: string): unknown {
     status,
     code: name,
     retryAfter: Number.isFinite(seconds) ? seconds * 1000 : undefined,
-    cause: error,
+    // Not kept as the cause: the SDK's error holds the signed request.
   });
 }
 

@@ -1,0 +1,123 @@
+import type { Answer } from "../http-server.ts";
+import type { AwsState, Json, StoredRole } from "./state.ts";
+
+/** STS and IAM, which answer in XML. */
+export function stsApi(state: AwsState, operation: string): Answer {
+  return xml(
+    "https://sts.amazonaws.com/doc/2011-06-15/",
+    operation,
+    `<Arn>arn:aws:iam::${state.account}:user/dev</Arn><UserId>AIDA</UserId><Account>${state.account}</Account>`,
+  );
+}
+
+export function iamApi(state: AwsState, operation: string, input: Json): Answer {
+  const answer = (body = "") => xml("https://iam.amazonaws.com/doc/2010-05-08/", operation, body);
+  if (operation === "SimulatePrincipalPolicy") {
+    const results = (input.ActionNames as string[]).map((action) => {
+      const decision = state.switches.deniedActions.includes(action) ? "implicitDeny" : "allowed";
+      return `<member><EvalActionName>${action}</EvalActionName><EvalDecision>${decision}</EvalDecision></member>`;
+    });
+    return answer(
+      `<IsTruncated>false</IsTruncated><EvaluationResults>${results.join("")}</EvaluationResults>`,
+    );
+  }
+  const name = String(input.RoleName);
+  const role = state.roles.get(name);
+  if (operation === "CreateRole") {
+    if (role) return failure(409, "EntityAlreadyExists", `Role with name ${name} already exists.`);
+    if (!/^[\w+=,.@-]{1,64}$/.test(name)) return failure(400, "ValidationError", "roleName");
+    const made = createRole(state, name, input);
+    return answer(`<Role>${roleXml(made)}</Role>`);
+  }
+  if (!role) return failure(404, "NoSuchEntity", `The role with name ${name} cannot be found.`);
+  const policy = String(input.PolicyName);
+  switch (operation) {
+    case "GetRole":
+      return answer(`<Role>${roleXml(role)}</Role>`);
+    case "AttachRolePolicy":
+      role.attached.add(String(input.PolicyArn));
+      return answer();
+    case "DetachRolePolicy":
+      role.attached.delete(String(input.PolicyArn));
+      return answer();
+    case "ListAttachedRolePolicies":
+      return answer(
+        `<AttachedPolicies>${[...role.attached].map((arn) => `<member><PolicyName>${arn.split("/").at(-1)}</PolicyName><PolicyArn>${arn}</PolicyArn></member>`).join("")}</AttachedPolicies><IsTruncated>false</IsTruncated>`,
+      );
+    case "ListRolePolicies":
+      return answer(
+        `<PolicyNames>${[...role.inline.keys()].map((key) => `<member>${key}</member>`).join("")}</PolicyNames><IsTruncated>false</IsTruncated>`,
+      );
+    case "GetRolePolicy": {
+      const document = role.inline.get(policy);
+      if (document === undefined)
+        return failure(404, "NoSuchEntity", `The role policy with name ${policy} cannot be found.`);
+      return answer(
+        `<RoleName>${name}</RoleName><PolicyName>${policy}</PolicyName><PolicyDocument>${encodeURIComponent(document)}</PolicyDocument>`,
+      );
+    }
+    case "PutRolePolicy":
+      role.inline.set(policy, String(input.PolicyDocument));
+      return answer();
+    case "DeleteRolePolicy":
+      role.inline.delete(policy);
+      return answer();
+    case "DeleteRole":
+      if (role.attached.size > 0 || role.inline.size > 0)
+        return failure(409, "DeleteConflict", "Cannot delete entity, must detach all policies first.");
+      state.roles.delete(name);
+      return answer();
+  }
+  return failure(400, "InvalidAction", operation);
+}
+
+/** What a service says that is handed a role it cannot take on, or nothing. */
+export function assumeProblem(state: AwsState, arn: unknown, principal: string): string | undefined {
+  const role = [...state.roles.values()].find((one) => one.arn === arn);
+  if (!role || role.principal !== principal) return `cannot assume ${String(arn)}`;
+  if (role.notReady > 0) {
+    role.notReady -= 1;
+    return `cannot assume ${String(arn)}`;
+  }
+  return undefined;
+}
+
+function createRole(state: AwsState, name: string, input: Json): StoredRole {
+  const trust = JSON.parse(String(input.AssumeRolePolicyDocument)) as {
+    Statement: { Principal: { Service: string } }[];
+  };
+  const role: StoredRole = {
+    name,
+    arn: `arn:aws:iam::${state.account}:role/${name}`,
+    principal: trust.Statement[0]?.Principal.Service ?? "",
+    tags: (input.Tags as StoredRole["tags"] | undefined) ?? [],
+    attached: new Set(),
+    inline: new Map(),
+    notReady: state.switches.roleDelay,
+  };
+  state.roles.set(name, role);
+  return role;
+}
+
+function roleXml({ name, arn, tags }: StoredRole): string {
+  const members = tags
+    .map(({ Key, Value }) => `<member><Key>${Key}</Key><Value>${Value}</Value></member>`)
+    .join("");
+  return `<Path>/</Path><RoleName>${name}</RoleName><RoleId>AROA${name.length}</RoleId><Arn>${arn}</Arn><CreateDate>2026-01-01T00:00:00Z</CreateDate><Tags>${members}</Tags>`;
+}
+
+function xml(namespace: string, operation: string, body: string): Answer {
+  return {
+    status: 200,
+    headers: { "content-type": "text/xml" },
+    body: `<${operation}Response xmlns="${namespace}"><${operation}Result>${body}</${operation}Result><ResponseMetadata><RequestId>r</RequestId></ResponseMetadata></${operation}Response>`,
+  };
+}
+
+function failure(status: number, code: string, message: string): Answer {
+  return {
+    status,
+    headers: { "content-type": "text/xml" },
+    body: `<ErrorResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/"><Error><Type>Sender</Type><Code>${code}</Code><Message>${message}</Message></Error><RequestId>abc</RequestId></ErrorResponse>`,
+  };
+}

@@ -1,0 +1,126 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { platformContract } from "../../src/core/deploy/platform-contract.ts";
+import type { EcsExpressFlags } from "../../src/plugins/aws-ecs-express/flags.ts";
+import ecsExpressPlatform from "../../src/plugins/aws-ecs-express/platform.ts";
+import type { AwsHarness } from "./aws/harness.ts";
+import { awsHarness, BROKEN, ONE, TWO } from "./aws/harness.ts";
+import { deploy, secret, specOf } from "./google/harness.ts";
+
+let at: AwsHarness;
+
+beforeEach(async () => {
+  at = await awsHarness();
+});
+
+afterEach(async () => {
+  await at.close();
+  expect(at.cloud.recorder.violations).toEqual([]);
+});
+
+const connect = async (flags: EcsExpressFlags = {}) =>
+  ecsExpressPlatform.connect(at.target(flags), at.tools());
+
+platformContract("aws-ecs-express", {
+  describe,
+  it,
+  setup: async () => ({
+    platform: ecsExpressPlatform,
+    target: at.target({}),
+    tools: at.tools(),
+    images: [ONE, TWO],
+    changes: () => at.cloud.recorder.changes.length,
+  }),
+});
+
+async function served() {
+  const response = await at.tools().fetch("https://hello-dev.ecs.us-east-1.on.aws/");
+  return response.text();
+}
+
+describe("traps", () => {
+  it("role not yet assumable: the create is repeated until the role can be used", async () => {
+    at.cloud.state.switches.roleDelay = 3;
+    const session = await connect();
+
+    const release = await deploy(session, specOf(ONE));
+
+    expect(release?.status).toBe("ACTIVE");
+    expect(at.said).toContain("waiting for the new role to be usable");
+  });
+
+  it("ECS's own rollback is told as a rollback, although the service stays active", async () => {
+    const session = await connect();
+    await deploy(session, specOf(ONE));
+
+    const failure = await session.release(specOf(BROKEN)).catch((error: unknown) => error);
+
+    expect(failure).toMatchObject({
+      code: "rolled_back",
+      detail: expect.stringContaining("ROLLBACK_SUCCESSFUL"),
+    });
+    expect(await served()).toContain(ONE);
+  });
+
+  it("secrets are pinned to a version, so that a rollback brings the old value back", async () => {
+    const session = await connect();
+    const first = await session.putSecrets({ KEY: secret("value-one-1") });
+    const before = await deploy(session, specOf(ONE, { secrets: first }));
+    const second = await session.putSecrets({ KEY: secret("value-two-22") });
+    await deploy(session, specOf(ONE, { secrets: second }));
+    const after = await served();
+
+    await session.rollback(before!);
+
+    expect(after).toContain("value-two-22");
+    expect(await served()).toContain("value-one-1");
+  });
+
+  it("the security group that ECS adds is no difference", async () => {
+    const session = await connect();
+    await session.prepare?.();
+    await deploy(session, specOf(ONE));
+
+    const actions = await session.plan(specOf(ONE), await session.inspect());
+
+    expect(actions.filter(({ action_type }) => action_type !== "noop")).toEqual([]);
+  });
+
+  it("a rollback stops a deployment that is still going on", async () => {
+    const session = await connect();
+    const first = await deploy(session, specOf(ONE));
+    const stopping = new AbortController();
+    const state = at.cloud.state;
+    at.cloud.recorder.afterChange = (call) => {
+      if (call.name === "ecs UpdateExpressGatewayService") stopping.abort();
+    };
+    const slow = [...state.express.values()][0]!;
+    void session.release(specOf(TWO)).catch(() => undefined);
+    while (!stopping.signal.aborted) await new Promise((resolve) => setTimeout(resolve, 5));
+    slow.deployments[0]!.reads = 1000;
+
+    await session.rollback(first!);
+
+    expect(at.cloud.recorder.changes).toContain("ecs StopServiceDeployment");
+    expect(await served()).toContain(ONE);
+  });
+});
+
+it("down waits until the service is drained, and removes the roles made for it", async () => {
+  const session = await connect();
+  await session.prepare?.();
+  await deploy(session, specOf(ONE));
+  const foreign = {
+    name: "other",
+    arn: "arn:aws:iam::123456789012:role/other",
+    principal: "x",
+    tags: [],
+    notReady: 0,
+  };
+  at.cloud.state.roles.set("other", { ...foreign, attached: new Set(), inline: new Map() });
+
+  await session.remove();
+
+  expect([...at.cloud.state.express.values()].map(({ status }) => status)).toEqual(["INACTIVE"]);
+  expect([...at.cloud.state.roles.keys()]).toEqual(["other"]);
+  expect(at.cloud.state.repositories.size).toBe(1);
+});
