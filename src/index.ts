@@ -57,4 +57,6 @@ export type { EventsOptions } from "./plugins/events/options.ts";
 export { events } from "./plugins/events/plugin.ts";
 export type { TelemetryOptions } from "./plugins/telemetry/options.ts";
 export { telemetry } from "./plugins/telemetry/plugin.ts";
+export type { WebhookOptions, WebhooksOptions } from "./plugins/webhooks/plugin.ts";
+export { webhooks } from "./plugins/webhooks/plugin.ts";
 export { createServer } from "./server.ts";

@@ -26,6 +26,7 @@ export async function postJson(
       redirect: "manual",
     });
   } catch (cause) {
+    if (cause instanceof DeliveryError) throw cause;
     throw new DeliveryError(reasonOf(cause, request.signal), { cause });
   }
   if (response.ok) return drain(response);

@@ -48,7 +48,7 @@ it("dead letters are seen, sent again under their keys, and dropped over the adm
     return (await response.json()) as { items: { id: string; event_id: string }[]; total: number };
   };
   await expect.poll(async () => (await list()).total).toBe(3);
-  const [newest, , oldest] = (await list()).items;
+  const [oldest, , newest] = (await list()).items.sort((a, b) => (a.id < b.id ? -1 : 1));
 
   await control.obey({ mode: "ok" });
   const dropped = await server.request("/admin/api/events/drop", { json: { ids: [newest!.id] } });
@@ -64,7 +64,7 @@ it("dead letters are seen, sent again under their keys, and dropped over the adm
     mode: "connected",
     workspace_id: "dev",
     counts: { waiting: 0, dead: 0, dropped: 0 },
-    targets: [{ name: "control", state: "ok" }],
+    targets: expect.arrayContaining([expect.objectContaining({ name: "control", state: "ok" })]),
   });
 });
 

@@ -1,0 +1,82 @@
+import { lookup } from "node:dns";
+import { request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { isIP, type LookupFunction } from "node:net";
+import { DeliveryError } from "../../core/events.ts";
+import type { Fetch } from "../../core/post-json.ts";
+import { isPublicAddress } from "./addresses.ts";
+
+/** Answers are only looked at for their status and a line of text. */
+const LARGEST_ANSWER = 64 * 1024;
+
+export type Resolve = (host: string) => Promise<{ address: string; family: number }[]>;
+
+/**
+ * A `fetch` for addresses that strangers may have named. The address that a name resolves to is checked, and the very
+ * address that was checked is connected to: a name that changes in between gains nothing. Redirects are not followed.
+ */
+export function createGuardedFetch(allowPrivate: boolean, resolve: Resolve = resolveName): Fetch {
+  return async (target, init) => {
+    const url = new URL(target);
+    const host = url.hostname.replace(/^\[|\]$/g, "");
+    const addresses = isIP(host) ? [{ address: host, family: isIP(host) }] : await resolve(host);
+    const refused = allowPrivate ? undefined : addresses.find(({ address }) => !isPublicAddress(address));
+    if (refused || addresses.length === 0) {
+      throw new DeliveryError(`"${host}" is no public address: webhooks to it need the option allowPrivate`, {
+        permanent: true,
+      });
+    }
+    return send(url, init, (_host, options, callback) => {
+      if (options.all) callback(null, addresses);
+      else callback(null, addresses[0]!.address, addresses[0]!.family);
+    });
+  };
+}
+
+function send(url: URL, init: RequestInit, pinned: LookupFunction): Promise<Response> {
+  const request = url.protocol === "https:" ? requestHttps : requestHttp;
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      url,
+      {
+        method: init.method,
+        headers: {
+          ...(init.headers as Record<string, string>),
+          "content-length": Buffer.byteLength(init.body as string),
+        },
+        lookup: pinned,
+        signal: init.signal ?? undefined,
+      },
+      (incoming) => {
+        const chunks: Buffer[] = [];
+        let size = 0;
+        const finish = (): void => {
+          const headers = new Headers();
+          const retryAfter = incoming.headers["retry-after"];
+          if (retryAfter) headers.set("retry-after", retryAfter);
+          const status = incoming.statusCode ?? 500;
+          const body = status === 204 || status === 304 ? null : Buffer.concat(chunks);
+          resolve(new Response(body, { status, headers }));
+        };
+        incoming.on("data", (chunk: Buffer) => {
+          size += chunk.length;
+          if (size <= LARGEST_ANSWER) chunks.push(chunk);
+          else {
+            finish();
+            incoming.destroy();
+          }
+        });
+        incoming.on("end", finish);
+        incoming.on("error", reject);
+      },
+    );
+    outgoing.on("error", reject);
+    outgoing.end(init.body);
+  });
+}
+
+function resolveName(host: string): Promise<{ address: string; family: number }[]> {
+  return new Promise((resolve, reject) => {
+    lookup(host, { all: true }, (error, addresses) => (error ? reject(error) : resolve(addresses)));
+  });
+}

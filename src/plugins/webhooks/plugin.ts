@@ -1,0 +1,83 @@
+import * as v from "valibot";
+import type { DeliveryTarget, NewEvent } from "../../core/events.ts";
+import { type EventType, EventTypeSchema } from "../../core/models/event.ts";
+import { type Plugin, PluginError } from "../../core/plugin.ts";
+import { postJson } from "../../core/post-json.ts";
+import { CLOCK, EVENTS, REDACTOR } from "../../core/tokens.ts";
+import { createGuardedFetch, type Resolve } from "./guarded-post.ts";
+import { readSecret, signedHeaders } from "./sign.ts";
+
+/** One receiver of events. */
+export interface WebhookOptions {
+  /** Unique, of letters, digits and `-`: names it in the outbox. */
+  readonly name: string;
+  readonly url: string;
+  /** Signing secret: `whsec_` and base64. */
+  readonly secret: string;
+  /** Types of events that it wants. @default all of them */
+  readonly types?: readonly EventType[];
+}
+
+export interface WebhooksOptions {
+  readonly webhooks: readonly WebhookOptions[];
+  /** Lets webhooks reach this machine and private networks. @default false */
+  readonly allowPrivate?: boolean;
+}
+
+const WebhookSchema = v.object({
+  name: v.pipe(v.string(), v.regex(/^[A-Za-z0-9-]{1,50}$/, "must be 1 to 50 letters, digits or -")),
+  url: v.pipe(
+    v.string(),
+    v.url("must be a URL"),
+    v.regex(/^https?:\/\//, "must begin with https:// or http://"),
+  ),
+  secret: v.string(),
+  types: v.optional(v.array(EventTypeSchema)),
+});
+
+/**
+ * Sends events to your own URLs, signed after the Standard Webhooks specification, with the guarantees of the outbox.
+ *
+ * @example
+ * webhooks({ webhooks: [{ name: "billing", url: "https://billing.example.com/hooks", secret: process.env.HOOK_SECRET }] })
+ */
+export function webhooks(options: WebhooksOptions, resolve?: Resolve): Plugin {
+  return {
+    name: "webhooks",
+    dependsOn: ["events"],
+    setup({ get }) {
+      const fetch = createGuardedFetch(options.allowPrivate ?? false, resolve);
+      for (const input of options.webhooks) {
+        const webhook = checkWebhook(input);
+        get(REDACTOR).add(webhook.secret);
+        get(EVENTS).addTarget(createTarget(webhook, fetch, get(CLOCK)));
+      }
+    },
+  };
+}
+
+function createTarget(
+  { name, url, secret, types }: WebhookOptions,
+  fetch: ReturnType<typeof createGuardedFetch>,
+  clock: () => Date,
+): DeliveryTarget {
+  const key = readSecret(secret, name);
+  return {
+    name: `webhook-${name}`,
+    accepts: (event) => types === undefined || types.includes(event.type),
+    async send({ body, idempotencyKey, createdAt, headers, signal }) {
+      const { type, source, object_type, details } = body as NewEvent;
+      const text = JSON.stringify({ type, timestamp: createdAt, data: { source, object_type, details } });
+      const signed = signedHeaders(idempotencyKey, clock(), text, key);
+      await postJson(fetch, url, { headers: { ...headers, ...signed }, body: text, signal });
+    },
+  };
+}
+
+function checkWebhook(input: WebhookOptions): WebhookOptions {
+  const result = v.safeParse(WebhookSchema, input);
+  if (result.success) return result.output;
+  const [issue] = result.issues;
+  // The value is not repeated: a URL may hold a token.
+  throw new PluginError(`Webhook "${input.name}": ${v.getDotPath(issue)} ${issue.message}`);
+}
