@@ -46,6 +46,8 @@ export { PluginError } from "./core/plugin.ts";
 export type { Service } from "./core/service.ts";
 // Store
 export type * from "./core/store/store.ts";
+export type { StoreDriverOptions } from "./core/store/unstorage-driver.ts";
+export { storeDriver } from "./core/store/unstorage-driver.ts";
 export * from "./core/tokens.ts";
 // Admin interface
 export type { AdminCard, AdminExtensions, AdminPage, AdminPageRequest } from "./plugins/admin/extension.ts";

@@ -16,6 +16,11 @@ const GROUPS: readonly CommandGroup[] = [
     load: () => import("./job/main.ts"),
   },
   {
+    name: "store",
+    summary: "Export, check and accept the data folder of a stopped service",
+    load: () => import("./store/main.ts"),
+  },
+  {
     name: "deploy",
     summary: "Deploy the service, look after it, test it in containers here",
     load: () => import("./deploy/main.ts"),

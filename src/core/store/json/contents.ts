@@ -101,6 +101,10 @@ export class Contents {
     return this.#logs.keys();
   }
 
+  keysOf(log: string): Iterable<string> {
+    return this.#keysOf(log).keys();
+  }
+
   /** Tells that an entity's newest line was copied. Does nothing where it is no longer the newest. */
   moveEntity({ index }: StoreTable, slot: number, from: Locator, to: Locator): void {
     const { locators } = this.#rowsOf(index);

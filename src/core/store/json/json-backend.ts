@@ -1,4 +1,5 @@
 import type { Backend, Change, StoreLog, StoreTable } from "../backend.ts";
+import { findSlots } from "../query.ts";
 import { storageError } from "../storage-error.ts";
 import type { IndexValue, StoreHealth, StoreLogger } from "../store.ts";
 import { readBodies, readBodySync } from "./bodies.ts";
@@ -125,7 +126,7 @@ async function makeWritable({
 }
 
 /** Entities and entries in files of JSON lines. */
-class JsonBackend implements Backend {
+export class JsonBackend implements Backend {
   readonly database = "json";
   readonly #files: FileSet;
   readonly #contents: Contents;
@@ -192,6 +193,34 @@ class JsonBackend implements Backend {
       compactions: this.#compactor.count,
       last_write: this.#journal.last,
     };
+  }
+
+  tableNames(): string[] {
+    return [...this.#contents.tables.keys()];
+  }
+
+  logNames(): string[] {
+    return [...this.#contents.logNames()];
+  }
+
+  /** The entities of a table, in order of their ids, as indented JSON. */
+  async *entities(name: string): AsyncIterable<string> {
+    const table = this.#contents.tableOf(name);
+    const { slots } = await findSlots(table.index, { sort: "id", limit: table.index.size });
+    for (const slot of slots) yield JSON.stringify(JSON.parse(this.text(table, slot)), null, 2);
+  }
+
+  /** The keys of a log with their entries, as indented JSON. */
+  async *keys(name: string): AsyncIterable<string> {
+    const log: StoreLog = { name, pending: new Map() };
+    for (const key of this.#contents.keysOf(name)) {
+      const texts = await this.entries(log, key, 1, this.lastOf(log, key));
+      yield `${JSON.stringify(key)}: ${JSON.stringify(
+        texts.map((text) => JSON.parse(text) as unknown),
+        null,
+        2,
+      )}`;
+    }
   }
 
   /** Rewrites all that is there into one set of files for each table. */

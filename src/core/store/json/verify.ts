@@ -1,0 +1,44 @@
+import type { StoreIo } from "./io.ts";
+import { readManifest } from "./manifest.ts";
+import { sealedPart } from "./read-segment.ts";
+import { scanLines } from "./scan-lines.ts";
+
+/** A place in a file that is not as it was written. */
+export interface Problem {
+  readonly file: string;
+  readonly line?: number;
+  readonly byte: number;
+  readonly what: string;
+}
+
+/** Checks every line of every file that the manifest names. */
+export async function verifyFiles(
+  io: StoreIo,
+  folder: string,
+): Promise<{ lines: number; files: number; problems: Problem[] }> {
+  const problems: Problem[] = [];
+  const files = readManifest(io, folder)?.files ?? [];
+  let lines = 0;
+  for (const { name, size } of files) {
+    if (!io.list(folder).includes(name)) {
+      problems.push({ file: name, byte: 0, what: "the file is missing" });
+      continue;
+    }
+    const file = io.open(`${folder}/${name}`, "read");
+    try {
+      const actual = io.size(file);
+      if (size !== undefined && actual < size) {
+        problems.push({ file: name, byte: actual, what: `${size - actual} bytes are missing` });
+      }
+      await scanLines(io, { file, size: Math.min(size ?? actual, actual) }, (line) => {
+        lines++;
+        if (sealedPart(line) !== undefined) return;
+        const what = line.complete ? "the checksum does not match" : "the line is cut short";
+        problems.push({ file: name, line: line.number, byte: line.position, what });
+      });
+    } finally {
+      io.close(file);
+    }
+  }
+  return { lines, files: files.length, problems };
+}
