@@ -25,7 +25,6 @@ import { toErrorAnswer, toServiceError } from "./failure.ts";
 import { Gate } from "./gate.ts";
 import { JobFeed } from "./job-feed.ts";
 import { LiveStreams } from "./live-streams.ts";
-import { jobStreamRoute } from "./machine/job-stream.ts";
 import { machineRoutes } from "./machine/routes.ts";
 import { AppRouter } from "./router.ts";
 
@@ -57,11 +56,12 @@ export function createApp(scope: Container): H3 {
 
   const store = scope.get(STORE);
   const jobs = scope.get(JOBS);
-  const parts = {
+  const routes = machineRoutes({
     prefix: options.apiPrefix,
     agents: scope.get(AGENTS),
     settings: scope.get(AGENT_SETTINGS),
     parameters: scope.get(PARAMETERS),
+    runner: scope.get(RUNNER),
     jobs,
     cases: scope.get(CASES),
     store,
@@ -70,10 +70,7 @@ export function createApp(scope: Container): H3 {
     state: scope.get(SERVICE_STATE),
     clock,
     maxQueuedJobs: options.maxQueuedJobs,
-  };
-  const routes = scope.has(RUNNER)
-    ? machineRoutes({ ...parts, runner: scope.get(RUNNER) })
-    : [jobStreamRoute(parts)];
+  });
   for (const route of routes) router.add(route);
   return app;
 }
