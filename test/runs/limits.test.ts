@@ -1,0 +1,193 @@
+import { CASES, JOBS, type JobContextArgs, type JobInstructions, RUNNER } from "agent-control-service";
+import { testServer } from "agent-control-service/testing";
+import { expect, test } from "vitest";
+import type { StoredJob } from "../../src/core/models/job.ts";
+import { agentOf } from "./_agent.ts";
+import { startJob, until } from "./_jobs.ts";
+
+const NONE: JobInstructions = {
+  max_cases: null,
+  max_duration: null,
+  max_cost: null,
+  stop_on_warning: false,
+  stop_on_error: false,
+  job_start_time: null,
+};
+
+type Handler = (context: JobContextArgs) => unknown;
+
+async function runWith(instructions: Partial<JobInstructions>, handler: Handler): Promise<StoredJob> {
+  await using server = await testServer({ agents: [agentOf(handler)] });
+  const context = { job_instructions: { ...NONE, ...instructions } };
+  const { id } = await startJob(server.service, { context });
+  return await until(server.service, id);
+}
+
+test("max_cases refuses one case more and ends the job, also where the agent swallows the refusal", async () => {
+  const job = await runWith({ max_cases: 2 }, async ({ job }) => {
+    for (const id of ["a", "b", "c", "d"]) await job.openCase({ id, name: id }).catch(() => {});
+    return "done";
+  });
+
+  expect(job).toMatchObject({ status: "failed", stop_reason: "max_cases", case_ids: ["a", "b"] });
+  expect(job.error).toContain("over max_cases 2");
+});
+
+test("max_cost refuses a step before it would pass the cap", async () => {
+  let runs = 0;
+  const job = await runWith({ max_cost: 1 }, async ({ job }) => {
+    for (let n = 0; n < 10; n++) await job.step(`step ${n}`, () => ++runs, { cost: 0.3 });
+  });
+
+  expect(job).toMatchObject({ status: "failed", stop_reason: "max_cost", total_cost: 0.9 });
+  expect(job.error).toContain("from 0.9 to 1.2, over max_cost 1");
+  expect(runs).toBe(3);
+});
+
+test("max_cost holds for steps that begin together", async () => {
+  const job = await runWith({ max_cost: 1 }, async ({ job }) => {
+    const cases = await Promise.all(["a", "b", "c", "d", "e"].map((id) => job.openCase({ id, name: id })));
+    await Promise.all(cases.map((item) => item.step("work", () => 1, { cost: 0.4 })));
+  });
+
+  expect(job).toMatchObject({ status: "failed", stop_reason: "max_cost" });
+  expect(job.total_cost).toBeLessThanOrEqual(1);
+});
+
+test("a cost that is told afterwards passes the cap once at most", async () => {
+  const job = await runWith({ max_cost: 1 }, async ({ job }) => {
+    const item = await job.openCase({ id: "a", name: "a" });
+    for (let n = 0; n < 10; n++) await item.update({ name: `call ${n}`, cost: 0.4 }).catch(() => {});
+  });
+
+  expect(job).toMatchObject({ status: "failed", stop_reason: "max_cost", total_cost: 1.2 });
+});
+
+test("a job that costs just what it may is completed", async () => {
+  const job = await runWith({ max_cost: 0.3 }, async ({ job }) => {
+    for (let n = 0; n < 3; n++) await job.step(`step ${n}`, () => n, { cost: 0.1 });
+  });
+
+  expect(job).toMatchObject({ status: "completed", total_cost: 0.3 });
+});
+
+test("max_duration ends a handler that does not look at the time", async () => {
+  const job = await runWith({ max_duration: 1 }, async ({ job }) => {
+    await job.step("endless", () => new Promise(() => {}));
+  });
+
+  expect(job).toMatchObject({ status: "failed", stop_reason: "max_duration" });
+  expect(job.error).toMatch(/max_duration is 1 s/);
+});
+
+test("max_duration counts from the start that the caller tells", async () => {
+  const began = Date.now() / 1000 - 100;
+  const job = await runWith({ max_duration: 60, job_start_time: began }, ({ job }) =>
+    job.step("one", () => 1),
+  );
+
+  expect(job).toMatchObject({ status: "failed", stop_reason: "max_duration" });
+});
+
+test("stop_on_error ends the job when a case fails, and not without it", async () => {
+  const handler: Handler = async ({ job }) => {
+    const item = await job.openCase({ id: "a", name: "a" });
+    await item.fail("unreadable").catch(() => {});
+    await (await job.openCase({ id: "b", name: "b" })).close();
+    return "went on";
+  };
+
+  const stopped = await runWith({ stop_on_error: true }, handler);
+  const wentOn = await runWith({ stop_on_error: false }, handler);
+
+  expect(stopped).toMatchObject({ status: "failed", stop_reason: "stop_on_error", case_ids: ["a"] });
+  expect(wentOn).toMatchObject({ status: "completed", result: "went on" });
+});
+
+test("stop_on_error ends the job when a step has failed for good", async () => {
+  const job = await runWith({ stop_on_error: true }, async ({ job }) => {
+    await job
+      .step("fragile", () => {
+        throw new Error("no");
+      })
+      .catch(() => {});
+    return "went on";
+  });
+
+  expect(job).toMatchObject({ status: "failed", stop_reason: "stop_on_error" });
+});
+
+test("stop_on_warning ends the job at an update marked as a warning", async () => {
+  const handler: Handler = async ({ job }) => {
+    const item = await job.openCase({ id: "a", name: "a" });
+    await item.update({ name: "odd", warning: true }).catch(() => {});
+    return "went on";
+  };
+
+  expect(await runWith({ stop_on_warning: true }, handler)).toMatchObject({ stop_reason: "stop_on_warning" });
+  expect(await runWith({}, handler)).toMatchObject({ status: "completed" });
+});
+
+test("a method's timeout ends a job that works too long, and waiting for a person is not work", async () => {
+  const fields = [{ name: "yes", field_type: "BooleanField" as const }];
+  const slow = agentOf(({ job }) => job.step("endless", () => new Promise(() => {})), { timeout: 0.2 });
+  const waiting = agentOf(
+    async ({ job }) => (await job.openCase({ id: "a", name: "a" })).ask({ question: "Now?", fields }),
+    { name: "Waiting", timeout: 0.2 },
+  );
+  await using server = await testServer({ agents: [slow] });
+  await using other = await testServer({ agents: [waiting] });
+
+  await startJob(server.service, { id: "slow" });
+  await startJob(other.service, { id: "waits" });
+  const job = await until(server.service, "slow");
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  const waits = await other.service.get(JOBS).get("waits");
+
+  expect(job).toMatchObject({ status: "failed", stop_reason: "timeout" });
+  expect(waits.status).toBe("awaiting");
+});
+
+test("a job that a limit ended keeps its results and goes on from there under raised limits", async () => {
+  let runs = 0;
+  const agent = agentOf(async ({ job }) => {
+    const item = await job.openCase({ id: "a", name: "a" });
+    const results: number[] = [];
+    const work = (n: number) => {
+      runs++;
+      return n;
+    };
+    for (let n = 1; n <= 4; n++) results.push(await item.step(`step ${n}`, () => work(n), { cost: 1 }));
+    await item.close({ results });
+    return { results };
+  });
+  await using server = await testServer({ agents: [agent] });
+  const { service } = server;
+  const { id } = await startJob(service, { context: { job_instructions: { ...NONE, max_cost: 2 } } });
+  const ended = await until(service, id);
+  const kept = await service.get(CASES).get("a");
+
+  await service.get(RUNNER).resume(id, { max_cost: 10 }, "operator");
+  const job = await until(service, id, ["completed"]);
+
+  expect(ended).toMatchObject({ status: "failed", stop_reason: "max_cost", total_cost: 2 });
+  expect(kept.updates.slice(0, 2).map(({ name }) => name)).toEqual(["step 1", "step 2"]);
+  expect(job).toMatchObject({
+    result: { results: [1, 2, 3, 4] },
+    total_cost: 4,
+    stop_reason: null,
+    error: null,
+  });
+  expect(runs).toBe(4);
+  expect(await service.get(CASES).get("a")).toMatchObject({ status: "completed", total_cost: 4 });
+});
+
+test("a job that no limit ended cannot be resumed", async () => {
+  await using server = await testServer({ agents: [agentOf(() => "done")] });
+  const { id } = await startJob(server.service);
+  await until(server.service, id);
+
+  const resumed = server.service.get(RUNNER).resume(id, { max_cost: 1 });
+
+  await expect(resumed).rejects.toMatchObject({ type: "invalid_transition", status: 409 });
+});
