@@ -25,6 +25,8 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     testTimeout: 30_000,
     hookTimeout: 30_000,
+    // A busy machine is slow, not wrong.
+    expect: { poll: { timeout: 10_000 } },
     reporters: ["default"],
     // Tests start servers and processes of their own: more than two at once starve each other on a small machine.
     pool: "forks",
