@@ -1,5 +1,7 @@
 #!/usr/bin/env node
 import { main } from "./core/cli/main.ts";
+import { appRunner } from "./plugins/app-runner/index.ts";
+import { awsEcsExpress } from "./plugins/aws-ecs-express/index.ts";
 import { cloudRun } from "./plugins/cloud-run/index.ts";
 import { doAppPlatform } from "./plugins/do-app-platform/index.ts";
 
@@ -16,7 +18,12 @@ const code = await main(argv, {
   note: (line) => void stderr.write(`${line}\n`),
   interactive: stdin.isTTY === true && stdout.isTTY === true && !env.CI,
   terminal: stderr.isTTY && !env.CI ? screen : undefined,
-  platforms: { ...cloudRun.platforms, ...doAppPlatform.platforms },
+  platforms: {
+    ...cloudRun.platforms,
+    ...appRunner.platforms,
+    ...awsEcsExpress.platforms,
+    ...doAppPlatform.platforms,
+  },
 });
 
 // Handles that an agent left open must not keep a finished command alive; what was written goes out first.

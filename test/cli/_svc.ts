@@ -10,6 +10,9 @@ export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 const CLI = join(REPOSITORY, "dist/cli.js");
 if (!existsSync(CLI)) throw new Error("The command line is not built: run npm run build (npm test does it)");
 
+/** Milliseconds for a test that starts several processes on a busy machine. */
+export const PROCESS_TIME = 120_000;
+
 /** What a finished command left behind. */
 export interface Finished {
   readonly code: number | null;

@@ -1,0 +1,63 @@
+import { execFile } from "node:child_process";
+import { readdir, readFile, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { access, beginSvc, PROCESS_TIME, project, REPOSITORY, svc } from "./_svc.ts";
+
+describe("svc init", { timeout: PROCESS_TIME }, () => {
+  it("writes a project that passes its own check, and runs", async () => {
+    const cwd = await project();
+    await symlink(join(REPOSITORY, "node_modules/@types"), join(cwd, "node_modules/@types"));
+
+    const end = await svc(["init", "Café Service", "--agent", "Invoice Sorter", "--package", "1.2.3"], {
+      cwd,
+    });
+
+    expect(end).toMatchObject({ code: 0, stderr: "" });
+    expect(end.stdout).toContain("cd Café Service");
+    const folder = join(cwd, "Café Service");
+    expect((await readdir(folder)).sort()).toEqual([
+      ".gitignore",
+      "README.md",
+      "package.json",
+      "src",
+      "tsconfig.json",
+    ]);
+    const manifest = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+    expect(manifest).toMatchObject({
+      name: "cafe-service",
+      dependencies: { "agent-control-service": "1.2.3" },
+    });
+    expect(await readFile(join(folder, "README.md"), "utf8")).toContain(
+      "svc job start invoice-sorter --wait",
+    );
+    await promisify(execFile)(join(REPOSITORY, "node_modules/.bin/tsc"), ["--noEmit"], { cwd: folder });
+
+    const service = beginSvc(["start"], { cwd: folder, env: { SERVICE_PORT: "0" } });
+    await service.prints(/agents\s+invoice-sorter/);
+    const job = await svc(["job", "start", "invoice-sorter", "--field", "limit=50", "--wait"], {
+      cwd: folder,
+    });
+    expect(job, job.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining("completed: 7 words") });
+    expect((await access(folder)).url).toMatch(/^http:/);
+  });
+
+  it("touches nothing that is there", async () => {
+    const cwd = await project({ "README.md": "mine" });
+
+    const end = await svc(["init", "--yes"], { cwd });
+
+    expect(end).toMatchObject({ code: 1, stderr: expect.stringContaining("README.md") });
+    expect(await readFile(join(cwd, "README.md"), "utf8")).toBe("mine");
+    expect((await readdir(cwd)).sort()).toEqual(["README.md", "node_modules", "package.json"]);
+  });
+
+  it("refuses a name that gives no address", async () => {
+    const cwd = await project();
+
+    const end = await svc(["init", "x", "--agent", "!!!"], { cwd });
+
+    expect(end).toMatchObject({ code: 1, stderr: expect.stringContaining('"!!!" cannot name an agent') });
+  });
+});

@@ -1,0 +1,162 @@
+import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { access, beginSvc, PROCESS_TIME, project, svc } from "./_svc.ts";
+
+const AGENT = `
+import { createServer, defineAgent } from "agent-control-service";
+enum Kind { Sleeper = "Sleeper" } // TypeScript that cannot be stripped
+const sleeper = defineAgent({
+  name: Kind.Sleeper as string,
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      async run({ job, signal }) {
+        await job.step("sleep", () => new Promise((done, fail) => {
+          const timer = setTimeout(done, 60_000);
+          signal.addEventListener("abort", () => { clearTimeout(timer); fail(signal.reason); });
+        }));
+      },
+    },
+  },
+});
+`;
+const CONTROLLER = `${AGENT}\nexport default createServer({ agents: [sleeper], shutdownGrace: 1 });\n`;
+const ANY_PORT = { SERVICE_PORT: "0" };
+
+describe("svc start", { timeout: PROCESS_TIME }, () => {
+  it("serves the default controller, and tells where and how to go on", async () => {
+    const cwd = await project({ "src/controller.ts": CONTROLLER });
+    const service = beginSvc(["start"], { cwd, env: ANY_PORT });
+
+    await service.prints(/Ctrl-C ends it/);
+    const { url } = await access(cwd);
+    const health = await fetch(`${url}/.well-known/health`);
+
+    expect(await health.json()).toMatchObject({ status: "healthy" });
+    expect(service.output()).toContain(url);
+    expect(service.output()).toContain(`${url}/docs`);
+    expect(service.output()).toContain("npx svc job start sleeper --wait");
+    expect(service.output()).not.toContain((await access(cwd)).key);
+  });
+
+  it.each(["SIGTERM", "SIGINT"] as const)(
+    "ends with 0 at %s, a job and a stream under way",
+    async (signal) => {
+      const cwd = await project({ "src/controller.ts": CONTROLLER });
+      const service = beginSvc(["start"], { cwd, env: { ...ANY_PORT, SERVICE_LOG_LEVEL: "debug" } });
+      await service.prints(/Ctrl-C ends it/);
+      await svc(["job", "start", "sleeper", "--id", "long"], { cwd });
+      const watch = beginSvc(["job", "watch", "long"], { cwd });
+      await watch.prints(/in_progress|resumed|started/);
+
+      service.process.kill(signal);
+      const end = await service.finished;
+
+      expect(end, end.stderr).toMatchObject({ code: 0 });
+    },
+  );
+
+  it("ends at once at the second signal", async () => {
+    const slow = CONTROLLER.replace(
+      "agents: [sleeper],",
+      'agents: [sleeper], plugins: [{ name: "slow", setup: ({ onClose }) => onClose(() => new Promise((done) => setTimeout(done, 60_000))) }],',
+    );
+    const cwd = await project({ "src/controller.ts": slow });
+    const service = beginSvc(["start"], { cwd, env: ANY_PORT });
+    await service.prints(/Ctrl-C ends it/);
+
+    service.process.kill("SIGTERM");
+    await service.prints(/ending/);
+    service.process.kill("SIGTERM");
+
+    expect(await service.finished).toMatchObject({ code: 143 });
+  });
+
+  it("keeps running when an agent forgets a rejected promise", async () => {
+    const careless = `${CONTROLLER}setTimeout(() => void Promise.reject(new Error("forgotten")), 500);\n`;
+    const cwd = await project({ "src/controller.ts": careless });
+    const service = beginSvc(["start"], { cwd, env: ANY_PORT });
+    await service.prints(/forgotten/);
+    await service.prints(/Ctrl-C ends it/);
+
+    const health = await fetch(`${(await access(cwd)).url}/.well-known/health`);
+
+    expect(health.status).toBe(200);
+  });
+
+  it("says so when the port is taken", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await new Promise((done) => other.once("listening", done));
+    const { port } = other.address() as AddressInfo;
+    const cwd = await project({ "src/controller.ts": CONTROLLER });
+
+    const end = await svc(["start", "--port", String(port)], { cwd });
+    other.close();
+
+    expect(end).toMatchObject({ code: 1, stdout: "" });
+    expect(end.stderr).toContain(`Port ${port} on 127.0.0.1 is in use`);
+    expect(end.stderr).not.toMatch(/\n\s+at /);
+  });
+
+  it("says who holds the data folder", async () => {
+    const cwd = await project({ "src/controller.ts": CONTROLLER });
+    const first = beginSvc(["start"], { cwd, env: ANY_PORT });
+    await first.prints(/Ctrl-C ends it/);
+
+    const end = await svc(["start"], { cwd, env: ANY_PORT });
+
+    expect(end.code).toBe(1);
+    expect(end.stderr).toContain(String(first.process.pid));
+    expect(end.stderr).not.toMatch(/\n\s+at /);
+  });
+
+  it("explains what to do without a controller, and about a file that is not there", async () => {
+    const cwd = await project();
+
+    expect(await svc(["start"], { cwd })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("svc init"),
+    });
+    expect((await svc(["start", "nope.ts"], { cwd })).stderr).toContain("There is no file nope.ts");
+  });
+
+  it("loads plain JavaScript natively", async () => {
+    const cwd = await project({
+      "service.js": CONTROLLER.replace(/enum .*\n/, "").replace("Kind.Sleeper as string", '"Sleeper"'),
+    });
+    const service = beginSvc(["start", "service.js"], { cwd, env: ANY_PORT });
+
+    await service.prints(/agents\s+sleeper/);
+  });
+
+  it("refuses a bad setting by its name, without its value", async () => {
+    const cwd = await project({ "src/controller.ts": CONTROLLER });
+
+    const end = await svc(["start"], { cwd, env: { SERVICE_API_KEY: "short" } });
+
+    expect(end).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("apiKey must be at least 8 characters"),
+    });
+    expect(end.stderr).not.toContain("short");
+  });
+});
+
+describe("svc dev", { timeout: PROCESS_TIME }, () => {
+  it("starts the service anew when a file changes, and waits out a broken one", async () => {
+    const cwd = await project({ "src/controller.ts": CONTROLLER });
+    const dev = beginSvc(["dev"], { cwd, env: ANY_PORT });
+    await dev.prints(/agents\s+sleeper/);
+
+    await writeFile(join(cwd, "src/controller.ts"), "export default {");
+    await dev.prints(/starts again at the next change/);
+    await writeFile(join(cwd, "src/controller.ts"), CONTROLLER.replaceAll("Sleeper", "Dreamer"));
+    await dev.prints(/agents\s+dreamer/);
+    dev.process.kill("SIGTERM");
+
+    expect(await dev.finished).toMatchObject({ code: 0 });
+  });
+});

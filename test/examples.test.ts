@@ -1,0 +1,242 @@
+import { appendFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type AgentDefinition, type Case, JOBS } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import all from "../examples/controller.ts";
+import { hello } from "../examples/hello/controller.ts";
+import { invoiceAudit } from "../examples/invoice-audit/agent.ts";
+import { llmTriage } from "../examples/llm-triage/agent.ts";
+import { logWatch } from "../examples/log-watch/agent.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "svc-examples-"));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+async function start(server: TestServer, slug: string, fields: Record<string, unknown>): Promise<void> {
+  const job_context = {
+    workspace_id: "w",
+    job_id: "job-1",
+    started_by: "test",
+    started_at: "2026-11-01T08:00:00Z",
+    mission_id: "m",
+    mission_name: "Examples",
+  };
+  const response = await server.request(`/agents/${slug}/jobs`, {
+    json: { job_context, job_fields: fields },
+  });
+  expect(response.status, await response.clone().text()).toBe(202);
+}
+
+async function end(server: TestServer) {
+  return until(
+    () => server.service.get(JOBS).get("job-1"),
+    (job) => job.finished_at !== null,
+  );
+}
+
+async function cases(server: TestServer): Promise<Case[]> {
+  return (await server.request("/jobs/job-1/cases?limit=1000")).json() as Promise<Case[]>;
+}
+
+async function until<T>(read: () => Promise<T>, isDone: (value: T) => boolean): Promise<T> {
+  for (let tries = 0; tries < 400; tries++) {
+    const value = await read();
+    if (isDone(value)) return value;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  throw new Error("It did not happen within 20 seconds");
+}
+
+const serve = (agent: AgentDefinition) => testServer({ agents: [agent] });
+
+describe("the examples", () => {
+  it("are served together by npm start", () => {
+    expect(all.options.agents.map((agent) => agent.name)).toEqual(["Invoice Audit", "Log Watch", "Hello"]);
+  });
+
+  it("hello greets everybody", async () => {
+    await using server = await serve(hello);
+
+    await start(server, "hello", { names: "Ada, Grace" });
+
+    expect(await end(server)).toMatchObject({
+      status: "completed",
+      result: { message: "Everybody has been greeted" },
+    });
+    expect((await cases(server)).map((item) => [item.id, item.final_delivery])).toEqual([
+      ["ada", { greeting: "Hello Ada!" }],
+      ["grace", { greeting: "Hello Grace!" }],
+    ]);
+  });
+});
+
+describe("the invoice audit", () => {
+  it("finds every planted defect and holds what nobody decides", async () => {
+    await using server = await serve(invoiceAudit);
+
+    await start(server, "invoice-audit", { deadline: "1s", report: folder });
+    const job = await end(server);
+
+    expect(job).toMatchObject({
+      status: "completed",
+      result: { pay: { count: 49 }, reject: { count: 7 }, hold: { count: 4 } },
+    });
+    const { report, unreadable } = job.result as { report: string; unreadable: { source: string }[] };
+    expect(unreadable.map((one) => one.source)).toEqual(["2026-q3.csv:12", "nl26-10449.json"]);
+    const decided = (await cases(server)).filter((item) => item.final_delivery?.decision !== "pay");
+    expect(Object.fromEntries(decided.map((item) => [item.id, item.final_delivery?.decision]))).toEqual({
+      "lh-2026-405": "reject",
+      "kk-88214-copy-1": "reject",
+      df60946: "reject",
+      "nl26-10380": "reject",
+      "am-331035": "reject",
+      "kk-88235-copy-1": "reject",
+      "ok-2256": "reject",
+      "sw-77121098": "hold",
+      "pw-5522-a": "hold",
+      "ct-26-076": "hold",
+      "bs-2026-1427": "hold",
+    });
+    const text = await readFile(report, "utf8");
+    expect(text).toContain("# Audit of 60 invoices");
+    expect(text).toContain("28,546.65 EUR is 10.8 times the usual 2,650.18 EUR");
+    expect(text).toContain("nobody answered in time");
+    expect(job.total_cost).toBeCloseTo(60 * 4 * 0.002);
+  });
+
+  it("does what a person answers", async () => {
+    await using server = await serve(invoiceAudit);
+    await start(server, "invoice-audit", { deadline: "1h", report: folder });
+    const asked = await until(
+      async () => (await cases(server)).filter((item) => item.status === "awaiting"),
+      (items) => items.length === 4,
+    );
+
+    for (const item of asked) {
+      const answer = { approved: item.id === "sw-77121098", comment: "checked by phone" };
+      await server.request(`/jobs/job-1/cases/${item.id}/update`, { json: { answer } });
+    }
+
+    expect(await end(server)).toMatchObject({
+      status: "completed",
+      result: { pay: { count: 50 }, hold: { count: 3 } },
+    });
+  });
+});
+
+describe("the log watch", () => {
+  it("groups the day's trouble into incidents, worst first", async () => {
+    await using server = await serve(logWatch);
+
+    await start(server, "log-watch", { report: folder });
+    const job = await end(server);
+
+    expect(job).toMatchObject({
+      status: "completed",
+      result: { critical: 3, major: 6, minor: 5, unknown: ["orders.log:61"] },
+    });
+    const incidents = await cases(server);
+    expect(incidents).toHaveLength(14);
+    expect(incidents[0]?.final_delivery).toMatchObject({
+      severity: "critical",
+      count: 34,
+      files: ["nginx-error.log"],
+    });
+    const scan = incidents.find((item) => item.name.startsWith("203.0.113.66"));
+    expect(scan?.final_delivery).toMatchObject({ severity: "minor", count: 12 });
+    const text = await readFile((job.result as { report: string }).report, "utf8");
+    expect(text).toContain("out of memory, the process ends");
+    expect(text).toContain("at addItem (/srv/cart/dist/items.js:48:31)");
+  });
+
+  it("reads on from where it was in the next round", async () => {
+    const line = (second: number) => `2026-10-14 06:00:0${second},000 ERROR [shop] order ${second} is lost\n`;
+    await writeFile(join(folder, "shop.log"), line(1) + line(2));
+    await using server = await serve(logWatch);
+    await start(server, "log-watch", { folder, report: folder, rounds: 2, interval: "1s" });
+    await until(
+      () => cases(server),
+      (items) => items[0]?.updates.length === 2,
+    );
+
+    await appendFile(join(folder, "shop.log"), line(3));
+
+    expect((await end(server)).result).toMatchObject({
+      message: "3 entries, 1 incidents, 0 of them critical",
+    });
+    const [incident] = await cases(server);
+    expect(incident?.final_delivery).toMatchObject({ title: "[shop] order <n> is lost", count: 3 });
+    expect(incident?.updates.filter((update) => update.name === "collect")).toHaveLength(2);
+  });
+});
+
+describe("the triage with a language model", () => {
+  it("fails plainly when no endpoint is configured", async () => {
+    await using server = await serve(llmTriage);
+
+    await start(server, "llm-triage", {});
+
+    expect(await end(server)).toMatchObject({
+      status: "failed",
+      error: expect.stringContaining("No model is configured. Set LLM_URL"),
+    });
+  });
+
+  it("tries again after a bad answer, counts what tokens cost, and asks where the model is not sure", async () => {
+    const model = await listenAsModel();
+    process.env.LLM_URL = model.url;
+    try {
+      const tickets = ["T-1", "T-2"].map((id) =>
+        JSON.stringify({ id, from: "a@b.example", subject: id, body: "Hello" }),
+      );
+      await writeFile(join(folder, "tickets.jsonl"), tickets.join("\n"));
+      await using server = await serve(llmTriage);
+      await start(server, "llm-triage", { file: join(folder, "tickets.jsonl") });
+      const [asked] = await until(
+        async () => (await cases(server)).filter((item) => item.status === "awaiting"),
+        (items) => items.length === 1,
+      );
+
+      await server.request(`/jobs/job-1/cases/${asked!.id}/update`, {
+        json: { answer: { team: "billing" } },
+      });
+
+      expect(await end(server)).toMatchObject({
+        status: "completed",
+        result: { teams: { orders: 1, billing: 1 } },
+      });
+      expect(model.requests()).toBe(3);
+      expect((await cases(server))[0]?.total_cost).toBeCloseTo(0.001);
+    } finally {
+      delete process.env.LLM_URL;
+      model.server.close();
+    }
+  });
+});
+
+/** An endpoint that speaks the chat completions format: first nonsense, then sure of T-1 and unsure of T-2. */
+async function listenAsModel(): Promise<{ server: Server; url: string; requests: () => number }> {
+  let requests = 0;
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    requests++;
+    const confidence = body.includes("T-1") ? 0.9 : 0.4;
+    const triage = { team: "orders", urgency: "later", confidence, reply: "Thank you" };
+    const content = requests === 1 ? "As a model I cannot" : JSON.stringify(triage);
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify({ choices: [{ message: { content } }], usage: { total_tokens: 500 } }));
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  return {
+    server,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    requests: () => requests,
+  };
+}

@@ -1,0 +1,132 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { access, beginSvc, project, REPOSITORY } from "./cli/_svc.ts";
+
+const run = promisify(execFile);
+const bin = (name: string) => join(REPOSITORY, "node_modules/.bin", name);
+
+interface Packed {
+  readonly filename: string;
+  readonly files: readonly { readonly path: string; readonly mode: number }[];
+  readonly unpackedSize: number;
+}
+
+let folder: string;
+let tarball: string;
+let packed: Packed;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "svc-package-"));
+  const { stdout } = await run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], {
+    cwd: REPOSITORY,
+    maxBuffer: 1 << 24,
+  });
+  packed = (JSON.parse(stdout) as Packed[])[0]!;
+  tarball = join(folder, packed.filename);
+}, 60_000);
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe("the published package", () => {
+  it("holds what it needs, and nothing of the workshop", () => {
+    const paths = packed.files.map((file) => file.path);
+
+    expect(paths).toEqual(
+      expect.arrayContaining([
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "dist/cli.js",
+        "dist/index.js",
+        "dist/index.d.ts",
+        "dist/testing.js",
+        "templates/init/_package.json",
+        "templates/init/_gitignore",
+        "templates/init/src/controller.ts",
+      ]),
+    );
+    expect(paths.filter((path) => !/^(dist|templates|public)\/|^[A-Za-z.]+$/.test(path))).toEqual([]);
+    expect(paths.filter((path) => /\.(test|map)|\.ci|examples|node_modules/.test(path))).toEqual([]);
+  });
+
+  it("has clean entry points and types", async () => {
+    const publint = await run(bin("publint"), ["run", tarball, "--strict"]);
+    const attw = await run(bin("attw"), [tarball, "--profile", "esm-only"]);
+
+    expect(publint.stdout).toContain("All good");
+    expect(attw.stdout).toContain("node16 (from ESM): 🟢 (ESM)");
+  }, 60_000);
+
+  it("runs the agent of the readme in an empty folder", async () => {
+    const cwd = await project({
+      "src/controller.ts": await agentOfReadme(),
+      "package.json": '{ "private": true }',
+    });
+    await rm(join(cwd, "node_modules"), { recursive: true });
+    await run(
+      "npm",
+      ["install", tarball, "valibot@1.5.0", "--omit=dev", "--prefer-offline", "--no-audit", "--no-fund"],
+      {
+        cwd,
+      },
+    );
+    const service = beginSvc(["start"], { cwd, env: { SERVICE_PORT: "0" }, command: ["npx", "svc"] });
+    await service.prints(/Ctrl-C ends it/);
+    const { url, key } = await access(cwd);
+
+    const started = await fetch(`${url}/agents/hello/jobs`, {
+      method: "POST",
+      headers: { "X-API-Key": key, "Content-Type": "application/json" },
+      body: await bodyOfReadme(),
+    });
+    const cases = await until(
+      async () => {
+        const response = await fetch(`${url}/jobs/job-1/cases`, { headers: { "X-API-Key": key } });
+        return (await response.json()) as { id: string; status: string; final_delivery: unknown }[];
+      },
+      (all) => all.length === 2 && all.every((one) => one.status === "completed"),
+    );
+
+    expect(started.status).toBe(202);
+    expect(cases.map((one) => one.final_delivery)).toEqual([
+      { greeting: "Hello Ada!" },
+      { greeting: "Hello Grace!" },
+    ]);
+    const imported = await run(
+      process.execPath,
+      [
+        "--input-type=module",
+        "-e",
+        'console.log(typeof (await import("agent-control-service/testing")).testServer)',
+      ],
+      { cwd },
+    );
+    expect(imported.stdout).toBe("function\n");
+  }, 180_000);
+});
+
+async function agentOfReadme(): Promise<string> {
+  const readme = await readFile(join(REPOSITORY, "README.md"), "utf8");
+  const [, code] = /```ts\n\/\/ src\/controller\.ts\n([\s\S]*?)```/.exec(readme)!;
+  expect(code!.trim().split("\n")).toHaveLength(20);
+  return code!;
+}
+
+/** What the readme has curl send. */
+async function bodyOfReadme(): Promise<string> {
+  const readme = await readFile(join(REPOSITORY, "README.md"), "utf8");
+  return /-d '(\{[\s\S]*?\})'\n/.exec(readme)![1]!;
+}
+
+async function until<T>(read: () => Promise<T>, isDone: (value: T) => boolean): Promise<T> {
+  for (let tries = 0; tries < 300; tries++) {
+    const value = await read();
+    if (isDone(value)) return value;
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  throw new Error("It did not happen within 30 seconds");
+}
