@@ -1,12 +1,17 @@
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createDeployTools, platformContract } from "agent-control-service/testing";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import sshDocker from "../../examples/ssh-docker/platform.ts";
+import { openDeployment } from "../../src/core/deploy/deployment.ts";
+import { down } from "../../src/core/deploy/down.ts";
+import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
 import { toTar } from "../../src/core/deploy/tar.ts";
+import { up } from "../../src/core/deploy/up.ts";
 import { requirement } from "../_require.ts";
+import { writeAll } from "./_fixture.ts";
+import { docker, dropPacked, freePort, localProject } from "./_local-project.ts";
 
 /** The engine of this machine stands for one that ssh would reach. */
 const HOST = "unix:///var/run/docker.sock";
@@ -26,6 +31,7 @@ beforeAll(async () => {
 }, 120_000);
 
 afterAll(async () => {
+  dropPacked();
   if (images.length > 0)
     await tools.exec("docker", [
       "image",
@@ -68,11 +74,54 @@ platformContract("ssh-docker", {
   },
 });
 
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address ? address.port : 0));
-    });
-  });
-}
+describe("svc deploy on a machine that ssh reaches", () => {
+  it("deploys, changes, rolls a sick release back and removes what it made", async () => {
+    const cwd = localProject();
+    const name = `t${Math.random().toString(36).slice(2, 8)}`;
+    const port = await freePort();
+    const deployed = async (config: string) => {
+      writeAll(cwd, { ".deployment/config.yaml": config });
+      const deployment = await open();
+      try {
+        return await up(deployment, async () => true);
+      } finally {
+        await deployment.close();
+      }
+    };
+    const open = () =>
+      openDeployment({
+        platform: sshDocker as never,
+        options: { ...DEFAULT_OPTIONS, name, port, generateApiKey: true },
+        flags: { host: HOST },
+        cwd,
+        env: process.env,
+        command: "svc deploy up",
+        emit: () => undefined,
+        polling: { firstWait: 8, interval: 0.5, timeout: 1 },
+      });
+    const told = async () =>
+      (await (await fetch(`http://127.0.0.1:${port}/whoami`)).json()) as { env: Record<string, string> };
+
+    const first = await deployed("environment: {STEP: one}");
+    const one = await told();
+    const idle = await deployed("environment: {STEP: one}");
+    await deployed("environment: {STEP: two}");
+    const two = await told();
+    const sick = await deployed("environment: {STEP: three, SICK: '500'}").catch((error: unknown) => error);
+    const restored = await told();
+    const last = await open();
+    const { removed } = await down(last, async () => true);
+    await last.close();
+    docker("image", "prune", "--force", "--filter", `label=agent-control-service.project=${name}`);
+    docker("image", "rm", "--force", first.image.split("@")[1] ?? "");
+
+    expect(first.result).toMatchObject({ success: true, service_url: `http://127.0.0.1:${port}` });
+    expect([one.env.STEP, two.env.STEP, restored.env.STEP]).toEqual(["one", "two", "two"]);
+    expect(restored.env.SERVICE_API_KEY).toBe(one.env.SERVICE_API_KEY);
+    expect(idle.changed).toBe(false);
+    expect(sick).toMatchObject({ code: "rolled_back", exitCode: 3 });
+    expect(removed).toEqual([`service ${name}-dev`, "secret SERVICE_API_KEY"]);
+    expect(docker("ps", "--all", "--quiet", "--filter", `name=${name}`)).toBe("");
+    expect(docker("volume", "ls", "--quiet", "--filter", `name=${name}`)).toBe("");
+  }, 240_000);
+});

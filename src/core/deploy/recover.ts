@@ -5,6 +5,7 @@ import { DeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import type { Prepared } from "./plan.ts";
 import type { Release } from "./platform.ts";
+import { releaseHealth } from "./release-health.ts";
 import { writeState } from "./write-state.ts";
 
 export interface Failed {
@@ -63,13 +64,15 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
     });
   }
 
-  const restored = await step(emit, "rollback", async ({ note }) => {
-    const back = await session.rollback(previous);
-    note(`${nameOf(back)} serves again`);
-    return back;
+  const { restored, health } = await step(emit, "rollback", async ({ note }) => {
+    const restored = await session.rollback(previous);
+    const health = await releaseHealth(deployment, restored, undefined, deployment.timeout);
+    note(`${nameOf(restored)} serves again, ${health.status}`);
+    return { restored, health };
   });
   await record(deployment, failed, "running", restored);
   journal.finish();
+  const well = health.status === "healthy";
   throw new DeployError("rolled_back", error.message, {
     detail: error.detail,
     log: error.log,

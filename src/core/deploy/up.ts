@@ -4,12 +4,12 @@ import { findDocker } from "./docker.ts";
 import { DeployError, isDeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { ignoreFolder, writeFiles } from "./files.ts";
-import { waitHealthy } from "./health.ts";
 import { publishImage } from "./image.ts";
 import type { Prepared } from "./plan.ts";
-import { HEALTH_PATH, prepare } from "./plan.ts";
+import { prepare } from "./plan.ts";
 import type { Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import { recover } from "./recover.ts";
+import { releaseHealth } from "./release-health.ts";
 import { standing } from "./standing.ts";
 import { detailsOf } from "./state.ts";
 import { writeState } from "./write-state.ts";
@@ -98,7 +98,7 @@ interface Done {
 /** Nothing is to be changed: only tells whether what runs is well. */
 async function confirmLive(deployment: Deployment, { live, state, spec }: Prepared): Promise<Done> {
   if (live === undefined) throw new DeployError("not_deployed", "Nothing runs");
-  const health = await healthOf(deployment, live, undefined, 60);
+  const health = await releaseHealth(deployment, live, undefined, 60);
   if (health.status !== "healthy")
     throw new DeployError("unhealthy", `"${deployment.target.serviceName}" is up to date and not healthy`, {
       detail: `${health.endpoint}: ${health.error_message}`,
@@ -142,7 +142,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   const isNew = release.revision === undefined || release.revision !== prepared.live?.revision;
   const remaining = Math.max(1, (until - tools.now().getTime()) / 1000);
   const health = await step(emit, "health", async ({ note }) => {
-    const result = await healthOf(deployment, release, isNew ? startedAt : undefined, remaining);
+    const result = await releaseHealth(deployment, release, isNew ? startedAt : undefined, remaining);
     note(
       result.status === "healthy"
         ? `200, ${result.response_time} s`
@@ -230,34 +230,6 @@ function previousOf({ journal }: Deployment, { live, state }: Prepared): Release
   if (state?.status === "failed" && release?.revision === live.revision) return previous?.[0];
   // What the state knows of the running release (what rollback needs) may be more than the platform tells.
   return release !== undefined && release.revision === live.revision ? { ...release, ...live } : live;
-}
-
-async function healthOf(
-  deployment: Deployment,
-  release: Release,
-  startedAfter: Date | undefined,
-  seconds: number,
-): Promise<HealthCheckResult> {
-  const { session, tools, polling } = deployment;
-  const base = release.probeUrl ?? release.url;
-  if (base === undefined)
-    throw new DeployError("failed", "The platform named no URL for the service", {
-      fix: "Run svc deploy status in a minute",
-    });
-  const headers = await session.probeHeaders?.();
-  const firstWait = Math.min(polling.firstWait ?? 30, seconds / 3);
-  return waitHealthy({
-    tools,
-    endpoints: [`${base.replace(/\/$/, "")}${HEALTH_PATH}`],
-    startedAfter,
-    firstWait,
-    interval: polling.interval ?? 5,
-    config: { timeout: Math.min(polling.timeout ?? 60, Math.max(1, seconds - firstWait)) },
-    ...(headers ? { headers } : {}),
-    onCheck: ({ status, error_message }) => {
-      if (status !== "healthy") tools.report(error_message ?? status);
-    },
-  });
 }
 
 /** The service's own last words, where the platform has them; never a reason to fail. */

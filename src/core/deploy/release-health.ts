@@ -1,0 +1,35 @@
+import type { HealthCheckResult } from "../models/deployment.ts";
+import type { Deployment } from "./deployment.ts";
+import { DeployError } from "./errors.ts";
+import { waitHealthy } from "./health.ts";
+import { HEALTH_PATH } from "./plan.ts";
+import type { Release } from "./platform.ts";
+
+/** Waits until a release is healthy, for so many seconds at most. */
+export async function releaseHealth(
+  deployment: Deployment,
+  release: Release,
+  startedAfter: Date | undefined,
+  seconds: number,
+): Promise<HealthCheckResult> {
+  const { session, tools, polling } = deployment;
+  const base = release.probeUrl ?? release.url;
+  if (base === undefined)
+    throw new DeployError("failed", "The platform named no URL for the service", {
+      fix: "Run svc deploy status in a minute",
+    });
+  const headers = await session.probeHeaders?.();
+  const firstWait = Math.min(polling.firstWait ?? 30, seconds / 3);
+  return waitHealthy({
+    tools,
+    endpoints: [`${base.replace(/\/$/, "")}${HEALTH_PATH}`],
+    startedAfter,
+    firstWait,
+    interval: polling.interval ?? 5,
+    config: { timeout: Math.min(polling.timeout ?? 60, Math.max(1, seconds - firstWait)) },
+    ...(headers ? { headers } : {}),
+    onCheck: ({ status, error_message }) => {
+      if (status !== "healthy") tools.report(error_message ?? status);
+    },
+  });
+}

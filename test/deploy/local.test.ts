@@ -1,0 +1,200 @@
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
+import type { DeployEvent } from "../../src/core/deploy/events.ts";
+import { run as exec } from "../../src/core/deploy/exec.ts";
+import type { LocalOptions } from "../../src/core/deploy/local/local-run.ts";
+import { openLocal } from "../../src/core/deploy/local/local-run.ts";
+import { localStop } from "../../src/core/deploy/local/local-stop.ts";
+import { localUp } from "../../src/core/deploy/local/local-up.ts";
+import { requirement } from "../_require.ts";
+import { allText, writeAll } from "./_fixture.ts";
+import { docker, dropPacked, freePort, localProject } from "./_local-project.ts";
+
+const { describe, it } = requirement("docker");
+
+afterAll(dropPacked);
+
+const DEFAULTS: LocalOptions = {
+  name: undefined,
+  env: "dev",
+  port: 8000,
+  generateApiKey: false,
+  generateRsa: false,
+  timeout: 30,
+  filesOnly: false,
+  sourceDir: "src",
+  controllerFile: undefined,
+  overwriteFiles: false,
+};
+
+interface Started {
+  readonly cwd: string;
+  readonly name: string;
+  readonly port: number;
+  readonly events: DeployEvent[];
+  open(options?: Partial<LocalOptions>, env?: Record<string, string>): ReturnType<typeof openLocal>;
+}
+
+async function local(files: Record<string, string> = {}): Promise<Started> {
+  const cwd = localProject(files);
+  const name = `t${Math.random().toString(36).slice(2, 8)}`;
+  const port = await freePort();
+  const events: DeployEvent[] = [];
+  const open: Started["open"] = (options = {}, env = {}) =>
+    openLocal({
+      options: { ...DEFAULTS, name, port, ...options },
+      cwd,
+      env: { ...(process.env as Record<string, string>), ...env },
+      emit: (event) => events.push(event),
+    });
+  onTestFinished(async () => void (await localStop(await open())));
+  return { cwd, name, port, events, open };
+}
+
+async function whoami({ port }: Started): Promise<{ uid: number; env: Record<string, string> }> {
+  return (await (await fetch(`http://127.0.0.1:${port}/whoami`)).json()) as never;
+}
+
+describe("svc deploy local", () => {
+  it("runs the service in a container, checks it, updates it and leaves nothing behind", async () => {
+    const at = await local();
+
+    const first = await localUp(await at.open({ generateApiKey: true, generateRsa: true }));
+    const inside = await whoami(at);
+    const key = readFileSync(join(at.cwd, `.deployment/secrets/${at.name}-dev/SERVICE_API_KEY`), "utf8");
+    writeAll(at.cwd, { ".deployment/config.yaml": "environment: {LOG_LEVEL: debug}" });
+    const second = await localUp(await at.open({ generateApiKey: true, generateRsa: true }));
+    const updated = await whoami(at);
+    await localStop(await at.open());
+
+    expect(first.service?.endpoints.map(({ path, status }) => [path, status])).toEqual([
+      ["/.well-known/health", 200],
+      ["/agents/health", 200],
+      ["/docs", 200],
+    ]);
+    expect(inside.uid).toBe(1000);
+    expect(inside.env.SERVICE_API_KEY).toBe(key);
+    expect(inside.env.SERVICE_RSA_PRIVATE_KEY).toMatch(
+      /^-----BEGIN PRIVATE KEY-----\n[\s\S]*\n-----END PRIVATE KEY-----/,
+    );
+    expect(first.service?.apiKey).toBe(key);
+    expect(second.service?.apiKey).toBe(key);
+    expect(updated.env.LOG_LEVEL).toBe("debug");
+    const label = ["--filter", `label=com.docker.compose.project=svc-${at.name}-dev`];
+    expect(docker("ps", "--all", "--quiet", ...label)).toBe("");
+    expect(docker("volume", "ls", "--quiet", ...label)).toBe("");
+    expect(docker("network", "ls", "--quiet", ...label)).toBe("");
+    expect(docker("images", "--quiet", "--filter", `label=agent-control-service.project=${at.name}`)).toBe(
+      "",
+    );
+    expect(readFileSync(join(at.cwd, ".gitignore"), "utf8")).toBe(".deployment/\n");
+  }, 240_000);
+
+  it("no secret is in a layer, in the history, in the files or in what is told", async () => {
+    const at = await local({
+      ".env": "TOKEN=planted-in-env-file",
+      "data/api-key": "planted-in-data",
+      "certs/tls.key": "planted-in-key-file",
+      ".deployment/config.yaml": "secrets: [{name: ERP_TOKEN}]",
+    });
+    const env = { ERP_TOKEN: "planted-in-environment", SERVICE_API_KEY: "planted-api-key" };
+
+    await localUp(await at.open({}, env));
+    const folder = mkdtempSync(join(tmpdir(), "svc-layers-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const image = `${at.name}-dev:local-test`;
+    const script =
+      'docker save "$0" | tar x -C "$1" && cd "$1" && for l in $(find . -name layer.tar); do tar xf $l -C "$(dirname $l)" app; done 2>/dev/null; true';
+    await exec("sh", ["-c", script, image, folder], { env: process.env });
+    const found = await exec("grep", ["-rlE", "planted-", folder], {
+      env: process.env,
+    });
+
+    expect(found.stdout).toBe("");
+    expect((await whoami(at)).env).toMatchObject(env);
+    expect(docker("history", "--no-trunc", image)).not.toMatch(/planted/);
+    expect(docker("image", "inspect", image)).not.toMatch(/planted/);
+    expect(allText(join(at.cwd, ".deployment"))).not.toMatch(/planted/);
+    expect(JSON.stringify(at.events)).not.toMatch(/planted/);
+  }, 240_000);
+
+  it("a service that ends, or does not become healthy in time, is told with its last words", async () => {
+    const at = await local({ ".deployment/config.yaml": "environment: {SICK: exit}" });
+
+    const ended = await localUp(await at.open({ timeout: 120 })).catch((error: unknown) => error);
+    writeAll(at.cwd, { ".deployment/config.yaml": "environment: {SICK: '500'}" });
+    const sick = await localUp(await at.open({ timeout: 3 })).catch((error: unknown) => error);
+
+    expect(ended).toMatchObject({
+      exitCode: 1,
+      message: "The service ended right after its start",
+      log: expect.arrayContaining(["cannot find the controller"]),
+    });
+    expect(sick).toMatchObject({
+      exitCode: 1,
+      message: "The service did not become healthy within 3 s",
+      log: ["listening start src/controller.ts"],
+    });
+  }, 240_000);
+
+  it("a build that fails shows the end of its log, and what failed", async () => {
+    const at = await local({
+      ".deployment/Dockerfile": "FROM node:22-slim\nRUN echo about to fail && exit 3\n",
+    });
+
+    const failed = localUp(await at.open());
+
+    await expect(failed).rejects.toMatchObject({
+      code: "build_failed",
+      log: expect.arrayContaining(["about to fail"]),
+    });
+  }, 120_000);
+});
+
+describe("svc deploy local and the port", () => {
+  let taken: ReturnType<typeof createServer>;
+  beforeAll(async () => {
+    taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+  });
+  afterAll(() => void taken.close());
+
+  it("a port that is taken is told before anything is built", async () => {
+    const at = await local();
+    const address = taken.address();
+    const port = typeof address === "object" && address ? address.port : 0;
+
+    const failed = localUp(await at.open({ port }));
+
+    await expect(failed).rejects.toMatchObject({
+      exitCode: 5,
+      message: `Port ${port} is taken`,
+      fix: expect.stringContaining(`--port ${port + 1}`),
+    });
+    expect(at.events.some((event) => event.type === "step" && event.id === "build")).toBe(false);
+  });
+});
+
+describe("svc deploy local --docker-files-only", () => {
+  it("writes the files of the specification and runs nothing", async () => {
+    const at = await local();
+
+    const { files, service } = await localUp(await at.open({ filesOnly: true }));
+
+    expect(service).toBeUndefined();
+    expect(files.map(({ file }) => file)).toEqual([
+      "Dockerfile",
+      ".dockerignore",
+      "Dockerfile.dockerignore",
+      "docker-compose.yml",
+      "cloudbuild.yaml",
+      "do-app-spec.yaml",
+      "config.yaml",
+      "DEPLOY_AUTOMATION.md",
+    ]);
+    expect(statSync(join(at.cwd, ".deployment")).mode & 0o777).toBe(0o700);
+  });
+});
