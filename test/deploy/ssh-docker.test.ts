@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createDeployTools, platformContract } from "agent-control-service/testing";
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import sshDocker from "../../examples/ssh-docker/platform.ts";
 import { openDeployment } from "../../src/core/deploy/deployment.ts";
 import { down } from "../../src/core/deploy/down.ts";
@@ -79,6 +79,13 @@ describe("svc deploy on a machine that ssh reaches", () => {
     const cwd = localProject();
     const name = `t${Math.random().toString(36).slice(2, 8)}`;
     const port = await freePort();
+    onTestFinished(() => {
+      docker("rm", "--force", `${name}-dev`);
+      const volumes = docker("volume", "ls", "--quiet", "--filter", `name=${name}-dev`)
+        .split("\n")
+        .filter(Boolean);
+      if (volumes.length > 0) docker("volume", "rm", ...volumes);
+    });
     const deployed = async (config: string) => {
       writeAll(cwd, { ".deployment/config.yaml": config });
       const deployment = await open();

@@ -54,7 +54,7 @@ export async function buildImage(
   const secret = npmrc === undefined ? [] : ["--secret", `id=npmrc,src=${npmrc}`];
   const args = docker.buildx
     ? ["buildx", "build", "--load", "--provenance=false", "--progress=plain", ...secret]
-    : ["build"];
+    : ["build", "--force-rm"];
   const result = await tools.exec("docker", [...args, "--platform", "linux/amd64", "--tag", ref, "-"], {
     input: tar,
     env: { DOCKER_CLI_HINTS: "false", ...env },

@@ -76,7 +76,9 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
   throw new DeployError("rolled_back", error.message, {
     detail: error.detail,
     log: error.log,
-    stands: `Rolled back: ${nameOf(previous)} serves as before`,
+    stands: well
+      ? `Rolled back: ${nameOf(previous)} serves as before`
+      : `Rolled back to ${nameOf(previous)}, which is not healthy: ${health.error_message ?? health.status}`,
     fix:
       error.fix ?? "Mend the cause and deploy again; --no-rollback keeps a failed revision for a look at it",
     cause: error,
