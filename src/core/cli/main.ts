@@ -21,6 +21,11 @@ const GROUPS: readonly CommandGroup[] = [
     load: () => import("./store/main.ts"),
   },
   {
+    name: "events",
+    summary: "See, send again or drop what a running service could not deliver",
+    load: () => import("./events/main.ts"),
+  },
+  {
     name: "deploy",
     summary: "Deploy the service, look after it, test it in containers here",
     load: () => import("./deploy/main.ts"),

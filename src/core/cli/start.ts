@@ -28,10 +28,17 @@ export const ListenFlagsSchema = v.object({
 export const start = defineCommand({
   usage: "start [file]",
   summary: "Run the service that a controller file exports (src/controller.ts)",
-  flags: ListenFlagsSchema,
-  examples: ["svc start", "svc start examples/hello/controller.ts --port 8100"],
+  flags: v.object({
+    ...ListenFlagsSchema.entries,
+    control: v.optional(
+      v.pipe(v.boolean(), v.description("start a control system for development beside it")),
+      false,
+    ),
+  }),
+  examples: ["svc start", "svc start examples/hello/controller.ts --port 8100", "svc start --control"],
   async run({ args, flags, context }) {
     const file = findController(args[0], context.cwd);
+    if (flags.control) await (await import("./with-control.ts")).startWithControl(context);
     return runService(await loadController(file, context.cwd), flags, context);
   },
 });

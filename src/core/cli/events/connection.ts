@@ -1,0 +1,14 @@
+import type { CliContext } from "../context.ts";
+import { CONNECTION_FLAGS, connect } from "../job/connection.ts";
+import type { ServiceClient } from "../job/service-client.ts";
+
+export { CONNECTION_FLAGS };
+
+/** Connects to the admin API, which has no prefix. */
+export async function connectToAdmin(
+  flags: { readonly url?: string | undefined; readonly key?: string | undefined },
+  context: CliContext,
+): Promise<ServiceClient> {
+  const { url } = await connect(flags, context);
+  return connect({ ...flags, url: new URL(url).origin }, context);
+}

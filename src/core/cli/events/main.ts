@@ -1,0 +1,17 @@
+import type { CliContext } from "../context.ts";
+import { runProgram } from "../program.ts";
+import { list } from "./list.ts";
+import { drop, retry } from "./steer.ts";
+
+/** `svc events …`: messages of a running service to its control system. */
+export function run(argv: readonly string[], context: CliContext): Promise<number> {
+  return runProgram(
+    {
+      name: "svc events",
+      summary: "See, send again or drop what a running service could not deliver",
+      commands: [list, retry, drop],
+    },
+    argv,
+    context,
+  );
+}
