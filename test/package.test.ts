@@ -31,6 +31,22 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
+describe("the lock file", () => {
+  it("holds every package that npm ci looks for, those of other systems too, and no address", async () => {
+    const text = await readFile(join(REPOSITORY, "package-lock.json"), "utf8");
+    const { packages } = JSON.parse(text) as { packages: Record<string, { optionalDependencies?: object }> };
+
+    const missing = Object.entries(packages).flatMap(([place, { optionalDependencies = {} }]) =>
+      Object.keys(optionalDependencies).filter(
+        (name) => !packages[`${place}/node_modules/${name}`] && !packages[`node_modules/${name}`],
+      ),
+    );
+
+    expect(missing).toEqual([]);
+    expect(text).not.toMatch(/"resolved": "https?:/);
+  });
+});
+
 describe("the published package", () => {
   it("holds what it needs, and nothing of the workshop", () => {
     const paths = packed.files.map((file) => file.path);
