@@ -6,8 +6,9 @@ import { dev } from "./dev.ts";
 import { init } from "./init.ts";
 import { runProgram } from "./program.ts";
 import { start } from "./start.ts";
+import { torture } from "./torture.ts";
 
-const COMMANDS: readonly Command[] = [start, dev, init, control];
+const COMMANDS: readonly Command[] = [start, dev, init, control, torture];
 
 const GROUPS: readonly CommandGroup[] = [
   {

@@ -1,0 +1,55 @@
+import * as v from "valibot";
+import { defineCommand } from "./command.ts";
+import { findController } from "./load-controller.ts";
+import { torture as run } from "./torture/run-torture.ts";
+import { describeVerdict } from "./torture/verdict.ts";
+
+const wholeNumber = (least: number) =>
+  v.pipe(v.number(), v.integer("must be a whole number"), v.minValue(least, `must be at least ${least}`));
+
+const flags = v.object({
+  rounds: v.optional(v.pipe(wholeNumber(1), v.description("times that the service is killed")), 20),
+  seed: v.optional(v.pipe(wholeNumber(0), v.description("repeats the choices of an earlier trial"))),
+  jobs: v.optional(
+    v.pipe(wholeNumber(1), v.description("jobs of each agent that are started in a round")),
+    2,
+  ),
+  agent: v.optional(
+    v.pipe(
+      v.array(v.string()),
+      v.description("an agent to try, by its slug; may be repeated; all by default"),
+      v.metadata({ value: "slug" }),
+    ),
+    [],
+  ),
+  field: v.optional(
+    v.pipe(
+      v.array(v.string()),
+      v.description("an input for the agents that have it, name=value or name:=json; may be repeated"),
+      v.metadata({ value: "name=value" }),
+    ),
+    [],
+  ),
+  json: v.optional(v.pipe(v.boolean(), v.description("print the verdict as JSON")), false),
+});
+
+/** `svc torture`: kills a service over and over under load, and checks that its jobs end as if nothing had happened. */
+export const torture = defineCommand({
+  usage: "torture [file]",
+  summary: "Kill the service at random under load, and check that no work is lost or doubled",
+  flags,
+  examples: [
+    "svc torture",
+    "svc torture src/controller.ts --rounds 100",
+    "svc torture --agent hello --seed 7",
+  ],
+  async run({ args, flags, context }) {
+    const verdict = await run({
+      file: findController(args[0], context.cwd),
+      seed: flags.seed ?? Math.floor(Math.random() * 1_000_000),
+      ...{ rounds: flags.rounds, jobs: flags.jobs, agents: flags.agent, fields: flags.field, context },
+    });
+    context.print(flags.json ? JSON.stringify(verdict, null, 2) : describeVerdict(verdict));
+    return verdict.problems.length === 0 ? 0 : 1;
+  },
+});

@@ -1,0 +1,80 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { CliContext } from "../context.ts";
+import { CliError } from "../errors.ts";
+import { ADDRESS_FILE } from "../job/connection.ts";
+import { ServiceClient } from "../job/service-client.ts";
+
+/** Longest time that a start may take, milliseconds. */
+const LONGEST_START = 60_000;
+
+/** The service under trial, in a process of its own that can be killed and started again. */
+export class ServiceProcess {
+  readonly #file: string;
+  readonly #dataDir: string;
+  readonly #context: CliContext;
+  readonly #key = randomBytes(24).toString("base64url");
+  #child: ChildProcess | undefined;
+  #output = "";
+
+  constructor(options: { file: string; dataDir: string; context: CliContext }) {
+    this.#file = options.file;
+    this.#dataDir = options.dataDir;
+    this.#context = options.context;
+  }
+
+  /** Begins a process, without waiting for it. */
+  async begin(): Promise<void> {
+    // A killed process leaves its address behind.
+    await rm(join(this.#dataDir, ADDRESS_FILE), { force: true });
+    const [program, ...args] = this.#context.self;
+    const account = ["WORKSPACE_ID", "API_KEY", "API_URL"].map((name) => [`SERVICE_ACCOUNT_${name}`, ""]);
+    this.#output = "";
+    const child = spawn(program!, [...args, "start", this.#file, "--port", "0", "--host", "127.0.0.1"], {
+      cwd: this.#context.cwd,
+      env: {
+        ...this.#context.env,
+        // A trial must not tell a control system of its jobs.
+        ...Object.fromEntries(account),
+        SERVICE_DATA_DIR: this.#dataDir,
+        SERVICE_API_KEY: this.#key,
+        SERVICE_LOG_LEVEL: "warn",
+      },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#child = child;
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (text: string) => {
+        this.#output = (this.#output + text).slice(-20_000);
+      });
+    }
+  }
+
+  /** Begins a process and waits until it answers. */
+  async start(): Promise<ServiceClient> {
+    await this.begin();
+    const address = join(this.#dataDir, ADDRESS_FILE);
+    for (const until = Date.now() + LONGEST_START; Date.now() < until; await delay(20)) {
+      const url = (await readFile(address, "utf8").catch(() => "")).trim();
+      if (url !== "") return new ServiceClient({ url, key: this.#key, fetch: globalThis.fetch });
+      if (this.#child?.exitCode != null) break;
+    }
+    await this.kill();
+    throw new CliError("The service does not start for the trial", {
+      detail: `It must take its data folder and key from SERVICE_DATA_DIR and SERVICE_API_KEY. Its last words:\n${this.#output.slice(-2000)}`,
+    });
+  }
+
+  /** Ends the process without warning, as a crash does. */
+  async kill(): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const gone = new Promise((resolve) => child.once("close", resolve));
+    child.kill("SIGKILL");
+    await gone;
+  }
+}
