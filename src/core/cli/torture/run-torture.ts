@@ -26,7 +26,7 @@ export interface TortureOptions {
 }
 
 /** Longest time under load before a kill, and of a start that is cut short, milliseconds. */
-const LONGEST_LOAD = 700;
+const LONGEST_LOAD = 1500;
 const LONGEST_CUT_START = 900;
 /** Seconds that the jobs get to end once the kills are over. */
 const LAST_WAIT = 120;
@@ -93,7 +93,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
       doubled: findings.doubled.length,
       wrong: findings.wrong.length,
       dataDir: problems.length === 0 ? undefined : dataDir,
-      repeat: `svc torture ${relative(context.cwd, file)} --rounds ${rounds} --jobs ${options.jobs} --seed ${seed}`,
+      repeat: toCommand(options),
     };
   } catch (error) {
     await rm(dataDir, { recursive: true, force: true });
@@ -101,6 +101,12 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
   } finally {
     await service.kill();
   }
+}
+
+function toCommand({ file, rounds, jobs, seed, agents, fields, context }: TortureOptions): string {
+  const chosen = [...agents.map((slug) => `--agent ${slug}`), ...fields.map((text) => `--field '${text}'`)];
+  const counts = [`--rounds ${rounds}`, `--jobs ${jobs}`, `--seed ${seed}`];
+  return ["svc torture", relative(context.cwd, file) || file, ...counts, ...chosen].join(" ");
 }
 
 /** The agents to try: those that are named, else all that can be started without being told anything. */

@@ -1,0 +1,52 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { project, REPOSITORY, svc } from "../cli/_svc.ts";
+
+const ROUNDS = process.env.SVC_TORTURE_ROUNDS ?? "3";
+
+test("svc torture: the examples lose nothing and double nothing, however often they are killed", async () => {
+  const cwd = await project();
+  const controller = join(REPOSITORY, "examples/controller.ts");
+  const args = ["--rounds", ROUNDS, "--field", "deadline=1h", "--json"];
+
+  const { code, stdout, stderr } = await svc(["torture", controller, ...args], { cwd });
+
+  expect(stderr).not.toContain("Error");
+  const verdict = JSON.parse(stdout) as Record<string, unknown>;
+  expect(verdict).toMatchObject({ problems: [], lost: 0, doubled: 0, wrong: 0 });
+  expect(verdict.jobs).toBeGreaterThanOrEqual(3 * Number(ROUNDS));
+  expect(code).toBe(0);
+}, 900_000);
+
+test("svc torture finds an agent whose work is doubled by a crash", async () => {
+  const cwd = await project({
+    "controller.mjs": `
+import { readFileSync, writeFileSync } from "node:fs";
+import { createServer, defineAgent } from "agent-control-service";
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+// The count is kept outside of any step: a run that is taken up counts again.
+const careless = defineAgent({
+  name: "Careless", version: "1.0.0",
+  methods: { job_start: { async run({ job }) {
+    let count = 0;
+    try { count = Number(readFileSync(job.id + ".count", "utf8")); } catch {}
+    writeFileSync(job.id + ".count", String(count + 1));
+    await job.step("slow", () => pause(3000));
+    return { begun: Number(readFileSync(job.id + ".count", "utf8")) };
+  } } },
+});
+export default createServer({ agents: [careless] });
+`,
+  });
+
+  const { code, stdout } = await svc(["torture", "controller.mjs", "--rounds", "1", "--seed", "1"], { cwd });
+
+  const kept = /the data is kept in (\S+)/.exec(stdout)?.[1];
+  if (kept) await rm(kept, { recursive: true, force: true });
+
+  expect(stdout).toContain("FAILED");
+  expect(stdout).toMatch(/job\.result\.begun is \d, undisturbed it is 1/);
+  expect(stdout).toContain("--seed 1");
+  expect(code).toBe(1);
+}, 120_000);
