@@ -67,6 +67,7 @@ export interface OpenOptions {
   readonly redactor?: Redactor;
   readonly fetch?: typeof fetch;
   readonly now?: () => Date;
+  readonly sleep?: (milliseconds: number, signal: AbortSignal) => Promise<void>;
   readonly newId?: () => string;
   /** Called after each journal line is on disk. */
   readonly onJournal?: (line: JournalLine) => void;
@@ -124,6 +125,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     onReport: (message) => emit({ type: "report", message }),
     onOutput: (line) => emit({ type: "output", line }),
     ...(open.fetch ? { fetch: open.fetch } : {}),
+    ...(open.sleep ? { sleep: open.sleep } : {}),
   });
   const session = await platform.connect(target as DeployTarget<never>, tools);
   const unlock: (() => Promise<void>)[] = [];

@@ -54,22 +54,25 @@ async function createService(
   scaling: string | undefined,
 ): Promise<void> {
   const { aws, target, tools } = context;
-  await tools.journal({ step: "service.create", data: { image: spec.image } }, async (note) => {
-    const started = await aws.send<Started>(
-      "apprunner",
-      "CreateService",
-      {
-        ServiceName: target.serviceName,
-        ...wantedConfiguration(context, spec),
-        ...(scaling === undefined ? {} : { AutoScalingConfigurationArn: scaling }),
-        Tags: tagsOf(target),
-      },
-      { propagation: [ROLE_NOT_READY], reread: () => startedService(context) },
-    );
-    await note({ operation: started.OperationId ?? null });
-    await finish(context, started);
-    await note({ ended: true });
-  });
+  const started = await tools.journal(
+    { step: "service.create", data: { image: spec.image } },
+    async (note) => {
+      const begun = await aws.send<Started>(
+        "apprunner",
+        "CreateService",
+        {
+          ServiceName: target.serviceName,
+          ...wantedConfiguration(context, spec),
+          ...(scaling === undefined ? {} : { AutoScalingConfigurationArn: scaling }),
+          Tags: tagsOf(target),
+        },
+        { propagation: [ROLE_NOT_READY], reread: () => startedService(context) },
+      );
+      await note({ operation: begun.OperationId ?? null });
+      return begun;
+    },
+  );
+  await finish(context, started);
 }
 
 async function updateService(
@@ -99,17 +102,17 @@ export async function putConfiguration(
   const { aws, tools } = context;
   for (;;) {
     try {
-      await tools.journal({ step }, async (note) => {
-        const started = await aws.send<Started>(
+      const started = await tools.journal({ step }, async (note) => {
+        const begun = await aws.send<Started>(
           "apprunner",
           "UpdateService",
           { ServiceArn: live.ServiceArn, ...changes },
           { propagation: [ROLE_NOT_READY], reread: () => startedService(context) },
         );
-        await note({ operation: started.OperationId ?? null });
-        await finish(context, started);
-        await note({ ended: true });
+        await note({ operation: begun.OperationId ?? null });
+        return begun;
       });
+      await finish(context, started);
       return;
     } catch (error) {
       if (!(error instanceof CloudError) || error.code !== "InvalidStateException") throw error;
@@ -182,7 +185,7 @@ async function operationError(context: Context, ended: Operation, service?: Serv
 async function judgeKilledRun(context: Context, live: Service): Promise<void> {
   const noted = ["service.update", "service.create", "service.repair"]
     .map((step) => context.tools.recall(step))
-    .find((data) => data !== undefined && !data.ended && data.operation !== undefined);
+    .find((data) => data?.operation != null);
   if (!noted?.operation) return;
   const operations = await listOperations(context, live.ServiceArn ?? "");
   const ended = operations.find(({ Id }) => Id === noted.operation);

@@ -11,13 +11,7 @@ import { clusterOf, executionRole, infrastructureRole, serviceArn } from "./cont
 import { failureLog } from "./logs.ts";
 import { toRelease } from "./release-of.ts";
 import type { Service, ServiceDeployment } from "./service-types.ts";
-import {
-  findOwnService,
-  newestDeployment,
-  readDeployment,
-  settledService,
-  waitForDeployment,
-} from "./services.ts";
+import { findOwnService, newestDeployment, settledService, waitForDeployment } from "./services.ts";
 
 interface Started {
   readonly service?: Service;
@@ -54,8 +48,8 @@ async function createService(context: Context, spec: ReleaseSpec): Promise<void>
   const { aws, target, tools } = context;
   const tags = Object.entries(ownershipOf(target)).map(([key, value]) => ({ key, value }));
   const subnets = target.flags.subnets?.split(",").map((subnet) => subnet.trim());
-  await tools.journal({ step: "service.create", data: { image: spec.image } }, async (note) => {
-    const { service } = await aws.send<Started>(
+  const { service } = await tools.journal({ step: "service.create", data: { image: spec.image } }, () =>
+    aws.send<Started>(
       "ecs",
       "CreateExpressGatewayService",
       {
@@ -74,9 +68,9 @@ async function createService(context: Context, spec: ReleaseSpec): Promise<void>
           return found && { service: found };
         },
       },
-    );
-    await finish(context, service?.currentDeployment, note);
-  });
+    ),
+  );
+  await finish(context, service?.currentDeployment);
 }
 
 async function updateService(context: Context, live: Service, spec: ReleaseSpec): Promise<void> {
@@ -95,12 +89,12 @@ export async function putConfiguration(
 ): Promise<void> {
   const { aws, tools } = context;
   const before = (await newestDeployment(context))?.serviceDeploymentArn;
-  await tools.journal({ step, data: { before: before ?? null } }, async (note) => {
-    const begun = async () => {
-      const newest = await newestDeployment(context);
-      return newest?.serviceDeploymentArn === before ? undefined : newest;
-    };
-    await aws.send<Started>(
+  const begun = async () => {
+    const newest = await newestDeployment(context);
+    return newest?.serviceDeploymentArn === before ? undefined : newest;
+  };
+  await tools.journal({ step, data: { before: before ?? null } }, () =>
+    aws.send<Started>(
       "ecs",
       "UpdateExpressGatewayService",
       { serviceArn: serviceArn(context), ...wanted },
@@ -108,9 +102,9 @@ export async function putConfiguration(
         propagation: [ROLE_NOT_READY, STILL_DEPLOYING],
         reread: async () => ((await begun()) ? {} : undefined),
       },
-    );
-    await finish(context, (await begun())?.serviceDeploymentArn, note);
-  });
+    ),
+  );
+  await finish(context, (await begun())?.serviceDeploymentArn);
 }
 
 const STILL_DEPLOYING: Propagation = {
@@ -119,17 +113,11 @@ const STILL_DEPLOYING: Propagation = {
   budget: 600_000,
 };
 
-async function finish(
-  context: Context,
-  arn: string | undefined,
-  note: (data: Record<string, unknown>) => Promise<void>,
-): Promise<void> {
+async function finish(context: Context, arn: string | undefined): Promise<void> {
   const deployment = arn ?? (await newestDeployment(context))?.serviceDeploymentArn;
   if (deployment === undefined) return;
-  await note({ deployment });
   const ended = await waitForDeployment(context, deployment);
   if (ended.status !== "SUCCESSFUL") throw await deploymentError(context, ended);
-  await note({ ended: true });
 }
 
 /** ECS goes back by itself when tasks or answers fail; the service is ACTIVE all the while. */
@@ -151,12 +139,10 @@ async function judgeKilledRun(context: Context, done: boolean): Promise<void> {
   if (done) return;
   for (const step of ["service.update", "service.create"]) {
     const noted = context.tools.recall(step);
-    if (noted === undefined || noted.ended) continue;
+    if (noted === undefined) continue;
     const newest = await newestDeployment(context);
-    const mine =
-      typeof noted.deployment === "string" ? await readDeployment(context, noted.deployment) : newest;
-    const begun = noted.deployment !== undefined || newest?.serviceDeploymentArn !== noted.before;
-    if (mine && begun && mine.status !== "SUCCESSFUL") throw await deploymentError(context, mine);
+    const begun = newest !== undefined && newest.serviceDeploymentArn !== noted.before;
+    if (begun && newest.status !== "SUCCESSFUL") throw await deploymentError(context, newest);
   }
 }
 

@@ -1,3 +1,4 @@
+import { CloudError } from "../../core/deploy/cloud/cloud-error.ts";
 import { checkEndpoint } from "../../core/deploy/cloud/endpoint.ts";
 import type { RestRequest } from "../../core/deploy/cloud/rest.ts";
 import { sendRest } from "../../core/deploy/cloud/rest.ts";
@@ -48,12 +49,13 @@ export class Google {
     return this.send<T>(api, "GET", path, { query, idempotent: true });
   }
 
-  /** Reads, with nothing for what is not there. */
+  /** Reads, with nothing for what is not there; behind an API that is disabled nothing is. */
   async find<T>(api: GoogleApi, path: string, query?: RestRequest["query"]): Promise<T | undefined> {
     try {
       return await this.get<T>(api, path, query);
     } catch (error) {
-      if (isNotFound(error)) return undefined;
+      if (isNotFound(error) || (!this.#fresh && error instanceof CloudError && isDisabledApi(error)))
+        return undefined;
       throw error;
     }
   }

@@ -7,7 +7,6 @@ import type { ResourceAction } from "../../core/models/deployment.ts";
 import { isPublic } from "./access.ts";
 import { settingChanges } from "./changes.ts";
 import type { Context } from "./context.ts";
-import { isDisabledApi, isNotFound } from "./google-error.ts";
 import { hasRepository, REPOSITORY } from "./registry.ts";
 import { newServiceBody } from "./release.ts";
 import { listSecrets } from "./secrets.ts";
@@ -22,16 +21,16 @@ export async function planRelease(
   live?: Release,
 ): Promise<ResourceAction[]> {
   const google = await context.google();
-  const repository = await orNothing(hasRepository(context));
-  const secrets = (await orNothing(listSecrets(context))) ?? [];
-  const service = await orNothing(google.find<Service>("run", `/v2/${context.service}`));
+  const repository = await hasRepository(context);
+  const secrets = await listSecrets(context);
+  const service = await google.find<Service>("run", `/v2/${context.service}`);
   const liveHashes: Record<string, string> = {};
   for (const { name, hash } of secrets) if (hash !== undefined) liveHashes[name] = hash;
   const known = { ...spec, secrets: withStored(spec, secrets) };
   await validate(context, known, service);
   const changes = service === undefined ? [] : await otherChanges(context, known, service);
   return [
-    resourceAction("registry", REPOSITORY, repository === true, "Repository for images in Artifact Registry"),
+    resourceAction("registry", REPOSITORY, repository, "Repository for images in Artifact Registry"),
     ...releaseActions({ serviceName: context.target.serviceName, spec, live, liveHashes, changes }),
   ];
 }
@@ -82,14 +81,4 @@ function withStored(spec: ReleaseSpec, stored: readonly StoredSecret[]): Release
   const refs: Record<string, StoredSecret | ReleaseSpec["secrets"][string]> = { ...spec.secrets };
   for (const name of Object.keys(refs)) refs[name] ??= stored.find((secret) => secret.name === name);
   return refs;
-}
-
-/** In a project whose APIs are still disabled nothing can be there. */
-async function orNothing<T>(reading: Promise<T>): Promise<T | undefined> {
-  try {
-    return await reading;
-  } catch (error) {
-    if (isNotFound(error) || (isCloudError(error) && isDisabledApi(error))) return undefined;
-    throw error;
-  }
 }

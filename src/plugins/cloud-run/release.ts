@@ -40,18 +40,20 @@ async function createService(context: Context, spec: ReleaseSpec): Promise<Servi
   const google = await context.google();
   const body = newServiceBody(context, spec);
   const open = !context.target.flags.private && (await mayDisableInvokerCheck(context, body));
-  return context.tools.journal({ step: "service.create", data: { image: spec.image } }, async (note) => {
-    const operation = await google.send<Operation>("run", "POST", `/v2/${context.location}/services`, {
-      query: { serviceId: context.target.serviceName },
-      body: open ? { ...body, invokerIamDisabled: true } : body,
-      reread: async () =>
-        (await google.find("run", `/v2/${context.service}`)) ? { name: "", done: true } : undefined,
-    });
-    await note({ operation: operation.name });
-    const service = await finishRollout(context, operation);
-    await note({ ended: true });
-    return service;
-  });
+  const operation = await context.tools.journal(
+    { step: "service.create", data: { image: spec.image } },
+    async (note) => {
+      const begun = await google.send<Operation>("run", "POST", `/v2/${context.location}/services`, {
+        query: { serviceId: context.target.serviceName },
+        body: open ? { ...body, invokerIamDisabled: true } : body,
+        reread: async () =>
+          (await google.find("run", `/v2/${context.service}`)) ? { name: "", done: true } : undefined,
+      });
+      await note({ operation: begun.name });
+      return begun;
+    },
+  );
+  return finishRollout(context, operation);
 }
 
 async function updateService(context: Context, spec: ReleaseSpec, seen: Service): Promise<Service> {
@@ -88,9 +90,8 @@ function toChange(
 /** Whether the newest revision is what a run made that was killed before it could see it fail. */
 function isLeftByKilledRun(context: Context, newest: string): boolean {
   const update = context.tools.recall("service.update");
-  if (update && !update.ended && shortName(String(update.before ?? "")) !== newest) return true;
-  const create = context.tools.recall("service.create");
-  return create !== undefined && !create.ended;
+  if (update && shortName(String(update.before ?? "")) !== newest) return true;
+  return context.tools.recall("service.create") !== undefined;
 }
 
 /** Gives the newest revision all traffic, and the service back to "newest serves" for good. */

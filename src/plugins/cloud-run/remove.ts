@@ -5,16 +5,20 @@ import { DeployError } from "../../core/deploy/errors.ts";
 import type { Context } from "./context.ts";
 import { isNotFound } from "./google-error.ts";
 import { waitForOperation } from "./operations.ts";
-import { changeService } from "./service.ts";
+import { changeService, finishChange } from "./service.ts";
 import type { Operation, Service } from "./service-types.ts";
 
 /** Stops all instances and keeps the service. */
 export async function scaleToZero(context: Context): Promise<void> {
   if ((await ownService(context)) === undefined) return;
-  await changeService(context, "service.scale", ({ scaling }) =>
-    scaling?.scalingMode === "MANUAL" && !scaling.manualInstanceCount
-      ? undefined
-      : { fields: { scaling: { ...scaling, scalingMode: "MANUAL", manualInstanceCount: 0 } } },
+  await changeService(
+    context,
+    "service.scale",
+    ({ scaling }) =>
+      scaling?.scalingMode === "MANUAL" && !scaling.manualInstanceCount
+        ? undefined
+        : { fields: { scaling: { ...scaling, scalingMode: "MANUAL", manualInstanceCount: 0 } } },
+    finishChange,
   );
 }
 

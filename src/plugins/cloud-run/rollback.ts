@@ -3,7 +3,7 @@ import { DeployError } from "../../core/deploy/errors.ts";
 import type { Release } from "../../core/deploy/platform.ts";
 import type { Context } from "./context.ts";
 import { servingRelease, toRelease } from "./release-of.ts";
-import { changeService } from "./service.ts";
+import { changeService, finishChange } from "./service.ts";
 import type { Revision, Service } from "./service-types.ts";
 import { allToRevision, servingRevision, shortName } from "./traffic.ts";
 
@@ -15,10 +15,14 @@ export async function rollbackTo(context: Context, to: Release): Promise<Release
       fix: "See the revisions with: svc deploy rollback --list",
     });
   const wanted = allToRevision(revision);
-  const service = await changeService(context, "service.rollback", (live) =>
-    isDeepStrictEqual(targetsOf(live), wanted) && servingRevision(live) === revision
-      ? undefined
-      : { fields: { traffic: wanted } },
+  const service = await changeService(
+    context,
+    "service.rollback",
+    (live) =>
+      isDeepStrictEqual(targetsOf(live), wanted) && servingRevision(live) === revision
+        ? undefined
+        : { fields: { traffic: wanted } },
+    finishChange,
   );
   if (servingRevision(service) !== revision)
     throw new DeployError("failed", `Traffic did not move back to revision "${revision}"`, {

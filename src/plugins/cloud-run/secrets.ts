@@ -196,11 +196,12 @@ async function ownSecrets(context: Context): Promise<Secret[]> {
   const all: Secret[] = [];
   let pageToken: string | undefined;
   do {
-    const page: { secrets?: Secret[]; nextPageToken?: string } = await google.get(
-      "secretmanager",
-      `/v1/projects/${context.project}/secrets`,
-      { filter, pageSize: 250, pageToken },
-    );
+    const page: { secrets?: Secret[]; nextPageToken?: string } =
+      (await google.find("secretmanager", `/v1/projects/${context.project}/secrets`, {
+        filter,
+        pageSize: 250,
+        pageToken,
+      })) ?? {};
     all.push(...(page.secrets ?? []));
     pageToken = page.nextPageToken || undefined;
   } while (pageToken !== undefined);

@@ -14,6 +14,9 @@ export interface ServiceChange {
   readonly forceNewRevision?: boolean;
 }
 
+/** Follows the operation that a change began. */
+type Finish = (context: Context, operation: Operation) => Promise<Service>;
+
 const SETTLING = 2000;
 const CONFLICTS = 6;
 
@@ -40,6 +43,7 @@ export async function changeService(
   context: Context,
   step: string,
   plan: (live: Service) => ServiceChange | undefined,
+  finish: Finish = finishRollout,
 ): Promise<Service> {
   for (let conflicts = 0; ; conflicts++) {
     const live = await settledService(context);
@@ -48,7 +52,7 @@ export async function changeService(
     const change = plan(live);
     if (change === undefined) return live;
     try {
-      return await patchService(context, step, live, change);
+      return await patchService({ context, step, live, change, finish });
     } catch (error) {
       if (!isCloudError(error) || error.status !== 409 || conflicts >= CONFLICTS) throw error;
       context.tools.report("the service was changed meanwhile; reading it again");
@@ -57,24 +61,29 @@ export async function changeService(
   }
 }
 
-async function patchService(
-  context: Context,
-  step: string,
-  live: Service,
-  { fields, forceNewRevision }: ServiceChange,
-): Promise<Service> {
+interface Patch {
+  readonly context: Context;
+  readonly step: string;
+  readonly live: Service;
+  readonly change: ServiceChange;
+  readonly finish: Finish;
+}
+
+async function patchService({ context, step, live, change, finish }: Patch): Promise<Service> {
+  const { fields, forceNewRevision } = change;
   const google = await context.google();
   const revisions = { before: live.latestCreatedRevision ?? null };
   // The model asks for a template in every body; the mask says whether it counts.
   const { revision: _, ...template } = live.template ?? {};
-  return context.tools.journal({ step, data: revisions }, async (note) => {
-    const operation = await google.send<Operation>("run", "PATCH", `/v2/${context.service}`, {
+  const operation = await context.tools.journal({ step, data: revisions }, async (note) => {
+    const begun = await google.send<Operation>("run", "PATCH", `/v2/${context.service}`, {
       query: { updateMask: Object.keys(fields).join(","), forceNewRevision },
       body: { name: context.service, template, ...fields, etag: live.etag },
     });
-    await note({ operation: operation.name });
-    return finishRollout(context, operation);
+    await note({ operation: begun.name });
+    return begun;
   });
+  return finish(context, operation);
 }
 
 /** Follows a rollout to its end; a failed one is told with its cause and the last lines of the log. */
@@ -86,6 +95,18 @@ export async function finishRollout(context: Context, operation: Operation): Pro
   if (ended.error) throw await rolloutError(context, service, ended.error.message);
   if (service.terminalCondition?.state === "CONDITION_FAILED")
     throw await rolloutError(context, service, service.terminalCondition.message);
+  return service;
+}
+
+/**
+ * Follows a change that starts nothing, of traffic or scaling. A revision that failed before makes the whole service and
+ * its operations count as failed; whether the change itself took effect shows in the service.
+ */
+export async function finishChange(context: Context, operation: Operation): Promise<Service> {
+  await waitForOperation(context, "run", operation);
+  const service = await settledService(context);
+  if (service === undefined)
+    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" is gone`);
   return service;
 }
 

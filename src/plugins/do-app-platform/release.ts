@@ -19,16 +19,18 @@ export async function releaseApp(context: Context, spec: ReleaseSpec): Promise<R
 
 async function createApp(context: Context, spec: AppSpec): Promise<void> {
   const { api, target, tools } = context;
-  await tools.journal({ step: "app.create" }, async (note) => {
-    const { app } = await api.send<{ app: App }>("POST", "/v2/apps", {
+  const app = await tools.journal({ step: "app.create" }, async (note) => {
+    const made = await api.send<{ app: App }>("POST", "/v2/apps", {
       body: { spec, ...(target.projectId === undefined ? {} : { project_id: target.projectId }) },
       reread: async () => {
-        const app = await findOwnApp(context);
-        return app && { app };
+        const found = await findOwnApp(context);
+        return found && { app: found };
       },
     });
-    await finish(context, app, note);
+    await note({ app: made.app.id });
+    return made.app;
   });
+  await finish(context, app);
 }
 
 async function updateApp(context: Context, live: App, spec: ReleaseSpec): Promise<void> {
@@ -42,44 +44,28 @@ async function updateApp(context: Context, live: App, spec: ReleaseSpec): Promis
   const newest = await newestDeployment(context, live.id);
   // What a killed run began and could not see fail is its outcome; a later run tries once more.
   if (newest && isLeftByKilledRun(context)) throw await deploymentError(context, live.id, newest);
-  await tools.journal({ step: "app.deploy", data: { app: live.id } }, async (note) => {
-    const { deployment } = await api.send<{ deployment: Deployment }>(
-      "POST",
-      `/v2/apps/${live.id}/deployments`,
-      {
-        body: { force_build: false },
-      },
-    );
-    await note({ deployment: deployment.id });
-    await waitForDeployment(context, live.id, deployment.id);
-    await note({ ended: true });
-  });
+  const { deployment } = await tools.journal({ step: "app.deploy", data: { app: live.id } }, () =>
+    api.send<{ deployment: Deployment }>("POST", `/v2/apps/${live.id}/deployments`, {
+      body: { force_build: false },
+    }),
+  );
+  await waitForDeployment(context, live.id, deployment.id);
 }
 
 /** Replaces the spec, and follows the deployment that this begins. */
 export async function putSpec(context: Context, step: string, live: App, spec: AppSpec): Promise<void> {
-  await context.tools.journal({ step, data: { app: live.id } }, async (note) => {
+  const { app } = await context.tools.journal({ step, data: { app: live.id } }, () =>
     // The same spec twice is one deployment: a second call finds nothing to change.
-    const { app } = await context.api.send<{ app: App }>("PUT", `/v2/apps/${live.id}`, {
-      body: { spec },
-      idempotent: true,
-    });
-    await finish(context, app, note);
-  });
+    context.api.send<{ app: App }>("PUT", `/v2/apps/${live.id}`, { body: { spec }, idempotent: true }),
+  );
+  await finish(context, app);
 }
 
-async function finish(
-  context: Context,
-  app: App,
-  note: (data: Record<string, unknown>) => Promise<void>,
-): Promise<void> {
+async function finish(context: Context, app: App): Promise<void> {
   // The one in the answer belongs to this very call.
   const mine =
     app.pending_deployment ?? app.in_progress_deployment ?? (await newestDeployment(context, app.id));
-  if (mine === undefined) return;
-  await note({ app: app.id, deployment: mine.id });
-  await waitForDeployment(context, app.id, mine.id);
-  await note({ ended: true });
+  if (mine !== undefined) await waitForDeployment(context, app.id, mine.id);
 }
 
 /** Whether what serves is what the spec says: after a failed deployment it is not. */
@@ -89,8 +75,5 @@ function isActive({ spec, active_deployment }: App): boolean {
 }
 
 function isLeftByKilledRun({ tools }: Context): boolean {
-  return ["app.create", "app.update", "app.deploy"].some((step) => {
-    const noted = tools.recall(step);
-    return noted !== undefined && !noted.ended;
-  });
+  return ["app.create", "app.update", "app.deploy"].some((step) => tools.recall(step) !== undefined);
 }

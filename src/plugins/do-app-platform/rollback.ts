@@ -33,13 +33,10 @@ export async function rollbackApp(context: Context, to: Release): Promise<Releas
       detail: [verdict.error?.code, verdict.error?.message].filter(Boolean).join(": "),
       fix: "Deploy the earlier image again: svc deploy up --image TAG",
     });
-  await tools.journal({ step: "app.rollback", data: { to: id } }, async (note) => {
-    const { deployment } = await api.send<{ deployment: Deployment }>("POST", `/v2/apps/${app.id}/rollback`, {
-      body,
-    });
-    await note({ deployment: deployment.id });
-    await waitForDeployment(context, app.id, deployment.id);
-  });
+  const { deployment } = await tools.journal({ step: "app.rollback", data: { to: id } }, () =>
+    api.send<{ deployment: Deployment }>("POST", `/v2/apps/${app.id}/rollback`, { body }),
+  );
+  await waitForDeployment(context, app.id, deployment.id);
   const after = await settledApp(context);
   return activeRelease(context, after ?? app);
 }

@@ -1,4 +1,5 @@
 import { checkAws, fromForm } from "../contract/aws.ts";
+import { forward } from "../forward.ts";
 import type { Answer, Received } from "../http-server.ts";
 import { serveHttp } from "../http-server.ts";
 import type { ImageRunner, Instance } from "../instances.ts";
@@ -96,12 +97,7 @@ async function act(state: AwsState, service: string, operation: string, input: J
 async function serveUsers(state: AwsState, request: Received): Promise<Answer> {
   const instance = instanceOf(state, request.headers["x-forwarded-host"] ?? "");
   if (!instance) return { status: 404, body: "not found", headers: { "content-type": "text/plain" } };
-  const hop = await fetch(`${instance.url}${request.path}`, { method: request.method });
-  return {
-    status: hop.status,
-    body: await hop.text(),
-    headers: { "content-type": hop.headers.get("content-type") ?? "text/plain" },
-  };
+  return forward(instance, request);
 }
 
 function instanceOf(state: AwsState, host: string): Instance | undefined {

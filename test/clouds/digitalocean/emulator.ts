@@ -1,4 +1,5 @@
 import { checkDigitalOcean } from "../contract/digitalocean.ts";
+import { forward } from "../forward.ts";
 import type { Answer, Received } from "../http-server.ts";
 import { serveHttp } from "../http-server.ts";
 import type { ImageRunner } from "../instances.ts";
@@ -120,10 +121,5 @@ async function serveUsers(state: DigitalOceanState, request: Received): Promise<
   const app = [...state.apps.values()].find((one) => urlOf(one) === `https://${host}`);
   const instance = app?.active?.instance;
   if (!instance) return { status: 404, body: "App not found", headers: { "content-type": "text/plain" } };
-  const hop = await fetch(`${instance.url}${request.path}`, { method: request.method });
-  return {
-    status: hop.status,
-    body: await hop.text(),
-    headers: { "content-type": hop.headers.get("content-type") ?? "text/plain" },
-  };
+  return forward(instance, request);
 }

@@ -1,4 +1,5 @@
 import { checkGoogle } from "../contract/google.ts";
+import { forward } from "../forward.ts";
 import type { Answer, Received, RunningServer } from "../http-server.ts";
 import { serveHttp } from "../http-server.ts";
 import type { ImageRunner } from "../instances.ts";
@@ -139,15 +140,7 @@ async function serveUsers(state: GoogleState, request: Received): Promise<Answer
     const { scalingMode, manualInstanceCount } = (service.resource.scaling ?? {}) as Json;
     const { instance } = target;
     if (!instance || (scalingMode === "MANUAL" && !manualInstanceCount)) break;
-    const hop = await fetch(`${instance.url}${request.path}?${request.query}`, {
-      method: request.method,
-      headers: request.headers["x-api-key"] ? { "x-api-key": request.headers["x-api-key"] } : {},
-    });
-    return {
-      status: hop.status,
-      body: await hop.text(),
-      headers: { "content-type": hop.headers.get("content-type") ?? "text/plain" },
-    };
+    return forward(instance, request);
   }
   return { status: 404, body: "Page not found", headers: { "content-type": "text/html" } };
 }

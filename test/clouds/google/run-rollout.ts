@@ -23,7 +23,9 @@ export function rollOut(state: GoogleState, service: StoredService, newRevision:
   let outcome: { error?: { code: number; message: string }; response?: Json } | undefined;
   const finish = async () => {
     if (outcome) return;
-    const error = revision === undefined ? undefined : await startRevision(state, service, revision);
+    // A revision that failed makes the service count as failed until a newer one is ready.
+    const error = revision === undefined ? service.failure : await startRevision(state, service, revision);
+    service.failure = error;
     service.rollout = undefined;
     settle(state, service, error);
     outcome = error ? { error: { code: 9, message: error.message } } : { response: snapshot(service) };
@@ -60,7 +62,7 @@ function addRevision(service: StoredService): Json {
   return revision;
 }
 
-interface Failure {
+export interface Failure {
   readonly message: string;
   readonly reason?: string;
   readonly revisionReason?: string;

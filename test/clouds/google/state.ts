@@ -1,4 +1,5 @@
 import type { ImageRunner, Instance } from "../instances.ts";
+import type { Failure } from "./run-rollout.ts";
 
 export type Json = Record<string, unknown>;
 
@@ -14,6 +15,7 @@ export interface StoredService {
   created: number;
   policy: Policy;
   /** A rollout under way: how many more reads until it ends, and what then happens. */
+  failure?: Failure | undefined;
   rollout: { reads: number; finish(): Promise<void> } | undefined;
 }
 

@@ -1,0 +1,138 @@
+import type { Platform } from "../../../src/core/deploy/platform.ts";
+import appRunner from "../../../src/plugins/app-runner/platform.ts";
+import ecsExpress from "../../../src/plugins/aws-ecs-express/platform.ts";
+import cloudRun from "../../../src/plugins/cloud-run/platform.ts";
+import appPlatform from "../../../src/plugins/do-app-platform/platform.ts";
+import { startAws } from "../aws/emulator.ts";
+import { startDigitalOcean } from "../digitalocean/emulator.ts";
+import { startGoogle } from "../google/emulator.ts";
+import type { ImageRunner } from "../instances.ts";
+import type { Recorder } from "../recorder.ts";
+
+/** A cloud to deploy to, with what the tests ask about it. */
+export interface FlowCloud {
+  readonly recorder: Recorder;
+  readonly env: Readonly<Record<string, string>>;
+  frontFor(host: string): string | undefined;
+  /** What stands, without what differs between two runs by nature. */
+  shape(): unknown;
+  /** Rollouts so far. */
+  rollouts(): number;
+  /** Things of the same account that are not this service's; there after a removal as before. */
+  plant(): void;
+  foreign(): number;
+  close(): Promise<void>;
+}
+
+export interface FlowPlatform {
+  readonly name: string;
+  readonly platform: Platform<never>;
+  readonly projectId?: string;
+  /** Address of service "hello-dev" for users. */
+  readonly host: string | RegExp;
+  start(images: ImageRunner): Promise<FlowCloud>;
+}
+
+export const FLOWS: readonly FlowPlatform[] = [
+  {
+    name: "cloud-run",
+    platform: cloudRun as Platform<never>,
+    projectId: "demo-project",
+    host: "hello-dev-123456789012.us-central1.run.app",
+    async start(images) {
+      const cloud = await startGoogle({ images, apis: [] });
+      const { services, secrets, repositories } = cloud.state;
+      return {
+        ...cloud,
+        shape: () => ({
+          repositories: repositories.size,
+          secrets: [...secrets].map(([id, { versions }]) => [id, versions.length]),
+          services: [...services].map(([id, { revisions, resource }]) => [
+            id,
+            revisions.length,
+            resource.traffic,
+          ]),
+        }),
+        rollouts: () => services.get("hello-dev")?.revisions.length ?? 0,
+        plant: () =>
+          void secrets.set("hello-dev-FOREIGN", {
+            resource: { name: "projects/1/secrets/hello-dev-FOREIGN", labels: {} },
+            versions: [],
+            policy: { etag: "x", bindings: [] },
+          }),
+        foreign: () => (secrets.has("hello-dev-FOREIGN") ? 1 : 0) + repositories.size,
+      };
+    },
+  },
+  {
+    name: "do-app-platform",
+    platform: appPlatform as Platform<never>,
+    host: "hello-dev-x1y2z.ondigitalocean.app",
+    async start(images) {
+      const cloud = await startDigitalOcean(images);
+      const { apps, registries } = cloud.state;
+      const own = () => [...apps.values()].filter(({ spec }) => spec.name === "hello-dev");
+      return {
+        ...cloud,
+        shape: () => ({
+          registries,
+          apps: own().map(({ deployments, spec }) => [
+            deployments.length,
+            spec.services?.[0]?.envs?.map(({ key }) => key),
+          ]),
+        }),
+        rollouts: () => own()[0]?.deployments.length ?? 0,
+        plant: () =>
+          void apps.set("other", {
+            id: "other",
+            spec: { name: "other" },
+            deployments: [],
+            active: undefined,
+            pinned: false,
+          }),
+        foreign: () => (apps.has("other") ? 1 : 0) + registries.length,
+      };
+    },
+  },
+  {
+    name: "aws-app-runner",
+    platform: appRunner as Platform<never>,
+    host: /awsapprunner/,
+    start: (images) => aws(images),
+  },
+  {
+    name: "aws-ecs-express",
+    platform: ecsExpress as Platform<never>,
+    host: "hello-dev.ecs.us-east-1.on.aws",
+    start: (images) => aws(images),
+  },
+];
+
+async function aws(images: ImageRunner): Promise<FlowCloud> {
+  const cloud = await startAws(images);
+  const { repositories, roles, scaling, secrets, services, express } = cloud.state;
+  const live = () => services.filter(({ status }) => status !== "DELETED");
+  return {
+    ...cloud,
+    shape: () => ({
+      repositories: repositories.size,
+      roles: [...roles].map(([name, { attached, inline }]) => [name, attached.size, inline.size]),
+      scaling: scaling.length,
+      secrets: [...secrets].map(([name, { versions, deleted }]) => [name, versions.size, deleted]),
+      services: live().map(({ status, operations }) => [status, operations.length]),
+      express: [...express.values()].map(({ status, deployments }) => [status, deployments.length]),
+    }),
+    rollouts: () => (live()[0]?.operations.length ?? 0) + ([...express.values()][0]?.deployments.length ?? 0),
+    plant: () =>
+      void roles.set("other", {
+        name: "other",
+        arn: "arn:aws:iam::123456789012:role/other",
+        principal: "x",
+        tags: [],
+        attached: new Set(),
+        inline: new Map(),
+        notReady: 0,
+      }),
+    foreign: () => (roles.has("other") ? 1 : 0) + repositories.size,
+  };
+}

@@ -1,0 +1,72 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { Deployment } from "../../../src/core/deploy/deployment.ts";
+import { openDeployment } from "../../../src/core/deploy/deployment.ts";
+import type { DeployEvent } from "../../../src/core/deploy/events.ts";
+import type { DeployOptions } from "../../../src/core/deploy/options.ts";
+import { DEFAULT_OPTIONS } from "../../../src/core/deploy/options.ts";
+import { frontFetch } from "../tools.ts";
+import { quickClock } from "./clock.ts";
+import type { FlowCloud, FlowPlatform } from "./clouds.ts";
+import { PushedImages } from "./pushed-images.ts";
+
+/** A project, a cloud to deploy it to, and a stand-in for Docker. */
+export interface Site {
+  readonly cwd: string;
+  readonly cloud: FlowCloud;
+  readonly images: PushedImages;
+  readonly env: Readonly<Record<string, string>>;
+  readonly events: DeployEvent[];
+  write(file: string, text: string): void;
+  open(options?: Partial<DeployOptions>, env?: Readonly<Record<string, string>>): Promise<Deployment>;
+  close(): Promise<void>;
+}
+
+export async function openSite(flow: FlowPlatform, options: { readonly real: boolean }): Promise<Site> {
+  const folder = mkdtempSync(join(tmpdir(), "svc-cloud-"));
+  const cwd = join(folder, "hello");
+  const pushed = join(folder, "pushed");
+  mkdirSync(pushed, { recursive: true });
+  const images = new PushedImages(pushed, options);
+  const cloud = await flow.start(images);
+  const events: DeployEvent[] = [];
+  const write = (file: string, text: string) => {
+    mkdirSync(dirname(join(cwd, file)), { recursive: true });
+    writeFileSync(join(cwd, file), text);
+  };
+  write("package.json", JSON.stringify({ name: "hello", type: "module" }));
+  write("src/controller.ts", "export default {};\n");
+  const env = {
+    ...cloud.env,
+    HOME: folder,
+    PATH: `${new URL(".", import.meta.url).pathname}:${process.env.PATH}`,
+    STAND_IN_IMAGES: pushed,
+  };
+  return {
+    cwd,
+    cloud,
+    images,
+    env,
+    events,
+    write,
+    open: (some = {}, more = {}) =>
+      openDeployment({
+        platform: flow.platform,
+        options: { ...DEFAULT_OPTIONS, name: "hello", projectId: flow.projectId, ...some },
+        flags: {},
+        cwd,
+        env: { ...env, ...more },
+        command: "svc deploy",
+        emit: (event) => events.push(event),
+        fetch: frontFetch(cloud.frontFor),
+        ...quickClock(),
+        polling: { firstWait: 1, interval: 1, timeout: 3 },
+      }),
+    async close() {
+      await cloud.close();
+      await images.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
