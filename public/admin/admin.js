@@ -11,7 +11,7 @@
   const HIDDEN_FOR = 20_000;
   const FALLBACK = 15_000;
   let source;
-  let seen = 0;
+  let seen = Number(document.body.dataset.tick);
   let failures = 0;
   let retry;
   let hiding;
@@ -23,7 +23,7 @@
     source.addEventListener("hello", (event) => {
       const tick = Number(event.data);
       // Something may have happened between the page's rendering, or a lost connection, and now.
-      if (seen && tick !== seen) catchUp();
+      if (tick !== seen) catchUp();
       seen = tick;
       failures = 0;
       show("live", "Live");

@@ -30,9 +30,9 @@ function renderField(field: AgentMethodField, id: string, state: FormState): Htm
   const input = inputOf(field, { id, state, described: described.join(" "), invalid: problem !== undefined });
   const required = field.required ? html` <span class="req" title="required">*</span>` : html``;
   const head =
-    field.field_type === "BooleanField"
+    field.field_type === "BooleanField" && !field.required
       ? html`<label class="choice" for="${id}">${input} ${label}</label>`
-      : field.field_type === "MultipleChoiceField"
+      : isGroup(field)
         ? html`<span class="label" id="${id}-label">${label}${required}</span>${input}`
         : html`<label for="${id}">${label}${required}</label>${input}`;
   return html`<div class="field">${head}${notes.length > 0 ? html`<small id="${id}-note">${notes.join(" ")}</small>` : ""}${
@@ -58,8 +58,15 @@ function inputOf(field: AgentMethodField, { id, state, described, invalid }: Inp
   const texts = typed ?? toTexts(field.default, field.field_type);
   const text = texts[0] ?? "";
   const about = html`${described ? html` aria-describedby="${described}"` : ""}${invalid ? html` aria-invalid="true"` : ""}${
-    field.required && field.field_type !== "BooleanField" ? html` required` : ""
+    field.required && !isGroup(field) ? html` required` : ""
   }`;
+  if (field.field_type === "BooleanField" && field.required) {
+    const chosen = typed ? text : String(field.default ?? "");
+    return html`<div class="choices" role="radiogroup" aria-labelledby="${id}-label"${about}>${YES_NO.map(
+      ([value, label]) =>
+        html`<label class="choice"><input type="radio" name="${name}" value="${value}"${value === chosen ? html` checked` : ""}> ${label}</label>`,
+    )}</div>`;
+  }
   if (field.field_type === "BooleanField") {
     const on = typed ? typed.includes("true") : field.default === true;
     return html`<input type="checkbox" id="${id}" name="${name}" value="true"${on ? html` checked` : ""}${about}>`;
@@ -72,7 +79,7 @@ function inputOf(field: AgentMethodField, { id, state, described, invalid }: Inp
     )}</select>`;
   }
   if (field.field_type === "MultipleChoiceField") {
-    return html`<div role="group" aria-labelledby="${id}-label">${choicesOf(field).map(
+    return html`<div class="choices" role="group" aria-labelledby="${id}-label">${choicesOf(field).map(
       ([value, label]) =>
         html`<label class="choice"><input type="checkbox" name="${name}" value="${value}"${texts.includes(value) ? html` checked` : ""}> ${label}</label>`,
     )}</div>`;
@@ -83,6 +90,18 @@ function inputOf(field: AgentMethodField, { id, state, described, invalid }: Inp
   }
   const [type, more] = INPUTS[field.field_type] ?? (["text", html``] as const);
   return html`<input class="input" id="${id}" name="${name}" type="${type}"${more} value="${text}" autocomplete="off"${about}>`;
+}
+
+/** A yes that must be given is asked for, so that a no is one, too. */
+const YES_NO = [
+  ["true", "Yes"],
+  ["false", "No"],
+] as const;
+
+function isGroup(field: AgentMethodField): boolean {
+  return (
+    field.field_type === "MultipleChoiceField" || (field.field_type === "BooleanField" && field.required)
+  );
 }
 
 const INPUTS: Readonly<Partial<Record<AgentMethodField["field_type"], readonly [string, Html]>>> = {
@@ -128,7 +147,10 @@ export function readFields(
 }
 
 function readField(field: AgentMethodField, texts: readonly string[]): unknown {
-  if (field.field_type === "BooleanField") return texts.includes("true");
+  if (field.field_type === "BooleanField") {
+    if (field.required && texts.length === 0) return undefined;
+    return texts.includes("true");
+  }
   if (field.field_type === "MultipleChoiceField")
     return texts.length > 0 || field.required ? texts : undefined;
   const text = texts[0];
