@@ -1,9 +1,11 @@
+import type { ControlSystem } from "../../core/control-system.ts";
 import type { Plugin, PluginContext } from "../../core/plugin.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
   CASES,
   CLOCK,
+  CONTROL_SYSTEM,
   GATE,
   JOBS,
   KEYS,
@@ -44,6 +46,7 @@ import { OneTimeLinks } from "./sign-in-links.ts";
 export function admin(options: AdminOptions = {}): Plugin {
   return {
     name: "admin",
+    dependsOn: ["events"],
     tables: [SESSION_TABLE],
     async setup(context) {
       const parts = await createParts(context, options);
@@ -55,6 +58,15 @@ export function admin(options: AdminOptions = {}): Plugin {
       for (const route of adminRoutes(parts, context.get(STREAMS))) router.add(route);
     },
   };
+}
+
+/** An events plugin of somebody else's need not keep a link that can be looked at. */
+function findControl(context: PluginContext): ControlSystem | undefined {
+  try {
+    return context.get(CONTROL_SYSTEM);
+  } catch {
+    return undefined;
+  }
 }
 
 async function createParts(context: PluginContext, given: AdminOptions): Promise<AdminParts> {
@@ -98,7 +110,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     clock,
     plugins: context.get(PLUGINS),
     runner,
-    controlSystem: () => undefined,
+    control: () => findControl(context),
     assets,
     renderer: new Renderer(assets),
     sessions,

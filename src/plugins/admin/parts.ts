@@ -1,6 +1,7 @@
 import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { AgentRegistry } from "../../core/agents/registry.ts";
 import type { Runner } from "../../core/agents/runner.ts";
+import type { ControlSystem } from "../../core/control-system.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { Gate } from "../../core/http/gate.ts";
@@ -37,8 +38,8 @@ export interface AdminParts {
   readonly clock: () => Date;
   readonly plugins: () => readonly PluginReport[];
   readonly runner: () => Runner;
-  /** The control system's figures, where a plugin tells them. */
-  readonly controlSystem: () => ControlSystemView | undefined;
+  /** The link to the control system, where a plugin keeps one. */
+  readonly control: () => ControlSystem | undefined;
   readonly assets: Assets;
   readonly renderer: Renderer;
   readonly sessions: Sessions;
@@ -53,6 +54,7 @@ export interface AdminParts {
 /** How the delivery of events goes, for the dashboard. */
 export interface ControlSystemView {
   readonly status: string;
+  readonly label: string | undefined;
   readonly facts: readonly { readonly name: string; readonly value: string; readonly tone?: string }[];
-  readonly alert?: string;
+  readonly alert: string | undefined;
 }

@@ -8,6 +8,7 @@ import { assetRoutes } from "./asset-routes.ts";
 import { bulkRoutes } from "./bulk/routes.ts";
 import { caseRoutes } from "./case/page.ts";
 import { consoleRoutes } from "./console/routes.ts";
+import { deliveryRoutes } from "./deliveries/routes.ts";
 import { helpRoutes } from "./help.ts";
 import { inboxRoutes } from "./inbox/routes.ts";
 import { jobRoutes } from "./job/page.ts";
@@ -32,6 +33,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...agentRoutes(parts),
     ...startRoutes(parts),
     ...consoleRoutes(parts, streams),
+    ...deliveryRoutes(parts),
     ...serverRoutes(parts),
     ...actionApiRoutes(parts),
     ...actionFormRoutes(parts),

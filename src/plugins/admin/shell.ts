@@ -40,6 +40,7 @@ const PAGES = [
   ["/admin/inbox", "Inbox", "inbox"],
   ["/admin/agents", "Agents", "agents"],
   ["/admin/console", "Console", "console"],
+  ["/admin/deliveries", "Deliveries", "out"],
   ["/admin/server", "Server", "server"],
 ] as const;
 

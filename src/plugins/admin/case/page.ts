@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import type { Case } from "../../../core/models/case.ts";
 import type { CaseNode } from "../../../core/models/case-node.ts";
+import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { toAskView } from "../inbox/ask-view.ts";
@@ -107,9 +108,16 @@ function toUpdates(item: Case, now: Date, currency: string) {
       cost: update.cost ? formatCost(update.cost, currency) : "",
       time: timePiece(update.created_at, now).toString(),
       error: update.error ?? "",
-      payload: update.payload && Object.keys(update.payload).length > 0 ? renderJson(update.payload) : "",
+      payload: renderPayload(update.payload),
       tone: update.error ? "bad" : update.is_final ? "good" : "",
     }));
+}
+
+/** A question's form is not shown as data: it stands on the page as a form, and in the API in full. */
+function renderPayload(payload: CaseNodeUpdate["payload"]): string {
+  const { supervaizer_form: _form, question: _question, ...rest } = payload ?? {};
+  const shown = payload && "supervaizer_form" in payload ? rest : (payload ?? {});
+  return Object.keys(shown).length > 0 ? renderJson(shown) : "";
 }
 
 /** The plan that the method declares, and which of its nodes the case has passed. */

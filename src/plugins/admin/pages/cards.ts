@@ -1,3 +1,4 @@
+import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { countOf, formatBytes, formatCount, formatDuration } from "../views/format.ts";
 import { statusPiece } from "../views/pieces.ts";
@@ -25,7 +26,8 @@ export interface AlertView {
 
 /** The cards with the health of what the service stands on, then those of plugins; and what needs a look at once. */
 export async function readCards(parts: AdminParts): Promise<{ cards: CardView[]; alerts: AlertView[] }> {
-  const control = parts.controlSystem();
+  const link = parts.control();
+  const control = link ? await readControlView(link) : undefined;
   const health = parts.store.health();
   const alerts: AlertView[] = [];
   if (!health.writable) {
@@ -33,7 +35,7 @@ export async function readCards(parts: AdminParts): Promise<{ cards: CardView[];
     alerts.push({ kind: "bad", text, href: "/admin/server", link: "Server page" });
   }
   if (control?.alert) {
-    alerts.push({ kind: "warn", text: control.alert, href: "/admin/server", link: "Server page" });
+    alerts.push({ kind: "warn", text: control.alert, href: "/admin/deliveries", link: "Deliveries" });
   }
   return {
     alerts,
@@ -44,7 +46,7 @@ export async function readCards(parts: AdminParts): Promise<{ cards: CardView[];
         ? [
             {
               title: "Control system",
-              status: statusPiece(control.status).toString(),
+              status: statusPiece(control.status, control.label).toString(),
               facts: control.facts,
               html: "",
             },

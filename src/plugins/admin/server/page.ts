@@ -1,6 +1,7 @@
 import type { H3Event } from "h3";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { VERSION } from "../../../core/service-state.ts";
+import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { type Resource, respond } from "../respond.ts";
 import { formatBytes, formatCount, formatDuration, toLabel } from "../views/format.ts";
@@ -38,6 +39,7 @@ function serverResource(parts: AdminParts): Resource {
 async function readServer(parts: AdminParts) {
   const { state, store, hub } = parts;
   const memory = process.memoryUsage();
+  const control = parts.control();
   return {
     info: state.info(),
     uptime: state.uptime(),
@@ -46,14 +48,15 @@ async function readServer(parts: AdminParts) {
     store: { ...(await store.stats()), health: store.health() },
     plugins: parts.plugins(),
     live: { open_pages: hub.listeners },
-    control_system: parts.controlSystem() ?? null,
+    control_system: control ? { ...control.status(), counts: await control.counts() } : null,
   };
 }
 
 async function serverState(parts: AdminParts): Promise<Record<string, unknown>> {
   const data = await readServer(parts);
   const { info, store } = data;
-  const control = data.control_system;
+  const link = parts.control();
+  const control = link ? await readControlView(link) : undefined;
   return {
     left: [
       {
@@ -100,7 +103,13 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
         ],
       },
       ...(control
-        ? [{ title: "Control system", status: statusPiece(control.status).toString(), facts: control.facts }]
+        ? [
+            {
+              title: "Control system",
+              status: statusPiece(control.status, control.label).toString(),
+              facts: control.facts,
+            },
+          ]
         : []),
       {
         title: "Plugins",

@@ -1,0 +1,139 @@
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import type { ControlSystem, OutboxMessage } from "../../../core/control-system.ts";
+import { ServiceError } from "../../../core/errors.ts";
+import { pageQuery } from "../../../core/http/query.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { redirect } from "../answer.ts";
+import { flashCookie } from "../flash-cookie.ts";
+import { readForm } from "../forms/read-form.ts";
+import { toPageOf } from "../lists/page-of.ts";
+import type { AdminParts } from "../parts.ts";
+import { optionalText, withQuery } from "../query.ts";
+import { type Resource, respond } from "../respond.ts";
+import { countOf, formatCount } from "../views/format.ts";
+import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { readControlView } from "./control-view.ts";
+
+const QuerySchema = v.object({
+  ...pageQuery({ max: 100, default: 50 }),
+  state: optionalText(v.picklist(["waiting", "dead"])),
+});
+type Query = v.InferOutput<typeof QuerySchema>;
+
+const tag = "Admin";
+
+/** Events on their way to the control system, and those that were given up: send again or drop. */
+export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
+  const list = (path: string, kind: "page" | "api", summary: string) =>
+    defineRoute({
+      method: "GET",
+      path,
+      auth: "session",
+      summary,
+      tag,
+      hidden: kind === "page",
+      query: QuerySchema,
+      responses: { 200: { description: "Messages, newest first" } },
+      handler: ({ query, event }: { query: Query; event: H3Event }) =>
+        respond(parts, event, kind, deliveriesResource(parts, query)),
+    });
+  return [
+    list("/admin/deliveries", "page", "Deliveries page"),
+    list("/admin/api/deliveries", "api", "List events that are not delivered"),
+    defineRoute({
+      method: "POST",
+      path: "/admin/deliveries",
+      auth: "session",
+      summary: "Send given-up events again, or drop them, by form",
+      tag,
+      hidden: true,
+      responses: { 303: { description: "Back to the page" } },
+      handler: async ({ event }) => {
+        const form = await readForm(event, parts.service.bodyLimit);
+        const text = await changeDeliveries(found(parts), form);
+        return redirect("/admin/deliveries", [flashCookie(parts, event, "good", text)]);
+      },
+    }),
+  ];
+}
+
+async function changeDeliveries(control: ControlSystem, form: URLSearchParams): Promise<string> {
+  const picked = form.getAll("id");
+  const ids = form.get("all") ? "all" : picked;
+  if (ids.length === 0) {
+    throw new ServiceError("invalid_request", "Nothing is selected", {
+      detail: "Tick some events, or choose all.",
+    });
+  }
+  if (form.get("action") === "drop") return `${countOf(await control.drop(ids), "event")} dropped.`;
+  return `${countOf(await control.retry(ids), "event")} will be sent again.`;
+}
+
+function deliveriesResource(parts: AdminParts, query: Query): Resource {
+  const { limit, skip } = query;
+  const state = query.state || "dead";
+  const read = () => found(parts).list({ state, limit, skip });
+  return {
+    page: "deliveries",
+    fragment: "deliveries",
+    json: async () => {
+      const { items, total } = await read();
+      return toPageOf(items, { total, limit, skip });
+    },
+    state: async () => {
+      const control = found(parts);
+      const [{ items, total }, counts, view] = await Promise.all([
+        read(),
+        control.counts(),
+        readControlView(control),
+      ]);
+      const now = parts.clock();
+      const to = (at: number) => withQuery("/admin/deliveries", { state, skip: at || undefined });
+      return {
+        card: { ...view, status: statusPiece(view.status, view.label).toString() },
+        tabs: [
+          {
+            label: "Given up",
+            count: formatCount(counts.dead),
+            current: state === "dead",
+            href: "/admin/deliveries",
+          },
+          {
+            label: "Waiting",
+            count: formatCount(counts.waiting),
+            current: state === "waiting",
+            href: "/admin/deliveries?state=waiting",
+          },
+        ],
+        canChange: state === "dead" && total > 0,
+        total: formatCount(total),
+        rows: items.map((message) => toRow(message, now)),
+        previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
+        next: skip + limit < total ? to(skip + limit) : "",
+        empty: state === "dead" ? "No event was given up." : "No event waits to be sent.",
+      };
+    },
+  };
+}
+
+function toRow(message: OutboxMessage, now: Date) {
+  return {
+    id: message.id,
+    type: message.type,
+    target: message.target,
+    stream: message.stream,
+    streamHref: pathTo("jobs", message.stream),
+    attempts: formatCount(message.attempts),
+    error: message.error ?? (message.status === null ? "" : `HTTP ${message.status}`),
+    created: timePiece(message.created_at, now).toString(),
+  };
+}
+
+function found(parts: AdminParts): ControlSystem {
+  const control = parts.control();
+  if (control) return control;
+  throw new ServiceError("not_found", "This service sends no events", {
+    detail: "Its events plugin was left out.",
+  });
+}
