@@ -2,7 +2,7 @@ import type { H3, H3Event, HTTPError } from "h3";
 import { isServiceError, ServiceError } from "../../core/errors.ts";
 import { toServiceError } from "../../core/http/failure.ts";
 import { SECURITY_HEADERS } from "./answer.ts";
-import { negotiate } from "./negotiate.ts";
+import { negotiate, type Wanted } from "./negotiate.ts";
 import type { AdminParts } from "./parts.ts";
 import { renderFragment, renderPage } from "./respond.ts";
 import { showSignIn } from "./session/sign-in-page.ts";
@@ -13,8 +13,8 @@ export function guardAdmin(app: H3, parts: AdminParts): void {
     try {
       const answer = await next();
       if (answer instanceof Response) return secured(answer);
-      const isPage = negotiate(event, "page") === "page" && event.req.method === "GET";
-      if (!isPage || event.context.matchedRoute) return answer;
+      // No route took it: people get a page, programs the error that the app makes.
+      if (wantedOf(event) !== "page" || event.req.method !== "GET") return answer;
       return await showError(parts, event, noPage(event));
     } catch (error) {
       if (negotiate(event, event.url.pathname.startsWith("/admin/api/") ? "api" : "page") === "json")
@@ -22,6 +22,10 @@ export function guardAdmin(app: H3, parts: AdminParts): void {
       return showError(parts, event, toKnown(error, parts));
     }
   });
+}
+
+function wantedOf(event: H3Event): Wanted {
+  return negotiate(event, event.url.pathname.startsWith("/admin/api/") ? "api" : "page");
 }
 
 function secured(answer: Response): Response {
@@ -52,7 +56,7 @@ async function showError(parts: AdminParts, event: H3Event, error: ServiceError)
     },
   };
   const answer = { status: error.status, headers: error.headers };
-  if (negotiate(event, "page") === "fragment") {
+  if (wantedOf(event) === "fragment") {
     return renderFragment(parts, event, { template: "error", state }, answer);
   }
   // Who is not signed in learns no more than that there is a service.

@@ -1,5 +1,6 @@
 import type { ControlCounts, ControlStatus, ControlSystem } from "../../../core/control-system.ts";
 import type { ControlSystemView } from "../parts.ts";
+import { withoutSecrets } from "../server/configuration.ts";
 import { countOf, formatCount } from "../views/format.ts";
 
 /** How deliveries go, for cards and alerts. */
@@ -19,7 +20,7 @@ function toView(status: ControlStatus, counts: ControlCounts): ControlSystemView
     label: status.mode === "local" ? "Local mode" : undefined,
     alert: dead,
     facts: [
-      { name: "Address", value: status.api_url ?? "none: events stay here" },
+      { name: "Address", value: status.api_url ? withoutSecrets(status.api_url) : "none: events stay here" },
       ...(status.workspace_id ? [{ name: "Workspace", value: status.workspace_id }] : []),
       { name: "Delivered", value: formatCount(counts.delivered) },
       { name: "Waiting", value: formatCount(counts.waiting) },

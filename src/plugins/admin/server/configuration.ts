@@ -14,7 +14,7 @@ export function readConfiguration(
     dataDir: options.dataDir,
     apiKey: options.apiKey === undefined ? "generated" : "set",
     rsaPrivateKey: options.rsaPrivateKey === undefined ? "generated" : "set",
-    account: account ? `${account.workspace_id} at ${withoutCredentials(account.api_url)}` : "none",
+    account: account ? `${account.workspace_id} at ${withoutSecrets(account.api_url)}` : "none",
     logLevel: options.logLevel,
     logFormat: options.logFormat,
     bodyLimit: options.bodyLimit,
@@ -26,7 +26,8 @@ export function readConfiguration(
   };
 }
 
-function withoutCredentials(url: string): string {
+/** An address without what may be secret in it: user, password, query. */
+export function withoutSecrets(url: string): string {
   try {
     const parsed = new URL(url);
     return `${parsed.origin}${parsed.pathname}`;

@@ -48,15 +48,14 @@ async function readServer(parts: AdminParts) {
     store: { ...(await store.stats()), health: store.health() },
     plugins: parts.plugins(),
     live: { open_pages: hub.listeners },
-    control_system: control ? { ...control.status(), counts: await control.counts() } : null,
+    control_system: control ? await readControlView(control) : null,
   };
 }
 
 async function serverState(parts: AdminParts): Promise<Record<string, unknown>> {
   const data = await readServer(parts);
   const { info, store } = data;
-  const link = parts.control();
-  const control = link ? await readControlView(link) : undefined;
+  const control = data.control_system;
   return {
     left: [
       {

@@ -1,0 +1,103 @@
+import type { Service } from "agent-control-service";
+import { JOBS, LEDGER } from "agent-control-service";
+import { askCase, closeCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
+import type { EntityStatus } from "../../src/core/models/entity-status.ts";
+
+const account = { workspace_id: "w", api_key: null, api_url: null };
+
+export interface SeedJob {
+  readonly id: string;
+  readonly name?: string;
+  readonly agent?: string;
+  readonly status?: EntityStatus;
+  readonly fields?: Record<string, unknown>;
+  readonly error?: string;
+  readonly result?: unknown;
+}
+
+/** Stores a job as a run would have left it. */
+export async function seedJob(service: Service, job: SeedJob): Promise<void> {
+  const jobs = service.get(JOBS);
+  await jobs.create({
+    id: job.id,
+    name: job.name ?? `Job ${job.id}`,
+    agent_name: job.agent ?? "greeter",
+    job_fields: job.fields ?? {},
+    fingerprint: job.id,
+    encrypted_agent_parameters: null,
+    job_context: {
+      workspace_id: "w",
+      job_id: job.id,
+      started_by: "tests",
+      started_at: "2026-01-01T00:00:00.000Z",
+      mission_id: "m",
+      mission_name: job.name ?? "Mission",
+      mission_context: null,
+      job_instructions: null,
+    },
+  });
+  const status = job.status ?? "stopped";
+  if (status === "stopped") return;
+  await jobs.move(job.id, "start_work");
+  if (status === "completed")
+    await jobs.move(job.id, "successfully_done", { result: job.result ?? { message: "done" } });
+  if (status === "failed") await jobs.move(job.id, "error_encountered", { error: job.error ?? "it broke" });
+  if (status === "cancelled") await jobs.move(job.id, ["cancel_requested", "cancel_confirmed"]);
+}
+
+export interface SeedCase {
+  readonly job: string;
+  readonly ref: string;
+  readonly name?: string;
+  readonly description?: string;
+  readonly cost?: number;
+  readonly payload?: Record<string, unknown>;
+  readonly question?: string;
+  readonly deadline?: string;
+  readonly close?: Record<string, unknown>;
+}
+
+/** Opens a case of a running job, with an update; then asks or closes it. */
+export async function seedCase(service: Service, item: SeedCase): Promise<string> {
+  return service.get(LEDGER).write(async (unit) => {
+    const opened = await openCase(
+      unit,
+      item.job,
+      { ref: item.ref, name: item.name ?? `Case ${item.ref}`, description: item.description ?? "" },
+      account,
+    );
+    const { id } = opened;
+    await unit.record(item.job, { type: "call", position: 0, call: "open_case", name: item.ref });
+    await updateCase(unit, id, {
+      name: "check",
+      cost: item.cost ?? 0.5,
+      payload: item.payload ?? { total: 1 },
+    });
+    if (item.question) {
+      await askCase(unit, id, {
+        id: "1",
+        question: item.question,
+        fields: [field("approved", "BooleanField", true), field("reason", "CharField", false)],
+        asked_at: unit.now,
+        deadline: item.deadline ?? null,
+        on_timeout: "fail",
+        default: null,
+      });
+    }
+    if (item.close) await closeCase(unit, id, { delivery: item.close, events: ["successfully_done"] });
+    return id;
+  });
+}
+
+function field(name: string, field_type: "BooleanField" | "CharField", required: boolean) {
+  return {
+    name,
+    type: null,
+    field_type,
+    description: null,
+    choices: null,
+    default: null,
+    widget: null,
+    required,
+  };
+}

@@ -1,0 +1,152 @@
+import { ADMIN, html, type Plugin, ROUTER } from "agent-control-service";
+import { testServer } from "agent-control-service/testing";
+import { expect, it } from "vitest";
+import { greeter } from "../_setup.ts";
+import { seedCase, seedJob } from "./_seed.ts";
+import { signIn } from "./_sign-in.ts";
+
+const extension: Plugin = {
+  name: "extension",
+  dependsOn: ["admin"],
+  setup: (context) =>
+    context.get(ADMIN).addPage({
+      path: "extra",
+      title: "Extra",
+      render: () => html`<p>more</p>`,
+      json: () => ({ more: true }),
+    }),
+};
+
+const STREAMS = ["/admin/api/live", "/admin/api/console/stream"];
+const QUERIES: Readonly<Record<string, string>> = {
+  "/admin/api/jobs/rows": "?ids=job-1",
+  "/admin/api/cases/rows": "?ids=case-1",
+};
+
+async function start() {
+  const server = await testServer({ agents: [greeter], plugins: [extension] });
+  await seedJob(server.service, { id: "job-1", status: "in_progress" });
+  await seedCase(server.service, { job: "job-1", ref: "case-1", question: "Pay it?" });
+  const preview = await server.request("/admin/api/bulk", {
+    json: { kind: "jobs", action: "stop", ids: ["job-1"] },
+  });
+  const { id: bulk } = (await preview.json()) as { id: string };
+  const routes = server.service
+    .get(ROUTER)
+    .routes.filter((route) => route.path.startsWith("/admin") && route.auth === "session")
+    .map((route) => {
+      const id = route.path.includes("/bulk/") ? bulk : route.path.includes("/cases/") ? "case-1" : "job-1";
+      const path = route.path.replace("{id}", id).replace("{slug}", "greeter").replace("{path}", "extra");
+      return { route, path: path + (QUERIES[route.path] ?? "") };
+    });
+  const pages = routes.filter(({ route }) => route.method === "GET" && !STREAMS.includes(route.path));
+  return { server, routes, pages, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+}
+
+it("every admin route refuses a request without key or session, and says so in JSON", async () => {
+  await using world = await start();
+
+  for (const { route, path } of world.routes) {
+    const response = await world.server.request(path, {
+      method: route.method,
+      key: null,
+      headers: { accept: "application/json" },
+    });
+
+    expect([path, response.status]).toEqual([path, 401]);
+    expect(await response.json()).toMatchObject({ error_type: "unauthorized", status_code: 401 });
+  }
+});
+
+it("every admin page without key or session is the sign-in page, with 401", async () => {
+  await using world = await start();
+
+  for (const { path } of world.pages) {
+    const response = await world.server.request(path, { key: null, headers: { accept: "text/html" } });
+    const text = await response.text();
+
+    expect([path, response.status]).toEqual([path, 401]);
+    expect(text).toContain('action="/admin/session"');
+    expect(text).not.toContain("Case case-1");
+  }
+});
+
+it("every admin route that reads answers JSON, with the key and with a session", async () => {
+  await using world = await start();
+  const cookie = await signIn(world.server);
+  const withoutJson = ["/admin/api/jobs/rows", "/admin/api/cases/rows", "/admin/api/console/download"];
+
+  for (const { route, path } of world.pages) {
+    if (withoutJson.includes(route.path) || /\{id\}\/(stop|retry|resume|status|delete)$/.test(route.path))
+      continue;
+    const accept = { accept: "application/json" };
+    const withKey = await world.server.request(path, { headers: accept });
+    const withSession = await world.server.request(path, { key: null, headers: { ...accept, cookie } });
+
+    expect([path, withKey.status, withKey.headers.get("content-type")]).toEqual([
+      path,
+      200,
+      "application/json; charset=utf-8",
+    ]);
+    expect([path, withSession.status]).toEqual([path, 200]);
+    expect(typeof (await withSession.json())).toBe("object");
+  }
+});
+
+it("every admin route that reads answers a fragment to the page's script, and a page or fragment to a browser", async () => {
+  await using world = await start();
+  const cookie = await signIn(world.server);
+
+  for (const { route, path } of world.pages) {
+    if (route.path === "/admin/api/console/download" || route.path.endsWith("/timeline")) continue;
+    const fragment = await world.server.request(path, {
+      key: null,
+      headers: { cookie, "hx-request": "true" },
+    });
+    const browser = await world.server.request(path, {
+      key: null,
+      headers: { cookie, accept: "text/html,*/*;q=0.8" },
+    });
+    const part = await fragment.text();
+    const whole = await browser.text();
+
+    expect([path, fragment.status, browser.status]).toEqual([path, 200, 200]);
+    expect([path, part.includes("<html")]).toEqual([path, false]);
+    expect([path, whole.includes("<html")]).toEqual([path, !route.path.startsWith("/admin/api/")]);
+    expect(part).not.toMatch(/undefined|\[object Object\]|@if|@each|\{\{/);
+    expect(whole).not.toMatch(/\[object Object\]|@if|@each|@include|\{\{/);
+  }
+});
+
+it("every answer below /admin has a strict content security policy", async () => {
+  await using world = await start();
+
+  for (const { path } of world.pages) {
+    const response = await world.server.request(path);
+    const policy = response.headers.get("content-security-policy") ?? "";
+
+    expect([path, policy.includes("default-src 'none'"), policy.includes("frame-ancestors 'none'")]).toEqual([
+      path,
+      true,
+      true,
+    ]);
+    expect(policy).not.toContain("unsafe");
+    expect(response.headers.get("x-content-type-options")).toBe("nosniff");
+    expect(response.headers.get("referrer-policy")).toBe("same-origin");
+  }
+});
+
+it("an unknown page is a page that says so, an unknown API path an error in JSON", async () => {
+  await using world = await start();
+
+  const page = await world.server.request("/admin/nowhere", { headers: { accept: "text/html" } });
+  const api = await world.server.request("/admin/api/nowhere");
+  const job = await world.server.request("/admin/jobs/none", { headers: { accept: "text/html" } });
+  const method = await world.server.request("/admin/api/stats", { method: "DELETE" });
+
+  expect([page.status, api.status, job.status, method.status]).toEqual([404, 404, 404, 405]);
+  expect(await page.text()).toContain("There is no such page");
+  expect(await api.json()).toMatchObject({ error_type: "not_found" });
+  expect(await job.text()).toContain("There is no job");
+  expect(method.headers.get("allow")).toContain("GET");
+});

@@ -1,0 +1,133 @@
+import { expect, it } from "vitest";
+import type { Case } from "../../src/core/models/case.ts";
+import type { Job } from "../../src/core/models/job.ts";
+import type { RunEntry } from "../../src/core/models/run-entry.ts";
+import { toStory } from "../../src/plugins/admin/views/story.ts";
+import { toTimeline } from "../../src/plugins/admin/views/timeline.ts";
+import { toWaterfall } from "../../src/plugins/admin/views/waterfall.ts";
+
+const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
+const time = (second: number) => Date.parse(at(second));
+const now = new Date(at(60));
+
+const job = {
+  id: "j",
+  name: "Job",
+  status: "completed",
+  created_at: at(0),
+  finished_at: at(40),
+  total_cost: 3,
+  error: null,
+} as Job;
+const item = {
+  id: "c",
+  job_id: "j",
+  name: "Case",
+  status: "completed",
+  created_at: at(6),
+  finished_at: at(38),
+  total_cost: 2,
+  updates: [{ created_at: at(10), name: "checked", error: null }],
+} as unknown as Case;
+
+const entries: RunEntry[] = [
+  { type: "status", at: at(0), from: null, to: "stopped" },
+  { type: "status", at: at(2), from: "stopped", to: "in_progress" },
+  { type: "begun", at: at(2), position: 0, call: "step", name: "read", attempt: 1 },
+  { type: "attempt", at: at(3), position: 0, name: "read", attempt: 1, error: "503", started_at: at(2) },
+  {
+    type: "call",
+    at: at(5),
+    position: 0,
+    call: "step",
+    name: "read",
+    attempts: 2,
+    cost: 1,
+    started_at: at(2),
+  },
+  { type: "mark", at: at(20), mark: "interrupted" },
+  { type: "mark", at: at(24), mark: "resumed" },
+  { type: "status", at: at(25), from: "in_progress", to: "awaiting" },
+  { type: "begun", at: at(25), case_id: "c", position: 1, call: "ask", name: "Pay?", attempt: 1 },
+  { type: "answer", at: at(35), case_id: "c", question_id: "1", answer: { ok: true }, by: "Ada (session x)" },
+  { type: "call", at: at(35), case_id: "c", position: 1, call: "ask", name: "Pay?" },
+  { type: "status", at: at(35), from: "awaiting", to: "in_progress" },
+  { type: "status", at: at(40), from: "in_progress", to: "completed" },
+];
+
+it("a timeline has a row for the job, each case, step and question, in order of time", () => {
+  const { rows, interruptions, waited } = toTimeline(job, [item], entries, now);
+
+  expect(rows.map(({ kind, name }) => [kind, name])).toEqual([
+    ["job", "Job"],
+    ["step", "read"],
+    ["case", "Case"],
+    ["question", "Pay?"],
+  ]);
+  expect([interruptions, waited]).toEqual([1, 10_000]);
+});
+
+it("spans tell queueing, work, waiting, failed tries and interruptions apart", () => {
+  const [jobRow, step, caseRow, question] = toTimeline(job, [item], entries, now).rows;
+
+  expect(jobRow!.spans.map(({ kind, from, to }) => [kind, from, to])).toEqual([
+    ["queued", time(0), time(2)],
+    ["work", time(2), time(25)],
+    ["waiting", time(25), time(35)],
+    ["work", time(35), time(40)],
+    ["interrupted", time(20), time(24)],
+  ]);
+  expect(step!.spans.map(({ kind, from, to }) => [kind, from, to])).toEqual([
+    ["failed", time(2), time(3)],
+    ["work", time(3), time(5)],
+  ]);
+  expect([step!.attempts, step!.cost]).toEqual([2, 1]);
+  expect(caseRow!.spans.map(({ kind }) => kind)).toEqual(["work", "waiting", "interrupted"]);
+  expect(caseRow!.moments).toEqual([{ at: time(10), note: "checked" }]);
+  expect(question).toMatchObject({ from: time(25), to: time(35), running: false });
+});
+
+it("a step under way reaches to now", () => {
+  const open = { ...job, status: "in_progress", finished_at: null } as Job;
+  const begun: RunEntry[] = [
+    { type: "begun", at: at(50), position: 1, call: "step", name: "write", attempt: 1 },
+  ];
+
+  const { rows, to } = toTimeline(open, [], [...entries.slice(0, 2), ...begun], now);
+
+  expect(to).toBe(now.getTime());
+  expect(rows[1]).toMatchObject({ name: "write", from: time(50), to: now.getTime(), running: true });
+});
+
+it("a waterfall places bars by percent and escapes what they say", () => {
+  const hostile = entries.map((entry) =>
+    entry.type === "attempt" ? { ...entry, error: "<script>" } : entry,
+  );
+
+  const fall = toWaterfall(toTimeline(job, [item], hostile, now), "$");
+
+  expect(fall.duration).toBe("40 s");
+  expect(fall.waited).toBe("10 s");
+  expect(fall.rows[0]!.shapes).toContain('class="w-waiting" x="62.5%" y="2" width="25%"');
+  expect(fall.rows[1]!.shapes).not.toContain("<script>");
+  expect(fall.rows[1]).toMatchObject({ duration: "3 s", cost: "$1.00", note: "2 tries" });
+});
+
+it("the history says who did what, newest first", () => {
+  const override: RunEntry = {
+    type: "status",
+    at: at(41),
+    from: "completed",
+    to: "failed",
+    by: "Grace (session y)",
+  };
+
+  const story = toStory(
+    [...entries, override].map((entry, index) => ({ seq: index + 1, entry })),
+    now,
+  );
+
+  expect(story[0]).toMatchObject({ text: "Completed → Failed", by: "by Grace (session y)", tone: "bad" });
+  expect(story.find((line) => line.text === "Question answered")).toMatchObject({ by: "by Ada (session x)" });
+  expect(story.at(-1)).toMatchObject({ text: "Created" });
+});

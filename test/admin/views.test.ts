@@ -1,0 +1,198 @@
+import { html } from "agent-control-service";
+import { expect, it } from "vitest";
+import type { AgentMethodField } from "../../src/core/models/agent-method-field.ts";
+import { readFields, renderFields } from "../../src/plugins/admin/forms/fields.ts";
+import { negotiate } from "../../src/plugins/admin/negotiate.ts";
+import { niceTop, renderChart } from "../../src/plugins/admin/views/chart.ts";
+import {
+  formatBytes,
+  formatCost,
+  formatDuration,
+  formatRelative,
+} from "../../src/plugins/admin/views/format.ts";
+import { renderJson } from "../../src/plugins/admin/views/json-tree.ts";
+
+it.each([
+  [0, "0 ms"],
+  [340, "340 ms"],
+  [1200, "1.2 s"],
+  [59_900, "60 s"],
+  [184_000, "3 min 4 s"],
+  [3_600_000, "1 h"],
+  [190_800_000, "2 d 5 h"],
+])("%i milliseconds read %s", (milliseconds, text) => {
+  expect(formatDuration(milliseconds)).toBe(text);
+});
+
+it.each([
+  [0, "$0"],
+  [0.0021, "$0.0021"],
+  [0.25, "$0.25"],
+  [0.5, "$0.50"],
+  [1.5, "$1.50"],
+  [1234.5, "$1,234.50"],
+  [12_400, "$12,400"],
+  [-2, "−$2.00"],
+  [Number.NaN, "$0"],
+])("a cost of %d reads %s", (cost, text) => {
+  expect(formatCost(cost, "$")).toBe(text);
+});
+
+it("times read as distances from now", () => {
+  const now = new Date("2026-01-01T12:00:00Z");
+  const at = (seconds: number) => formatRelative(new Date(now.getTime() + seconds * 1000), now);
+
+  expect([at(0), at(-30), at(-90), at(-7200), at(3600), at(172_800)]).toEqual([
+    "just now",
+    "30 s ago",
+    "1 min ago",
+    "2 h ago",
+    "in 1 h",
+    "in 2 d",
+  ]);
+});
+
+it.each([
+  [12, "12 B"],
+  [3400, "3.4 kB"],
+  [1_200_000, "1.2 MB"],
+])("%i bytes read %s", (bytes, text) => {
+  expect(formatBytes(bytes)).toBe(text);
+});
+
+it("a tree escapes keys and values and stays bounded", () => {
+  const hostile = {
+    "<b>": '"><script>alert(1)</script>',
+    list: Array.from({ length: 5000 }, (_, index) => index),
+  };
+
+  const tree = renderJson(hostile);
+
+  expect(tree).not.toContain("<script");
+  expect(tree).not.toContain("<b>");
+  expect(tree).toContain("&lt;script&gt;");
+  expect(tree).toContain("more, not shown here");
+  expect(tree.length).toBeLessThan(60_000);
+});
+
+it("html escapes every value but html itself", () => {
+  const inner = html`<i>${"<x>"}</i>`;
+
+  expect(html`<p title="${'"&'}">${inner}${["<", 1, null, undefined, false]}</p>`.toString()).toBe(
+    '<p title="&quot;&amp;"><i>&lt;x&gt;</i>&lt;1</p>',
+  );
+});
+
+it("a chart tells its numbers in words, too", () => {
+  const chart = renderChart(
+    [
+      {
+        label: "10:00",
+        parts: [
+          { name: "completed", count: 3 },
+          { name: "failed", count: 1 },
+        ],
+      },
+    ],
+    "Jobs",
+  );
+
+  expect(chart).toContain('aria-label="Jobs: 4 jobs (3 completed, 1 failed)"');
+  expect(chart).toContain("<title>10:00: 3 completed, 1 failed</title>");
+  expect([niceTop(0), niceTop(9), niceTop(41), niceTop(1000)]).toEqual([4, 10, 50, 1000]);
+});
+
+const field = (
+  name: string,
+  field_type: AgentMethodField["field_type"],
+  more: Partial<AgentMethodField> = {},
+) => ({
+  name,
+  field_type,
+  type: null,
+  description: null,
+  choices: null,
+  default: null,
+  widget: null,
+  required: false,
+  ...more,
+});
+
+it("a form gives values in the types of its fields", () => {
+  const fields = [
+    field("text", "CharField"),
+    field("count", "IntegerField"),
+    field("share", "FloatField"),
+    field("on", "BooleanField"),
+    field("sure", "BooleanField", { required: true }),
+    field("one", "ChoiceField", { choices: ["a", "b"] }),
+    field("many", "MultipleChoiceField", { choices: ["a", "b"] }),
+    field("at", "DateTimeField"),
+    field("data", "JSONField"),
+    field("left", "CharField"),
+    field("wrong", "IntegerField"),
+    field("__proto__", "CharField"),
+  ];
+  const form = new URLSearchParams([
+    ["f.text", "hello"],
+    ["f.count", "3"],
+    ["f.share", "0.5"],
+    ["f.sure", "false"],
+    ["f.one", "b"],
+    ["f.many", "a"],
+    ["f.many", "b"],
+    ["f.at", "2026-01-02T03:04"],
+    ["f.data", '{"deep":[1]}'],
+    ["f.left", ""],
+    ["f.wrong", "three"],
+    ["f.__proto__", "safe"],
+  ]);
+
+  const values = readFields(form, fields);
+
+  expect(Object.entries(values)).toEqual([
+    ["text", "hello"],
+    ["count", 3],
+    ["share", 0.5],
+    ["on", false],
+    ["sure", false],
+    ["one", "b"],
+    ["many", ["a", "b"]],
+    ["at", "2026-01-02T03:04:00.000Z"],
+    ["data", { deep: [1] }],
+    ["wrong", "three"],
+    ["__proto__", "safe"],
+  ]);
+});
+
+it("a form shows what was typed and what is wrong with it, escaped", () => {
+  const fields = [field('x"><script>', "CharField", { description: "<b>", required: true })];
+  const typed = new URLSearchParams([['f.x"><script>', "<i>"]]);
+
+  const text = renderFields(fields, {
+    id: "f",
+    typed,
+    problems: { 'x"><script>': "must be <short>" },
+  }).toString();
+
+  expect(text).not.toMatch(/<script|<b>|<i>|<short>/);
+  expect(text).toContain('aria-invalid="true"');
+  expect(text).toContain("must be &lt;short&gt;");
+});
+
+it.each([
+  ["page", {}, "page"],
+  ["page", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" }, "page"],
+  ["page", { accept: "application/json" }, "json"],
+  ["page", { "hx-request": "true" }, "fragment"],
+  ["page", { "hx-request": "true", "hx-history-restore-request": "true" }, "page"],
+  ["api", {}, "json"],
+  ["api", { accept: "*/*" }, "json"],
+  ["api", { accept: "application/json, text/html;q=0.5" }, "json"],
+  ["api", { accept: "text/html, application/json;q=0.5" }, "fragment"],
+  ["api", { "hx-request": "true", accept: "application/json" }, "fragment"],
+] as const)("a %s route asked with %j answers a %s", (route, headers, wanted) => {
+  const event = { req: { headers: new Headers(headers) } };
+
+  expect(negotiate(event as never, route)).toBe(wanted);
+});
