@@ -40,7 +40,7 @@ const MOST_IDS = 200;
  * a page on which nothing happens hears nothing and asks nothing.
  */
 export class LiveHub {
-  /** Grows with every change told; starts anew, higher, with each process. */
+  /** Grows with every change; starts anew, higher, with each process. */
   tick = Date.now();
   readonly #parts: LiveHubParts;
   readonly #interval: number;
@@ -89,6 +89,7 @@ export class LiveHub {
 
   /** Something about the service itself changed, such as the control system's health. */
   noteService(): void {
+    this.tick++;
     this.#pending.topics.add("service");
     this.#schedule();
   }
@@ -100,10 +101,8 @@ export class LiveHub {
   }
 
   #note(topic: "jobs" | "cases", id: string, jobId: string, happening?: Happening): void {
-    if (this.#subscribers.size === 0) {
-      this.tick++;
-      return;
-    }
+    this.tick++;
+    if (this.#subscribers.size === 0) return;
     this.#pending.add(topic, id, jobId, happening);
     this.#schedule();
   }
@@ -122,7 +121,7 @@ export class LiveHub {
     this.#pending = new Pending();
     this.#timer = undefined;
     this.#toldAt = Date.now();
-    const tick = ++this.tick;
+    const { tick } = this;
     const inbox = pending.topics.has("cases") ? await this.#parts.countQuestions() : undefined;
     const data = JSON.stringify(pending.toChange(tick, inbox));
     for (const { jobId, send } of this.#subscribers) {

@@ -1,0 +1,88 @@
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { findChromium } from "../_require.ts";
+
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** How a page is looked at. */
+export interface View {
+  readonly name: string;
+  readonly width: number;
+  readonly height: number;
+  readonly colorScheme: "light" | "dark";
+}
+
+export const DESKTOP: View = { name: "desktop", width: 1360, height: 850, colorScheme: "light" };
+export const PHONE: View = { name: "phone", width: 390, height: 844, colorScheme: "dark" };
+
+export function launch(): Promise<Browser> {
+  return chromium.launch({ executablePath: findChromium(), args: FLAGS });
+}
+
+export interface Visit {
+  readonly context: BrowserContext;
+  readonly page: Page;
+  /** What no page may do: errors in the console, refused content, requests to other places. */
+  readonly complaints: string[];
+}
+
+/** A window with nothing remembered, watched for complaints. */
+export async function visit(browser: Browser, url: string, view: View, options: object = {}): Promise<Visit> {
+  const { width, height, colorScheme } = view;
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme, ...options });
+  const complaints: string[] = [];
+  await context.route("**/*", (route) => {
+    const target = new URL(route.request().url());
+    if (target.origin === url || target.protocol === "data:") return route.continue();
+    complaints.push(`request to ${target.href}`);
+    return route.abort();
+  });
+  const page = await context.newPage();
+  page.on("console", (message) => {
+    // The sign-in page is a 401 answer: a browser notes that, as it should.
+    if (message.type() !== "error" || /status of 401/.test(message.text())) return;
+    complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  return { context, page, complaints };
+}
+
+interface Finding {
+  readonly id: string;
+  readonly impact: string | null;
+  readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary?: string }[];
+}
+
+/** Findings of axe-core that matter, as text. Run in a world of its own: the page's policy stays as it is. */
+export async function findings(page: Page, source: string): Promise<string[]> {
+  const client = await page.context().newCDPSession(page);
+  const { frameTree } = (await client.send("Page.getFrameTree")) as { frameTree: { frame: { id: string } } };
+  const { executionContextId } = await client.send("Page.createIsolatedWorld", {
+    frameId: frameTree.frame.id,
+  });
+  const evaluate = (expression: string) =>
+    client.send("Runtime.evaluate", {
+      expression,
+      contextId: executionContextId,
+      awaitPromise: true,
+      returnByValue: true,
+    });
+  await evaluate(`${source};0`);
+  const { result } = await evaluate(
+    "axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations)",
+  );
+  await client.detach();
+  return (result.value as Finding[])
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes.map((node) => `${node.target.join(" ")} ${node.failureSummary ?? ""}`).join("; ")}`,
+    );
+}

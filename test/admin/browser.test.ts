@@ -1,0 +1,296 @@
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { defineAgent } from "agent-control-service";
+import { testServer } from "agent-control-service/testing";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect } from "vitest";
+import { requirement } from "../_require.ts";
+import { DESKTOP, findings, launch, PHONE, type View, visit } from "./_browser.ts";
+
+const auditor = defineAgent({
+  name: "Invoice Auditor",
+  version: "1.0.0",
+  description: "Checks invoices and asks a person about the odd ones",
+  parameters: [{ name: "ERP_TOKEN", is_secret: true }],
+  methods: {
+    job_start: {
+      description: "Audits a batch",
+      fields: [
+        { name: "file", required: true, description: "Path of the batch" },
+        { name: "count", field_type: "IntegerField", default: 1 },
+      ],
+      nodes: [{ name: "check", type: "validation" }],
+      async run({ job, fields, log }) {
+        log.info("audit begun", { job_id: job.id });
+        await job.step("read", () => 1, { cost: 0.01 });
+        const item = await job.openCase({ id: `${job.id}-1`, name: "Invoice 1", description: "Nordwind" });
+        await item.step("check", () => ({ total: 1200 }), { cost: 0.02 });
+        const answer = await item.ask({
+          question: `Pay the invoice of ${String(fields.file)}?`,
+          fields: [{ name: "approved", field_type: "BooleanField", required: true }],
+        });
+        await item.close({ paid: answer.approved });
+        return { message: "audited" };
+      },
+    },
+  },
+});
+const quick = defineAgent({
+  name: "Quick",
+  version: "1.0.0",
+  methods: {
+    job_start: { fields: [{ name: "n", field_type: "IntegerField" }], run: () => ({ message: "done" }) },
+  },
+});
+
+const chromium = requirement("chromium");
+let browser: Browser;
+let axe: string;
+
+beforeAll(async () => {
+  if (!chromium.met) return;
+  browser = await launch();
+  axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+}, 60_000);
+afterAll(() => browser?.close());
+
+async function startQuick(server: Awaited<ReturnType<typeof testServer>>, count: number): Promise<void> {
+  for (let index = 0; index < count; index++) {
+    const id = `quick-${String(index).padStart(3, "0")}`;
+    const job_context = {
+      workspace_id: "w",
+      job_id: id,
+      started_by: "tests",
+      started_at: new Date().toISOString(),
+      mission_id: "m",
+      mission_name: `Quick ${index}`,
+    };
+    await server.request("/agents/quick/jobs", { json: { job_context, job_fields: { n: index } } });
+  }
+}
+
+/** Looks at the page with axe-core; shots go where `SVC_SHOTS` says. */
+async function look(page: Page, name: string, view: View): Promise<void> {
+  expect([name, await findings(page, axe)]).toEqual([name, []]);
+  const folder = process.env.SVC_SHOTS;
+  if (folder) await page.screenshot({ path: `${folder}/${name}-${view.name}-${view.colorScheme}.png` });
+}
+
+async function signIn(page: Page, url: string, key: string): Promise<void> {
+  await page.goto(`${url}/admin/`);
+  await page.getByLabel("API key").fill(key);
+  await page.getByLabel("Your name").fill("Ada");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Dashboard" }).waitFor();
+}
+
+const VIEWS: readonly View[] = [
+  DESKTOP,
+  { ...DESKTOP, colorScheme: "dark" },
+  PHONE,
+  { ...PHONE, colorScheme: "light" },
+];
+
+for (const view of VIEWS) {
+  chromium.it(
+    `a person signs in, starts a job, answers its question, sees it end, finds, deletes and signs out (${view.name}, ${view.colorScheme})`,
+    async () => {
+      await using server = await testServer({ agents: [auditor, quick] });
+      await startQuick(server, 60);
+      const { page, context, complaints } = await visit(browser, server.url, view);
+
+      await page.goto(`${server.url}/admin/`);
+      await look(page, "sign-in", view);
+      await signIn(page, server.url, server.key);
+      await look(page, "dashboard", view);
+
+      await page.goto(`${server.url}/admin/agents`);
+      await look(page, "agents", view);
+      await page.goto(`${server.url}/admin/agents/invoice-auditor`);
+      await look(page, "agent", view);
+      await page.getByRole("link", { name: "Start a job" }).first().click();
+      await page.getByLabel("Count").fill("2");
+      await page.getByRole("button", { name: "Start" }).click();
+      await page.locator(".problem").first().waitFor();
+      await look(page, "start-refused", view);
+      expect(await page.getByLabel("Count").inputValue()).toBe("2");
+      await page.getByLabel("File").fill("october.csv");
+      await page.getByRole("button", { name: "Start" }).click();
+
+      await page.waitForURL(/\/admin\/jobs\/[\w-]+$/);
+      await page.locator(".top .st-awaiting").waitFor();
+      await page.getByRole("link", { name: "Answer" }).waitFor();
+      await look(page, "job-waiting", view);
+      const jobUrl = page.url();
+
+      const watcher = await context.newPage();
+      await watcher.goto(jobUrl);
+      await watcher.locator("#signal[data-state=live]").waitFor({ state: "attached" });
+      await page.goto(`${server.url}/admin/inbox`);
+      await look(page, "inbox", view);
+      await page.getByRole("button", { name: "Answer" }).click();
+      await page.locator(".problem, .note.bad").first().waitFor();
+      await page.getByLabel("Yes").check();
+      await page.getByRole("button", { name: "Answer" }).click();
+      await page.getByText("Answered. The agent goes on.").waitFor();
+      await watcher.locator(".top .st-completed").waitFor();
+      await watcher.getByText("by Ada (session").first().waitFor();
+      await look(watcher, "job-completed", view);
+      await watcher.getByRole("link", { name: "Invoice 1", exact: true }).last().click();
+      await watcher.getByRole("heading", { name: "Final delivery" }).waitFor();
+      await look(watcher, "case", view);
+      await watcher.close();
+
+      await page.goto(`${server.url}/admin/jobs`);
+      await page.getByRole("link", { name: /^Completed/ }).click();
+      await page.waitForURL(/status=completed/);
+      await page.keyboard.press("/");
+      await page.keyboard.type("quick-01");
+      await page.waitForURL(/search=quick-01/);
+      await page.getByText("1–10 of 10 jobs").first().waitFor();
+      await look(page, "jobs-filtered", view);
+      await page.getByRole("link", { name: "Clear all" }).click();
+      await page.getByText("1–50 of 61 jobs").first().waitFor();
+      await page.getByRole("link", { name: "Name" }).click();
+      await page.waitForURL(/sort=name/);
+      await page.getByRole("link", { name: "Next" }).click();
+      await page.waitForURL(/skip=50/);
+      await page.getByText("51–61 of 61 jobs").first().waitFor();
+      await page.goBack();
+      await page.getByText("1–50 of 61 jobs").first().waitFor();
+      await look(page, "jobs", view);
+
+      await page.goto(`${server.url}/admin/jobs?search=quick-00`);
+      await page.getByLabel("all 10 that match").check();
+      await page.getByRole("button", { name: "Delete…" }).click();
+      await page.getByRole("heading", { name: "Delete 10 jobs?" }).waitFor();
+      await look(page, "bulk-preview", view);
+      await page.getByRole("button", { name: "Delete 10 jobs" }).click();
+      await page.getByText("10 of 10 done.").waitFor();
+      await look(page, "bulk-done", view);
+
+      await page.goto(jobUrl);
+      await page.getByRole("link", { name: "Delete" }).click();
+      await page.getByRole("button", { name: "Delete the job" }).waitFor();
+      await look(page, "delete-dialog", view);
+      await page.getByRole("button", { name: "Delete the job" }).click();
+      await page.getByText("The job was deleted with 1 case.").waitFor();
+
+      for (const name of ["cases", "console", "deliveries", "server", "help"]) {
+        await page.goto(`${server.url}/admin/${name}`);
+        await look(page, name, view);
+      }
+
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await page.getByRole("heading", { name: "Sign in" }).waitFor();
+      await page.goto(`${server.url}/admin/jobs`);
+      await page.getByRole("heading", { name: "Sign in" }).waitFor();
+      expect(complaints).toEqual([]);
+      await context.close();
+    },
+    120_000,
+  );
+}
+
+chromium.it(
+  "every step of a person works without script",
+  async () => {
+    await using server = await testServer({ agents: [auditor, quick] });
+    await startQuick(server, 3);
+    const { page, context, complaints } = await visit(browser, server.url, DESKTOP, {
+      javaScriptEnabled: false,
+    });
+
+    await signIn(page, server.url, server.key);
+    await page.goto(`${server.url}/admin/agents/invoice-auditor/start`);
+    await page.getByLabel("File").fill("october.csv");
+    await page.getByRole("button", { name: "Start" }).click();
+    await page.waitForURL(/\/admin\/jobs\/[\w-]+$/);
+    const jobUrl = page.url();
+    await page.goto(`${server.url}/admin/inbox`);
+    await page.getByLabel("No").check();
+    await page.getByRole("button", { name: "Answer" }).click();
+    await page.getByText("Answered: Invoice 1").waitFor();
+    await page.goto(`${server.url}/admin/jobs`);
+    await page.getByLabel("Search id or name").fill("quick-001");
+    await page.getByRole("button", { name: "Apply" }).click();
+    await page.getByText("1–1 of 1 job").first().waitFor();
+    await page.goto(jobUrl);
+    await page.getByRole("link", { name: "Set status" }).click();
+    await page.getByLabel("Status").selectOption("failed");
+    await page.getByRole("button", { name: "Set status" }).click();
+    await page.locator(".top .st-failed").waitFor();
+    await page.getByText("by Ada (session").first().waitFor();
+
+    expect(complaints).toEqual([]);
+    await context.close();
+  },
+  60_000,
+);
+
+chromium.it(
+  "rows change where they stand; new ones wait until they are asked for",
+  async () => {
+    await using server = await testServer({ agents: [auditor, quick] });
+    await startQuick(server, 3);
+    const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await page.goto(`${server.url}/admin/jobs`);
+    await page.locator("#signal[data-state=live]").waitFor();
+    const first = await page.locator("tbody tr").first().getAttribute("data-id");
+
+    await server.request("/admin/api/jobs/quick-001/status", { json: { status: "failed" } });
+    await page.locator("#row-quick-001 .st-failed").waitFor();
+    await server.request("/agents/invoice-auditor/jobs", {
+      json: {
+        job_context: {
+          workspace_id: "w",
+          job_id: "new",
+          started_by: "x",
+          started_at: "2026-01-01T00:00:00Z",
+          mission_id: "m",
+          mission_name: "m",
+        },
+        job_fields: { file: "x" },
+      },
+    });
+    await page.getByText("Show 1 new job").waitFor();
+    const unmoved = await page.locator("tbody tr").first().getAttribute("data-id");
+    await page.getByText("Show 1 new job").click();
+    await page.locator("#row-new").waitFor();
+
+    expect(unmoved).toBe(first);
+    expect(complaints).toEqual([]);
+    await context.close();
+  },
+  60_000,
+);
+
+chromium.it(
+  "everything is within reach of the keyboard",
+  async () => {
+    await using server = await testServer({ agents: [auditor, quick] });
+    await startQuick(server, 3);
+    const { page, context } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+
+    await page.keyboard.press("Tab");
+    const skip = await page.evaluate("document.activeElement.textContent");
+    await page.keyboard.press("?");
+    await page.getByText("Next and previous row").waitFor();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("g");
+    await page.keyboard.press("j");
+    await page.waitForURL(/\/admin\/jobs$/);
+    await page.keyboard.press("j");
+    await page.keyboard.press("j");
+    await page.keyboard.press("x");
+    await page.getByText("1 selected").waitFor();
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/admin\/jobs\/quick-001$/);
+
+    expect(skip).toBe("Skip to content");
+    await context.close();
+  },
+  60_000,
+);
