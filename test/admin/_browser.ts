@@ -60,26 +60,28 @@ interface Finding {
   readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary?: string }[];
 }
 
-/** Findings of axe-core that matter, as text. Run in a world of its own: the page's policy stays as it is. */
-export async function findings(page: Page, source: string): Promise<string[]> {
+/**
+ * Findings of axe-core that matter, as text; colours in light and dark. It runs in a world of its own, so that the
+ * page's policy stays as it is.
+ */
+export async function findings(page: Page, source: string, view: View): Promise<string[]> {
   const client = await page.context().newCDPSession(page);
   const { frameTree } = (await client.send("Page.getFrameTree")) as { frameTree: { frame: { id: string } } };
-  const { executionContextId } = await client.send("Page.createIsolatedWorld", {
-    frameId: frameTree.frame.id,
-  });
+  const world = { frameId: frameTree.frame.id };
+  const { executionContextId: contextId } = await client.send("Page.createIsolatedWorld", world);
   const evaluate = (expression: string) =>
-    client.send("Runtime.evaluate", {
-      expression,
-      contextId: executionContextId,
-      awaitPromise: true,
-      returnByValue: true,
-    });
+    client.send("Runtime.evaluate", { expression, contextId, awaitPromise: true, returnByValue: true });
+  const run = async (options: string): Promise<Finding[]> => {
+    const { result } = await evaluate(`axe.run(document, ${options}).then((results) => results.violations)`);
+    return result.value as Finding[];
+  };
   await evaluate(`${source};0`);
-  const { result } = await evaluate(
-    "axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations)",
-  );
+  const found = await run("{ resultTypes: ['violations'] }");
+  await page.emulateMedia({ colorScheme: view.colorScheme === "dark" ? "light" : "dark" });
+  found.push(...(await run("{ runOnly: ['color-contrast'], resultTypes: ['violations'] }")));
+  await page.emulateMedia({ colorScheme: view.colorScheme });
   await client.detach();
-  return (result.value as Finding[])
+  return found
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(
       ({ id, nodes }) =>

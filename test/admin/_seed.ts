@@ -1,6 +1,6 @@
 import type { Service } from "agent-control-service";
 import { JOBS, LEDGER } from "agent-control-service";
-import { askCase, closeCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
+import { askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
 import type { EntityStatus } from "../../src/core/models/entity-status.ts";
 
 const account = { workspace_id: "w", api_key: null, api_url: null };
@@ -84,7 +84,7 @@ export async function seedCase(service: Service, item: SeedCase): Promise<string
         default: null,
       });
     }
-    if (item.close) await closeCase(unit, id, { delivery: item.close, events: ["successfully_done"] });
+    if (item.close) await endCase(unit, id, { to: "completed", delivery: item.close });
     return id;
   });
 }

@@ -5,7 +5,7 @@ import { testServer } from "agent-control-service/testing";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import { requirement } from "../_require.ts";
-import { DESKTOP, findings, launch, PHONE, type View, visit } from "./_browser.ts";
+import { DESKTOP, findings, launch, PHONE, type View, type Visit, visit } from "./_browser.ts";
 
 const auditor = defineAgent({
   name: "Invoice Auditor",
@@ -70,8 +70,12 @@ async function startQuick(server: Awaited<ReturnType<typeof testServer>>, count:
 }
 
 /** Looks at the page with axe-core; shots go where `SVC_SHOTS` says. */
-async function look(page: Page, name: string, view: View): Promise<void> {
-  expect([name, await findings(page, axe)]).toEqual([name, []]);
+async function look(
+  { page, complaints }: Pick<Visit, "page" | "complaints">,
+  name: string,
+  view: View,
+): Promise<void> {
+  complaints.push(...(await findings(page, axe, view)).map((finding) => `${name}: ${finding}`));
   const folder = process.env.SVC_SHOTS;
   if (folder) await page.screenshot({ path: `${folder}/${name}-${view.name}-${view.colorScheme}.png` });
 }
@@ -84,35 +88,30 @@ async function signIn(page: Page, url: string, key: string): Promise<void> {
   await page.getByRole("heading", { name: "Dashboard" }).waitFor();
 }
 
-const VIEWS: readonly View[] = [
-  DESKTOP,
-  { ...DESKTOP, colorScheme: "dark" },
-  PHONE,
-  { ...PHONE, colorScheme: "light" },
-];
+const VIEWS: readonly View[] = [DESKTOP, PHONE];
 
 for (const view of VIEWS) {
   chromium.it(
-    `a person signs in, starts a job, answers its question, sees it end, finds, deletes and signs out (${view.name}, ${view.colorScheme})`,
+    `a person signs in, starts a job, answers its question, sees it end, finds, deletes and signs out (${view.name})`,
     async () => {
       await using server = await testServer({ agents: [auditor, quick] });
       await startQuick(server, 60);
       const { page, context, complaints } = await visit(browser, server.url, view);
 
       await page.goto(`${server.url}/admin/`);
-      await look(page, "sign-in", view);
+      await look({ page, complaints }, "sign-in", view);
       await signIn(page, server.url, server.key);
-      await look(page, "dashboard", view);
+      await look({ page, complaints }, "dashboard", view);
 
       await page.goto(`${server.url}/admin/agents`);
-      await look(page, "agents", view);
+      await look({ page, complaints }, "agents", view);
       await page.goto(`${server.url}/admin/agents/invoice-auditor`);
-      await look(page, "agent", view);
+      await look({ page, complaints }, "agent", view);
       await page.getByRole("link", { name: "Start a job" }).first().click();
       await page.getByLabel("Count").fill("2");
       await page.getByRole("button", { name: "Start" }).click();
       await page.locator(".problem").first().waitFor();
-      await look(page, "start-refused", view);
+      await look({ page, complaints }, "start-refused", view);
       expect(await page.getByLabel("Count").inputValue()).toBe("2");
       await page.getByLabel("File").fill("october.csv");
       await page.getByRole("button", { name: "Start" }).click();
@@ -120,14 +119,14 @@ for (const view of VIEWS) {
       await page.waitForURL(/\/admin\/jobs\/[\w-]+$/);
       await page.locator(".top .st-awaiting").waitFor();
       await page.getByRole("link", { name: "Answer" }).waitFor();
-      await look(page, "job-waiting", view);
+      await look({ page, complaints }, "job-waiting", view);
       const jobUrl = page.url();
 
       const watcher = await context.newPage();
       await watcher.goto(jobUrl);
       await watcher.locator("#signal[data-state=live]").waitFor({ state: "attached" });
       await page.goto(`${server.url}/admin/inbox`);
-      await look(page, "inbox", view);
+      await look({ page, complaints }, "inbox", view);
       await page.getByRole("button", { name: "Answer" }).click();
       await page.locator(".problem, .note.bad").first().waitFor();
       await page.getByLabel("Yes").check();
@@ -135,11 +134,13 @@ for (const view of VIEWS) {
       await page.getByText("Answered. The agent goes on.").waitFor();
       await watcher.locator(".top .st-completed").waitFor();
       await watcher.getByText("by Ada (session").first().waitFor();
-      await look(watcher, "job-completed", view);
-      await watcher.getByRole("link", { name: "Invoice 1", exact: true }).last().click();
+      await look({ page: watcher, complaints }, "job-completed", view);
+      await watcher.bringToFront();
+      await watcher.getByRole("link", { name: "Invoice 1", exact: true }).first().click({ timeout: 4000 });
       await watcher.getByRole("heading", { name: "Final delivery" }).waitFor();
-      await look(watcher, "case", view);
+      await look({ page: watcher, complaints }, "case", view);
       await watcher.close();
+      await page.bringToFront();
 
       await page.goto(`${server.url}/admin/jobs`);
       await page.getByRole("link", { name: /^Completed/ }).click();
@@ -148,7 +149,7 @@ for (const view of VIEWS) {
       await page.keyboard.type("quick-01");
       await page.waitForURL(/search=quick-01/);
       await page.getByText("1–10 of 10 jobs").first().waitFor();
-      await look(page, "jobs-filtered", view);
+      await look({ page, complaints }, "jobs-filtered", view);
       await page.getByRole("link", { name: "Clear all" }).click();
       await page.getByText("1–50 of 61 jobs").first().waitFor();
       await page.getByRole("link", { name: "Name" }).click();
@@ -158,27 +159,27 @@ for (const view of VIEWS) {
       await page.getByText("51–61 of 61 jobs").first().waitFor();
       await page.goBack();
       await page.getByText("1–50 of 61 jobs").first().waitFor();
-      await look(page, "jobs", view);
+      await look({ page, complaints }, "jobs", view);
 
       await page.goto(`${server.url}/admin/jobs?search=quick-00`);
       await page.getByLabel("all 10 that match").check();
       await page.getByRole("button", { name: "Delete…" }).click();
       await page.getByRole("heading", { name: "Delete 10 jobs?" }).waitFor();
-      await look(page, "bulk-preview", view);
+      await look({ page, complaints }, "bulk-preview", view);
       await page.getByRole("button", { name: "Delete 10 jobs" }).click();
       await page.getByText("10 of 10 done.").waitFor();
-      await look(page, "bulk-done", view);
+      await look({ page, complaints }, "bulk-done", view);
 
       await page.goto(jobUrl);
       await page.getByRole("link", { name: "Delete" }).click();
       await page.getByRole("button", { name: "Delete the job" }).waitFor();
-      await look(page, "delete-dialog", view);
+      await look({ page, complaints }, "delete-dialog", view);
       await page.getByRole("button", { name: "Delete the job" }).click();
       await page.getByText("The job was deleted with 1 case.").waitFor();
 
       for (const name of ["cases", "console", "deliveries", "server", "help"]) {
         await page.goto(`${server.url}/admin/${name}`);
-        await look(page, name, view);
+        await look({ page, complaints }, name, view);
       }
 
       await page.getByRole("button", { name: "Sign out" }).click();

@@ -58,7 +58,6 @@ chromium.it(
       await context.close();
     }
 
-    console.log(weights);
     expect(weights["/admin/"]).toBeGreaterThan(5000);
     expect(weights["/admin/"]).toBeLessThanOrEqual(40_000);
     for (const [path, bytes] of Object.entries(weights))

@@ -132,7 +132,8 @@ async function showForm(parts: AdminParts, event: H3Event, view: FormView): Prom
     },
   };
   if (negotiate(event, "page") === "fragment") {
-    return renderFragment(parts, event, { template: "start", state }, { status });
+    // The form is told by what stands in it; a failed request would be noise in the browser's console.
+    return renderFragment(parts, event, { template: "start", state });
   }
   return renderPage(parts, event, { template: "start", state }, { status });
 }

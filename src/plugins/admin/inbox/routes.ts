@@ -1,5 +1,6 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
+import { readFields as readCoreFields } from "../../../core/agents/fields.ts";
 import { isServiceError, ServiceError } from "../../../core/errors.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
@@ -9,7 +10,6 @@ import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash-cookie.ts";
 import { readFields } from "../forms/fields.ts";
-import { readProblems } from "../forms/problems.ts";
 import { readForm } from "../forms/read-form.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import { negotiate } from "../negotiate.ts";
@@ -124,13 +124,23 @@ async function answerByForm(
   const now = parts.clock();
   const job = await parts.jobs.find(item.job_id);
   const agent = job?.agent_name ?? "";
+  const verdict = item.question ? readCoreFields(item.question.fields).check(answer) : undefined;
+  if (verdict?.ok === false) {
+    return refused(parts, event, {
+      item,
+      error: invalidAnswer(),
+      problems: verdict.problems,
+      typed: form,
+      agent,
+    });
+  }
   try {
     // A form that was open when another question came must not answer that one.
     if (item.question && form.get("question_id") !== item.question.id) throw settled(item);
     await parts.runner().answer(item.job_id, id, { answer, message }, actor);
   } catch (error) {
     if (!isServiceError(error) || error.status >= 500) throw error;
-    return refused(parts, event, { item, error, typed: form, agent });
+    return refused(parts, event, { item, error, problems: {}, typed: form, agent });
   }
   if (negotiate(event, "page") === "fragment") {
     const ask = toAskView(item, { now, agent, done: "Answered. The agent goes on." });
@@ -145,33 +155,35 @@ function settled(item: Case): ServiceError {
   });
 }
 
-async function refused(
-  parts: AdminParts,
-  event: H3Event,
-  { item, error, typed, agent }: { item: Case; error: ServiceError; typed: URLSearchParams; agent: string },
-): Promise<Response> {
-  const now = parts.clock();
-  const late = error.type === "invalid_transition";
-  const problems = late ? {} : readProblems(error);
+function invalidAnswer(): ServiceError {
+  return new ServiceError("invalid_parameters", "The answer is not complete", { detail: "See the fields." });
+}
+
+interface Refusal {
+  readonly item: Case;
+  readonly error: ServiceError;
+  /** What is wrong, by field name. */
+  readonly problems: Readonly<Record<string, string>>;
+  readonly typed: URLSearchParams;
+  readonly agent: string;
+}
+
+async function refused(parts: AdminParts, event: H3Event, refusal: Refusal): Promise<Response> {
+  const { item, error, problems, typed, agent } = refusal;
+  const isFieldwise = Object.keys(problems).length > 0;
   const ask = toAskView(item, {
-    now,
+    now: parts.clock(),
     agent,
     form: { typed, problems },
-    problem:
-      late || Object.keys(problems).length === 0
-        ? [error.message, error.detail].filter(Boolean).join(". ")
-        : undefined,
+    problem: isFieldwise ? undefined : [error.message, error.detail].filter(Boolean).join(". "),
   });
   const state = { ask };
   const answer = { status: error.status };
   if (negotiate(event, "page") === "fragment") {
-    return renderFragment(parts, event, { template: "ask", state }, answer);
+    // The form is told by what stands in it; a failed request would be noise in the browser's console.
+    return renderFragment(parts, event, { template: "ask", state });
   }
   const asks = [await parts.renderer.render("fragments/ask", state)];
-  return renderPage(
-    parts,
-    event,
-    { template: "inbox", state: { summary: "", asks, range: "", previous: "", next: "" } },
-    answer,
-  );
+  const page = { summary: "", asks, range: "", previous: "", next: "" };
+  return renderPage(parts, event, { template: "inbox", state: page }, answer);
 }

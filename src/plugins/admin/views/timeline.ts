@@ -1,6 +1,6 @@
 import type { Case } from "../../../core/models/case.ts";
 import type { Job } from "../../../core/models/job.ts";
-import type { AttemptEntry, CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
+import type { AnswerEntry, AttemptEntry, CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 
 /** What a stretch of time was spent on. */
 export type SpanKind = "work" | "queued" | "waiting" | "sleeping" | "failed" | "interrupted";
@@ -89,6 +89,10 @@ interface Call {
   readonly name: string;
   readonly begun: number;
   readonly entry?: CallEntry;
+  /** When it ended, where no entry says so. */
+  readonly end?: number;
+  /** The place in the log of a question that was answered: what the run notes of it later is known. */
+  readonly settled?: string;
   readonly tries: readonly AttemptEntry[];
   readonly attempt: number;
 }
@@ -97,8 +101,13 @@ function collectCalls(entries: readonly RunEntry[]): Call[] {
   const open = new Map<string, Call>();
   const done: Call[] = [];
   for (const entry of entries) {
+    if (entry.type === "answer") {
+      settle(open, done, entry);
+      continue;
+    }
     if (entry.type !== "begun" && entry.type !== "attempt" && entry.type !== "call") continue;
     const key = `${entry.case_id ?? ""}\n${entry.position}`;
+    if (done.some((call) => call.settled === key)) continue;
     const known = open.get(key);
     const begun = known?.begun ?? time((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
     if (entry.type === "begun") {
@@ -139,9 +148,18 @@ function collectCalls(entries: readonly RunEntry[]): Call[] {
   return [...done, ...open.values()].sort((a, b) => a.begun - b.begun);
 }
 
+/** An answer ends the question that its case has open, whether or not the run has taken it up yet. */
+function settle(open: Map<string, Call>, done: Call[], answer: AnswerEntry): void {
+  for (const [key, call] of open) {
+    if (call.call !== "ask" || call.case_id !== answer.case_id) continue;
+    open.delete(key);
+    done.push({ ...call, end: time(answer.at), settled: key });
+  }
+}
+
 function callRows(call: Call, now: number): TimelineRow[] {
   if (call.call === "open_case" || call.call === "update" || call.call === "close") return [];
-  const to = call.entry ? time(call.entry.at) : now;
+  const to = call.entry ? time(call.entry.at) : (call.end ?? now);
   const kind = call.call === "ask" ? "question" : call.call === "sleep" ? "sleep" : "step";
   const base: SpanKind = kind === "question" ? "waiting" : kind === "sleep" ? "sleeping" : "work";
   const failures: Span[] = [];
@@ -167,7 +185,7 @@ function callRows(call: Call, now: number): TimelineRow[] {
       to,
       spans: failures,
       moments: [],
-      running: call.entry === undefined,
+      running: call.entry === undefined && call.end === undefined,
       failed: error !== undefined,
       attempts: Math.max(call.attempt, call.tries.length),
       cost: call.entry?.cost ?? 0,
