@@ -1,0 +1,115 @@
+import { execFile } from "node:child_process";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished } from "vitest";
+import { requirement } from "../_require.ts";
+import { temporaryProject } from "./_fixture.ts";
+import { docker, freePort } from "./_local-project.ts";
+
+const { describe, it } = requirement("docker");
+const run = promisify(execFile);
+const ROOT = new URL("../..", import.meta.url).pathname;
+const SVC = join(ROOT, "dist/cli.js");
+
+/** Packs this package into a project's folder; the name of the tarball. */
+async function packInto(cwd: string): Promise<string> {
+  if (!existsSync(SVC)) await run("npm", ["run", "build", "--silent"], { cwd: ROOT });
+  await run("npm", ["pack", ROOT, "--ignore-scripts", "--silent"], { cwd });
+  return `file:./${readdirSync(cwd).find((file) => file.endsWith(".tgz"))}`;
+}
+
+/** Runs the command of this package in a project; its standard output. */
+async function svc(cwd: string, args: readonly string[], env: Record<string, string> = {}): Promise<string> {
+  const options = { cwd, env: { ...process.env, CI: "1", ...env }, maxBuffer: 16 * 1024 * 1024 };
+  const { stdout } = await run(process.execPath, [SVC, ...args], options);
+  return stdout;
+}
+
+function setDependency(cwd: string, dependency: string): void {
+  const path = join(cwd, "package.json");
+  const manifest = JSON.parse(readFileSync(path, "utf8"));
+  manifest.dependencies["agent-control-service"] = dependency;
+  delete manifest.devDependencies;
+  writeFileSync(path, JSON.stringify(manifest, null, 2));
+}
+
+/** Deploys locally, runs a job in the container, stops, and looks for what is left. */
+async function lifeOf(
+  cwd: string,
+  name: string,
+  agent: readonly string[],
+): Promise<{ told: string; job: string }> {
+  const port = String(await freePort());
+  const target = ["--name", name, "--port", port];
+  onTestFinished(async () => void (await svc(cwd, ["deploy", "local", "--stop", ...target])));
+  const told = await svc(cwd, [
+    "deploy",
+    "local",
+    "--yes",
+    "--generate-api-key",
+    "--generate-rsa",
+    "--timeout",
+    "90",
+    ...target,
+  ]);
+  const key = readFileSync(join(cwd, `.deployment/secrets/${name}-dev/SERVICE_API_KEY`), "utf8");
+  const job = await svc(cwd, ["job", "start", ...agent], {
+    SERVICE_API_KEY: key,
+    SERVICE_URL: `http://127.0.0.1:${port}`,
+  });
+  await svc(cwd, ["deploy", "local", "--stop", ...target]);
+  return { told, job };
+}
+
+function leftOf(name: string): string[] {
+  const label = ["--filter", `label=com.docker.compose.project=svc-${name}-dev`];
+  return [
+    docker("ps", "--all", "--quiet", ...label),
+    docker("volume", "ls", "--quiet", ...label),
+    docker("network", "ls", "--quiet", ...label),
+    docker("images", "--quiet", "--filter", `label=agent-control-service.project=${name}`),
+  ].filter(Boolean);
+}
+
+const unique = () => `r${Math.random().toString(36).slice(2, 8)}`;
+
+describe("a fresh project in containers of this machine", () => {
+  it("svc init, svc deploy local, a job, and nothing is left after --stop", async () => {
+    const cwd = temporaryProject({});
+    const name = unique();
+    await svc(cwd, ["init", "--yes", "--agent", "Word Counter", "--package", await packInto(cwd)]);
+    setDependency(cwd, `file:./${readdirSync(cwd).find((file) => file.endsWith(".tgz"))}`);
+    await run("npm", ["install", "--package-lock-only", "--no-audit", "--no-fund"], { cwd });
+
+    const { told, job } = await lifeOf(cwd, name, ["word-counter", "--wait", "--field", 'texts:=["Hello"]']);
+
+    expect(told).toMatch(/Checked +\/\.well-known\/health 200/);
+    expect(told).toMatch(/Checked +\/agents\/health 200/);
+    expect(told).toMatch(/Checked +\/docs 200/);
+    expect(told).toMatch(/API key +\S{40,}/);
+    expect(job).toMatch(/completed: 1 words/);
+    expect(leftOf(name)).toEqual([]);
+  }, 300_000);
+
+  it("the invoice audit, in TypeScript and installed with pnpm", async () => {
+    const cwd = temporaryProject({
+      "package.json": JSON.stringify({
+        name: "audit",
+        type: "module",
+        packageManager: "pnpm@10.4.1",
+        dependencies: { valibot: "^1.5.0" },
+      }),
+    });
+    cpSync(join(ROOT, "examples/invoice-audit"), join(cwd, "src"), { recursive: true });
+    const name = unique();
+    setDependency(cwd, await packInto(cwd));
+    await run("npx", ["--yes", "pnpm@10.4.1", "install", "--lockfile-only"], { cwd });
+
+    const { told, job } = await lifeOf(cwd, name, ["invoice-audit", "--json"]);
+
+    expect(told).toMatch(/Checked +\/agents\/health 200/);
+    expect(JSON.parse(job)).toMatchObject({ agent_name: "invoice-audit" });
+    expect(leftOf(name)).toEqual([]);
+  }, 300_000);
+});
