@@ -59,6 +59,7 @@ async function openQuestions(client: ServiceClient, id: string, asked: Set<strin
 
 function describeEnd(job: JobResponse): string {
   const lines = [`${job.status}: ${job.error_message ?? job.message}`];
-  if (job.payload) lines.push(JSON.stringify(job.payload, null, 2));
+  const { message: _told, ...rest } = job.payload ?? {};
+  if (Object.keys(rest).length > 0) lines.push(JSON.stringify(rest, null, 2));
   return ["", ...lines].join("\n");
 }
