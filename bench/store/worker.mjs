@@ -38,6 +38,8 @@ async function compare(small, large, seconds) {
       result.rounds.push(rates);
     }
   }
+  const cold = await update(stores.large, large, { callers: 64, seconds: seconds * 3, running: large });
+  result.coldUpdates = cold.perSecond;
   result.lists = await lists(stores.large);
   for (const store of Object.values(stores)) await store.close();
   return result;
@@ -98,7 +100,11 @@ async function fill(store, jobs, cases = 3) {
   await Promise.all(Array.from({ length: 64 }, filler));
 }
 
-async function update(store, jobs, { callers, seconds }) {
+/**
+ * Changes the status of random jobs out of a thousand that lie spread over all: those that run at the time. What differs
+ * between a small and a large store is then the store, not how much of it fits into memory.
+ */
+async function update(store, jobs, { callers, seconds, running = Math.min(jobs, 1000) }) {
   const statuses = ["completed", "failed", "in_progress", "awaiting"];
   const end = performance.now() + seconds * 1000;
   const began = performance.now();
@@ -107,7 +113,8 @@ async function update(store, jobs, { callers, seconds }) {
   const caller = async () => {
     while (performance.now() < end) {
       random = (Math.imul(random, 1_103_515_245) + 12_345) & 0x7fffffff;
-      const id = `job-${String(random % jobs).padStart(8, "0")}`;
+      const number = (random % running) * Math.floor(jobs / running);
+      const id = `job-${String(number).padStart(8, "0")}`;
       const status = statuses[updates % 4];
       await store
         .table("Job")
