@@ -123,6 +123,13 @@ export class SimDisk {
       sync: guarded(this.sync),
       rename: guarded(this.rename),
       remove: guarded(this.remove),
+      discard: guarded((path, failed) => {
+        try {
+          this.remove(path);
+        } catch (error) {
+          failed(error);
+        }
+      }),
       syncFolder: guarded(this.syncFolder),
     };
   }

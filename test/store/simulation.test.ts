@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Mutant } from "./sim-disk.ts";
 import { simulate, simulateFlip } from "./sim-run.ts";
 
-const SEEDS = Number(process.env.SVC_SIM_SEEDS ?? 2000);
+const SEEDS = Number(process.env.SVC_SIM_SEEDS ?? 1000);
 const FIRST = Number(process.env.SVC_SIM_FIRST ?? 1);
 const FLIP_SEEDS = Math.ceil(SEEDS / 100);
 

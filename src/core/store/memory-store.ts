@@ -19,6 +19,10 @@ class MemoryBackend implements Backend {
     return this.#textsOf(table)[slot]!;
   }
 
+  async textOf(table: StoreTable, slot: number): Promise<string> {
+    return this.text(table, slot);
+  }
+
   async texts(table: StoreTable, slots: readonly number[]): Promise<string[]> {
     return slots.map((slot) => this.text(table, slot));
   }

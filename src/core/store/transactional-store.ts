@@ -154,8 +154,7 @@ export class TransactionalStore implements Store {
     const slot = table.index.slotOf(id);
     if (slot === undefined) return undefined;
     this.#reads++;
-    const [text] = await this.#backend.texts(table, [slot]);
-    return JSON.parse(text!) as T;
+    return JSON.parse(await this.#backend.textOf(table, slot)) as T;
   }
 
   async #list<T>(table: StoreTable, query: ListQuery): Promise<Page<T>> {

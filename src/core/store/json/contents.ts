@@ -89,8 +89,10 @@ export class Contents {
     return this.#rowsOf(index).cache.get(slot);
   }
 
-  keepText({ index }: StoreTable, slot: number, text: string): void {
-    this.#rowsOf(index).cache.set(slot, text);
+  /** Keeps a body that was read, unless it was changed since. */
+  keepText({ index }: StoreTable, slot: number, { text, at }: { text: string; at: Locator }): void {
+    const { locators, cache } = this.#rowsOf(index);
+    if (locators.isAt(slot, at.segment, at.offset)) cache.set(slot, text);
   }
 
   entriesOf(log: string | StoreLog, key: string): EntryLocators | undefined {

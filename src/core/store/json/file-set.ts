@@ -1,6 +1,6 @@
 import type { StoreLogger } from "../store.ts";
 import type { StoreIo } from "./io.ts";
-import { readFully, writeFully } from "./io.ts";
+import { codeOf, readFully, writeFully } from "./io.ts";
 import { fileHeader } from "./line.ts";
 import type { Manifest } from "./manifest.ts";
 import { writeManifest } from "./manifest.ts";
@@ -108,12 +108,12 @@ export class FileSet {
   }
 
   removeFile(name: string): void {
-    try {
-      this.io.remove(`${this.folder}/${name}`);
-    } catch (error) {
-      // It is not in the manifest: it costs room until the next start, nothing else.
+    // It is not in the manifest: if it stays, it costs room until the next start, nothing else.
+    const failed = (error: unknown) => {
+      if (codeOf(error) === "ENOENT") return;
       this.#log.warn(`Store: ${name} could not be removed`, { error: String(error) });
-    }
+    };
+    this.io.discard(`${this.folder}/${name}`, failed);
   }
 
   /** Files of lines that hold more than a head, which is all that a crash before the first manifest leaves. */
@@ -134,19 +134,29 @@ export class FileSet {
     const strays: { name: string; size: number }[] = [];
     for (const name of this.io.list(this.folder)) {
       if (!LINES_FILE.test(name) || named.has(name)) continue;
-      const handle = this.io.open(`${this.folder}/${name}`, "read");
       try {
-        const head = Buffer.alloc(HEAD.length);
-        const length = readFully(this.io, handle, head, 0);
-        // Without its first bytes on disk it is a file that was just begun.
-        if (head.equals(HEAD) || head.every((byte, at) => at >= length || byte === 0)) {
-          strays.push({ name, size: this.io.size(handle) });
-        }
-      } finally {
-        this.io.close(handle);
+        const size = this.#sizeOfOurs(name);
+        if (size !== undefined) strays.push({ name, size });
+      } catch (error) {
+        // An earlier store of this process may still be removing it.
+        if (codeOf(error) !== "ENOENT") throw error;
       }
     }
     return strays;
+  }
+
+  /** The size of a file that a store wrote; `undefined` for one of somebody else. */
+  #sizeOfOurs(name: string): number | undefined {
+    const handle = this.io.open(`${this.folder}/${name}`, "read");
+    try {
+      const head = Buffer.alloc(HEAD.length);
+      const length = readFully(this.io, handle, head, 0);
+      // Without its first bytes on disk it is a file that was just begun.
+      const isOurs = head.equals(HEAD) || head.every((byte, at) => at >= length || byte === 0);
+      return isOurs ? this.io.size(handle) : undefined;
+    } finally {
+      this.io.close(handle);
+    }
   }
 
   close(): void {

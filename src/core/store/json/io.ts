@@ -19,6 +19,8 @@ export interface StoreIo {
   sync(file: number): Promise<void>;
   rename(from: string, to: string): void;
   remove(path: string): void;
+  /** Removes a large file that nothing needs any more, in the background; `failed` is told where that is not possible. */
+  discard(path: string, failed: (error: unknown) => void): void;
   /** Resolves once the names in the folder are on disk. */
   syncFolder(path: string): Promise<void>;
 }

@@ -154,6 +154,15 @@ export class JsonBackend implements Backend {
     return readBodySync(this.#contents.segments, this.#contents.locatorOf(table, slot));
   }
 
+  async textOf(table: StoreTable, slot: number): Promise<string> {
+    const cached = this.#contents.cachedText(table, slot);
+    if (cached !== undefined) return cached;
+    const at = this.#contents.locatorOf(table, slot);
+    const [text] = await readBodies(this.#contents.segments, [at]);
+    this.#contents.keepText(table, slot, { text: text!, at });
+    return text!;
+  }
+
   async texts(table: StoreTable, slots: readonly number[]): Promise<string[]> {
     const texts = slots.map((slot) => this.#contents.cachedText(table, slot));
     const missing = slots.flatMap((_, place) => (texts[place] === undefined ? [place] : []));

@@ -24,6 +24,11 @@ export const nodeIo: StoreIo = {
   sync: (file) => fdatasync(file),
   rename: (from, to) => fs.renameSync(from, to),
   remove: (path) => fs.unlinkSync(path),
+  discard: (path, failed) => {
+    fs.unlink(path, (error) => {
+      if (error !== null) failed(error);
+    });
+  },
   syncFolder: async (path) => {
     // Windows has no way to sync a folder: NTFS journals its names by itself.
     if (process.platform === "win32") return;
