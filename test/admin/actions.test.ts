@@ -1,0 +1,173 @@
+import { defineAgent, JOBS } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { expect, it, vi } from "vitest";
+import { seedCase, seedJob } from "./_seed.ts";
+import { postForm, signIn } from "./_sign-in.ts";
+
+const asker = defineAgent({
+  name: "Asker",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      fields: [
+        { name: "topic", required: true },
+        { name: "times", field_type: "IntegerField", default: 1 },
+      ],
+      async run({ job }) {
+        const item = await job.openCase({ id: `${job.id}-1`, name: "Case" });
+        const answer = await item.ask({
+          question: "Go on?",
+          fields: [{ name: "yes", field_type: "BooleanField", required: true }],
+        });
+        await item.close(answer);
+        return { message: "done" };
+      },
+    },
+  },
+});
+
+const start = () => testServer({ agents: [asker] });
+const json = async (response: Response) => (await response.json()) as Record<string, unknown>;
+const statusOf = async (server: TestServer, id: string) => (await server.service.get(JOBS).get(id)).status;
+
+async function startJob(server: TestServer, id: string): Promise<void> {
+  const job_context = {
+    workspace_id: "w",
+    job_id: id,
+    started_by: "t",
+    started_at: "2026-01-01T00:00:00Z",
+    mission_id: "m",
+    mission_name: "m",
+  };
+  await server.request("/agents/asker/jobs", { json: { job_context, job_fields: { topic: "x" } } });
+  await vi.waitFor(async () => expect(await statusOf(server, id)).toBe("awaiting"), { timeout: 10_000 });
+}
+
+it("a status is set from any status, by name and in the history", async () => {
+  await using server = await start();
+  await startJob(server, "a");
+  const cookie = await signIn(server, "Ada");
+
+  const changed = await server.request("/admin/api/jobs/a/status", { json: { status: "completed" } });
+  const form = await postForm(server, "/admin/jobs/a/status", { status: "failed" }, { cookie });
+  const wrong = await server.request("/admin/api/jobs/a/status", { json: { status: "done" } });
+  const missing = await server.request("/admin/api/jobs/none/status", { json: { status: "failed" } });
+  const page = await (await server.request("/admin/jobs/a", { headers: { accept: "text/html" } })).text();
+
+  expect(await json(changed)).toMatchObject({ id: "a", status: "completed" });
+  expect([form.status, form.headers.get("location")]).toEqual([303, "/admin/jobs/a"]);
+  expect([wrong.status, missing.status]).toEqual([422, 404]);
+  expect(await statusOf(server, "a")).toBe("failed");
+  expect(page).toContain("by Ada (session ");
+});
+
+it("deleting a job deletes its cases; deleting a case takes it out of its job", async () => {
+  await using server = await start();
+  await seedJob(server.service, { id: "a", status: "in_progress" });
+  await seedCase(server.service, { job: "a", ref: "a-1" });
+  await seedCase(server.service, { job: "a", ref: "a-2" });
+
+  const item = await json(await server.request("/admin/api/cases/a-1", { method: "DELETE" }));
+  const left = await json(await server.request("/admin/api/jobs/a"));
+  const job = await json(await server.request("/admin/api/jobs/a", { method: "DELETE" }));
+
+  expect(item).toMatchObject({ id: "a-1" });
+  expect(left.case_ids).toEqual(["a-2"]);
+  expect(job).toMatchObject({ id: "a", deleted_cases: 1 });
+  expect((await server.request("/admin/api/cases/a-2")).status).toBe(404);
+});
+
+it("a question is answered once: the second answer learns that it was late", async () => {
+  await using server = await start();
+  await startJob(server, "a");
+  const cookie = await signIn(server);
+  const answer = { answer: { yes: true } };
+
+  const incomplete = await postForm(server, "/admin/cases/a-1/answer", { question_id: "0" }, { cookie });
+  const first = await server.request("/admin/api/cases/a-1/answer", { json: answer });
+  const second = await server.request("/admin/api/cases/a-1/answer", { json: answer });
+
+  expect(incomplete.status).toBeGreaterThanOrEqual(409);
+  expect([first.status, second.status]).toEqual([200, 409]);
+  await vi.waitFor(async () => expect(await statusOf(server, "a")).toBe("completed"), { timeout: 10_000 });
+});
+
+it("the start form says beside each field what is wrong, and sent twice starts one job", async () => {
+  await using server = await start();
+  const cookie = await signIn(server, "Ada");
+  const send = (fields: Record<string, string>) =>
+    postForm(server, "/admin/agents/asker/start", fields, { cookie });
+
+  const wrong = await send({ job_id: "a", "f.times": "many", "f.max_cost": "-1" });
+  const text = await wrong.text();
+  const right = { job_id: "a", "f.topic": "x", "f.times": "2", "f.max_cost": "1.5" };
+  const [first, second] = [await send(right), await send(right)];
+  const job = await server.service.get(JOBS).get("a");
+
+  expect(wrong.status).toBe(422);
+  expect(text.match(/class="problem"/g)).toHaveLength(3);
+  expect(text).toContain('value="many"');
+  expect([first.status, first.headers.get("location")]).toEqual([303, "/admin/jobs/a"]);
+  expect(second.status).toBeLessThan(500);
+  expect(job).toMatchObject({ job_fields: { topic: "x", times: 2 } });
+  expect(job.job_context.job_instructions).toMatchObject({ max_cost: 1.5 });
+  expect(job.job_context.started_by).toContain("Ada");
+  expect((await server.service.get(JOBS).list()).total).toBe(1);
+});
+
+it("a bulk action changes exactly the entities that its preview froze", async () => {
+  await using server = await start();
+  for (const id of ["a", "b", "c"]) await seedJob(server.service, { id, status: "failed" });
+  await seedJob(server.service, { id: "d", status: "completed" });
+
+  const preview = await json(
+    await server.request("/admin/api/bulk", {
+      json: { kind: "jobs", action: "delete", filter: { status: "failed" } },
+    }),
+  );
+  await seedJob(server.service, { id: "later", status: "failed" });
+  const path = `/admin/api/bulk/${String(preview.id)}`;
+  const wrong = await server.request(`${path}/run`, { json: { hash: "another" } });
+  const run = await server.request(`${path}/run`, { json: { hash: preview.hash } });
+  await vi.waitFor(async () =>
+    expect(await json(await server.request(path))).toMatchObject({ state: "done", done: 3 }),
+  );
+  const again = await server.request(`${path}/run`, { json: { hash: preview.hash } });
+  const left = await server.service.get(JOBS).list({ sort: "id" });
+
+  expect(preview).toMatchObject({ count: 3, state: "preview", sample: ["a", "b", "c"], left_out: 0 });
+  expect([wrong.status, run.status, again.status]).toEqual([422, 202, 409]);
+  expect(left.items.map(({ id }) => id)).toEqual(["d", "later"]);
+});
+
+it("a preview leaves out what the action cannot apply to, and says how many", async () => {
+  await using server = await start();
+  await seedJob(server.service, { id: "a", status: "failed" });
+  await seedJob(server.service, { id: "b", status: "completed" });
+
+  const preview = await json(
+    await server.request("/admin/api/bulk", { json: { kind: "jobs", action: "retry", ids: ["a", "b"] } }),
+  );
+  const nothing = await server.request("/admin/api/bulk", { json: { kind: "jobs", action: "retry" } });
+  const cases = await server.request("/admin/api/bulk", {
+    json: { kind: "cases", action: "stop", ids: ["a"] },
+  });
+
+  expect(preview).toMatchObject({ count: 1, left_out: 1, sample: ["a"] });
+  expect([nothing.status, cases.status]).toEqual([422, 422]);
+});
+
+it("an aborted preview cannot be carried out", async () => {
+  await using server = await start();
+  await seedJob(server.service, { id: "a", status: "failed" });
+  const preview = await json(
+    await server.request("/admin/api/bulk", { json: { kind: "jobs", action: "delete", ids: ["a"] } }),
+  );
+  const path = `/admin/api/bulk/${String(preview.id)}`;
+
+  await server.request(`${path}/abort`, { method: "POST" });
+  const run = await server.request(`${path}/run`, { json: { hash: preview.hash } });
+
+  expect(run.status).toBe(409);
+  expect(await statusOf(server, "a")).toBe("failed");
+});

@@ -1,0 +1,68 @@
+import { ADMIN, html } from "agent-control-service";
+import { testServer } from "agent-control-service/testing";
+import { expect, it } from "vitest";
+import { audit } from "../../examples/audit-plugin/audit.ts";
+import { greeter } from "../_setup.ts";
+import { seedJob } from "./_seed.ts";
+import { postForm, signIn } from "./_sign-in.ts";
+
+it("a plugin's page and card stand in the admin interface", async () => {
+  await using server = await testServer({ agents: [greeter], plugins: [audit()] });
+  await seedJob(server.service, { id: "job-1", status: "completed" });
+  const cookie = await signIn(server, "Ada <Lovelace>");
+  await postForm(server, "/admin/jobs/job-1/status", { status: "failed" }, { cookie });
+
+  const page = await server.request("/admin/x/audit", { headers: { accept: "text/html" } });
+  const data = await server.request("/admin/x/audit", { headers: { accept: "application/json" } });
+  const dashboard = await server.request("/admin/", { headers: { accept: "text/html" } });
+  const text = await page.text();
+  const board = await dashboard.text();
+
+  expect(text).toContain("completed → failed");
+  expect(text).toContain("Ada &lt;Lovelace&gt; (session ");
+  expect(await data.json()).toMatchObject({ items: [{ what: "completed → failed", job: "job-1" }] });
+  expect(board).toContain("1 changes by 1 people");
+  expect(board).toContain('href="/admin/x/audit"');
+});
+
+it("a card that fails shows that it does, and the dashboard stands", async () => {
+  await using server = await testServer({
+    agents: [greeter],
+    plugins: [
+      {
+        name: "broken",
+        dependsOn: ["admin"],
+        setup: (context) =>
+          context.get(ADMIN).addCard({
+            title: "Broken",
+            render: () => {
+              throw new Error("no card today");
+            },
+          }),
+      },
+    ],
+  });
+
+  const response = await server.request("/admin/", { headers: { accept: "text/html" } });
+  const text = await response.text();
+
+  expect(response.status).toBe(200);
+  expect(text).toContain("This card could not be made");
+  expect(text).not.toContain("no card today");
+  expect(server.logs.join("")).toContain("no card today");
+});
+
+it.each([
+  ["a path that is not one", "Not A Path"],
+  ["a path that is taken", "audit"],
+])("%s is refused when the plugin is set up", async (_, path) => {
+  const page = { path, title: "Page", render: () => html`` };
+  const plugin = {
+    name: "pages",
+    dependsOn: ["audit", "admin"],
+    setup: (context: Parameters<NonNullable<ReturnType<typeof audit>["setup"]>>[0]) =>
+      context.get(ADMIN).addPage(page),
+  };
+
+  await expect(testServer({ agents: [greeter], plugins: [audit(), plugin] })).rejects.toThrow(/Admin page/);
+});
