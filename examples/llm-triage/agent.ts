@@ -33,9 +33,10 @@ export const llmTriage = defineAgent({
       name: "LLM_URL",
       description: "Base URL of the endpoint, such as http://127.0.0.1:11434/v1",
       is_environment: true,
+      is_secret: false,
     },
     { name: "LLM_KEY", description: "Its key, where it needs one", is_environment: true, is_secret: true },
-    { name: "LLM_MODEL", description: "Name of the model", is_environment: true },
+    { name: "LLM_MODEL", description: "Name of the model", is_environment: true, is_secret: false },
   ],
   methods: {
     job_start: {
@@ -85,10 +86,8 @@ async function triageTicket(item: CaseHandle, ticket: Ticket, input: TriageInput
   return { ...value, team: answer.team, confidence: 1 };
 }
 
-function readEndpoint(parameters: Readonly<Record<string, string>>): ChatEndpoint {
-  const read = (name: string): string | undefined => parameters[name] || process.env[name];
-  const url = read("LLM_URL");
-  if (url) return { url, key: read("LLM_KEY"), model: read("LLM_MODEL") ?? "default" };
+function readEndpoint({ LLM_URL, LLM_KEY, LLM_MODEL }: Readonly<Record<string, string>>): ChatEndpoint {
+  if (LLM_URL) return { url: LLM_URL, key: LLM_KEY, model: LLM_MODEL ?? "default" };
   throw new Error(
     "No model is configured. Set LLM_URL (and LLM_KEY, LLM_MODEL) to any OpenAI-compatible endpoint and start the job again.",
   );

@@ -62,7 +62,7 @@ function describeExport(value: unknown): string {
 function explain(error: unknown, name: string, path: string): unknown {
   if (!(error instanceof Error))
     return new CliError(`${name} could not be loaded`, { detail: String(error) });
-  if (["OptionsError", "PluginError", "ServiceError"].includes(error.name)) return error;
+  if (["OptionsError", "PluginError", "AgentError", "ServiceError"].includes(error.name)) return error;
   const missing = /Cannot find (?:module|package) '([^']+)'/.exec(error.message)?.[1];
   const isPackage = missing !== undefined && /^[@a-z]/i.test(missing);
   const detail = isPackage

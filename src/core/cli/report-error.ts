@@ -5,7 +5,7 @@ import type { CliContext } from "./context.ts";
 import { CliError, UsageError } from "./errors.ts";
 
 /** By name: the project may use another copy of this package. */
-const SELF_EXPLAINING = ["OptionsError", "PluginError"];
+const SELF_EXPLAINING = ["OptionsError", "PluginError", "AgentError"];
 
 /** Tells what went wrong and what to do, and gives the exit code. Only the unexpected shows a stack. */
 export function reportError(error: unknown, program: string, context: CliContext): number {
