@@ -20,7 +20,7 @@ small.describe("a disk that is full", () => {
     execFileSync("mount", ["-t", "tmpfs", "-o", `size=${SIZE}`, "tmpfs", folder]);
   });
   afterEach(() => {
-    execFileSync("umount", [folder]);
+    execFileSync("umount", ["-l", folder]);
     rmSync(folder, { recursive: true });
   });
 
