@@ -26,6 +26,7 @@ import { Gate } from "./gate.ts";
 import { JobFeed } from "./job-feed.ts";
 import { LiveStreams } from "./live-streams.ts";
 import { machineRoutes } from "./machine/routes.ts";
+import { keepMiddlewareNear } from "./near-middleware.ts";
 import { AppRouter } from "./router.ts";
 
 /** The HTTP face of a service; adds the router, the gate and the live streams to the scope. */
@@ -34,16 +35,18 @@ export function createApp(scope: Container): H3 {
   const log = scope.get(LOGGER);
   const options = scope.get(OPTIONS);
   const hooks = scope.get(HOOKS);
-  const app = new H3({
-    silent: true,
-    ...(options.logLevel === "debug" && logRequests(log)),
-    onError: (error, event) => {
-      const failure = isUnanswered(error, event)
-        ? noRoute(router.allowed(event))
-        : toServiceError(error, log);
-      return toErrorAnswer(failure, clock());
-    },
-  });
+  const app = keepMiddlewareNear(
+    new H3({
+      silent: true,
+      ...(options.logLevel === "debug" && logRequests(log)),
+      onError: (error, event) => {
+        const failure = isUnanswered(error, event)
+          ? noRoute(router.allowed(event))
+          : toServiceError(error, log);
+        return toErrorAnswer(failure, clock());
+      },
+    }),
+  );
   const gate = new Gate(scope.get(KEYS).apiKey, clock, () =>
     scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined,
   );

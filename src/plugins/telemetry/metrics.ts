@@ -89,7 +89,8 @@ export class Histogram implements Metric {
     }
     series.sum += value;
     series.count++;
-    for (const [at, bound] of this.#bounds.entries()) if (value <= bound) series.counts[at]!++;
+    // Bounds ascend: the first that holds the value and all after it count.
+    for (let at = this.#bounds.length - 1; at >= 0 && value <= this.#bounds[at]!; at--) series.counts[at]!++;
   }
 
   samples(): Sample[] {
