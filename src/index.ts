@@ -55,6 +55,7 @@ export { ADMIN } from "./plugins/admin/extension.ts";
 export { admin } from "./plugins/admin/index.ts";
 export type { AdminOptions } from "./plugins/admin/options.ts";
 export { type Html, html } from "./plugins/admin/views/html.ts";
+export { docs } from "./plugins/docs/index.ts";
 export type { EventsOptions } from "./plugins/events/options.ts";
 export { events } from "./plugins/events/plugin.ts";
 export type { TelemetryOptions } from "./plugins/telemetry/options.ts";

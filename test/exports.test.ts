@@ -12,11 +12,37 @@ function names(module: Record<string, unknown>): string[] {
 // A name that is taken away or changed breaks somebody's program: this list is changed on purpose only.
 describe("the package exports", () => {
   it("what people build services with", () => {
-    expect(names(main)).toEqual([]);
+    expect(names(main)).toEqual([
+      "DeliveryError",
+      "DeployError",
+      "OptionsError",
+      "PluginError",
+      "ServiceError",
+      "admin",
+      "createServer",
+      "createToken",
+      "defineAgent",
+      "definePlatform",
+      "defineRoute",
+      "docs",
+      "events",
+      "html",
+      "specChanges",
+      "storeDriver",
+      "telemetry",
+      "webhooks",
+    ]);
   });
 
   it("what they test them with", () => {
-    expect(names(testing)).toEqual([]);
+    expect(names(testing)).toEqual([
+      "createDeployTools",
+      "createMemoryStore",
+      "platformContract",
+      "specChanges",
+      "storeContract",
+      "testServer",
+    ]);
   });
 
   it("a token for every part of a service, by its name", () => {
