@@ -17,10 +17,12 @@ import {
   STORE,
 } from "../../core/tokens.ts";
 import { builtInMetrics } from "./built-in-metrics.ts";
+import { JOB_TRACE_TABLE } from "./job-traces.ts";
 import { type Metric, toPrometheus } from "./metrics.ts";
 import { resolveTelemetryOptions, type TelemetryOptions } from "./options.ts";
 import { TelemetryBuffer } from "./telemetry-buffer.ts";
 import { createSender, createTelemetryTarget, TELEMETRY } from "./telemetry-target.ts";
+import { wantsOtel } from "./wants-otel.ts";
 
 const SEVERITY: Readonly<Record<LogLevel, TelemetrySeverity>> = {
   debug: "debug",
@@ -36,7 +38,8 @@ export function telemetry(options: TelemetryOptions = {}, fetch: Fetch = globalT
   return {
     name: "telemetry",
     dependsOn: ["events"],
-    setup(context) {
+    tables: [JOB_TRACE_TABLE],
+    async setup(context) {
       const pipeline = createPipeline(context, options, fetch);
       const { metrics, stop } = builtInMetrics({
         hooks: context.hooks,
@@ -50,8 +53,28 @@ export function telemetry(options: TelemetryOptions = {}, fetch: Fetch = globalT
       context.onClose(stop);
       addMetricsRoute(context, metrics);
       if (pipeline) reportOwn(context, options, pipeline.accept, metrics);
+      await exportByOtel(context, metrics);
     },
   };
+}
+
+/** OpenTelemetry where the usual variables ask for it; the service runs without it where its packages are missing. */
+async function exportByOtel(context: PluginContext, metrics: readonly Metric[]): Promise<void> {
+  const { env } = process;
+  const wants = wantsOtel(env);
+  if (!wants.traces && !wants.metrics) return;
+  const { environment } = context.get(OPTIONS);
+  const redactor = context.get(REDACTOR);
+  try {
+    const { createOtelExporter } = await import("./otel-exporter.ts");
+    const exporter = await createOtelExporter({ cwd: process.cwd(), env, environment, redactor, metrics });
+    context.onClose(() => exporter.close().catch(() => {}));
+    if (!wants.traces) return;
+    const { traceEverything } = await import("./tracing.ts");
+    traceEverything(context, (span) => exporter.export(span));
+  } catch (error) {
+    context.log.warn("OpenTelemetry is asked for by OTEL_* variables but cannot be used", { error });
+  }
 }
 
 type Accept = (telemetry: Telemetry, stream?: string) => void;

@@ -1,0 +1,47 @@
+import { createHash, randomBytes } from "node:crypto";
+
+/** Where a span stands: W3C Trace Context (https://www.w3.org/TR/trace-context/). */
+export interface SpanPlace {
+  readonly traceId: string;
+  readonly spanId: string;
+}
+
+const ZERO = /^0+$/;
+
+/** Reads a `traceparent` header; `undefined` where it is none. */
+export function readTraceparent(header: string | null | undefined): SpanPlace | undefined {
+  const match = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/.exec(
+    header?.trim() ?? "",
+  );
+  const [traceId, spanId] = [match?.[1], match?.[2]];
+  if (!traceId || !spanId || ZERO.test(traceId) || ZERO.test(spanId)) return undefined;
+  return { traceId, spanId };
+}
+
+export function toTraceparent({ traceId, spanId }: SpanPlace): string {
+  return `00-${traceId}-${spanId}-01`;
+}
+
+export function newSpanId(): string {
+  return randomBytes(8).toString("hex");
+}
+
+export function newTraceId(): string {
+  return randomBytes(16).toString("hex");
+}
+
+/** A span id that another process works out alike: a run goes on after a restart, and so does its trace. */
+export function spanIdOf(...parts: readonly (string | number)[]): string {
+  return hash("span", parts).slice(0, 16);
+}
+
+/** The trace of a job that came without one. */
+export function traceIdOf(jobId: string): string {
+  return hash("trace", [jobId]).slice(0, 32);
+}
+
+function hash(kind: string, parts: readonly (string | number)[]): string {
+  return createHash("sha256")
+    .update(JSON.stringify([kind, ...parts]))
+    .digest("hex");
+}

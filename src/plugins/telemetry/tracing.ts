@@ -1,0 +1,160 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { isTerminal } from "../../core/models/entity-status.ts";
+import type { PluginContext } from "../../core/plugin.ts";
+import { AGENTS, EVENTS, LEDGER, STORE } from "../../core/tokens.ts";
+import { JobTraces } from "./job-traces.ts";
+import type { FinishedSpan } from "./otel-exporter.ts";
+import {
+  newSpanId,
+  newTraceId,
+  readTraceparent,
+  type SpanPlace,
+  spanIdOf,
+  toTraceparent,
+} from "./trace-context.ts";
+
+/**
+ * Spans of requests, jobs, cases and steps. Those of jobs are made from what is stored, with ids that follow from the
+ * ids of job, case and call: a run that goes on in another process goes on in its trace.
+ */
+export function traceEverything(context: PluginContext, send: (span: FinishedSpan) => void): void {
+  const { get, hooks, log, onClose } = context;
+  const traces = new JobTraces(get(STORE));
+  const current = new AsyncLocalStorage<SpanPlace>();
+  const later = (work: Promise<void>): void => {
+    work.catch((error: unknown) => log.warn("a span was lost", { error }));
+  };
+
+  traceRequests(context, current, send);
+  onClose(
+    get(LEDGER).join(async (change, tx) => {
+      if (change.kind === "job:deleted") await traces.forget(tx, change.job.id);
+      const parent = current.getStore();
+      if (change.kind === "job:created" && parent) await traces.keep(tx, change.job.id, parent);
+    }),
+  );
+  get(EVENTS).addHeaders((stream) => {
+    const place = traces.peek(stream);
+    return place && { traceparent: toTraceparent(place) };
+  });
+
+  const jobSpan = async (
+    job: Parameters<typeof traces.find>[0],
+    make: (p: SpanPlace, up?: string) => FinishedSpan,
+  ) => {
+    const { traceId, spanId, parentId } = await traces.find(job);
+    send(make({ traceId, spanId }, parentId));
+  };
+  onClose(
+    hooks.on("job:finished", ({ job }) =>
+      later(
+        jobSpan(job.id, ({ traceId, spanId }, parentId) => ({
+          name: `job ${job.agent_name}`,
+          kind: "internal",
+          traceId,
+          spanId,
+          parentId,
+          start: Date.parse(job.created_at),
+          end: Date.parse(job.finished_at ?? job.updated_at),
+          attributes: {
+            "svc.job.id": job.id,
+            "svc.job.status": job.status,
+            "svc.agent.slug": job.agent_name,
+            "svc.agent.id": get(AGENTS).find(job.agent_name)?.id,
+            "svc.workspace.id": job.job_context.workspace_id,
+            "svc.mission.id": job.job_context.mission_id,
+            "svc.job.cost": job.total_cost,
+          },
+          error: job.status === "failed" ? (job.error ?? "failed") : undefined,
+        })),
+      ),
+    ),
+  );
+  onClose(
+    hooks.on("case:changed", ({ case: item, previous }) => {
+      if (!isTerminal(item.status) || isTerminal(previous.status)) return;
+      later(
+        jobSpan(item.job_id, ({ traceId, spanId }) => ({
+          name: `case ${item.name}`,
+          kind: "internal",
+          traceId,
+          spanId: spanIdOf("case", item.job_id, item.id),
+          parentId: spanId,
+          start: Date.parse(item.created_at),
+          end: Date.parse(item.finished_at ?? item.updated_at),
+          attributes: {
+            "svc.job.id": item.job_id,
+            "svc.case.id": item.id,
+            "svc.case.status": item.status,
+            "svc.case.cost": item.total_cost,
+          },
+          error: item.status === "failed" ? (item.updates.at(-1)?.error ?? "failed") : undefined,
+        })),
+      );
+    }),
+  );
+  onClose(
+    hooks.on("run:entry", ({ job_id, entry }) => {
+      if (entry.type !== "call" || !["step", "ask", "sleep"].includes(entry.call)) return;
+      later(
+        jobSpan(job_id, ({ traceId, spanId }) => ({
+          name: `${entry.call} ${entry.name}`,
+          kind: "internal",
+          traceId,
+          spanId: spanIdOf("call", job_id, entry.case_id ?? "", entry.position),
+          parentId: entry.case_id === undefined ? spanId : spanIdOf("case", job_id, entry.case_id),
+          start: Date.parse(entry.started_at ?? entry.at),
+          end: Date.parse(entry.at),
+          attributes: {
+            "svc.job.id": job_id,
+            "svc.case.id": entry.case_id,
+            "svc.call.position": entry.position,
+            "svc.call.attempts": entry.attempts,
+            "svc.call.cost": entry.cost,
+          },
+          error: entry.error?.message,
+        })),
+      );
+    }),
+  );
+}
+
+/** One span a request, under the caller's where it says so; a job that the request starts hangs from it. */
+function traceRequests(
+  { app }: PluginContext,
+  current: AsyncLocalStorage<SpanPlace>,
+  send: (span: FinishedSpan) => void,
+): void {
+  app.use(async (event, next) => {
+    const caller = readTraceparent(event.req.headers.get("traceparent"));
+    const place = { traceId: caller?.traceId ?? newTraceId(), spanId: newSpanId() };
+    const start = Date.now();
+    let status = 500;
+    try {
+      const answer = await current.run(place, next);
+      status = answer instanceof Response ? answer.status : (event.res.status ?? 200);
+      return answer;
+    } catch (error) {
+      status = (error as { status?: number }).status ?? 500;
+      throw error;
+    } finally {
+      const { method } = event.req;
+      const route = event.context.matchedRoute?.route;
+      send({
+        name: route === undefined ? method : `${method} ${route}`,
+        kind: "server",
+        ...place,
+        parentId: caller?.spanId,
+        start,
+        end: Date.now(),
+        attributes: {
+          "http.request.method": method,
+          "http.route": route,
+          "url.path": event.url.pathname,
+          "http.response.status_code": status,
+        },
+        error: status >= 500 ? `answered ${status}` : undefined,
+      });
+    }
+  });
+}
