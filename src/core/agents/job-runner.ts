@@ -23,6 +23,7 @@ import type { AnswerEntry, MarkEntry } from "../models/run-entry.ts";
 import { ActiveRuns, type ActiveRunsParts } from "./active-runs.ts";
 import { readFields } from "./fields.ts";
 import { callMethod, checkRequired, openParameters, toHandlerContext } from "./handler-context.ts";
+import { JobEnds } from "./job-ends.ts";
 import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
 import { reconcileJobs } from "./reconcile.ts";
@@ -62,6 +63,7 @@ export function createRunner(parts: RunnerParts): Runner {
 class JobRunner implements Runner {
   readonly #parts: RunnerParts;
   readonly #runs: ActiveRuns;
+  readonly #ends: JobEnds;
   /** Starts under way by their `Idempotency-Key`. */
   readonly #starting = new Map<string, Promise<StoredJob>>();
   #isClosing = false;
@@ -69,6 +71,7 @@ class JobRunner implements Runner {
   constructor(parts: RunnerParts) {
     this.#parts = parts;
     this.#runs = new ActiveRuns(parts);
+    this.#ends = new JobEnds(parts.jobs, parts.hooks);
   }
 
   async start(slug: string, request: StartRequest): Promise<StoredJob> {
@@ -87,6 +90,10 @@ class JobRunner implements Runner {
     } finally {
       if (this.#starting.get(key) === own) this.#starting.delete(key);
     }
+  }
+
+  ended(jobId: string, milliseconds: number): Promise<StoredJob> {
+    return this.#ends.wait(jobId, milliseconds);
   }
 
   async stop(jobId: string, by?: string): Promise<StoredJob> {

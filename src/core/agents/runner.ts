@@ -41,6 +41,8 @@ export interface Runner {
    * `job_already_exists`; bad fields are `invalid_parameters`; a full queue is `rate_limited` with `Retry-After`.
    */
   start(slug: string, request: StartRequest): Promise<StoredJob>;
+  /** The job once it has ended, or as it stands after so many milliseconds. */
+  ended(jobId: string, milliseconds: number): Promise<StoredJob>;
   /** Asks a job to stop; `cancelling` until the run has ended, then `cancelled`. A job that has ended stays as it is. */
   stop(jobId: string, by?: string): Promise<StoredJob>;
   /** Answers the open question of a job's case, named by id or ref. */

@@ -12,6 +12,8 @@ import type { MachineParts } from "./parts.ts";
 import { AgentJobPathSchema, AgentPathSchema, JobsQuerySchema } from "./schemas.ts";
 
 const tag = "Jobs of an agent";
+/** Seconds; proxies end longer requests. */
+const LONGEST_WAIT = 60;
 
 const StartSchema = v.object({
   ...AgentJobContextBaseSchema.entries,
@@ -28,7 +30,7 @@ export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): 
       auth: "key",
       summary: "Start a job",
       description:
-        "The job's id is `job_context.job_id`: the same request again gives the same job and starts nothing, other content under the same id is refused with 409. An `Idempotency-Key` header does the same for requests whose ids differ. While the job waits for its turn, `X-Queue-Position` says where it stands (1 is next) and `X-Queue-Length` how many wait.",
+        "The job's id is `job_context.job_id`: the same request again gives the same job and starts nothing, other content under the same id is refused with 409. An `Idempotency-Key` header does the same for requests whose ids differ. While the job waits for its turn, `X-Queue-Position` says where it stands (1 is next) and `X-Queue-Length` how many wait. With the header `Prefer: wait=30` the answer comes once the job has ended, or after so many seconds (60 at most).",
       tag,
       params: AgentPathSchema,
       body: StartSchema,
@@ -43,7 +45,10 @@ export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): 
           event.res.headers.set("x-queue-position", String(place.position));
           event.res.headers.set("x-queue-length", String(place.queued));
         }
-        return toJob(job);
+        const seconds = readWait(event);
+        if (seconds === undefined) return toJob(job);
+        event.res.headers.set("preference-applied", `wait=${seconds}`);
+        return toJob(await runner.ended(job.id, seconds * 1000));
       },
     }),
     defineRoute({
@@ -86,6 +91,12 @@ export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): 
       },
     }),
   ];
+}
+
+/** Seconds that the caller would wait for the end of the job (RFC 7240, section 4.3). */
+function readWait(event: H3Event): number | undefined {
+  const wait = /(?:^|[,;\s])wait=(\d{1,6})(?:$|[,;\s])/i.exec(event.req.headers.get("prefer") ?? "")?.[1];
+  return wait === undefined ? undefined : Math.min(Number(wait), LONGEST_WAIT);
 }
 
 function readIdempotencyKey(event: H3Event): string | undefined {
