@@ -10,6 +10,8 @@ const CHECKS = {
   tmpfs: () => (process.getuid?.() === 0 && mountsTmpfs() ? undefined : "cannot mount a tmpfs"),
   loop: () => (process.getuid?.() === 0 && hasLoop() ? undefined : "cannot mount through a loop device"),
   cc: () => (succeeds("cc", ["--version"]) ? undefined : "no C compiler found"),
+  aws: () => (succeeds("aws", ["--version"]) ? undefined : "no aws command found"),
+  gcloud: () => (succeeds("sh", ["-c", "command -v gcloud"]) ? undefined : "no gcloud command found"),
   linux: () => (process.platform === "linux" ? undefined : "not Linux"),
 } as const;
 

@@ -10,6 +10,8 @@ import { FLOWS } from "./flow/clouds.ts";
 import type { Site } from "./flow/site.ts";
 import { openSite } from "./flow/site.ts";
 
+/** Passwords of the emulated registries. */
+const LOGINS = ["lab-google-token", "lab-ecr-password", "lab-do-token"];
 const API_KEY = "planted-api-key-0123456789";
 
 let site: Site | undefined;
@@ -87,6 +89,8 @@ describe.each(FLOWS)("$name, from the first plan to the last removal", (flow) =>
     expect(at.cloud.foreign()).toBe(2);
 
     expect(at.cloud.recorder.violations).toEqual([]);
+    const args = readFileSync(join(at.env.STAND_IN_IMAGES ?? "", "arguments"), "utf8");
+    for (const hidden of [API_KEY, ...LOGINS]) expect(args).not.toContain(hidden);
     expect(allText(at.cwd)).not.toContain(API_KEY);
     expect(JSON.stringify(at.events)).not.toContain(API_KEY);
   }, 120_000);

@@ -37,8 +37,12 @@ export async function readApi(context: Context, name: string): Promise<ApiState>
 export async function enableApis(context: Context): Promise<void> {
   const states = await Promise.all(neededApis(context).map((name) => readState(context, name)));
   const serviceIds = states.flatMap((state) => (state && !state.enabled ? [state.name] : []));
-  if (serviceIds.length === 0) return;
   const google = await context.google();
+  if (serviceIds.length === 0) {
+    // A run that was killed may have enabled them a moment ago.
+    if (context.tools.recall("apis.enable")) google.expectPropagation();
+    return;
+  }
   await context.tools.journal({ step: "apis.enable", data: { serviceIds } }, async (note) => {
     const operation = await google.send<Operation>(
       "serviceusage",

@@ -37,7 +37,6 @@ export class Google {
   constructor(tools: DeployTools, identity: GoogleIdentity) {
     this.#tools = tools;
     this.identity = identity;
-    this.#fresh = tools.recall("apis.enable") !== undefined;
   }
 
   /** Says that an API was enabled a moment ago. */
