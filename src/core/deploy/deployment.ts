@@ -5,7 +5,7 @@ import { readConfig } from "./config.ts";
 import { createDeployTools } from "./create-tools.ts";
 import { DeployError } from "./errors.ts";
 import type { Emit } from "./events.ts";
-import { parseFlags } from "./flags.ts";
+import { parseFlags, toFlagName } from "./flags.ts";
 import type { Journal, JournalLine } from "./journal.ts";
 import { openJournal } from "./journal.ts";
 import type { Lock } from "./lock.ts";
@@ -15,7 +15,7 @@ import { createLogFile } from "./log-file.ts";
 import { resolveName, toServiceName } from "./name.ts";
 import type { DeployOptions } from "./options.ts";
 import { DEFAULT_TIMEOUT } from "./options.ts";
-import type { DeployTarget, Platform, PlatformSession } from "./platform.ts";
+import type { DeployTarget, FlagsSchema, Platform, PlatformSession } from "./platform.ts";
 import type { StateFile } from "./state.ts";
 import { openState, stateBase } from "./state.ts";
 import type { TimeLimits } from "./time-limits.ts";
@@ -94,7 +94,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     region: options.region ?? defaults.region?.value ?? platform.defaultRegion,
     projectId: options.projectId ?? defaults.projectId?.value,
     port: options.port,
-    flags: holdToStore(parseFlags(platform.flags, open.flags), open.flags, config),
+    flags: holdToStore(platform.flags, open.flags, config),
     cwd,
   };
   const key = { cwd, platform: platform.name, serviceName };
@@ -164,19 +164,22 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   };
 }
 
-/** Files of one container are not those of the next: with the file store a service is one instance at most. */
+/**
+ * Files of one container are not those of the next: with the file store a service is one instance at most, also where
+ * the platform by itself would start more.
+ */
 function holdToStore(
-  flags: Record<string, unknown>,
+  schema: FlagsSchema,
   given: Readonly<Record<string, unknown>>,
   config: DeployConfig,
 ): Record<string, unknown> {
-  if (config.store === "external") return flags;
+  const flags = parseFlags(schema, given);
+  if (config.store === "external" || schema.entries.maxInstances === undefined) return flags;
   for (const key of ["minInstances", "maxInstances"]) {
-    const flag = key === "minInstances" ? "--min-instances" : "--max-instances";
     if (given[key] !== undefined && Number(flags[key]) > 1)
       throw new DeployError(
         "usage",
-        `${flag} ${String(given[key])}: this service can have one instance at most`,
+        `--${toFlagName(key)} ${String(given[key])}: this service can have one instance at most`,
         {
           detail:
             "It keeps jobs and cases in files; two instances would each have their own and lose each other's",
@@ -184,5 +187,5 @@ function holdToStore(
         },
       );
   }
-  return Number(flags.maxInstances) > 1 ? { ...flags, maxInstances: 1 } : flags;
+  return { ...flags, maxInstances: 1 };
 }
