@@ -77,7 +77,11 @@ async function look(
 ): Promise<void> {
   complaints.push(...(await findings(page, axe, view)).map((finding) => `${name}: ${finding}`));
   const folder = process.env.SVC_SHOTS;
-  if (folder) await page.screenshot({ path: `${folder}/${name}-${view.name}-${view.colorScheme}.png` });
+  if (folder)
+    await page.screenshot({
+      path: `${folder}/${name}-${view.name}-${view.colorScheme}.png`,
+      caret: "initial",
+    });
 }
 
 async function signIn(page: Page, url: string, key: string): Promise<void> {
@@ -189,7 +193,7 @@ for (const view of VIEWS) {
       expect(complaints).toEqual([]);
       await context.close();
     },
-    120_000,
+    240_000,
   );
 }
 
