@@ -2,7 +2,8 @@ import { CASES, defineAgent, JOBS } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, test } from "vitest";
-import { startJob, until } from "./_jobs.ts";
+import { agentOf } from "./_agent.ts";
+import { jobContext, startJob, until } from "./_jobs.ts";
 
 test("a job runs its handler with typed fields, opens cases and ends with the result", async () => {
   const agent = defineAgent({
@@ -90,4 +91,25 @@ test("fields that do not fit are refused and nothing is created", async () => {
   await expect(start).rejects.toMatchObject({ type: "invalid_parameters", status: 422 });
   await expect(start).rejects.toMatchObject({ detail: expect.stringMatching(/kind.*count.*|more/) });
   expect(await server.service.get(JOBS).find("wrong")).toBeUndefined();
+});
+
+test("a start with Prefer: wait answers with the job as it ended, or as it stands when the time is up", async () => {
+  const agent = agentOf(async ({ job, fields: { n } }) => {
+    if (n === 2) await job.sleep("30s");
+    return "done";
+  });
+  await using server = await testServer({ agents: [agent] });
+  const start = (id: string, n: number, wait: number) =>
+    server.request("/agents/worker/jobs", {
+      headers: { prefer: `wait=${wait}` },
+      json: { job_context: jobContext(id), job_fields: { n } },
+    });
+
+  const ended = await start("quick", 1, 20);
+  const asItStands = await start("slow", 2, 0);
+
+  expect(ended.status).toBe(202);
+  expect(ended.headers.get("preference-applied")).toBe("wait=20");
+  expect(await ended.json()).toMatchObject({ status: "completed", result: "done" });
+  expect(await asItStands.json()).toMatchObject({ status: "in_progress" });
 });

@@ -280,7 +280,8 @@ export class Run {
     for (const stop of this.#timers) stop();
     this.#timers.clear();
     this.#stopTimeout?.();
-    this.#interrupt();
+    // Calls that the handler left behind without waiting for them.
+    if (this.#interrupts.size > 0) this.#interrupt();
     this.parts.place.release();
     this.#tellIfQuiet();
   }
