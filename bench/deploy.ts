@@ -75,10 +75,10 @@ export async function run(): Promise<BenchRow[]> {
       },
     ];
   } finally {
-    rmSync(cwd, { recursive: true, force: true });
     await tools.exec("docker", ["image", "rm", "--force", OURS, OTHER]);
     const label = "label=agent-control-service.project=bench";
     await tools.exec("docker", ["image", "prune", "--force", "--filter", label]);
+    rmSync(cwd, { recursive: true, force: true });
   }
 }
 
