@@ -1,0 +1,164 @@
+import type { StoredJob } from "../src/core/models/job.ts";
+import { defineAgent, STORE } from "../src/index.ts";
+import { type TestServer, testServer } from "../src/test-server.ts";
+import type { BenchRow } from "./row.ts";
+
+const JOBS = Number(process.env.SVC_BENCH_ADMIN_JOBS ?? 100_000);
+const ROUNDS = Number(process.env.SVC_BENCH_ROUNDS ?? 25);
+const TABS = 20;
+const CLIENTS = 16;
+const WINDOW = Number(process.env.SVC_BENCH_ADMIN_WINDOW ?? 5000);
+
+const quick = defineAgent({
+  name: "Quick",
+  version: "1.0.0",
+  methods: { job_start: { run: () => ({ message: "done" }) } },
+});
+
+/** What the jobs page costs with many jobs in the store, and what open pages cost those who run jobs. */
+export async function run(): Promise<BenchRow[]> {
+  return [...(await measureLists()), await measureTabs()];
+}
+
+async function measureLists(): Promise<BenchRow[]> {
+  await using server = await testServer({ agents: [quick], logLevel: "error" });
+  await fill(server, JOBS);
+  const page = async (name: string, path: string): Promise<BenchRow> => {
+    const value = await medianTime(server, path);
+    return { name: `jobs page, ${name}, ${JOBS} jobs`, value, unit: "ms", target: "<= 15", ok: value <= 15 };
+  };
+  return [
+    await page("first", "/admin/jobs"),
+    await page("filtered", "/admin/jobs?status=failed&agent_name=quick"),
+    await page("searched", "/admin/jobs?search=name-77"),
+  ];
+}
+
+async function fill(server: TestServer, count: number): Promise<void> {
+  const table = server.service.get(STORE).table("Job");
+  const begun = Date.now() - count * 1000;
+  for (let from = 0; from < count; from += 500) {
+    const batch = Array.from({ length: Math.min(500, count - from) }, (_, at) => toJob(from + at, begun));
+    await Promise.all(batch.map((job) => table.insert(job)));
+  }
+}
+
+function toJob(index: number, begun: number): StoredJob {
+  const id = `job-${index}`;
+  const at = new Date(begun + index * 1000).toISOString();
+  const status = index % 10 === 0 ? "failed" : "completed";
+  return {
+    id,
+    name: `name-${index}`,
+    agent_name: "quick",
+    status,
+    job_context: {
+      workspace_id: "w",
+      job_id: id,
+      started_by: "bench",
+      started_at: at,
+      mission_id: "m",
+      mission_name: "Bench",
+      mission_context: null,
+      job_instructions: null,
+    },
+    payload: null,
+    result: { message: "done" },
+    error: status === "failed" ? "it broke" : null,
+    responses: [],
+    finished_at: at,
+    created_at: at,
+    updated_at: at,
+    agent_parameters: null,
+    case_ids: [],
+    job_fields: {},
+    total_cost: 0.01,
+    stop_reason: null,
+    fingerprint: id,
+    encrypted_agent_parameters: null,
+    awaiting_cases: [],
+    run_count: 1,
+    idempotency_key: null,
+  };
+}
+
+/** Without a socket: the service's own time. */
+async function medianTime(server: TestServer, path: string): Promise<number> {
+  const times: number[] = [];
+  for (let round = 0; round < ROUNDS + 5; round++) {
+    const headers = { "x-api-key": server.key, accept: "text/html" };
+    const begun = performance.now();
+    const response = await server.service.fetch(new Request(server.url + path, { headers }));
+    await response.text();
+    if (round >= 5) times.push(performance.now() - begun);
+  }
+  return median(times);
+}
+
+/** Jobs per second without and with open dashboards, in turns. */
+async function measureTabs(): Promise<BenchRow> {
+  await using server = await testServer({ agents: [quick], logLevel: "error", maxQueuedJobs: 100_000 });
+  await work(server, 1000);
+  const alone: number[] = [];
+  const watched: number[] = [];
+  for (let round = 0; round < 3; round++) {
+    alone.push(await work(server, WINDOW));
+    const over = new AbortController();
+    const tabs = Array.from({ length: TABS }, () => openTab(server, over.signal));
+    watched.push(await work(server, WINDOW));
+    over.abort();
+    await Promise.allSettled(tabs);
+  }
+  const [value, baseline] = [median(watched), median(alone)];
+  return {
+    name: `jobs with ${TABS} open dashboards, ${CLIENTS} clients`,
+    value,
+    unit: "jobs/s",
+    baseline: { name: "no open page", value: baseline },
+    ratio: value / baseline,
+    target: ">= 0.8",
+    ok: value / baseline >= 0.8,
+  };
+}
+
+/** What the page's script does: asks for the dashboard's fragment at each change it hears of. */
+async function openTab(server: TestServer, signal: AbortSignal): Promise<void> {
+  const headers = { "x-api-key": server.key, "hx-request": "true" };
+  const response = await fetch(`${server.url}/admin/api/live`, { headers, signal });
+  for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+    if (!chunk.includes("event: change")) continue;
+    const fragment = await fetch(`${server.url}/admin/api/dashboard`, { headers, signal });
+    await fragment.text();
+  }
+}
+
+let started = 0;
+
+async function work(server: TestServer, milliseconds: number): Promise<number> {
+  const end = performance.now() + milliseconds;
+  let done = 0;
+  const client = async (): Promise<void> => {
+    while (performance.now() < end) {
+      started++;
+      const job_id = `bench-${started}`;
+      const job_context = {
+        workspace_id: "w",
+        job_id,
+        started_by: "bench",
+        started_at: new Date().toISOString(),
+        mission_id: "m",
+        mission_name: "Bench",
+      };
+      const response = await server.request("/agents/quick/jobs", { json: { job_context, job_fields: {} } });
+      await response.text();
+      done++;
+    }
+  };
+  await Promise.all(Array.from({ length: CLIENTS }, client));
+  return (done / milliseconds) * 1000;
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? 0;
+}
