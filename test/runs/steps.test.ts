@@ -272,3 +272,24 @@ test("a deleted job is gone with its cases, and its run writes nothing more", as
   expect(await service.get(JOBS).find(id)).toBeUndefined();
   expect((await service.get(CASES).list()).total).toBe(0);
 });
+
+test("a step with a secret in its name is found in the record, where the secret is masked", async () => {
+  let failures = 1;
+  const agent = {
+    ...agentOf(async ({ job, parameters }) => {
+      await job.step(`log in with ${parameters.TOKEN}`, () => "ok");
+      await job.step("work", () => {
+        if (failures-- > 0) throw new Error("not yet");
+      });
+    }),
+    parameters: [{ name: "TOKEN", value: "planted-token-4711", is_secret: true }],
+  };
+  await using server = await testServer({ agents: [agent] });
+  const { id } = await startJob(server.service);
+  await until(server.service, id, ["failed"]);
+
+  await server.service.get(RUNNER).retry(id, "last_step");
+
+  expect(await until(server.service, id, ["completed", "failed"])).toMatchObject({ status: "completed" });
+  expect(JSON.stringify(await server.service.get(JOBS).log(id))).not.toContain("planted-token-4711");
+});
