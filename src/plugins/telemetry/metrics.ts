@@ -17,6 +17,13 @@ export interface Metric {
 /** Different label sets a metric may have: a label that turns out to be unbounded must not fill the memory. */
 const MOST_SERIES = 1000;
 
+/** The labels of one metric have the same names in the same order: their values tell them apart. */
+function keyOf(labels: Labels): string {
+  let key = "";
+  for (const name in labels) key += `${labels[name]}\n`;
+  return key;
+}
+
 /** A number that only grows. */
 export class Counter implements Metric {
   readonly type = "counter";
@@ -30,7 +37,7 @@ export class Counter implements Metric {
   }
 
   add(labels: Labels = {}, amount = 1): void {
-    const key = JSON.stringify(labels);
+    const key = keyOf(labels);
     const series = this.#series.get(key);
     if (series) series.value += amount;
     else if (this.#series.size < MOST_SERIES) this.#series.set(key, { labels, value: amount });
@@ -80,7 +87,7 @@ export class Histogram implements Metric {
   }
 
   observe(labels: Labels, value: number): void {
-    const key = JSON.stringify(labels);
+    const key = keyOf(labels);
     let series = this.#series.get(key);
     if (!series) {
       if (this.#series.size >= MOST_SERIES) return;
