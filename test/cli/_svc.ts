@@ -42,7 +42,7 @@ const running = new Set<ChildProcess>();
 const folders = new Set<string>();
 
 afterEach(async () => {
-  for (const child of running) child.kill("SIGKILL");
+  for (const { pid } of running) if (pid !== undefined) process.kill(-pid, "SIGKILL");
   running.clear();
   for (const folder of folders) await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   folders.clear();
@@ -55,6 +55,8 @@ export function beginSvc(args: readonly string[], { cwd, env, command }: SvcOpti
     cwd,
     env: { ...cleanEnvironment(), ...env },
     stdio: ["ignore", "pipe", "pipe"],
+    // A group of its own, so that what npx starts ends with it.
+    detached: true,
   });
   running.add(child);
   const told = { stdout: "", stderr: "", both: "" };
