@@ -11,5 +11,15 @@ const JSON_HEADERS: [string, string][] = [
 export function toAnswer(value: unknown, status = 200): Response {
   if (value instanceof Response) return value;
   if (value === undefined) return new FastResponse(null, { status: 204 });
-  return new FastResponse(JSON.stringify(value), { status, headers: JSON_HEADERS });
+  return toJsonAnswer(value, status);
+}
+
+/** A value as JSON with more headers: cheaper than `event.res`, which has every header copied once more. */
+export function toJsonAnswer(
+  value: unknown,
+  status: number,
+  headers: readonly [name: string, value: string][] = [],
+): Response {
+  const all = headers.length === 0 ? JSON_HEADERS : [...JSON_HEADERS, ...headers];
+  return new FastResponse(JSON.stringify(value), { status, headers: all });
 }

@@ -41,6 +41,11 @@ export class ControlLink implements Events, ControlSystem {
     this.#parts = parts;
   }
 
+  /** Whether anyone is told of events at all. */
+  get hasTargets(): boolean {
+    return this.#targets.length > 0;
+  }
+
   async emit(event: NewEvent, options: { readonly stream?: string } = {}): Promise<string> {
     const id = await this.#parts.store.transaction((tx) => this.write(tx, event, options));
     this.wake(options.stream ?? SERVICE_STREAM);

@@ -58,7 +58,8 @@ async function createLink(
   const { get, log, hooks, onClose } = context;
   const [store, clock, redactor] = [get(STORE), get(CLOCK), get(REDACTOR)];
   const { account } = get(OPTIONS);
-  const ids = new MessageIds(clock, () => randomBytes(4).toString("hex"));
+  const own = randomBytes(4).toString("hex");
+  const ids = new MessageIds(clock, () => own);
   const outbox = new Outbox({ store, clock, redactor, ids, log });
   const newest = await store.table("Outbox").list({ sort: "-time", limit: 1 });
   if (newest.items[0]) ids.follow(newest.items[0].id);
@@ -104,7 +105,7 @@ async function createLink(
   onClose(() => dispatcher.close(CLOSE_GRACE));
   onClose(
     get(LEDGER).join(async (change, tx) => {
-      const found = toEvent(change);
+      const found = link.hasTargets && toEvent(change);
       if (found) await link.record(tx, found.event, found.stream);
     }),
   );

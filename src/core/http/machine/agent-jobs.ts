@@ -5,6 +5,7 @@ import { JobSchema, type StoredJob, toJob } from "../../models/job.ts";
 import { JobContextSchema } from "../../models/job-context.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { optional } from "../../models/scalars.ts";
+import { toJsonAnswer } from "../answer.ts";
 import { invalid } from "../check.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import { listJobs } from "./list-jobs.ts";
@@ -39,16 +40,18 @@ export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): 
       handler: async ({ params, body, event }) => {
         const { slug } = agents.get(params.slug);
         const job = await runner.start(slug, { ...body, idempotencyKey: readIdempotencyKey(event) });
-        event.res.headers.set("location", `${prefix}/agents/${slug}/jobs/${job.id}`);
+        const headers: [string, string][] = [["location", `${prefix}/agents/${slug}/jobs/${job.id}`]];
         const place = runner.position(job.id);
         if (place) {
-          event.res.headers.set("x-queue-position", String(place.position));
-          event.res.headers.set("x-queue-length", String(place.queued));
+          headers.push(
+            ["x-queue-position", String(place.position)],
+            ["x-queue-length", String(place.queued)],
+          );
         }
         const seconds = readWait(event);
-        if (seconds === undefined) return toJob(job);
-        event.res.headers.set("preference-applied", `wait=${seconds}`);
-        return toJob(await runner.ended(job.id, seconds * 1000));
+        if (seconds === undefined) return toJsonAnswer(toJob(job), 202, headers);
+        headers.push(["preference-applied", `wait=${seconds}`]);
+        return toJsonAnswer(toJob(await runner.ended(job.id, seconds * 1000)), 202, headers);
       },
     }),
     defineRoute({
