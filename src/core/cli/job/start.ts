@@ -36,7 +36,7 @@ const flags = v.object({
     [],
   ),
   workspace: v.optional(v.pipe(v.string(), v.description("workspace of the job")), "local"),
-  mission: v.optional(v.pipe(v.string(), v.description("name of the mission")), "command line"),
+  mission: v.optional(v.pipe(v.string(), v.description("name of the mission; the agent's name by default"))),
   maxCases: v.optional(v.pipe(v.number(), v.description("end the job before it opens more cases"))),
   maxCost: v.optional(v.pipe(v.number(), v.description("end the job before it costs more"))),
   maxDuration: v.optional(v.pipe(v.number(), v.description("end the job after so many seconds"))),
@@ -62,7 +62,7 @@ export const start = defineCommand({
     const agent = await client.get<AgentResponse>(`/agents/${encodeURIComponent(slug)}`);
     const parameters = await encryptParameters(client, flags.param, context.env);
     const job = await client.post<Job>(`/agents/${encodeURIComponent(slug)}/jobs`, {
-      job_context: toJobContext(flags),
+      job_context: toJobContext(flags, agent.name),
       job_fields: readFields(flags.field, agent.methods?.job_start.fields ?? []),
       ...(parameters && { encrypted_agent_parameters: parameters }),
     });
@@ -75,14 +75,14 @@ export const start = defineCommand({
   },
 });
 
-function toJobContext(flags: Flags): Record<string, unknown> {
+function toJobContext(flags: Flags, agentName: string): Record<string, unknown> {
   return {
     workspace_id: flags.workspace,
     job_id: flags.id ?? `job-${randomUUID().slice(0, 8)}`,
     started_by: userInfo().username,
     started_at: new Date().toISOString(),
     mission_id: "command-line",
-    mission_name: flags.mission,
+    mission_name: flags.mission ?? agentName,
     job_instructions: toInstructions(flags),
   };
 }
