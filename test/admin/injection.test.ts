@@ -4,8 +4,8 @@ import { expect, it } from "vitest";
 import { seedCase, seedJob } from "./_seed.ts";
 
 /** Breaks out of text, of attributes in either quote, of scripts, styles and templates. */
-const EVIL = `"'><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}\${7*7}@if(true)</title></textarea><style>*{}`;
-const RAW = /<script>alert|<img src=x|onerror=alert\(2\)>|<\/textarea><style>|\b49\b/;
+const EVIL = `"'><script>alert(1)</script><img src=x onerror=alert(2)>{{ 733*977 }}\${733*977}@if(true)</title></textarea><style>*{}`;
+const RAW = /<script>alert|<img src=x|onerror=alert\(2\)>|<\/textarea><style>|716141|716,141/;
 
 const hostile = defineAgent({
   name: `Hostile ${EVIL}`,
