@@ -1,4 +1,5 @@
 import { ServiceError } from "../errors.ts";
+import { andThen, type MaybePromise } from "../maybe-promise.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
@@ -48,9 +49,12 @@ export class Jobs {
 
   /** The job, or `job_not_found`; with `agentName`, another agent's job is not found either. */
   async get(id: string, agentName?: string): Promise<StoredJob> {
-    const job = await this.find(id);
-    if (!job || (agentName !== undefined && job.agent_name !== agentName)) throw jobNotFound(id);
-    return job;
+    return found(await this.find(id), id, agentName);
+  }
+
+  /** What `get` gives, for those who only look: frozen, and at once where it is in memory. */
+  peek(id: string, agentName?: string): MaybePromise<Readonly<StoredJob>> {
+    return andThen(this.#store.table("Job").peek(id), (job) => found(job, id, agentName));
   }
 
   list(query?: ListQuery): Promise<Page<StoredJob>> {
@@ -234,6 +238,11 @@ function follow(job: StoredJob, status: EntityStatus, event: LifecycleEvent): En
   throw new ServiceError("invalid_transition", `Job "${job.id}" is ${status}: ${event} does not apply`, {
     detail: `The current status is "${status}".`,
   });
+}
+
+function found<J extends Readonly<StoredJob>>(job: J | undefined, id: string, agentName?: string): J {
+  if (!job || (agentName !== undefined && job.agent_name !== agentName)) throw jobNotFound(id);
+  return job;
 }
 
 /** The error for an id that no job has. */

@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../maybe-promise.ts";
 import type { IndexValue, StoreHealth, TableSpec } from "./store.ts";
 import type { IndexRecord, TableIndex } from "./table-index.ts";
 
@@ -57,8 +58,8 @@ export interface Backend {
   readonly database: string;
   /** A committed entity's JSON, at once: other writers wait for it. */
   text(table: StoreTable, slot: number): string;
-  /** The same without holding anything up. */
-  textOf(table: StoreTable, slot: number): Promise<string>;
+  /** The same without holding anything up; at once where it is in memory. */
+  textOf(table: StoreTable, slot: number): MaybePromise<string>;
   /** The JSON of committed entities as they are now, even where they change before the promise resolves. */
   texts(table: StoreTable, slots: readonly number[]): Promise<string[]>;
   /** Number of a key's last committed entry. */

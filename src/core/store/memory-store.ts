@@ -19,7 +19,7 @@ class MemoryBackend implements Backend {
     return this.#textsOf(table)[slot]!;
   }
 
-  async textOf(table: StoreTable, slot: number): Promise<string> {
+  textOf(table: StoreTable, slot: number): string {
     return this.text(table, slot);
   }
 

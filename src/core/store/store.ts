@@ -1,4 +1,5 @@
 import type { AgentSetting } from "../agents/agent-settings.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import type { Case } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
@@ -69,6 +70,10 @@ export interface Page<T> {
 /** Reads and single writes on one table. A write is on disk when its promise resolves. */
 export interface Table<T extends Entity> {
   get(id: string): Promise<T | undefined>;
+  /**
+   * What `get` gives, for those who only look: frozen, as other readers may share it, and at once where it is at hand.
+   */
+  peek(id: string): MaybePromise<Readonly<T> | undefined>;
   list(query?: ListQuery): Promise<Page<T>>;
   /** Entities per value of a facet. */
   countBy(field: string): Promise<Record<string, number>>;

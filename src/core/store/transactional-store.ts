@@ -1,3 +1,4 @@
+import { andThen, type MaybePromise } from "../maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
 import { getOrMake } from "./get-or-make.ts";
 import { findSlots } from "./query.ts";
@@ -22,6 +23,7 @@ import type {
 } from "./store.ts";
 import { TableIndex } from "./table-index.ts";
 import { Turns } from "./turns.ts";
+import { Views } from "./views.ts";
 
 /** Makes the tables of a store from their specifications. */
 export function createStoreTables(specs: readonly TableSpec[]): Map<string, StoreTable> {
@@ -42,6 +44,7 @@ export class TransactionalStore implements Store {
   readonly #tables: ReadonlyMap<string, StoreTable>;
   readonly #logs = new Map<string, StoreLog>();
   readonly #turns: Turns;
+  readonly #views = new Map<StoreTable, Views>();
   /** What `table` gives out, by name. */
   readonly #faces = new Map<string, Table<Entity>>();
   #underWay = 0;
@@ -72,6 +75,7 @@ export class TransactionalStore implements Store {
   #openTable<T extends Entity>(table: StoreTable): Table<T> {
     return {
       get: (id) => this.#get<T>(table, id),
+      peek: (id) => this.#peek<T>(table, id),
       list: (query) => this.#list<T>(table, query ?? {}),
       countBy: async (field) => this.#countBy(table, field),
       insert: (entity) => this.#single((stage) => stage.insert(table, entity)),
@@ -155,6 +159,15 @@ export class TransactionalStore implements Store {
     if (slot === undefined) return undefined;
     this.#reads++;
     return JSON.parse(await this.#backend.textOf(table, slot)) as T;
+  }
+
+  #peek<T>(table: StoreTable, id: string): MaybePromise<T | undefined> {
+    this.#open(undefined);
+    const slot = table.index.slotOf(id);
+    if (slot === undefined) return undefined;
+    this.#reads++;
+    const views = getOrMake(this.#views, table, () => new Views());
+    return andThen(this.#backend.textOf(table, slot), (text) => views.of(id, text) as T);
   }
 
   async #list<T>(table: StoreTable, query: ListQuery): Promise<Page<T>> {

@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import { Counter, Histogram, type Metric } from "./metrics.ts";
+import { Counter, type Distribution, Histogram, type Metric } from "./metrics.ts";
 
 /** When a request came; on the request itself, which costs less than a map beside it. */
 const BEGUN = Symbol("begun");
@@ -9,6 +9,12 @@ interface Exchange {
   readonly request: IncomingMessage & { [BEGUN]?: number };
   readonly response: ServerResponse;
   readonly server: Server;
+}
+
+/** What is counted under a method; looked up by names once, not for each request. */
+interface MethodSeries {
+  readonly statuses: Map<number, { value: number }>;
+  readonly duration: Distribution;
 }
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -22,6 +28,13 @@ export function watchHttp(port: () => number): { readonly metrics: Metric[]; rea
   const duration = new Histogram("svc_http_request_duration_seconds", "Time to answer a request", SECONDS);
 
   const own = new WeakMap<Server, boolean>();
+  const methods = new Map<string, MethodSeries>();
+
+  const seriesOf = (method: string): MethodSeries => {
+    const series = { statuses: new Map(), duration: duration.series({ method }) };
+    methods.set(method, series);
+    return series;
+  };
 
   /** Asked once a server: its address is a system call. */
   const isOwn = (server: Server): boolean => {
@@ -40,9 +53,16 @@ export function watchHttp(port: () => number): { readonly metrics: Metric[]; rea
     const { request, response, server } = message as Exchange;
     if (!isOwn(server)) return;
     const method = request.method ?? "";
-    requests.add({ method, status: String(response.statusCode) });
+    const series = methods.get(method) ?? seriesOf(method);
+    const { statusCode } = response;
+    let count = series.statuses.get(statusCode);
+    if (!count) {
+      count = requests.series({ method, status: String(statusCode) });
+      series.statuses.set(statusCode, count);
+    }
+    count.value++;
     const start = request[BEGUN];
-    if (start !== undefined) duration.observe({ method }, (performance.now() - start) / 1000);
+    if (start !== undefined) series.duration.observe((performance.now() - start) / 1000);
   };
   subscribe("http.server.request.start", onStart);
   subscribe("http.server.response.finish", onFinish);

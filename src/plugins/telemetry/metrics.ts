@@ -37,10 +37,17 @@ export class Counter implements Metric {
   }
 
   add(labels: Labels = {}, amount = 1): void {
+    this.series(labels).value += amount;
+  }
+
+  /** The number under some labels: who adds to it often holds on to it. */
+  series(labels: Labels): { value: number } {
     const key = keyOf(labels);
-    const series = this.#series.get(key);
-    if (series) series.value += amount;
-    else if (this.#series.size < MOST_SERIES) this.#series.set(key, { labels, value: amount });
+    const known = this.#series.get(key);
+    if (known) return known;
+    const series = { labels, value: 0 };
+    if (this.#series.size < MOST_SERIES) this.#series.set(key, series);
+    return series;
   }
 
   samples(): Sample[] {
@@ -78,7 +85,7 @@ export class Histogram implements Metric {
   readonly name: string;
   readonly help: string;
   readonly #bounds: readonly number[];
-  readonly #series = new Map<string, { labels: Labels; counts: number[]; sum: number; count: number }>();
+  readonly #series = new Map<string, Distribution>();
 
   constructor(name: string, help: string, bounds: readonly number[]) {
     this.name = name;
@@ -87,30 +94,60 @@ export class Histogram implements Metric {
   }
 
   observe(labels: Labels, value: number): void {
+    this.series(labels).observe(value);
+  }
+
+  /** The distribution under some labels: who adds to it often holds on to it. */
+  series(labels: Labels): Distribution {
     const key = keyOf(labels);
-    let series = this.#series.get(key);
-    if (!series) {
-      if (this.#series.size >= MOST_SERIES) return;
-      series = { labels, counts: this.#bounds.map(() => 0), sum: 0, count: 0 };
-      this.#series.set(key, series);
-    }
-    series.sum += value;
-    series.count++;
-    // Bounds ascend: the first that holds the value and all after it count.
-    for (let at = this.#bounds.length - 1; at >= 0 && value <= this.#bounds[at]!; at--) series.counts[at]!++;
+    const known = this.#series.get(key);
+    if (known) return known;
+    const series = new Distribution(labels, this.#bounds);
+    if (this.#series.size < MOST_SERIES) this.#series.set(key, series);
+    return series;
   }
 
   samples(): Sample[] {
-    return [...this.#series.values()].flatMap(({ labels, counts, sum, count }) => [
-      ...this.#bounds.map((bound, at) => ({
-        name: `${this.name}_bucket`,
-        labels: { ...labels, le: String(bound) },
-        value: counts[at]!,
-      })),
-      { name: `${this.name}_bucket`, labels: { ...labels, le: "+Inf" }, value: count },
-      { name: `${this.name}_sum`, labels, value: sum },
-      { name: `${this.name}_count`, labels, value: count },
-    ]);
+    return [...this.#series.values()].flatMap((series) => series.samples(this.name));
+  }
+}
+
+/** The part of a histogram that has one set of labels. */
+export class Distribution {
+  readonly #labels: Labels;
+  readonly #bounds: readonly number[];
+  /** Values by the first bound that holds them. */
+  readonly #counts: number[];
+  #sum = 0;
+  #count = 0;
+
+  constructor(labels: Labels, bounds: readonly number[]) {
+    this.#labels = labels;
+    this.#bounds = bounds;
+    this.#counts = bounds.map(() => 0);
+  }
+
+  observe(value: number): void {
+    this.#sum += value;
+    this.#count++;
+    let at = 0;
+    while (at < this.#bounds.length && value > this.#bounds[at]!) at++;
+    if (at < this.#bounds.length) this.#counts[at]!++;
+  }
+
+  samples(name: string): Sample[] {
+    const labels = this.#labels;
+    let below = 0;
+    const buckets = this.#bounds.map((bound, at) => {
+      below += this.#counts[at]!;
+      return { name: `${name}_bucket`, labels: { ...labels, le: String(bound) }, value: below };
+    });
+    return [
+      ...buckets,
+      { name: `${name}_bucket`, labels: { ...labels, le: "+Inf" }, value: this.#count },
+      { name: `${name}_sum`, labels, value: this.#sum },
+      { name: `${name}_count`, labels, value: this.#count },
+    ];
   }
 }
 

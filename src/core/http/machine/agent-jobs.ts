@@ -1,5 +1,6 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
+import { andThen } from "../../maybe-promise.ts";
 import { AgentJobContextBaseSchema } from "../../models/agent-method.ts";
 import { JobSchema, type StoredJob, toJob } from "../../models/job.ts";
 import { JobContextSchema } from "../../models/job-context.ts";
@@ -75,7 +76,8 @@ export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): 
       tag,
       params: AgentJobPathSchema,
       responses: { 200: { description: "The job", schema: JobResponseSchema } },
-      handler: async ({ params }) => runner.describe(await find(params.slug, params.id)),
+      handler: ({ params }) =>
+        andThen(jobs.peek(params.id, agents.get(params.slug).slug), (job) => runner.describe(job)),
     }),
     defineRoute({
       method: "POST",

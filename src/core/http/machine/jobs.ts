@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { andThen } from "../../maybe-promise.ts";
 import { CaseSchema } from "../../models/case.ts";
 import { JobSchema, toJob } from "../../models/job.ts";
 import { JobInstructionsSchema } from "../../models/job-instructions.ts";
@@ -32,7 +33,7 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       tag,
       params: JobPathSchema,
       responses: { 200: { description: "The job", schema: JobResponseSchema } },
-      handler: async ({ params }) => runner.describe(await jobs.get(params.id)),
+      handler: ({ params }) => andThen(jobs.peek(params.id), (job) => runner.describe(job)),
     }),
     defineRoute({
       method: "GET",

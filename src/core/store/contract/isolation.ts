@@ -49,6 +49,21 @@ export function isolationTests(test: StoreTest): void {
     assert.deepEqual((await store.table("Job").get("a"))?.payload, { list: [1] });
   });
 
+  test("what is only looked at is as it is stored, at every version, and cannot be altered", async (store) => {
+    const jobs = store.table("Job");
+    assert.equal(await jobs.peek("a"), undefined);
+    await jobs.insert(makeJob("a", { payload: { list: [1] } }));
+    const first = (await jobs.peek("a"))!;
+    assert.deepEqual(first, await jobs.get("a"));
+    assert.throws(() => (first.payload as { list: number[] }).list.push(2), TypeError);
+    await jobs.change("a", (job) => ({ ...job, name: "new" }));
+    assert.equal((await jobs.peek("a"))?.name, "new");
+    await jobs.remove("a");
+    assert.equal(await jobs.peek("a"), undefined);
+    await jobs.insert(makeJob("a", { name: "again" }));
+    assert.equal((await jobs.peek("a"))?.name, "again");
+  });
+
   test("a list agrees with a write as soon as it is acknowledged", async (store) => {
     for (let round = 0; round < 20; round++) {
       await store.table("Job").insert(makeJob(`j${round}`));

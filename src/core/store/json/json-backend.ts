@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "../backend.ts";
 import { findSlots } from "../query.ts";
 import { storageError } from "../storage-error.ts";
@@ -154,13 +155,8 @@ export class JsonBackend implements Backend {
     return readBodySync(this.#contents.segments, this.#contents.locatorOf(table, slot));
   }
 
-  async textOf(table: StoreTable, slot: number): Promise<string> {
-    const cached = this.#contents.cachedText(table, slot);
-    if (cached !== undefined) return cached;
-    const at = this.#contents.locatorOf(table, slot);
-    const [text] = await readBodies(this.#contents.segments, [at]);
-    this.#contents.keepText(table, slot, { text: text!, at });
-    return text!;
+  textOf(table: StoreTable, slot: number): MaybePromise<string> {
+    return this.#contents.cachedText(table, slot) ?? this.#readText(table, slot);
   }
 
   async texts(table: StoreTable, slots: readonly number[]): Promise<string[]> {
@@ -242,5 +238,12 @@ export class JsonBackend implements Backend {
     await this.#journal.close();
     this.#files.close();
     await this.#lock?.release();
+  }
+
+  async #readText(table: StoreTable, slot: number): Promise<string> {
+    const at = this.#contents.locatorOf(table, slot);
+    const [text] = await readBodies(this.#contents.segments, [at]);
+    this.#contents.keepText(table, slot, { text: text!, at });
+    return text!;
   }
 }
