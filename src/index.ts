@@ -14,12 +14,16 @@ export type {
   OutboxMessage,
   TargetHealth,
 } from "./core/control-system.ts";
-export { definePlatform } from "./core/deploy/define-platform.ts";
 // Deploy platforms
+export { type Command, createCommand, type Word } from "./core/deploy/command.ts";
+export type { PlatformDefinition, SessionDefinition } from "./core/deploy/define-platform.ts";
+export { definePlatform } from "./core/deploy/define-platform.ts";
 export { DeployError } from "./core/deploy/errors.ts";
 export type * from "./core/deploy/platform.ts";
-export { specChanges } from "./core/deploy/spec-changes.ts";
+export { createReleases, type ReleasePlace, type ReleaseRecord } from "./core/deploy/releases.ts";
+export { type FieldChange, specChanges } from "./core/deploy/spec-changes.ts";
 export type * from "./core/deploy/tools.ts";
+export { createVault, type ValueStore } from "./core/deploy/vault.ts";
 // Errors
 export { ServiceError } from "./core/errors.ts";
 export type { Delivery, DeliveryTarget, Events, NewEvent } from "./core/events.ts";

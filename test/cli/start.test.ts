@@ -42,6 +42,26 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     expect(service.output()).not.toContain((await access(cwd)).key);
   });
 
+  it("takes variables that are missing from files, as containers get their secrets", async () => {
+    const cwd = await project({
+      "src/controller.ts": CONTROLLER,
+      "secrets/SERVICE_API_KEY": "a-key-from-a-file",
+      "secrets/other/TAKEN": "from a file",
+      "secrets/..data/IGNORED": "an earlier version",
+    });
+    const log = "console.log([process.env.TAKEN, process.env.IGNORED].join());\n";
+    await writeFile(join(cwd, "src/controller.ts"), log + CONTROLLER);
+    const env = { ...ANY_PORT, SERVICE_SECRETS_DIR: join(cwd, "secrets"), TAKEN: "given" };
+    const service = beginSvc(["start"], { cwd, env });
+
+    await service.prints(/Ctrl-C ends it/);
+    const { url } = await access(cwd);
+    const headers = { "X-API-Key": "a-key-from-a-file" };
+
+    expect((await fetch(`${url}/agents/health`, { headers })).status).toBe(200);
+    expect(service.output()).toContain("given,\n");
+  });
+
   it.each(["SIGTERM", "SIGINT"] as const)(
     "ends with 0 at %s, a job and a stream under way",
     async (signal) => {

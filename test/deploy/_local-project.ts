@@ -8,7 +8,11 @@ import { PROJECT, temporaryProject, writeAll } from "./_fixture.ts";
 /** A stand-in for the installed package: what the tests are about is the image around it. */
 const BIN = `#!/usr/bin/env node
 const http = require("node:http");
+const fs = require("node:fs");
 const started = Date.now();
+for (const ref of process.env.SERVICE_SECRETS_DIR ? fs.readdirSync(process.env.SERVICE_SECRETS_DIR) : [])
+  for (const name of fs.readdirSync(process.env.SERVICE_SECRETS_DIR + "/" + ref))
+    process.env[name] = fs.readFileSync([process.env.SERVICE_SECRETS_DIR, ref, name].join("/"), "utf8");
 const { SERVICE_API_KEY: key, SERVICE_PORT: port, SICK: sick } = process.env;
 if (sick === "exit") { console.error("cannot find the controller"); process.exit(1); }
 http.createServer((request, response) => {

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { defineCommand } from "./command.ts";
 import { findController, loadController } from "./load-controller.ts";
 import { runService } from "./run-service.ts";
+import { readSecretFiles } from "./secret-files.ts";
 
 /** Where `start` and `dev` listen. */
 export const ListenFlagsSchema = v.object({
@@ -39,6 +40,8 @@ export const start = defineCommand({
   async run({ args, flags, context }) {
     const file = findController(args[0], context.cwd);
     if (flags.control) await (await import("./with-control.ts")).startWithControl(context);
+    // Of the process itself: the controller's own code reads them there, too.
+    readSecretFiles(process.env);
     return runService(await loadController(file, context.cwd), flags, context);
   },
 });

@@ -53,7 +53,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
   const { live, state, stored, drift } = await step(emit, "inspect", async ({ note }) => {
     const state = await deployment.state.read();
     const live = await session.inspect();
-    const stored = await session.listSecrets();
+    const stored = (await session.listSecrets()).filter((secret) => !secret.unfinished);
     note(
       live === undefined ? "nothing yet" : [live.status, live.revision].filter(Boolean).join(", revision "),
     );

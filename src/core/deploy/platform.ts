@@ -39,6 +39,8 @@ export interface SecretRef {
 export interface StoredSecret extends SecretRef {
   /** The keyed hash that `putSecrets` was given for it, where the platform can keep one beside it. */
   readonly hash?: string;
+  /** Set where a run was killed while it stored it, so that its value may not have arrived. */
+  readonly unfinished?: boolean;
 }
 
 /** A secret to be kept. */

@@ -1,0 +1,25 @@
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/**
+ * Gives the variables of `env` that are missing in it from files: of the folder in `SERVICE_SECRETS_DIR` and the folders
+ * in it, each file becomes the variable of its name. So a container gets its secrets where they are mounted as files.
+ */
+export function readSecretFiles(env: Record<string, string | undefined>): void {
+  const folder = env.SERVICE_SECRETS_DIR;
+  // A service without secrets has nothing mounted there.
+  if (!folder || !existsSync(folder)) return;
+  for (const [name, path] of filesUnder(folder)) env[name] ??= readFileSync(path, "utf8");
+}
+
+function filesUnder(folder: string): [name: string, path: string][] {
+  return readdirSync(folder).flatMap((name) => {
+    // Kubernetes keeps earlier versions in folders whose names begin with a dot, and links into them.
+    if (name.startsWith(".")) return [];
+    const path = join(folder, name);
+    if (statSync(path).isDirectory()) return filesUnder(path);
+    return VARIABLE.test(name) ? [[name, path]] : [];
+  });
+}

@@ -1,0 +1,66 @@
+import { createHash } from "node:crypto";
+import type { PlatformSession, Release, ReleaseSpec, SecretRef } from "./platform.ts";
+import type { DeployTools } from "./tools.ts";
+
+/** What a release is made from. */
+export interface ReleaseRecord {
+  readonly image: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** References of its secrets by environment variable; never a value. */
+  readonly secrets: Readonly<Record<string, SecretRef>>;
+}
+
+/** A place that runs one release, and can keep a text beside it: a label, a tag, a file. */
+export interface ReleasePlace {
+  /** What runs, with the text that was kept beside it; status `running` where it does. */
+  read(): Promise<(Pick<Release, "id" | "url" | "status"> & { readonly record: string }) | undefined>;
+  /** Makes this run in place of what runs, and keeps the text beside it. */
+  run(release: ReleaseRecord, record: string): Promise<unknown>;
+}
+
+/**
+ * The releases of a session whose platform keeps, beside what runs, a line of text that tells what it was made from. The
+ * same release twice changes nothing; a rollback runs an earlier record again; a revision is the hash of its record.
+ *
+ * @example
+ * return { ...createReleases(tools, { read, run }), remove };
+ */
+export function createReleases(
+  tools: DeployTools,
+  place: ReleasePlace,
+): Pick<PlatformSession, "inspect" | "release" | "rollback"> {
+  async function inspect(): Promise<Release | undefined> {
+    const found = await place.read();
+    if (found === undefined) return undefined;
+    const { record, ...facts } = found;
+    const { image, env, secrets } = parse(record);
+    const revision = createHash("sha256").update(record).digest("hex").slice(0, 12);
+    return { ...facts, revision, image, env, secretNames: Object.keys(secrets), data: { record } };
+  }
+
+  async function run(record: string): Promise<Release> {
+    const live = await inspect();
+    if (live?.status === "running" && live.data?.record === record) return live;
+    await tools.journal({ step: "service.run" }, () => place.run(parse(record), record));
+    const made = await inspect();
+    if (made === undefined) throw new Error("The platform names no release right after it was made");
+    return made;
+  }
+
+  return {
+    inspect,
+    release: (spec) => run(recordOf(spec)),
+    rollback: (to) => run(String(to.data?.record)),
+  };
+}
+
+/** One text for one release, whatever the order of its variables. */
+function recordOf({ image, env, secrets }: ReleaseSpec): string {
+  const sorted = (map: object) =>
+    Object.fromEntries(Object.entries(map).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return JSON.stringify({ image, env: sorted(env), secrets: sorted(secrets) });
+}
+
+function parse(record: string): ReleaseRecord {
+  return JSON.parse(record) as ReleaseRecord;
+}

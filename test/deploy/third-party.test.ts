@@ -1,0 +1,140 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createCommand, createReleases, createVault, definePlatform } from "agent-control-service";
+import { createDeployTools, platformContract } from "agent-control-service/testing";
+import * as v from "valibot";
+import { describe, expect, it } from "vitest";
+import { openJournal } from "../../src/core/deploy/journal.ts";
+
+const tools = createDeployTools({ cwd: tmpdir() });
+const node = createCommand(tools, process.execPath, "-e");
+const SHOW = "process.stdout.write(JSON.stringify(process.argv.slice(1)))";
+
+describe("a command", () => {
+  it("splits its text at spaces, and never a value", async () => {
+    const name = "two words; $(none) of a 'shell'";
+
+    const printed = await node`${SHOW} -- --name ${name} --port=${8000}
+      --env ${["A=1 2", "B="]} ${[]} ${""} last`;
+
+    expect(JSON.parse(printed)).toEqual(["--name", name, "--port=8000", "--env", "A=1 2", "B=", "", "last"]);
+  });
+
+  it("hands a secret over on standard input", async () => {
+    const echo = "process.stdin.pipe(process.stdout)";
+
+    expect(await node.input("a secret\n")`${echo}`).toBe("a secret");
+  });
+
+  it("that fails says what it was and the program's last words", async () => {
+    const sh = createCommand(tools, "sh");
+
+    const failed = sh`-c ${"echo first >&2; echo no such thing >&2; exit 3"}`;
+
+    await expect(failed).rejects.toMatchObject({
+      code: "failed",
+      message: "sh -c ended with exit code 3",
+      detail: "no such thing",
+      log: ["first", "no such thing"],
+    });
+  });
+});
+
+/** A platform of nothing but what has no default, in memory. */
+function smallPlatform() {
+  const running: { record?: string } = {};
+  const values = new Map<string, string>();
+  const platform = definePlatform({
+    name: "small",
+    defaultRegion: "here",
+    flags: v.object({}),
+    connect: ({ serviceName }, given) => ({
+      ...createReleases(given, {
+        read: async () =>
+          running.record === undefined
+            ? undefined
+            : { id: serviceName, url: "http://small.example", status: "running", record: running.record },
+        run: async (_release, record) => Object.assign(running, { record }),
+      }),
+      ...createVault(given, serviceName, {
+        list: async () => ["another.SECRET.1.aa", ...values.keys()],
+        put: async (name, value) => values.set(name, value),
+        drop: async (name) => values.delete(name),
+      }),
+      preflight: async () => [],
+      remove: () => given.journal({ step: "service.remove" }, async () => void delete running.record),
+    }),
+  });
+  return { platform, values };
+}
+
+const TARGET = {
+  name: "hello",
+  environment: "dev",
+  serviceName: "hello-dev",
+  region: "here",
+  projectId: undefined,
+  port: 8000,
+  flags: {},
+  cwd: tmpdir(),
+} as const;
+
+platformContract("a platform of 20 lines", {
+  describe,
+  it,
+  setup: async () => ({
+    platform: smallPlatform().platform,
+    target: TARGET,
+    tools: createDeployTools({ cwd: tmpdir() }),
+    images: ["small@sha256:1", "small@sha256:2"],
+  }),
+});
+
+describe("a vault", () => {
+  it("keeps every value, so that a rollback finds the one it ran with", async () => {
+    const { platform, values } = smallPlatform();
+    const session = await platform.connect(TARGET, tools);
+
+    const first = await session.putSecrets({ TOKEN: { value: "one", hash: "h1" } });
+    const second = await session.putSecrets({ TOKEN: { value: "two", hash: "h2" } });
+
+    expect(values.get(first.TOKEN?.ref ?? "")).toBe("one");
+    expect(values.get(second.TOKEN?.ref ?? "")).toBe("two");
+    expect(await session.listSecrets()).toEqual([{ ...second.TOKEN, hash: "h2" }]);
+  });
+
+  it("tells a value that a killed run may have stored only half, and goes on with the one before", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "svc-vault-"));
+    const path = join(folder, "journal");
+    const opened = () =>
+      createDeployTools({ cwd: folder, journal: openJournal({ path, run: "r", now: () => new Date() }) });
+    const { platform, values } = smallPlatform();
+    const killed = await platform.connect(TARGET, opened());
+    const whole = await killed.putSecrets({ WHOLE: { value: "one", hash: "h1" } });
+    values.set("hello-dev.WHOLE.2.h2", "tw");
+    values.set("hello-dev.ONLY.1.h3", "thr");
+    const cut = openJournal({ path, run: "r", now: () => new Date() });
+    for (const [name, ref] of [
+      ["WHOLE", "hello-dev.WHOLE.2.h2"],
+      ["ONLY", "hello-dev.ONLY.1.h3"],
+    ])
+      void cut.record(
+        { step: `secret.put ${name}`, data: { ref, kept: false } },
+        () => new Promise(() => {}),
+      );
+
+    const session = await platform.connect(TARGET, opened());
+    const listed = await session.listSecrets();
+    const again = await session.putSecrets({ ONLY: { value: "three", hash: "h3" } });
+    await session.dropSecrets(["WHOLE", "ONLY"]);
+    rmSync(folder, { recursive: true, force: true });
+
+    expect(listed).toEqual([
+      { name: "ONLY", ref: "hello-dev.ONLY.1.h3", hash: "h3", unfinished: true },
+      { ...whole.WHOLE, hash: "h1" },
+    ]);
+    expect(again.ONLY?.ref).toBe("hello-dev.ONLY.2.h3");
+    expect(values.size).toBe(0);
+  });
+});
