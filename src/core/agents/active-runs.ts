@@ -6,7 +6,7 @@ import { isTerminal } from "../models/entity-status.ts";
 import { type StoredJob, toJob } from "../models/job.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import type { Redactor } from "../redactor.ts";
-import { readFields } from "./fields.ts";
+import { fieldsOf } from "./fields.ts";
 import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
 import type { AgentRegistry, HostedAgent } from "./registry.ts";
 import { RunJob } from "./run/job-handle.ts";
@@ -157,7 +157,7 @@ export class ActiveRuns {
   async #handle(run: Run, job: StoredJob, agent: HostedAgent): Promise<unknown> {
     const { jobs, cases } = this.#parts;
     const method = agent.definition.methods.job_start;
-    const fields = readFields(method.fields).check(job.job_fields);
+    const fields = fieldsOf(method).check(job.job_fields);
     if (!fields.ok) {
       const problems = Object.entries(fields.problems).map(([name, problem]) => `${name} ${problem}`);
       throw new Error(`The job's fields do not fit the agent any more: ${problems.join("; ")}`);

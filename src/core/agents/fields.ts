@@ -24,6 +24,17 @@ export interface Fields {
   check(given: Readonly<Record<string, unknown>>): CheckedFields;
 }
 
+const OF_METHODS = new WeakMap<object, Fields>();
+
+/** The inputs of a method, read once: the definition of an agent does not change. */
+export function fieldsOf(method: { readonly fields?: FieldsInput }): Fields {
+  const known = OF_METHODS.get(method);
+  if (known) return known;
+  const fields = readFields(method.fields);
+  OF_METHODS.set(method, fields);
+  return fields;
+}
+
 /** Reads inputs as an agent declares them; throws where they are neither an object schema nor a list of fields. */
 export function readFields(input: FieldsInput | undefined): Fields {
   if (input === undefined) return fieldsFrom([], v.object({}));

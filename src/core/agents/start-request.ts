@@ -1,7 +1,7 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { NewJob } from "../entities/jobs.ts";
 import { ServiceError } from "../errors.ts";
-import { readFields } from "./fields.ts";
+import { fieldsOf } from "./fields.ts";
 import type { HostedAgent } from "./registry.ts";
 import type { StartRequest } from "./runner.ts";
 
@@ -12,7 +12,7 @@ export function toNewJob(
   parameterNames: readonly string[],
 ): NewJob {
   const { job_context: context } = request;
-  const checked = readFields(definition.methods.job_start.fields).check(request.job_fields);
+  const checked = fieldsOf(definition.methods.job_start).check(request.job_fields);
   if (!checked.ok) throw invalidFields(slug, checked.problems);
   const name = context.mission_name.trim() === "" ? definition.name : context.mission_name;
   return {
@@ -31,7 +31,7 @@ export function toNewJob(
 /** The same for requests that ask for the same. */
 export function fingerprintOf(slug: string, request: StartRequest): string {
   const content = [slug, request.job_context, request.job_fields, request.encrypted_agent_parameters ?? null];
-  return createHash("sha256").update(JSON.stringify(content, inOrder)).digest("base64url");
+  return hash("sha256", JSON.stringify(content, inOrder), "base64url");
 }
 
 /** Two writings of one object differ in the order of its keys. */
