@@ -5,6 +5,7 @@ export type { AgentDefinition, InterruptionPolicy, MethodDefinition } from "./co
 export { defineAgent } from "./core/agents/define-agent.ts";
 export type * from "./core/agents/run-context.ts";
 export type { Runner, StartRequest } from "./core/agents/runner.ts";
+export { OptionsError } from "./core/check-options.ts";
 export { createToken, type Token } from "./core/container.ts";
 // Events
 export type {
@@ -43,7 +44,7 @@ export type { JobInstructions } from "./core/models/job-instructions.ts";
 export type { JobResponse } from "./core/models/job-response.ts";
 export type { RunEntry } from "./core/models/run-entry.ts";
 export type { ResolvedOptions, ServerOptions } from "./core/options.ts";
-export { OptionsError } from "./core/options.ts";
+
 // Plugins
 export type { Plugin, PluginContext, PluginInput } from "./core/plugin.ts";
 export { PluginError } from "./core/plugin.ts";

@@ -53,6 +53,13 @@ describe("plugins", () => {
     expect(notes).toEqual([...["a up", "b up", "c up", "d up"], ...["d down", "c down", "b down", "a down"]]);
   });
 
+  it("that are functions nobody called are refused", async () => {
+    const forgotten = function audit() {} as unknown as Plugin;
+
+    await expect(serve([forgotten])).rejects.toThrow('"audit" is a function: call it, audit()');
+    await expect(serve([Promise.resolve() as unknown as Plugin])).rejects.toThrow(/is a promise: await it/);
+  });
+
   it("come in nested lists with holes", async () => {
     const notes: string[] = [];
 

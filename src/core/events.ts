@@ -22,6 +22,7 @@ export interface Delivery {
 
 /** Where messages go: the control system, webhooks, or a third party's receiver. */
 export interface DeliveryTarget {
+  /** Unique; 1 to 80 letters, digits, `_` or `-`. */
   readonly name: string;
   /** Whether it wants an event. Targets without it get only what is posted to them by name. */
   accepts?(event: NewEvent): boolean;

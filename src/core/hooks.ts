@@ -50,7 +50,7 @@ export class Hooks<H extends object = ServiceHooks> {
     for (const observer of this.#observers.get(name) ?? []) {
       try {
         const pending = (observer as Observer<H[K]>)(payload);
-        if (pending) pending.catch((error: unknown) => this.#onError(name, error));
+        if (pending instanceof Promise) pending.catch((error: unknown) => this.#onError(name, error));
       } catch (error) {
         this.#onError(name, error);
       }

@@ -60,22 +60,30 @@ export function createLogger(parts: LoggerParts, bound: Record<string, unknown> 
 }
 
 function toJsonLine({ time, level, message, fields }: LogRecord): string {
-  return `${JSON.stringify({ time, level, message, ...fields })}\n`;
+  const own = { time, level, message };
+  const rest = Object.entries(fields).map(([key, value]) => [key in own ? `field.${key}` : key, value]);
+  return `${JSON.stringify({ ...own, ...Object.fromEntries(rest) })}\n`;
 }
 
 function toTextLine({ time, level, message, fields }: LogRecord): string {
   const { error, ...rest } = fields;
   const pairs = Object.entries(rest).map(([key, value]) => ` ${key}=${oneLine(value)}`);
-  const trouble = typeof error === "string" ? `\n  ${error.replaceAll("\n", "\n  ")}` : "";
+  const trouble = error === undefined ? "" : `\n  ${asText(error).split("\n").map(visible).join("\n  ")}`;
   return `${time.slice(11, 23)} ${level.toUpperCase().padEnd(5)} ${oneLine(message, true)}${pairs.join("")}${trouble}\n`;
 }
 
-/** Control characters could forge lines or steer a terminal. */
 function oneLine(value: unknown, bare = false): string {
-  const text = typeof value === "string" ? value : JSON.stringify(value);
   const needsQuotes = !bare && typeof value === "string" && /[\s"=]/.test(value);
-  const quoted = needsQuotes ? JSON.stringify(text) : String(text);
-  return quoted.replace(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+  return visible(needsQuotes ? JSON.stringify(value) : asText(value));
+}
+
+function asText(value: unknown): string {
+  return typeof value === "string" ? value : String(JSON.stringify(value));
+}
+
+/** Control characters could forge lines or steer a terminal. */
+function visible(text: string): string {
+  return text.replace(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }
 
 function plain(fields: Record<string, unknown>): Record<string, unknown> {
@@ -97,7 +105,15 @@ function toJsonValue(value: unknown): unknown {
 
 /** An error with its stack and its chain of causes, as text. */
 export function describeError(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const own = error.stack ?? `${error.name}: ${error.message}`;
-  return error.cause === undefined ? own : `${own}\ncaused by ${describeError(error.cause)}`;
+  const told = new Set<unknown>();
+  const lines: string[] = [];
+  for (let one = error; one !== undefined && !told.has(one); one = (one as Error).cause) {
+    told.add(one);
+    if (!(one instanceof Error)) {
+      lines.push(String(one));
+      break;
+    }
+    lines.push(one.stack ?? `${one.name}: ${one.message}`);
+  }
+  return lines.join("\ncaused by ");
 }

@@ -1,9 +1,12 @@
+import { createPrivateKey } from "node:crypto";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import * as v from "valibot";
 import type { AgentDefinition } from "./agents/define-agent.ts";
+import { atLeast, checkOptions, OptionsError, wholeAtLeast } from "./check-options.ts";
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "./log.ts";
 import { type Account, AccountSchema } from "./models/account.ts";
+import { HttpUrlSchema } from "./models/scalars.ts";
 import type { PluginInput } from "./plugin.ts";
 import type { StoreFactory } from "./store/store.ts";
 
@@ -15,7 +18,7 @@ export interface ServerOptions {
   apiKey?: string;
   /** Plugins beside the built-in ones; one with a built-in's name replaces it. */
   plugins?: PluginInput;
-  /** Built-in plugins can be left out by name. */
+  /** Whether the admin interface is there. @default true */
   admin?: boolean;
   /** Address to listen on. Variable `SERVICE_HOST`. @default "127.0.0.1" */
   host?: string;
@@ -87,34 +90,50 @@ export interface ResolvedOptions {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-const port = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65535));
-const httpUrl = v.pipe(v.string(), v.url(), v.regex(/^https?:\/\//, "must start with http:// or https://"));
-const seconds = v.pipe(v.number(), v.minValue(0));
-const atLeastOne = v.pipe(v.number(), v.integer(), v.minValue(1));
+const seconds = atLeast(0);
 
 const ScalarsSchema = v.object({
-  apiKey: v.optional(v.pipe(v.string(), v.minLength(8, "must be at least 8 characters long"))),
+  apiKey: v.optional(
+    v.pipe(
+      v.string(),
+      v.minLength(8, "must be at least 8 characters long"),
+      // What else stands in it, clients could not send in a header.
+      v.regex(/^[\x21-\x7e]+$/, "must be made of visible ASCII characters, without spaces"),
+    ),
+  ),
   host: v.pipe(v.string(), v.regex(/^[A-Za-z0-9.:_[\]-]+$/, "must be a host name or an address")),
-  port,
-  dataDir: v.pipe(v.string(), v.nonEmpty()),
-  publicUrl: v.optional(httpUrl),
-  environment: v.pipe(v.string(), v.nonEmpty()),
+  port: v.pipe(wholeAtLeast(0), v.maxValue(65535, "must be at most 65535")),
+  dataDir: v.pipe(v.string(), v.nonEmpty("must not be empty")),
+  publicUrl: v.optional(HttpUrlSchema),
+  environment: v.pipe(v.string(), v.nonEmpty("must not be empty")),
   apiPrefix: v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)*$/, "must be empty or like /supervaizer")),
-  rsaPrivateKey: v.optional(v.pipe(v.string(), v.includes("PRIVATE KEY", "must be a private key in PEM"))),
+  rsaPrivateKey: v.optional(
+    v.pipe(v.string(), v.check(isRsaPrivateKey, "must be an RSA private key in PEM, of 2048 bits or more")),
+  ),
   logLevel: v.picklist(LOG_LEVELS),
   logFormat: v.picklist(LOG_FORMATS),
-  bodyLimit: atLeastOne,
-  maxConcurrentJobs: atLeastOne,
-  maxQueuedJobs: atLeastOne,
+  bodyLimit: wholeAtLeast(1),
+  maxConcurrentJobs: wholeAtLeast(1),
+  maxQueuedJobs: wholeAtLeast(1),
   shutdownGrace: seconds,
   stopGrace: seconds,
   pluginTimeout: seconds,
 });
 
-/** An option or variable that cannot be used: names it and says what it must be. Its value is not repeated. */
-export class OptionsError extends Error {
-  override readonly name = "OptionsError";
-}
+/** Variables that options come from, for messages. */
+const VARIABLES = {
+  apiKey: "SERVICE_API_KEY",
+  host: "SERVICE_HOST",
+  port: "SERVICE_PORT",
+  dataDir: "SERVICE_DATA_DIR",
+  publicUrl: "SERVICE_PUBLIC_URL",
+  environment: "SERVICE_ENVIRONMENT",
+  apiPrefix: "SERVICE_API_PREFIX",
+  rsaPrivateKey: "SERVICE_RSA_PRIVATE_KEY",
+  logLevel: "SERVICE_LOG_LEVEL",
+  logFormat: "SERVICE_LOG_FORMAT",
+  maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
+};
 
 /** Fills options from the environment and the defaults; throws `OptionsError` where one cannot be used. */
 export function resolveOptions(
@@ -145,21 +164,17 @@ export function resolveOptions(
     stopGrace: options.stopGrace ?? 10,
     pluginTimeout: options.pluginTimeout ?? 10,
   };
-  const result = v.safeParse(ScalarsSchema, scalars);
-  if (!result.success) {
-    const problems = result.issues.map((issue) => `${v.getDotPath(issue)} ${describe(issue)}`);
-    throw new OptionsError(`Cannot use these options: ${problems.join("; ")}`);
-  }
+  const checked = checkOptions(ScalarsSchema, scalars, { variables: VARIABLES });
   return {
-    ...result.output,
+    ...checked,
     id: `${hostname()}-${process.pid}`,
     agents: [...options.agents],
     plugins: options.plugins,
     admin: options.admin ?? true,
-    dataDir: resolve(result.output.dataDir),
-    publicUrl: result.output.publicUrl,
-    apiKey: result.output.apiKey,
-    rsaPrivateKey: result.output.rsaPrivateKey,
+    dataDir: resolve(checked.dataDir),
+    publicUrl: checked.publicUrl,
+    apiKey: checked.apiKey,
+    rsaPrivateKey: checked.rsaPrivateKey,
     account: readAccount(options.account, env),
     store: options.store,
     clock: options.clock ?? (() => new Date()),
@@ -194,8 +209,11 @@ function number(env: Environment, name: string): number | undefined {
   throw new OptionsError(`${name} must be a whole number`);
 }
 
-/** valibot's own messages repeat the value that was given; a value may be secret. */
-function describe(issue: v.BaseIssue<unknown>): string {
-  if (issue.message.startsWith("must")) return issue.message;
-  return issue.expected ? `must be ${issue.expected}` : "is not valid";
+function isRsaPrivateKey(pem: string): boolean {
+  try {
+    const { asymmetricKeyType, asymmetricKeyDetails } = createPrivateKey(pem);
+    return asymmetricKeyType === "rsa" && (asymmetricKeyDetails?.modulusLength ?? 0) >= 2048;
+  } catch {
+    return false;
+  }
 }

@@ -46,9 +46,7 @@ export class PluginError extends Error {
 export function orderPlugins(input: PluginInput): Plugin[] {
   const byName = new Map<string, Plugin>();
   for (const plugin of flatten(input)) {
-    if (typeof plugin.name !== "string" || plugin.name === "") {
-      throw new PluginError("A plugin has no name: give it a unique, non-empty name");
-    }
+    refuseMistakes(plugin);
     byName.set(plugin.name, plugin);
   }
   const ordered = new Set<Plugin>();
@@ -70,6 +68,17 @@ export function orderPlugins(input: PluginInput): Plugin[] {
   };
   for (const plugin of byName.values()) visit(plugin, []);
   return [...ordered];
+}
+
+function refuseMistakes(plugin: Plugin): void {
+  if (typeof plugin === "function") {
+    const { name } = plugin as { name: string };
+    throw new PluginError(`Plugin "${name}" is a function: call it, ${name || "plugin"}()`);
+  }
+  if (plugin instanceof Promise) throw new PluginError("A plugin is a promise: await it");
+  if (typeof plugin.name !== "string" || plugin.name === "") {
+    throw new PluginError("A plugin has no name: give it a unique, non-empty name");
+  }
 }
 
 function flatten(input: PluginInput): Plugin[] {

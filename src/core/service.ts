@@ -13,7 +13,7 @@ import { createApp } from "./http/app.ts";
 import { explainListenError } from "./http/listen-error.ts";
 import { type HttpServer, type Serve, serveWithNode } from "./http/serve.ts";
 import { loadKeys } from "./keys.ts";
-import { createLogger } from "./log.ts";
+import { createLogger, type LoggerParts } from "./log.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { orderPlugins, type Plugin, type PluginReport, setUpPlugins } from "./plugin.ts";
 import { Redactor } from "./redactor.ts";
@@ -171,19 +171,23 @@ function createScope(options: ResolvedOptions): Container {
   scope.value(OPTIONS, options);
   scope.value(CLOCK, options.clock);
   scope.value(REDACTOR, redactor);
-  scope.factory(
-    HOOKS,
-    () => new Hooks((name, error) => scope.get(LOGGER).error("an observer failed", { hook: name, error })),
-  );
+  const unobserved: LoggerParts = {
+    level: options.logLevel,
+    format: options.logFormat,
+    redactor,
+    clock: options.clock,
+    write: options.logTo,
+  };
+  scope.factory(HOOKS, () => {
+    // An observer of the log that fails must not be told that it failed.
+    const quiet = createLogger(unobserved);
+    return new Hooks((name, error) => {
+      const log = name === "log" ? quiet : scope.get(LOGGER);
+      log.error("an observer failed", { hook: name, error });
+    });
+  });
   scope.factory(LOGGER, () =>
-    createLogger({
-      level: options.logLevel,
-      format: options.logFormat,
-      redactor,
-      clock: options.clock,
-      write: options.logTo,
-      observe: (record) => scope.get(HOOKS).emit("log", record),
-    }),
+    createLogger({ ...unobserved, observe: (record) => scope.get(HOOKS).emit("log", record) }),
   );
   scope.value(AGENTS, new AgentRegistry(options.agents));
   scope.class(SERVICE_STATE, ServiceState, [OPTIONS, AGENTS]);

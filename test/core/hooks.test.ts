@@ -36,6 +36,18 @@ describe("hooks", () => {
     expect(errors).toEqual(["ping: at once", "ping: later"]);
   });
 
+  it("whatever an observer returns is left alone", () => {
+    const errors: unknown[] = [];
+    const hooks = new Hooks<Told>((_, error) => void errors.push(error));
+    const told: number[] = [];
+    const careless = (n: number) => told.push(n);
+    hooks.on("ping", careless as (n: number) => never);
+
+    hooks.emit("ping", 1);
+
+    expect([told, errors]).toEqual([[1], []]);
+  });
+
   it("an observer that was taken away is not told", () => {
     const hooks = new Hooks<Told>(() => {});
     let told = 0;

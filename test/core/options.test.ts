@@ -1,9 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { defineAgent } from "../../src/core/agents/define-agent.ts";
-import { OptionsError, resolveOptions } from "../../src/core/options.ts";
+import { OptionsError } from "../../src/core/check-options.ts";
+import { resolveOptions } from "../../src/core/options.ts";
 
 const agent = defineAgent({ name: "A", version: "1", methods: { job_start: { run: () => null } } });
 const agents = [agent];
+
+const PEM_OF_NOTHING = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----";
 
 describe("options", () => {
   it("an option beats the variable, the variable beats the default", () => {
@@ -39,7 +42,12 @@ describe("options", () => {
     [{ SERVICE_PUBLIC_URL: "ftp://x" }, /publicUrl must start with http/],
     [{ SERVICE_LOG_LEVEL: "loud" }, /logLevel must be/],
     [{ SERVICE_API_PREFIX: "supervaizer/" }, /apiPrefix must be empty or like/],
-    [{ SERVICE_RSA_PRIVATE_KEY: "abc" }, /rsaPrivateKey must be a private key in PEM/],
+    [{ SERVICE_RSA_PRIVATE_KEY: "abc" }, /rsaPrivateKey must be an RSA private key in PEM/],
+    [{ SERVICE_RSA_PRIVATE_KEY: PEM_OF_NOTHING }, /rsaPrivateKey must be an RSA private key in PEM/],
+    [{ SERVICE_API_KEY: "key-with-€-sign" }, /apiKey must be made of visible ASCII characters/],
+    [{ SERVICE_API_KEY: "two words-key" }, /apiKey must be made of visible ASCII characters/],
+    [{ SERVICE_LOG_FORMAT: "xml" }, /logFormat must be text or json \(SERVICE_LOG_FORMAT\)/],
+    [{ SERVICE_PORT: "70000" }, /port must be at most 65535 \(SERVICE_PORT\)/],
     [{ SERVICE_ACCOUNT_API_KEY: "k" }, /SERVICE_ACCOUNT_WORKSPACE_ID/],
   ])("the environment %j is refused with a message that names the option", (env, message) => {
     expect(() => resolveOptions({ agents }, env)).toThrow(OptionsError);
@@ -55,6 +63,18 @@ describe("options", () => {
 
   it("a service without agents is refused", () => {
     expect(() => resolveOptions({ agents: [] }, {})).toThrow(/defineAgent/);
+  });
+
+  it("a mistake is told once", () => {
+    const refuse = () => resolveOptions({ agents }, { SERVICE_PUBLIC_URL: "nowhere" });
+
+    expect(refuse).toThrow(/^Cannot use these options: publicUrl [^;]*$/);
+  });
+
+  it("a control system is reached by http or https", () => {
+    const account = { workspace_id: "w", api_key: "k", api_url: "ftp://control.example" };
+
+    expect(() => resolveOptions({ agents, account }, {})).toThrow(/api_url/);
   });
 
   it("an account is complete or absent", () => {

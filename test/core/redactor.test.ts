@@ -95,6 +95,46 @@ describe("logger", () => {
     expect(lines[0]!.trimEnd()).not.toMatch(/\p{Cc}/u);
   });
 
+  it("an error's text cannot steer a terminal or pass for a line of its own", () => {
+    const { lines, log } = capture("text");
+
+    log.error("failed", { error: "one\r\u001b[2J12:00:00.000 INFO  forged\ntwo" });
+
+    expect(lines[0]!.trimEnd()).toMatch(/\n {2}one\\x0d\\x1b\[2J12.*\n {2}two$/);
+  });
+
+  it("what was thrown is told, also where it is no error", () => {
+    const { lines, log } = capture("text");
+
+    log.error("failed", { error: { code: 7 } });
+
+    expect(lines[0]).toContain('{"code":7}');
+  });
+
+  it("errors that cause each other are told once", () => {
+    const { lines, log } = capture("json");
+    const error = new Error("outer");
+    error.cause = new Error("inner", { cause: error });
+
+    log.error("failed", { error });
+
+    expect(lines[0]?.match(/Error: outer/g)).toHaveLength(1);
+    expect(lines[0]).toContain("Error: inner");
+  });
+
+  it("fields cannot take the place of a line's own time, level and message", () => {
+    const { lines, log } = capture("json");
+
+    log.info("read", { level: 3, message: "hello" });
+
+    expect(JSON.parse(lines[0]!)).toMatchObject({
+      level: "info",
+      message: "read",
+      "field.level": 3,
+      "field.message": "hello",
+    });
+  });
+
   it("secrets vanish from messages, fields and errors with their causes", () => {
     const { lines, log } = capture("json");
 

@@ -1,9 +1,13 @@
 import { createHmac } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { events, webhooks } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { CONTROL_SYSTEM } from "../../src/core/tokens.ts";
 import { isPublicAddress } from "../../src/plugins/webhooks/addresses.ts";
+import { createGuardedFetch } from "../../src/plugins/webhooks/guarded-post.ts";
 import { greeter } from "../_setup.ts";
 import { sharedControl } from "./_control.ts";
 import { workThrough } from "./_work.ts";
@@ -79,6 +83,26 @@ describe("a webhook to a private address is refused at dispatch", () => {
     await expect.poll(() => control.counts()).toMatchObject({ waiting: 0, dead: 5 });
     expect((await control.list({ state: "dead" })).items[0]!.error).toContain("no public address");
   });
+});
+
+it.each([205, 999])("an answer %d of a receiver ends the attempt, not the process", async (status) => {
+  const receiver = createServer((request, response) => {
+    request.resume();
+    response.writeHead(status, { "content-length": "2" }).end("ok");
+  }).listen(0, "127.0.0.1");
+  await once(receiver, "listening");
+  const { port } = receiver.address() as AddressInfo;
+  const guarded = createGuardedFetch(true);
+
+  const answer = await guarded(`http://127.0.0.1:${port}/`, { method: "POST", body: "{}" }).then(
+    (response) => response.status,
+    (error: unknown) => error,
+  );
+  receiver.close();
+
+  expect(status === 205 ? answer : String(answer)).toEqual(
+    status === 205 ? 205 : expect.stringContaining("999"),
+  );
 });
 
 it.each([

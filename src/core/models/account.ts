@@ -1,11 +1,11 @@
 import * as v from "valibot";
-import { optional } from "./scalars.ts";
+import { HttpUrlSchema, optional } from "./scalars.ts";
 
 /** Account at the control system. */
 export const AccountSchema = v.object({
   workspace_id: v.pipe(v.string(), v.nonEmpty()),
   api_key: v.pipe(v.string(), v.nonEmpty()),
-  api_url: v.pipe(v.string(), v.url()),
+  api_url: HttpUrlSchema,
 });
 export type Account = v.InferOutput<typeof AccountSchema>;
 

@@ -24,6 +24,13 @@ export const ClientTimestampSchema = v.pipe(
 /** Text with at least one character that is not white space. */
 export const NameSchema = v.pipe(v.string(), v.regex(/\S/, "must not be empty"), v.maxLength(500));
 
+/** Address of an HTTP service. */
+export const HttpUrlSchema = v.pipe(
+  v.string(),
+  v.regex(/^https?:\/\//, "must start with http:// or https://"),
+  v.url("must be a URL"),
+);
+
 /** A map of JSON values. */
 export const JsonMapSchema = v.record(v.string(), v.unknown());
 

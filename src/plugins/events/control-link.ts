@@ -5,7 +5,9 @@ import type {
   OutboxMessage,
 } from "../../core/control-system.ts";
 import type { DeliveryTarget, Events, NewEvent, PostedMessage } from "../../core/events.ts";
+import type { Logger } from "../../core/log.ts";
 import type { Account } from "../../core/models/account.ts";
+import { PluginError } from "../../core/plugin.ts";
 import type { Store, Transaction } from "../../core/store/store.ts";
 import { CONTROL } from "./control-target.ts";
 import type { Dispatcher } from "./dispatcher.ts";
@@ -15,6 +17,8 @@ import type { OutboxRow } from "./outbox-table.ts";
 
 /** Stream of events that belong to no job. */
 export const SERVICE_STREAM = "service";
+/** It is a part of ids and of lanes. */
+const TARGET_NAME = /^[A-Za-z0-9_-]{1,80}$/;
 /** When a transaction of somebody else is expected to be over, and when it surely is, in milliseconds. */
 const SOON = 20;
 const LATE = 1000;
@@ -25,6 +29,7 @@ export interface ControlLinkParts {
   readonly dispatcher: Dispatcher;
   readonly ids: MessageIds;
   readonly account: Account | undefined;
+  readonly log: Logger;
   readonly register: () => Promise<string | undefined>;
 }
 
@@ -61,11 +66,10 @@ export class ControlLink implements Events, ControlSystem {
   /** Stores an event for every target that wants it; `wake` is to be called once the transaction is over. */
   async record(tx: Transaction, event: NewEvent, stream: string): Promise<string> {
     const eventId = this.#parts.ids.next();
-    for (const { name: target, accepts } of this.#targets) {
-      if (!accepts?.(event)) continue;
-      const { type } = event;
-      const lane = await this.#parts.outbox.insert(tx, { eventId, target, stream, type, body: event });
-      this.#touch(stream, lane);
+    for (const target of this.#targets) {
+      if (!this.#wants(target, event)) continue;
+      const message = { eventId, target: target.name, stream, type: event.type, body: event };
+      this.#touch(stream, await this.#parts.outbox.insert(tx, message));
     }
     return eventId;
   }
@@ -91,12 +95,29 @@ export class ControlLink implements Events, ControlSystem {
   }
 
   addTarget(target: DeliveryTarget): void {
+    if (!TARGET_NAME.test(target.name)) {
+      throw new PluginError(`"${target.name}" cannot name a target: use 1 to 80 letters, digits, _ or -`);
+    }
     this.#parts.dispatcher.add(target);
     this.#targets.push(target);
   }
 
   addHeaders(source: (stream: string) => Readonly<Record<string, string>> | undefined): void {
     this.#headerSources.push(source);
+  }
+
+  /** A target's mistake must not undo the change that the event is about. */
+  #wants(target: DeliveryTarget, event: NewEvent): boolean {
+    try {
+      return target.accepts?.(event) ?? false;
+    } catch (error) {
+      this.#parts.log.error("a target could not say whether it wants an event", {
+        target: target.name,
+        type: event.type,
+        error,
+      });
+      return false;
+    }
   }
 
   #touch(stream: string, lane: string): void {

@@ -1,3 +1,6 @@
+import * as v from "valibot";
+import { atLeast, checkOptions, wholeAtLeast } from "../../core/check-options.ts";
+
 /** Options of the plugin `events`; times in seconds. */
 export interface EventsOptions {
   /** Time for one attempt. @default 10 */
@@ -30,7 +33,23 @@ export interface ResolvedEventsOptions {
   readonly maxDeadAge: number;
 }
 
+const time = (least = 0) => v.optional(atLeast(least));
+const count = (least: number) => v.optional(wholeAtLeast(least));
+
+const OptionsSchema = v.object({
+  timeout: time(0.001),
+  concurrency: count(1),
+  backoff: v.optional(v.object({ initial: time(), max: time() })),
+  breaker: v.optional(v.object({ failures: count(1), initial: time(), max: time() })),
+  maxAge: time(),
+  maxWaiting: count(1),
+  maxDead: count(0),
+  maxDeadAge: time(),
+});
+
+/** Fills in the defaults; throws where an option cannot be used. */
 export function resolveEventsOptions(options: EventsOptions): ResolvedEventsOptions {
+  checkOptions(OptionsSchema, options, { of: 'of plugin "events"' });
   const { backoff = {}, breaker = {} } = options;
   const ms = (seconds: number | undefined, fallback: number) => (seconds ?? fallback) * 1000;
   return {

@@ -64,9 +64,13 @@ export class Outbox {
 
   /** The next messages of a lane behind one. */
   async head(lane: string, after: string, limit: number): Promise<OutboxRow[]> {
-    const where = { lane, ...(after !== "" && { id: { gte: `${after}~` } }) };
-    const { items } = await this.#table.list({ where, sort: "time", limit });
-    return items.filter((row) => !this.#removals.has(row.id));
+    for (let behind = after; ; ) {
+      const where = { lane, ...(behind !== "" && { id: { gte: `${behind}~` } }) };
+      const { items } = await this.#table.list({ where, sort: "time", limit });
+      const waiting = items.filter((row) => !this.#removals.has(row.id));
+      if (waiting.length > 0 || items.length === 0) return waiting;
+      behind = items.at(-1)!.id;
+    }
   }
 
   /** Forgets a delivered message; the write comes soon. */

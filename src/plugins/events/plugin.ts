@@ -96,7 +96,7 @@ async function createLink(
     link.wake(SERVICE_STREAM);
     return clock().toISOString();
   };
-  const link: ControlLink = new ControlLink({ store, outbox, dispatcher, ids, account, register });
+  const link: ControlLink = new ControlLink({ store, outbox, dispatcher, ids, account, log, register });
   if (account) {
     const parts = { ...registration, account, fetch, log };
     link.addTarget(createControlTarget(account, fetch, (slug) => fetchOnboarding(slug, parts)));

@@ -1,3 +1,6 @@
+import * as v from "valibot";
+import { atLeast, checkOptions, wholeAtLeast } from "../../core/check-options.ts";
+import { LOG_LEVELS } from "../../core/log.ts";
 import type { TelemetrySeverity } from "../../core/models/telemetry.ts";
 
 /** Options of the plugin `telemetry`; times in seconds. */
@@ -18,7 +21,18 @@ export type ResolvedTelemetryOptions = Required<Omit<TelemetryOptions, "sample">
   readonly sample: Readonly<Record<TelemetrySeverity, number>>;
 };
 
+const share = v.optional(v.pipe(atLeast(0), v.maxValue(1, "must be 1 at most")));
+const OptionsSchema = v.object({
+  sample: v.optional(v.object({ debug: share, info: share, warning: share, error: share, critical: share })),
+  interval: v.optional(atLeast(0)),
+  buffer: v.optional(wholeAtLeast(1)),
+  metricsInterval: v.optional(atLeast(0)),
+  logs: v.optional(v.picklist([...LOG_LEVELS, "none"])),
+});
+
+/** Fills in the defaults; throws where an option cannot be used. */
 export function resolveTelemetryOptions(options: TelemetryOptions): ResolvedTelemetryOptions {
+  checkOptions(OptionsSchema, options, { of: 'of plugin "telemetry"' });
   return {
     sample: { debug: 0.1, info: 1, warning: 1, error: 1, critical: 1, ...options.sample },
     interval: options.interval ?? 2,

@@ -9,6 +9,9 @@ import { isPublicAddress } from "./addresses.ts";
 /** Answers are only looked at for their status and a line of text. */
 const LARGEST_ANSWER = 64 * 1024;
 
+/** Statuses with which a `Response` takes no body. */
+const WITHOUT_BODY = new Set([204, 205, 304]);
+
 export type Resolve = (host: string) => Promise<{ address: string; family: number }[]>;
 
 /**
@@ -54,8 +57,12 @@ function send(url: URL, init: RequestInit, pinned: LookupFunction): Promise<Resp
           const headers = new Headers();
           const retryAfter = incoming.headers["retry-after"];
           if (retryAfter) headers.set("retry-after", retryAfter);
-          const status = incoming.statusCode ?? 500;
-          const body = status === 204 || status === 304 ? null : Buffer.concat(chunks);
+          const status = incoming.statusCode ?? 0;
+          if (status < 200 || status > 599) {
+            reject(new DeliveryError(`answered ${status}`, { status }));
+            return;
+          }
+          const body = WITHOUT_BODY.has(status) ? null : Buffer.concat(chunks);
           resolve(new Response(body, { status, headers }));
         };
         incoming.on("data", (chunk: Buffer) => {

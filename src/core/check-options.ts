@@ -1,0 +1,49 @@
+import * as v from "valibot";
+
+/** An option or variable that cannot be used: names it and says what it must be. Its value is not repeated. */
+export class OptionsError extends Error {
+  override readonly name = "OptionsError";
+}
+
+export interface CheckOptions {
+  /** Whose options they are, such as `of plugin "events"`. */
+  readonly of?: string;
+  /** The environment variable that an option can come from. */
+  readonly variables?: Readonly<Record<string, string>>;
+}
+
+/** Checks options against a schema; throws `OptionsError` naming each that cannot be used. */
+export function checkOptions<S extends v.GenericSchema>(
+  schema: S,
+  options: unknown,
+  { of = "", variables = {} }: CheckOptions = {},
+): v.InferOutput<S> {
+  const result = v.safeParse(schema, options, { abortPipeEarly: true });
+  if (result.success) return result.output;
+  const problems = result.issues.map((issue) => {
+    const path = v.getDotPath(issue) ?? "";
+    const variable = variables[path] === undefined ? "" : ` (${variables[path]})`;
+    return `${path} ${describe(issue)}${variable}`;
+  });
+  throw new OptionsError(`Cannot use these options${of && ` ${of}`}: ${problems.join("; ")}`);
+}
+
+/** valibot's own messages repeat the value that was given; a value may be secret. */
+function describe(issue: v.BaseIssue<unknown>): string {
+  if (issue.message.startsWith("must")) return issue.message;
+  if (issue.type === "picklist") {
+    const choices = (issue.expected ?? "").replace(/[()"]/g, "").split(" | ");
+    return `must be ${choices.join(", ").replace(/, ([^,]*)$/, " or $1")}`;
+  }
+  return issue.expected ? `must be ${issue.expected}` : "is not valid";
+}
+
+/** A number that is `least` or more. */
+export function atLeast(least: number, message = `must be ${least} or more`) {
+  return v.pipe(v.number(message), v.finite(message), v.minValue(least, message));
+}
+
+/** A whole number that is `least` or more. */
+export function wholeAtLeast(least: number) {
+  return v.pipe(atLeast(least), v.integer("must be a whole number"));
+}
