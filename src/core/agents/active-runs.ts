@@ -93,7 +93,7 @@ export class ActiveRuns {
   }
 
   /** Begins a run inside a unit. */
-  begin(unit: Unit, job: StoredJob, kind: TurnKind): Promise<StoredJob> {
+  #begin(unit: Unit, job: StoredJob, kind: TurnKind): Promise<StoredJob> {
     const run_count = job.run_count + 1;
     if (job.status === "stopped") return moveJob(unit, job.id, "start_work", { run_count });
     return this.#takeUp(unit, job, kind, run_count);
@@ -142,7 +142,7 @@ export class ActiveRuns {
     const begun = await ledger.write(async (unit) => {
       const current = await unit.tx.get("Job", jobId);
       const isDue = current && !isTerminal(current.status) && current.status !== "cancelling";
-      return isDue ? this.begin(unit, current, kind) : undefined;
+      return isDue ? this.#begin(unit, current, kind) : undefined;
     });
     if (!begun) return place.release();
     const entries = begun.run_count === 1 ? [] : await jobs.log(jobId);

@@ -289,10 +289,9 @@ class JobRunner implements Runner {
   /** Stores a job together with the beginning of its run, and runs it. */
   async #startIn(place: Place, agent: HostedAgent, input: NewJob): Promise<StoredJob> {
     try {
-      const { job, created } = await this.#parts.ledger.write(async (unit) => {
-        const made = await createJob(unit, input);
-        return made.created ? { ...made, job: await this.#runs.begin(unit, made.job, "start") } : made;
-      });
+      const { job, created } = await this.#parts.ledger.write((unit) =>
+        createJob(unit, input, { begin: true }),
+      );
       if (created) this.#runs.launch(job, agent, place);
       else place.release();
       return job;

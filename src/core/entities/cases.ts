@@ -7,6 +7,7 @@ import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { Question } from "../models/question.ts";
 import type { ListQuery, Page, Store } from "../store/store.ts";
+import { StoreMissingError } from "../store/store.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { changeJob, jobNotFound } from "./jobs.ts";
 import type { Ledger, Unit } from "./ledger.ts";
@@ -308,11 +309,21 @@ export async function changeCase(
   change: (item: Case) => Case,
   told: { by?: string; update?: () => CaseNodeUpdate | undefined } = {},
 ): Promise<Case> {
-  const previous = await unit.tx.get("Case", id);
-  if (!previous) throw caseNotFound(id);
-  const item = { ...change(previous), updated_at: unit.now };
-  await unit.tx.change("Case", id, () => item);
-  await unit.tell({ kind: "case:changed", case: item, previous, update: told.update?.(), by: told.by });
+  let previous: Case | undefined;
+  const next = (current: Case): Case => {
+    previous = current;
+    return { ...change(current), updated_at: unit.now };
+  };
+  const item = await unit.tx.change("Case", id, next).catch((error: unknown) => {
+    throw error instanceof StoreMissingError ? caseNotFound(id) : error;
+  });
+  await unit.tell({
+    kind: "case:changed",
+    case: item,
+    previous: previous!,
+    update: told.update?.(),
+    by: told.by,
+  });
   return item;
 }
 

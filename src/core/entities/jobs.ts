@@ -5,6 +5,7 @@ import type { StoredJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ListQuery, LogEntry, Page, Store } from "../store/store.ts";
+import { StoreMissingError } from "../store/store.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import type { Ledger, Unit } from "./ledger.ts";
 
@@ -100,8 +101,15 @@ export class Jobs {
   }
 }
 
-/** Stores a new job inside a unit; a repeated request gives the job that it made at first. */
-export async function createJob(unit: Unit, input: NewJob): Promise<{ job: StoredJob; created: boolean }> {
+/**
+ * Stores a new job inside a unit, with `begin` together with the beginning of its first run; a repeated request gives
+ * the job that it made at first.
+ */
+export async function createJob(
+  unit: Unit,
+  input: NewJob,
+  { begin = false } = {},
+): Promise<{ job: StoredJob; created: boolean }> {
   const existing = await unit.tx.get("Job", input.id);
   if (existing) return { job: sameRequest(existing, input), created: false };
   const job: StoredJob = {
@@ -122,10 +130,12 @@ export async function createJob(unit: Unit, input: NewJob): Promise<{ job: Store
     awaiting_cases: [],
     run_count: 0,
   };
-  await unit.tx.insert("Job", job);
+  const begun = begin ? { ...moved(unit, job, ["start_work"]), run_count: 1 } : job;
+  await unit.tx.insert("Job", begun);
   await unit.record(job.id, { type: "status", from: null, to: job.status });
   await unit.tell({ kind: "job:created", job });
-  return { job, created: true };
+  if (begin) await noteChange(unit, job, begun);
+  return { job: begun, created: true };
 }
 
 /** The job that is there already, where the request that made it was the same one. */
@@ -185,29 +195,31 @@ export function moveJob(
   patch: JobPatch = {},
   by?: string,
 ): Promise<StoredJob> {
-  return changeJob(
-    unit,
-    id,
-    (job) => {
-      let status = job.status;
-      for (const event of [events].flat()) status = follow(job, status, event as LifecycleEvent);
-      return { ...job, finished_at: isTerminal(status) ? unit.now : job.finished_at, ...patch, status };
-    },
-    by,
-  );
+  return changeJob(unit, id, (job) => moved(unit, job, [events].flat() as LifecycleEvent[], patch), by);
+}
+
+function moved(
+  unit: Unit,
+  job: StoredJob,
+  events: readonly LifecycleEvent[],
+  patch: JobPatch = {},
+): StoredJob {
+  let { status } = job;
+  for (const event of events) status = follow(job, status, event);
+  return { ...job, finished_at: isTerminal(status) ? unit.now : job.finished_at, ...patch, status };
 }
 
 /** Ends a job inside a unit, along the edges that lead there. */
-export async function endJob(
+export function endJob(
   unit: Unit,
   id: string,
   ending: Ending,
   patch: (job: StoredJob) => JobPatch,
   by?: string,
 ): Promise<StoredJob> {
-  const job = await unit.tx.get("Job", id);
-  if (!job) throw jobNotFound(id);
-  return moveJob(unit, id, pathTo(ending, job.status), { awaiting_cases: [], ...patch(job) }, by);
+  const end = (job: StoredJob) =>
+    moved(unit, job, pathTo(ending, job.status), { awaiting_cases: [], ...patch(job) });
+  return changeJob(unit, id, end, by);
 }
 
 /** Replaces a job inside a unit: records a change of status in the run log, lets participants in, tells observers. */
@@ -217,10 +229,20 @@ export async function changeJob(
   change: (job: StoredJob) => StoredJob,
   by?: string,
 ): Promise<StoredJob> {
-  const previous = await unit.tx.get("Job", id);
-  if (!previous) throw jobNotFound(id);
-  const job = { ...change(previous), updated_at: unit.now };
-  await unit.tx.change("Job", id, () => job);
+  let previous: StoredJob | undefined;
+  const next = (current: StoredJob): StoredJob => {
+    previous = current;
+    return { ...change(current), updated_at: unit.now };
+  };
+  const job = await unit.tx.change("Job", id, next).catch((error: unknown) => {
+    throw error instanceof StoreMissingError ? jobNotFound(id) : error;
+  });
+  await noteChange(unit, previous!, job, by);
+  return job;
+}
+
+async function noteChange(unit: Unit, previous: StoredJob, job: StoredJob, by?: string): Promise<void> {
+  const { id } = job;
   if (job.status !== previous.status) {
     const reason = job.stop_reason ?? undefined;
     await unit.record(id, { type: "status", from: previous.status, to: job.status, by, reason });
@@ -229,7 +251,6 @@ export async function changeJob(
   if (isTerminal(job.status) && !isTerminal(previous.status)) {
     await unit.tell({ kind: "job:finished", job, previous, by });
   }
-  return job;
 }
 
 function follow(job: StoredJob, status: EntityStatus, event: LifecycleEvent): EntityStatus {

@@ -1,9 +1,9 @@
-import type { Hooks } from "../hooks.ts";
+import type { HookName, Hooks } from "../hooks.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { Redactor } from "../redactor.ts";
 import type { Store, Transaction } from "../store/store.ts";
 import type { Change, Participant } from "./change.ts";
-import { scrubbing, scrubChange, scrubEntry } from "./scrub.ts";
+import { Scrub, ScrubbedTransaction } from "./scrub.ts";
 
 /** A run-log entry as it is written; the time is filled in. */
 export type RunEntryInput = RunEntry extends infer E
@@ -45,31 +45,56 @@ export class Ledger {
   }
 
   async write<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
-    let announcements: (() => void)[] = [];
+    let unit: OpenUnit | undefined;
     const result = await this.#store.transaction((tx) => {
-      announcements = [];
-      return work(this.#unit(tx, announcements));
+      unit = new OpenUnit(tx, {
+        scrub: new Scrub(this.#redactor),
+        now: this.#clock().toISOString(),
+        participants: this.#participants,
+      });
+      return work(unit);
     });
-    for (const announce of announcements) announce();
+    unit?.announce(this.#hooks);
     return result;
   }
+}
 
-  #unit(tx: Transaction, announcements: (() => void)[]): Unit {
-    const now = this.#clock().toISOString();
-    return {
-      tx: scrubbing(tx, this.#redactor),
-      now,
-      tell: async (told) => {
-        const change = scrubChange(told, this.#redactor);
-        for (const participant of this.#participants) await participant(change, tx);
-        announcements.push(() => this.#hooks.emit(change.kind, change as never));
-      },
-      record: async (jobId, input) => {
-        const entry = scrubEntry({ at: now, ...input } as RunEntry, this.#redactor);
-        const seq = await tx.append("Run", jobId, entry);
-        announcements.push(() => this.#hooks.emit("run:entry", { job_id: jobId, seq, entry }));
-        return seq;
-      },
-    };
+/** What observers will be told. */
+interface Announcement {
+  readonly name: HookName;
+  readonly payload: unknown;
+}
+
+class OpenUnit implements Unit {
+  readonly tx: Transaction;
+  readonly now: string;
+  readonly #raw: Transaction;
+  readonly #scrub: Scrub;
+  readonly #participants: readonly Participant[];
+  readonly #announcements: Announcement[] = [];
+
+  constructor(tx: Transaction, parts: { scrub: Scrub; now: string; participants: readonly Participant[] }) {
+    this.tx = new ScrubbedTransaction(tx, parts.scrub);
+    this.now = parts.now;
+    this.#raw = tx;
+    this.#scrub = parts.scrub;
+    this.#participants = parts.participants;
+  }
+
+  async tell(told: Change): Promise<void> {
+    const change = this.#scrub.change(told);
+    for (const participant of this.#participants) await participant(change, this.#raw);
+    this.#announcements.push({ name: change.kind, payload: change });
+  }
+
+  async record(jobId: string, input: RunEntryInput): Promise<number> {
+    const entry = this.#scrub.entry({ at: this.now, ...input } as RunEntry);
+    const seq = await this.#raw.append("Run", jobId, entry);
+    this.#announcements.push({ name: "run:entry", payload: { job_id: jobId, seq, entry } });
+    return seq;
+  }
+
+  announce(hooks: Hooks): void {
+    for (const { name, payload } of this.#announcements) hooks.emit(name, payload as never);
   }
 }

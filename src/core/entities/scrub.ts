@@ -1,8 +1,9 @@
 import type { Case } from "../models/case.ts";
+import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { Redactor } from "../redactor.ts";
-import type { Transaction } from "../store/store.ts";
+import type { LogName, Logs, TableName, Tables, Transaction } from "../store/store.ts";
 import type { Change } from "./change.ts";
 
 /*
@@ -15,46 +16,101 @@ const CASE_FIELDS = ["name", "description", "final_delivery", "question"] as con
 const UPDATE_FIELDS = ["name", "payload", "error"] as const;
 const ENTRY_FIELDS = ["name", "result", "error", "message", "reason", "answer"] as const;
 
+/** Takes secrets out of what one unit stores and tells; what it has looked at, it does not look at again. */
+export class Scrub {
+  readonly #redactor: Redactor;
+  readonly #clean = new Map<object, object>();
+
+  constructor(redactor: Redactor) {
+    this.#redactor = redactor;
+  }
+
+  job(job: StoredJob): StoredJob {
+    return this.#once(job, () => cleanFields(job, JOB_FIELDS, this.#redactor));
+  }
+
+  case(item: Case): Case {
+    return this.#once(item, () => {
+      const clean = cleanFields(item, CASE_FIELDS, this.#redactor);
+      if (this.#redactor.json(item.updates) === item.updates) return clean;
+      return { ...clean, updates: item.updates.map((update) => this.#update(update)) };
+    });
+  }
+
+  entry(entry: RunEntry): RunEntry {
+    return cleanFields(
+      entry,
+      ENTRY_FIELDS as readonly string[] as readonly (keyof RunEntry)[],
+      this.#redactor,
+    );
+  }
+
+  /** What participants and observers are told of a change. */
+  change(change: Change): Change {
+    if ("job" in change) return { ...change, job: this.job(change.job) } as Change;
+    const item = this.case(change.case);
+    if (change.kind !== "case:changed" || !change.update) return { ...change, case: item } as Change;
+    return { ...change, case: item, update: this.#update(change.update) };
+  }
+
+  entity<T>(table: string, entity: T): T {
+    if (table === "Job") return this.job(entity as StoredJob) as T;
+    return table === "Case" ? (this.case(entity as Case) as T) : entity;
+  }
+
+  #update(update: CaseNodeUpdate): CaseNodeUpdate {
+    return cleanFields(update, UPDATE_FIELDS, this.#redactor);
+  }
+
+  #once<T extends object>(value: T, clean: () => T): T {
+    const known = this.#clean.get(value);
+    if (known) return known as T;
+    const made = clean();
+    this.#clean.set(value, made).set(made, made);
+    return made;
+  }
+}
+
 /** A transaction that lets no secret through. */
-export function scrubbing(tx: Transaction, redactor: Redactor): Transaction {
-  const clean = <T>(table: string, entity: T): T => {
-    if (table === "Job") return scrubJob(entity as StoredJob, redactor) as T;
-    return table === "Case" ? (scrubCase(entity as Case, redactor) as T) : entity;
-  };
-  return {
-    get: (table, id) => tx.get(table, id),
-    insert: (table, entity) => tx.insert(table, clean(table, entity)),
-    change: (table, id, fn) =>
-      tx.change(table, id, (current) => {
-        const next = fn(current);
-        return next && clean(table, next);
-      }),
-    remove: (table, id) => tx.remove(table, id),
-    append: (log, key, entry) => tx.append(log, key, entry),
-    clear: (log, key) => tx.clear(log, key),
-  };
-}
+export class ScrubbedTransaction implements Transaction {
+  readonly #tx: Transaction;
+  readonly #scrub: Scrub;
 
-export function scrubJob(job: StoredJob, redactor: Redactor): StoredJob {
-  return cleanFields(job, JOB_FIELDS, redactor);
-}
+  constructor(tx: Transaction, scrub: Scrub) {
+    this.#tx = tx;
+    this.#scrub = scrub;
+  }
 
-export function scrubCase(item: Case, redactor: Redactor): Case {
-  const clean = cleanFields(item, CASE_FIELDS, redactor);
-  if (redactor.json(item.updates) === item.updates) return clean;
-  return { ...clean, updates: item.updates.map((update) => cleanFields(update, UPDATE_FIELDS, redactor)) };
-}
+  get<K extends TableName>(table: K, id: string): Promise<Tables[K] | undefined> {
+    return this.#tx.get(table, id);
+  }
 
-export function scrubEntry(entry: RunEntry, redactor: Redactor): RunEntry {
-  return cleanFields(entry, ENTRY_FIELDS as readonly string[] as readonly (keyof RunEntry)[], redactor);
-}
+  insert<K extends TableName>(table: K, entity: Tables[K]): Promise<void> {
+    return this.#tx.insert(table, this.#scrub.entity(table, entity));
+  }
 
-/** What participants and observers are told of a change. */
-export function scrubChange(change: Change, redactor: Redactor): Change {
-  if ("job" in change) return { ...change, job: scrubJob(change.job, redactor) } as Change;
-  const item = scrubCase(change.case, redactor);
-  if (change.kind !== "case:changed" || !change.update) return { ...change, case: item } as Change;
-  return { ...change, case: item, update: cleanFields(change.update, UPDATE_FIELDS, redactor) };
+  change<K extends TableName>(
+    table: K,
+    id: string,
+    fn: (current: Tables[K]) => Tables[K] | undefined,
+  ): Promise<Tables[K]> {
+    return this.#tx.change(table, id, (current) => {
+      const next = fn(current);
+      return next && this.#scrub.entity(table, next);
+    });
+  }
+
+  remove<K extends TableName>(table: K, id: string): Promise<boolean> {
+    return this.#tx.remove(table, id);
+  }
+
+  append<K extends LogName>(log: K, key: string, entry: Logs[K]): Promise<number> {
+    return this.#tx.append(log, key, entry);
+  }
+
+  clear<K extends LogName>(log: K, key: string): Promise<void> {
+    return this.#tx.clear(log, key);
+  }
 }
 
 function cleanFields<T extends object>(value: T, fields: readonly (keyof T)[], redactor: Redactor): T {
