@@ -38,10 +38,12 @@ function page(index: TableIndex, query: ListQuery, plan: Plan): SlotPage {
   const { field, descending } = readSort(index, query.sort);
   const skip = query.skip ?? 0;
   const limit = query.limit ?? 50;
+  const matches = all(plan.tests);
   const { candidates } = plan;
-  const order =
-    candidates !== undefined && candidates.count < index.size / 8 ? undefined : index.order(field);
-  const matches: Test = (slot) => plan.tests.every((test) => test(slot));
+  const total = plan.total ?? (candidates === undefined ? undefined : countOf(candidates, matches));
+  if (total !== undefined && total <= skip) return { slots: [], total };
+  const isNear = isSoonFound({ total, reach: skip + limit, candidates, size: index.size });
+  const order = isNear ? index.order(field) : undefined;
   if (order === undefined) {
     const source = candidates?.slots() ?? allSlots(index);
     return best(source, matches, { skip, limit, compare: directed(index, field, descending) });
@@ -50,16 +52,39 @@ function page(index: TableIndex, query: ListQuery, plan: Plan): SlotPage {
   const slots: number[] = [];
   let seen = 0;
   const visit: Test = (slot) => {
-    if (!matches(slot)) return true;
     if (seen >= skip && slots.length < limit) slots.push(slot);
     seen++;
-    return plan.total === undefined || slots.length < limit;
+    return total === undefined || slots.length < limit;
   };
-  if (plan.total === undefined || plan.total > skip) {
-    if (descending) order.descend((a, b) => index.valueOf(field, a) === index.valueOf(field, b), visit);
-    else order.ascend(visit);
-  }
-  return { slots, total: plan.total ?? seen };
+  if (descending) {
+    order.descend({ matches, visit, ties: (a, b) => index.valueOf(field, a) === index.valueOf(field, b) });
+  } else order.ascend({ matches, visit });
+  return { slots, total: total ?? seen };
+}
+
+/** Whether to go through the table in order costs less than to look at every candidate and sort what matches. */
+function isSoonFound(page: {
+  readonly total: number | undefined;
+  readonly reach: number;
+  readonly candidates: Candidates | undefined;
+  readonly size: number;
+}): boolean {
+  const { total, reach, candidates, size } = page;
+  if (candidates === undefined || total === undefined) return true;
+  return (reach / total) * size < candidates.count;
+}
+
+function all(tests: readonly Test[]): Test {
+  const [first, second] = tests;
+  if (first === undefined) return () => true;
+  if (second === undefined) return first;
+  return (slot) => tests.every((test) => test(slot));
+}
+
+function countOf(candidates: Candidates, matches: Test): number {
+  let count = 0;
+  for (const slot of candidates.slots()) if (matches(slot)) count++;
+  return count;
 }
 
 /** The page out of slots in no order: keeps only as many as the page reaches. */
@@ -133,7 +158,9 @@ function candidatesOf(index: TableIndex, field: string, condition: Condition): C
   const facet = index.facet(field);
   if (facet === undefined) return undefined;
   const count = values.reduce((sum: number, value) => sum + facet.count(value), 0);
-  return { count, slots: () => values.flatMap((value) => [...facet.slots(value)]) };
+  const slots = () =>
+    values.length === 1 ? facet.slots(values[0]!) : values.flatMap((value) => [...facet.slots(value)]);
+  return { count, slots };
 }
 
 /** The total where one facet, or nothing, decides it. */

@@ -1,6 +1,11 @@
 /** Chunks stay between half and this many slots: short enough to shift, long enough to be few. */
 const CHUNK = 512;
 
+interface Walk {
+  readonly matches: (slot: number) => boolean;
+  readonly visit: (slot: number) => boolean;
+}
+
 /**
  * The slots of a table in the order of one field, in chunks, so that moving one among hundreds of thousands costs
  * a binary search and the shift of one chunk.
@@ -36,20 +41,24 @@ export class SortedOrder {
     if (chunk.length === 0) this.#chunks.splice(at, 1);
   }
 
-  /** Visits slots in ascending order until `visit` returns `false`. */
-  ascend(visit: (slot: number) => boolean): void {
+  /** Visits the slots that match in ascending order until `visit` returns `false`. */
+  ascend({ matches, visit }: Walk): void {
     for (const chunk of this.#chunks) {
-      for (let i = 0; i < chunk.length; i++) if (!visit(chunk[i]!)) return;
+      for (let i = 0; i < chunk.length; i++) {
+        const slot = chunk[i]!;
+        if (matches(slot) && !visit(slot)) return;
+      }
     }
   }
 
-  /** Visits slots by descending value until `visit` returns `false`; slots for which `ties` holds keep their ascending order. */
-  descend(ties: (a: number, b: number) => boolean, visit: (slot: number) => boolean): void {
+  /** The same by descending value; slots for which `ties` holds keep their ascending order. */
+  descend({ matches, visit, ties }: Walk & { ties: (a: number, b: number) => boolean }): void {
     let run: number[] = [];
     for (let c = this.#chunks.length - 1; c >= 0; c--) {
       const chunk = this.#chunks[c]!;
       for (let i = chunk.length - 1; i >= 0; i--) {
         const slot = chunk[i]!;
+        if (!matches(slot)) continue;
         if (run.length > 0 && !ties(run[0]!, slot)) {
           if (!visitBackwards(run, visit)) return;
           run = [];

@@ -26,6 +26,7 @@ export class Renderer {
   async #load(): Promise<Edge> {
     const { Edge } = await import("edge.js");
     const edge = Edge.create({ cache: true });
+    keepParts(edge.asyncCompiler);
     edge.mount(TEMPLATES);
     const icons = this.#assets.urls.icons;
     edge.global("icon", (name: string) =>
@@ -33,4 +34,17 @@ export class Renderer {
     );
     return edge;
   }
+}
+
+/** Keeps compiled what is included from within a component, too: the engine compiles that anew for every page. */
+function keepParts(compiler: Edge["asyncCompiler"]): void {
+  const compile = compiler.compile.bind(compiler);
+  const known = new Map<string, ReturnType<typeof compile>>();
+  compiler.compile = (template, variables) => {
+    if (!variables) return compile(template);
+    const key = [template, ...variables].join();
+    const part = known.get(key) ?? compile(template, variables);
+    known.set(key, part);
+    return part;
+  };
 }
