@@ -1,4 +1,5 @@
 import type { MaybePromise } from "../maybe-promise.ts";
+import type { Body } from "./body.ts";
 import type { IndexValue, StoreHealth, TableSpec } from "./store.ts";
 import type { IndexRecord, TableIndex } from "./table-index.ts";
 
@@ -22,8 +23,7 @@ export interface PutChange {
   readonly kind: "put";
   readonly table: StoreTable;
   readonly id: string;
-  /** The entity as JSON: serialised once, stored as it is, parsed for every reader. */
-  readonly text: string;
+  readonly body: Body;
   readonly record: IndexRecord;
 }
 
@@ -56,12 +56,12 @@ export type Change = EntityChange | LogChange;
 export interface Backend {
   /** For display. */
   readonly database: string;
-  /** A committed entity's JSON, at once: other writers wait for it. */
-  text(table: StoreTable, slot: number): string;
+  /** A committed entity, at once: other writers wait for it. */
+  body(table: StoreTable, slot: number): Body;
   /** The same without holding anything up; at once where it is in memory. */
-  textOf(table: StoreTable, slot: number): MaybePromise<string>;
-  /** The JSON of committed entities as they are now, even where they change before the promise resolves. */
-  texts(table: StoreTable, slots: readonly number[]): Promise<string[]>;
+  bodyOf(table: StoreTable, slot: number): MaybePromise<Body>;
+  /** Committed entities as they are now, even where they change before the promise resolves. */
+  bodies(table: StoreTable, slots: readonly number[]): Promise<Body[]>;
   /** Number of a key's last committed entry. */
   lastOf(log: StoreLog, key: string): number;
   /** The JSON of a key's entries from number `from` to number `to`, both included. */

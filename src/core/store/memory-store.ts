@@ -1,4 +1,5 @@
 import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
+import type { Body } from "./body.ts";
 import { getOrMake } from "./get-or-make.ts";
 import type { StoreFactory } from "./store.ts";
 import { createStoreTables, TransactionalStore } from "./transactional-store.ts";
@@ -12,19 +13,19 @@ export const createMemoryStore: StoreFactory = async ({ tables: specs }) => {
 /** Entities and entries as JSON in memory, so that no caller can alter what is stored. */
 class MemoryBackend implements Backend {
   readonly database = "memory";
-  readonly #texts = new Map<StoreTable, string[]>();
+  readonly #bodies = new Map<StoreTable, Body[]>();
   readonly #entries = new Map<StoreLog, Map<string, string[]>>();
 
-  text(table: StoreTable, slot: number): string {
-    return this.#textsOf(table)[slot]!;
+  body(table: StoreTable, slot: number): Body {
+    return this.#bodiesOf(table)[slot]!;
   }
 
-  textOf(table: StoreTable, slot: number): string {
-    return this.text(table, slot);
+  bodyOf(table: StoreTable, slot: number): Body {
+    return this.body(table, slot);
   }
 
-  async texts(table: StoreTable, slots: readonly number[]): Promise<string[]> {
-    return slots.map((slot) => this.text(table, slot));
+  async bodies(table: StoreTable, slots: readonly number[]): Promise<Body[]> {
+    return slots.map((slot) => this.body(table, slot));
   }
 
   lastOf(log: StoreLog, key: string): number {
@@ -61,12 +62,12 @@ class MemoryBackend implements Backend {
 
   #apply(change: Change): void {
     if (change.kind === "put") {
-      this.#textsOf(change.table)[change.table.index.put(change.id, change.record)] = change.text;
+      this.#bodiesOf(change.table)[change.table.index.put(change.id, change.record)] = change.body;
       return;
     }
     if (change.kind === "delete") {
       const slot = change.table.index.delete(change.id);
-      if (slot !== undefined) this.#textsOf(change.table)[slot] = "";
+      if (slot !== undefined) delete this.#bodiesOf(change.table)[slot];
       return;
     }
     const entries = this.#entriesOf(change.log);
@@ -77,8 +78,8 @@ class MemoryBackend implements Backend {
     getOrMake(entries, change.key, () => []).push(change.text);
   }
 
-  #textsOf(table: StoreTable): string[] {
-    return getOrMake(this.#texts, table, () => []);
+  #bodiesOf(table: StoreTable): Body[] {
+    return getOrMake(this.#bodies, table, () => []);
   }
 
   #entriesOf(log: StoreLog): Map<string, string[]> {

@@ -1,6 +1,7 @@
-import { ServiceError } from "../errors.ts";
 import type { Backend, Change, EntityChange, StoreLog, StoreTable } from "./backend.ts";
+import { Body } from "./body.ts";
 import { getOrMake } from "./get-or-make.ts";
+import { toJson } from "./json-value.ts";
 import type { Entity } from "./store.ts";
 import { StoreConflictError, StoreMissingError } from "./store.ts";
 
@@ -19,24 +20,24 @@ export class Stage {
   }
 
   get<T extends Entity>(table: StoreTable, id: string): T | undefined {
-    const text = this.#textOf(table, id);
-    return text === undefined ? undefined : (JSON.parse(text) as T);
+    return this.#bodyOf(table, id)?.copy<T>();
   }
 
   insert(table: StoreTable, entity: Entity): void {
     const { id } = entity;
+    if (typeof id !== "string") throw new TypeError(`A ${table.name} needs an id of type string`);
     if (this.#exists(table, id)) throw new StoreConflictError(table.name, id);
-    this.#put(table, entity);
+    this.#put(table, entity, Body.of(entity, nameOf(table, id)));
   }
 
   change<T extends Entity>(table: StoreTable, id: string, fn: (current: T) => T | undefined): T {
-    const current = this.get<T>(table, id);
-    if (current === undefined) throw new StoreMissingError(table.name, id);
-    const next = fn(current);
+    const body = this.#bodyOf(table, id);
+    if (body === undefined) throw new StoreMissingError(table.name, id);
+    const next = fn(body.copy<T>());
     // The copy may have been altered all the same.
-    if (next === undefined) return this.get<T>(table, id)!;
-    if (next.id !== id) throw new TypeError(`A change of ${table.name} "${id}" must keep its id`);
-    this.#put(table, next);
+    if (next === undefined) return body.copy<T>();
+    if (next.id !== id) throw new TypeError(`A change of ${nameOf(table, id)} must keep its id`);
+    this.#put(table, next, body.next(next, nameOf(table, id)));
     return next;
   }
 
@@ -60,11 +61,9 @@ export class Stage {
     this.#lastsOf(log).set(key, 0);
   }
 
-  #put(table: StoreTable, entity: Entity): void {
-    if (typeof entity.id !== "string") throw new TypeError(`A ${table.name} needs an id of type string`);
-    const text = toJson(entity, `${table.name} "${entity.id}"`);
+  #put(table: StoreTable, entity: Entity, body: Body): void {
     const record = { values: table.spec.index(entity), text: table.spec.text?.(entity) ?? "" };
-    this.#record(table, { kind: "put", table, id: entity.id, text, record });
+    this.#record(table, { kind: "put", table, id: entity.id, body, record });
   }
 
   /** Keeps only the last of several writes of one entity. */
@@ -92,11 +91,11 @@ export class Stage {
     return staged === undefined ? table.index.slotOf(id) !== undefined : staged.kind === "put";
   }
 
-  #textOf(table: StoreTable, id: string): string | undefined {
+  #bodyOf(table: StoreTable, id: string): Body | undefined {
     const staged = this.#staged(table, id);
-    if (staged !== undefined) return staged.kind === "put" ? staged.text : undefined;
+    if (staged !== undefined) return staged.kind === "put" ? staged.body : undefined;
     const slot = table.index.slotOf(id);
-    return slot === undefined ? undefined : this.#backend.text(table, slot);
+    return slot === undefined ? undefined : this.#backend.body(table, slot);
   }
 
   #lastOf(log: StoreLog, key: string): number {
@@ -114,24 +113,6 @@ export class Stage {
   }
 }
 
-/** Serialises a value, before anything is reserved for it, with an error that names what could not be stored. */
-function toJson(value: unknown, what: string): string {
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(value);
-  } catch (cause) {
-    throw new ServiceError("invalid_request", `${what} cannot be stored as JSON: ${reason(cause)}`, {
-      detail: "Store plain JSON values: no cycles, no BigInt, not nested thousands of levels deep.",
-      cause,
-    });
-  }
-  if (text !== undefined) return text;
-  throw new ServiceError("invalid_request", `${what} cannot be stored as JSON: it has no value`, {
-    detail: "Store plain JSON values.",
-  });
-}
-
-function reason(cause: unknown): string {
-  if (cause instanceof RangeError) return "it is nested too deeply";
-  return cause instanceof Error ? cause.message.split("\n")[0]! : String(cause);
+function nameOf(table: StoreTable, id: string): string {
+  return `${table.name} "${id}"`;
 }

@@ -23,7 +23,6 @@ import type {
 } from "./store.ts";
 import { TableIndex } from "./table-index.ts";
 import { Turns } from "./turns.ts";
-import { Views } from "./views.ts";
 
 /** Makes the tables of a store from their specifications. */
 export function createStoreTables(specs: readonly TableSpec[]): Map<string, StoreTable> {
@@ -44,7 +43,6 @@ export class TransactionalStore implements Store {
   readonly #tables: ReadonlyMap<string, StoreTable>;
   readonly #logs = new Map<string, StoreLog>();
   readonly #turns: Turns;
-  readonly #views = new Map<StoreTable, Views>();
   /** What `table` gives out, by name. */
   readonly #faces = new Map<string, Table<Entity>>();
   #underWay = 0;
@@ -158,7 +156,7 @@ export class TransactionalStore implements Store {
     const slot = table.index.slotOf(id);
     if (slot === undefined) return undefined;
     this.#reads++;
-    return JSON.parse(await this.#backend.textOf(table, slot)) as T;
+    return (await this.#backend.bodyOf(table, slot)).copy<T>();
   }
 
   #peek<T>(table: StoreTable, id: string): MaybePromise<T | undefined> {
@@ -166,16 +164,15 @@ export class TransactionalStore implements Store {
     const slot = table.index.slotOf(id);
     if (slot === undefined) return undefined;
     this.#reads++;
-    const views = getOrMake(this.#views, table, () => new Views());
-    return andThen(this.#backend.textOf(table, slot), (text) => views.of(id, text) as T);
+    return andThen(this.#backend.bodyOf(table, slot), (body) => body.view<T>());
   }
 
   async #list<T>(table: StoreTable, query: ListQuery): Promise<Page<T>> {
     this.#open(undefined);
     const { slots, total } = await findSlots(table.index, query);
     this.#reads += slots.length;
-    const texts = await this.#backend.texts(table, slots);
-    return { items: texts.map((text) => JSON.parse(text) as T), total };
+    const bodies = await this.#backend.bodies(table, slots);
+    return { items: bodies.map((body) => body.copy<T>()), total };
   }
 
   #countBy(table: StoreTable, field: string): Record<string, number> {

@@ -1,17 +1,18 @@
 import type { Change, StoreLog, StoreTable } from "../backend.ts";
+import type { Body } from "../body.ts";
 import { getOrMake } from "../get-or-make.ts";
 import { TableIndex } from "../table-index.ts";
+import { BodyCache } from "./body-cache.ts";
 import type { Locator } from "./locators.ts";
 import { EntryLocators, Locators } from "./locators.ts";
 import type { Segment } from "./segment.ts";
-import { TextCache } from "./text-cache.ts";
 
 /** Characters of recently used bodies that are kept for each table. */
 const CACHE = 8 * 1024 * 1024;
 
 interface Rows {
   readonly locators: Locators;
-  readonly cache: TextCache;
+  readonly cache: BodyCache;
 }
 
 /** What is committed and where it lies; keeps count of how much of each file still matters. */
@@ -36,8 +37,8 @@ export class Contents {
   /** Makes a change visible whose line is on disk. */
   apply(change: Change, at: Locator): void {
     if (change.kind === "put") {
-      const { id, record, text } = change;
-      this.put(change.table, { id, record, at, text });
+      const { id, record, body } = change;
+      this.put(change.table, { id, record, at, body });
       return;
     }
     if (change.kind === "delete") this.remove(change.table, change.id);
@@ -47,7 +48,7 @@ export class Contents {
 
   put(
     { index }: StoreTable,
-    entity: { id: string; record: Parameters<TableIndex["put"]>[1]; at: Locator; text?: string },
+    entity: { id: string; record: Parameters<TableIndex["put"]>[1]; at: Locator; body?: Body },
   ): number {
     const { locators, cache } = this.#rowsOf(index);
     const known = index.slotOf(entity.id);
@@ -55,8 +56,8 @@ export class Contents {
     const slot = index.put(entity.id, entity.record);
     locators.set(slot, entity.at);
     this.#count(entity.at);
-    if (entity.text === undefined) cache.delete(slot);
-    else cache.set(slot, entity.text);
+    if (entity.body === undefined) cache.delete(slot);
+    else cache.set(slot, entity.body);
     return slot;
   }
 
@@ -85,14 +86,14 @@ export class Contents {
     return this.#rowsOf(index).locators.get(slot);
   }
 
-  cachedText({ index }: StoreTable, slot: number): string | undefined {
+  cachedBody({ index }: StoreTable, slot: number): Body | undefined {
     return this.#rowsOf(index).cache.get(slot);
   }
 
   /** Keeps a body that was read, unless it was changed since. */
-  keepText({ index }: StoreTable, slot: number, { text, at }: { text: string; at: Locator }): void {
+  keepBody({ index }: StoreTable, slot: number, { body, at }: { body: Body; at: Locator }): void {
     const { locators, cache } = this.#rowsOf(index);
-    if (locators.isAt(slot, at.segment, at.offset)) cache.set(slot, text);
+    if (locators.isAt(slot, at.segment, at.offset)) cache.set(slot, body);
   }
 
   entriesOf(log: string | StoreLog, key: string): EntryLocators | undefined {
@@ -126,7 +127,7 @@ export class Contents {
   }
 
   #rowsOf(index: TableIndex): Rows {
-    return getOrMake(this.#rows, index, () => ({ locators: new Locators(), cache: new TextCache(CACHE) }));
+    return getOrMake(this.#rows, index, () => ({ locators: new Locators(), cache: new BodyCache(CACHE) }));
   }
 
   #keysOf(log: string): Map<string, EntryLocators> {

@@ -7,7 +7,7 @@ import type { Contents } from "./contents.ts";
 import { diskError, fullError } from "./disk-errors.ts";
 import type { FileSet } from "./file-set.ts";
 import { isNoRoom, writeFully } from "./io.ts";
-import { bodyOf, headerOf, LineBuffer } from "./line.ts";
+import { bodyOf, headerOf, LineBuffer, lengthOf } from "./line.ts";
 import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
 import { versionOf } from "./table-versions.ts";
@@ -222,7 +222,7 @@ export class Journal {
     while (count < Math.min(this.#queue.length, GROUP) && bytes < GROUP_BYTES) {
       const { changes } = this.#queue[count]!;
       if (this.#condition.kind === "full" && !removesSomething(changes)) break;
-      for (const change of changes) bytes += bodyOf(change).length;
+      for (const change of changes) bytes += lengthOf(change);
       count++;
     }
     return this.#queue.splice(0, count);

@@ -1,5 +1,6 @@
 import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "../backend.ts";
+import { Body } from "../body.ts";
 import { findSlots } from "../query.ts";
 import { storageError } from "../storage-error.ts";
 import type { IndexValue, StoreHealth, StoreLogger } from "../store.ts";
@@ -149,24 +150,24 @@ export class JsonBackend implements Backend {
     this.#lock = parts.lock;
   }
 
-  text(table: StoreTable, slot: number): string {
-    const cached = this.#contents.cachedText(table, slot);
+  body(table: StoreTable, slot: number): Body {
+    const cached = this.#contents.cachedBody(table, slot);
     if (cached !== undefined) return cached;
-    return readBodySync(this.#contents.segments, this.#contents.locatorOf(table, slot));
+    return Body.from(readBodySync(this.#contents.segments, this.#contents.locatorOf(table, slot)));
   }
 
-  textOf(table: StoreTable, slot: number): MaybePromise<string> {
-    return this.#contents.cachedText(table, slot) ?? this.#readText(table, slot);
+  bodyOf(table: StoreTable, slot: number): MaybePromise<Body> {
+    return this.#contents.cachedBody(table, slot) ?? this.#readBody(table, slot);
   }
 
-  async texts(table: StoreTable, slots: readonly number[]): Promise<string[]> {
-    const texts = slots.map((slot) => this.#contents.cachedText(table, slot));
-    const missing = slots.flatMap((_, place) => (texts[place] === undefined ? [place] : []));
-    if (missing.length === 0) return texts as string[];
+  async bodies(table: StoreTable, slots: readonly number[]): Promise<Body[]> {
+    const bodies = slots.map((slot) => this.#contents.cachedBody(table, slot));
+    const missing = slots.flatMap((_, place) => (bodies[place] === undefined ? [place] : []));
+    if (missing.length === 0) return bodies as Body[];
     const locators = missing.map((place) => this.#contents.locatorOf(table, slots[place]!));
-    const bodies = await readBodies(this.#contents.segments, locators);
-    for (const [at, place] of missing.entries()) texts[place] = bodies[at]!;
-    return texts as string[];
+    const texts = await readBodies(this.#contents.segments, locators);
+    for (const [at, place] of missing.entries()) bodies[place] = Body.from(texts[at]!);
+    return bodies as Body[];
   }
 
   lastOf(log: StoreLog, key: string): number {
@@ -212,7 +213,7 @@ export class JsonBackend implements Backend {
   async *entities(name: string): AsyncIterable<string> {
     const table = this.#contents.tableOf(name);
     const { slots } = await findSlots(table.index, { sort: "id", limit: table.index.size });
-    for (const slot of slots) yield JSON.stringify(JSON.parse(this.text(table, slot)), null, 2);
+    for (const slot of slots) yield JSON.stringify(this.body(table, slot).copy(), null, 2);
   }
 
   /** The keys of a log with their entries, as indented JSON. */
@@ -240,10 +241,11 @@ export class JsonBackend implements Backend {
     await this.#lock?.release();
   }
 
-  async #readText(table: StoreTable, slot: number): Promise<string> {
+  async #readBody(table: StoreTable, slot: number): Promise<Body> {
     const at = this.#contents.locatorOf(table, slot);
     const [text] = await readBodies(this.#contents.segments, [at]);
-    this.#contents.keepText(table, slot, { text: text!, at });
-    return text!;
+    const body = Body.from(text!);
+    this.#contents.keepBody(table, slot, { body, at });
+    return body;
   }
 }

@@ -97,7 +97,14 @@ export function headerOf(
 
 /** The body of a change's line. */
 export function bodyOf(change: Change): string {
-  return change.kind === "put" || change.kind === "append" ? change.text : "null";
+  if (change.kind === "put") return change.body.text;
+  return change.kind === "append" ? change.text : "null";
+}
+
+/** The number of characters of a change's body. */
+export function lengthOf(change: Change): number {
+  if (change.kind === "put") return change.body.length;
+  return change.kind === "append" ? change.text.length : 4;
 }
 
 /** Tells whether a line (without its line break) is as it was written. */

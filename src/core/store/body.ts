@@ -1,0 +1,68 @@
+import { freezeJson, toJson } from "./json-value.ts";
+import { PartedJson } from "./parted-json.ts";
+import type { Entity } from "./store.ts";
+
+/** JSON longer than this is not kept parsed as well. */
+const LONG = 1024 * 1024;
+
+/**
+ * One version of an entity. Of one that is read or changed again the parsed value is kept, so that callers get copies
+ * without parsing, and the next version costs only what differs.
+ */
+export class Body {
+  /** The JSON; missing where the parts hold it. */
+  readonly #text: string | undefined;
+  #parted: PartedJson | undefined;
+  #view: object | undefined;
+  /** Whether it was asked for before, or its predecessor was changed: then keeping it parsed pays. */
+  #isHot: boolean;
+  /** Number of characters of the JSON. */
+  readonly length: number;
+
+  private constructor(content: { text: string } | { parted: PartedJson }, isHot: boolean) {
+    this.#isHot = isHot;
+    if ("text" in content) this.#text = content.text;
+    else this.#parted = content.parted;
+    this.length = "text" in content ? content.text.length : content.parted.length;
+  }
+
+  /** A stored entity by its JSON. */
+  static from(text: string): Body {
+    return new Body({ text }, false);
+  }
+
+  /** A new entity. Throws where it cannot be stored; `what` names it in the error. */
+  static of(entity: Entity, what: string): Body {
+    return new Body({ text: toJson(entity, what) }, false);
+  }
+
+  get text(): string {
+    return this.#text ?? this.#parted!.text;
+  }
+
+  /** The entity, for the caller to do with as it likes. */
+  copy<T>(): T {
+    if (this.#parted !== undefined) return this.#parted.copy() as T;
+    const value = JSON.parse(this.#text!) as Record<string, unknown>;
+    const isKept = this.#isHot && this.length <= LONG;
+    this.#isHot = true;
+    if (!isKept) return value as T;
+    this.#parted = PartedJson.of(value);
+    return this.#parted.copy() as T;
+  }
+
+  /** The entity, frozen: all who only look share it. */
+  view<T>(): T {
+    if (this.#view !== undefined) return this.#view as T;
+    const view = freezeJson(this.copy<T & object>());
+    if (this.length <= LONG) this.#view = view;
+    return view;
+  }
+
+  /** The version that `entity` is. Throws where it cannot be stored; `what` names it in the error. */
+  next(entity: Entity, what: string): Body {
+    const parted = this.#parted?.next(entity);
+    if (parted === undefined) return new Body({ text: toJson(entity, what) }, true);
+    return parted === this.#parted ? this : new Body({ parted }, true);
+  }
+}

@@ -1,0 +1,79 @@
+import { ServiceError } from "../errors.ts";
+
+/** Serialises a value, before anything is reserved for it, with an error that names what could not be stored. */
+export function toJson(value: unknown, what: string): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    throw new ServiceError("invalid_request", `${what} cannot be stored as JSON: ${reason(cause)}`, {
+      detail: "Store plain JSON values: no cycles, no BigInt, not nested thousands of levels deep.",
+      cause,
+    });
+  }
+  if (text !== undefined) return text;
+  throw new ServiceError("invalid_request", `${what} cannot be stored as JSON: it has no value`, {
+    detail: "Store plain JSON values.",
+  });
+}
+
+/** A copy of a value that came from JSON. */
+export function cloneJson<T>(value: T): T {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(cloneJson) as T;
+  // Each key is an own one by then, also `__proto__`: setting it sets no prototype.
+  const copy = { ...value };
+  for (const key in copy) {
+    const field = copy[key];
+    if (typeof field === "object" && field !== null) copy[key] = cloneJson(field);
+  }
+  return copy;
+}
+
+/** Makes a value that came from JSON one that nobody can alter. */
+export function freezeJson<T>(value: T): T {
+  if (typeof value !== "object" || value === null) return value;
+  for (const key in value) freezeJson(value[key]);
+  return Object.freeze(value);
+}
+
+/** Whether a value has the same JSON as `known`, which came from JSON; "no" may be wrong, "yes" never is. */
+export function isSameJson(value: unknown, known: unknown): boolean {
+  if (typeof value !== "object" || value === null) return value === known && !Object.is(value, -0);
+  if (typeof known !== "object" || known === null) return false;
+  if (Array.isArray(value)) return Array.isArray(known) && isSameArray(value, known);
+  return isPlain(value) && !Array.isArray(known) && isSameObject(value, known as Record<string, unknown>);
+}
+
+/** Whether a value is a plain object, which JSON takes field by field. */
+export function isPlain(value: object): value is Record<string, unknown> {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function isSameArray(value: readonly unknown[], known: readonly unknown[]): boolean {
+  return value.length === known.length && isSameStart(value, known);
+}
+
+/** Whether the first elements of an array have the same JSON as all of `known`. */
+export function isSameStart(value: readonly unknown[], known: readonly unknown[]): boolean {
+  if (Object.getPrototypeOf(value) !== Array.prototype || value.length < known.length) return false;
+  for (let at = 0; at < known.length; at++) if (!isSameJson(value[at], known[at])) return false;
+  return true;
+}
+
+function isSameObject(value: Record<string, unknown>, known: Record<string, unknown>): boolean {
+  const keys = Object.keys(value);
+  const others = Object.keys(known);
+  if (keys.length !== others.length) return false;
+  for (let at = 0; at < keys.length; at++) {
+    const key = keys[at]!;
+    if (key !== others[at] || !isSameJson(value[key], known[key])) return false;
+  }
+  return true;
+}
+
+function reason(cause: unknown): string {
+  if (cause instanceof RangeError) return "it is nested too deeply";
+  return cause instanceof Error ? cause.message.split("\n")[0]! : String(cause);
+}
