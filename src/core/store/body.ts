@@ -42,13 +42,13 @@ export class Body {
 
   /** The entity, for the caller to do with as it likes. */
   copy<T>(): T {
-    if (this.#parted !== undefined) return this.#parted.copy() as T;
+    if (this.#parted !== undefined) return this.#cloneOf(this.#parted) as T;
     const value = JSON.parse(this.#text!) as Record<string, unknown>;
     const isKept = this.#isHot && this.length <= LONG;
     this.#isHot = true;
     if (!isKept) return value as T;
     this.#parted = PartedJson.of(value);
-    return this.#parted.copy() as T;
+    return this.#cloneOf(this.#parted) as T;
   }
 
   /** The entity, frozen: all who only look share it. */
@@ -64,5 +64,14 @@ export class Body {
     const parted = this.#parted?.next(entity);
     if (parted === undefined) return new Body({ text: toJson(entity, what) }, true);
     return parted === this.#parted ? this : new Body({ parted }, true);
+  }
+
+  #cloneOf(parted: PartedJson): Record<string, unknown> {
+    try {
+      return parted.copy();
+    } catch {
+      // Nested more deeply than the stack allows; parsing needs no stack.
+      return JSON.parse(this.text) as Record<string, unknown>;
+    }
   }
 }
