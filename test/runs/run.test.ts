@@ -33,7 +33,7 @@ test("a job runs its handler with typed fields, opens cases and ends with the re
     result: { message: "42 kg", doubled: 42 },
     job_fields: { size: 21, unit: "kg" },
     total_cost: 0.75,
-    case_ids: ["one"],
+    case_count: 1,
     error: null,
     stop_reason: null,
   });

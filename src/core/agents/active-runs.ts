@@ -3,7 +3,7 @@ import { changeJob, type Jobs, moveJob } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import { isServiceError } from "../errors.ts";
 import { isTerminal } from "../models/entity-status.ts";
-import { type StoredJob, toJob } from "../models/job.ts";
+import type { StoredJob } from "../models/job.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import type { Redactor } from "../redactor.ts";
 import { fieldsOf } from "./fields.ts";
@@ -166,7 +166,7 @@ export class ActiveRuns {
     checkRequired(agent, context.parameters);
     const handle = new RunJob(run, {
       context: job.job_context,
-      readJob: async () => toJob(await jobs.get(job.id)),
+      readJob: async () => jobs.show(await jobs.get(job.id)),
       readCase: (id) => cases.get(id),
       onAnswer: this.#answerHandler(run, job, agent),
     });
@@ -179,7 +179,12 @@ export class ActiveRuns {
     const { jobs, cases } = this.#parts;
     return async (caseId: string, { answer, message = null }: AnswerEntry): Promise<void> => {
       const context = await toHandlerContext(this.#parts, agent, job);
-      const told = { job: toJob(await jobs.get(job.id)), case: await cases.get(caseId), answer, message };
+      const told = {
+        job: await jobs.show(await jobs.get(job.id)),
+        case: await cases.get(caseId),
+        answer,
+        message,
+      };
       await callMethod("human_answer", method, (signal) => ({ ...context, ...told, signal }), run.signal);
     };
   }

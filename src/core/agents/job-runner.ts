@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { answerCase, endCases, reopenCase } from "../entities/cases.ts";
 import {
+  caseIdsOf,
   changeJob,
   createJob,
   endJob,
@@ -16,7 +17,7 @@ import { ServiceError } from "../errors.ts";
 import type { Case } from "../models/case.ts";
 import type { CaseUpdateRequest } from "../models/case-update-request.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
-import { type StopReason, type StoredJob, toJob } from "../models/job.ts";
+import type { StopReason, StoredJob } from "../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
 import type { AnswerEntry, MarkEntry } from "../models/run-entry.ts";
@@ -104,7 +105,7 @@ class JobRunner implements Runner {
       if (!run || run.isOver) return { job: await this.#cancel(unit, current, by) };
       if (current.status === "stopped") await moveJob(unit, jobId, "start_work", {}, by);
       const event = current.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
-      return { job: await moveJob(unit, jobId, event, { awaiting_cases: [] }, by), run };
+      return { job: await moveJob(unit, jobId, event, { open_questions: 0 }, by), run };
     });
     if (!job) return jobs.get(jobId);
     this.#runs.scheduler.callOff(jobId);
@@ -178,11 +179,10 @@ class JobRunner implements Runner {
       message: `The job was set to ${status} by an operator`,
     };
     const job = await this.#takeFrom(jobId, end, async (unit) => {
-      const before = await unit.tx.get("Job", jobId);
       const job = await overrideJob(unit, jobId, status, by);
       const to = status as "completed" | "failed" | "cancelled";
       const error = to === "completed" ? null : end.message;
-      await endCases(unit, before?.case_ids ?? [], { to, error, name: "closed with its job" });
+      await endCases(unit, await caseIdsOf(unit.tx, jobId), { to, error, name: "closed with its job" });
       return job;
     });
     return job;
@@ -354,7 +354,11 @@ class JobRunner implements Runner {
   }
 
   async #cancel(unit: Unit, job: StoredJob, by?: string): Promise<StoredJob> {
-    await endCases(unit, job.case_ids, { to: "cancelled", error: STOPPED.message, name: "cancelled" });
+    await endCases(unit, await caseIdsOf(unit.tx, job.id), {
+      to: "cancelled",
+      error: STOPPED.message,
+      name: "cancelled",
+    });
     const patch = () => ({ stop_reason: STOPPED.reason, error: STOPPED.message });
     return endJob(unit, job.id, "cancelled", patch, by);
   }
@@ -364,7 +368,8 @@ class JobRunner implements Runner {
     if (!agent || !method) return;
     try {
       const context = await toHandlerContext(this.#parts, agent, job);
-      await callMethod("job_stop", method, (signal) => ({ ...context, signal, job: toJob(job) }));
+      const shown = await this.#parts.jobs.show(job);
+      await callMethod("job_stop", method, (signal) => ({ ...context, signal, job: shown }));
     } catch (error) {
       this.#parts.log.error("job_stop failed; the job is cancelled all the same", { job_id: job.id, error });
     }
@@ -387,7 +392,7 @@ class JobRunner implements Runner {
       const current = await unit.tx.get("Job", job.id);
       if (current && !isTerminal(current.status))
         throw new ServiceError("invalid_transition", `Job "${job.id}" is ${current.status} already`);
-      if (current && fromStart) await removeCasesOf(unit, current, by);
+      if (fromStart) await removeCasesOf(unit, job.id, by);
       if (!fromStart) for (const id of record.openCases()) await reopenCase(unit, id, by);
       await unit.record(job.id, { type: "mark", mark, by: by ?? "api" });
       return changeJob(
@@ -400,8 +405,8 @@ class JobRunner implements Runner {
           finished_at: null,
           error: null,
           stop_reason: null,
-          awaiting_cases: [],
-          ...(fromStart && { case_ids: [], total_cost: 0, result: null }),
+          open_questions: 0,
+          ...(fromStart && { case_count: 0, total_cost: 0, result: null }),
         }),
         by,
       );

@@ -1,6 +1,5 @@
 import type { Jobs } from "../entities/jobs.ts";
 import { ServiceError } from "../errors.ts";
-import { toJob } from "../models/job.ts";
 import type { FieldsInput, MethodDefinition } from "./define-agent.ts";
 import { readFields } from "./fields.ts";
 import { callMethod, type HandlerParts, toHandlerContext } from "./handler-context.ts";
@@ -31,7 +30,7 @@ export async function callBeside(
   if (!fields.ok) throw invalidFields(agent.slug, fields.problems);
   const context = await toHandlerContext(parts, agent, job);
   const params = { ...method.params, ...call.params };
-  const shown = job && toJob(job);
+  const shown = job && (await parts.jobs.show(job));
   const answer = await callMethod(
     name,
     method as MethodDefinition<FieldsInput, unknown, unknown>,

@@ -1,5 +1,5 @@
 import { endCases } from "../entities/cases.ts";
-import { changeJob, endJob, type Jobs, removeCasesOf } from "../entities/jobs.ts";
+import { caseIdsOf, changeJob, endJob, type Jobs, removeCasesOf } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import type { Logger } from "../log.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -62,7 +62,11 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
     return {
       store: async (unit) => {
         await interrupted(unit);
-        await endCases(unit, job.case_ids, { to: "failed", error: message, name: "interrupted" });
+        await endCases(unit, await caseIdsOf(unit.tx, job.id), {
+          to: "failed",
+          error: message,
+          name: "interrupted",
+        });
         await endJob(unit, job.id, "failed", () => ({ error: message, stop_reason: "interrupted" }));
       },
     };
@@ -70,13 +74,13 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   return {
     store: async (unit) => {
       await interrupted(unit);
-      await removeCasesOf(unit, job);
+      await removeCasesOf(unit, job.id);
       await unit.record(job.id, { type: "mark", mark: "restarted" });
       await changeJob(unit, job.id, (current) => ({
         ...current,
         status: "in_progress",
-        case_ids: [],
-        awaiting_cases: [],
+        case_count: 0,
+        open_questions: 0,
       }));
     },
     proceed: () => queue(job, "start"),
@@ -113,7 +117,7 @@ async function cancel(
     await cleanUp(job, agent);
     const error = "The job was stopped";
     await ledger.write(async (unit) => {
-      await endCases(unit, job.case_ids, { to: "cancelled", error, name: "cancelled" });
+      await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
       await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason: "stopped" }));
     });
   } catch (error) {

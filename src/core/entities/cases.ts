@@ -60,6 +60,7 @@ export class Cases {
   /** An operator's override: any status from any status. */
   override(id: string, status: EntityStatus, by: string): Promise<Case> {
     return this.#ledger.write(async (unit) => {
+      const before = await unit.tx.get("Case", id);
       const item = await changeCase(
         unit,
         id,
@@ -78,7 +79,7 @@ export class Cases {
         message: `status set to ${status}`,
         by,
       });
-      if (status !== "awaiting") await dropQuestion(unit, item);
+      if (status !== "awaiting") await dropQuestion(unit, before);
       return item;
     });
   }
@@ -94,7 +95,7 @@ export class Cases {
       await dropQuestion(unit, item);
       await changeJob(unit, item.job_id, (job) => ({
         ...job,
-        case_ids: job.case_ids.filter((one) => one !== id),
+        case_count: job.case_count - 1,
       }));
     });
   }
@@ -130,7 +131,7 @@ export async function openCase(
   await unit.tx.insert("Case", item);
   await changeJob(unit, jobId, (current) => ({
     ...current,
-    case_ids: [...current.case_ids, id],
+    case_count: current.case_count + 1,
     total_cost: totalCost ?? current.total_cost,
   }));
   await unit.tell({ kind: "case:opened", case: item });
@@ -197,7 +198,7 @@ export async function askCase(unit: Unit, id: string, question: Question, totalC
   );
   await changeJob(unit, item.job_id, (job) => ({
     ...job,
-    awaiting_cases: [...job.awaiting_cases, id],
+    open_questions: job.open_questions + 1,
     total_cost: totalCost ?? job.total_cost,
     status: job.status === "in_progress" ? "awaiting" : job.status,
   }));
@@ -229,19 +230,21 @@ export async function answerCase(
     (current) => ({ ...current, status: followCase(current, "input_received"), question: null }),
   );
   await unit.record(item.job_id, { type: "answer", case_id: id, question_id: question.id, ...answer });
-  await dropQuestion(unit, item);
+  await dropQuestion(unit, asked);
   return item;
 }
 
-/** A case of the job awaits no answer any more: without any that does, the job goes on. */
-async function dropQuestion(unit: Unit, item: Case): Promise<void> {
-  const job = await unit.tx.get("Job", item.job_id);
-  if (!job?.awaiting_cases.includes(item.id)) return;
-  const awaiting = job.awaiting_cases.filter((one) => one !== item.id);
-  const goesOn = awaiting.length === 0 && job.status === "awaiting";
+/** What a case asked, if it did, awaits no answer any more: without any question that does, the job goes on. */
+async function dropQuestion(unit: Unit, before: Case | undefined): Promise<void> {
+  if (!before?.question) return;
+  const job = await unit.tx.get("Job", before.job_id);
+  // None is open any more once the job is told to end.
+  if (!job || job.open_questions === 0) return;
+  const open_questions = job.open_questions - 1;
+  const goesOn = open_questions === 0 && job.status === "awaiting";
   await changeJob(unit, job.id, (current) => ({
     ...current,
-    awaiting_cases: awaiting,
+    open_questions,
     status: goesOn ? "in_progress" : current.status,
   }));
 }
@@ -257,6 +260,7 @@ export interface CaseEnd {
 
 /** Ends a case inside a unit, along the edges that lead there; an open question is dropped. */
 export async function endCase(unit: Unit, id: string, end: CaseEnd): Promise<Case> {
+  const before = await unit.tx.get("Case", id);
   const { item } = await updateCase(
     unit,
     id,
@@ -278,7 +282,7 @@ export async function endCase(unit: Unit, id: string, end: CaseEnd): Promise<Cas
       };
     },
   );
-  await dropQuestion(unit, item);
+  await dropQuestion(unit, before);
   return item;
 }
 

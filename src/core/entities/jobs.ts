@@ -1,10 +1,10 @@
 import { ServiceError } from "../errors.ts";
 import { andThen, type MaybePromise } from "../maybe-promise.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
-import type { StoredJob } from "../models/job.ts";
+import { type Job, type StoredJob, toJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { RunEntry } from "../models/run-entry.ts";
-import type { ListQuery, LogEntry, Page, Store } from "../store/store.ts";
+import type { ListQuery, LogEntry, Page, Store, Transaction } from "../store/store.ts";
 import { StoreMissingError } from "../store/store.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import type { Ledger, Unit } from "./ledger.ts";
@@ -26,11 +26,11 @@ export type JobPatch = Partial<
     | "responses"
     | "stop_reason"
     | "total_cost"
-    | "awaiting_cases"
+    | "open_questions"
     | "run_count"
     | "job_context"
     | "finished_at"
-    | "case_ids"
+    | "case_count"
   >
 >;
 
@@ -56,6 +56,13 @@ export class Jobs {
   /** What `get` gives, for those who only look: frozen, and at once where it is in memory. */
   peek(id: string, agentName?: string): MaybePromise<Readonly<StoredJob>> {
     return andThen(this.#store.table("Job").peek(id), (job) => found(job, id, agentName));
+  }
+
+  /** The job as it is answered, with the ids of its cases, oldest first. */
+  async show(job: StoredJob): Promise<Job> {
+    if (job.case_count === 0) return toJob(job, []);
+    const query = { where: { job_id: job.id }, sort: "created_at" };
+    return toJob(job, await this.#store.table("Case").ids(query));
   }
 
   list(query?: ListQuery): Promise<Page<StoredJob>> {
@@ -124,10 +131,10 @@ export async function createJob(
     finished_at: null,
     created_at: unit.now,
     updated_at: unit.now,
-    case_ids: [],
+    case_count: 0,
     total_cost: 0,
     stop_reason: null,
-    awaiting_cases: [],
+    open_questions: 0,
     run_count: 0,
   };
   const begun = begin ? { ...moved(unit, job, ["start_work"]), run_count: 1 } : job;
@@ -158,7 +165,7 @@ export function overrideJob(unit: Unit, id: string, status: EntityStatus, by: st
     (job) => ({
       ...job,
       status,
-      awaiting_cases: isTerminal(status) ? [] : job.awaiting_cases,
+      open_questions: isTerminal(status) ? 0 : job.open_questions,
       finished_at: isTerminal(status) ? (job.finished_at ?? unit.now) : null,
       stop_reason: isTerminal(status) && !isTerminal(job.status) ? "overridden" : job.stop_reason,
     }),
@@ -166,25 +173,32 @@ export function overrideJob(unit: Unit, id: string, status: EntityStatus, by: st
   );
 }
 
-/** Removes a job's cases inside a unit, and then, unless it stays, the job itself. */
+/** Removes a job with its cases inside a unit; resolves with the number of cases. */
 export async function removeJob(unit: Unit, id: string, by?: string): Promise<number> {
   const job = await unit.tx.get("Job", id);
   if (!job) throw jobNotFound(id);
-  await removeCasesOf(unit, job, by);
+  const removed = await removeCasesOf(unit, id, by);
   await unit.tx.remove("Job", id);
   await unit.tx.clear("Run", id);
   await unit.tell({ kind: "job:deleted", job, by });
-  return job.case_ids.length;
+  return removed;
 }
 
-/** Removes the cases of a job inside a unit; the job's own list of them is the caller's to change. */
-export async function removeCasesOf(unit: Unit, job: StoredJob, by?: string): Promise<void> {
-  for (const caseId of job.case_ids) {
+/** The ids of a job's cases inside a unit, oldest first. */
+export function caseIdsOf(tx: Transaction, jobId: string): Promise<string[]> {
+  return tx.ids("Case", "job_id", jobId);
+}
+
+/** Removes the cases of a job inside a unit; that the job counts them no more is the caller's to store. */
+export async function removeCasesOf(unit: Unit, jobId: string, by?: string): Promise<number> {
+  const ids = await caseIdsOf(unit.tx, jobId);
+  for (const caseId of ids) {
     const item = await unit.tx.get("Case", caseId);
     if (!item) continue;
     await unit.tx.remove("Case", caseId);
     await unit.tell({ kind: "case:deleted", case: item, by });
   }
+  return ids.length;
 }
 
 /** Moves a job inside a unit. */
@@ -218,7 +232,7 @@ export function endJob(
   by?: string,
 ): Promise<StoredJob> {
   const end = (job: StoredJob) =>
-    moved(unit, job, pathTo(ending, job.status), { awaiting_cases: [], ...patch(job) });
+    moved(unit, job, pathTo(ending, job.status), { open_questions: 0, ...patch(job) });
   return changeJob(unit, id, end, by);
 }
 

@@ -3,7 +3,7 @@ import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { Redactor } from "../redactor.ts";
-import type { LogName, Logs, TableName, Tables, Transaction } from "../store/store.ts";
+import type { IndexValue, LogName, Logs, TableName, Tables, Transaction } from "../store/store.ts";
 import type { Change } from "./change.ts";
 
 /*
@@ -83,6 +83,10 @@ export class ScrubbedTransaction implements Transaction {
 
   get<K extends TableName>(table: K, id: string): Promise<Tables[K] | undefined> {
     return this.#tx.get(table, id);
+  }
+
+  ids<K extends TableName>(table: K, field: string, value: IndexValue): Promise<string[]> {
+    return this.#tx.ids(table, field, value);
   }
 
   insert<K extends TableName>(table: K, entity: Tables[K]): Promise<void> {

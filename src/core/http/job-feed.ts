@@ -1,7 +1,6 @@
 import type { Jobs } from "../entities/jobs.ts";
 import type { Hooks } from "../hooks.ts";
 import { isTerminal } from "../models/entity-status.ts";
-import { toJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { Log } from "../store/store.ts";
 import type { StreamSource } from "./live-streams.ts";
@@ -54,7 +53,7 @@ export class JobFeed {
         const job = await this.#jobs.find(jobId);
         if (job && state === "new") {
           state = "following";
-          return `retry: 1000\n${toEventText({ event: "snapshot", data: toJob(job) })}`;
+          return `retry: 1000\n${toEventText({ event: "snapshot", data: await this.#jobs.show(job) })}`;
         }
         const entries = job ? await this.#log.read(jobId, { after: seen, limit: BATCH }) : [];
         if (entries.length > 0) {

@@ -47,28 +47,31 @@ export const JobSchema = v.object({
 export type Job = v.InferOutput<typeof JobSchema>;
 
 /** A job as stored: what the service needs to go on with it, and never shows. */
-export interface StoredJob extends Job {
+export interface StoredJob extends Omit<Job, "case_ids"> {
   /** Hash of the start request, to tell a repeated request from another one. */
   fingerprint: string;
   /** Encrypted parameters as received; decrypted only on the way to the handler. */
   encrypted_agent_parameters: string | null;
+  /** Number of its cases; which they are, the cases know: a list here would be written again with each of them. */
+  case_count: number;
   /** Cases of this job whose question is open. */
-  awaiting_cases: string[];
+  open_questions: number;
   /** Runs begun so far; 0 while the job waits for its first turn. */
   run_count: number;
   /** Value of the `Idempotency-Key` header of the start request. */
   idempotency_key: string | null;
 }
 
-/** Leaves out what only the store may hold. */
-export function toJob(stored: StoredJob): Job {
+/** A job with its cases, without what only the store may hold. */
+export function toJob(stored: StoredJob, case_ids: string[]): Job {
   const {
     fingerprint: _fingerprint,
     encrypted_agent_parameters: _parameters,
-    awaiting_cases: _awaiting,
+    case_count: _cases,
+    open_questions: _questions,
     run_count: _runs,
     idempotency_key: _key,
     ...job
   } = stored;
-  return job;
+  return { ...job, case_ids };
 }

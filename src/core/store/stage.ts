@@ -1,8 +1,9 @@
 import type { Backend, Change, EntityChange, StoreLog, StoreTable } from "./backend.ts";
 import { Body } from "./body.ts";
+import { compareValues } from "./column.ts";
 import { getOrMake } from "./get-or-make.ts";
 import { toJson } from "./json-value.ts";
-import type { Entity } from "./store.ts";
+import type { Entity, IndexValue } from "./store.ts";
 import { StoreConflictError, StoreMissingError } from "./store.ts";
 
 /** The writes of one transaction before they are committed, and reads that see them. */
@@ -21,6 +22,26 @@ export class Stage {
 
   get<T extends Entity>(table: StoreTable, id: string): T | undefined {
     return this.#bodyOf(table, id)?.copy<T>();
+  }
+
+  ids(table: StoreTable, field: string, value: IndexValue): string[] {
+    const facet = table.index.facet(field);
+    if (facet === undefined) throw new TypeError(`Table ${table.name} has no facet "${field}"`);
+    const found = new Map<string, IndexValue>();
+    for (const slot of facet.slots(value)) {
+      found.set(table.index.idOf(slot)!, table.index.valueOf("created_at", slot));
+    }
+    for (const change of [...table.pending.values(), ...this.#stagedIn(table)]) {
+      const values = change.kind === "put" ? change.record.values : undefined;
+      const matches = values !== undefined && (values[field] ?? null) === value;
+      if (!matches && !found.has(change.id)) continue;
+      if (table.pending.get(change.id) === change) this.sawPending = true;
+      if (matches) found.set(change.id, values.created_at ?? null);
+      else found.delete(change.id);
+    }
+    const byAge = ([a, one]: [string, IndexValue], [b, other]: [string, IndexValue]) =>
+      compareValues(one, other) || (a < b ? -1 : 1);
+    return [...found].sort(byAge).map(([id]) => id);
   }
 
   insert(table: StoreTable, entity: Entity): void {
@@ -76,6 +97,11 @@ export class Stage {
       return;
     }
     positions.set(change.id, this.changes.push(change) - 1);
+  }
+
+  #stagedIn(table: StoreTable): EntityChange[] {
+    const positions = this.#entities?.get(table)?.values() ?? [];
+    return Array.from(positions, (position) => this.changes[position] as EntityChange);
   }
 
   #staged(table: StoreTable, id: string): EntityChange | undefined {

@@ -75,6 +75,8 @@ export interface Table<T extends Entity> {
    */
   peek(id: string): MaybePromise<Readonly<T> | undefined>;
   list(query?: ListQuery): Promise<Page<T>>;
+  /** The ids of what `list` would give, without reading it. @default all */
+  ids(query?: ListQuery): Promise<string[]>;
   /** Entities per value of a facet. */
   countBy(field: string): Promise<Record<string, number>>;
   /** Rejects with `StoreConflictError` where the id is taken. */
@@ -110,6 +112,8 @@ export interface Log<E> {
  */
 export interface Transaction {
   get<K extends TableName>(table: K, id: string): Promise<Tables[K] | undefined>;
+  /** Ids of the entities whose facet `field` has this value: oldest first where the table has `created_at`, ties by id. */
+  ids<K extends TableName>(table: K, field: string, value: IndexValue): Promise<string[]>;
   insert<K extends TableName>(table: K, entity: Tables[K]): Promise<void>;
   change<K extends TableName>(
     table: K,

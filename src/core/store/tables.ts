@@ -21,7 +21,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     created_at: time(job.created_at),
     updated_at: time(job.updated_at),
     finished_at: time(job.finished_at),
-    case_count: job.case_ids.length,
+    case_count: job.case_count,
     total_cost: job.total_cost,
     duration: duration(job),
   }),

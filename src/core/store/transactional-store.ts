@@ -75,6 +75,7 @@ export class TransactionalStore implements Store {
       get: (id) => this.#get<T>(table, id),
       peek: (id) => this.#peek<T>(table, id),
       list: (query) => this.#list<T>(table, query ?? {}),
+      ids: (query) => this.#ids(table, query ?? {}),
       countBy: async (field) => this.#countBy(table, field),
       insert: (entity) => this.#single((stage) => stage.insert(table, entity)),
       change: (id, fn) => this.#single((stage) => stage.change<T>(table, id, fn)),
@@ -175,6 +176,12 @@ export class TransactionalStore implements Store {
     return { items: bodies.map((body) => body.copy<T>()), total };
   }
 
+  async #ids(table: StoreTable, query: ListQuery): Promise<string[]> {
+    this.#open(undefined);
+    const { slots } = await findSlots(table.index, { limit: Number.POSITIVE_INFINITY, ...query });
+    return slots.map((slot) => table.index.idOf(slot)!);
+  }
+
   #countBy(table: StoreTable, field: string): Record<string, number> {
     this.#open(undefined);
     const facet = table.index.facet(field);
@@ -265,6 +272,10 @@ export class TransactionalStore implements Store {
       get: async (table, id) => {
         check();
         return stage.get(this.#tableOf(table), id);
+      },
+      ids: async (table, field, value) => {
+        check();
+        return stage.ids(this.#tableOf(table), field, value);
       },
       insert: async (table, entity) => {
         check();

@@ -105,7 +105,7 @@ async function createLink(
   onClose(() => dispatcher.close(CLOSE_GRACE));
   onClose(
     get(LEDGER).join(async (change, tx) => {
-      const found = link.hasTargets && toEvent(change);
+      const found = link.hasTargets && (await toEvent(change, tx));
       if (found) await link.record(tx, found.event, found.stream);
     }),
   );

@@ -1,20 +1,25 @@
 import type { Change } from "../../core/entities/change.ts";
+import { caseIdsOf } from "../../core/entities/jobs.ts";
 import type { NewEvent } from "../../core/events.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { caseStartEvent } from "../../core/models/events/case-start-event.ts";
 import { caseUpdateEvent } from "../../core/models/events/case-update-event.ts";
 import { jobFinishedEvent } from "../../core/models/events/job-finished-event.ts";
 import { jobStartConfirmationEvent } from "../../core/models/events/job-start-confirmation-event.ts";
-import { toJob } from "../../core/models/job.ts";
+import { type Job, type StoredJob, toJob } from "../../core/models/job.ts";
+import type { Transaction } from "../../core/store/store.ts";
 
 /** The event that a change is told by, and the job whose order it belongs to. */
-export function toEvent(change: Change): { readonly stream: string; readonly event: NewEvent } | undefined {
+export async function toEvent(
+  change: Change,
+  tx: Transaction,
+): Promise<{ readonly stream: string; readonly event: NewEvent } | undefined> {
   switch (change.kind) {
     case "job:changed":
       if (!begins(change)) return undefined;
-      return { stream: change.job.id, event: jobStartConfirmationEvent(toJob(change.job)) };
+      return { stream: change.job.id, event: jobStartConfirmationEvent(await show(change.job, tx)) };
     case "job:finished":
-      return { stream: change.job.id, event: jobFinishedEvent(toJob(change.job)) };
+      return { stream: change.job.id, event: jobFinishedEvent(await show(change.job, tx)) };
     case "case:opened":
       return { stream: change.case.job_id, event: caseStartEvent(change.case) };
     case "case:changed":
@@ -23,6 +28,10 @@ export function toEvent(change: Change): { readonly stream: string; readonly eve
     default:
       return undefined;
   }
+}
+
+async function show(job: StoredJob, tx: Transaction): Promise<Job> {
+  return toJob(job, await caseIdsOf(tx, job.id));
 }
 
 /** A run that is taken up again goes on; only a first run, or one after an end, begins. */

@@ -2,7 +2,7 @@ import type { H3Event } from "h3";
 import * as v from "valibot";
 import { andThen } from "../../maybe-promise.ts";
 import { AgentJobContextBaseSchema } from "../../models/agent-method.ts";
-import { JobSchema, type StoredJob, toJob } from "../../models/job.ts";
+import { JobSchema, type StoredJob } from "../../models/job.ts";
 import { JobContextSchema } from "../../models/job-context.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { optional } from "../../models/scalars.ts";
@@ -50,9 +50,9 @@ export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): 
           );
         }
         const seconds = readWait(event);
-        if (seconds === undefined) return toJsonAnswer(toJob(job), 202, headers);
+        if (seconds === undefined) return toJsonAnswer(await jobs.show(job), 202, headers);
         headers.push(["preference-applied", `wait=${seconds}`]);
-        return toJsonAnswer(toJob(await runner.ended(job.id, seconds * 1000)), 202, headers);
+        return toJsonAnswer(await jobs.show(await runner.ended(job.id, seconds * 1000)), 202, headers);
       },
     }),
     defineRoute({

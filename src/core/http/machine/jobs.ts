@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { andThen } from "../../maybe-promise.ts";
 import { CaseSchema } from "../../models/case.ts";
-import { JobSchema, toJob } from "../../models/job.ts";
+import { JobSchema } from "../../models/job.ts";
 import { JobInstructionsSchema } from "../../models/job-instructions.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
@@ -64,7 +64,7 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       status: 202,
       responses: { 202: { description: "The job, queued again", schema: JobSchema } },
       handler: async ({ params, body, actor }) =>
-        toJob(await runner.resume(params.id, body.job_instructions, actor)),
+        jobs.show(await runner.resume(params.id, body.job_instructions, actor)),
     }),
     defineRoute({
       method: "POST",
@@ -77,7 +77,7 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       body: v.optional(v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }), {}),
       status: 202,
       responses: { 202: { description: "The job, queued again", schema: JobSchema } },
-      handler: async ({ params, body, actor }) => toJob(await runner.retry(params.id, body.from, actor)),
+      handler: async ({ params, body, actor }) => jobs.show(await runner.retry(params.id, body.from, actor)),
     }),
   ];
 }

@@ -81,7 +81,7 @@ export function isolationTests(test: StoreTest): void {
       for (let round = 0; round < 60; round++) {
         await store.transaction(async (tx) => {
           await tx.insert("Case", makeCase(`c${round}`, "a"));
-          await tx.change("Job", "a", (job) => ({ ...job, case_ids: [...job.case_ids, `c${round}`] }));
+          await tx.change("Job", "a", (job) => ({ ...job, case_count: job.case_count + 1 }));
         });
       }
       writing = false;
@@ -89,7 +89,7 @@ export function isolationTests(test: StoreTest): void {
     while (writing) {
       const job = await store.table("Job").get("a");
       const seen = await store.table("Case").list({ where: { job_id: "a" }, limit: 1 });
-      assert.ok(seen.total >= (job?.case_ids.length ?? 0), "a case_id without its case");
+      assert.ok(seen.total >= (job?.case_count ?? 0), "a case counted that is not there");
       await new Promise((resolve) => setImmediate(resolve));
     }
     await writer;

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import type { StoreTest } from "./fixtures.ts";
-import { makeCase, makeEntry, makeJob } from "./fixtures.ts";
+import { at, makeCase, makeEntry, makeJob } from "./fixtures.ts";
 
 /** What transactions must hold. */
 export function transactionTests(test: StoreTest): void {
   test("writes to several tables and logs appear together", async (store) => {
     const value = await store.transaction(async (tx) => {
-      await tx.insert("Job", makeJob("a", { case_ids: ["c"] }));
+      await tx.insert("Job", makeJob("a", { case_count: 1 }));
       await tx.insert("Case", makeCase("c", "a"));
       await tx.append("Run", "a", makeEntry("opened"));
       return 42;
@@ -44,6 +44,26 @@ export function transactionTests(test: StoreTest): void {
     });
     assert.equal(outside, "old");
     assert.equal((await store.table("Job").get("b"))?.name, "again");
+  });
+
+  test("ids inside see the transaction's own writes, oldest first, ties by id", async (store) => {
+    for (const [id, second] of Object.entries({ late: 2, b: 1, a: 1, gone: 1 })) {
+      await store.table("Case").insert(makeCase(id, "job", { created_at: at(second) }));
+    }
+    await store.table("Case").insert(makeCase("other", "other-job"));
+    const pending = store.table("Case").insert(makeCase("pending", "job", { created_at: at(3) }));
+    const inside = await store.transaction(async (tx) => {
+      await tx.insert("Case", makeCase("new", "job", { created_at: at(0) }));
+      await tx.remove("Case", "gone");
+      await tx.change("Case", "other", (item) => ({ ...item, job_id: "job", created_at: at(4) }));
+      await assert.rejects(tx.ids("Case", "name", "x"));
+      return tx.ids("Case", "job_id", "job");
+    });
+    await pending;
+    assert.deepEqual(inside, ["new", "a", "b", "late", "pending", "other"]);
+    const outside = await store.table("Case").ids({ where: { job_id: "job" }, sort: "created_at" });
+    assert.deepEqual(outside, inside);
+    assert.deepEqual(await store.transaction((tx) => tx.ids("Case", "job_id", "none")), []);
   });
 
   test("a refusal inside can be handled and the rest still commits", async (store) => {

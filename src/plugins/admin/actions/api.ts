@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
-import { toJob } from "../../../core/models/job.ts";
 import { JobInstructionsSchema } from "../../../core/models/job-instructions.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { AdminParts } from "../parts.ts";
@@ -13,7 +12,7 @@ const ChangedSchema = v.object({ message: v.string(), id: v.string(), status: En
 const changed = { 200: { description: "The new status", schema: ChangedSchema } };
 
 /** Changes by an operator, as JSON. */
-export function actionApiRoutes({ runner }: AdminParts): RouteDefinition[] {
+export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[] {
   return [
     defineRoute({
       method: "POST",
@@ -100,7 +99,8 @@ export function actionApiRoutes({ runner }: AdminParts): RouteDefinition[] {
       params: PathSchema,
       body: v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }),
       responses: { 200: { description: "The job" } },
-      handler: async ({ params, body, actor }) => toJob(await runner().retry(params.id, body.from, actor)),
+      handler: async ({ params, body, actor }) =>
+        jobs.show(await runner().retry(params.id, body.from, actor)),
     }),
     defineRoute({
       method: "POST",
@@ -112,7 +112,7 @@ export function actionApiRoutes({ runner }: AdminParts): RouteDefinition[] {
       body: v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }),
       responses: { 200: { description: "The job" } },
       handler: async ({ params, body, actor }) =>
-        toJob(await runner().resume(params.id, body.job_instructions, actor)),
+        jobs.show(await runner().resume(params.id, body.job_instructions, actor)),
     }),
   ];
 }

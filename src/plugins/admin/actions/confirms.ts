@@ -30,8 +30,8 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
   if (action === "stop") {
     const lines = [
       `"${job.name}" is told to stop. What it did so far is kept; it may take a moment to clean up.`,
-      ...(job.awaiting_cases.length > 0
-        ? [`${countOf(job.awaiting_cases.length, "open question")} will not be asked any more.`]
+      ...(job.open_questions > 0
+        ? [`${countOf(job.open_questions, "open question")} will not be asked any more.`]
         : []),
     ];
     return {
@@ -60,7 +60,7 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
       limitField("max_cases", "Most cases", limits?.max_cases),
     ]}`;
     const lines = [
-      `It has cost ${formatCost(job.total_cost, options.currency)} and opened ${countOf(job.case_ids.length, "case")}. Finished steps are not done again.`,
+      `It has cost ${formatCost(job.total_cost, options.currency)} and opened ${countOf(job.case_count, "case")}. Finished steps are not done again.`,
     ];
     return {
       ...base,
@@ -72,7 +72,7 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
   }
   if (action === "status") return { ...base, ...statusConfirm(job.status, "job") };
   const lines = [
-    `"${job.name}" is deleted with ${countOf(job.case_ids.length, "case")} and its history. This cannot be undone.`,
+    `"${job.name}" is deleted with ${countOf(job.case_count, "case")} and its history. This cannot be undone.`,
     ...(running ? ["It is running: the run is aborted first."] : []),
   ];
   return {

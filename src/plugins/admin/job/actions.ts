@@ -1,5 +1,5 @@
 import { isTerminal } from "../../../core/models/entity-status.ts";
-import type { Job } from "../../../core/models/job.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
 import { pathTo } from "../views/pieces.ts";
 
 /** A button of a page; it opens the question whether to do it. */
@@ -14,7 +14,7 @@ export interface ActionView {
 export const LIMIT_REASONS: readonly string[] = ["max_cases", "max_cost", "max_duration"];
 
 /** What can be done with a job as it is. */
-export function jobActions(job: Job): ActionView[] {
+export function jobActions(job: StoredJob): ActionView[] {
   const to = (action: string) => pathTo("jobs", job.id, action);
   const ended = isTerminal(job.status);
   const actions: ActionView[] = [];

@@ -1,4 +1,4 @@
-import type { Job } from "../../../core/models/job.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
 import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
 import { meterBar } from "../views/pieces.ts";
 
@@ -11,7 +11,7 @@ export interface MeterView {
 }
 
 /** A meter for each limit of a job. */
-export function toMeters(job: Job, now: Date, currency: string): MeterView[] {
+export function toMeters(job: StoredJob, now: Date, currency: string): MeterView[] {
   const limits = job.job_context.job_instructions;
   if (!limits) return [];
   const meters: MeterView[] = [];
@@ -27,14 +27,14 @@ export function toMeters(job: Job, now: Date, currency: string): MeterView[] {
   };
   const begun = limits.job_start_time ? new Date(limits.job_start_time * 1000).toISOString() : job.created_at;
   const took = elapsed(begun, job.finished_at, now) / 1000;
-  add("Cases", job.case_ids.length, limits.max_cases, formatCount);
+  add("Cases", job.case_count, limits.max_cases, formatCount);
   add("Time", took, limits.max_duration, (seconds) => formatDuration(seconds * 1000));
   add("Cost", job.total_cost, limits.max_cost, (cost) => formatCost(cost, currency));
   return meters;
 }
 
 /** The limits that have no figure. */
-export function limitNote(job: Job): string {
+export function limitNote(job: StoredJob): string {
   const limits = job.job_context.job_instructions;
   if (!limits) return "None: the job runs until it ends by itself.";
   if (limits.stop_on_warning) return "Stops at the first warning.";

@@ -18,7 +18,7 @@ export function toNotes(
   { position, hosted }: { position: QueuePosition | undefined; hosted: boolean },
 ): NoteView[] {
   const notes: NoteView[] = [];
-  const open = job.awaiting_cases.length;
+  const open = job.open_questions;
   if (open > 0) {
     const text = `${countOf(open, "question")} of this job ${open === 1 ? "waits" : "wait"} for an answer.`;
     notes.push({

@@ -61,8 +61,15 @@ function jobResource(parts: AdminParts, job: StoredJob): Resource {
     page: "job",
     fragment: "job",
     json: async () => {
-      const cases = await Promise.all(job.case_ids.map((id) => parts.cases.find(id)));
-      return { ...toJob(job), cases: cases.filter((item) => item !== undefined) };
+      const query = { where: { job_id: job.id }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
+      const { items } = await parts.cases.list(query);
+      return {
+        ...toJob(
+          job,
+          items.map(({ id }) => id),
+        ),
+        cases: items,
+      };
     },
     state: () => jobState(parts, job),
   };
@@ -130,8 +137,8 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
       stopReason: job.stop_reason ? toLabel(job.stop_reason) : "",
       traceback: job.responses.findLast((response) => response.error_traceback)?.error_traceback ?? "",
       result: job.result === null ? "" : renderJson(job.result),
-      caseCount: formatCount(job.case_ids.length),
-      casesHref: job.case_ids.length > cases.length ? withQuery("/admin/cases", { job_id: job.id }) : "",
+      caseCount: formatCount(job.case_count),
+      casesHref: job.case_count > cases.length ? withQuery("/admin/cases", { job_id: job.id }) : "",
       cases: cases.map((item) => toCaseLine(item, { now, currency })),
       responses: job.responses.map((response) => ({
         message: response.message,

@@ -1,6 +1,6 @@
 import type { Case } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
-import type { Job } from "../../../core/models/job.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
 import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 
@@ -10,9 +10,19 @@ export interface RowContext {
 }
 
 /** A job as job lists answer it. */
-export function toJobRow(job: Job) {
-  const { id, name, agent_name, status, created_at, updated_at, finished_at, total_cost, stop_reason } = job;
-  const case_count = job.case_ids.length;
+export function toJobRow(job: StoredJob) {
+  const {
+    id,
+    name,
+    agent_name,
+    status,
+    created_at,
+    updated_at,
+    finished_at,
+    total_cost,
+    stop_reason,
+    case_count,
+  } = job;
   return {
     id,
     name,
@@ -45,7 +55,7 @@ export function toCaseRow(item: Case) {
 }
 
 /** A job as a line of a table. */
-export function toJobLine(job: Job, { now, currency }: RowContext) {
+export function toJobLine(job: StoredJob, { now, currency }: RowContext) {
   return {
     isJob: true,
     id: job.id,
@@ -53,7 +63,7 @@ export function toJobLine(job: Job, { now, currency }: RowContext) {
     href: pathTo("jobs", job.id),
     status: statusPiece(job.status).toString(),
     agent: job.agent_name,
-    cases: formatCount(job.case_ids.length),
+    cases: formatCount(job.case_count),
     cost: costOf(job.total_cost, currency),
     duration: durationOf(job, now),
     updated: timePiece(job.updated_at, now).toString(),
@@ -85,7 +95,7 @@ function costOf(cost: number, currency: string): string {
   return cost === 0 ? "–" : formatCost(cost, currency);
 }
 
-function durationOf(entity: Job | Case, now: Date): string {
+function durationOf(entity: StoredJob | Case, now: Date): string {
   if (entity.status === "stopped") return "–";
   const end = isTerminal(entity.status) ? (entity.finished_at ?? entity.updated_at) : null;
   return formatDuration(elapsed(entity.created_at, end, now));

@@ -42,7 +42,7 @@ export interface Timeline {
 
 /** Reads a job's timeline out of its run log. */
 export function toTimeline(
-  job: Job,
+  job: Omit<Job, "case_ids">,
   cases: readonly Case[],
   entries: readonly RunEntry[],
   now: Date,
