@@ -6,6 +6,11 @@ import { describe, it } from "vitest";
 const CHECKS = {
   chromium: () => (findChromium() === undefined ? "no Chromium found" : undefined),
   docker: () => (succeeds("docker", ["info"]) ? undefined : "no container runtime answers"),
+  buildkit: () => (findBuildKit() === undefined ? "no docker command with BuildKit found" : undefined),
+  registry: () =>
+    succeeds("sh", ["-c", "command -v docker-registry && command -v htpasswd"])
+      ? undefined
+      : "no docker-registry and htpasswd commands found",
   root: () => (process.getuid?.() === 0 ? undefined : "not root"),
   tmpfs: () => (process.getuid?.() === 0 && mountsTmpfs() ? undefined : "cannot mount a tmpfs"),
   loop: () => (process.getuid?.() === 0 && hasLoop() ? undefined : "cannot mount through a loop device"),
@@ -52,6 +57,15 @@ export function requirement(...needs: Requirement[]) {
 export function findChromium(): string | undefined {
   const places = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
   return [process.env.CHROMIUM_PATH, ...places].find((path) => path !== undefined && existsSync(path));
+}
+
+/** A docker command that builds with BuildKit, by its buildx plugin or, in older clients, by itself. */
+export function findBuildKit(): string | undefined {
+  return (process.env.PATH ?? "")
+    .split(":")
+    .map((folder) => `${folder}/docker`)
+    .filter((path) => existsSync(path))
+    .find((docker) => succeeds("sh", ["-c", `DOCKER_BUILDKIT=1 '${docker}' build --help`]));
 }
 
 function failing(fail: (name: string) => void) {

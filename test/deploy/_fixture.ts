@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Deployment, OpenOptions } from "../../src/core/deploy/deployment.ts";
 import { openDeployment } from "../../src/core/deploy/deployment.ts";
@@ -77,11 +77,11 @@ export async function stage(options: Partial<MemoryOptions> = {}): Promise<Stage
   };
 }
 
-/** All text under a folder, to look for what must not be there. */
-export function allText(folder: string): string {
+/** All text under a folder but for some files, to look for what must not be there. */
+export function allText(folder: string, without: readonly string[] = []): string {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .map((file) => join(folder, file))
-    .filter((file) => statSync(file).isFile())
+    .filter((file) => statSync(file).isFile() && !without.includes(basename(file)))
     .map((file) => `${file}\n${readFileSync(file, "utf8")}`)
     .join("\n");
 }

@@ -1,0 +1,253 @@
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createReleases, createVault, definePlatform } from "agent-control-service";
+import * as v from "valibot";
+import { afterAll, expect, onTestFinished } from "vitest";
+import { createDeployTools } from "../../src/core/deploy/create-tools.ts";
+import { openDeployment } from "../../src/core/deploy/deployment.ts";
+import { buildImage, findDocker } from "../../src/core/deploy/docker.ts";
+import type { DeployEvent } from "../../src/core/deploy/events.ts";
+import { openLocal } from "../../src/core/deploy/local/local-run.ts";
+import { localStop } from "../../src/core/deploy/local/local-stop.ts";
+import { localUp } from "../../src/core/deploy/local/local-up.ts";
+import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
+import { up } from "../../src/core/deploy/up.ts";
+import { requirement } from "../_require.ts";
+import { allText } from "./_fixture.ts";
+import { docker, dropPacked, freePort, localProject } from "./_local-project.ts";
+import { loginRegistry } from "./_registry.ts";
+import type { Plugins } from "./_shim.ts";
+import { shim } from "./_shim.ts";
+
+/** Runs the stand-in that lies packed in the project: an image that is made in a moment. */
+const SMALL = {
+  ".deployment/Dockerfile":
+    'FROM node:22-slim\nWORKDIR /app\nCOPY . .\nRUN tar xzf *.tgz\nCMD ["node", "package/svc.js"]\n',
+};
+const NPMRC = "//npm.example/:_authToken=planted-npm-token\nfund=false\n";
+const unique = () => `d${Math.random().toString(36).slice(2, 8)}`;
+const { describe, it } = requirement("docker");
+
+afterAll(dropPacked);
+
+/** Runs a project's service in containers with a docker that has these plugins, and stops it. */
+async function localWith(plugins: Plugins, files: Record<string, string> = {}) {
+  const cwd = localProject({ ...SMALL, ...files });
+  const name = unique();
+  const port = await freePort();
+  const { env, calls } = shim(plugins);
+  const events: DeployEvent[] = [];
+  const open = () =>
+    openLocal({
+      options: { ...LOCAL, name, port },
+      cwd,
+      env: { ...env, SERVICE_API_KEY: "planted-api-key" },
+      emit: (event) => events.push(event),
+    });
+  onTestFinished(async () => void (await localStop(await open())));
+  const outcome = await localUp(await open());
+  const platform = docker(
+    "image",
+    "inspect",
+    "--format",
+    "{{.Os}}/{{.Architecture}}",
+    `${name}-dev:local-test`,
+  );
+  await localStop(await open());
+  return { cwd, name, calls: calls(), events, outcome, platform };
+}
+
+const LOCAL = {
+  env: "dev",
+  generateApiKey: false,
+  generateRsa: false,
+  timeout: 60,
+  filesOnly: false,
+  sourceDir: "src",
+  controllerFile: undefined,
+  overwriteFiles: false,
+} as const;
+
+const withBuildKit = requirement("docker", "buildkit");
+
+describe("svc deploy local with what a Docker has", () => {
+  withBuildKit.it(
+    "builds with buildx and starts with the compose plugin where there are both",
+    async () => {
+      const { cwd, name, calls, events, outcome, platform } = await localWith(
+        { buildx: true, compose: true },
+        { ".npmrc": NPMRC },
+      );
+
+      const words = calls.map((call) => call.join(" "));
+      expect(outcome.service?.endpoints.every(({ ok }) => ok)).toBe(true);
+      expect(platform).toBe("linux/amd64");
+      expect(words).toContain(
+        `docker buildx build --load --provenance=false --progress=plain --secret id=npmrc,src=${cwd}/.npmrc --platform linux/amd64 --tag ${name}-dev:local-test -`,
+      );
+      expect(words).toContain(
+        `docker compose --project-name svc-${name}-dev --file ${cwd}/.deployment/docker-compose.yml up --detach --remove-orphans`,
+      );
+      expect(words.filter((call) => /^docker build |^docker-compose /.test(call))).toEqual([]);
+      expect(JSON.stringify([calls, events])).not.toMatch(/planted-/);
+      expect(allText(join(cwd, ".deployment"))).not.toMatch(/planted-/);
+    },
+    240_000,
+  );
+
+  it("builds with the plain builder and starts with docker-compose where there are neither", async () => {
+    const { cwd, name, calls, outcome, platform } = await localWith({ buildx: false, compose: false });
+
+    const words = calls.map((call) => call.join(" "));
+    expect(outcome.service?.endpoints.every(({ ok }) => ok)).toBe(true);
+    expect(platform).toBe("linux/amd64");
+    expect(words).toContain(`docker build --force-rm --platform linux/amd64 --tag ${name}-dev:local-test -`);
+    expect(words).toContain(
+      `docker-compose --project-name svc-${name}-dev --file ${cwd}/.deployment/docker-compose.yml up --detach --remove-orphans`,
+    );
+    expect(words.filter((call) => /^docker (buildx build|compose --)/.test(call))).toEqual([]);
+  }, 240_000);
+
+  it("refuses to build with a login in .npmrc where nothing can hide it", async () => {
+    const { env, calls } = shim({ buildx: false, compose: true });
+    const tools = createDeployTools({ cwd: tmpdir(), env });
+
+    const built = buildImage(tools, await findDocker(tools), {
+      tar: new Uint8Array(),
+      ref: "never:built",
+      npmrc: "/home/me/.npmrc",
+    });
+
+    await expect(built).rejects.toMatchObject({ exitCode: 5, fix: expect.stringContaining("buildx") });
+    expect(calls().filter(([, word]) => word === "build")).toEqual([]);
+  });
+});
+
+const withRegistry = requirement("docker", "registry");
+
+/** A platform that keeps what it is told to run, and answers as healthy for it. */
+async function keepingPlatform(host: string, password: string) {
+  const server = createServer((_request, response) => {
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify({ status: "healthy" }));
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const running: { record?: string } = {};
+  const secrets = new Map<string, string>();
+  return definePlatform({
+    name: "keeping",
+    defaultRegion: "here",
+    flags: v.object({}),
+    connect: ({ serviceName }, tools) => ({
+      ...createReleases(tools, {
+        read: async () =>
+          running.record === undefined
+            ? undefined
+            : { id: "1", url, status: "running", record: running.record },
+        run: async (_release, record) => Object.assign(running, { record }),
+      }),
+      ...createVault(tools, serviceName, {
+        list: async () => [...secrets.keys()],
+        put: async (name, value) => secrets.set(name, value),
+        drop: async (name) => secrets.delete(name),
+      }),
+      preflight: async () => [],
+      imageRef: (tag) => `${host}/team/${serviceName}:${tag}`,
+      registryLogin: async () => ({ registry: host, username: "pusher", password }),
+      remove: async () => undefined,
+    }),
+  });
+}
+
+withRegistry.describe("an image pushed to a registry that wants a login", () => {
+  const PASSWORD = "planted-registry-password";
+
+  async function pushed(password: string) {
+    const registry = await loginRegistry("pusher", PASSWORD);
+    const cwd = localProject({ ".deployment/Dockerfile": "FROM scratch\nCOPY package.json /\n" });
+    const name = unique();
+    const { env, calls, dockerFolder } = shim({ buildx: false, compose: false });
+    const users = join(dockerFolder, "config.json");
+    writeFileSync(users, '{"auths": {"registry.example": {}}, "psFormat": "{{.Names}}"}');
+    const before = { text: readFileSync(users, "utf8"), changed: statSync(users).mtimeMs };
+    const events: DeployEvent[] = [];
+    const deployment = await openDeployment({
+      platform: (await keepingPlatform(registry.host, password)) as never,
+      options: { ...DEFAULT_OPTIONS, name, image: "1.10" },
+      flags: {},
+      cwd,
+      env: { ...env, TMPDIR: dockerFolder },
+      command: "svc deploy up",
+      emit: (event) => events.push(event),
+      polling: { firstWait: 1, interval: 0.1, timeout: 1 },
+    });
+    onTestFinished(() => deployment.close());
+    const outcome = await up(deployment, async () => true).catch((error: unknown) => error);
+    const repository = `team/${name}-dev`;
+    const digest = await registry.digestOf(repository, "1.10");
+    docker("image", "rm", "--force", `${registry.host}/${repository}:1.10`);
+    const after = { text: readFileSync(users, "utf8"), changed: statSync(users).mtimeMs };
+    return {
+      registry,
+      repository,
+      cwd,
+      calls: calls(),
+      events,
+      outcome,
+      digest,
+      before,
+      after,
+      dockerFolder,
+    };
+  }
+
+  withRegistry.it(
+    "runs by the digest that the registry gave it, and leaves the login nowhere",
+    async () => {
+      const { registry, repository, cwd, calls, events, outcome, digest, before, after, dockerFolder } =
+        await pushed(PASSWORD);
+
+      expect(digest).toMatch(/^sha256:[0-9a-f]{64}$/);
+      expect(outcome).toMatchObject({
+        image: `${registry.host}/${repository}@${digest}`,
+        result: { success: true, image_digest: digest },
+        release: { image: `${registry.host}/${repository}@${digest}` },
+      });
+      const push = calls.find((call) => call.includes("push")) ?? [];
+      expect([push[1], ...push.slice(3)]).toEqual([
+        "--config",
+        "push",
+        `${registry.host}/${repository}:1.10`,
+      ]);
+      expect(existsSync(push[2] ?? "")).toBe(false);
+      expect(push[2]).not.toContain(dockerFolder);
+      expect(calls.some((call) => call.includes("login"))).toBe(false);
+      expect(JSON.stringify([calls, events, outcome])).not.toMatch(/planted-|cHVzaGVyO/);
+      expect(allText(join(cwd, ".deployment"))).not.toMatch(/planted-/);
+      expect(readdirSync(dockerFolder)).toEqual(["config.json"]);
+      expect(after).toEqual(before);
+    },
+    240_000,
+  );
+
+  withRegistry.it(
+    "with a wrong login says so, and nothing was released",
+    async () => {
+      const { calls, outcome, digest, before, after } = await pushed("planted-wrong-password");
+
+      expect(outcome).toMatchObject({
+        code: "build_failed",
+        fix: expect.stringContaining("refused the login"),
+      });
+      expect(digest).toBeNull();
+      expect(JSON.stringify([calls, outcome])).not.toMatch(/planted-/);
+      expect(after).toEqual(before);
+    },
+    240_000,
+  );
+});
