@@ -110,7 +110,7 @@ describe("svc deploy local", () => {
       const surroundings = { ...env, ...secrets, NPM_TOKEN: "planted-at-build-time" };
 
       await localUp(await at.open({ generateRsa: true }, surroundings));
-    const inside = await whoami(at);
+      const inside = await whoami(at);
       const image = `${at.name}-dev:local-test`;
       const layers = JSON.parse(docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", image));
       const hits: string[] = [];
