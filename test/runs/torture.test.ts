@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -48,5 +49,28 @@ export default createServer({ agents: [careless] });
   expect(stdout).toContain("FAILED");
   expect(stdout).toMatch(/job\.result\.begun is \d, undisturbed it is 1/);
   expect(stdout).toContain("--seed 1");
+  expect(code).toBe(1);
+}, 120_000);
+
+test("svc torture keeps the data of a service that does not come back after a kill, and says why", async () => {
+  const cwd = await project({
+    "controller.mjs": `
+import { existsSync, writeFileSync } from "node:fs";
+import { createServer, defineAgent } from "agent-control-service";
+const quick = defineAgent({ name: "Quick", version: "1.0.0", methods: { job_start: { run: () => "done" } } });
+if (existsSync("begun")) throw new Error("the second start is the last");
+writeFileSync("begun", "");
+export default createServer({ agents: [quick] });
+`,
+  });
+
+  const { code, stderr } = await svc(["torture", "controller.mjs", "--rounds", "1", "--seed", "1"], { cwd });
+
+  const kept = /the data is kept in (\S+)/.exec(stderr)?.[1];
+  expect(kept).toBeDefined();
+  expect(existsSync(kept!)).toBe(true);
+  await rm(kept!, { recursive: true, force: true });
+  expect(stderr).toContain("The service does not start for the trial");
+  expect(stderr).toContain("the second start is the last");
   expect(code).toBe(1);
 }, 120_000);

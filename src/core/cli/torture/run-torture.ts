@@ -96,7 +96,10 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
       repeat: toCommand(options),
     };
   } catch (error) {
-    await rm(dataDir, { recursive: true, force: true });
+    await service.kill();
+    // A service that does not come back after a kill has something in its data folder to show.
+    if (kills > 0) context.note(`after ${kills} kills; the data is kept in ${dataDir}`);
+    else await rm(dataDir, { recursive: true, force: true });
     throw error;
   } finally {
     await service.kill();
