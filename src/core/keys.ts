@@ -1,9 +1,11 @@
 import { generateKeyPair, randomBytes } from "node:crypto";
 import { mkdir, open, readFile, rename } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { OptionsError } from "./check-options.ts";
 import type { Logger } from "./log.ts";
 import type { ResolvedOptions } from "./options.ts";
+import { isRsaPrivateKey } from "./rsa-key.ts";
 
 /** The secrets of a service. */
 export interface ServiceKeys {
@@ -16,24 +18,27 @@ export interface ServiceKeys {
 
 /** Takes keys from the options, else from the data folder, else makes them and keeps them there (mode 0600). */
 export async function loadKeys(options: ResolvedOptions, log: Logger): Promise<ServiceKeys> {
-  const apiKeyFile = join(options.dataDir, "api-key");
-  const apiKey =
-    options.apiKey ??
-    (await readOrMake(
-      apiKeyFile,
-      async () => randomBytes(32).toString("base64url"),
-      (made) =>
-        log.warn(
-          `No API key is set: ${made ? "a new one was made" : "the generated one is used"}. Read it from the file, or set SERVICE_API_KEY`,
-          {
-            file: apiKeyFile,
-          },
-        ),
-    ));
-  const rsaPrivateKey =
-    options.rsaPrivateKey ??
-    (await readOrMake(join(options.dataDir, "rsa-private-key.pem"), makeRsaKey, () => {}));
-  return { apiKey, rsaPrivateKey, apiKeyGenerated: options.apiKey === undefined };
+  const { dataDir } = options;
+  return {
+    apiKey: options.apiKey ?? (await readApiKey(join(dataDir, "api-key"), log)),
+    rsaPrivateKey: options.rsaPrivateKey ?? (await readRsaKey(join(dataDir, "rsa-private-key.pem"))),
+    apiKeyGenerated: options.apiKey === undefined,
+  };
+}
+
+async function readApiKey(file: string, log: Logger): Promise<string> {
+  const { value, made } = await readOrMake(file, async () => randomBytes(32).toString("base64url"));
+  const which = made ? "a new one was made" : "the generated one is used";
+  log.warn(`No API key is set: ${which}. Read it from the file, or set SERVICE_API_KEY`, { file });
+  return value;
+}
+
+async function readRsaKey(file: string): Promise<string> {
+  const { value } = await readOrMake(file, makeRsaKey);
+  if (isRsaPrivateKey(value)) return value;
+  throw new OptionsError(
+    `${file} does not hold an RSA private key in PEM: put back the file as it was. Without it, parameters that were encrypted for this service cannot be read; if there are none, remove the file and a new key is made`,
+  );
 }
 
 async function makeRsaKey(): Promise<string> {
@@ -48,26 +53,26 @@ async function makeRsaKey(): Promise<string> {
 async function readOrMake(
   file: string,
   make: () => Promise<string>,
-  tell: (made: boolean) => void,
-): Promise<string> {
-  try {
-    const kept = (await readFile(file, "utf8")).trim();
-    if (kept !== "") {
-      tell(false);
-      return kept;
-    }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-  }
+): Promise<{ readonly value: string; readonly made: boolean }> {
+  const kept = await readKept(file);
+  if (kept !== "") return { value: kept, made: false };
   const value = (await make()).trim();
   await writePrivately(file, `${value}\n`);
-  tell(true);
-  return value;
+  return { value, made: true };
+}
+
+async function readKept(file: string): Promise<string> {
+  try {
+    return (await readFile(file, "utf8")).trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+    throw error;
+  }
 }
 
 /** A crash half-way leaves the old file or none, never part of a key. */
 async function writePrivately(file: string, text: string): Promise<void> {
-  await mkdir(join(file, ".."), { recursive: true });
+  await mkdir(dirname(file), { recursive: true });
   const temporary = `${file}.${process.pid}.tmp`;
   const handle = await open(temporary, "w", 0o600);
   try {

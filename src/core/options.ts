@@ -1,4 +1,3 @@
-import { createPrivateKey } from "node:crypto";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import * as v from "valibot";
@@ -8,6 +7,7 @@ import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "./log.ts
 import { type Account, AccountSchema } from "./models/account.ts";
 import { HttpUrlSchema } from "./models/scalars.ts";
 import type { PluginInput } from "./plugin.ts";
+import { isRsaPrivateKey } from "./rsa-key.ts";
 import type { StoreFactory } from "./store/store.ts";
 
 /** Options of `createServer`. What is left out comes from the environment variable, then from the default. */
@@ -207,13 +207,4 @@ function number(env: Environment, name: string): number | undefined {
   if (value === undefined) return undefined;
   if (/^\d+$/.test(value)) return Number(value);
   throw new OptionsError(`${name} must be a whole number`);
-}
-
-function isRsaPrivateKey(pem: string): boolean {
-  try {
-    const { asymmetricKeyType, asymmetricKeyDetails } = createPrivateKey(pem);
-    return asymmetricKeyType === "rsa" && (asymmetricKeyDetails?.modulusLength ?? 0) >= 2048;
-  } catch {
-    return false;
-  }
 }

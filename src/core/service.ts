@@ -4,6 +4,7 @@ import { createRunner } from "./agents/job-runner.ts";
 import { Parameters } from "./agents/parameters.ts";
 import { AgentRegistry } from "./agents/registry.ts";
 import { Container, type Token } from "./container.ts";
+import { explainDataFolderError } from "./data-folder-error.ts";
 import { Cases } from "./entities/cases.ts";
 import { Jobs } from "./entities/jobs.ts";
 import { Ledger } from "./entities/ledger.ts";
@@ -87,14 +88,15 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   let server: HttpServer | undefined;
 
   const boot = async (): Promise<void> => {
-    const keys = await loadKeys(options, log);
-    scope.get(REDACTOR).add(keys.apiKey);
-    scope.get(REDACTOR).add(keys.rsaPrivateKey);
-    scope.value(KEYS, keys);
     const tables = [...CORE_TABLES, ...ordered.flatMap((plugin) => plugin.tables ?? [])];
     const store = await openStore({ tables, dataDir: options.dataDir, log });
     scope.onClose(() => store.close());
     scope.value(STORE, store);
+    // Behind the store's lock: of two that start in a new folder, one makes the keys.
+    const keys = await loadKeys(options, log);
+    scope.get(REDACTOR).add(keys.apiKey);
+    scope.get(REDACTOR).add(keys.rsaPrivateKey);
+    scope.value(KEYS, keys);
     app = createApp(scope);
     reports = await setUpPlugins(ordered, {
       scope,
@@ -118,7 +120,9 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     },
     async ready() {
       if (state.closing && !booting) throw new ServiceError("unavailable", "The service is closed");
-      booting ??= boot();
+      booting ??= boot().catch((error: unknown) => {
+        throw explainDataFolderError(error, options.dataDir);
+      });
       await booting;
       return service;
     },

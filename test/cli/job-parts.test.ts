@@ -1,7 +1,8 @@
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
-import { followJob, type JobEvent } from "../../src/core/cli/job/follow-job.ts";
+import { followJob, type JobEvent, readJob } from "../../src/core/cli/job/follow-job.ts";
+import { listCases } from "../../src/core/cli/job/list-cases.ts";
 import { readFields } from "../../src/core/cli/job/read-fields.ts";
 import { readServerEvents } from "../../src/core/cli/job/server-events.ts";
 import { ServiceClient } from "../../src/core/cli/job/service-client.ts";
@@ -25,6 +26,66 @@ const FIELDS = [
   field("tags", "MultipleChoiceField"),
   field("extra", "JSONField"),
 ];
+
+/** A server that answers as told, and the addresses that it was asked for. */
+async function serve(
+  answer: (path: string, response: ServerResponse, nth: number) => void,
+): Promise<{ client: ServiceClient; paths: string[]; close: () => void }> {
+  const paths: string[] = [];
+  const server = createServer((request, response) => {
+    paths.push(request.url!);
+    answer(request.url!, response, paths.length);
+  }).listen(0, "127.0.0.1");
+  await new Promise((done) => server.once("listening", done));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { client: new ServiceClient({ url, key: "k", fetch }), paths, close: () => void server.close() };
+}
+
+const SNAPSHOT = 'event: snapshot\ndata: {"id":"j"}\n\n';
+const END = 'event: end\ndata: {"status":"completed"}\n\n';
+
+describe("following a job", () => {
+  it("waits for a service that closes or a proxy that has lost it", async () => {
+    const { client, close } = await serve((path, response, nth) => {
+      if (!path.endsWith("/stream")) return response.end('{"job_id":"j","status":"in_progress"}');
+      response.setHeader("content-type", "text/event-stream");
+      if (nth === 1) return response.end(SNAPSHOT);
+      if (nth === 2) return response.writeHead(502).end("Bad gateway");
+      if (nth === 3) return response.end();
+      response.end(SNAPSHOT + END);
+    });
+
+    const events: JobEvent[] = [];
+    for await (const event of followJob(client, "j", { wait: async () => {} })) events.push(event);
+    close();
+
+    expect(events.map((event) => event.type)).toEqual(["snapshot", "reconnecting", "end"]);
+    expect(events.at(-1)).toMatchObject({ status: "completed" });
+  });
+
+  it("asks for the job as named, whatever stands in its id", async () => {
+    const { client, paths, close } = await serve((_, response) => void response.writeHead(404).end("{}"));
+
+    await expect(readJob(client, "../agents?x")).rejects.toThrow("404");
+    close();
+
+    expect(paths).toEqual(["/jobs/..%2Fagents%3Fx/stream"]);
+  });
+});
+
+it("the cases of a large job are read to the last", async () => {
+  const all = Array.from({ length: 2500 }, (_, n) => ({ id: `c${n}` }));
+  const { client, close } = await serve((path, response) => {
+    const { searchParams } = new URL(path, "http://x");
+    const skip = Number(searchParams.get("skip") ?? 0);
+    response.end(JSON.stringify(all.slice(skip, skip + Number(searchParams.get("limit")))));
+  });
+
+  const cases = await listCases(client, "j");
+  close();
+
+  expect(cases).toEqual(all);
+});
 
 describe("--field", () => {
   it.each([

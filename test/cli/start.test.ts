@@ -1,9 +1,11 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { access, beginSvc, PROCESS_TIME, project, svc } from "./_svc.ts";
+import { access, beginSvc, PROCESS_TIME, project, REPOSITORY, svc } from "./_svc.ts";
 
 const AGENT = `
 import { createServer, defineAgent } from "agent-control-service";
@@ -143,6 +145,18 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     expect((await svc(["start", "nope.ts"], { cwd })).stderr).toContain("There is no file nope.ts");
   });
 
+  it.each([
+    ["a folder instead of a file", ["start", "src"], {}, "src is a folder"],
+    ["a data folder that is a file", ["start"], { SERVICE_DATA_DIR: "package.json" }, "SERVICE_DATA_DIR"],
+  ])("explains %s", async (_, args, env, message) => {
+    const cwd = await project({ "src/controller.ts": CONTROLLER });
+
+    const end = await svc(args, { cwd, env: { ...ANY_PORT, ...env } });
+
+    expect(end).toMatchObject({ code: 1, stderr: expect.stringContaining(message) });
+    expect(end.stderr).not.toMatch(/unexpected|\n\s+at /);
+  });
+
   it("loads plain JavaScript natively", async () => {
     const cwd = await project({
       "service.js": CONTROLLER.replace(/enum .*\n/, "").replace("Kind.Sleeper as string", '"Sleeper"'),
@@ -166,6 +180,21 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
 });
 
 describe("svc dev", { timeout: PROCESS_TIME }, () => {
+  it("a worker whose supervisor goes while it starts ends by itself", async () => {
+    const cwd = await project({ "src/controller.ts": CONTROLLER });
+    const env = { ...process.env, ...ANY_PORT, SVC_DEV_WORKER: "1" };
+    const cli = join(REPOSITORY, "dist/cli.js");
+    const worker = spawn(process.execPath, [cli, "dev"], {
+      cwd,
+      env,
+      stdio: ["ignore", "ignore", "ignore", "ipc"],
+    });
+
+    worker.disconnect();
+
+    expect(await once(worker, "exit")).toEqual([0, null]);
+  });
+
   it("starts the service anew when a file changes, and waits out a broken one", async () => {
     const cwd = await project({ "src/controller.ts": CONTROLLER });
     const dev = beginSvc(["dev"], { cwd, env: ANY_PORT });

@@ -104,6 +104,7 @@ describeServer("jobs", ({ start }) => {
     ["a bad id", startBody("../job")],
     ["a list of fields", { ...startBody("job-1"), job_fields: [] }],
     ["a bad time", startBody("job-1", undefined, { started_at: "yesterday" })],
+    ["a day that does not exist", startBody("job-1", undefined, { started_at: "2026-13-45T99:99" })],
     ["a negative limit", startBody("job-1", undefined, { job_instructions: { max_cases: -1 } as never })],
   ])("with %s are refused", async (_name, json) => {
     await using server = await start({ agents });

@@ -1,4 +1,4 @@
-import { relative } from "node:path";
+import { join, relative } from "node:path";
 import type { MethodDefinition } from "../agents/define-agent.ts";
 import { toFormFields } from "../agents/form-fields.ts";
 import type { HostedAgent } from "../agents/registry.ts";
@@ -54,7 +54,7 @@ function signInRow(service: Service, url: string): string[][] {
 
 function whereKeyIs(service: Service, cwd: string): string {
   if (!service.get(KEYS).apiKeyGenerated) return "as set";
-  return `in ${relative(cwd, service.options.dataDir)}/api-key (commands on this machine find it)`;
+  return `in ${relative(cwd, join(service.options.dataDir, "api-key"))} (commands on this machine find it)`;
 }
 
 /** With a place for every input that has to be given. */

@@ -86,7 +86,7 @@ export const control = defineCommand({
 
 /** One line for what came in. */
 export function describeReceived({ at, kind, body, duplicate, problems }: Received): string {
-  const { event_type, eventType, type, source, details, agentId } = body as Record<string, unknown>;
+  const { event_type, eventType, type, source, details, agentId } = (body ?? {}) as Record<string, unknown>;
   const { index, name, status, is_final } = (details ?? {}) as Record<string, unknown>;
   const said = [index !== undefined && `#${index}`, name, status, is_final === true && "(final)"];
   const parts = [

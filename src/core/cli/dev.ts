@@ -20,6 +20,8 @@ export const dev = defineCommand({
   async run({ args, flags, context }) {
     const file = findController(args[0], context.cwd);
     if (context.env[WORKER] === undefined) return superviseWorker(file, context);
+    // Before this listens, the channel may have closed already: a file was saved while the worker started.
+    if (process.connected === false) return 0;
     process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
     const { serveWithListhen } = await import("./serve-with-listhen.ts");
     const service = await loadController(file, context.cwd);

@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
-import { relative, resolve } from "node:path";
+import { existsSync, statSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Service } from "../service.ts";
 import { CliError } from "./errors.ts";
@@ -10,6 +10,11 @@ const EXPORT_LINE = "export default createServer({ agents: [myAgent] });";
 /** The controller file that a command is about: the one given, else the first of the usual ones. */
 export function findController(file: string | undefined, cwd: string): string {
   const found = (file ? [file] : DEFAULT_FILES).find((one) => existsSync(resolve(cwd, one)));
+  if (found && statSync(resolve(cwd, found)).isDirectory()) {
+    throw new CliError(`${found} is a folder`, {
+      detail: `Name the file in it that exports your service: svc start ${join(found, "controller.ts")}`,
+    });
+  }
   if (found) return resolve(cwd, found);
   throw new CliError(`There is no file ${file ?? DEFAULT_FILES[0]} here`, {
     detail: "Name the file that exports your service, or make a new project with: svc init my-service",

@@ -38,7 +38,7 @@ export async function runService(service: Service, at: RunOptions, context: CliC
   }
   context.print(banner(service, context));
   await stop.received;
-  await rm(address, { force: true });
+  await rm(address, { force: true }).catch(() => {});
   return endWithin(service, LONGEST_END);
 }
 

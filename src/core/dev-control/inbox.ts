@@ -41,9 +41,13 @@ export class Inbox {
       duplicate: before !== undefined,
     };
     this.#items.push(received);
-    if (this.#items.length > this.#most) this.#items.splice(0, Math.ceil(this.#most / 10));
+    if (this.#items.length > this.#most) this.#forget(Math.ceil(this.#most / 10));
     for (const listener of this.#listeners) listener(received);
     return received;
+  }
+
+  #forget(count: number): void {
+    for (const { kind, key } of this.#items.splice(0, count)) this.#bodies.delete(`${kind} ${key}`);
   }
 
   after(n: number, limit: number): Received[] {

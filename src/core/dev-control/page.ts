@@ -42,12 +42,13 @@ new EventSource("/_control/stream").onmessage = ({ data }) => {
   const row = items.insertRow(0);
   cell(row, item.n);
   cell(row, item.at.slice(11, 23));
-  const type = item.body.event_type ?? item.body.eventType ?? item.body.type ?? "";
+  const body = item.body ?? {};
+  const type = body.event_type ?? body.eventType ?? body.type ?? "";
   const what = [item.kind, type, item.duplicate ? "(again)" : "", ...item.problems].join(" ");
   cell(row, what, item.problems.length ? "bad" : "");
   const details = document.createElement("details");
   const summary = document.createElement("summary");
-  summary.textContent = JSON.stringify(item.body.source ?? item.body.agentId ?? "");
+  summary.textContent = JSON.stringify(body.source ?? body.agentId ?? "");
   const pre = document.createElement("pre");
   pre.textContent = JSON.stringify(item.body, null, 2);
   details.append(summary, pre);

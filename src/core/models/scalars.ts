@@ -12,13 +12,13 @@ export const EntityIdSchema = v.pipe(
 /** ISO 8601 timestamp as stored: UTC with milliseconds and `Z`. */
 export const TimestampSchema = v.pipe(v.string(), v.isoTimestamp("must be an ISO 8601 timestamp"));
 
+const NO_TIMESTAMP = "must be an ISO 8601 timestamp, for example 2026-01-31T09:30:00.000Z";
+
 /** ISO 8601 timestamp as clients send it: the offset may be missing (then UTC) or written out. */
 export const ClientTimestampSchema = v.pipe(
   v.string(),
-  v.regex(
-    /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/,
-    "must be an ISO 8601 timestamp, for example 2026-01-31T09:30:00.000Z",
-  ),
+  v.regex(/^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/, NO_TIMESTAMP),
+  v.check((text) => !Number.isNaN(Date.parse(text)), NO_TIMESTAMP),
 );
 
 /** Text with at least one character that is not white space. */

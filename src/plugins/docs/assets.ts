@@ -30,6 +30,8 @@ export class Assets {
     if (!loading) {
       loading = this.#load(name);
       this.#loaded.set(name, loading);
+      // Read again at the next request.
+      loading.catch(() => this.#loaded.delete(name));
     }
     const { type, bytes, zipped, tag } = await loading;
     const headers = {

@@ -16,6 +16,7 @@ import {
   SERVICE_STATE,
   STORE,
 } from "../../core/tokens.ts";
+import { within } from "../../core/within.ts";
 import { builtInMetrics } from "./built-in-metrics.ts";
 import { JOB_TRACE_TABLE } from "./job-traces.ts";
 import { type Metric, toPrometheus } from "./metrics.ts";
@@ -30,6 +31,8 @@ const SEVERITY: Readonly<Record<LogLevel, TelemetrySeverity>> = {
   warn: "warning",
   error: "error",
 };
+/** Time that spans and metrics under way get when the service closes, milliseconds. */
+const EXPORT_GRACE = 2000;
 /** Parts whose log lines tell of sending itself: to send those would never end. */
 const SENDERS = new Set(["events", "telemetry", "webhooks"]);
 
@@ -68,7 +71,7 @@ async function exportByOtel(context: PluginContext, metrics: readonly Metric[]):
   try {
     const { createOtelExporter } = await import("./otel-exporter.ts");
     const exporter = await createOtelExporter({ cwd: process.cwd(), env, environment, redactor, metrics });
-    context.onClose(() => exporter.close().catch(() => {}));
+    context.onClose(() => within(EXPORT_GRACE, exporter.close()).catch(() => {}));
     if (!wants.traces) return;
     const { traceEverything } = await import("./tracing.ts");
     traceEverything(context, (span) => exporter.export(span));

@@ -1,8 +1,10 @@
 import type { Telemetry } from "../../core/models/telemetry.ts";
+import { within } from "../../core/within.ts";
 
 /** Pieces that are sent at once. */
 const CONCURRENCY = 4;
 const LONGEST_PAUSE = 60_000;
+const CLOSE_GRACE = 2000;
 
 export interface TelemetryBufferParts {
   /** Pieces that may wait. */
@@ -11,6 +13,8 @@ export interface TelemetryBufferParts {
   readonly interval: number;
   readonly send: (telemetry: Telemetry) => Promise<void>;
   readonly onFailure: (error: unknown) => void;
+  /** Milliseconds that sending gets when the service closes. @default 2000 */
+  readonly closeGrace?: number;
 }
 
 /** Telemetry that may be lost: kept in memory, sent every few seconds, the oldest dropped where it is too much. */
@@ -44,10 +48,15 @@ export class TelemetryBuffer {
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    await this.#sending;
-    if (this.#failures === 0) await this.#sendAll();
+    const { closeGrace = CLOSE_GRACE } = this.#parts;
+    await within(closeGrace, this.#sendLast());
     this.#dropped += this.#waiting.length;
     this.#waiting = [];
+  }
+
+  async #sendLast(): Promise<void> {
+    await this.#sending;
+    if (this.#failures === 0) await this.#sendAll();
   }
 
   #schedule(): void {

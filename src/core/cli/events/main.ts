@@ -1,4 +1,5 @@
 import type { CliContext } from "../context.ts";
+import { printable } from "../printable.ts";
 import { runProgram } from "../program.ts";
 import { list } from "./list.ts";
 import { drop, retry } from "./steer.ts";
@@ -12,6 +13,6 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
       commands: [list, retry, drop],
     },
     argv,
-    context,
+    { ...context, print: (line) => context.print(printable(line)) },
   );
 }

@@ -4,6 +4,7 @@ import type { Question } from "../../models/question.ts";
 import { defineCommand } from "../command.ts";
 import { CliError, UsageError } from "../errors.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
+import { listCases } from "./list-cases.ts";
 import { readFields } from "./read-fields.ts";
 
 const flags = v.object({
@@ -28,7 +29,7 @@ export const answer = defineCommand({
   async run({ args, flags, context }) {
     const [jobId, caseId] = args as [string, string | undefined];
     const client = await connect(flags, context);
-    const cases = await client.get<Case[]>(`/jobs/${jobId}/cases?limit=1000`);
+    const cases = await listCases(client, jobId);
     const { item, question } = findQuestion(cases, jobId, caseId);
     if (flags.field.length === 0 && !context.interactive) {
       const names = question.fields.map((field) => field.name).join(", ");
@@ -39,7 +40,7 @@ export const answer = defineCommand({
     }
     const given =
       flags.field.length > 0 ? readFields(flags.field, question.fields) : await promptAtTerminal(question);
-    const path = `/jobs/${jobId}/cases/${item.id}/update`;
+    const path = `/jobs/${item.job_id}/cases/${item.id}/update`;
     const result = await client.post<{ message: string }>(path, {
       answer: given,
       message: flags.message ?? null,

@@ -1,3 +1,4 @@
+import { isTerminal } from "../../models/entity-status.ts";
 import type { Job } from "../../models/job.ts";
 import type { JobResponse } from "../../models/job-response.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
@@ -22,13 +23,14 @@ export async function* followJob(
   jobId: string,
   { patience = 60, wait = (ms) => new Promise((done) => setTimeout(done, ms)) }: FollowOptions = {},
 ): AsyncGenerator<JobEvent> {
+  const path = `/jobs/${encodeURIComponent(jobId)}`;
   let last: string | undefined;
   let known = false;
   let away = 0;
   while (true) {
     let count = 0;
     try {
-      for await (const { event, id, data } of client.events(`/jobs/${jobId}/stream`, last)) {
+      for await (const { event, id, data } of client.events(`${path}/stream`, last)) {
         away = 0;
         count++;
         last = id ?? last;
@@ -38,10 +40,10 @@ export async function* followJob(
         else if (!known) yield { type: "snapshot", job: JSON.parse(data) as Job };
         known = true;
       }
-      // It ended while nobody was connected, and there is nothing more to tell.
       if (count === 0) {
-        const { status } = await client.get<JobResponse>(`/jobs/${jobId}`);
-        return yield { type: "end", status };
+        const { status } = await client.get<JobResponse>(path);
+        // It ended while nobody was connected, and there is nothing more to tell.
+        if (isTerminal(status)) return yield { type: "end", status };
       }
     } catch (error) {
       if (!known || !(error instanceof UnreachableError) || away >= patience) throw error;

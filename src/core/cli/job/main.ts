@@ -1,4 +1,5 @@
 import type { CliContext } from "../context.ts";
+import { printable } from "../printable.ts";
 import { runProgram } from "../program.ts";
 import { answer } from "./answer.ts";
 import { list } from "./list.ts";
@@ -16,6 +17,6 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
       commands: [start, list, show, watch, answer, stop, retry, resume],
     },
     argv,
-    context,
+    { ...context, print: (line) => context.print(printable(line)) },
   );
 }

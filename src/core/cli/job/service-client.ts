@@ -9,6 +9,9 @@ export interface ServiceClientOptions {
   readonly fetch: typeof globalThis.fetch;
 }
 
+/** What a service that closes answers, and a proxy that has lost it. */
+const AWAY = new Set([502, 503, 504]);
+
 /** The service cannot be reached now: it may be starting again. */
 export class UnreachableError extends CliError {}
 
@@ -90,6 +93,7 @@ export class ServiceClient {
     }
     const body = (await response.json().catch(() => undefined)) as Partial<ErrorResponse> | undefined;
     const message = body?.error ?? `The service answered ${response.status} ${response.statusText}`;
-    return new CliError(message, body?.detail ? { detail: body.detail } : {});
+    const Failure = AWAY.has(response.status) ? UnreachableError : CliError;
+    return new Failure(message, body?.detail ? { detail: body.detail } : {});
   }
 }

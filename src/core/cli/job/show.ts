@@ -5,6 +5,7 @@ import { defineCommand } from "../command.ts";
 import { renderTable } from "../table.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { readJob } from "./follow-job.ts";
+import { listCases } from "./list-cases.ts";
 import { describeQuestion } from "./question.ts";
 
 /** `svc job show`: a job with its cases. */
@@ -16,7 +17,7 @@ export const show = defineCommand({
   async run({ args, flags, context }) {
     const client = await connect(flags, context);
     const job = await readJob(client, args[0]!);
-    const cases = await client.get<Case[]>(`/jobs/${job.id}/cases?limit=1000`);
+    const cases = await listCases(client, job.id);
     context.print(flags.json ? JSON.stringify({ ...job, cases }, null, 2) : render(job, cases));
     return 0;
   },

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { userInfo } from "node:os";
 import * as v from "valibot";
 import type { AgentResponse } from "../../models/agent-response.ts";
 import type { Job } from "../../models/job.ts";
@@ -10,6 +9,7 @@ import { UsageError } from "../errors.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { readFields } from "./read-fields.ts";
 import type { ServiceClient } from "./service-client.ts";
+import { userName } from "./user-name.ts";
 import { watchJob } from "./watch.ts";
 
 const flags = v.object({
@@ -62,7 +62,7 @@ export const start = defineCommand({
     const agent = await client.get<AgentResponse>(`/agents/${encodeURIComponent(slug)}`);
     const parameters = await encryptParameters(client, flags.param, context.env);
     const job = await client.post<Job>(`/agents/${encodeURIComponent(slug)}/jobs`, {
-      job_context: toJobContext(flags, agent.name),
+      job_context: toJobContext(flags, agent.name, userName(context.env)),
       job_fields: readFields(flags.field, agent.methods?.job_start.fields ?? []),
       ...(parameters && { encrypted_agent_parameters: parameters }),
     });
@@ -75,11 +75,11 @@ export const start = defineCommand({
   },
 });
 
-function toJobContext(flags: Flags, agentName: string): Record<string, unknown> {
+function toJobContext(flags: Flags, agentName: string, user: string): Record<string, unknown> {
   return {
     workspace_id: flags.workspace,
     job_id: flags.id ?? `job-${randomUUID().slice(0, 8)}`,
-    started_by: userInfo().username,
+    started_by: user,
     started_at: new Date().toISOString(),
     mission_id: "command-line",
     mission_name: flags.mission ?? agentName,

@@ -32,7 +32,7 @@ export const retry = defineCommand({
   async run({ args, flags, context }) {
     const client = await connect(flags, context);
     const from = flags.fromStart ? "start" : "last_step";
-    const job = await client.post<Job>(`/jobs/${args[0]}/retry`, { from });
+    const job = await client.post<Job>(`/jobs/${encodeURIComponent(args[0]!)}/retry`, { from });
     context.print(
       flags.json
         ? JSON.stringify(job, null, 2)
@@ -64,7 +64,9 @@ export const resume = defineCommand({
       throw new UsageError("A limit must be raised", "Give --max-cases, --max-cost or --max-duration.");
     }
     const client = await connect(flags, context);
-    const job = await client.post<Job>(`/jobs/${args[0]}/resume`, { job_instructions: instructions });
+    const job = await client.post<Job>(`/jobs/${encodeURIComponent(args[0]!)}/resume`, {
+      job_instructions: instructions,
+    });
     context.print(
       flags.json ? JSON.stringify(job, null, 2) : `Job ${job.id} goes on. Follow it: svc job watch ${job.id}`,
     );

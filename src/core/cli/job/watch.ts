@@ -1,11 +1,11 @@
 import * as v from "valibot";
-import type { Case } from "../../models/case.ts";
 import type { JobResponse } from "../../models/job-response.ts";
 import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { describeEntry } from "./describe-entry.ts";
 import { followJob } from "./follow-job.ts";
+import { listCases } from "./list-cases.ts";
 import { describeQuestion } from "./question.ts";
 import type { ServiceClient } from "./service-client.ts";
 
@@ -42,7 +42,7 @@ export async function watchJob(
       }
     }
     if (event.type === "end") {
-      if (!json) context.print(describeEnd(await client.get<JobResponse>(`/jobs/${id}`)));
+      if (!json) context.print(describeEnd(await client.get<JobResponse>(`/jobs/${encodeURIComponent(id)}`)));
       return event.status === "completed" ? 0 : 1;
     }
   }
@@ -51,7 +51,7 @@ export async function watchJob(
 
 /** Questions that have not been told yet. */
 async function openQuestions(client: ServiceClient, id: string, asked: Set<string>): Promise<string[]> {
-  const cases = await client.get<Case[]>(`/jobs/${id}/cases?limit=1000`);
+  const cases = await listCases(client, id);
   const fresh = cases.filter((item) => item.question && !asked.has(`${item.id} ${item.question.id}`));
   for (const item of fresh) asked.add(`${item.id} ${item.question?.id}`);
   return fresh.map(describeQuestion);

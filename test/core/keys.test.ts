@@ -1,0 +1,58 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createServer, defineAgent, KEYS } from "agent-control-service";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { loadKeys } from "../../src/core/keys.ts";
+import { createLogger } from "../../src/core/log.ts";
+import { resolveOptions } from "../../src/core/options.ts";
+import { Redactor } from "../../src/core/redactor.ts";
+
+const agents = [defineAgent({ name: "A", version: "1", methods: { job_start: { run: () => null } } })];
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "keys-"));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+function load(dataDir: string) {
+  const log = createLogger({
+    level: "error",
+    format: "text",
+    redactor: new Redactor(),
+    clock: () => new Date(),
+    write: () => {},
+  });
+  return loadKeys(resolveOptions({ agents, dataDir }, {}), log);
+}
+
+it("of two that start in a new folder, the one that runs uses the keys that stay there", async () => {
+  const make = () => createServer({ agents, dataDir: folder, port: 0, logTo: () => {} });
+  const services = [make(), make()];
+
+  const started = await Promise.allSettled(services.map((service) => service.ready()));
+
+  expect(started.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+  const running = services[started.findIndex(({ status }) => status === "fulfilled")]!;
+  expect((await readFile(join(folder, "api-key"), "utf8")).trim()).toBe(running.get(KEYS).apiKey);
+  expect((await stat(join(folder, "api-key"))).mode & 0o777).toBe(0o600);
+  await Promise.all(services.map((service) => service.close()));
+});
+
+it("a data folder that cannot be used is named, with what to do", async () => {
+  await writeFile(join(folder, "file"), "");
+
+  const service = createServer({ agents, dataDir: join(folder, "file"), port: 0, logTo: () => {} });
+
+  await expect(service.ready()).rejects.toMatchObject({
+    name: "OptionsError",
+    message: expect.stringMatching(/data folder .*file cannot be used \(E[A-Z]+\).*SERVICE_DATA_DIR/),
+  });
+});
+
+it("a kept key that was damaged is named by its file", async () => {
+  await writeFile(join(folder, "rsa-private-key.pem"), "-----BEGIN PRIVATE KEY-----\nAAAA\n");
+
+  await expect(load(folder)).rejects.toThrow(/rsa-private-key\.pem .*RSA private key/);
+});
