@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { load } from "./http/load.ts";
+import { message } from "./peers/message.ts";
 import type { BenchRow } from "./row.ts";
 
 const ROUNDS = Number(process.env.SVC_BENCH_ROUNDS ?? 7);
@@ -78,22 +79,6 @@ async function measureStart(): Promise<BenchRow[]> {
     { name: "start of an empty service", value: time, unit: "ms", target: "<= 700", ok: time <= 700 },
     { name: "memory of an empty service", value: rss, unit: "MB", target: "<= 90", ok: rss <= 90 },
   ];
-}
-
-async function message(child: ChildProcess): Promise<unknown> {
-  const abort = new AbortController();
-  const exit = once(child, "exit", { signal: abort.signal }).then(([code]) => {
-    throw new Error(`The server ended with code ${code}`);
-  });
-  try {
-    const [value] = (await Promise.race([once(child, "message", { signal: abort.signal }), exit])) as [
-      unknown,
-    ];
-    return value;
-  } finally {
-    exit.catch(() => {});
-    abort.abort();
-  }
 }
 
 async function cpuSeconds(child: ChildProcess): Promise<number> {

@@ -1,11 +1,12 @@
-import { type ChildProcess, fork, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { Agent, request } from "node:http";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { message } from "./peers/message.ts";
+import { beginRedis } from "./peers/redis.ts";
 import type { BenchRow } from "./row.ts";
 
 const SECONDS = Number(process.env.SVC_BENCH_SECONDS ?? 5);
@@ -209,41 +210,6 @@ async function begin(name: string, args: readonly string[] = []): Promise<Begun>
       await gone;
     },
   };
-}
-
-async function beginRedis(): Promise<(AsyncDisposable & { port: number }) | undefined> {
-  if (spawnSync("redis-server", ["--version"]).status !== 0) return undefined;
-  const dir = await mkdtemp(join(tmpdir(), "bench-redis-"));
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address() as { port: number };
-  probe.close();
-  const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", dir, "--save", ""];
-  const child = spawn("redis-server", [...options, "--appendonly", "yes"], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  for await (const text of child.stdout.setEncoding("utf8"))
-    if (String(text).includes("Ready to accept")) break;
-  return {
-    port,
-    async [Symbol.asyncDispose]() {
-      const gone = once(child, "exit");
-      child.kill();
-      await gone;
-      await rm(dir, { recursive: true, force: true });
-    },
-  };
-}
-
-function message(child: ChildProcess): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const gone = (code: number | null) => reject(new Error(`The process ended with ${code}`));
-    child.once("exit", gone);
-    child.once("message", (told) => {
-      child.off("exit", gone);
-      resolve(told);
-    });
-  });
 }
 
 function average(all: readonly Measured[]): Measured {

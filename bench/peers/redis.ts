@@ -1,0 +1,31 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** A Redis of our own that appends each write to its file; `undefined` where the machine has none. */
+export async function beginRedis(): Promise<(AsyncDisposable & { port: number }) | undefined> {
+  if (spawnSync("redis-server", ["--version"]).status !== 0) return undefined;
+  const dir = await mkdtemp(join(tmpdir(), "bench-redis-"));
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const { port } = probe.address() as { port: number };
+  probe.close();
+  const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", dir, "--save", ""];
+  const child = spawn("redis-server", [...options, "--appendonly", "yes"], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  for await (const text of child.stdout.setEncoding("utf8"))
+    if (String(text).includes("Ready to accept")) break;
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      const gone = once(child, "exit");
+      child.kill();
+      await gone;
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
