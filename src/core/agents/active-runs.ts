@@ -52,6 +52,11 @@ export class ActiveRuns {
     return this.#runs.get(jobId);
   }
 
+  /** Whether a job is run here, and its end is not even about to be stored. */
+  isRunning(jobId: string): boolean {
+    return this.#runs.get(jobId)?.isEndAhead ?? false;
+  }
+
   /** Whether a run of the job is about to be here. */
   isBeginning(jobId: string): boolean {
     return this.#beginning.has(jobId);
@@ -99,8 +104,13 @@ export class ActiveRuns {
     return this.#takeUp(unit, job, kind, run_count);
   }
 
-  /** Runs a job that was begun, in its place. */
-  launch(job: StoredJob, agent: HostedAgent, place: Place, record = new RunRecord()): void {
+  /** Runs a job that was begun, in its place; `values` are its parameters, where they are open already. */
+  launch(
+    job: StoredJob,
+    agent: HostedAgent,
+    place: Place,
+    { record = new RunRecord(), values }: { record?: RunRecord; values?: Record<string, string> } = {},
+  ): void {
     const { ledger, clock, redactor, stopGrace, apiUrl } = this.#parts;
     const { timeout } = agent.definition.methods.job_start;
     const log = this.#parts.log.with({ agent: agent.slug, job_id: job.id });
@@ -116,7 +126,7 @@ export class ActiveRuns {
     });
     this.#runs.set(job.id, run);
     run
-      .execute(() => this.#handle(run, job, agent))
+      .execute(() => this.#handle(run, job, agent, values))
       .catch((error: unknown) => {
         const isGone = isServiceError(error) && error.type === "job_not_found";
         if (!isGone) log.error("the end of a run could not be stored", { error });
@@ -146,7 +156,7 @@ export class ActiveRuns {
     });
     if (!begun) return place.release();
     const entries = begun.run_count === 1 ? [] : await jobs.log(jobId);
-    this.launch(begun, agent, place, RunRecord.read(entries.map(({ entry }) => entry)));
+    this.launch(begun, agent, place, { record: RunRecord.read(entries.map(({ entry }) => entry)) });
   }
 
   async #takeUp(unit: Unit, job: StoredJob, kind: TurnKind, run_count: number): Promise<StoredJob> {
@@ -154,7 +164,12 @@ export class ActiveRuns {
     return changeJob(unit, job.id, (current) => ({ ...current, run_count }));
   }
 
-  async #handle(run: Run, job: StoredJob, agent: HostedAgent): Promise<unknown> {
+  async #handle(
+    run: Run,
+    job: StoredJob,
+    agent: HostedAgent,
+    values: Readonly<Record<string, string>> | undefined,
+  ): Promise<unknown> {
     const { jobs, cases } = this.#parts;
     const method = agent.definition.methods.job_start;
     const fields = fieldsOf(method).check(job.job_fields);
@@ -162,7 +177,7 @@ export class ActiveRuns {
       const problems = Object.entries(fields.problems).map(([name, problem]) => `${name} ${problem}`);
       throw new Error(`The job's fields do not fit the agent any more: ${problems.join("; ")}`);
     }
-    const context = await toHandlerContext(this.#parts, agent, job);
+    const context = await toHandlerContext(this.#parts, agent, job, values);
     checkRequired(agent, context.parameters);
     const handle = new RunJob(run, {
       context: job.job_context,
@@ -170,7 +185,14 @@ export class ActiveRuns {
       readCase: (id) => cases.get(id),
       onAnswer: this.#answerHandler(run, job, agent),
     });
-    return method.run({ ...context, signal: run.signal, job: handle, fields: fields.values });
+    return method.run({
+      ...context,
+      get signal() {
+        return run.signal;
+      },
+      job: handle,
+      fields: fields.values,
+    });
   }
 
   #answerHandler(run: Run, job: StoredJob, agent: HostedAgent) {

@@ -50,9 +50,10 @@ export async function toHandlerContext(
   parts: HandlerParts,
   agent: HostedAgent,
   job?: { readonly id: string; readonly encrypted_agent_parameters: string | null },
+  values?: Readonly<Record<string, string>>,
 ): Promise<HandlerContext> {
   return {
-    parameters: await openParameters(parts, agent, job?.encrypted_agent_parameters),
+    parameters: values ?? (await openParameters(parts, agent, job?.encrypted_agent_parameters)),
     log: parts.log.with({ agent: agent.slug, ...(job && { job_id: job.id }) }),
     telemetry: ({ type, category = "application", severity = "info", details }) => {
       const telemetry = { agentId: agent.id, type, category, severity, details };

@@ -94,7 +94,7 @@ class JobRunner implements Runner {
   }
 
   ended(jobId: string, milliseconds: number): Promise<StoredJob> {
-    return this.#ends.wait(jobId, milliseconds);
+    return this.#ends.wait(jobId, milliseconds, this.#runs.isRunning(jobId));
   }
 
   async stop(jobId: string, by?: string): Promise<StoredJob> {
@@ -280,19 +280,23 @@ class JobRunner implements Runner {
     const place = scheduler.tryTake(applicant);
     if (!place && scheduler.queued >= maxQueuedJobs)
       throw queueIsFull(scheduler.queued, scheduler.retryAfter());
-    if (place) return this.#runs.beginning(input.id, () => this.#startIn(place, agent, input));
+    if (place) return this.#runs.beginning(input.id, () => this.#startIn(place, agent, { input, values }));
     const { job, created } = await ledger.write((unit) => createJob(unit, input));
     if (created) this.#runs.queue(job, "start");
     return job;
   }
 
   /** Stores a job together with the beginning of its run, and runs it. */
-  async #startIn(place: Place, agent: HostedAgent, input: NewJob): Promise<StoredJob> {
+  async #startIn(
+    place: Place,
+    agent: HostedAgent,
+    { input, values }: { input: NewJob; values: Record<string, string> },
+  ): Promise<StoredJob> {
     try {
       const { job, created } = await this.#parts.ledger.write((unit) =>
         createJob(unit, input, { begin: true }),
       );
-      if (created) this.#runs.launch(job, agent, place);
+      if (created) this.#runs.launch(job, agent, place, { values });
       else place.release();
       return job;
     } catch (error) {

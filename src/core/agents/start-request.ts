@@ -31,13 +31,17 @@ export function toNewJob(
 /** The same for requests that ask for the same. */
 export function fingerprintOf(slug: string, request: StartRequest): string {
   const content = [slug, request.job_context, request.job_fields, request.encrypted_agent_parameters ?? null];
-  return hash("sha256", JSON.stringify(content, inOrder), "base64url");
+  return hash("sha256", JSON.stringify(inOrder(content)), "base64url");
 }
 
 /** Two writings of one object differ in the order of its keys. */
-function inOrder(_key: string, value: unknown): unknown {
-  if (value === null || typeof value !== "object" || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+function inOrder(value: unknown): unknown {
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map(inOrder);
+  if ("toJSON" in value) return value;
+  const sorted: Record<string, unknown> = Object.create(null);
+  for (const key of Object.keys(value).sort()) sorted[key] = inOrder((value as Record<string, unknown>)[key]);
+  return sorted;
 }
 
 /** The error for job fields that do not fit their method. */

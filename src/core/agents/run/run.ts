@@ -41,7 +41,7 @@ export interface StepUnderWay {
   readonly name: string;
   readonly attempt: number;
   readonly cost: number;
-  /** Whether what became of it is stored. */
+  /** Whether what became of it is on its way into the store, and its cost was counted. */
   isRecorded: boolean;
 }
 
@@ -61,11 +61,14 @@ export class Run {
   readonly #underWay = new Set<StepUnderWay>();
   /** Steps that were under way when the run was told to end. */
   #cutShort: StepUnderWay[] = [];
-  readonly #controller = new AbortController();
+  /** Made when somebody asks for the signal: most handlers never do. */
+  #controller: AbortController | undefined;
+  #interruptedBy: Error | undefined;
   /** Called with the reason when the run ends: what the handler waits for rejects. */
   readonly #interrupts = new Set<(error: Error) => void>();
   readonly #timers = new Set<() => void>();
   #phase: Phase = "live";
+  #isFinishing = false;
   #end: RunEnd | undefined;
   #cleanUp: Promise<unknown> | undefined;
   #force: () => void = () => {};
@@ -88,11 +91,25 @@ export class Run {
   }
 
   get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#interruptedBy) this.#controller.abort(this.#interruptedBy);
+    }
     return this.#controller.signal;
+  }
+
+  /** Whether the signal has fired. */
+  get isInterrupted(): boolean {
+    return this.#interruptedBy !== undefined;
   }
 
   get isOver(): boolean {
     return this.#phase === "over";
+  }
+
+  /** Whether the job's end is yet to be stored, by this run or by whoever takes the job from it. */
+  get isEndAhead(): boolean {
+    return this.#phase !== "over" && !this.#isFinishing;
   }
 
   /** Runs the handler to its end and stores the outcome, unless the run is over before. */
@@ -123,9 +140,11 @@ export class Run {
   }
 
   /** Passes the gate, and the limit of time. */
-  async enter(): Promise<void> {
-    await this.gate();
+  enter(): Promise<void> | undefined {
+    const gate = this.gate();
+    if (gate) return gate.then(() => this.stopAt(this.limits.duration()));
     this.stopAt(this.limits.duration());
+    return undefined;
   }
 
   /** Ends the run where there is a reason to, by throwing. */
@@ -200,14 +219,22 @@ export class Run {
   }
 
   /** Settles as `work` does, or rejects as soon as the run ends. */
-  orEnd<T>(work: () => T | Promise<T>): Promise<T> {
-    if (this.#phase === "ending" || this.#phase === "over") return Promise.reject(this.#endedError());
+  orEnd<T>(work: () => T | Promise<T>): T | Promise<T> {
+    if (this.#isToldToEnd) return Promise.reject(this.#endedError());
+    let pending: T | Promise<T>;
+    try {
+      pending = work();
+    } catch (error) {
+      return Promise.reject(this.#isToldToEnd ? this.#endedError() : error);
+    }
+    if (!this.#isToldToEnd && !isThenable(pending)) return pending;
     return new Promise<T>((resolve, reject) => {
-      const interrupt = (error: Error) => reject(error);
-      this.#interrupts.add(interrupt);
-      call(work)
+      // The work may have told it to.
+      if (this.#isToldToEnd) reject(this.#endedError());
+      this.#interrupts.add(reject);
+      Promise.resolve(pending)
         .then(resolve, reject)
-        .finally(() => this.#interrupts.delete(interrupt));
+        .finally(() => this.#interrupts.delete(reject));
     });
   }
 
@@ -236,6 +263,13 @@ export class Run {
     }
   }
 
+  /** Counts the cost of a step once, together with its record: the end of the run may be stored right behind it. */
+  account(step: StepUnderWay): void {
+    if (step.isRecorded) return;
+    step.isRecorded = true;
+    this.limits.settle(step.cost);
+  }
+
   /** A timer of this run, called off when the run is over. */
   after(milliseconds: number, fn: () => void): () => void {
     return this.#after(milliseconds, fn);
@@ -247,13 +281,15 @@ export class Run {
   }
 
   async #finish(outcome: Outcome): Promise<void> {
+    this.#isFinishing = true;
     const { parts } = this;
     const ending = toEnding(outcome, this.#end, parts);
-    // Their cost was spent, whatever they were about to give.
-    const cutShort = this.#cutShort.filter((step) => !step.isRecorded);
-    for (const { cost } of cutShort) this.limits.settle(cost);
+    let cutShort: StepUnderWay[] | undefined;
     await this.write(async (unit) => {
-      for (const { caseId, position, name, attempt, cost } of cutShort) {
+      // Results that were on their way when the run was told to end are recorded by now.
+      cutShort ??= this.#cutShort.filter((step) => !step.isRecorded);
+      for (const step of cutShort) {
+        const { caseId, position, name, attempt, cost } = step;
         const error = "The run ended before it did";
         await unit.record(parts.jobId, {
           type: "attempt",
@@ -261,6 +297,8 @@ export class Run {
           ...{ position, name, attempt, error },
           ...(cost > 0 && { cost }),
         });
+        // It was spent, whatever the step was about to give.
+        this.account(step);
       }
       await endCases(unit, this.openCases, ending.cases);
       await endJob(unit, parts.jobId, ending.to, (job) => ({
@@ -286,9 +324,14 @@ export class Run {
     this.#tellIfQuiet();
   }
 
+  get #isToldToEnd(): boolean {
+    return this.#phase === "ending" || this.#phase === "over";
+  }
+
   #interrupt(): void {
     const error = this.#endedError();
-    if (!this.signal.aborted) this.#controller.abort(error);
+    this.#interruptedBy ??= error;
+    if (this.#controller && !this.signal.aborted) this.#controller.abort(error);
     for (const interrupt of [...this.#interrupts]) interrupt(error);
     this.#interrupts.clear();
   }
@@ -358,6 +401,10 @@ export class Run {
       stop();
     };
   }
+}
+
+function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
 }
 
 async function call<T>(fn: () => T | Promise<T>): Promise<T> {

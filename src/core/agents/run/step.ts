@@ -80,16 +80,15 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, isLast: boolean)
       await call.show?.(unit, { name, cost: cost || null, payload: toPayload(result), error: null });
       const attempts = attempt > 1 ? { attempts: attempt } : {};
       await unit.record(run.jobId, { type: "call", call: "step", ...entry, result, ...attempts, ...charge });
+      run.account(one);
     });
-    one.isRecorded = true;
-    run.limits.settle(cost);
     // As it will come back from the record, so that the first run and a later one see the same.
     return { ok: true, value: result as T };
   } catch (caught) {
     error = caught;
   }
   // The run has ended: what is under way is accounted for when it is finished.
-  if (run.signal.aborted || run.isOver) throw error;
+  if (run.isInterrupted || run.isOver) throw error;
   const isFinal = isLast || error instanceof UnrecordableError;
   const failure = toRecordedError(error);
   const message = run.parts.redact(failure.message);
@@ -99,6 +98,7 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, isLast: boolean)
     await call.show?.(unit, { name, cost: cost || null, payload, error: message });
     if (!isFinal) {
       await unit.record(run.jobId, { type: "attempt", ...entry, attempt, error: message, ...charge });
+      run.account(one);
       return;
     }
     await unit.record(run.jobId, {
@@ -109,20 +109,27 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, isLast: boolean)
       attempts: attempt,
       ...charge,
     });
+    run.account(one);
   });
-  one.isRecorded = true;
-  run.limits.settle(cost);
   return { ok: false, error, isFinal };
 }
 
 /** Calls the step's function, with its limit of time. */
-async function invoke<T>(
+function invoke<T>(
   { scope, name, fn, options }: StepCall<T>,
   { position, attempt }: StepUnderWay,
-): Promise<T> {
+): T | Promise<T> {
   const { run } = scope;
   const idempotencyKey = scope.idempotencyKey(position);
-  if (options.timeout === undefined) return fn({ attempt, idempotencyKey, signal: run.signal });
+  if (options.timeout === undefined) {
+    return fn({
+      attempt,
+      idempotencyKey,
+      get signal() {
+        return run.signal;
+      },
+    });
+  }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);
   return new Promise<T>((resolve, reject) => {
