@@ -23,7 +23,7 @@ export class Body {
     this.#isHot = isHot;
     if ("text" in content) this.#text = content.text;
     else this.#parted = content.parted;
-    this.length = "text" in content ? content.text.length : content.parted.length;
+    this.length = lengthOf(this.texts);
   }
 
   /** A stored entity by its JSON. */
@@ -37,7 +37,12 @@ export class Body {
   }
 
   get text(): string {
-    return this.#text ?? this.#parted!.text;
+    return this.#text ?? this.texts.join("");
+  }
+
+  /** The JSON in strings to be written one behind the other: joining them costs a copy. */
+  get texts(): readonly string[] {
+    return this.#text === undefined ? this.#parted!.texts : [this.#text];
   }
 
   /** The entity, for the caller to do with as it likes. */
@@ -74,4 +79,10 @@ export class Body {
       return JSON.parse(this.text) as Record<string, unknown>;
     }
   }
+}
+
+function lengthOf(texts: readonly string[]): number {
+  let length = 0;
+  for (const text of texts) length += text.length;
+  return length;
 }

@@ -29,6 +29,17 @@ export class Column {
     this.#numbers[slot] = value ?? Number.NaN;
   }
 
+  /** Order of the values of two slots. */
+  compare(a: number, b: number): number {
+    if (this.#numbers === undefined) return compareValues(this.#values[a] ?? null, this.#values[b] ?? null);
+    const one = this.#numbers[a]!;
+    const other = this.#numbers[b]!;
+    // Compared as numbers, without making a value of each; those that are `null`, or not there, differ from themselves.
+    if (one < other) return -1;
+    if (one > other) return 1;
+    return one === other ? 0 : compareValues(this.get(a), this.get(b));
+  }
+
   #generalise(): void {
     this.#values = Array.from(this.#numbers ?? [], (value) => (Number.isNaN(value) ? null : value));
     this.#numbers = undefined;

@@ -8,7 +8,7 @@ interface Piece {
   readonly from: number;
   /** Position behind its last field. */
   readonly to: number;
-  /** The fields with their names, without braces. */
+  /** What opens or separates them, and the fields with their names. */
   readonly json: string;
 }
 
@@ -34,15 +34,11 @@ export class PartedJson {
     return new PartedJson(value, Object.keys(value), []);
   }
 
-  get text(): string {
-    return `{${this.#pieces.map(({ json }) => json).join(",")}}`;
-  }
-
-  /** Number of characters of the text. */
-  get length(): number {
-    let length = this.#pieces.length + 1;
-    for (const { json } of this.#pieces) length += json.length;
-    return length;
+  /** The JSON in strings to be written one behind the other. */
+  get texts(): string[] {
+    const texts = this.#pieces.map(({ json }) => json);
+    texts.push("}");
+    return texts;
   }
 
   copy(): Fields {
@@ -89,7 +85,7 @@ export class PartedJson {
       const own = piece !== undefined && piece.to === piece.from + 1;
       const field =
         (own ? longer(value[key], { known: this.#value[key], json: piece.json }) : undefined) ??
-        whole(key, value[key]);
+        whole(key, value[key], opening(at));
       if (field === undefined) return undefined;
       next[key] = field.value;
       if (own) pieces[place] = { from: at, to: at + 1, json: field.json };
@@ -105,7 +101,7 @@ export class PartedJson {
     const pieces: Piece[] = [];
     const add = (from: number, to: number) => {
       const some = Object.fromEntries(this.#keys.slice(from, to).map((key) => [key, value[key]]));
-      if (from < to) pieces.push({ from, to, json: JSON.stringify(some).slice(1, -1) });
+      if (from < to) pieces.push({ from, to, json: opening(from) + JSON.stringify(some).slice(1, -1) });
     };
     let from = 0;
     for (const at of [...alone].sort((a, b) => a - b)) {
@@ -132,9 +128,14 @@ function longer(field: unknown, { known, json }: { known: unknown; json: string 
   return { value, json: `${json.slice(0, -1)},${added.slice(1)}` };
 }
 
-function whole(key: string, field: unknown): Field | undefined {
+function whole(key: string, field: unknown, start: string): Field | undefined {
   const json = JSON.stringify(field);
   // A function is no JSON: such a field is left out.
   if (json === undefined) return undefined;
-  return { value: JSON.parse(json), json: `${JSON.stringify(key)}:${json}` };
+  return { value: JSON.parse(json), json: `${start}${JSON.stringify(key)}:${json}` };
+}
+
+/** What stands in front of the field at a position. */
+function opening(at: number): string {
+  return at === 0 ? "{" : ",";
 }

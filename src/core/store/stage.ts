@@ -1,4 +1,4 @@
-import type { Backend, Change, EntityChange, StoreLog, StoreTable } from "./backend.ts";
+import type { Backend, Change, EntityChange, LogChange, StoreLog, StoreTable } from "./backend.ts";
 import { Body } from "./body.ts";
 import { compareValues } from "./column.ts";
 import { getOrMake } from "./get-or-make.ts";
@@ -6,12 +6,14 @@ import { toJson } from "./json-value.ts";
 import type { Entity, IndexValue } from "./store.ts";
 import { StoreConflictError, StoreMissingError } from "./store.ts";
 
+/** So many changes are looked through one by one. */
+const FEW = 16;
+
 /** The writes of one transaction before they are committed, and reads that see them. */
 export class Stage {
   readonly #backend: Backend;
-  /** Made when something is staged: most transactions are one write, and most stages see no second one. */
-  #entities: Map<StoreTable, Map<string, number>> | undefined;
-  #lasts: Map<StoreLog, Map<string, number>> | undefined;
+  /** Where the newest change of an id or key stands in `changes`; made when there are more than a few. */
+  #places: Map<StoreTable | StoreLog, Map<string, number>> | undefined;
   readonly changes: Change[] = [];
   /** Whether something that was read, or found missing, is not yet durable. */
   sawPending = false;
@@ -71,15 +73,13 @@ export class Stage {
   append(log: StoreLog, key: string, entry: unknown): number {
     const last = this.#lastOf(log, key) + 1;
     const text = toJson(entry, `An entry of log ${log.name} "${key}"`);
-    this.changes.push({ kind: "append", log, key, last, text });
-    this.#lastsOf(log).set(key, last);
+    this.#add({ kind: "append", log, key, last, text });
     return last;
   }
 
   clear(log: StoreLog, key: string): void {
     if (this.#lastOf(log, key) === 0) return;
-    this.changes.push({ kind: "clear", log, key, last: 0 });
-    this.#lastsOf(log).set(key, 0);
+    this.#add({ kind: "clear", log, key, last: 0 });
   }
 
   #put(table: StoreTable, entity: Entity, body: Body): void {
@@ -89,14 +89,33 @@ export class Stage {
 
   /** Keeps only the last of several writes of one entity. */
   #record(table: StoreTable, change: EntityChange): void {
-    this.#entities ??= new Map();
-    const positions = getOrMake(this.#entities, table, () => new Map<string, number>());
-    const position = positions.get(change.id);
-    if (position !== undefined) {
-      this.changes[position] = change;
-      return;
+    const place = this.#placeOf(table, change.id);
+    if (place === undefined) this.#add(change);
+    else this.changes[place] = change;
+  }
+
+  #add(change: Change): void {
+    const place = this.changes.push(change) - 1;
+    if (this.#places !== undefined) this.#keepPlace(change, place);
+    else if (place === FEW) {
+      this.#places = new Map();
+      for (const [at, each] of this.changes.entries()) this.#keepPlace(each, at);
     }
-    positions.set(change.id, this.changes.push(change) - 1);
+  }
+
+  #keepPlace(change: Change, place: number): void {
+    const places = getOrMake(this.#places!, ownerOf(change), () => new Map<string, number>());
+    places.set(keyOf(change), place);
+  }
+
+  /** Looking through a few changes costs less than an index of them, and most transactions are a few. */
+  #placeOf(owner: StoreTable | StoreLog, key: string): number | undefined {
+    if (this.#places !== undefined) return this.#places.get(owner)?.get(key);
+    for (let place = this.changes.length - 1; place >= 0; place--) {
+      const change = this.changes[place]!;
+      if (ownerOf(change) === owner && keyOf(change) === key) return place;
+    }
+    return undefined;
   }
 
   #stagedIn(table: StoreTable): EntityChange[] {
@@ -105,8 +124,8 @@ export class Stage {
   }
 
   #staged(table: StoreTable, id: string): EntityChange | undefined {
-    const position = this.#entities?.get(table)?.get(id);
-    if (position !== undefined) return this.changes[position] as EntityChange;
+    const place = this.#placeOf(table, id);
+    if (place !== undefined) return this.changes[place] as EntityChange;
     const pending = table.pending.get(id);
     if (pending !== undefined) this.sawPending = true;
     return pending;
@@ -125,18 +144,21 @@ export class Stage {
   }
 
   #lastOf(log: StoreLog, key: string): number {
-    const staged = this.#lasts?.get(log)?.get(key);
-    if (staged !== undefined) return staged;
+    const place = this.#placeOf(log, key);
+    if (place !== undefined) return (this.changes[place] as LogChange).last;
     const pending = log.pending.get(key);
     if (pending === undefined) return this.#backend.lastOf(log, key);
     this.sawPending = true;
     return pending.last;
   }
+}
 
-  #lastsOf(log: StoreLog): Map<string, number> {
-    this.#lasts ??= new Map();
-    return getOrMake(this.#lasts, log, () => new Map());
-  }
+function ownerOf(change: Change): StoreTable | StoreLog {
+  return change.kind === "put" || change.kind === "delete" ? change.table : change.log;
+}
+
+function keyOf(change: Change): string {
+  return change.kind === "put" || change.kind === "delete" ? change.id : change.key;
 }
 
 function nameOf(table: StoreTable, id: string): string {

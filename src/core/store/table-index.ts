@@ -1,4 +1,4 @@
-import { Column, compareValues } from "./column.ts";
+import { Column } from "./column.ts";
 import { Facet } from "./facet.ts";
 import { getOrMake } from "./get-or-make.ts";
 import { SortedOrder } from "./sorted-order.ts";
@@ -85,7 +85,7 @@ export class TableIndex {
     const byId = (a: number, b: number) => (ids[a]! < ids[b]! ? -1 : Number(ids[a] !== ids[b]));
     const column = this.#columns.get(field);
     if (column === undefined) return byId;
-    return (a, b) => compareValues(column.get(a), column.get(b)) || byId(a, b);
+    return (a, b) => column.compare(a, b) || byId(a, b);
   }
 
   /** Adds or replaces an entity; returns its slot. */
@@ -128,7 +128,8 @@ export class TableIndex {
   #replace(slot: number, record: IndexRecord): void {
     const text = record.text.toLowerCase();
     if (text !== this.#texts[slot]) this.#texts[slot] = text;
-    for (const [field, column] of this.#columns) {
+    for (const field of this.#columns.keys()) {
+      const column = this.#columns.get(field)!;
       const value = toValue(record.values[field]);
       const before = column.get(slot);
       if (value === before) continue;

@@ -3,9 +3,12 @@ import { getOrMake } from "../get-or-make.ts";
 import type { Contents } from "./contents.ts";
 import { damageError } from "./damage-error.ts";
 import type { FileSet } from "./file-set.ts";
+import type { StoreIo } from "./io.ts";
+import { glance, readHeader } from "./line.ts";
 import type { Locator } from "./locators.ts";
 import type { StoredLine } from "./read-segment.ts";
-import { readSegment } from "./read-segment.ts";
+import { brokenLine, sealedPart } from "./read-segment.ts";
+import { scanLines } from "./scan-lines.ts";
 import type { Segment } from "./segment.ts";
 import { TableWriter } from "./table-writer.ts";
 
@@ -29,7 +32,12 @@ export async function compactFiles(
   const moves: (() => void)[] = [];
   const others = files.order.filter((segment) => !sources.includes(segment));
   const oldest = Math.min(...others.map((segment) => segment.from));
-  const keep = (line: StoredLine): void => {
+  const keep = (at: Locator, bytes: Buffer, file: string): void => {
+    if (isDead(contents, glance(bytes), at)) return;
+    const header = readHeader(bytes);
+    if (header === undefined)
+      throw damageError({ file, byte: at.offset, what: "it is no line of an entity or entry" });
+    const line = { header, at, bytes };
     const what = judge(contents, line, oldest);
     if (what === undefined) return;
     const writer = getOrMake(writers, line.header.t, () => new TableWriter(files, line.header.t, limit));
@@ -38,10 +46,7 @@ export async function compactFiles(
     else moves.push(moveOf(contents, line, what, to));
   };
   try {
-    for (const source of sources) {
-      const { flaw } = await readSegment(files.io, source, keep);
-      if (flaw !== undefined) throw damageError({ file: source.name, ...flaw });
-    }
+    for (const source of sources) await readLines(files.io, source, keep);
     for (const writer of writers.values()) await writer.finish();
     await files.io.syncFolder(files.folder);
   } catch (error) {
@@ -50,6 +55,32 @@ export async function compactFiles(
   }
   const segments = [...writers.values()].flatMap((writer) => writer.segments);
   return { segments, move: () => moves.forEach((move) => void move()) };
+}
+
+/** Gives every line of a file behind its head. Throws where one is not as it was written. */
+async function readLines(
+  io: StoreIo,
+  { id, name, file, size }: Segment,
+  visit: (at: Locator, bytes: Buffer, file: string) => void,
+): Promise<void> {
+  const actual = io.size(file.handle);
+  if (actual < size)
+    throw damageError({ file: name, byte: actual, what: `${size - actual} bytes are missing` });
+  await scanLines(io, { file: file.handle, size }, (line) => {
+    const bytes = sealedPart(line);
+    if (bytes === undefined) throw damageError({ file: name, ...brokenLine(line) });
+    if (line.number > 1) visit({ segment: id, offset: line.position, length: bytes.length }, bytes, name);
+  });
+}
+
+/** Tells most of the lines that are out of date from those that have to be looked at. */
+function isDead(contents: Contents, names: ReturnType<typeof glance>, at: Locator): boolean {
+  if (names === undefined || names.i === 0) return false;
+  if (names.i !== undefined)
+    return contents.entriesOf(names.t, names.id)?.isAt(names.i, at.segment, at.offset) !== true;
+  const table = contents.tableOf(names.t);
+  const slot = table.index.slotOf(names.id);
+  return slot !== undefined && !isAt(contents, table, slot, at);
 }
 
 /** What a line still is: the newest version of an entity (by slot), an entry, a removal that matters, or nothing. */

@@ -29,21 +29,23 @@ const CHECKSUM = Buffer.from(',"c":"');
 const NEWLINE = 10;
 const QUOTE = 34;
 const BRACE = 125;
+const HEX = Buffer.from("0123456789abcdef");
 
 /** Collects lines in one buffer that is used again and again. */
 export class LineBuffer {
   #buffer = Buffer.allocUnsafe(256 * 1024);
   length = 0;
 
-  /** Adds a line; returns its length without the line break. */
-  add(header: string, body: string): number {
-    const room =
-      (header.length + 32) * 3 + (body.length > 65_536 ? Buffer.byteLength(body) : body.length * 3);
+  /** Adds a line of a header and a body in parts; returns its length without the line break. */
+  add(header: string, body: readonly string[]): number {
+    let room = (header.length + 32) * 3;
+    for (const text of body) room += text.length > 65_536 ? Buffer.byteLength(text) : text.length * 3;
     if (this.length + room > this.#buffer.length) this.#grow(this.length + room);
+    const buffer = this.#buffer;
     const start = this.length;
-    let at = start + this.#buffer.write(header, start);
-    at += this.#buffer.write(body, at);
-    at += this.#buffer.write(seal(crc32(this.#buffer.subarray(start, at))), at, "latin1");
+    let at = start + buffer.write(header, start);
+    for (const text of body) at += buffer.write(text, at);
+    at = seal(buffer, at, crc32(buffer.subarray(start, at)));
     this.length = at;
     return at - start - 1;
   }
@@ -73,8 +75,15 @@ export class LineBuffer {
   }
 }
 
-function seal(crc: number): string {
-  return `,"c":"${crc.toString(16).padStart(8, "0")}"}\n`;
+/** Writes the end of a line; returns where the next one begins. */
+function seal(buffer: Buffer, start: number, crc: number): number {
+  CHECKSUM.copy(buffer, start);
+  let at = start + CHECKSUM.length;
+  for (let shift = 28; shift >= 0; shift -= 4) buffer[at++] = HEX[(crc >>> shift) & 15]!;
+  buffer[at++] = QUOTE;
+  buffer[at++] = BRACE;
+  buffer[at++] = NEWLINE;
+  return at;
 }
 
 /** The header of a change, up to and including `"d":`. */
@@ -96,9 +105,9 @@ export function headerOf(
 }
 
 /** The body of a change's line. */
-export function bodyOf(change: Change): string {
-  if (change.kind === "put") return change.body.text;
-  return change.kind === "append" ? change.text : "null";
+export function bodyOf(change: Change): readonly string[] {
+  if (change.kind === "put") return change.body.texts;
+  return [change.kind === "append" ? change.text : "null"];
 }
 
 /** The number of characters of a change's body. */
@@ -133,6 +142,18 @@ export function readHeader(line: Buffer): LineHeader | undefined {
   return end < 0 ? undefined : (JSON.parse(`${line.toString("utf8", 0, end + 1)}}`) as LineHeader);
 }
 
+/** How a header begins whose names need no escaping. */
+const NAMES =
+  /^\{"s":\d+,"k":\d+,"n":\d+,"t":"([\x20-\x21\x23-\x5b\x5d-\x7e]+)","id":"([\x20-\x21\x23-\x5b\x5d-\x7e]*)",(?:"i":(\d+),)?/;
+
+/** What a sealed line is of, without parsing its header; `undefined` where that is needed to tell. */
+export function glance(line: Buffer): Pick<LineHeader, "t" | "id" | "i"> | undefined {
+  const names = NAMES.exec(line.toString("latin1", 0, 256));
+  if (names === null) return undefined;
+  const [, t, id, i] = names;
+  return { t: t!, id: id!, ...(i === undefined ? {} : { i: Number(i) }) };
+}
+
 /** The body of a sealed line, as JSON. */
 export function readBody(line: Buffer): string {
   return line.toString("utf8", line.indexOf(BODY) + BODY.length, line.length - SEAL);
@@ -141,6 +162,6 @@ export function readBody(line: Buffer): string {
 /** The first line of every file. */
 export function fileHeader(fields: { kind: string; from: number }): Buffer {
   const lines = new LineBuffer();
-  lines.add(`{"format":1,"kind":${JSON.stringify(fields.kind)},"from":`, String(fields.from));
+  lines.add(`{"format":1,"kind":${JSON.stringify(fields.kind)},"from":`, [String(fields.from)]);
   return Buffer.from(lines.bytes());
 }

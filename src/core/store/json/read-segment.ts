@@ -62,7 +62,8 @@ export function sealedPart(line: ScannedLine): Buffer | undefined {
   return isSealed(shorter) ? shorter : undefined;
 }
 
-function brokenLine({ complete, position: byte, number: line }: ScannedLine): Flaw {
+/** What is wrong with a line that is not as it was written. */
+export function brokenLine({ complete, position: byte, number: line }: ScannedLine): Flaw {
   if (!complete) return { kind: "cut short", what: "the line is cut short", byte, line };
   return { kind: "checksum", what: "the checksum does not match", byte, line };
 }

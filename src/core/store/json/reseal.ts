@@ -83,7 +83,7 @@ function reseal(line: ScannedLine): { header: LineHeader; bytes: Buffer; edited:
   const rest =
     i !== undefined ? `"i":${i},"ix":{}` : content.d === null ? '"ix":{}' : '"v":"edited","x":"","ix":{}';
   const start = `{"s":${s},"k":0,"n":0,"t":${JSON.stringify(t)},"id":${JSON.stringify(id)},${rest},"d":`;
-  lines.add(start, JSON.stringify(content.d));
+  lines.add(start, [JSON.stringify(content.d)]);
   const bytes = Buffer.from(lines.bytes().subarray(0, lines.length - 1));
   return { header, bytes, edited: true };
 }
