@@ -119,8 +119,7 @@ export class Stage {
   }
 
   #stagedIn(table: StoreTable): EntityChange[] {
-    const positions = this.#entities?.get(table)?.values() ?? [];
-    return Array.from(positions, (position) => this.changes[position] as EntityChange);
+    return this.changes.filter((change): change is EntityChange => ownerOf(change) === table);
   }
 
   #staged(table: StoreTable, id: string): EntityChange | undefined {
