@@ -6,7 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** A Redis of our own that appends each write to its file; `undefined` where the machine has none. */
-export async function beginRedis(): Promise<(AsyncDisposable & { port: number }) | undefined> {
+export async function beginRedis(
+  more: readonly string[] = [],
+): Promise<(AsyncDisposable & { port: number }) | undefined> {
   if (spawnSync("redis-server", ["--version"]).status !== 0) return undefined;
   const dir = await mkdtemp(join(tmpdir(), "bench-redis-"));
   const probe = createServer().listen(0, "127.0.0.1");
@@ -14,7 +16,7 @@ export async function beginRedis(): Promise<(AsyncDisposable & { port: number })
   const { port } = probe.address() as { port: number };
   probe.close();
   const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", dir, "--save", ""];
-  const child = spawn("redis-server", [...options, "--appendonly", "yes"], {
+  const child = spawn("redis-server", [...options, "--appendonly", "yes", ...more], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   for await (const text of child.stdout.setEncoding("utf8"))

@@ -1,0 +1,66 @@
+import { Agent, request } from "node:http";
+
+/** One request to start a job. */
+export interface StartRequest {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: unknown;
+}
+
+export interface Measured {
+  /** Jobs per second. */
+  readonly rate: number;
+  /** Milliseconds from start to result. */
+  readonly median: number;
+}
+
+/** Has clients start jobs, each the next one when it has the result of the last. */
+export async function load(
+  next: () => StartRequest,
+  { clients, seconds }: { clients: number; seconds: number },
+): Promise<Measured> {
+  const agent = new Agent({ keepAlive: true, maxSockets: clients });
+  const times: number[] = [];
+  const begun = performance.now();
+  const until = begun + seconds * 1000;
+  await Promise.all(
+    Array.from({ length: clients }, async () => {
+      while (performance.now() < until) {
+        const sent = performance.now();
+        const { result } = (await send(next(), agent)) as { result: { result: number } };
+        if (result.result !== 41) throw new Error(`A job gave ${JSON.stringify(result)}`);
+        times.push(performance.now() - sent);
+      }
+    }),
+  );
+  const took = (performance.now() - begun) / 1000;
+  agent.destroy();
+  return { rate: times.length / took, median: median(times) };
+}
+
+/** Sends a request and resolves with the JSON of its answer. */
+export function send({ url, headers, body }: StartRequest, agent: Agent): Promise<unknown> {
+  const text = JSON.stringify(body);
+  return new Promise((resolve, reject) => {
+    const all = { ...headers, "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+    const sent = request(url, { method: "POST", agent, headers: all }, (response) => {
+      let received = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => {
+        received += chunk;
+      });
+      response.on("end", () => {
+        if (response.statusCode! < 300) resolve(JSON.parse(received));
+        else reject(new Error(`${response.statusCode} ${received}`));
+      });
+    });
+    sent.on("error", reject);
+    sent.end(text);
+  });
+}
+
+/** The one in the middle; of an even number, what lies between the two. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length / 2;
+  return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle) - 1]!) / 2;
+}
