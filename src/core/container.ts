@@ -1,12 +1,24 @@
 import "reflect-metadata";
 import { type DependencyContainer, instanceCachingFactory, container as root } from "tsyringe";
 
+const SHARED = "agent-control-service ";
+
 /** Names a part of the service, and its type. */
 export type Token<T> = symbol & { readonly "~part"?: T };
 
 /** Makes a token; `name` shows in errors. */
 export function createToken<T>(name: string): Token<T> {
   return Symbol(name);
+}
+
+/** A token of the service itself: the same in every copy of this package, such as a global `svc` and a project's own. */
+export function createSharedToken<T>(name: string): Token<T> {
+  return Symbol.for(SHARED + name);
+}
+
+/** How people know a token. */
+export function tokenName(token: Token<unknown>): string {
+  return (token.description ?? "").replace(SHARED, "");
 }
 
 type Close = () => void | Promise<void>;
@@ -44,7 +56,7 @@ export class Container {
 
   /** The part behind a token; throws where there is none. */
   get<T>(token: Token<T>): T {
-    if (!this.has(token)) throw new Error(`There is no part "${token.description}" in this server`);
+    if (!this.has(token)) throw new Error(`There is no part "${tokenName(token)}" in this server`);
     return this.#scope.resolve<T>(token);
   }
 

@@ -1,5 +1,5 @@
 import type { H3 } from "h3";
-import type { Container, Token } from "./container.ts";
+import { type Container, type Token, tokenName } from "./container.ts";
 import type { PlatformLoader } from "./deploy/platform.ts";
 import type { Hooks } from "./hooks.ts";
 import type { Logger } from "./log.ts";
@@ -154,7 +154,7 @@ function createContext(
       const owner = owners.get(token);
       if (owner !== undefined && !reachable.has(owner)) {
         throw new PluginError(
-          `Plugin "${plugin.name}" asks for "${token.description}" of plugin "${owner}": add "${owner}" to its dependsOn`,
+          `Plugin "${plugin.name}" asks for "${tokenName(token)}" of plugin "${owner}": add "${owner}" to its dependsOn`,
         );
       }
       return host.scope.get(token);
@@ -162,7 +162,7 @@ function createContext(
     provide: (token, make) => {
       if (host.scope.has(token)) {
         throw new PluginError(
-          `Plugin "${plugin.name}" provides "${token.description}", which is there already`,
+          `Plugin "${plugin.name}" provides "${tokenName(token)}", which is there already`,
         );
       }
       owners.set(token, plugin.name);

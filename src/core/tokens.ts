@@ -2,7 +2,7 @@ import type { AgentSettings } from "./agents/agent-settings.ts";
 import type { Parameters } from "./agents/parameters.ts";
 import type { AgentRegistry } from "./agents/registry.ts";
 import type { Runner } from "./agents/runner.ts";
-import { createToken } from "./container.ts";
+import { createSharedToken } from "./container.ts";
 import type { ControlSystem } from "./control-system.ts";
 import type { Cases } from "./entities/cases.ts";
 import type { Jobs } from "./entities/jobs.ts";
@@ -21,35 +21,35 @@ import type { ServiceState } from "./service-state.ts";
 import type { SignInLinks } from "./sign-in-link.ts";
 import type { Store } from "./store/store.ts";
 
-export const OPTIONS = createToken<ResolvedOptions>("options");
-export const CLOCK = createToken<() => Date>("clock");
-export const REDACTOR = createToken<Redactor>("redactor");
-export const LOGGER = createToken<Logger>("logger");
-export const HOOKS = createToken<Hooks>("hooks");
-export const KEYS = createToken<ServiceKeys>("keys");
-export const PARAMETERS = createToken<Parameters>("parameters");
-export const STORE = createToken<Store>("store");
-export const LEDGER = createToken<Ledger>("ledger");
-export const JOBS = createToken<Jobs>("jobs");
-export const CASES = createToken<Cases>("cases");
-export const AGENTS = createToken<AgentRegistry>("agents");
+export const OPTIONS = createSharedToken<ResolvedOptions>("options");
+export const CLOCK = createSharedToken<() => Date>("clock");
+export const REDACTOR = createSharedToken<Redactor>("redactor");
+export const LOGGER = createSharedToken<Logger>("logger");
+export const HOOKS = createSharedToken<Hooks>("hooks");
+export const KEYS = createSharedToken<ServiceKeys>("keys");
+export const PARAMETERS = createSharedToken<Parameters>("parameters");
+export const STORE = createSharedToken<Store>("store");
+export const LEDGER = createSharedToken<Ledger>("ledger");
+export const JOBS = createSharedToken<Jobs>("jobs");
+export const CASES = createSharedToken<Cases>("cases");
+export const AGENTS = createSharedToken<AgentRegistry>("agents");
 /** What a control system has told agents to keep. */
-export const AGENT_SETTINGS = createToken<AgentSettings>("agent settings");
-export const RUNNER = createToken<Runner>("runner");
-export const ROUTER = createToken<Router>("router");
+export const AGENT_SETTINGS = createSharedToken<AgentSettings>("agent settings");
+export const RUNNER = createSharedToken<Runner>("runner");
+export const ROUTER = createSharedToken<Router>("router");
 /** Lets callers in, and counts wrong keys. */
-export const GATE = createToken<Gate>("gate");
+export const GATE = createSharedToken<Gate>("gate");
 /** The open event streams; they end when the service closes. */
-export const STREAMS = createToken<LiveStreams>("streams");
+export const STREAMS = createSharedToken<LiveStreams>("streams");
 /** Accepts signed-in people on routes whose auth is `session`; a plugin provides it. */
-export const SESSIONS = createToken<SessionVerifier>("sessions");
+export const SESSIONS = createSharedToken<SessionVerifier>("sessions");
 /** Makes one-time sign-in links; a plugin provides it. */
-export const SIGN_IN_LINK = createToken<SignInLinks>("sign-in link");
+export const SIGN_IN_LINK = createSharedToken<SignInLinks>("sign-in link");
 /** What the service is and how it does: address, start time, whether it is closing. */
-export const SERVICE_STATE = createToken<ServiceState>("service state");
+export const SERVICE_STATE = createSharedToken<ServiceState>("service state");
 /** The plugins in the order of their set-up, with the time that each took. */
-export const PLUGINS = createToken<() => readonly PluginReport[]>("plugins");
+export const PLUGINS = createSharedToken<() => readonly PluginReport[]>("plugins");
 /** Sends events; given by the plugin `events`. */
-export const EVENTS = createToken<Events>("events");
+export const EVENTS = createSharedToken<Events>("events");
 /** The link to the control system: health, dead letters; given by the plugin `events`. */
-export const CONTROL_SYSTEM = createToken<ControlSystem>("control system");
+export const CONTROL_SYSTEM = createSharedToken<ControlSystem>("control system");

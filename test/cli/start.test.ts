@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
+import { cp, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -155,6 +155,20 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
 
     expect(end).toMatchObject({ code: 1, stderr: expect.stringContaining(message) });
     expect(end.stderr).not.toMatch(/unexpected|\n\s+at /);
+  });
+
+  it("may be another copy of the package than the one that the project uses", async () => {
+    const copy = await project();
+    for (const part of ["dist", "templates", "public", "package.json"]) {
+      await cp(join(REPOSITORY, part), join(copy, part), { recursive: true });
+    }
+    await rm(join(copy, "node_modules"), { recursive: true });
+    await symlink(join(REPOSITORY, "node_modules"), join(copy, "node_modules"));
+    const cwd = await project({ "src/controller.ts": CONTROLLER });
+    const command = [process.execPath, join(copy, "dist/cli.js")];
+    const service = beginSvc(["start"], { cwd, env: ANY_PORT, command });
+
+    await service.prints(/Ctrl-C ends it/);
   });
 
   it("loads plain JavaScript natively", async () => {

@@ -1,4 +1,4 @@
-import { createToken } from "../../core/container.ts";
+import { createSharedToken } from "../../core/container.ts";
 import type { Html } from "./views/html.ts";
 
 type MaybePromise<T> = T | Promise<T>;
@@ -38,7 +38,7 @@ export interface AdminExtensions {
   addCard(card: AdminCard): void;
 }
 
-export const ADMIN = createToken<AdminExtensions>("admin");
+export const ADMIN = createSharedToken<AdminExtensions>("admin");
 
 /** Keeps what plugins added, in order. */
 export class Extensions implements AdminExtensions {
