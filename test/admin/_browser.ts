@@ -54,6 +54,15 @@ export async function visit(browser: Browser, url: string, view: View, options: 
   return { context, page, complaints };
 }
 
+/** Signs in as Ada; the dashboard is open then. */
+export async function signIn(page: Page, url: string, key: string): Promise<void> {
+  await page.goto(`${url}/admin/`);
+  await page.getByLabel("API key").fill(key);
+  await page.getByLabel("Your name").fill("Ada");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Dashboard" }).waitFor();
+}
+
 interface Finding {
   readonly id: string;
   readonly impact: string | null;

@@ -2,10 +2,11 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { defineAgent } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import { requirement } from "../_require.ts";
-import { DESKTOP, findings, launch, PHONE, type View, type Visit, visit } from "./_browser.ts";
+import { DESKTOP, findings, launch, PHONE, signIn, type View, type Visit, visit } from "./_browser.ts";
+import { type IdleTab, openIdleTab } from "./_idle-tab.ts";
 
 const auditor = defineAgent({
   name: "Invoice Auditor",
@@ -46,13 +47,18 @@ const quick = defineAgent({
 const chromium = requirement("chromium");
 let browser: Browser;
 let axe: string;
+let idle: IdleTab;
 
 beforeAll(async () => {
   if (!chromium.met) return;
   browser = await launch();
+  idle = await openIdleTab(browser, [quick]);
   axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 }, 60_000);
-afterAll(() => browser?.close());
+afterAll(async () => {
+  await idle?.[Symbol.asyncDispose]();
+  await browser?.close();
+});
 
 async function startQuick(server: Awaited<ReturnType<typeof testServer>>, count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
@@ -82,14 +88,6 @@ async function look(
       path: `${folder}/${name}-${view.name}-${view.colorScheme}.png`,
       caret: "initial",
     });
-}
-
-async function signIn(page: Page, url: string, key: string): Promise<void> {
-  await page.goto(`${url}/admin/`);
-  await page.getByLabel("API key").fill(key);
-  await page.getByLabel("Your name").fill("Ada");
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("heading", { name: "Dashboard" }).waitFor();
 }
 
 const VIEWS: readonly View[] = [DESKTOP, PHONE];
@@ -298,4 +296,13 @@ chromium.it(
     await context.close();
   },
   60_000,
+);
+
+// The last one, so that its tab has stood still for a while already.
+chromium.it(
+  "an open dashboard on which nothing happens asks for nothing, and nothing is read from the store",
+  async () => {
+    expect(await idle.settled()).toEqual({ reads: 0, requests: [], live: true });
+  },
+  120_000,
 );
