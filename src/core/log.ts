@@ -1,3 +1,4 @@
+import { describeError, readable } from "./error-text.ts";
 import type { Redactor } from "./redactor.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -99,21 +100,6 @@ function toJsonValue(value: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(value)) as unknown;
   } catch {
-    return String(value);
+    return readable(() => String(value));
   }
-}
-
-/** An error with its stack and its chain of causes, as text. */
-export function describeError(error: unknown): string {
-  const told = new Set<unknown>();
-  const lines: string[] = [];
-  for (let one = error; one !== undefined && !told.has(one); one = (one as Error).cause) {
-    told.add(one);
-    if (!(one instanceof Error)) {
-      lines.push(String(one));
-      break;
-    }
-    lines.push(one.stack ?? `${one.name}: ${one.message}`);
-  }
-  return lines.join("\ncaused by ");
 }

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Cases } from "../entities/cases.ts";
 import { changeJob, type Jobs, moveJob } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
@@ -141,10 +142,33 @@ export class ActiveRuns {
     if (!agent) return;
     const place = await this.scheduler.take(toApplicant(job));
     if (!place) return;
-    await this.beginning(job.id, () => this.#takeTurn(job.id, agent, kind, place)).catch((error: unknown) => {
+    try {
+      await this.#takeTurnWhenWritable(job.id, agent, kind, place);
+    } catch (error) {
       place.release();
       throw error;
-    });
+    }
+  }
+
+  /** While the store cannot write, the job keeps its place and waits. */
+  async #takeTurnWhenWritable(
+    jobId: string,
+    agent: HostedAgent,
+    kind: TurnKind,
+    place: Place,
+  ): Promise<void> {
+    for (let pause = 100; ; pause = Math.min(pause * 2, 5000)) {
+      try {
+        return await this.beginning(jobId, () => this.#takeTurn(jobId, agent, kind, place));
+      } catch (error) {
+        if (!isServiceError(error) || error.type !== "storage_error" || this.scheduler.isClosed) throw error;
+        this.#parts.log.warn("the store cannot write; a job waits to be begun", {
+          job_id: jobId,
+          error: error.message,
+        });
+        await delay(pause, undefined, { ref: false });
+      }
+    }
   }
 
   async #takeTurn(jobId: string, agent: HostedAgent, kind: TurnKind, place: Place): Promise<void> {

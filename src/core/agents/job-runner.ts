@@ -34,7 +34,7 @@ import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
 import type { MethodCall, QueuePosition, Runner, StartRequest } from "./runner.ts";
 import type { Place } from "./scheduler.ts";
-import { fingerprintOf, toNewJob } from "./start-request.ts";
+import { fingerprintOf, toNewJob, withJobId } from "./start-request.ts";
 
 export interface RunnerParts extends ActiveRunsParts {
   readonly maxQueuedJobs: number;
@@ -127,6 +127,8 @@ class JobRunner implements Runner {
       entry = { type: "answer", at: unit.now, case_id: id, question_id: question!.id, ...answer };
       return next;
     });
+    // A run that is being begun may have read the log just before.
+    await this.#runs.settled(jobId);
     this.#runs.find(jobId)?.questions.answered(entry!);
     return answered;
   }
@@ -263,7 +265,8 @@ class JobRunner implements Runner {
     return sameRequest(before, {
       id: before.id,
       agent_name: agent.slug,
-      fingerprint: fingerprintOf(agent.slug, request),
+      // A client that repeats its request may well make a new id for the job each time.
+      fingerprint: fingerprintOf(agent.slug, withJobId(request, before.id)),
     });
   }
 

@@ -54,6 +54,11 @@ export class Scheduler {
     return this.#queued;
   }
 
+  /** Whether no place will be given any more. */
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
   /** A place, where one is free. */
   tryTake(applicant: Applicant): Place | undefined {
     if (this.#isClosed || !this.#fits(applicant.agent)) return undefined;
@@ -207,6 +212,7 @@ export class Place {
   readonly #scheduler: Scheduler;
   readonly #applicant: Applicant;
   #isHeld = true;
+  #isLeft = false;
   #since = performance.now();
   #retaking: Promise<void> | undefined;
 
@@ -225,6 +231,12 @@ export class Place {
     this.#scheduler.release(this.#applicant, (performance.now() - this.#since) / 1000);
   }
 
+  /** Gives it up for good: if it was waited for again, it goes to the next one. */
+  leave(): void {
+    this.#isLeft = true;
+    this.release();
+  }
+
   /** Waits for a place again, where it was given up. */
   retake(): Promise<void> {
     if (this.#isHeld) return Promise.resolve();
@@ -232,6 +244,7 @@ export class Place {
       this.#isHeld = true;
       this.#since = performance.now();
       this.#retaking = undefined;
+      if (this.#isLeft) this.release();
     });
     return this.#retaking;
   }

@@ -34,6 +34,11 @@ export function fingerprintOf(slug: string, request: StartRequest): string {
   return hash("sha256", JSON.stringify(inOrder(content)), "base64url");
 }
 
+/** The same request for a job of another id. */
+export function withJobId(request: StartRequest, job_id: string): StartRequest {
+  return { ...request, job_context: { ...request.job_context, job_id } };
+}
+
 /** Two writings of one object differ in the order of its keys. */
 function inOrder(value: unknown): unknown {
   if (value === null || typeof value !== "object") return value;

@@ -1,6 +1,6 @@
 import { isDeployError } from "../deploy/errors.ts";
+import { describeError } from "../error-text.ts";
 import { isServiceError } from "../errors.ts";
-import { describeError } from "../log.ts";
 import type { CliContext } from "./context.ts";
 import { CliError, UsageError } from "./errors.ts";
 

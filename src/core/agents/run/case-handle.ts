@@ -1,4 +1,5 @@
 import { askCase, endCase, updateCase } from "../../entities/cases.ts";
+import { messageOf } from "../../error-text.ts";
 import type { Case } from "../../models/case.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
 import type { Question } from "../../models/question.ts";
@@ -9,9 +10,10 @@ import { type Fields, readFields } from "../fields.ts";
 import { toJsonValue } from "../json-value.ts";
 import type { AskOptions, CaseHandle, StepFunction, StepOptions } from "../run-context.ts";
 import { CallScope } from "./call-scope.ts";
+import { readCost } from "./cost.ts";
 import type { JobFacts } from "./job-handle.ts";
 import type { Run } from "./run.ts";
-import { fromRecordedError, messageOf, QuestionExpiredError } from "./run-errors.ts";
+import { fromRecordedError, QuestionExpiredError } from "./run-errors.ts";
 import { runStep } from "./step.ts";
 
 /** A case, with its calls recorded. */
@@ -43,8 +45,9 @@ export class RunCase implements CaseHandle {
     if (recorded) return;
     const run = this.#run;
     const stored = toJsonValue(update, `The update "${name}"`) as CaseNodeUpdateInput;
+    const cost = readCost(stored.cost, `The update "${name}"`);
     await run.enter();
-    const charge = stored.cost ? { cost: stored.cost } : {};
+    const charge = cost > 0 ? { cost } : {};
     await run.write(async (unit) => {
       await updateCase(unit, this.id, stored);
       await unit.record(run.jobId, {
@@ -56,7 +59,7 @@ export class RunCase implements CaseHandle {
         ...charge,
       });
     });
-    run.stopAt(stored.cost ? run.limits.spend(stored.cost, name) : undefined);
+    run.stopAt(cost > 0 ? run.limits.spend(cost, name) : undefined);
     run.stopAt(stored.error ? run.limits.error(stored.error) : undefined);
     run.stopAt(stored.warning ? run.limits.warning(name) : undefined);
     run.stopAt(run.limits.duration());
@@ -114,6 +117,7 @@ export class RunCase implements CaseHandle {
         default: fallback,
       };
       await run.write(async (unit) => {
+        if (run.questions.isAnswered(this.id, question.id)) return;
         await askCase(unit, this.id, { ...question, asked_at: unit.now }, run.limits.spent);
         await unit.record(run.jobId, {
           type: "begun",
@@ -146,17 +150,18 @@ export class RunCase implements CaseHandle {
     if (recorded) return false;
     const run = this.#run;
     const delivery = toJsonValue(end.delivery, `The delivery of case "${this.id}"`) as Case["final_delivery"];
+    const cost = readCost(end.cost, `The end of case "${this.id}"`);
     await run.enter();
     await run.write(async (unit) => {
       await endCase(unit, this.id, { ...end, to, delivery });
       await unit.record(run.jobId, {
         ...{ type: "call", call: "close", ...this.#scope.at, position, name: to },
-        ...(end.cost && { cost: end.cost }),
+        ...(cost > 0 && { cost }),
         ...(end.error !== undefined && { error: { name: "Error", message: end.error } }),
       });
     });
     run.openCases.delete(this.id);
-    run.stopAt(end.cost ? run.limits.spend(end.cost, end.name ?? "close") : undefined);
+    run.stopAt(cost > 0 ? run.limits.spend(cost, end.name ?? "close") : undefined);
     return true;
   }
 }

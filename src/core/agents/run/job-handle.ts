@@ -94,10 +94,11 @@ export class RunJob implements JobHandle {
       await unit.record(run.jobId, {
         ...{ type: "call", call: "open_case", case_id: item.id, position, name: ref, result: item.id },
       });
+      // Before it is stored: the end of the run may be stored right behind it, and ends the cases that are open.
+      run.openCases.add(item.id);
       return item;
     });
     run.parts.record.cases.set(ref, opened.id);
-    run.openCases.add(opened.id);
     return this.#handle(opened.id, ref);
   }
 

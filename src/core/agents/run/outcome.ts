@@ -1,12 +1,12 @@
 import type { CaseEnd } from "../../entities/cases.ts";
 import type { Ending } from "../../entities/ending.ts";
 import type { JobPatch } from "../../entities/jobs.ts";
-import { describeError } from "../../log.ts";
+import { causeOf, describeError, messageOf } from "../../error-text.ts";
 import type { StopReason, StoredJob } from "../../models/job.ts";
 import type { JobResponse } from "../../models/job-response.ts";
 import { toJsonValue } from "../json-value.ts";
 import type { RunParts } from "./run.ts";
-import { messageOf, NondeterminismError, QuestionExpiredError, type RunEnd } from "./run-errors.ts";
+import { NondeterminismError, QuestionExpiredError, type RunEnd } from "./run-errors.ts";
 
 /** What became of a handler: it may have been left behind when it did not end in time. */
 export type Outcome =
@@ -136,7 +136,7 @@ function resultOrNull(value: unknown): unknown {
 }
 
 function find(error: unknown, matches: (error: unknown) => boolean): unknown {
-  for (let one = error, depth = 0; one instanceof Error && depth < 10; one = one.cause, depth++) {
+  for (let one = error, depth = 0; one instanceof Error && depth < 10; one = causeOf(one), depth++) {
     if (matches(one)) return one;
   }
   return undefined;

@@ -27,6 +27,11 @@ export class Questions {
     return this.#waiting.get(caseId)?.fields;
   }
 
+  /** Whether the answer came before the handler asked. */
+  isAnswered(caseId: string, questionId: string): boolean {
+    return this.#early.has(key(caseId, questionId));
+  }
+
   /** Waits for the answer to a case's question; `open` stores the question, or finds that it is stored. */
   async ask(caseId: string, fields: Fields, open: () => Promise<Question>): Promise<AnswerEntry> {
     if (this.#waiting.has(caseId)) {

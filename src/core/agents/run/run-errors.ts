@@ -1,3 +1,4 @@
+import { messageOf, readable, toText } from "../../error-text.ts";
 import type { StopReason } from "../../models/job.ts";
 import type { OnTimeout } from "../../models/question.ts";
 import type { CallEntry } from "../../models/run-entry.ts";
@@ -50,8 +51,10 @@ export type RecordedError = NonNullable<CallEntry["error"]>;
 
 /** An error as it is recorded. */
 export function toRecordedError(error: unknown): RecordedError {
-  if (!(error instanceof Error)) return { name: "Error", message: String(error) };
-  return { name: error.name, message: error.message, ...(error.stack && { stack: error.stack }) };
+  const message = messageOf(error);
+  if (!(error instanceof Error)) return { name: "Error", message };
+  const stack = readable(() => toText(error.stack ?? ""));
+  return { name: readable(() => toText(error.name)), message, ...(stack !== "" && { stack }) };
 }
 
 /** A recorded error as it is thrown again. */
@@ -60,8 +63,4 @@ export function fromRecordedError({ name, message, stack }: RecordedError): Erro
   error.name = name;
   if (stack !== undefined) error.stack = stack;
   return error;
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

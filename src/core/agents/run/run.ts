@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { endCases } from "../../entities/cases.ts";
 import { endJob } from "../../entities/jobs.ts";
 import type { Ledger, Unit } from "../../entities/ledger.ts";
+import { messageOf } from "../../error-text.ts";
 import { isServiceError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import type { AccountRef } from "../../models/account.ts";
@@ -11,7 +12,7 @@ import type { Place } from "../scheduler.ts";
 import { Limits } from "./limits.ts";
 import { type Outcome, toEnding } from "./outcome.ts";
 import { Questions } from "./questions.ts";
-import { messageOf, type RunEnd, RunEndedError } from "./run-errors.ts";
+import { type RunEnd, RunEndedError } from "./run-errors.ts";
 import type { RunRecord } from "./run-record.ts";
 import { startTimer } from "./timer.ts";
 
@@ -59,7 +60,7 @@ export class Run {
   /** Cases that have not ended. */
   readonly openCases: Set<string>;
   readonly #underWay = new Set<StepUnderWay>();
-  /** Steps that were under way when the run was told to end. */
+  /** Steps that were under way when the run was told to end, or its handler ended without them. */
   #cutShort: StepUnderWay[] = [];
   /** Made when somebody asks for the signal: most handlers never do. */
   #controller: AbortController | undefined;
@@ -252,9 +253,12 @@ export class Run {
 
   /** Counts a step as under way while `work` runs. */
   async during<T>(step: StepUnderWay, work: () => Promise<T>): Promise<T> {
+    while (!this.parts.place.isHeld) {
+      await this.#goOn();
+      await this.gate();
+    }
     this.#underWay.add(step);
     try {
-      if (!this.parts.place.isHeld) await this.#goOn();
       return await work();
     } finally {
       this.#underWay.delete(step);
@@ -284,6 +288,11 @@ export class Run {
     this.#isFinishing = true;
     const { parts } = this;
     const ending = toEnding(outcome, this.#end, parts);
+    if (!this.#end && this.#underWay.size > 0) {
+      this.#cutShort = [...this.#underWay];
+      const steps = this.#cutShort.map(({ name }) => name);
+      parts.log.warn("the handler ended before steps that it had begun", { steps });
+    }
     let cutShort: StepUnderWay[] | undefined;
     await this.write(async (unit) => {
       // Results that were on their way when the run was told to end are recorded by now.
@@ -320,7 +329,7 @@ export class Run {
     this.#stopTimeout?.();
     // Calls that the handler left behind without waiting for them.
     if (this.#interrupts.size > 0) this.#interrupt();
-    this.parts.place.release();
+    this.parts.place.leave();
     this.#tellIfQuiet();
   }
 
@@ -355,7 +364,7 @@ export class Run {
   }
 
   async #goOn(): Promise<void> {
-    await this.parts.place.retake();
+    await this.orEnd(() => this.parts.place.retake());
     this.#resumeTimeout();
   }
 

@@ -1,10 +1,12 @@
 import type { Unit } from "../../entities/ledger.ts";
+import { messageOf } from "../../error-text.ts";
 import { toMilliseconds } from "../duration.ts";
 import { toJsonValue } from "../json-value.ts";
 import type { StepFunction, StepOptions } from "../run-context.ts";
 import type { CallScope } from "./call-scope.ts";
+import { readCost } from "./cost.ts";
 import type { StepUnderWay } from "./run.ts";
-import { fromRecordedError, messageOf, StepFailedError, toRecordedError } from "./run-errors.ts";
+import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
 import { startTimer } from "./timer.ts";
 
 /** One try of a step, as a case shows it in its history. */
@@ -41,7 +43,7 @@ export async function runStep<T>(call: StepCall<T>): Promise<T> {
 
   const retries = options.retries ?? 0;
   const pauses = backoff(options.backoff);
-  const cost = readCost(options.cost, name);
+  const cost = readCost(options.cost, `Step "${name}"`);
   for (
     let failed = scope.record.tries.get(position)?.failed ?? 0, attempt = scope.nextAttempt(position);
     ;
@@ -157,12 +159,6 @@ function record(value: unknown, name: string): unknown {
 function toPayload(result: unknown): Record<string, unknown> {
   const isMap = result !== null && typeof result === "object" && !Array.isArray(result);
   return isMap ? (result as Record<string, unknown>) : { result };
-}
-
-function readCost(cost: number | undefined, name: string): number {
-  if (cost === undefined) return 0;
-  if (Number.isFinite(cost) && cost >= 0) return cost;
-  throw new TypeError(`Step "${name}" has the cost ${cost}: it must be a number, 0 or more`);
 }
 
 /** Milliseconds to wait before each next try. */

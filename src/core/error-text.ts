@@ -1,0 +1,45 @@
+/** What an error says. Anything can be thrown: what cannot be read is named as such, and never throws once more. */
+export function messageOf(error: unknown): string {
+  return readable(() => toText(error instanceof Error ? error.message : error));
+}
+
+/** An error with its stack and its chain of causes, as text. */
+export function describeError(error: unknown): string {
+  const told = new Set<unknown>();
+  const lines: string[] = [];
+  let one = error;
+  do {
+    told.add(one);
+    const current = one;
+    lines.push(readable(() => (current instanceof Error ? stackOf(current) : toText(current))));
+    one = current instanceof Error ? causeOf(current) : undefined;
+  } while (one !== undefined && !told.has(one));
+  return lines.join("\ncaused by ");
+}
+
+/** The error that caused another, where there is one that can be read. */
+export function causeOf(error: Error): unknown {
+  try {
+    return error.cause;
+  } catch {
+    return undefined;
+  }
+}
+
+/** An error's stack, or at least its name and message. */
+export function stackOf(error: Error): string {
+  return typeof error.stack === "string" ? error.stack : `${toText(error.name)}: ${toText(error.message)}`;
+}
+
+/** The text that `read` gives, where it gives one. */
+export function readable(read: () => string): string {
+  try {
+    return read();
+  } catch {
+    return "an error that cannot be read";
+  }
+}
+
+export function toText(value: unknown): string {
+  return typeof value === "string" ? value : String(value);
+}
