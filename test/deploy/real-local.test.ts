@@ -90,26 +90,35 @@ describe("a fresh project in containers of this machine", () => {
     expect(told).toMatch(/API key +\S{40,}/);
     expect(job).toMatch(/completed: 1 words/);
     expect(leftOf(name)).toEqual([]);
-  }, 300_000);
+  }, 600_000);
 
-  it("the invoice audit, in TypeScript and installed with pnpm", async () => {
-    const cwd = temporaryProject({
-      "package.json": JSON.stringify({
-        name: "audit",
-        type: "module",
-        packageManager: "pnpm@10.4.1",
-        dependencies: { valibot: "^1.5.0" },
-      }),
-    });
-    cpSync(join(ROOT, "examples/invoice-audit"), join(cwd, "src"), { recursive: true });
-    const name = unique();
-    setDependency(cwd, await packInto(cwd));
-    await run("npx", ["--yes", "pnpm@10.4.1", "install", "--lockfile-only"], { cwd });
+  it.each([
+    ["pnpm@10.4.1", ["pnpm@10.4.1", "install", "--lockfile-only"]],
+    // An empty lock file tells Yarn that the folder is a project of its own.
+    ["yarn@4.18.1", ["@yarnpkg/cli-dist@4.18.1", "install", "--mode=update-lockfile"]],
+  ])(
+    "the invoice audit, in TypeScript and installed with %s",
+    async (packageManager, lock) => {
+      const cwd = temporaryProject({
+        "package.json": JSON.stringify({
+          name: "audit",
+          type: "module",
+          packageManager,
+          dependencies: { valibot: "^1.5.0" },
+        }),
+        ...(packageManager.startsWith("yarn") ? { "yarn.lock": "" } : {}),
+      });
+      cpSync(join(ROOT, "examples/invoice-audit"), join(cwd, "src"), { recursive: true });
+      const name = unique();
+      setDependency(cwd, await packInto(cwd));
+      await run("npx", ["--yes", ...lock], { cwd });
 
-    const { told, job } = await lifeOf(cwd, name, ["invoice-audit", "--json"]);
+      const { told, job } = await lifeOf(cwd, name, ["invoice-audit", "--json"]);
 
-    expect(told).toMatch(/Checked +\/agents\/health 200/);
-    expect(JSON.parse(job)).toMatchObject({ agent_name: "invoice-audit" });
-    expect(leftOf(name)).toEqual([]);
-  }, 300_000);
+      expect(told).toMatch(/Checked +\/agents\/health 200/);
+      expect(JSON.parse(job)).toMatchObject({ agent_name: "invoice-audit" });
+      expect(leftOf(name)).toEqual([]);
+    },
+    300_000,
+  );
 });
