@@ -92,13 +92,13 @@ describe("a fresh project in containers of this machine", () => {
     expect(leftOf(name)).toEqual([]);
   }, 600_000);
 
-  it.each([
+  const others = [
     ["pnpm@10.4.1", ["pnpm@10.4.1", "install", "--lockfile-only"]],
     // An empty lock file tells Yarn that the folder is a project of its own.
     ["yarn@4.18.1", ["@yarnpkg/cli-dist@4.18.1", "install", "--mode=update-lockfile"]],
-  ])(
-    "the invoice audit, in TypeScript and installed with %s",
-    async (packageManager, lock) => {
+  ] as const;
+  for (const [packageManager, lock] of others)
+    it(`the invoice audit, in TypeScript and installed with ${packageManager}`, async () => {
       const cwd = temporaryProject({
         "package.json": JSON.stringify({
           name: "audit",
@@ -118,7 +118,5 @@ describe("a fresh project in containers of this machine", () => {
       expect(told).toMatch(/Checked +\/agents\/health 200/);
       expect(JSON.parse(job)).toMatchObject({ agent_name: "invoice-audit" });
       expect(leftOf(name)).toEqual([]);
-    },
-    300_000,
-  );
+    }, 600_000);
 });

@@ -3,17 +3,63 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { openDeployment } from "../../src/core/deploy/deployment.ts";
-import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
-import { up } from "../../src/core/deploy/up.ts";
 import { PROJECT, writeAll } from "./_fixture.ts";
-import { memoryPlatform } from "./_memory-platform.ts";
+import type { Command } from "./_perform.ts";
+import { perform } from "./_perform.ts";
 import type { WorldFile } from "./_world.ts";
 import { openWorld, serveWorld } from "./_world.ts";
 
 const CHILD = new URL("_child.mjs", import.meta.url).pathname;
 /** Children at a time. */
 const WIDTH = 3;
+
+/** Configurations, each of which makes another release. */
+const ONE = "environment: {STEP: one}\n";
+const TWO = "environment: {STEP: two}\n";
+const SICK = "environment: {STEP: three, SICK: '500'}\n";
+
+interface Scenario {
+  readonly title: string;
+  /** Configurations deployed before, one after the other. */
+  readonly before: readonly string[];
+  readonly config: string;
+  /** The command that is killed. */
+  readonly command: Command;
+  /** The one that is run after it. @default the same */
+  readonly next?: Command;
+  readonly canary?: boolean;
+  readonly outcome: string;
+}
+
+const SCENARIOS: readonly Scenario[] = [
+  { title: "a first deployment", before: [], config: ONE, command: "up", outcome: "done" },
+  { title: "an update", before: [ONE], config: TWO, command: "up", outcome: "done" },
+  {
+    title: "an update that is held back",
+    before: [ONE],
+    config: TWO,
+    command: "up",
+    canary: true,
+    outcome: "done",
+  },
+  {
+    title: "an update that is rolled back",
+    before: [ONE],
+    config: SICK,
+    command: "up",
+    outcome: "rolled_back",
+  },
+  { title: "a rollback", before: [ONE, TWO], config: TWO, command: "rollback", outcome: "done" },
+  { title: "a removal", before: [ONE], config: ONE, command: "down", outcome: "done" },
+  {
+    title: "a first deployment, then removed",
+    before: [],
+    config: ONE,
+    command: "up",
+    next: "down",
+    outcome: "done",
+  },
+];
 
 interface Site {
   readonly cwd: string;
@@ -23,14 +69,61 @@ interface Site {
   close(): Promise<void>;
 }
 
-async function site(): Promise<Site> {
+const cache = mkdtempSync(join(tmpdir(), "svc-child-"));
+afterAll(() => rmSync(cache, { recursive: true, force: true }));
+
+describe("a command killed at any line of its journal", () => {
+  it.each(SCENARIOS)(
+    "ends when it is run again as if it had not been killed: $title",
+    async (scenario) => {
+      const undisturbed = await site(scenario);
+      const { lines, outcome } = JSON.parse((await runChild(undisturbed, scenario, 0)).out);
+      if (scenario.next) await run(undisturbed, scenario, scenario.next);
+      const calls = undisturbed.world.read().calls;
+      const services = shape(undisturbed.world);
+      await undisturbed.close();
+      expect(outcome).toBe(scenario.outcome);
+      expect(lines).toBeGreaterThan(2);
+
+      const kills = Array.from({ length: lines }, (_, index) => index + 1);
+      const failures: string[] = [];
+      const work = async () => {
+        for (let killAt = kills.shift(); killAt !== undefined; killAt = kills.shift()) {
+          const at = await site(scenario);
+          try {
+            const { signal } = await runChild(at, scenario, killAt);
+            const ended = await run(at, scenario, scenario.next ?? scenario.command);
+            const made = at.world.read().calls;
+            if (signal !== "SIGKILL") failures.push(`${killAt}: ended with ${signal}`);
+            if (ended !== scenario.outcome) failures.push(`${killAt}: ${ended}`);
+            // What was cut short and then removed has made fewer calls, but none twice.
+            const expected = scenario.next ? [...new Set(made)] : calls;
+            if (String(made) !== String(expected)) failures.push(`${killAt}: ${made}`);
+            if (shape(at.world) !== services) failures.push(`${killAt}: ${shape(at.world)}`);
+            if (existsSync(join(at.cwd, ".deployment/state/memory/hello-dev.journal")))
+              failures.push(`${killAt}: the journal is left`);
+          } finally {
+            await at.close();
+          }
+        }
+      };
+      await Promise.all(Array.from({ length: WIDTH }, work));
+
+      expect(failures).toEqual([]);
+    },
+    400_000,
+  );
+});
+
+/** A project and a world in which the configurations before were deployed. */
+async function site(scenario: Scenario): Promise<Site> {
   const folder = mkdtempSync(join(tmpdir(), "svc-resume-"));
   const cwd = join(folder, "hello");
   writeAll(cwd, PROJECT);
   const worldPath = join(folder, "world.json");
   const world = openWorld(worldPath);
   const served = await serveWorld(world);
-  return {
+  const at = {
     cwd,
     world,
     worldPath,
@@ -40,13 +133,28 @@ async function site(): Promise<Site> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+  for (const config of scenario.before) {
+    writeAll(cwd, { ".deployment/config.yaml": config });
+    await run(at, { ...scenario, canary: false }, "up");
+  }
+  writeAll(cwd, { ".deployment/config.yaml": scenario.config });
+  return at;
+}
+
+function run(
+  { cwd, worldPath, base }: Site,
+  { canary = false }: Scenario,
+  command: Command,
+): Promise<string> {
+  return perform({ command, cwd, world: worldPath, base, canary });
 }
 
 function runChild(
   { cwd, worldPath, base }: Site,
+  { command, canary = false }: Scenario,
   killAt: number,
 ): Promise<{ signal: string | null; out: string }> {
-  const options = JSON.stringify({ cwd, world: worldPath, base, killAt });
+  const options = JSON.stringify({ command, cwd, world: worldPath, base, canary, killAt });
   const child = spawn(process.execPath, [CHILD, options], {
     cwd: new URL("../..", import.meta.url).pathname,
     env: { PATH: process.env.PATH ?? "", CHILD_CACHE: cache },
@@ -59,70 +167,15 @@ function runChild(
   return new Promise((resolve) => child.once("close", (_code, signal) => resolve({ signal, out })));
 }
 
-async function resume({ cwd, world, base }: Site) {
-  const deployment = await openDeployment({
-    platform: memoryPlatform({ world, base }) as never,
-    options: { ...DEFAULT_OPTIONS, name: "hello", generateApiKey: true },
-    flags: {},
-    cwd,
-    env: { PATH: process.env.PATH },
-    command: "svc deploy up",
-    emit: () => undefined,
-    polling: { firstWait: 0.2, interval: 0.05, timeout: 0.4 },
-  });
-  try {
-    return await up(deployment, async () => true);
-  } finally {
-    await deployment.close();
-  }
-}
-
-const cache = mkdtempSync(join(tmpdir(), "svc-child-"));
-afterAll(() => rmSync(cache, { recursive: true, force: true }));
-
-describe("a deployment killed at any line of its journal", () => {
-  it("ends when it is run again as if it had not been killed: no call twice, none forgotten", async () => {
-    const undisturbed = await site();
-    const { out } = await runChild(undisturbed, 0);
-    const lines = Number(out);
-    const calls = undisturbed.world.read().calls;
-    const services = shape(undisturbed.world);
-    await undisturbed.close();
-    expect(lines).toBeGreaterThan(15);
-
-    const kills = Array.from({ length: lines }, (_, index) => index + 1);
-    const failures: string[] = [];
-    const work = async () => {
-      for (let killAt = kills.shift(); killAt !== undefined; killAt = kills.shift()) {
-        const at = await site();
-        try {
-          const { signal } = await runChild(at, killAt);
-          const { result } = await resume(at);
-          const made = at.world.read().calls;
-          if (signal !== "SIGKILL") failures.push(`${killAt}: ended with ${signal}`);
-          if (!result.success) failures.push(`${killAt}: ${result.error_message}`);
-          if (String(made) !== String(calls)) failures.push(`${killAt}: ${made}`);
-          if (shape(at.world) !== services) failures.push(`${killAt}: ${shape(at.world)}`);
-          if (existsSync(join(at.cwd, ".deployment/state/memory/hello-dev.journal")))
-            failures.push(`${killAt}: the journal is left`);
-        } finally {
-          await at.close();
-        }
-      }
-    };
-    await Promise.all(Array.from({ length: WIDTH }, work));
-
-    expect(failures).toEqual([]);
-  }, 240_000);
-});
-
 /** What stands in a world, without what differs between two runs by nature. */
 function shape(world: WorldFile): string {
-  const { services, secrets, prepared } = world.read();
+  const { services, secrets, locks } = world.read();
   const revisions = Object.values(services).map((service) => ({
     serving: service.serving,
+    instances: service.instances,
     revisions: service.revisions.map(({ name, env, secrets: refs }) => [
       name,
+      env.STEP,
       Object.keys(env).sort(),
       Object.values(refs),
     ]),
@@ -130,5 +183,5 @@ function shape(world: WorldFile): string {
   const kept = Object.values(secrets).map((mine) =>
     Object.entries(mine).map(([key, { version }]) => [key, version]),
   );
-  return JSON.stringify({ revisions, kept, prepared });
+  return JSON.stringify({ revisions, kept: kept.filter((mine) => mine.length > 0), locks });
 }

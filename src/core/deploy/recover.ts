@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { HealthCheckResult } from "../models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
 import type { DeployErrorCode } from "./errors.ts";
@@ -22,9 +23,12 @@ export interface Failed {
 /** A run that stopped on these goes on later: the world may still be moving. */
 const GOING_ON: readonly DeployErrorCode[] = ["timed_out", "interrupted"];
 
+/** Name of the journal's entry that tells of a rollback under way. */
+const RECOVERY = "recover";
+
 /** After a failed release: goes back to the one before, unless told not to. Always rejects. */
 export async function recover(deployment: Deployment, cause: unknown, failed: Failed): Promise<never> {
-  const { session, journal, target, options, emit } = deployment;
+  const { session, journal, target, options } = deployment;
   const { previous, release } = failed;
   const error = toDeployError(cause, `The release of "${target.serviceName}" failed`);
   if (GOING_ON.includes(error.code)) {
@@ -64,6 +68,48 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
     });
   }
 
+  const { message, detail } = error;
+  const data = { goal: goalOf(deployment, failed.prepared), image: failed.image, message, detail };
+  // A run that is killed from here on must not give the failed release its traffic again.
+  await journal.record({ step: RECOVERY, data }, async () => undefined);
+  return rollBack(deployment, error, failed, previous);
+}
+
+/**
+ * Ends the rollback that a killed run had begun, and rejects as that run would have. Resolves where none had begun, and
+ * where something else is to be deployed now: a mended release takes the failed one's place without going back first.
+ */
+export async function endRecovery(
+  deployment: Deployment,
+  { prepared, previous }: Pick<Failed, "prepared" | "previous">,
+): Promise<void> {
+  const { journal, emit } = deployment;
+  const begun = journal.recall(RECOVERY)?.data as
+    | { goal: string; image: string; message: string; detail?: string }
+    | undefined;
+  if (begun === undefined || previous === undefined) return;
+  if (begun.goal !== goalOf(deployment, prepared) || prepared.secrets.changed.length > 0) return;
+  emit({
+    type: "notice",
+    level: "info",
+    message: "The run before this one was going back to the release before: that comes to its end first",
+  });
+  const failed = { previous, prepared, image: begun.image, endedBefore: 0 };
+  await rollBack(
+    deployment,
+    new DeployError("unhealthy", begun.message, { detail: begun.detail }),
+    failed,
+    previous,
+  );
+}
+
+async function rollBack(
+  deployment: Deployment,
+  error: DeployError,
+  failed: Failed,
+  previous: Release,
+): Promise<never> {
+  const { session, journal, emit } = deployment;
   const { restored, health } = await step(emit, "rollback", async ({ note }) => {
     const restored = await session.rollback(previous);
     const health = await releaseHealth(deployment, restored, undefined, deployment.timeout);
@@ -83,6 +129,12 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
       error.fix ?? "Mend the cause and deploy again; --no-rollback keeps a failed revision for a look at it",
     cause: error,
   });
+}
+
+/** What is to be deployed, but for its secrets: tells whether it is what failed. */
+function goalOf({ target }: Deployment, { context, spec }: Prepared): string {
+  const goal = JSON.stringify([context.hash, spec.env, target.flags]);
+  return createHash("sha256").update(goal).digest("hex");
 }
 
 async function record(

@@ -38,8 +38,10 @@ export async function rollback(
     note(`revision ${live.revision}, ${candidates.length} to go back to`);
     return { live, candidates };
   });
-  const to = choose(candidates, live, options.to);
-  if (!(await options.consent(live, to)))
+  // After a run that was killed the world may stand at its goal already: what it set out for counts.
+  const begun = begunRollback(deployment, options.to);
+  const { from, to } = begun ?? { from: live, to: choose(candidates, live, options.to) };
+  if (!(await options.consent(from, to)))
     throw new DeployError("declined", "Not rolled back", { stands: "Nothing was changed" });
 
   const whenOver = () =>
@@ -47,6 +49,7 @@ export async function rollback(
       fix: "Run the same command again: it goes on waiting",
     });
   try {
+    await journal.record({ step: "rollback", data: { from, to } }, async () => undefined);
     const release = await limits.within(timeout, whenOver, () =>
       step(emit, "rollback", async ({ note }) => {
         const back = await session.rollback(to);
@@ -65,14 +68,14 @@ export async function rollback(
         ...(headers ? { headers } : {}),
       }),
     );
-    await record(deployment, { live, release, health, before: await state.read() });
+    await record(deployment, { from, release, health, before: await state.read() });
     journal.finish();
     if (health.status !== "healthy")
       throw new DeployError("unhealthy", `Revision ${release.revision} serves again and is not healthy`, {
         detail: health.error_message ?? health.status,
         fix: "Go further back with svc deploy rollback --to <revision>",
       });
-    return { from: live, release, health };
+    return { from, release, health };
   } catch (error) {
     throw toDeployError(error, `"${target.serviceName}" was not rolled back`).with({
       stands: standing(journal),
@@ -88,6 +91,15 @@ export async function earlierReleases(
   const known = detailsOf(await state.read()).previous ?? [];
   const listed = (await session.history?.()) ?? known;
   return listed.filter((release) => release.revision !== live.revision);
+}
+
+/** Where a rollback that was killed came from and went to, unless another goal is asked for now. */
+function begunRollback(
+  { journal }: Deployment,
+  wanted: string | undefined,
+): { from: Release; to: Release } | undefined {
+  const data = journal.recall("rollback")?.data as { from: Release; to: Release } | undefined;
+  return wanted === undefined || wanted === data?.to.revision ? data : undefined;
 }
 
 function choose(candidates: readonly Release[], live: Release, wanted: string | undefined): Release {
@@ -109,16 +121,16 @@ function choose(candidates: readonly Release[], live: Release, wanted: string | 
 async function record(
   { state, tools, target, platform }: Deployment,
   change: {
-    readonly live: Release;
+    readonly from: Release;
     readonly release: Release;
     readonly health: HealthCheckResult;
     readonly before: Awaited<ReturnType<Deployment["state"]["read"]>>;
   },
 ): Promise<void> {
-  const { live, release, health, before } = change;
+  const { from, release, health, before } = change;
   const now = tools.now().toISOString();
   const details = detailsOf(before);
-  const earlier = [live, ...(details.previous ?? [])].filter((one) => one.revision !== release.revision);
+  const earlier = [from, ...(details.previous ?? [])].filter((one) => one.revision !== release.revision);
   await state.write({
     version: 2,
     service_name: target.serviceName,

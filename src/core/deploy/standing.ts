@@ -1,8 +1,11 @@
 import type { Journal, RecalledStep } from "./journal.ts";
 
+/** What a run set out to do: not a change by itself. */
+const INTENTIONS: readonly string[] = ["deploy", "rollback", "recover"];
+
 /** What a run has changed so far, in words, from its journal. */
 export function standing(journal: Journal): string {
-  const steps = [...journal.unfinished, ...journal.steps].filter(({ step }) => step !== "deploy");
+  const steps = [...journal.unfinished, ...journal.steps].filter(({ step }) => !INTENTIONS.includes(step));
   const names = (phase: RecalledStep["phase"]) => [
     ...new Set(steps.filter((one) => one.phase === phase).map(({ step }) => step)),
   ];

@@ -8,7 +8,7 @@ import { publishImage } from "./image.ts";
 import type { Prepared } from "./plan.ts";
 import { prepare } from "./plan.ts";
 import type { Release, ReleaseSpec, SecretRef } from "./platform.ts";
-import { recover } from "./recover.ts";
+import { endRecovery, recover } from "./recover.ts";
 import { releaseHealth } from "./release-health.ts";
 import { standing } from "./standing.ts";
 import { detailsOf } from "./state.ts";
@@ -48,6 +48,7 @@ export async function up(deployment: Deployment, consent: Consent): Promise<UpOu
     });
 
   const prepared = await prepare(deployment);
+  await endRecovery(deployment, { prepared, previous: previousOf(deployment, prepared) });
   // Said before consent: an image that cannot be built here must not surprise after it.
   if (!prepared.imageCurrent && !deployment.session.build) await findDocker(tools);
   emit({ type: "plan", plan: prepared.plan });
