@@ -10,6 +10,12 @@ export interface IndexRecord {
   readonly text: string;
 }
 
+/** The values of a field by slot, and, where it is a facet, the slots by value. */
+interface Field {
+  readonly column: Column;
+  readonly facet: Facet | undefined;
+}
+
 /**
  * The index of one table in memory: ids, index values and text, never bodies. An entity has a slot, a small number,
  * from its insertion to its removal.
@@ -20,14 +26,12 @@ export class TableIndex {
   readonly #ids: (string | undefined)[] = [];
   readonly #texts: string[] = [];
   readonly #free: number[] = [];
-  readonly #columns = new Map<string, Column>();
-  readonly #facets = new Map<string, Facet>();
+  readonly #fields = new Map<string, Field>();
   readonly #orders = new Map<string, SortedOrder>();
 
   constructor(spec: TableSpec) {
     this.spec = spec;
-    for (const field of [...spec.facets, ...spec.sorted]) this.#columns.set(field, new Column());
-    for (const field of spec.facets) this.#facets.set(field, new Facet());
+    for (const name of [...spec.facets, ...spec.sorted]) this.#fieldOf(name);
   }
 
   get size(): number {
@@ -54,19 +58,19 @@ export class TableIndex {
 
   valueOf(field: string, slot: number): IndexValue {
     if (field === "id") return this.#ids[slot] ?? null;
-    return this.#columns.get(field)?.get(slot) ?? null;
+    return this.#fields.get(field)?.column.get(slot) ?? null;
   }
 
   hasField(field: string): boolean {
-    return field === "id" || this.#columns.has(field);
+    return field === "id" || this.#fields.has(field);
   }
 
   column(field: string): Column | undefined {
-    return this.#columns.get(field);
+    return this.#fields.get(field)?.column;
   }
 
   facet(field: string): Facet | undefined {
-    return this.#facets.get(field);
+    return this.#fields.get(field)?.facet;
   }
 
   /** The order of a sorted field, made when it is first asked for and kept from then on. */
@@ -83,7 +87,7 @@ export class TableIndex {
   comparison(field: string): (a: number, b: number) => number {
     const ids = this.#ids;
     const byId = (a: number, b: number) => (ids[a]! < ids[b]! ? -1 : Number(ids[a] !== ids[b]));
-    const column = this.#columns.get(field);
+    const column = this.column(field);
     if (column === undefined) return byId;
     return (a, b) => column.compare(a, b) || byId(a, b);
   }
@@ -101,8 +105,10 @@ export class TableIndex {
     const slot = this.#slots.get(id);
     if (slot === undefined) return undefined;
     for (const order of this.#orders.values()) order.remove(slot);
-    for (const [field, facet] of this.#facets) facet.remove(this.#columns.get(field)!.get(slot), slot);
-    for (const column of this.#columns.values()) column.set(slot, null);
+    for (const { column, facet } of this.#fields.values()) {
+      facet?.remove(column.get(slot), slot);
+      column.set(slot, null);
+    }
     this.#slots.delete(id);
     this.#ids[slot] = undefined;
     this.#texts[slot] = "";
@@ -115,12 +121,12 @@ export class TableIndex {
     this.#slots.set(id, slot);
     this.#ids[slot] = id;
     this.#texts[slot] = record.text.toLowerCase();
-    for (const field of Object.keys(record.values)) {
-      const column = this.#columnFor(field);
-      const value = toValue(record.values[field]);
-      column.set(slot, this.#facets.get(field)?.add(value, slot) ?? value);
+    for (const name in record.values) {
+      const { column, facet } = this.#fieldOf(name);
+      const value = toValue(record.values[name]);
+      column.set(slot, facet === undefined ? value : facet.add(value, slot));
     }
-    for (const [field, facet] of this.#facets) if (!(field in record.values)) facet.add(null, slot);
+    for (const name of this.spec.facets) if (!(name in record.values)) this.facet(name)!.add(null, slot);
     for (const order of this.#orders.values()) order.insert(slot);
     return slot;
   }
@@ -128,25 +134,31 @@ export class TableIndex {
   #replace(slot: number, record: IndexRecord): void {
     const text = record.text.toLowerCase();
     if (text !== this.#texts[slot]) this.#texts[slot] = text;
-    for (const field of this.#columns.keys()) {
-      const column = this.#columns.get(field)!;
-      const value = toValue(record.values[field]);
+    for (const name of this.#fields.keys()) {
+      const { column, facet } = this.#fields.get(name)!;
+      const value = toValue(record.values[name]);
       const before = column.get(slot);
       if (value === before) continue;
-      const order = this.#orders.get(field);
-      const facet = this.#facets.get(field);
+      const order = this.#orders.get(name);
       order?.remove(slot);
       facet?.remove(before, slot);
-      column.set(slot, facet?.add(value, slot) ?? value);
+      column.set(slot, facet === undefined ? value : facet.add(value, slot));
       order?.insert(slot);
     }
-    for (const field of Object.keys(record.values)) {
-      if (!this.#columns.has(field)) this.#columnFor(field).set(slot, toValue(record.values[field]));
+    for (const name in record.values) {
+      if (!this.#fields.has(name)) this.#fieldOf(name).column.set(slot, toValue(record.values[name]));
     }
   }
 
-  #columnFor(field: string): Column {
-    return getOrMake(this.#columns, field, () => new Column());
+  #fieldOf(name: string): Field {
+    const known = this.#fields.get(name);
+    if (known !== undefined) return known;
+    const field = {
+      column: new Column(),
+      facet: this.spec.facets.includes(name) ? new Facet() : undefined,
+    };
+    this.#fields.set(name, field);
+    return field;
   }
 }
 

@@ -22,7 +22,8 @@ export interface LineHeader {
 }
 
 /** Ends the header. Inside of a JSON string it cannot stand, as quotes are escaped there. */
-const BODY = Buffer.from('},"d":');
+const BODY_TEXT = '},"d":';
+const BODY = Buffer.from(BODY_TEXT);
 /** Length of `,"c":"01234567"}`. */
 const SEAL = 16;
 const CHECKSUM = Buffer.from(',"c":"');
@@ -138,8 +139,12 @@ function readHex(line: Buffer, start: number): number {
 
 /** The header of a sealed line; `undefined` where the line is not of an entity or entry. */
 export function readHeader(line: Buffer): LineHeader | undefined {
+  // Looking for its end in a string is much quicker than in bytes, and most headers are short.
+  const start = line.toString("utf8", 0, Math.min(line.length, 512));
+  const short = start.indexOf(BODY_TEXT);
+  if (short >= 0) return JSON.parse(`${start.slice(0, short)}}}`) as LineHeader;
   const end = line.indexOf(BODY);
-  return end < 0 ? undefined : (JSON.parse(`${line.toString("utf8", 0, end + 1)}}`) as LineHeader);
+  return end < 0 ? undefined : (JSON.parse(`${line.toString("utf8", 0, end)}}}`) as LineHeader);
 }
 
 /** How a header begins whose names need no escaping. */

@@ -20,31 +20,44 @@ export async function scanLines(
   { file, size }: { file: number; size: number },
   visit: (line: ScannedLine) => unknown,
 ): Promise<void> {
-  let buffer = Buffer.allocUnsafe(Math.min(CHUNK, Math.max(size, 1)));
-  let kept = 0;
+  /** Of a line whose end is not read yet. */
+  let parts: Buffer[] = [];
   let position = 0;
   let number = 0;
-  for (;;) {
-    const wanted = Math.min(buffer.length - kept, size - position - kept);
-    const count =
-      wanted === 0 ? 0 : await io.read(file, buffer.subarray(kept, kept + wanted), position + kept);
-    const end = kept + count;
+  for await (const chunk of readAhead(io, file, size)) {
     let start = 0;
-    for (;;) {
-      const found = buffer.indexOf(NEWLINE, start);
-      if (found < 0 || found >= end) break;
-      const bytes = buffer.subarray(start, found);
-      if (visit({ bytes, position: position + start, number: ++number, complete: true }) === false) return;
-      start = found + 1;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
+      const last = chunk.subarray(start, end);
+      const bytes = parts.length === 0 ? last : Buffer.concat([...parts, last]);
+      parts = [];
+      if (visit({ bytes, position, number: ++number, complete: true }) === false) return;
+      position += bytes.length + 1;
+      start = end + 1;
     }
-    kept = end - start;
-    position += start;
-    if (count === 0) {
-      if (kept > 0)
-        visit({ bytes: buffer.subarray(start, end), position, number: ++number, complete: false });
-      return;
+    if (start < chunk.length) parts.push(Buffer.from(chunk.subarray(start)));
+  }
+  if (parts.length > 0) visit({ bytes: Buffer.concat(parts), position, number: ++number, complete: false });
+}
+
+/** The first `size` bytes of a file in parts; while one is looked at, the next is read. A part is valid until the next. */
+async function* readAhead(io: StoreIo, file: number, size: number): AsyncGenerator<Buffer, void> {
+  let position = 0;
+  const read = (into: Buffer) =>
+    io.read(file, into.subarray(0, Math.min(into.length, size - position)), position);
+  let current = Buffer.allocUnsafe(Math.min(CHUNK, size));
+  let next = Buffer.allocUnsafe(current.length);
+  let reading = size === 0 ? undefined : read(current);
+  try {
+    while (reading !== undefined) {
+      const count: number = await reading;
+      position += count;
+      const chunk = current.subarray(0, count);
+      [current, next] = [next, current];
+      reading = count === 0 || position >= size ? undefined : read(current);
+      if (count > 0) yield chunk;
     }
-    if (kept === buffer.length) buffer = Buffer.concat([buffer, Buffer.allocUnsafe(buffer.length)]);
-    else if (start > 0) buffer.copyWithin(0, start, end);
+  } finally {
+    // Nobody may close the file before.
+    await reading?.catch(() => {});
   }
 }
