@@ -1,6 +1,6 @@
-import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
+import type { RouteDefinition } from "../../core/http/route.ts";
 import type { AdminParts } from "./parts.ts";
-import { respond } from "./respond.ts";
+import { resourceRoutes } from "./resource-routes.ts";
 import { html } from "./views/html.ts";
 
 const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
@@ -22,27 +22,19 @@ const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
 
 /** What the keys do. */
 export function helpRoutes(parts: AdminParts): RouteDefinition[] {
-  return [
-    defineRoute({
-      method: "GET",
-      path: "/admin/help",
-      auth: "session",
-      summary: "Keyboard help",
-      tag: "Admin",
-      hidden: true,
-      responses: { 200: { description: "The page", contentType: "text/html" } },
-      handler: ({ event }) =>
-        respond(parts, event, "page", {
-          page: "help",
-          fragment: "help",
-          json: () => ({ items: KEYS.map(([keys, does]) => ({ keys, does })) }),
-          state: () => ({
-            keys: KEYS.map(([keys, does]) => ({
-              keys: html`${keys.map((key) => html`<kbd>${key}</kbd> `)}`.toString(),
-              does,
-            })),
-          }),
-        }),
+  return resourceRoutes(parts, {
+    page: ["/admin/help", "Keyboard help"],
+    answer: "The page",
+    resource: () => ({
+      page: "help",
+      fragment: "help",
+      json: () => ({ items: KEYS.map(([keys, does]) => ({ keys, does })) }),
+      state: () => ({
+        keys: KEYS.map(([keys, does]) => ({
+          keys: html`${keys.map((key) => html`<kbd>${key}</kbd> `)}`.toString(),
+          does,
+        })),
+      }),
     }),
-  ];
+  });
 }

@@ -1,14 +1,14 @@
-import type { H3Event } from "h3";
 import * as v from "valibot";
 import { readAgentHealth } from "../../../core/agents/agent-health.ts";
 import { toAgentResponse } from "../../../core/agents/agent-response.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AgentMethod } from "../../../core/models/agent-method.ts";
 import type { AgentResponse } from "../../../core/models/agent-response.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
-import { type Resource, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
 import { formatCount, formatDuration } from "../views/format.ts";
 import { pathTo, statusPiece } from "../views/pieces.ts";
 import { readForecast } from "./forecast.ts";
@@ -17,35 +17,20 @@ const PathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) });
 
 /** The agents: all of them, and each with its methods, parameters and statistics. */
 export function agentRoutes(parts: AdminParts): RouteDefinition[] {
-  const list = (path: string, kind: "page" | "api", summary: string) =>
-    defineRoute({
-      method: "GET",
-      path,
-      auth: "session",
-      summary,
-      tag: "Admin",
-      hidden: kind === "page",
-      responses: { 200: { description: "The agents" } },
-      handler: ({ event }: { event: H3Event }) => respond(parts, event, kind, agentsResource(parts)),
-    });
-  const one = (path: string, kind: "page" | "api", summary: string) =>
-    defineRoute({
-      method: "GET",
-      path,
-      auth: "session",
-      summary,
-      tag: "Admin",
-      hidden: kind === "page",
-      params: PathSchema,
-      responses: { 200: { description: "The agent" } },
-      handler: ({ params, event }: { params: { slug: string }; event: H3Event }) =>
-        respond(parts, event, kind, agentResource(parts, parts.agents.get(params.slug))),
-    });
   return [
-    list("/admin/agents", "page", "Agents page"),
-    list("/admin/api/agents", "api", "List agents with their statistics"),
-    one("/admin/agents/{slug}", "page", "Agent page"),
-    one("/admin/api/agents/{slug}", "api", "Show an agent with its statistics"),
+    ...resourceRoutes(parts, {
+      page: ["/admin/agents", "Agents page"],
+      api: ["/admin/api/agents", "List agents with their statistics"],
+      answer: "The agents",
+      resource: () => agentsResource(parts),
+    }),
+    ...resourceRoutes(parts, {
+      page: ["/admin/agents/{slug}", "Agent page"],
+      api: ["/admin/api/agents/{slug}", "Show an agent with its statistics"],
+      params: PathSchema,
+      answer: "The agent",
+      resource: ({ params }) => agentResource(parts, parts.agents.get(params.slug)),
+    }),
   ];
 }
 

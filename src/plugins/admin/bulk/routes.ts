@@ -1,4 +1,3 @@
-import type { H3Event } from "h3";
 import * as v from "valibot";
 import { ServiceError } from "../../../core/errors.ts";
 import { check } from "../../../core/http/check.ts";
@@ -7,7 +6,8 @@ import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
 import { readForm } from "../forms/read-form.ts";
 import type { AdminParts } from "../parts.ts";
-import { type Resource, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
 import { toBulkData, toBulkView } from "./bulk-view.ts";
 import type { BulkOperation } from "./operations.ts";
 import { freeze, selectionOf } from "./selection.ts";
@@ -40,16 +40,12 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       handler: async ({ body, actor }) =>
         toBulkData(parts.bulk.preview(await freeze(parts, selectionOf(body), actor))),
     }),
-    defineRoute({
-      method: "GET",
-      path: "/admin/api/bulk/{id}",
-      auth: "session",
-      summary: "Show a preview or how far an operation is",
-      tag,
+    ...resourceRoutes(parts, {
+      page: ["/admin/bulk/{id}", "Preview page"],
+      api: ["/admin/api/bulk/{id}", "Show a preview or how far an operation is"],
       params: PathSchema,
-      responses: { 200: { description: "The operation" } },
-      handler: ({ params, event }) =>
-        respond(parts, event, "api", bulkResource(parts, parts.bulk.get(params.id))),
+      answer: "The operation",
+      resource: ({ params }) => bulkResource(parts, parts.bulk.get(params.id)),
     }),
     defineRoute({
       method: "POST",
@@ -92,16 +88,6 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
         const body = check(BulkBodySchema, fromForm(form), "body");
         return redirect(pageOf(parts.bulk.preview(await freeze(parts, selectionOf(body), actor)).id));
       },
-    }),
-    defineRoute({
-      ...page,
-      method: "GET",
-      path: "/admin/bulk/{id}",
-      summary: "Preview page",
-      params: PathSchema,
-      responses: { 200: { description: "The page", contentType: "text/html" } },
-      handler: ({ params, event }: { params: { id: string }; event: H3Event }) =>
-        respond(parts, event, "page", bulkResource(parts, parts.bulk.get(params.id))),
     }),
     defineRoute({
       ...page,

@@ -1,6 +1,5 @@
-import type { H3Event } from "h3";
 import * as v from "valibot";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { Case } from "../../../core/models/case.ts";
 import type { CaseNode } from "../../../core/models/case-node.ts";
 import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
@@ -10,7 +9,8 @@ import { toAskView } from "../inbox/ask-view.ts";
 import type { ActionView } from "../job/actions.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
-import { type Resource, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
 import { toFacts } from "../views/facts.ts";
 import { formatCost, formatCount, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
@@ -24,23 +24,13 @@ const SHOWN_UPDATES = 200;
 
 /** A case: page and API. */
 export function caseRoutes(parts: AdminParts): RouteDefinition[] {
-  const route = (path: string, kind: "page" | "api", summary: string) =>
-    defineRoute({
-      method: "GET",
-      path,
-      auth: "session",
-      summary,
-      tag: "Admin",
-      hidden: kind === "page",
-      params: PathSchema,
-      responses: { 200: { description: "The case" } },
-      handler: async ({ params, event }: { params: { id: string }; event: H3Event }) =>
-        respond(parts, event, kind, caseResource(parts, await parts.cases.get(params.id))),
-    });
-  return [
-    route("/admin/cases/{id}", "page", "Case page"),
-    route("/admin/api/cases/{id}", "api", "Show a case with its updates and final delivery"),
-  ];
+  return resourceRoutes(parts, {
+    page: ["/admin/cases/{id}", "Case page"],
+    api: ["/admin/api/cases/{id}", "Show a case with its updates and final delivery"],
+    params: PathSchema,
+    answer: "The case",
+    resource: async ({ params }) => caseResource(parts, await parts.cases.get(params.id)),
+  });
 }
 
 function caseResource(parts: AdminParts, item: Case): Resource {

@@ -8,7 +8,8 @@ import { Mailbox } from "../live/mailbox.ts";
 import { eventStreamHead } from "../live/route.ts";
 import type { AdminParts } from "../parts.ts";
 import { optionalText, withoutEmpty, withQuery } from "../query.ts";
-import { type Resource, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
 import { formatCount, toLabel } from "../views/format.ts";
 import type { ConsoleBuffer, ConsoleLine, LineFilter } from "./buffer.ts";
 
@@ -36,26 +37,12 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
     };
   };
   return [
-    defineRoute({
-      method: "GET",
-      path: "/admin/console",
-      auth: "session",
-      summary: "Console page",
-      tag,
-      hidden: true,
+    ...resourceRoutes(parts, {
+      page: ["/admin/console", "Console page"],
+      api: ["/admin/api/console", "Last lines of the log"],
       query: RangeSchema,
-      responses: { 200: { description: "The page", contentType: "text/html" } },
-      handler: ({ query, event }) => respond(parts, event, "page", resource(query)),
-    }),
-    defineRoute({
-      method: "GET",
-      path: "/admin/api/console",
-      auth: "session",
-      summary: "Last lines of the log",
-      tag,
-      query: RangeSchema,
-      responses: { 200: { description: "Lines, oldest first" } },
-      handler: ({ query, event }) => respond(parts, event, "api", resource(query)),
+      answer: "Lines, oldest first",
+      resource: ({ query }) => resource(query),
     }),
     defineRoute({
       method: "GET",

@@ -1,4 +1,3 @@
-import type { H3Event } from "h3";
 import * as v from "valibot";
 import type { ControlSystem, OutboxMessage } from "../../../core/control-system.ts";
 import { ServiceError } from "../../../core/errors.ts";
@@ -10,7 +9,8 @@ import { readForm } from "../forms/read-form.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import type { AdminParts } from "../parts.ts";
 import { optionalText, withQuery } from "../query.ts";
-import { type Resource, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
 import { countOf, formatCount } from "../views/format.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { readControlView } from "./control-view.ts";
@@ -21,32 +21,22 @@ const QuerySchema = v.object({
 });
 type Query = v.InferOutput<typeof QuerySchema>;
 
-const tag = "Admin";
-
 /** Events on their way to the control system, and those that were given up: send again or drop. */
 export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
-  const list = (path: string, kind: "page" | "api", summary: string) =>
-    defineRoute({
-      method: "GET",
-      path,
-      auth: "session",
-      summary,
-      tag,
-      hidden: kind === "page",
-      query: QuerySchema,
-      responses: { 200: { description: "Messages, newest first" } },
-      handler: ({ query, event }: { query: Query; event: H3Event }) =>
-        respond(parts, event, kind, deliveriesResource(parts, query)),
-    });
   return [
-    list("/admin/deliveries", "page", "Deliveries page"),
-    list("/admin/api/deliveries", "api", "List events that are not delivered"),
+    ...resourceRoutes(parts, {
+      page: ["/admin/deliveries", "Deliveries page"],
+      api: ["/admin/api/deliveries", "List events that are not delivered"],
+      query: QuerySchema,
+      answer: "Messages, newest first",
+      resource: ({ query }) => deliveriesResource(parts, query),
+    }),
     defineRoute({
       method: "POST",
       path: "/admin/deliveries",
       auth: "session",
       summary: "Send given-up events again, or drop them, by form",
-      tag,
+      tag: "Admin",
       hidden: true,
       responses: { 303: { description: "Back to the page" } },
       handler: async ({ event }) => {

@@ -15,7 +15,8 @@ import { toPageOf } from "../lists/page-of.ts";
 import { negotiate } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { optionalText, withoutEmpty, withQuery } from "../query.ts";
-import { type Resource, renderFragment, renderPage, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import { type Resource, renderFragment, renderPage } from "../respond.ts";
 import { countOf, formatCount } from "../views/format.ts";
 import { toAskView } from "./ask-view.ts";
 import { readInbox, toInboxItem } from "./read-inbox.ts";
@@ -29,22 +30,14 @@ type Query = v.InferOutput<typeof QuerySchema>;
 
 /** The inbox, and answering from it. */
 export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
-  const list = (path: string, kind: "page" | "api", summary: string) =>
-    defineRoute({
-      method: "GET",
-      path,
-      auth: "session",
-      summary,
-      tag: "Admin",
-      hidden: kind === "page",
-      query: QuerySchema,
-      responses: { 200: { description: "Open questions, the most urgent first" } },
-      handler: ({ query, event }: { query: Query; event: H3Event }) =>
-        respond(parts, event, kind, inboxResource(parts, query)),
-    });
   return [
-    list("/admin/inbox", "page", "Inbox page"),
-    list("/admin/api/inbox", "api", "List open questions"),
+    ...resourceRoutes(parts, {
+      page: ["/admin/inbox", "Inbox page"],
+      api: ["/admin/api/inbox", "List open questions"],
+      query: QuerySchema,
+      answer: "Open questions, the most urgent first",
+      resource: ({ query }) => inboxResource(parts, query),
+    }),
     defineRoute({
       method: "POST",
       path: "/admin/api/cases/{id}/answer",

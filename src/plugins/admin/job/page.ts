@@ -1,4 +1,3 @@
-import type { H3Event } from "h3";
 import * as v from "valibot";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
@@ -7,7 +6,8 @@ import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { toCaseLine } from "../lists/rows.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
-import { type Resource, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
 import { toFacts } from "../views/facts.ts";
 import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
@@ -27,22 +27,14 @@ const PathSchema = v.object({ id: EntityIdSchema });
 
 /** A job: page, API, timeline. */
 export function jobRoutes(parts: AdminParts): RouteDefinition[] {
-  const route = (path: string, kind: "page" | "api", summary: string) =>
-    defineRoute({
-      method: "GET",
-      path,
-      auth: "session",
-      summary,
-      tag: "Admin",
-      hidden: kind === "page",
-      params: PathSchema,
-      responses: { 200: { description: "The job" } },
-      handler: async ({ params, event }: { params: { id: string }; event: H3Event }) =>
-        respond(parts, event, kind, jobResource(parts, await parts.jobs.get(params.id))),
-    });
   return [
-    route("/admin/jobs/{id}", "page", "Job page"),
-    route("/admin/api/jobs/{id}", "api", "Show a job with its cases"),
+    ...resourceRoutes(parts, {
+      page: ["/admin/jobs/{id}", "Job page"],
+      api: ["/admin/api/jobs/{id}", "Show a job with its cases"],
+      params: PathSchema,
+      answer: "The job",
+      resource: async ({ params }) => jobResource(parts, await parts.jobs.get(params.id)),
+    }),
     defineRoute({
       method: "GET",
       path: "/admin/api/jobs/{id}/timeline",

@@ -1,8 +1,8 @@
-import type { H3Event } from "h3";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
-import { type Resource, renderFragment, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import { type Resource, renderFragment } from "../respond.ts";
 import { IdsQuerySchema, readIds } from "./ids-query.ts";
 import { type CasesQuery, CasesQuerySchema, toCasesListQuery } from "./list-query.ts";
 import { type Column, toListView } from "./list-view.ts";
@@ -22,30 +22,13 @@ const COLUMNS: readonly Column[] = [
 
 /** The list of cases: page, API, single rows. */
 export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
-  const answer = (route: "page" | "api", query: CasesQuery, event: H3Event) =>
-    respond(parts, event, route, casesResource(parts, query));
   return [
-    defineRoute({
-      method: "GET",
-      path: "/admin/cases",
-      auth: "session",
-      summary: "Cases page",
-      tag: "Admin",
-      hidden: true,
+    ...resourceRoutes(parts, {
+      page: ["/admin/cases", "Cases page"],
+      api: ["/admin/api/cases", "List cases", "Filters combine. `search` looks in id, name and description."],
       query: CasesQuerySchema,
-      responses: { 200: { description: "The page", contentType: "text/html" } },
-      handler: ({ query, event }) => answer("page", query, event),
-    }),
-    defineRoute({
-      method: "GET",
-      path: "/admin/api/cases",
-      auth: "session",
-      summary: "List cases",
-      description: "Filters combine. `search` looks in id, name and description.",
-      tag: "Admin",
-      query: CasesQuerySchema,
-      responses: { 200: { description: "A page of cases" } },
-      handler: ({ query, event }) => answer("api", query, event),
+      answer: "A page of cases",
+      resource: ({ query }) => casesResource(parts, query),
     }),
     defineRoute({
       method: "GET",

@@ -1,8 +1,8 @@
-import type { H3Event } from "h3";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
-import { type Resource, renderFragment, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import { type Resource, renderFragment } from "../respond.ts";
 import { startable } from "../views/startable.ts";
 import { IdsQuerySchema, readIds } from "./ids-query.ts";
 import { type JobsQuery, JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
@@ -23,31 +23,17 @@ const COLUMNS: readonly Column[] = [
 
 /** The list of jobs: page, API, single rows. */
 export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
-  const answer = (route: "page" | "api", query: JobsQuery, event: H3Event) =>
-    respond(parts, event, route, jobsResource(parts, query));
   return [
-    defineRoute({
-      method: "GET",
-      path: "/admin/jobs",
-      auth: "session",
-      summary: "Jobs page",
-      tag: "Admin",
-      hidden: true,
-      query: JobsQuerySchema,
-      responses: { 200: { description: "The page", contentType: "text/html" } },
-      handler: ({ query, event }) => answer("page", query, event),
-    }),
-    defineRoute({
-      method: "GET",
-      path: "/admin/api/jobs",
-      auth: "session",
-      summary: "List jobs",
-      description:
+    ...resourceRoutes(parts, {
+      page: ["/admin/jobs", "Jobs page"],
+      api: [
+        "/admin/api/jobs",
+        "List jobs",
         "Filters combine. `agent_name` is a part of the agent's slug; `search` looks in id and name.",
-      tag: "Admin",
+      ],
       query: JobsQuerySchema,
-      responses: { 200: { description: "A page of jobs" } },
-      handler: ({ query, event }) => answer("api", query, event),
+      answer: "A page of jobs",
+      resource: ({ query }) => jobsResource(parts, query),
     }),
     defineRoute({
       method: "GET",

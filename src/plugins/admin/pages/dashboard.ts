@@ -1,9 +1,9 @@
-import type { H3Event } from "h3";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { Case } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { AdminParts } from "../parts.ts";
-import { type Resource, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
 import { renderChart } from "../views/chart.ts";
 import { duePiece } from "../views/due.ts";
 import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
@@ -18,34 +18,35 @@ const SHOWN = 6;
 
 /** The dashboard, and the two API routes that give parts of it. */
 export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
-  const route = (path: string, summary: string, kind: "page" | "api", resource: () => Resource) =>
-    defineRoute({
-      method: "GET",
-      path,
-      auth: "session",
-      summary,
-      tag: "Admin",
-      hidden: kind === "page",
-      responses: { 200: { description: summary } },
-      handler: ({ event }: { event: H3Event }) => respond(parts, event, kind, resource()),
-    });
   return [
-    route("/admin/", "Dashboard page", "page", () => dashboard(parts)),
-    route("/admin/api/dashboard", "What the dashboard shows", "api", () => dashboard(parts)),
-    route("/admin/api/stats", "System statistics", "api", () => ({
-      page: "dashboard",
-      fragment: "stats",
-      json: () => readStats(parts),
-      state: async () => ({ figures: toFigures(await readFigures(parts), parts.options.currency) }),
-    })),
-    route("/admin/api/recent-activity", "The last ten changes", "api", () => ({
-      page: "dashboard",
-      fragment: "recent-activity",
-      json: () => readRecent(parts),
-      state: async () => ({
-        recent: (await readRecent(parts)).items.map((item) => toRecentLine(item, parts.clock())),
+    ...resourceRoutes(parts, {
+      page: ["/admin/", "Dashboard page"],
+      api: ["/admin/api/dashboard", "What the dashboard shows"],
+      answer: "What the dashboard shows",
+      resource: () => dashboard(parts),
+    }),
+    ...resourceRoutes(parts, {
+      api: ["/admin/api/stats", "System statistics"],
+      answer: "System statistics",
+      resource: () => ({
+        page: "dashboard",
+        fragment: "stats",
+        json: () => readStats(parts),
+        state: async () => ({ figures: toFigures(await readFigures(parts), parts.options.currency) }),
       }),
-    })),
+    }),
+    ...resourceRoutes(parts, {
+      api: ["/admin/api/recent-activity", "The last ten changes"],
+      answer: "The last ten changes",
+      resource: () => ({
+        page: "dashboard",
+        fragment: "recent-activity",
+        json: () => readRecent(parts),
+        state: async () => ({
+          recent: (await readRecent(parts)).items.map((item) => toRecentLine(item, parts.clock())),
+        }),
+      }),
+    }),
   ];
 }
 

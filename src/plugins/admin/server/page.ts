@@ -1,30 +1,21 @@
-import type { H3Event } from "h3";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
 import { VERSION } from "../../../core/service-state.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
-import { type Resource, respond } from "../respond.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
 import { formatBytes, formatCount, formatDuration, toLabel } from "../views/format.ts";
 import { statusPiece } from "../views/pieces.ts";
 import { readConfiguration } from "./configuration.ts";
 
 /** The service itself: what it is, how it is set up, what it stands on. */
 export function serverRoutes(parts: AdminParts): RouteDefinition[] {
-  const route = (path: string, kind: "page" | "api", summary: string) =>
-    defineRoute({
-      method: "GET",
-      path,
-      auth: "session",
-      summary,
-      tag: "Admin",
-      hidden: kind === "page",
-      responses: { 200: { description: "The service" } },
-      handler: ({ event }: { event: H3Event }) => respond(parts, event, kind, serverResource(parts)),
-    });
-  return [
-    route("/admin/server", "page", "Server page"),
-    route("/admin/api/server", "api", "Show the service, its configuration, store and plugins"),
-  ];
+  return resourceRoutes(parts, {
+    page: ["/admin/server", "Server page"],
+    api: ["/admin/api/server", "Show the service, its configuration, store and plugins"],
+    answer: "The service",
+    resource: () => serverResource(parts),
+  });
 }
 
 function serverResource(parts: AdminParts): Resource {

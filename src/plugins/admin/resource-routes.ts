@@ -1,0 +1,43 @@
+import type * as v from "valibot";
+import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { AdminParts } from "./parts.ts";
+import { type Resource, respond } from "./respond.ts";
+
+type Schema = v.GenericSchema | undefined;
+type Input<P extends Schema, Q extends Schema> = Parameters<RouteDefinition<P, Q>["handler"]>[0];
+
+/** Where something is to be seen, and how it is found. */
+export interface ResourceView<P extends Schema, Q extends Schema> {
+  readonly page?: readonly [path: string, summary: string];
+  readonly api?: readonly [path: string, summary: string, description?: string];
+  readonly params?: P;
+  readonly query?: Q;
+  /** What the answer holds. */
+  readonly answer: string;
+  /** Finds it; throws where there is none. */
+  resource(input: Input<P, Q>): MaybePromise<Resource>;
+}
+
+/** The routes by which a resource is reached: its page, and the same in the API. */
+export function resourceRoutes<P extends Schema = undefined, Q extends Schema = undefined>(
+  parts: AdminParts,
+  view: ResourceView<P, Q>,
+): RouteDefinition[] {
+  const { params, query } = view;
+  const route = (kind: "page" | "api", [path, summary, description]: readonly [string, string, string?]) =>
+    defineRoute<P, Q>({
+      method: "GET",
+      path,
+      auth: "session",
+      summary,
+      description,
+      tag: "Admin",
+      hidden: kind === "page",
+      params,
+      query,
+      responses: { 200: { description: view.answer } },
+      handler: async (input) => respond(parts, input.event, kind, await view.resource(input)),
+    });
+  return [...(view.page ? [route("page", view.page)] : []), ...(view.api ? [route("api", view.api)] : [])];
+}
