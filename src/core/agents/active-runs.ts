@@ -47,6 +47,10 @@ export class ActiveRuns {
       places: maxConcurrentJobs,
       placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
     });
+    parts.jobs.costsKnownBy((id) => {
+      const run = this.#runs.get(id);
+      return run && !run.isOver ? run.limits.spent : undefined;
+    });
   }
 
   find(jobId: string): Run | undefined {

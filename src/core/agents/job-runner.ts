@@ -21,14 +21,15 @@ import type { StopReason, StoredJob } from "../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
 import type { AnswerEntry, MarkEntry } from "../models/run-entry.ts";
-import { ActiveRuns, type ActiveRunsParts } from "./active-runs.ts";
+import { ActiveRuns, type ActiveRunsParts, type TurnKind } from "./active-runs.ts";
 import { readFields } from "./fields.ts";
 import { callMethod, checkRequired, openParameters, toHandlerContext } from "./handler-context.ts";
 import { JobEnds } from "./job-ends.ts";
 import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
-import { reconcileJobs } from "./reconcile.ts";
+import { endCancelled, reconcileJobs } from "./reconcile.ts";
 import type { HostedAgent } from "./registry.ts";
+import { recordedCost } from "./run/recorded-cost.ts";
 import type { Run } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
@@ -99,10 +100,11 @@ class JobRunner implements Runner {
 
   async stop(jobId: string, by?: string): Promise<StoredJob> {
     const { jobs, agents } = this.#parts;
+    const cost = await this.#costIfIdle(jobId);
     const { job, run } = await this.#write(jobId, async (unit, run) => {
       const current = await unit.tx.get("Job", jobId);
       if (!current || isTerminal(current.status) || current.status === "cancelling") return { job: current };
-      if (!run || run.isOver) return { job: await this.#cancel(unit, current, by) };
+      if (!run || run.isOver) return { job: await this.#cancel(unit, current, { by, cost }) };
       if (current.status === "stopped") await moveJob(unit, jobId, "start_work", {}, by);
       const event = current.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
       return { job: await moveJob(unit, jobId, event, { open_questions: 0 }, by), run };
@@ -165,23 +167,16 @@ class JobRunner implements Runner {
   }
 
   async override(jobId: string, status: EntityStatus, by: string): Promise<StoredJob> {
-    const { ledger } = this.#parts;
-    if (!isTerminal(status)) {
-      const job = await ledger.write((unit) => overrideJob(unit, jobId, status, by));
-      await this.#runs.settled(jobId);
-      const run = this.#runs.find(jobId);
-      if (status === "cancelling" && run) {
-        run.end(STOPPED, () => this.#cleanUp(job, this.#parts.agents.find(job.agent_name)));
-      }
-      return job;
-    }
+    if (!isTerminal(status)) return this.#overrideGoingOn(jobId, status, by);
+    const cost = await this.#costIfIdle(jobId);
     const end: RunEnd = {
       to: status === "failed" ? "failed" : "cancelled",
       reason: "overridden",
       message: `The job was set to ${status} by an operator`,
     };
-    const job = await this.#takeFrom(jobId, end, async (unit) => {
-      const job = await overrideJob(unit, jobId, status, by);
+    const job = await this.#takeFrom(jobId, end, async (unit, run) => {
+      const total_cost = run && !run.isOver ? run.limits.spent : cost;
+      const job = await overrideJob(unit, jobId, status, by, total_cost === undefined ? {} : { total_cost });
       const to = status as "completed" | "failed" | "cancelled";
       const error = to === "completed" ? null : end.message;
       await endCases(unit, await caseIdsOf(unit.tx, jobId), { to, error, name: "closed with its job" });
@@ -327,13 +322,56 @@ class JobRunner implements Runner {
     });
   }
 
+  /**
+   * An operator's status other than an end. A job that has ended, and is set to be in progress, is taken up from its
+   * last good step; one that is set to be cancelled is cancelled.
+   */
+  async #overrideGoingOn(jobId: string, status: EntityStatus, by: string): Promise<StoredJob> {
+    const { jobs, agents } = this.#parts;
+    const agent = agents.find((await jobs.get(jobId)).agent_name);
+    const record = RunRecord.read((await jobs.log(jobId)).map(({ entry }) => entry));
+    record.forgetFailures();
+    const goesOn = status === "in_progress" || status === "awaiting";
+    let kind: TurnKind | undefined;
+    const { job, run } = await this.#write(jobId, async (unit, found) => {
+      const run = found?.isOver ? undefined : found;
+      const before = await unit.tx.get("Job", jobId);
+      const isIdle = before && !run && this.position(jobId) === undefined;
+      kind = undefined;
+      if (!isIdle || !goesOn || !agent || this.#isClosing) {
+        return { job: await overrideJob(unit, jobId, status, by), run };
+      }
+      kind = isTerminal(before.status) ? "start" : "resume";
+      if (kind === "start") {
+        for (const id of record.openCases()) await reopenCase(unit, id, by);
+        await unit.record(jobId, { type: "mark", mark: "retried", by });
+      }
+      return { job: await overrideJob(unit, jobId, status, by, { error: null, stop_reason: null }), run };
+    });
+    if (kind) this.#runs.queue(job, kind);
+    if (status !== "cancelling") return job;
+    this.#runs.scheduler.callOff(jobId);
+    if (run) run.end(STOPPED, () => this.#cleanUp(job, agent));
+    else void endCancelled({ ...this.#parts, cleanUp: (...of) => this.#cleanUp(...of) }, job, agent);
+    return job;
+  }
+
+  /** What a job has cost that no run is here for, by its log. */
+  async #costIfIdle(jobId: string): Promise<number | undefined> {
+    return this.#runs.find(jobId) ? undefined : recordedCost(this.#parts.jobs, jobId);
+  }
+
   /** Takes a job away from its run; nothing that the run still does is stored. */
-  async #takeFrom<T>(jobId: string, end: RunEnd, work: (unit: Unit) => Promise<T>): Promise<T> {
+  async #takeFrom<T>(
+    jobId: string,
+    end: RunEnd,
+    work: (unit: Unit, run: Run | undefined) => Promise<T>,
+  ): Promise<T> {
     let taken: Run | undefined;
     let unfence = () => {};
     try {
       const value = await this.#write(jobId, async (unit, run) => {
-        const done = await work(unit);
+        const done = await work(unit, run);
         if (run) unfence = run.fence();
         taken = run;
         return done;
@@ -360,13 +398,17 @@ class JobRunner implements Runner {
     }
   }
 
-  async #cancel(unit: Unit, job: StoredJob, by?: string): Promise<StoredJob> {
+  async #cancel(
+    unit: Unit,
+    job: StoredJob,
+    { by, cost = job.total_cost }: { by?: string; cost?: number },
+  ): Promise<StoredJob> {
     await endCases(unit, await caseIdsOf(unit.tx, job.id), {
       to: "cancelled",
       error: STOPPED.message,
       name: "cancelled",
     });
-    const patch = () => ({ stop_reason: STOPPED.reason, error: STOPPED.message });
+    const patch = () => ({ stop_reason: STOPPED.reason, error: STOPPED.message, total_cost: cost });
     return endJob(unit, job.id, "cancelled", patch, by);
   }
 

@@ -5,6 +5,9 @@ import type { Logger } from "../log.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { TurnKind } from "./active-runs.ts";
 import type { AgentRegistry, HostedAgent } from "./registry.ts";
+import { clean } from "./run/limits.ts";
+import { recordedCost } from "./run/recorded-cost.ts";
+import { RunRecord } from "./run/run-record.ts";
 
 export interface ReconcileParts {
   readonly agents: AgentRegistry;
@@ -49,7 +52,7 @@ interface Plan {
 async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   const { agents, queue } = parts;
   const agent = agents.find(job.agent_name);
-  if (job.status === "cancelling") return { proceed: () => void cancel(parts, job, agent) };
+  if (job.status === "cancelling") return { proceed: () => void endCancelled(parts, job, agent) };
   if (job.status === "stopped" && !(await isQueued(parts, job))) return {};
   if (!agent) return waitForAgent(parts, job);
   if (job.status === "stopped") return { proceed: () => queue(job, "start") };
@@ -59,6 +62,7 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   const interrupted = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "interrupted", message });
   if (policy === "resume") return { store: interrupted, proceed: () => queue(job, "resume") };
   if (policy === "fail") {
+    const total_cost = await recordedCost(parts.jobs, job.id);
     return {
       store: async (unit) => {
         await interrupted(unit);
@@ -67,7 +71,11 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
           error: message,
           name: "interrupted",
         });
-        await endJob(unit, job.id, "failed", () => ({ error: message, stop_reason: "interrupted" }));
+        await endJob(unit, job.id, "failed", () => ({
+          error: message,
+          stop_reason: "interrupted",
+          total_cost,
+        }));
       },
     };
   }
@@ -101,24 +109,32 @@ async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boole
 
 async function waitForAgent({ jobs, log }: ReconcileParts, job: StoredJob): Promise<Plan> {
   log.warn("a job waits for its agent, which is not registered", { job_id: job.id, agent: job.agent_name });
-  const last = (await jobs.log(job.id)).at(-1)?.entry;
+  const entries = (await jobs.log(job.id)).map(({ entry }) => entry);
+  const last = entries.at(-1);
   if (last?.type === "mark" && last.mark === "waiting_for_agent") return {};
   const message = `Agent "${job.agent_name}" is not registered: the job goes on once it is`;
-  return { store: (unit) => unit.record(job.id, { type: "mark", mark: "waiting_for_agent", message }) };
+  const total_cost = clean(RunRecord.read(entries).spent);
+  return {
+    store: async (unit) => {
+      await unit.record(job.id, { type: "mark", mark: "waiting_for_agent", message });
+      await changeJob(unit, job.id, (current) => ({ ...current, total_cost }));
+    },
+  };
 }
 
 /** A stop was asked for and its end is not stored: the clean-up may not have run, or only in part. */
-async function cancel(
-  { ledger, log, cleanUp }: ReconcileParts,
+export async function endCancelled(
+  { jobs, ledger, log, cleanUp }: Omit<ReconcileParts, "queue">,
   job: StoredJob,
   agent: HostedAgent | undefined,
 ): Promise<void> {
   try {
     await cleanUp(job, agent);
     const error = "The job was stopped";
+    const total_cost = await recordedCost(jobs, job.id);
     await ledger.write(async (unit) => {
       await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
-      await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason: "stopped" }));
+      await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason: "stopped", total_cost }));
     });
   } catch (error) {
     log.error("a job that was being cancelled could not be ended", { job_id: job.id, error });

@@ -39,13 +39,21 @@ export class Jobs {
   readonly #store: Store;
   readonly #ledger: Ledger;
 
+  #costNow: (id: string) => number | undefined = () => undefined;
+
   constructor(store: Store, ledger: Ledger) {
     this.#store = store;
     this.#ledger = ledger;
   }
 
-  find(id: string): Promise<StoredJob | undefined> {
-    return this.#store.table("Job").get(id);
+  /** Tells who knows what a job that runs has cost: it is stored with each step, but with the job only now and then. */
+  costsKnownBy(costNow: (id: string) => number | undefined): void {
+    this.#costNow = costNow;
+  }
+
+  async find(id: string): Promise<StoredJob | undefined> {
+    const job = await this.#store.table("Job").get(id);
+    return job && this.#withCost(job);
   }
 
   /** The job, or `job_not_found`; with `agentName`, another agent's job is not found either. */
@@ -65,8 +73,9 @@ export class Jobs {
     return toJob(job, await this.#store.table("Case").ids(query));
   }
 
-  list(query?: ListQuery): Promise<Page<StoredJob>> {
-    return this.#store.table("Job").list(query);
+  async list(query?: ListQuery): Promise<Page<StoredJob>> {
+    const { items, total } = await this.#store.table("Job").list(query);
+    return { items: items.map((job) => this.#withCost(job)), total };
   }
 
   countBy(field: string): Promise<Record<string, number>> {
@@ -105,6 +114,11 @@ export class Jobs {
   /** Removes a job with its cases and its run log; resolves with the number of cases. */
   remove(id: string, by?: string): Promise<number> {
     return this.#ledger.write((unit) => removeJob(unit, id, by));
+  }
+
+  #withCost(job: StoredJob): StoredJob {
+    const total_cost = this.#costNow(job.id);
+    return total_cost === undefined ? job : { ...job, total_cost };
   }
 }
 
@@ -158,7 +172,13 @@ export function sameRequest(
 }
 
 /** Sets a status inside a unit, whatever it was. */
-export function overrideJob(unit: Unit, id: string, status: EntityStatus, by: string): Promise<StoredJob> {
+export function overrideJob(
+  unit: Unit,
+  id: string,
+  status: EntityStatus,
+  by: string,
+  patch: JobPatch = {},
+): Promise<StoredJob> {
   return changeJob(
     unit,
     id,
@@ -168,6 +188,7 @@ export function overrideJob(unit: Unit, id: string, status: EntityStatus, by: st
       open_questions: isTerminal(status) ? 0 : job.open_questions,
       finished_at: isTerminal(status) ? (job.finished_at ?? unit.now) : null,
       stop_reason: isTerminal(status) && !isTerminal(job.status) ? "overridden" : job.stop_reason,
+      ...patch,
     }),
     by,
   );

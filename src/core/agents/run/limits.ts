@@ -111,6 +111,6 @@ function limit(reason: RunEnd["reason"], what: string): RunEnd {
 }
 
 /** Without the noise of adding decimal fractions. */
-function clean(amount: number): number {
+export function clean(amount: number): number {
   return Number(amount.toPrecision(12));
 }
