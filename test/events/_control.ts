@@ -72,7 +72,7 @@ export async function startControl(...args: string[]): Promise<Control> {
     url: url as string,
     account: { workspace_id: "dev", api_key: ACCOUNT_KEY, api_url: url as string },
     received,
-    async waitFor(count, seconds = 20) {
+    async waitFor(count, seconds = 60) {
       const end = Date.now() + seconds * 1000;
       for (;;) {
         const items = (await received()).filter((item) => item.kind === "event");
@@ -102,7 +102,7 @@ export function sharedControl(...args: string[]): () => Control {
   let control: Control | undefined;
   beforeAll(async () => {
     control = await startControl(...args);
-  });
+  }, 120_000);
   beforeEach(async () => {
     await control?.obey({ mode: "ok" });
     await control?.request("/_control/received", { method: "DELETE" });
