@@ -96,7 +96,7 @@ function startRows({ milliseconds, rss }: { milliseconds: number; rss: number })
 function peerRows(rounds: Record<string, number | undefined>[]): BenchRow[] {
   const own = median(rounds.map((round) => round.json!));
   const others: [string, string][] = [
-    ["sqlite", "SQLite, WAL, synchronous FULL"],
+    ["sqlite", "SQLite (libSQL), WAL, synchronous FULL"],
     ["lowdb", "lowdb (no sync)"],
     ["wholeFile", "whole file rewritten and synced"],
   ];
@@ -104,7 +104,7 @@ function peerRows(rounds: Record<string, number | undefined>[]): BenchRow[] {
     const title = `durable updates, 1 caller, ${PEERS} jobs, against ${name}`;
     if (rounds.some((round) => round[key] === undefined)) {
       return {
-        name: `${title}: SKIPPED, run npm i --no-save better-sqlite3@12 first`,
+        name: `${title}: SKIPPED, there is no libSQL for this machine and no SQLite in this Node`,
         value: own,
         unit: "/s",
       };

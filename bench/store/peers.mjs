@@ -43,9 +43,10 @@ export async function sqliteUpdates(path, jobs, seconds) {
   return perSecond;
 }
 
+/** libSQL is SQLite with its binaries in the package; where it has none for the machine, Node may bring SQLite itself. */
 async function openSqlite(path) {
   try {
-    const { default: Database } = await import("better-sqlite3");
+    const { default: Database } = await import("libsql");
     return new Database(path);
   } catch {
     try {
