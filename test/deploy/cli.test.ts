@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { CliContext } from "../../src/core/cli/context.ts";
 import { run } from "../../src/core/cli/deploy/main.ts";
+import { DeployError } from "../../src/core/deploy/errors.ts";
 import type { Platform } from "../../src/core/deploy/platform.ts";
 import type { Stage } from "./_fixture.ts";
 import { stage, writeAll } from "./_fixture.ts";
@@ -143,7 +144,7 @@ describe("svc deploy on the command line", () => {
   });
 
   it.each([
-    ["up", /Option --platform is missing/],
+    ["up", /Option --platform is missing\. Write --platform <name>; there are: memory\./],
     ["up --platform memry", /Unknown platform "memry"\. Did you mean memory\?/],
     [
       "up --platform memory --max-instance 2",
@@ -160,6 +161,55 @@ describe("svc deploy on the command line", () => {
 
     expect(err).toMatch(message);
     expect(code).toBe(2);
+  });
+
+  it.each([
+    "plan --json",
+    "up --platform memry --json",
+    "local --port 0 --json",
+    "status --frob --json",
+    "local --controller-file none.ts --docker-files-only --json",
+    "doctor --platform memory --json",
+    "logs --platform memory --json",
+    "rollback --platform memory --json",
+    "down --platform memory --name hello --json",
+    "clean --json",
+  ])("%s: prints one document and nothing else", async (line) => {
+    const at = await stage();
+
+    const { code, out } = await svc(at, line);
+
+    const document = JSON.parse(out) as { success?: boolean; error_details?: { exit_code: number } };
+    expect(document.error_details?.exit_code ?? code).toBe(code);
+    if (code !== 0) expect(document.success ?? false).toBe(false);
+  });
+
+  it("doctor tells of a platform that cannot be reached, and of the rest all the same", async () => {
+    const at = await stage();
+    const closed = {
+      ...at.platform,
+      connect() {
+        throw new DeployError("preflight", "No login was found", { fix: "memory auth login" });
+      },
+    };
+
+    const { code, out } = await svc(at, "doctor --platform memory", {
+      platforms: { memory: async () => ({ default: closed as Platform<never> }) },
+    });
+
+    expect(code).toBe(5);
+    expect(out).toMatch(/✓ Node/);
+    expect(out).toMatch(/✓ Project +npm, starts src\/controller\.ts/);
+    expect(out).toMatch(/✗ memory +No login was found\n +→ memory auth login/);
+  });
+
+  it("the help without a platform names those there are, and whose each option is", async () => {
+    const at = await stage();
+
+    const { out } = await svc(at, "up --help");
+
+    expect(out).toMatch(/--platform <name> +where to deploy to: memory, or one that/);
+    expect(out).toMatch(/--max-instances <number> +memory: Instances at most \(default: 1\)/);
   });
 
   it("two runs at once: the second ends with 6 and names the first", async () => {

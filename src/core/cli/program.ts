@@ -15,6 +15,8 @@ export interface Program {
   readonly version?: string;
   readonly commands: readonly Command[];
   readonly groups?: readonly CommandGroup[];
+  /** Tells a failure and gives the exit code. @default reportError */
+  readonly report?: typeof reportError;
 }
 
 /**
@@ -34,7 +36,7 @@ export async function runProgram(
     if (group) return await (await group.load()).run(words.slice(1), context);
     return await runCommand(program, words, context);
   } catch (error) {
-    return reportError(error, program.name, context);
+    return (program.report ?? reportError)(error, program.name, context);
   }
 }
 

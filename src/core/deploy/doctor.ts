@@ -14,30 +14,11 @@ export async function doctor(deployment: Deployment): Promise<Finding[]> {
   const { session, tools, target, platform, journal, options } = deployment;
   const key = { cwd: target.cwd, platform: platform.name, serviceName: target.serviceName };
   const findings: Finding[] = [
-    { level: "ok", subject: "Node", message: process.version },
-    ...(session.build
-      ? [{ level: "ok" as const, subject: "Build", message: `on ${platform.name}` }]
-      : await dockerFindings(tools)),
-    ...(await tryFinding("Project", async () => {
-      const project = await readProject(target.cwd, options);
-      const lock = project.lockFile;
-      return [
-        {
-          level: "ok",
-          subject: "Project",
-          message: `${project.packageManager}, starts ${project.controller}`,
-        },
-        ...(lock === undefined
-          ? [
-              {
-                level: "warning" as const,
-                subject: "Lock file",
-                message: "there is none, so each build may get other versions",
-                fix: `Run ${project.packageManager} install and commit the lock file`,
-              },
-            ]
-          : []),
-      ];
+    ...(await machineFindings({
+      tools,
+      cwd: target.cwd,
+      options,
+      ...(session.build ? { builds: platform.name } : {}),
     })),
     ...(await tryFinding(platform.name, () => session.preflight())),
     ...diskFindings(deployment),
@@ -57,6 +38,50 @@ export async function doctor(deployment: Deployment): Promise<Finding[]> {
       fix: "Run svc deploy up again: it goes on where that run stopped",
     });
   return findings;
+}
+
+/** What of a deployment's needs this machine and the project can tell, without a platform. */
+export async function machineFindings({
+  tools,
+  cwd,
+  options,
+  builds,
+}: {
+  readonly tools: DeployTools;
+  readonly cwd: string;
+  readonly options: { readonly sourceDir?: string; readonly controllerFile?: string };
+  /** Who builds the image, where it is not this machine. */
+  readonly builds?: string;
+}): Promise<Finding[]> {
+  return [
+    { level: "ok", subject: "Node", message: process.version },
+    ...(builds === undefined
+      ? await dockerFindings(tools)
+      : [{ level: "ok" as const, subject: "Build", message: `on ${builds}` }]),
+    ...(await tryFinding("Project", () => projectFindings(cwd, options))),
+  ];
+}
+
+async function projectFindings(
+  cwd: string,
+  options: { readonly sourceDir?: string; readonly controllerFile?: string },
+): Promise<Finding[]> {
+  const { packageManager, controller, lockFile } = await readProject(cwd, options);
+  const project: Finding = {
+    level: "ok",
+    subject: "Project",
+    message: `${packageManager}, starts ${controller}`,
+  };
+  if (lockFile !== undefined) return [project];
+  return [
+    project,
+    {
+      level: "warning",
+      subject: "Lock file",
+      message: "there is none, so each build may get other versions",
+      fix: `Run ${packageManager} install and commit the lock file`,
+    },
+  ];
 }
 
 /** What of Docker is there. */

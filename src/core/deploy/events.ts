@@ -20,6 +20,8 @@ export const STEPS = {
   dropSecrets: "Remove secrets",
   confirm: "Confirm",
   state: "Record the state",
+  runtime: "Check Docker and the port",
+  localSecrets: "Gather secrets",
   start: "Start the containers",
   endpoints: "Check the endpoints",
   stop: "Stop the containers",

@@ -1,10 +1,13 @@
 import * as v from "valibot";
-import { doctor } from "../../deploy/doctor.ts";
-import { EXIT } from "../../deploy/errors.ts";
+import { createDeployTools } from "../../deploy/create-tools.ts";
+import { doctor, machineFindings } from "../../deploy/doctor.ts";
+import { type DeployError, EXIT, isDeployError } from "../../deploy/errors.ts";
+import type { Finding } from "../../deploy/platform.ts";
 import { defineCommand } from "../command.ts";
 import { findingLines } from "./findings.ts";
 import * as flags from "./flags.ts";
 import type { PlatformCommand } from "./main.ts";
+import type { Shell } from "./session.ts";
 import { openFrom, withShell } from "./session.ts";
 
 /** `svc deploy doctor`: looks at everything that a deployment needs. */
@@ -22,22 +25,39 @@ export const doctorCommand: PlatformCommand = ({ entries, platform }) =>
     examples: ["svc deploy doctor --platform cloud-run"],
     run: ({ flags: given, context }) =>
       withShell(context, given, async (shell) => {
-        const deployment = await openFrom(shell, platform(), given, "svc deploy doctor");
+        const opened = await openFrom(shell, platform(), given, "svc deploy doctor").catch(unreachable);
+        if (isDeployError(opened)) {
+          const tools = createDeployTools({ cwd: context.cwd, env: context.env });
+          const { message, fix } = opened;
+          const findings = await machineFindings({ tools, cwd: context.cwd, options: given });
+          return tell(shell, [
+            ...findings,
+            { level: "error", subject: platform().name, message, ...(fix ? { fix } : {}) },
+          ]);
+        }
         try {
-          const findings = await doctor(deployment);
-          const bad = findings.some((finding) => finding.level === "error");
-          shell.progress.clear();
-          if (shell.json) shell.document({ ok: !bad, findings });
-          else {
-            const { target, sources } = deployment;
-            shell.print(`Region ${target.region} (${sources.region})`);
-            if (target.projectId !== undefined)
-              shell.print(`Project ${target.projectId} (${sources.projectId})`);
-            for (const line of findingLines(findings, shell.paint)) shell.print(line);
-          }
-          return bad ? EXIT.preflight : EXIT.done;
+          const findings = await doctor(opened);
+          const { target, sources } = opened;
+          const place = [`Region ${target.region} (${sources.region})`];
+          if (target.projectId !== undefined)
+            place.push(`Project ${target.projectId} (${sources.projectId})`);
+          return tell(shell, findings, place);
         } finally {
-          await deployment.close();
+          await opened.close();
         }
       }),
   });
+
+/** A platform that cannot be reached, for want of a login or a package, is a finding like others. */
+function unreachable(error: unknown): DeployError {
+  if (isDeployError(error) && error.exitCode === EXIT.preflight) return error;
+  throw error;
+}
+
+function tell(shell: Shell, findings: readonly Finding[], place: readonly string[] = []): number {
+  const bad = findings.some((finding) => finding.level === "error");
+  shell.progress.clear();
+  if (shell.json) shell.document({ ok: !bad, findings });
+  else for (const line of [...place, ...findingLines(findings, shell.paint)]) shell.print(line);
+  return bad ? EXIT.preflight : EXIT.done;
+}

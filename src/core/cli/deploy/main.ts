@@ -1,3 +1,4 @@
+import { DeployError, EXIT, isDeployError } from "../../deploy/errors.ts";
 import type { FlagsSchema, Platform } from "../../deploy/platform.ts";
 import type { Command } from "../command.ts";
 import type { CliContext } from "../context.ts";
@@ -7,10 +8,11 @@ import { reportError } from "../report-error.ts";
 import { cleanCommand } from "./clean.ts";
 import { doctorCommand } from "./doctor.ts";
 import { downCommand } from "./down.ts";
+import { failureResult } from "./failure.ts";
 import { localCommand } from "./local.ts";
 import { logsCommand } from "./logs.ts";
 import { planCommand } from "./plan.ts";
-import { allFlags, loadPlatform, wordOf } from "./platforms.ts";
+import { allFlags, isGiven, loadPlatform, platformFlag, wordOf } from "./platforms.ts";
 import { rollbackCommand } from "./rollback.ts";
 import { statusCommand } from "./status.ts";
 import { upCommand } from "./up.ts";
@@ -53,10 +55,23 @@ export async function run(argv: readonly string[], context: CliContext): Promise
     const commands = [...WITH_PLATFORM.map((make) => make(source)), localCommand, cleanCommand];
     const summary = "Build the service into an image, run it on a platform, and look after it there";
     // Of an unknown command only the name matters: its options cannot be known.
-    return await runProgram({ name, summary, commands }, known ? argv : argv.slice(0, 1), context);
+    return await runProgram({ name, summary, commands, report }, known ? argv : argv.slice(0, 1), context);
   } catch (error) {
-    return reportError(error, name, context);
+    return report(error, name, context);
   }
+}
+
+/** A failure outside of a command: in words, and as a document where one was asked for. */
+function report(error: unknown, program: string, context: CliContext): number {
+  const code = reportError(error, program, context);
+  if (!isGiven(context.argv, "json")) return code;
+  const { message } = error as Error;
+  const fix = error instanceof UsageError ? error.hint : undefined;
+  const failure = isDeployError(error)
+    ? error
+    : new DeployError(code === EXIT.usage ? "usage" : "failed", message, { fix });
+  context.print(JSON.stringify(failureResult(failure), null, 2));
+  return code;
 }
 
 async function findPlatform(argv: readonly string[], context: CliContext): Promise<PlatformSource> {
@@ -64,11 +79,11 @@ async function findPlatform(argv: readonly string[], context: CliContext): Promi
   const help = argv.length === 0 || argv[0] === "help" || argv.includes("--help") || argv.includes("-h");
   if (wanted !== undefined && !(help && wanted.startsWith("-"))) {
     const platform = await loadPlatform(wanted, context);
-    return { entries: platform.flags.entries, platform: () => platform };
+    return { entries: { ...platformFlag(context), ...platform.flags.entries }, platform: () => platform };
   }
   return {
     // Without a platform all that could be meant are known, so that only the missing one is complained about.
-    entries: await allFlags(context),
+    entries: { ...platformFlag(context), ...(await allFlags(context)) },
     platform() {
       throw new UsageError(
         "Option --platform is missing",

@@ -1,7 +1,9 @@
+import * as v from "valibot";
 import type { FlagsSchema, Platform, PlatformLoader } from "../../deploy/platform.ts";
 import { orderPlugins } from "../../plugin.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
+import { describeFlags } from "../flags.ts";
 import { findController, loadController } from "../load-controller.ts";
 import { suggest } from "../suggest.ts";
 
@@ -46,11 +48,28 @@ export async function loadPlatform(name: string, context: CliContext): Promise<P
 /** The options of all built-in platforms, each naming those that have it: for the help. */
 export async function allFlags(context: CliContext): Promise<FlagsSchema["entries"]> {
   const entries: Record<string, FlagsSchema["entries"][string]> = {};
+  const owners: Record<string, string[]> = {};
   for (const load of new Set(Object.values(context.platforms))) {
-    const { flags } = (await load()).default;
-    for (const [key, entry] of Object.entries(flags.entries)) entries[key] ??= entry;
+    const { name, flags } = (await load()).default;
+    for (const [key, entry] of Object.entries(flags.entries)) {
+      entries[key] ??= entry;
+      owners[key] = [...(owners[key] ?? []), name];
+    }
   }
-  return entries;
+  const told = describeFlags(v.object(entries)).map(({ key, description }) => {
+    const entry = entries[key] as v.GenericSchema;
+    return [key, v.pipe(entry, v.description(`${owners[key]?.join(", ")}: ${description}`))] as const;
+  });
+  return Object.fromEntries(told) as FlagsSchema["entries"];
+}
+
+/** The option `--platform`, whose help names those that come with the package. */
+export function platformFlag(context: CliContext): FlagsSchema["entries"] {
+  const names = Object.keys(context.platforms).join(", ");
+  const description = `where to deploy to: ${names}, or one that your controller brings`;
+  return {
+    platform: v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value: "name" }))),
+  };
 }
 
 async function projectPlatforms(context: CliContext): Promise<Readonly<Record<string, PlatformLoader>>> {

@@ -45,7 +45,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
   const project = await readProject(run.cwd, options);
   const docker = options.filesOnly
     ? undefined
-    : await step(emit, "preflight", ({ note }) => checkRuntime(run, note));
+    : await step(emit, "runtime", ({ note }) => checkRuntime(run, note));
 
   const secretNames = await localSecretNames(run);
   const files = await renderTemplates({
@@ -67,7 +67,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
   });
   if (docker === undefined) return { files: outcomes };
 
-  const secrets = await step(emit, "secrets", async ({ note, skip }) => {
+  const secrets = await step(emit, "localSecrets", async ({ note, skip }) => {
     const gathered = await gatherLocalSecrets(run);
     const names = Object.keys(gathered.values);
     if (names.length === 0) skip("there are none");
