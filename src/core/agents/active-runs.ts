@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { Cases } from "../entities/cases.ts";
 import { changeJob, type Jobs, moveJob } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
@@ -14,6 +13,7 @@ import { RunJob } from "./run/job-handle.ts";
 import { Run } from "./run/run.ts";
 import { RunRecord } from "./run/run-record.ts";
 import { type Applicant, type Place, Scheduler } from "./scheduler.ts";
+import { whenWritable } from "./when-writable.ts";
 
 export interface ActiveRunsParts extends HandlerParts {
   readonly agents: AgentRegistry;
@@ -142,36 +142,21 @@ export class ActiveRuns {
   }
 
   async #waitForTurn(job: StoredJob, kind: TurnKind): Promise<void> {
-    const agent = this.#parts.agents.find(job.agent_name);
+    const { agents, log } = this.#parts;
+    const agent = agents.find(job.agent_name);
     if (!agent) return;
     const place = await this.scheduler.take(toApplicant(job));
     if (!place) return;
     try {
-      await this.#takeTurnWhenWritable(job.id, agent, kind, place);
+      // The job keeps its place meanwhile.
+      await whenWritable(() => this.beginning(job.id, () => this.#takeTurn(job.id, agent, kind, place)), {
+        isClosed: () => this.scheduler.isClosed,
+        tell: ({ message }) =>
+          log.warn("the store cannot write; a job waits to be begun", { job_id: job.id, error: message }),
+      });
     } catch (error) {
       place.release();
       throw error;
-    }
-  }
-
-  /** While the store cannot write, the job keeps its place and waits. */
-  async #takeTurnWhenWritable(
-    jobId: string,
-    agent: HostedAgent,
-    kind: TurnKind,
-    place: Place,
-  ): Promise<void> {
-    for (let pause = 100; ; pause = Math.min(pause * 2, 5000)) {
-      try {
-        return await this.beginning(jobId, () => this.#takeTurn(jobId, agent, kind, place));
-      } catch (error) {
-        if (!isServiceError(error) || error.type !== "storage_error" || this.scheduler.isClosed) throw error;
-        this.#parts.log.warn("the store cannot write; a job waits to be begun", {
-          job_id: jobId,
-          error: error.message,
-        });
-        await delay(pause, undefined, { ref: false });
-      }
     }
   }
 
@@ -179,7 +164,8 @@ export class ActiveRuns {
     const { jobs, ledger } = this.#parts;
     const begun = await ledger.write(async (unit) => {
       const current = await unit.tx.get("Job", jobId);
-      const isDue = current && !isTerminal(current.status) && current.status !== "cancelling";
+      const isOpen = current && !isTerminal(current.status) && current.status !== "cancelling";
+      const isDue = isOpen && !this.isRunning(jobId);
       return isDue ? this.#begin(unit, current, kind) : undefined;
     });
     if (!begun) return place.release();

@@ -27,7 +27,7 @@ import { callMethod, checkRequired, openParameters, toHandlerContext } from "./h
 import { JobEnds } from "./job-ends.ts";
 import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
-import { endCancelled, reconcileJobs } from "./reconcile.ts";
+import { endCancelled, type ReconcileParts, reconcileJobs } from "./reconcile.ts";
 import type { HostedAgent } from "./registry.ts";
 import { recordedCost } from "./run/recorded-cost.ts";
 import type { Run } from "./run/run.ts";
@@ -233,11 +233,7 @@ class JobRunner implements Runner {
   }
 
   async reconcile(): Promise<void> {
-    await reconcileJobs({
-      ...this.#parts,
-      queue: (job, kind) => this.#runs.queue(job, kind),
-      cleanUp: (job, agent) => this.#cleanUp(job, agent),
-    });
+    await reconcileJobs(this.#reconcileParts());
   }
 
   async close(grace: number): Promise<void> {
@@ -352,8 +348,17 @@ class JobRunner implements Runner {
     if (status !== "cancelling") return job;
     this.#runs.scheduler.callOff(jobId);
     if (run) run.end(STOPPED, () => this.#cleanUp(job, agent));
-    else void endCancelled({ ...this.#parts, cleanUp: (...of) => this.#cleanUp(...of) }, job, agent);
+    else void endCancelled(this.#reconcileParts(), job, agent);
     return job;
+  }
+
+  #reconcileParts(): ReconcileParts {
+    return {
+      ...this.#parts,
+      queue: (job, kind) => this.#runs.queue(job, kind),
+      cleanUp: (job, agent) => this.#cleanUp(job, agent),
+      isClosed: () => this.#isClosing,
+    };
   }
 
   /** What a job has cost that no run is here for, by its log. */

@@ -2,18 +2,22 @@ import { endCases } from "../entities/cases.ts";
 import { caseIdsOf, changeJob, endJob, type Jobs, removeCasesOf } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import type { Logger } from "../log.ts";
+import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { TurnKind } from "./active-runs.ts";
 import type { AgentRegistry, HostedAgent } from "./registry.ts";
 import { clean } from "./run/limits.ts";
 import { recordedCost } from "./run/recorded-cost.ts";
 import { RunRecord } from "./run/run-record.ts";
+import { isStorageError, whenWritable } from "./when-writable.ts";
 
 export interface ReconcileParts {
   readonly agents: AgentRegistry;
   readonly jobs: Jobs;
   readonly ledger: Ledger;
   readonly log: Logger;
+  /** Whether the service is closing. */
+  isClosed(): boolean;
   queue(job: StoredJob, kind: TurnKind): void;
   /** Calls the agent's `job_stop`. */
   cleanUp(job: StoredJob, agent: HostedAgent | undefined): Promise<void>;
@@ -23,9 +27,12 @@ const UNFINISHED = ["stopped", "in_progress", "awaiting", "cancelling"] as const
 /** Jobs in one transaction, so that a start with many of them needs few. */
 const BATCH = 200;
 
-/** Finds the jobs that the end of the last process left unfinished, and has each go on as its agent declares. */
+/**
+ * Finds the jobs that the end of the last process left unfinished, and has each go on as its agent declares. While the
+ * store cannot write, it resolves all the same: the service can be asked, and takes the jobs up later.
+ */
 export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
-  const { jobs, ledger, log } = parts;
+  const { jobs, log } = parts;
   const left: StoredJob[] = [];
   for (let skip = 0; ; skip += BATCH) {
     const page = await jobs.list({ where: { status: UNFINISHED }, sort: "created_at", limit: BATCH, skip });
@@ -34,12 +41,45 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
   }
   if (left.length === 0) return;
   log.info("unfinished jobs are taken up", { jobs: left.length });
-  for (let at = 0; at < left.length; at += BATCH) {
-    const batch = await Promise.all(left.slice(at, at + BATCH).map(async (job) => plan(parts, job)));
-    await ledger.write(async (unit) => {
-      for (const { store } of batch) await store?.(unit);
+  try {
+    while (left.length > 0) await takeUp(parts, left);
+  } catch (error) {
+    if (!isStorageError(error)) throw error;
+    log.error("the store cannot write: unfinished jobs are taken up once it can", {
+      jobs: left.length,
+      error: error.message,
     });
-    for (const { proceed } of batch) proceed?.();
+    void takeUpLater(parts, left).catch((problem: unknown) => {
+      if (!parts.isClosed()) log.error("unfinished jobs could not be taken up", { error: problem });
+    });
+  }
+}
+
+/** Takes up the first of some jobs, and takes them off the list. */
+async function takeUp(parts: ReconcileParts, left: StoredJob[]): Promise<void> {
+  const batch = await Promise.all(left.slice(0, BATCH).map((job) => plan(parts, job)));
+  await parts.ledger.write(async (unit) => {
+    for (const { store } of batch) await store?.(unit);
+  });
+  left.splice(0, BATCH);
+  for (const { proceed } of batch) proceed?.();
+}
+
+async function takeUpLater(parts: ReconcileParts, left: StoredJob[]): Promise<void> {
+  const { jobs, isClosed } = parts;
+  while (left.length > 0) {
+    await whenWritable(
+      async () => {
+        const now = await Promise.all(left.slice(0, BATCH).map(({ id }) => jobs.find(id)));
+        // Somebody may have ended or begun one meanwhile.
+        const due = now.filter(
+          (job, at) => job && !isTerminal(job.status) && job.run_count === left[at]!.run_count,
+        );
+        await takeUp(parts, due as StoredJob[]);
+        left.splice(0, now.length);
+      },
+      { isClosed, tell: () => {} },
+    );
   }
 }
 
@@ -124,7 +164,7 @@ async function waitForAgent({ jobs, log }: ReconcileParts, job: StoredJob): Prom
 
 /** A stop was asked for and its end is not stored: the clean-up may not have run, or only in part. */
 export async function endCancelled(
-  { jobs, ledger, log, cleanUp }: Omit<ReconcileParts, "queue">,
+  { jobs, ledger, log, cleanUp, isClosed }: Omit<ReconcileParts, "queue">,
   job: StoredJob,
   agent: HostedAgent | undefined,
 ): Promise<void> {
@@ -132,10 +172,11 @@ export async function endCancelled(
     await cleanUp(job, agent);
     const error = "The job was stopped";
     const total_cost = await recordedCost(jobs, job.id);
-    await ledger.write(async (unit) => {
+    const end = async (unit: Unit): Promise<void> => {
       await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
       await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason: "stopped", total_cost }));
-    });
+    };
+    await whenWritable(() => ledger.write(end), { isClosed, tell: () => {} });
   } catch (error) {
     log.error("a job that was being cancelled could not be ended", { job_id: job.id, error });
   }
