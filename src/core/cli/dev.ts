@@ -44,10 +44,13 @@ async function superviseWorker(file: string, context: CliContext): Promise<numbe
     stopped = true;
     interrupt();
   });
-  const unwatch = watchTree(folder, (name) => {
-    context.note(`${name} changed: restarting`);
-    changed = true;
-    interrupt();
+  const unwatch = watchTree(folder, {
+    onChange: (name) => {
+      context.note(`${name} changed: restarting`);
+      changed = true;
+      interrupt();
+    },
+    onTrouble: (where, error) => context.note(`${where} cannot be watched: ${describeCode(error)}`),
   });
   context.note(`Watching ${relative(context.cwd, folder) || "."} for changes`);
 
@@ -66,6 +69,11 @@ async function superviseWorker(file: string, context: CliContext): Promise<numbe
   unwatch();
   stop.release();
   return exitCode;
+}
+
+function describeCode(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code === "ENOSPC" ? "raise fs.inotify.max_user_watches (ENOSPC)" : (code ?? message);
 }
 
 function exitOf(worker: ChildProcess): Promise<number> {

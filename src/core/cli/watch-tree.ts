@@ -5,8 +5,14 @@ const SKIPPED = new Set(["node_modules", "dist", "data", "coverage"]);
 /** Editors save in several steps. */
 const QUIET_TIME = 150;
 
+export interface WatchTold {
+  readonly onChange: (file: string) => void;
+  /** A folder that cannot be watched. */
+  readonly onTrouble: (folder: string, error: unknown) => void;
+}
+
 /** Tells of changed files below a folder, a moment after the last change; the result ends it. */
-export function watchTree(root: string, onChange: (file: string) => void): () => void {
+export function watchTree(root: string, { onChange, onTrouble }: WatchTold): () => void {
   const watchers = new Map<string, FSWatcher>();
   let timer: NodeJS.Timeout | undefined;
 
@@ -31,8 +37,10 @@ export function watchTree(root: string, onChange: (file: string) => void): () =>
       for (const entry of readdirSync(folder, { withFileTypes: true })) {
         if (entry.isDirectory() && !isSkipped(entry.name)) scan(join(folder, entry.name));
       }
-    } catch {
-      forget(folder); // removed while it was looked at
+    } catch (error) {
+      forget(folder);
+      // Removed while it was looked at, or not to be watched, for want of inotify watches for example.
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") onTrouble(folder, error);
     }
   };
 
