@@ -11,6 +11,10 @@ const CHECKS = {
     succeeds("sh", ["-c", "command -v docker-registry && command -v htpasswd"])
       ? undefined
       : "no docker-registry and htpasswd commands found",
+  registries: () =>
+    succeeds("sh", ["-c", "getent hosts us-central1-docker.pkg.dev | grep -q '^127[.]'"])
+      ? undefined
+      : "no registry stands in for those of the clouds",
   root: () => (process.getuid?.() === 0 ? undefined : "not root"),
   tmpfs: () => (process.getuid?.() === 0 && mountsTmpfs() ? undefined : "cannot mount a tmpfs"),
   loop: () => (process.getuid?.() === 0 && hasLoop() ? undefined : "cannot mount through a loop device"),

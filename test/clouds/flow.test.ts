@@ -1,133 +1,199 @@
+import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, describe, expect, it } from "vitest";
-import { down } from "../../src/core/deploy/down.ts";
-import type { DeployOptions } from "../../src/core/deploy/options.ts";
-import { prepare } from "../../src/core/deploy/plan.ts";
-import { rollback } from "../../src/core/deploy/rollback.ts";
-import { up } from "../../src/core/deploy/up.ts";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { requirement } from "../_require.ts";
 import { FLOWS } from "./flow/clouds.ts";
-import type { Site } from "./flow/site.ts";
-import { openSite } from "./flow/site.ts";
+import type { Project } from "./flow/project.ts";
+import { commit, newProject } from "./flow/project.ts";
+import { LOGINS, openUserSite } from "./flow/user-site.ts";
 
-/** Passwords of the emulated registries. */
-const LOGINS = ["lab-google-token", "lab-ecr-password", "lab-do-token"];
-const API_KEY = "planted-api-key-0123456789";
+const engine = requirement("docker", "registries");
+/** Where the engine is demanded it runs the images of every cloud, elsewhere those of one; the others are processes. */
+const demanded = (process.env.SVC_REQUIRE ?? "").includes("docker");
 
-let site: Site | undefined;
-afterEach(async () => {
-  await site?.close();
-  site = undefined;
-});
+const run = promisify(execFile);
 
-async function withDeployment<T>(
-  at: Site,
-  options: Partial<DeployOptions>,
-  body: (deployment: Awaited<ReturnType<Site["open"]>>) => Promise<T>,
-): Promise<T> {
-  const deployment = await at.open(options, { SERVICE_API_KEY: API_KEY });
-  try {
-    return await body(deployment);
-  } finally {
-    await deployment.close();
-  }
+let project: Project;
+beforeAll(async () => {
+  project = await newProject();
+}, 180_000);
+afterAll(() => project[Symbol.asyncDispose]());
+
+interface Action {
+  readonly action_type: string;
+  readonly resource_type: string;
 }
 
-describe.each(FLOWS)("$name, from the first plan to the last removal", (flow) => {
-  it("plans, deploys, changes, rolls back and removes as a user would run it", async () => {
-    const at = await openSite(flow, { real: true });
-    site = at;
-    at.cloud.plant();
-    const plan = async () => (await withDeployment(at, {}, prepare)).plan;
-    const deploy = (options: Partial<DeployOptions> = {}) =>
-      withDeployment(at, options, (deployment) => up(deployment, async () => true));
-    const kinds = (actions: readonly { action_type: string }[]) =>
-      new Set(actions.map((one) => one.action_type));
+describe.concurrent.each(FLOWS)("$name, as the user of a fresh project meets it", (flow) => {
+  it("from the first plan to the last removal", async ({ expect }) => {
+    const containers = engine.met && (demanded || flow === FLOWS[0]);
+    await using site = await openUserSite(flow, project, { containers });
+    const { user, cloud, images, visit } = site;
+    cloud.plant();
+    const deploy = (command: string, ...args: string[]) =>
+      user.svc(["deploy", command, "--platform", flow.name, ...args]);
+    const asked = async (command: string, ...args: string[]) => {
+      const { code, stdout } = await deploy(command, "--json", ...args);
+      return { code, ...JSON.parse(stdout) };
+    };
+    const changes = (actions: readonly Action[]) =>
+      actions
+        .filter(({ action_type }) => action_type !== "noop")
+        .map(({ resource_type }) => resource_type)
+        .sort();
+    let url = "";
+    let key = "";
+    const job = () => messageOfJob((path, init) => visit(`${url}${path}`, init), key);
 
-    const first = await plan();
-    expect(kinds(first.actions.filter((one) => one.resource_name !== "team"))).toEqual(new Set(["create"]));
-    expect(at.cloud.recorder.changes).toEqual([]);
+    const first = await asked("plan");
+    expect(first).toMatchObject({ code: 0, changes: true });
+    expect(new Set(first.actions.map(({ action_type }: Action) => action_type))).toEqual(new Set(["create"]));
+    expect(cloud.recorder.changes).toEqual([]);
 
-    const made = await deploy();
-    expect(made.result).toMatchObject({ success: true, health_status: "healthy" });
-    expect(made.result.service_url).toMatch(/^https:\/\//);
-    expect(await runJob(at, made.result.service_url ?? "")).toBe("completed");
+    const made = await deploy("up", "--yes", "--generate-api-key", "--show-api-key");
+    expect(made).toMatchObject({ code: 0, stdout: expect.stringContaining("is up and healthy") });
+    url = /URL +(https:\S+)/.exec(made.stdout)?.[1] ?? "";
+    key = /API key +(\S{40,})$/m.exec(made.stdout)?.[1] ?? "";
+    // Shown this once, as it was asked for.
+    user.printed = "";
+    const words = ["job", "start", "word-counter", "--wait", "--field", 'texts:=["Hello"]'];
+    const ran = await user.svc(words, { SERVICE_URL: url, SERVICE_API_KEY: key });
+    expect(ran).toMatchObject({ code: 0, stdout: expect.stringContaining("completed: 1 words") });
 
-    const rollouts = at.cloud.rollouts();
-    expect(kinds((await plan()).actions)).toEqual(new Set(["noop"]));
-    const again = await deploy();
-    expect(again.changed).toBe(false);
-    expect(at.cloud.rollouts()).toBe(rollouts);
+    const status = await asked("status");
+    expect(status).toMatchObject({
+      code: 0,
+      service_url: url,
+      health: { status: "healthy" },
+      resources: { cpu: expect.any(String), memory: expect.any(String), instances: expect.any(String) },
+      secrets: ["SERVICE_API_KEY"],
+    });
 
-    at.write(".deployment/config.yaml", "environment:\n  GREETING: good day\nsecrets: []\n");
-    const changed = (await plan()).actions.filter((one) => one.action_type !== "noop");
-    expect(changed.map((one) => one.resource_type).sort()).toEqual(["environment_variable", "service"]);
-    expect(JSON.stringify(changed)).toContain("GREETING");
-    await deploy();
-    expect(at.cloud.rollouts()).toBeGreaterThan(rollouts);
+    const rollouts = cloud.rollouts();
+    const idle = await deploy("plan", "--detailed-exitcode");
+    expect(idle).toMatchObject({ code: 0, stdout: expect.stringContaining("Nothing to do") });
+    expect(idle.stdout).not.toMatch(/CREATE|UPDATE|DELETE/);
+    expect(await asked("up")).toMatchObject({ code: 0, changed: false });
+    expect(cloud.rollouts()).toBe(rollouts);
 
-    at.write("src/controller.ts", "export default { version: 2 };\n");
-    const second = await deploy();
-    expect(second.image).not.toBe(made.image);
+    user.write(".deployment/config.yaml", "environment:\n  GREETING: good day\nsecrets: []\n");
+    const variable = await asked("up");
+    expect(variable).toMatchObject({ code: 0, success: true, changed: true });
+    expect(changes(variable.plan.actions)).toEqual(["environment_variable", "service"]);
+    expect(cloud.rollouts()).toBe(rollouts + 1);
 
-    at.write("src/controller.ts", "// crash at start\n");
-    await expect(deploy()).rejects.toMatchObject({ exitCode: 3, code: "rolled_back" });
-    expect(await runJob(at, second.result.service_url ?? "")).toBe("completed");
-    await expect(deploy({ rollback: false })).rejects.toMatchObject({ name: "DeployError" });
+    user.write("src/agent.ts", saying(readFileSync(join(user.cwd, "src/agent.ts"), "utf8"), "second"));
+    const second = await commit(user.cwd, "says what it is configured to say");
+    const renewed = await asked("up");
+    expect(renewed).toMatchObject({ code: 0, success: true });
+    expect(renewed.plan.target_image).toContain(`:${second}`);
+    expect(await job()).toBe("second, good day");
 
-    at.write("src/controller.ts", "export default { version: 3 };\n");
-    const third = await deploy();
-    expect(third.result.success).toBe(true);
-    const back = await withDeployment(at, {}, (deployment) =>
-      rollback(deployment, { to: undefined, consent: async () => true }),
+    const controller = readFileSync(join(user.cwd, "src/controller.ts"), "utf8");
+    user.write("src/controller.ts", `throw new Error("crash at start");\n${controller}`);
+    await commit(user.cwd, "a controller that throws");
+    const watch = watching(() => visit(`${url}/.well-known/health`));
+    const left = await asked("up", "--no-rollback");
+    expect(left).toMatchObject({ code: flow.rollsBackItself ? 3 : 1, success: false });
+    if (!flow.rollsBackItself)
+      expect(left.error_details.stands).toMatch(/goes on serving; the failed .* is kept/);
+    const broken = await deploy("up", "--yes");
+    expect(broken.code).toBe(3);
+    expect(broken.stderr).toContain(
+      flow.rollsBackItself ? "What ran before serves" : "Rolled back: revision",
     );
-    expect(back.release.image).not.toBe(third.image);
+    expect(await watch()).toEqual(new Set([200]));
+    expect(await job()).toBe("second, good day");
 
-    const remove = () => withDeployment(at, {}, (deployment) => down(deployment, async () => true));
-    expect((await remove()).removed.length).toBeGreaterThan(0);
-    expect((await remove()).removed).toEqual([]);
-    expect(at.cloud.foreign()).toBe(2);
+    user.write("src/controller.ts", controller);
+    user.write("src/agent.ts", saying(readFileSync(join(user.cwd, "src/agent.ts"), "utf8"), "third"));
+    await commit(user.cwd, "mended");
+    const third = await asked("up");
+    expect(third).toMatchObject({ code: 0, success: true });
+    expect(await job()).toBe("third, good day");
+    expect(await asked("rollback", "--yes")).toMatchObject({
+      code: 0,
+      success: true,
+      health: { status: "healthy" },
+    });
+    expect(await job()).toBe("second, good day");
 
-    expect(at.cloud.recorder.violations).toEqual([]);
-    const args = readFileSync(join(at.env.STAND_IN_IMAGES ?? "", "arguments"), "utf8");
-    for (const hidden of [API_KEY, ...LOGINS]) expect(args).not.toContain(hidden);
-    expect(allText(at.cwd)).not.toContain(API_KEY);
-    expect(JSON.stringify(at.events)).not.toContain(API_KEY);
-  }, 120_000);
+    const removed = await deploy("down", "--yes");
+    expect(removed).toMatchObject({ code: 0, stdout: expect.stringContaining("is removed") });
+    const gone = await deploy("down", "--yes");
+    expect(gone).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing to remove") });
+    expect(cloud.foreign()).toBe(2);
+    expect((await visit(url)).status).toBe(404);
+    expect(await images.areKept()).toBe(true);
+
+    expect(cloud.recorder.violations).toEqual([]);
+    const secrets = [key, ...Object.values(LOGINS).map(([, password]) => password)];
+    const written = `${user.printed}\n${readFileSync(site.dockerArguments, "utf8")}\n${allText(user.cwd)}`;
+    expect(secrets.filter((secret) => written.includes(secret))).toEqual([]);
+  }, 600_000);
 });
 
-async function runJob(at: Site, url: string): Promise<string> {
-  const host = new URL(url).host;
-  const front = at.cloud.frontFor(host) ?? "";
-  const headers = { "x-forwarded-host": host, "x-api-key": API_KEY, "content-type": "application/json" };
-  const id = `job-${Math.random().toString(36).slice(2)}`;
-  const job_context = {
-    workspace_id: "w",
-    job_id: id,
-    started_by: "test",
-    started_at: new Date().toISOString(),
-    mission_id: "m",
-    mission_name: "m",
-  };
-  const started = await fetch(`${front}/agents/greeter/jobs`, {
-    method: "POST",
-    headers,
-    body: JSON.stringify({ job_context, job_fields: {} }),
-  });
-  if (started.status !== 202) return `start: ${started.status} ${await started.text()}`;
-  for (let tries = 0; tries < 100; tries++) {
-    const response = await fetch(`${front}/jobs/${id}`, { headers });
-    const { status } = (await response.json()) as { status: string };
-    if (status !== "in_progress" && status !== "stopped") return status;
-    await new Promise((resolve) => setTimeout(resolve, 20));
+engine.it("leaves neither containers nor images in the engine", async () => {
+  await project[Symbol.asyncDispose]();
+  const { stdout: running } = await run("docker", ["ps", "--all", "--format", "{{.Labels}}"]);
+  const { stdout: images } = await run("docker", ["images", "--format", "{{.Repository}}"]);
+  expect(`${running}${images}`).not.toContain(project.name);
+});
+
+/** Runs a job of the service; what it ends with. */
+async function messageOfJob(
+  ask: (path: string, init?: RequestInit) => Promise<Response>,
+  key: string,
+): Promise<string> {
+  const headers = { "x-api-key": key, "content-type": "application/json" };
+  const now = new Date().toISOString();
+  const job_id = `job-${Math.random().toString(36).slice(2)}`;
+  const who = { workspace_id: "w", started_by: "test", mission_id: "m", mission_name: "m" };
+  const job_context = { ...who, job_id, started_at: now };
+  const body = JSON.stringify({ job_context, job_fields: { texts: ["Hello"] } });
+  const started = await ask("/agents/word-counter/jobs", { method: "POST", headers, body });
+  if (started.status !== 202) return `not started: ${started.status} ${await started.text()}`;
+  for (;;) {
+    const job = await (await ask(`/jobs/${job_id}`, { headers })).json();
+    const { status, message } = job as { status: string; message: string };
+    if (status === "completed" || status === "failed") return message;
+    await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  return "still running";
 }
 
-/** All text under a folder, to look for what must not be there. */
+/** The agent of the template, with another message. */
+function saying(source: string, words: string): string {
+  return source.replace(/message: `[^`]*`/, `message: \`${words}, \${process.env.GREETING}\``);
+}
+
+/** Asks again and again until it is called; the statuses that were answered. */
+function watching(ask: () => Promise<Response>): () => Promise<Set<number>> {
+  const seen = new Set<number>();
+  let over = false;
+  const ended = (async () => {
+    while (!over) {
+      seen.add(
+        await ask().then(
+          ({ status }) => status,
+          () => 0,
+        ),
+      );
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  })();
+  return async () => {
+    over = true;
+    await ended;
+    return seen;
+  };
+}
+
+/** All text that deployments wrote into a project. */
 function allText(folder: string): string {
-  return readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .map((file) => join(folder, file))
+  return readdirSync(join(folder, ".deployment"), { recursive: true, encoding: "utf8" })
+    .map((file) => join(folder, ".deployment", file))
     .filter((file) => statSync(file).isFile())
     .map((file) => readFileSync(file, "utf8"))
     .join("\n");

@@ -1,6 +1,8 @@
 import type { IncomingMessage, Server } from "node:http";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 
 /** A request, read whole. */
 export interface Received {
@@ -11,7 +13,7 @@ export interface Received {
   readonly raw: Buffer;
 }
 
-/** An answer; a plain object is sent as JSON. */
+/** An answer; a plain object is sent as JSON, a stream as it comes. */
 export interface Answer {
   readonly status: number;
   readonly body?: unknown;
@@ -32,12 +34,14 @@ export async function serveHttp(
     void read(request)
       .then(handle)
       .then((answer) => {
-        if (answer === undefined) return request.socket.destroy();
+        if (answer === undefined) return void request.socket.destroy();
         const raw = typeof answer.body === "string" || Buffer.isBuffer(answer.body);
         response.writeHead(answer.status, {
           "content-type": "application/json; charset=UTF-8",
           ...answer.headers,
         });
+        if (answer.body instanceof ReadableStream)
+          return pipeline(Readable.fromWeb(answer.body as never), response).catch(() => undefined);
         response.end(answer.body === undefined ? "" : raw ? answer.body : JSON.stringify(answer.body));
       })
       .catch((error: unknown) => {

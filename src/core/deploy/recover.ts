@@ -51,6 +51,15 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
     });
   }
   if (!options.rollback) {
+    // What did not come to serve leaves the users where they were: that release is none to leave behind.
+    if (release === undefined && live !== undefined && live.revision === previous?.revision) {
+      await record(deployment, failed, "running", previous);
+      journal.finish();
+      throw error.with({
+        stands: `${nameOf(live)} goes on serving; the failed revision is kept, as --no-rollback asks`,
+        fix: "Mend the cause and deploy again",
+      });
+    }
     await record(deployment, failed, "failed", release ?? live);
     journal.finish();
     throw error.with({

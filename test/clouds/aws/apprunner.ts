@@ -140,9 +140,10 @@ async function bringUp(
 ): Promise<string> {
   try {
     const started = await start(state, service);
-    await stop(service);
+    const before = service.instance;
     service.instance = started;
     service.status = "RUNNING";
+    await before?.stop();
     return "SUCCEEDED";
   } catch {
     state.logs.push({

@@ -132,6 +132,7 @@ async function tick(state: AwsState, service: ExpressService): Promise<void> {
   if (service.status === "DRAINING" && service.draining-- <= 0) {
     service.status = "INACTIVE";
     await service.instance?.stop();
+    service.instance = undefined;
   }
   const [deployment] = service.deployments;
   if (!deployment || !GOING_ON.includes(deployment.status)) return;
@@ -157,10 +158,11 @@ async function finish(
     });
     const plain = (container.environment ?? []).map(({ name, value }) => [name, value] as const);
     const instance = await state.images.start(container.image, Object.fromEntries([...plain, ...secrets]));
-    await service.instance?.stop();
+    const before = service.instance;
     service.instance = instance;
     service.active = deployment.target;
     deployment.status = "SUCCESSFUL";
+    await before?.stop();
   } catch {
     deployment.statusReason = "Service deployment failed: tasks failed to start.";
     deployment.status = service.active ? "ROLLBACK_SUCCESSFUL" : "ROLLBACK_FAILED";

@@ -52,11 +52,10 @@ async function finish(state: DigitalOceanState, app: StoredApp, deployment: Stor
   try {
     if (!deployment.spec.maintenance?.archive) deployment.instance = await state.images.start(image, env);
     deployment.phase = "ACTIVE";
-    if (app.active) {
-      app.active.phase = "SUPERSEDED";
-      await app.active.instance?.stop();
-    }
+    const before = app.active;
     app.active = deployment;
+    if (before) before.phase = "SUPERSEDED";
+    await before?.instance?.stop();
   } catch {
     deployment.phase = "ERROR";
     deployment.reason = {

@@ -28,9 +28,10 @@ export interface FlowPlatform {
   readonly name: string;
   readonly platform: Platform<never>;
   readonly projectId?: string;
-  /** Address of service "hello-dev" for users. */
-  readonly host: string | RegExp;
-  start(images: ImageRunner): Promise<FlowCloud>;
+  /** The cloud goes back by itself where a revision does not start, whatever it is asked. */
+  readonly rollsBackItself?: boolean;
+  /** A cloud for the one service of this name. */
+  start(images: ImageRunner, serviceName?: string): Promise<FlowCloud>;
 }
 
 export const FLOWS: readonly FlowPlatform[] = [
@@ -38,8 +39,7 @@ export const FLOWS: readonly FlowPlatform[] = [
     name: "cloud-run",
     platform: cloudRun as Platform<never>,
     projectId: "demo-project",
-    host: "hello-dev-123456789012.us-central1.run.app",
-    async start(images) {
+    async start(images, serviceName = "hello-dev") {
       const cloud = await startGoogle({ images, apis: [] });
       const { services, secrets, repositories } = cloud.state;
       return {
@@ -53,25 +53,24 @@ export const FLOWS: readonly FlowPlatform[] = [
             resource.traffic,
           ]),
         }),
-        rollouts: () => services.get("hello-dev")?.revisions.length ?? 0,
+        rollouts: () => services.get(serviceName)?.revisions.length ?? 0,
         plant: () =>
-          void secrets.set("hello-dev-FOREIGN", {
-            resource: { name: "projects/1/secrets/hello-dev-FOREIGN", labels: {} },
+          void secrets.set(`${serviceName}-FOREIGN`, {
+            resource: { name: `projects/1/secrets/${serviceName}-FOREIGN`, labels: {} },
             versions: [],
             policy: { etag: "x", bindings: [] },
           }),
-        foreign: () => (secrets.has("hello-dev-FOREIGN") ? 1 : 0) + repositories.size,
+        foreign: () => (secrets.has(`${serviceName}-FOREIGN`) ? 1 : 0) + repositories.size,
       };
     },
   },
   {
     name: "do-app-platform",
     platform: appPlatform as Platform<never>,
-    host: "hello-dev-x1y2z.ondigitalocean.app",
-    async start(images) {
+    async start(images, serviceName = "hello-dev") {
       const cloud = await startDigitalOcean(images);
       const { apps, registries } = cloud.state;
-      const own = () => [...apps.values()].filter(({ spec }) => spec.name === "hello-dev");
+      const own = () => [...apps.values()].filter(({ spec }) => spec.name === serviceName);
       return {
         ...cloud,
         shape: () => ({
@@ -97,13 +96,13 @@ export const FLOWS: readonly FlowPlatform[] = [
   {
     name: "aws-app-runner",
     platform: appRunner as Platform<never>,
-    host: /awsapprunner/,
+    rollsBackItself: true,
     start: (images) => aws(images),
   },
   {
     name: "aws-ecs-express",
     platform: ecsExpress as Platform<never>,
-    host: "hello-dev.ecs.us-east-1.on.aws",
+    rollsBackItself: true,
     start: (images) => aws(images),
   },
 ];

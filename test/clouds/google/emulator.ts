@@ -32,6 +32,8 @@ const APIS: Readonly<Record<string, Api>> = {
   storage: storageApi,
   cloudbuild: cloudBuildApi,
 };
+/** Where a login elsewhere is changed for a token of this cloud. */
+const TOKENS = "sts";
 /** APIs that a project must have enabled before they answer. */
 const GATED: Readonly<Record<string, string>> = {
   run: "run.googleapis.com",
@@ -76,7 +78,7 @@ export async function startGoogle(options: {
 
 function overrides(server: RunningServer): Record<string, string> {
   return Object.fromEntries(
-    Object.keys(APIS).map((api) => [
+    [...Object.keys(APIS), TOKENS].map((api) => [
       `CLOUDSDK_API_ENDPOINT_OVERRIDES_${api.toUpperCase()}`,
       `${server.url}/_${api}/`,
     ]),
@@ -86,6 +88,7 @@ function overrides(server: RunningServer): Record<string, string> {
 async function answer(state: GoogleState, recorder: Recorder, whole: Received): Promise<Answer | undefined> {
   const [, api = "", rest = ""] = /^\/_(\w+)(\/.*)$/.exec(whole.path) ?? [];
   const request = { ...whole, path: rest };
+  if (api === TOKENS && rest === "/v1/token") return { status: 200, body: newToken(state) };
   const handler = APIS[api];
   if (!handler) return refuse(404, "NOT_FOUND", `no API at ${whole.path}`);
   const json = request.headers["content-type"]?.includes("json") && request.raw.length > 0;
@@ -97,6 +100,11 @@ async function answer(state: GoogleState, recorder: Recorder, whole: Received): 
   const plain = result && result.status < 300 ? result.body : undefined;
   recorder.violations.push(...checkGoogle(api, seen, plain));
   return result;
+}
+
+function newToken({ token }: GoogleState): Json {
+  const issued_token_type = "urn:ietf:params:oauth:token-type:access_token";
+  return { access_token: token, issued_token_type, token_type: "Bearer", expires_in: 3600 };
 }
 
 async function act(
