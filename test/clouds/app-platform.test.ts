@@ -5,6 +5,7 @@ import type { AppPlatformFlags } from "../../src/plugins/do-app-platform/flags.t
 import appPlatform from "../../src/plugins/do-app-platform/platform.ts";
 import type { DigitalOceanEmulator } from "./digitalocean/emulator.ts";
 import { startDigitalOcean } from "./digitalocean/emulator.ts";
+import { serveLog } from "./digitalocean/live-log.ts";
 import { deploy, secret, specOf } from "./google/harness.ts";
 import { StandInImages } from "./instances.ts";
 import { testTools } from "./tools.ts";
@@ -253,6 +254,35 @@ describe("traps", () => {
     await deploy(session, specOf(ONE));
 
     expect(cloud.state.apps.size).toBe(1);
+  });
+});
+
+describe("the live log", () => {
+  const followed = async () => {
+    const session = await connect();
+    await deploy(session, specOf(ONE));
+    const lines: string[] = [];
+    for await (const line of session.logs?.({ since: new Date(), follow: true }) ?? []) lines.push(line);
+    return lines;
+  };
+
+  it("is followed over a web socket to its end, pings answered", async () => {
+    const long = "x".repeat(70_000);
+    await using log = await serveLog(["first line\nsecond ", "line\n", `${long}\n`, "last words"]);
+    cloud.state.liveLog = log.url;
+
+    expect(await followed()).toEqual(["first line", "second line", long, "last words"]);
+    expect(log.pongs).toEqual(["are you there"]);
+  });
+
+  it("that cannot be opened says so, and what to do instead", async () => {
+    await using log = await serveLog([], { refuse: true });
+    cloud.state.liveLog = log.url;
+
+    await expect(followed()).rejects.toMatchObject({
+      detail: "the server answered 403",
+      fix: "Run the command again, or without --follow",
+    });
   });
 });
 

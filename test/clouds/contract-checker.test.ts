@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { checkAws } from "./contract/aws.ts";
 import { checkDigitalOcean } from "./contract/digitalocean.ts";
 import { hasContracts } from "./contract/folder.ts";
 import { checkGoogle } from "./contract/google.ts";
@@ -65,5 +66,25 @@ only(`contract checker${hasContracts ? "" : " (skipped: no contracts beside the 
     ["a wrong path", request("POST", "/v2/app", {}, {}), "no such operation"],
   ])("finds %s in a request to DigitalOcean", (_, seen, word) => {
     expect(checkDigitalOcean(seen).join()).toContain(word);
+  });
+
+  it("takes what AWS's model takes", () => {
+    expect(checkAws("ecr", "CreateRepository", { repositoryName: "hello-dev" })).toEqual([]);
+  });
+
+  it.each([
+    ["an unknown field", "ecr", "CreateRepository", { repositoryName: "hello", colour: "red" }, "colour"],
+    ["a wrong type", "apprunner", "ListServices", { MaxResults: "20" }, "MaxResults"],
+    ["a missing member", "apprunner", "CreateService", { ServiceName: "hello" }, "SourceConfiguration"],
+    [
+      "a name that is too short",
+      "apprunner",
+      "CreateAutoScalingConfiguration",
+      { AutoScalingConfigurationName: "abc" },
+      "Name",
+    ],
+    ["an operation that is none", "ecs", "PaintExpressGatewayService", {}, "no such operation"],
+  ])("finds %s in a request to AWS", (_, service, operation, input, word) => {
+    expect(checkAws(service, operation, input).join()).toContain(word);
   });
 });

@@ -132,7 +132,7 @@ describe.concurrent.each(FLOWS)("$name, as the user of a fresh project meets it"
     const secrets = [key, ...Object.values(LOGINS).map(([, password]) => password)];
     const written = `${user.printed}\n${readFileSync(site.dockerArguments, "utf8")}\n${allText(user.cwd)}`;
     expect(secrets.filter((secret) => written.includes(secret))).toEqual([]);
-  }, 600_000);
+  }, 900_000);
 });
 
 engine.it("leaves neither containers nor images in the engine", async () => {

@@ -1,6 +1,7 @@
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import type { Context } from "./context.ts";
+import { webSocketMessages } from "./web-socket.ts";
 
 interface LogUrls {
   readonly live_url?: string;
@@ -14,11 +15,30 @@ export async function* appLogs(
   follow: boolean,
 ): AsyncIterable<string> {
   const { live_url, historic_urls = [] } = await logUrls(context, deployment, "RUN", follow);
-  const live = live_url?.startsWith("http") ? [live_url] : [];
-  for (const url of follow && live.length > 0
-    ? live
-    : [...historic_urls, ...(historic_urls.length === 0 ? live : [])])
-    yield* lines(context, url);
+  if (live_url !== undefined && (follow || historic_urls.length === 0)) return yield* live(context, live_url);
+  for (const url of historic_urls) yield* lines(context, url);
+}
+
+/** Lines as they are written. The address speaks https, or wss where each message wraps a piece of the log in JSON. */
+async function* live(context: Context, url: string): AsyncIterable<string> {
+  if (!url.startsWith("ws")) return yield* lines(context, url);
+  let rest = "";
+  for await (const message of webSocketMessages(url, context.tools.signal)) {
+    const pieces = `${rest}${pieceOf(message)}`.split(/\r?\n/);
+    rest = pieces.pop() ?? "";
+    for (const line of pieces) if (line !== "") yield line;
+  }
+  if (rest !== "") yield rest;
+}
+
+function pieceOf(message: string): string {
+  try {
+    const { data } = JSON.parse(message) as { data?: unknown };
+    return typeof data === "string" ? data : "";
+  } catch {
+    // What is no JSON is shown as it came.
+    return `${message}\n`;
+  }
 }
 
 /** The last lines of a failed deployment. Logs that cannot be read are no further failure. */

@@ -80,7 +80,7 @@ function check(model: Model, name: string, value: unknown, at: string): string[]
       check(model, shape.value?.shape ?? "", item, `${at}.${key}`),
     );
   }
-  return fits(name, shape, value) ? [] : [`${at} does not fit ${name}: ${JSON.stringify(value)}`];
+  return fits(model, name, value) ? [] : [`${at} does not fit ${name}: ${JSON.stringify(value)}`];
 }
 
 function checkStructure(model: Model, shape: Shape, value: unknown, at: string): string[] {
@@ -95,13 +95,15 @@ function checkStructure(model: Model, shape: Shape, value: unknown, at: string):
   return problems;
 }
 
-function fits(name: string, shape: Shape, value: unknown): boolean {
+function fits(model: Model, name: string, value: unknown): boolean {
+  const shape = model.shapes[name] as Shape;
   const { type, min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = shape;
   if (type === "boolean") return typeof value === "boolean";
   if (type === "timestamp") return typeof value === "number" || typeof value === "string";
   if (["integer", "long", "double", "float"].includes(type)) {
-    const number = Number(value);
-    return !Number.isNaN(number) && typeof value !== "boolean" && number >= min && number <= max;
+    // A form knows no numbers.
+    const number = model.metadata.protocol === "query" ? Number(value) : value;
+    return typeof number === "number" && number >= min && number <= max;
   }
   if (typeof value !== "string") return false;
   if (shape.enum && !shape.enum.includes(value)) return false;

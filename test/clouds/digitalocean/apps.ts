@@ -45,9 +45,13 @@ export async function appsApi(state: DigitalOceanState, request: Received, body:
   if (tail === "/deployments") return pinnedRefusal(app) ?? deployed(deploy(state, app, "MANUAL"));
   const deployment = app.deployments.find((one) => tail.startsWith(`/deployments/${one.id}`));
   if (deployment && tail.endsWith("/logs"))
-    return { status: 200, body: { historic_urls: [`${state.token}/none`] } };
+    return { status: 200, body: logUrls(state, query.get("follow") === "true") };
   if (deployment) return { status: 200, body: { deployment: deploymentJson(deployment) } };
   return rollback(state, app, tail, body);
+}
+
+function logUrls({ liveLog, token }: DigitalOceanState, follow: boolean): Json {
+  return follow && liveLog ? { live_url: liveLog } : { historic_urls: [`${token}/none`] };
 }
 
 function create(state: DigitalOceanState, body: Json): Answer {

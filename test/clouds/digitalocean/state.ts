@@ -52,6 +52,8 @@ export interface DigitalOceanState {
     pinAfterRollback: boolean;
   };
   readonly logins: { query: Record<string, string> }[];
+  /** Where what the app writes is pushed as it is written. */
+  liveLog: string | undefined;
   next(): number;
 }
 
@@ -65,6 +67,7 @@ export function newDigitalOceanState(images: ImageRunner): DigitalOceanState {
     vault: new Map(),
     switches: { autoRollback: false, status: "active", pinAfterRollback: false },
     logins: [],
+    liveLog: undefined,
     next: () => ++counter,
   };
 }

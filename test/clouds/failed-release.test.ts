@@ -1,0 +1,59 @@
+import { afterEach, describe, expect, it } from "vitest";
+import type { DeployOptions } from "../../src/core/deploy/options.ts";
+import { up } from "../../src/core/deploy/up.ts";
+import { FLOWS } from "./flow/clouds.ts";
+import type { Site } from "./flow/site.ts";
+import { openSite } from "./flow/site.ts";
+
+let at: Site;
+afterEach(() => at.close());
+
+async function deploy(controller: string, options: Partial<DeployOptions> = {}) {
+  at.write("src/controller.ts", controller);
+  const deployment = await at.open(options);
+  try {
+    return await up(deployment, async () => true);
+  } finally {
+    await deployment.close();
+  }
+}
+
+async function liveImage(): Promise<string | undefined> {
+  const deployment = await at.open();
+  try {
+    return (await deployment.session.inspect())?.image;
+  } finally {
+    await deployment.close();
+  }
+}
+
+it("cloud-run: health is asked of the candidate, and one that is not well never gets a user", async () => {
+  at = await openSite(FLOWS[0]!, { real: false });
+  const first = await deploy("// one");
+  const traffic: string[] = [];
+  at.cloud.recorder.afterChange = () => void traffic.push(JSON.stringify(at.cloud.shape()));
+
+  const failure = await deploy("// never healthy").catch((error: unknown) => error);
+
+  expect(failure).toMatchObject({ code: "rolled_back", exitCode: 3 });
+  expect(String(failure)).toContain("https://candidate---");
+  expect(traffic.length).toBeGreaterThan(0);
+  expect(traffic.filter((shape) => /LATEST","percent":100/.test(shape))).toEqual([]);
+  expect(await liveImage()).toBe(first.image);
+}, 120_000);
+
+describe.each(FLOWS.filter(({ rollsBackItself }) => !rollsBackItself))("$name", (flow) => {
+  it("a release that failed before it served and is kept by --no-rollback leaves the one that serves to come back to", async () => {
+    at = await openSite(flow, { real: false });
+    await deploy("// one");
+    const second = await deploy("// two");
+
+    const kept = await deploy("// crash at start", { rollback: false }).catch((error: unknown) => error);
+    const failure = await deploy("// crash at start, again").catch((error: unknown) => error);
+
+    expect(kept).toMatchObject({ code: "failed", stands: expect.stringContaining("goes on serving") });
+    expect(failure).toMatchObject({ code: "rolled_back" });
+    expect(await liveImage()).toBe(second.image);
+    expect(at.cloud.recorder.violations).toEqual([]);
+  }, 120_000);
+});
