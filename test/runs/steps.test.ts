@@ -202,6 +202,30 @@ test("stop makes a job cancelling, fires the signal, runs job_stop, and then it 
   expect((await server.service.get(CASES).get("a")).status).toBe("cancelled");
 });
 
+test("a signal that is first looked at after the stop has fired already, for the handler and for its steps", async () => {
+  const begun = gate();
+  const late = gate();
+  const seen: AbortSignal[] = [];
+  const agent = agentOf(async (context) => {
+    await context.job.step("work", async (info) => {
+      begun.open();
+      await late.opened;
+      seen.push(context.signal, info.signal);
+    });
+  });
+  await using server = await testServer({ agents: [agent] });
+  const { id } = await startJob(server.service);
+  await begun.opened;
+
+  await server.service.get(RUNNER).stop(id);
+  late.open();
+  await until(server.service, id);
+
+  await expect.poll(() => seen.length).toBe(2);
+  expect(seen.map(({ aborted }) => aborted)).toEqual([true, true]);
+  expect(seen[0]!.reason).toMatchObject({ name: "RunEndedError", reason: "stopped" });
+});
+
 test("a handler that ignores its signal is left behind after the grace period, and can write nothing more", async () => {
   const begun = gate();
   const late = gate();
