@@ -19,6 +19,13 @@ interface Commit {
   readonly done: (error?: Error) => void;
 }
 
+/** Where the lines of a group lie, one behind the other. */
+interface Lines {
+  readonly segment: number;
+  readonly start: number;
+  readonly lengths: readonly number[];
+}
+
 /**
  * `sound`: writes go on. `full`: there is no room; only commits that remove something are taken, on the reserve.
  * `failed`: what the disk holds behind the last sync is unknown; nothing is written before the journal is rewritten.
@@ -55,6 +62,8 @@ export class Journal {
   #queue: Commit[] = [];
   #tasks: (() => Promise<void>)[] = [];
   #running: Promise<void> | undefined;
+  /** Whether somebody is writing, or a task runs. */
+  #busy = false;
   #scheduled = false;
   #closed = false;
   #last: number;
@@ -62,12 +71,11 @@ export class Journal {
   #reported = false;
   #cancelHeal: (() => void) | undefined;
   #lastHeal = Number.NEGATIVE_INFINITY;
-  /**
-   * So many waiting commits are written without waiting for more: half of those that came together lately, so that the
-   * disk works on one half while the other is staged. A lone writer waits for nobody.
-   */
+  /** So many waiting commits are written without waiting for more. A lone writer waits for nobody. */
   #eager = 1;
-  #lastGroup = 1;
+  /** When the last commit came, and when the last group was made visible. */
+  #lastCommit = 0;
+  #lastApplied = 0;
 
   constructor(options: JournalOptions) {
     this.#options = options;
@@ -83,6 +91,7 @@ export class Journal {
 
   commit(changes: readonly Change[], done: (error?: Error) => void): void {
     this.#queue.push({ changes, done });
+    this.#lastCommit = this.#options.timers.now();
     if (this.#queue.length >= this.#eager) this.#start();
     else this.#schedule();
   }
@@ -141,7 +150,7 @@ export class Journal {
   /** Writes what waits, and marks the journal as whole. */
   async close(): Promise<void> {
     this.#cancelHeal?.();
-    while (this.#running !== undefined || this.#scheduled) {
+    while (this.#busy || this.#scheduled) {
       this.#start();
       await this.#running;
     }
@@ -158,7 +167,7 @@ export class Journal {
   }
 
   #schedule(): void {
-    if (this.#running !== undefined || this.#scheduled) return;
+    if (this.#busy || this.#scheduled) return;
     this.#scheduled = true;
     setImmediate(() => {
       if (this.#scheduled) this.#start();
@@ -167,37 +176,57 @@ export class Journal {
 
   #start(): void {
     this.#scheduled = false;
-    this.#running ??= this.#run().finally(() => {
-      this.#running = undefined;
-      if (this.#queue.length + this.#tasks.length > 0) this.#schedule();
-    });
+    if (this.#busy) return;
+    this.#busy = true;
+    this.#running = this.#run();
   }
 
   async #run(): Promise<void> {
     for (;;) {
       const task = this.#tasks.shift();
       if (task !== undefined) await task();
-      else if (this.#queue.length > 0) await this.#writeGroup();
-      else return;
+      else if (this.#queue.length === 0) break;
+      else if (await this.#writeGroups()) return;
+    }
+    this.#busy = false;
+  }
+
+  /**
+   * Writes what waits, group by group, as long as enough do. Resolves with whether it let go of the journal, so that the
+   * callers of the last group could begin the next while they come.
+   */
+  async #writeGroups(): Promise<boolean> {
+    if (this.#closed) {
+      this.#rejectAll([], closedError());
+      return false;
+    }
+    for (;;) {
+      let group: Commit[] = [];
+      try {
+        // Waiting here, if only for a moment, would let callers come first and the disk idle.
+        if (!this.#isReady()) await this.#prepare();
+        group = this.#takeGroup();
+        if (group.length === 0) throw (this.#condition as { error: Error }).error;
+        const lines = await this.#write(group);
+        const isEnough = this.#tasks.length > 0 || this.#queue.length >= this.#eager;
+        if (!isEnough) this.#busy = false;
+        this.#apply(group, lines);
+        this.#options.onWritten();
+        if (!isEnough && this.#queue.length > 0) this.#schedule();
+        if (!isEnough) return true;
+        if (this.#tasks.length > 0) return false;
+      } catch (error) {
+        this.#busy = true;
+        this.#rejectAll(group, diskError(error, this.#files.folder));
+        return false;
+      }
     }
   }
 
-  async #writeGroup(): Promise<void> {
-    if (this.#closed) {
-      this.#rejectAll([], closedError());
-      return;
-    }
-    let group: Commit[] = [];
-    try {
-      await this.#prepare();
-      group = this.#takeGroup();
-      if (group.length === 0) throw (this.#condition as { error: Error }).error;
-      await this.#write(group);
-    } catch (error) {
-      this.#rejectAll(group, diskError(error, this.#files.folder));
-      return;
-    }
-    this.#options.onWritten();
+  /** Whether the next group can be written as things are. */
+  #isReady(): boolean {
+    const { active } = this.#files;
+    return this.isSound && active !== undefined && active.size < this.#options.limit;
   }
 
   /** Makes sure that there is a sound file to write to. */
@@ -228,29 +257,43 @@ export class Journal {
     return this.#queue.splice(0, count);
   }
 
-  async #write(group: readonly Commit[]): Promise<void> {
+  /** Resolves once a group is on disk, with where its lines lie. */
+  async #write(group: readonly Commit[]): Promise<Lines> {
     const active = this.#files.active!;
     const { io } = this.#files;
     const start = active.size;
     const lengths = this.#encode(group);
-    this.#eager = Math.ceil((this.#lastGroup + group.length) / 2);
-    this.#lastGroup = group.length;
     try {
       writeFully(io, active.file.handle, this.#lines.bytes(), start);
     } catch (error) {
       await this.#undo(error);
       throw error;
     }
+    const began = this.#options.timers.now();
     try {
       await io.sync(active.file.handle);
     } catch (error) {
       this.#fail(error);
       throw error;
     }
+    this.#learn(group.length, began);
     active.size = start + this.#lines.length;
     this.#last += lengths.length;
     this.#lines.clear();
-    this.#apply(group, { segment: active.id, start, lengths });
+    return { segment: active.id, start, lengths };
+  }
+
+  /**
+   * How many to wait for. Where staging commits takes longer than a sync, half of them: the disk works on one half while
+   * the other is staged. Where the sync takes longer, all: each of them costs one.
+   */
+  #learn(written: number, began: number): void {
+    const now = this.#options.timers.now();
+    const waiting = this.#queue.length;
+    const callers = written + waiting;
+    const each = waiting > 0 ? (this.#lastCommit - began) / waiting : (began - this.#lastApplied) / written;
+    this.#eager = each * callers > now - began ? Math.ceil(callers / 2) : callers;
+    this.#lastApplied = now;
   }
 
   /** Puts the lines of a group into the buffer; returns their lengths. */
@@ -268,10 +311,7 @@ export class Journal {
     return lengths;
   }
 
-  #apply(
-    group: readonly Commit[],
-    { segment, start, lengths }: { segment: number; start: number; lengths: number[] },
-  ): void {
+  #apply(group: readonly Commit[], { segment, start, lengths }: Lines): void {
     let offset = start;
     let line = 0;
     for (const { changes, done } of group) {
