@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import type { Case } from "../../src/core/models/case.ts";
 import type { Job } from "../../src/core/models/job.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
+import { fold } from "../../src/plugins/admin/views/fold.ts";
 import { toStory } from "../../src/plugins/admin/views/story.ts";
 import { toTimeline } from "../../src/plugins/admin/views/timeline.ts";
 import { toWaterfall } from "../../src/plugins/admin/views/waterfall.ts";
@@ -105,12 +106,13 @@ it("a waterfall places bars by percent and escapes what they say", () => {
   );
 
   const fall = toWaterfall(toTimeline(job, [item], hostile, now), "$");
+  const rows = fall.parts.flatMap((part) => part.items);
 
   expect(fall.duration).toBe("40 s");
   expect(fall.waited).toBe("10 s");
-  expect(fall.rows[0]!.shapes).toContain('class="w-waiting" x="62.5%" y="2" width="25%"');
-  expect(fall.rows[1]!.shapes).not.toContain("<script>");
-  expect(fall.rows[1]).toMatchObject({ duration: "3 s", cost: "$1.00", note: "2 tries" });
+  expect(rows[0]!.shapes).toContain('class="w-waiting" x="62.5%" y="2" width="25%"');
+  expect(rows[1]!.shapes).not.toContain("<script>");
+  expect(rows[1]).toMatchObject({ duration: "3 s", cost: "$1.00", note: "2 tries" });
 });
 
 it("the history says who did what, newest first", () => {
@@ -130,4 +132,17 @@ it("the history says who did what, newest first", () => {
   expect(story[0]).toMatchObject({ text: "Completed → Failed", by: "by Grace (session y)", tone: "bad" });
   expect(story.find((line) => line.text === "Question answered")).toMatchObject({ by: "by Ada (session x)" });
   expect(story.at(-1)).toMatchObject({ text: "Created" });
+});
+
+it("a long list shows its beginning, and says how much more there is", () => {
+  const items = Array.from({ length: 45 }, (_, at) => at);
+
+  const short = fold(items, 45, (count) => `${count} more`);
+  const long = fold(items, 40, (count) => `${count} more`);
+
+  expect(short).toEqual([{ label: "", items }]);
+  expect(long.map(({ label, items }) => [label, items.length])).toEqual([
+    ["", 40],
+    ["5 more", 5],
+  ]);
 });

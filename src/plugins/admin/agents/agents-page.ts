@@ -125,7 +125,12 @@ function toStatistics({ statistics }: AgentData) {
       note: "or cancelled",
       tone: failed_jobs > 0 ? "bad" : "",
     },
-    { label: "Success", value: total_jobs === 0 ? "–" : `${success_rate} %`, note: "of all jobs", tone: "" },
+    {
+      label: "Success",
+      value: completed_jobs + failed_jobs === 0 ? "–" : `${success_rate} %`,
+      note: "of all jobs",
+      tone: "",
+    },
   ];
 }
 

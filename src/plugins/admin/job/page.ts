@@ -9,6 +9,7 @@ import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { toFacts } from "../views/facts.ts";
+import { fold } from "../views/fold.ts";
 import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
@@ -22,6 +23,8 @@ import { toNotes } from "./notes.ts";
 /** Cases that a job's page shows; the rest stand in the list of cases. */
 const SHOWN_CASES = 50;
 const SHOWN_ENTRIES = 3000;
+/** Lines of the history that are seen at once. */
+const SEEN_LINES = 40;
 
 const PathSchema = v.object({ id: EntityIdSchema });
 
@@ -111,7 +114,9 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
   const agent = parts.agents.find(job.agent_name);
   return {
     fall: { ...fall, summary: waited + breaks },
-    story: toStory(entries, now),
+    story: fold(toStory(entries, now), SEEN_LINES, (count) =>
+      countOf(count, "earlier entry", "earlier entries"),
+    ),
     job: {
       id: job.id,
       name: job.name,

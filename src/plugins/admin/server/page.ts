@@ -71,7 +71,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
         status: "",
         facts: Object.entries(data.configuration).map(([name, value]) => ({
           name,
-          value: String(value ?? "–"),
+          value: value === null || value === "" ? "–" : String(value),
         })),
       },
     ],
@@ -83,7 +83,10 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           { name: "Kind", value: store.database },
           ...(store.health.error ? [{ name: "Trouble", value: store.health.error }] : []),
           ...(store.bytes === undefined ? [] : [{ name: "On disk", value: formatBytes(store.bytes) }]),
-          ...Object.entries(store.tables).map(([name, count]) => ({ name, value: formatCount(count) })),
+          ...Object.entries(store.tables).map(([name, count]) => ({
+            name: `${name}s`,
+            value: formatCount(count),
+          })),
           { name: "Reads", value: formatCount(store.reads) },
           { name: "Writes", value: formatCount(store.writes) },
           ...Object.entries(store.details ?? {}).map(([name, value]) => ({

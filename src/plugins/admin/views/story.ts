@@ -13,11 +13,10 @@ export interface StoryLine {
   readonly detail: string;
 }
 
-/** The history of a job, newest first; with `caseId`, of one of its cases. */
-export function toStory(entries: readonly LogEntry<RunEntry>[], now: Date, caseId?: string): StoryLine[] {
+/** The history of a job, newest first. */
+export function toStory(entries: readonly LogEntry<RunEntry>[], now: Date): StoryLine[] {
   const lines: StoryLine[] = [];
   for (const { entry } of entries) {
-    if (caseId !== undefined && entry.case_id !== caseId) continue;
     const line = toLine(entry);
     if (line)
       lines.push({ by: "", detail: "", tone: "", ...line, time: timePiece(entry.at, now).toString() });

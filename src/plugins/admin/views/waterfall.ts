@@ -1,9 +1,12 @@
 import { escapeHtml } from "./escape.ts";
-import { formatCost, formatDuration, toLabel } from "./format.ts";
+import { type Fold, fold } from "./fold.ts";
+import { countOf, formatCost, formatDuration, toLabel } from "./format.ts";
 import type { Span, Timeline, TimelineRow } from "./timeline.ts";
 
 /** Rows beyond this are counted, not drawn. */
 const MOST_ROWS = 300;
+/** The rest is opened by hand. */
+const SEEN_ROWS = 60;
 /** Narrower bars could not be seen. */
 const LEAST_WIDTH = 0.35;
 
@@ -24,7 +27,7 @@ export interface WaterfallRow {
 }
 
 export interface WaterfallView {
-  readonly rows: readonly WaterfallRow[];
+  readonly parts: readonly Fold<WaterfallRow>[];
   readonly more: number;
   readonly ticks: readonly { readonly x: string; readonly label: string }[];
   readonly duration: string;
@@ -37,7 +40,11 @@ export function toWaterfall(timeline: Timeline, currency: string): WaterfallView
   const length = timeline.to - timeline.from;
   const rows = timeline.rows.slice(0, MOST_ROWS);
   return {
-    rows: rows.map((row) => toRow(row, timeline, currency)),
+    parts: fold(
+      rows.map((row) => toRow(row, timeline, currency)),
+      SEEN_ROWS,
+      (count) => countOf(count, "more line"),
+    ),
     more: timeline.rows.length - rows.length,
     ticks: toTicks(length),
     duration: formatDuration(length),
