@@ -74,3 +74,31 @@ export default createServer({ agents: [quick] });
   expect(stderr).toContain("the second start is the last");
   expect(code).toBe(1);
 }, 120_000);
+
+test("svc torture does not take it for a mistake that a question ran out of time while the service was down", async () => {
+  const cwd = await project({
+    "controller.mjs": `
+import { existsSync, writeFileSync } from "node:fs";
+import { createServer, defineAgent } from "agent-control-service";
+// Undisturbed there is time to answer; after the first kill there is none.
+const deadline = existsSync("killed") ? "1ms" : "1h";
+const asks = defineAgent({
+  name: "Asks", version: "1.0.0",
+  methods: { job_start: { async run({ job }) {
+    if (!job.id.startsWith("undisturbed")) { writeFileSync("killed", ""); await job.sleep("2s"); }
+    const item = await job.openCase({ id: "case-" + job.id, name: "Case" });
+    const fields = [{ name: "text", required: true }];
+    const { text } = await item.ask({ question: "What?", fields, deadline, onTimeout: "default", default: { text: "nobody" } });
+    return { text };
+  } } },
+});
+export default createServer({ agents: [asks] });
+`,
+  });
+
+  const { code, stdout } = await svc(["torture", "controller.mjs", "--rounds", "1", "--seed", "1"], { cwd });
+
+  expect(stdout).toMatch(/in [12] jobs a question ran out of time/);
+  expect(stdout).toContain("PASSED");
+  expect(code).toBe(0);
+}, 120_000);

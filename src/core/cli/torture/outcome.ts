@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Case } from "../../models/case.ts";
 import type { Job } from "../../models/job.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
-import type { ServiceClient } from "../job/service-client.ts";
+import { type ServiceClient, UnreachableError } from "../job/service-client.ts";
 import { makeAnswer } from "./answer.ts";
 
 /** A job at its end, with its cases and its log. */
@@ -52,7 +52,13 @@ export async function answerAll(
   for (const item of await readCases(client, jobId)) {
     if (item.status !== "awaiting" || !item.question) continue;
     const answer = makeAnswer(item.question, jobId);
-    await client.post(`/jobs/${jobId}/cases/${item.id}/update`, { answer });
+    try {
+      await client.post(`/jobs/${jobId}/cases/${item.id}/update`, { answer });
+    } catch (error) {
+      if (error instanceof UnreachableError) throw error;
+      // Refused: its time was up in the meantime.
+      continue;
+    }
     taken(item, answer);
   }
 }

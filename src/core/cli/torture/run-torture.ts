@@ -39,7 +39,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
   const service = new ServiceProcess({ file, dataDir, context });
   const random = createRandom(seed);
   const jobs: TrialJob[] = [];
-  const findings: Findings = { lost: [], doubled: [], wrong: [] };
+  const findings: Findings = { lost: [], doubled: [], wrong: [], expired: [] };
   let kills = 0;
   try {
     let client = await service.start();
@@ -92,6 +92,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
       lost: findings.lost.length,
       doubled: findings.doubled.length,
       wrong: findings.wrong.length,
+      expired: findings.expired.length,
       dataDir: problems.length === 0 ? undefined : dataDir,
       repeat: toCommand(options),
     };

@@ -53,6 +53,8 @@ export interface Findings {
   readonly lost: string[];
   readonly doubled: string[];
   readonly wrong: string[];
+  /** Jobs with a question that ran out of time: they may well end otherwise. */
+  readonly expired: string[];
 }
 
 /** Compares a job at its end with what was acknowledged, and with how an undisturbed one ends. */
@@ -75,8 +77,18 @@ export function checkJob(job: TrialJob, outcome: Outcome, expected: Expected, fi
   }
   if (!isTerminal(outcome.job.status))
     findings.wrong.push(`${name}: it has not ended, it is ${outcome.job.status}`);
+  if (entries.some(isExpired)) {
+    findings.expired.push(name);
+    return;
+  }
   const difference = firstDifference(expected, flatten(outcome));
   if (difference) findings.wrong.push(`${name}: ${difference}`);
+}
+
+/** Nobody can answer while the service is down, and a deadline goes on running. */
+function isExpired(entry: RunEntry): boolean {
+  if (entry.type === "answer") return entry.by === "deadline";
+  return entry.type === "call" && entry.call === "ask" && entry.error?.name === "QuestionExpiredError";
 }
 
 function isAnswer(entry: RunEntry, place: string): entry is Extract<RunEntry, { type: "answer" }> {
