@@ -1,4 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,6 +20,12 @@ export class ProcessImages implements UserImages {
 
   has(image: string): boolean {
     return existsSync(this.#layer(image));
+  }
+
+  /** Digest of what was pushed under a name. */
+  digestOf(ref: string): string | undefined {
+    const file = join(this.#pushed, `digest-${createHash("sha256").update(ref).digest("hex").slice(0, 32)}`);
+    return existsSync(file) ? /sha256:[0-9a-f]{64}/.exec(readFileSync(file, "utf8"))?.[0] : undefined;
   }
 
   async start(image: string, env: Readonly<Record<string, string>>): Promise<Instance> {
