@@ -165,15 +165,16 @@ describe("svc deploy local", () => {
 
   it("a build that fails shows the end of its log, and what failed", async () => {
     const at = await local({
-      ".deployment/Dockerfile": "FROM node:22-slim\nRUN echo about to fail && exit 3\n",
+      ".deployment/Dockerfile": "FROM node:22-slim\nRUN echo about to fail && echo in red >&2 && exit 3\n",
     });
 
-    const failed = localUp(await at.open());
+    const failed = await localUp(await at.open()).catch((error: unknown) => error);
 
-    await expect(failed).rejects.toMatchObject({
+    expect(failed).toMatchObject({
       code: "build_failed",
-      log: expect.arrayContaining(["about to fail"]),
+      log: expect.arrayContaining(["about to fail", "in red"]),
     });
+    expect(JSON.stringify(failed)).not.toMatch(/DEPRECATED|\\u001b/);
   }, 120_000);
 });
 

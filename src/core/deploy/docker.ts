@@ -14,6 +14,11 @@ export interface Docker {
 }
 
 const LAST_LINES = 25;
+/** What the plain builder says about itself at the end hides the cause. */
+const BUILDER_NOTICE =
+  /^DEPRECATED: The legacy builder|^\s+Install the buildx component|^\s+https:\/\/docs\.docker\.com\/go\/buildx/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the colours of a terminal begin with one
+const COLOURS = /\u001b\[[0-9;]*m/g;
 
 /** Looks for a running engine; rejects with what to do where there is none. */
 export async function findDocker(tools: DeployTools): Promise<Docker> {
@@ -132,7 +137,10 @@ async function works(tools: DeployTools, command: string, args: readonly string[
 }
 
 function failed(message: string, result: ExecResult): DeployError {
-  const lines = `${result.stdout}\n${result.stderr}`.split(/\r?\n/).filter((line) => line.trim() !== "");
+  const lines = `${result.stdout}\n${result.stderr}`
+    .replace(COLOURS, "")
+    .split(/\r?\n/)
+    .filter((line) => line.trim() !== "" && !BUILDER_NOTICE.test(line));
   return new DeployError("build_failed", message, {
     detail: lastLine(result),
     log: lines.slice(-LAST_LINES),
