@@ -109,11 +109,19 @@ test("SIGTERM refuses new work, lets the running step end, exits 0, and the next
   await expect.poll(() => service.did()).toContain("second 1");
 
   const asked = Date.now();
-  const code = await service.end();
+  const ending = service.end();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const answer = await service.startJob("resumer", "late").then(
+    () => "taken",
+    () => "refused",
+  );
+  const code = await ending;
   const took = Date.now() - asked;
   await service.start();
   const job = await service.until("job-1", ["completed", "failed"]);
 
+  expect(answer).toBe("refused");
+  expect((await service.send("/jobs/late")).status).toBe(404);
   expect(code).toBe(0);
   expect(took).toBeLessThan(10_000);
   expect(job.status).toBe("completed");
