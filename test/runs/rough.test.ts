@@ -184,3 +184,28 @@ test("a thousand starts of one job at once start it once", async () => {
   expect(runs).toBe(1);
   await expect.poll(() => service.get(RUNNER).load()).toEqual({ running: 0, queued: 0 });
 });
+
+test("calls that the handler does not wait for end nothing but themselves", async () => {
+  const rejected: unknown[] = [];
+  const listener = (reason: unknown) => void rejected.push(reason);
+  process.on("unhandledRejection", listener);
+  const agent = agentOf(async ({ job }) => {
+    const [a, b, c] = await Promise.all(["a", "b", "c"].map((id) => job.openCase({ id, name: id })));
+    void job.sleep("1h");
+    void a!.step("endless", () => new Promise(() => {}));
+    void b!.ask({ question: "Now?", fields: FIELDS });
+    void c!.update({ name: "odd", cost: -1 });
+    void c!.fail("given up");
+    await job.step("work", () => 1);
+    return "done";
+  });
+  await using server = await testServer({ agents: [agent] });
+
+  const { id } = await startJob(server.service);
+  const job = await until(server.service, id);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  process.off("unhandledRejection", listener);
+
+  expect(job).toMatchObject({ status: "completed", result: "done" });
+  expect(rejected).toEqual([]);
+});

@@ -12,6 +12,7 @@ import type { AskOptions, CaseHandle, StepFunction, StepOptions } from "../run-c
 import { CallScope } from "./call-scope.ts";
 import { readCost } from "./cost.ts";
 import type { JobFacts } from "./job-handle.ts";
+import { mayBeLeft } from "./may-be-left.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, QuestionExpiredError } from "./run-errors.ts";
 import { runStep } from "./step.ts";
@@ -33,13 +34,38 @@ export class RunCase implements CaseHandle {
   }
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
-    return runStep({
-      ...{ scope: this.#scope, name, fn, options },
-      show: (unit, shown) => updateCase(unit, this.id, shown),
-    });
+    return mayBeLeft(
+      runStep({
+        ...{ scope: this.#scope, name, fn, options },
+        show: (unit, shown) => updateCase(unit, this.id, shown),
+      }),
+    );
   }
 
-  async update(update: CaseNodeUpdateInput): Promise<void> {
+  update(update: CaseNodeUpdateInput): Promise<void> {
+    return mayBeLeft(this.#update(update));
+  }
+
+  ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>> {
+    return mayBeLeft(this.#ask(options));
+  }
+
+  close(
+    delivery?: Record<string, unknown>,
+    options: { readonly cost?: number; readonly name?: string } = {},
+  ): Promise<void> {
+    return mayBeLeft(this.#end("completed", { ...options, delivery }).then(() => {}));
+  }
+
+  fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
+    return mayBeLeft(this.#fail(error, delivery));
+  }
+
+  read(): Promise<Case> {
+    return this.#facts.readCase(this.id);
+  }
+
+  async #update(update: CaseNodeUpdateInput): Promise<void> {
     const name = update.name ?? "update";
     const { position, recorded } = this.#scope.take("update", name);
     if (recorded) return;
@@ -65,7 +91,7 @@ export class RunCase implements CaseHandle {
     run.stopAt(run.limits.duration());
   }
 
-  async ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>> {
+  async #ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>> {
     const fields = readFields(options.fields);
     const { position, recorded } = this.#scope.take("ask", options.question);
     if (recorded?.error) throw expired(recorded.error, options);
@@ -79,21 +105,10 @@ export class RunCase implements CaseHandle {
     );
   }
 
-  async close(
-    delivery?: Record<string, unknown>,
-    options: { readonly cost?: number; readonly name?: string } = {},
-  ): Promise<void> {
-    await this.#end("completed", { ...options, delivery });
-  }
-
-  async fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
+  async #fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
     const message = this.#run.parts.redact(messageOf(error));
     const isNew = await this.#end("failed", { delivery, error: message });
     if (isNew) this.#run.stopAt(this.#run.limits.error(`case "${this.id}" failed: ${message}`));
-  }
-
-  read(): Promise<Case> {
-    return this.#facts.readCase(this.id);
   }
 
   async #waitForAnswer<F extends FieldsInput>(

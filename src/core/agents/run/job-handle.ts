@@ -8,6 +8,7 @@ import { toMilliseconds } from "../duration.ts";
 import type { CaseHandle, Duration, JobHandle, StepFunction, StepOptions } from "../run-context.ts";
 import { CallScope } from "./call-scope.ts";
 import { RunCase } from "./case-handle.ts";
+import { mayBeLeft } from "./may-be-left.ts";
 import type { Run } from "./run.ts";
 import { runStep } from "./step.ts";
 
@@ -45,18 +46,26 @@ export class RunJob implements JobHandle {
   }
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
-    return runStep({ scope: this.#scope, name, fn, options });
+    return mayBeLeft(runStep({ scope: this.#scope, name, fn, options }));
   }
 
   openCase(input: { readonly id: string; readonly name: string; readonly description?: string }) {
     const known = this.#cases.get(input.id);
     if (known) return known;
-    const made = this.#openCase(input);
+    const made = mayBeLeft(this.#openCase(input));
     this.#cases.set(input.id, made);
     return made;
   }
 
-  async sleep(duration: Duration): Promise<void> {
+  sleep(duration: Duration): Promise<void> {
+    return mayBeLeft(this.#sleep(duration));
+  }
+
+  read(): Promise<Job> {
+    return this.#facts.readJob();
+  }
+
+  async #sleep(duration: Duration): Promise<void> {
     const run = this.#run;
     // How long it is may be reckoned from the time of day, and differ when the run is taken up.
     const { position, recorded } = this.#scope.take("sleep", "sleep");
@@ -64,10 +73,6 @@ export class RunJob implements JobHandle {
     const left = Date.parse(until) - run.parts.clock().getTime();
     if (left <= 0) return;
     await run.wait(() => new Promise<void>((resolve) => void run.after(left, resolve)));
-  }
-
-  read(): Promise<Job> {
-    return this.#facts.readJob();
   }
 
   async #openCase(input: { id: string; name: string; description?: string }): Promise<CaseHandle> {
