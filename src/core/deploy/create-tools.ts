@@ -78,7 +78,7 @@ export function createDeployTools(options: DeployToolsOptions): DeployTools {
       await sleep(milliseconds, mine);
     },
     report: (message) => onReport?.(redactor.text(message)),
-    importPeer: (name) => importPeer(name, cwd),
+    importPeer: (name, together = []) => importPeer(name, { cwd, together }),
     journal: (step, call) => journal.record(step, call),
     recall: (step) => journal.recall(step)?.data,
     redact: (secret) => redactor.add(secret),

@@ -39,8 +39,11 @@ export interface DeployTools {
   newId(): string;
   /** Says something about the step under way; shown in its place in the progress tree. */
   report(message: string): void;
-  /** Imports an optional package, or rejects with the command that installs it. */
-  importPeer<T>(name: string): Promise<T>;
+  /**
+   * Imports an optional package, or rejects with the command that installs it, and with it those of `together` that are
+   * missing too: a person is to be asked once.
+   */
+  importPeer<T>(name: string, together?: readonly string[]): Promise<T>;
   /** Writes an entry before a call that changes the world, and what came of it afterwards. Never skips the call. */
   journal<T>(
     step: JournalStep,

@@ -40,7 +40,7 @@ export interface OtelParts {
 export async function createOtelExporter(parts: OtelParts): Promise<OtelExporter> {
   const { cwd, env } = parts;
   const wants = wantsOtel(env);
-  const load = <T>(name: string): Promise<T> => importPeer<T>(`@opentelemetry/${name}`, cwd);
+  const load = <T>(name: string): Promise<T> => importPeer<T>(`@opentelemetry/${name}`, { cwd });
   const resources = await load<typeof import("@opentelemetry/resources")>("resources");
   const resource = resources
     .defaultResource()

@@ -73,7 +73,7 @@ export async function withShell(
     },
   };
   try {
-    return await retryWithPackages(shell, () => body(shell));
+    return await retryWithPackages(shell, flags, () => body(shell));
   } catch (error) {
     progress.clear();
     if (error instanceof UsageError || error instanceof CliError) throw error;
@@ -140,20 +140,15 @@ const OPTION_KEYS: readonly (keyof DeployOptions)[] = [
   "overwriteFiles",
 ];
 
-/** A platform whose package is missing: offers to install it, and tries again. */
-async function retryWithPackages(shell: Shell, body: () => Promise<number>): Promise<number> {
+/** A platform whose packages are missing: a person is offered to have them installed, and the command goes on. */
+async function retryWithPackages(shell: Shell, flags: Given, body: () => Promise<number>): Promise<number> {
   const { context } = shell;
   try {
     return await body();
   } catch (error) {
-    if (
-      !isDeployError(error) ||
-      error.code !== "missing_package" ||
-      !error.fix ||
-      !context.interactive ||
-      shell.json
-    )
-      throw error;
+    if (!isDeployError(error) || error.code !== "missing_package" || !error.fix) throw error;
+    // `--yes` agrees to the plan of a deployment, not to changes of the project.
+    if (!context.interactive || shell.json || flags.yes === true) throw error;
     shell.progress.clear();
     context.note(error.message);
     if (!(await shell.ask(`Run "${error.fix}" now?`))) throw error;
@@ -164,7 +159,8 @@ async function retryWithPackages(shell: Shell, body: () => Promise<number>): Pro
       signal: shell.signal,
       onLine: (line) => context.note(`  ${line}`),
     });
-    if (installed.code !== 0) throw error;
+    if (installed.code !== 0)
+      throw error.with({ stands: `"${command}" ended with exit code ${installed.code}` });
     return body();
   }
 }

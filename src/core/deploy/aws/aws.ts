@@ -17,6 +17,9 @@ const SERVICES = {
 } as const;
 export type AwsService = keyof typeof SERVICES;
 
+/** What every deployment on AWS makes use of. */
+const COMMON: readonly AwsService[] = ["sts", "ecr", "iam", "secrets-manager", "cloudwatch-logs"];
+
 export interface AwsCall<T> {
   /** Making the call twice is as good as once. */
   readonly idempotent?: boolean;
@@ -34,11 +37,14 @@ type Constructors = Record<string, new (input: unknown) => unknown>;
 export class Aws {
   readonly #tools: DeployTools;
   readonly #region: string;
+  readonly #packages: readonly string[];
   readonly #open = new Map<AwsService, Promise<{ client: Client; constructors: Constructors }>>();
 
-  constructor(tools: DeployTools, region: string) {
+  /** @param own The service that this platform needs besides those that every deployment on AWS does. */
+  constructor(tools: DeployTools, region: string, own: AwsService) {
     this.#tools = tools;
     this.#region = region;
+    this.#packages = [...COMMON, own].map(packageOf);
   }
 
   /** A call that changes nothing. */
@@ -65,8 +71,8 @@ export class Aws {
     const { client, constructors } = await this.#client(service);
     const Command = constructors[`${command}Command`];
     if (Command === undefined)
-      throw new DeployError("preflight", `@aws-sdk/client-${service} is too old: it has no ${command}`, {
-        fix: `npm install @aws-sdk/client-${service}@latest`,
+      throw new DeployError("preflight", `${packageOf(service)} is too old: it has no ${command}`, {
+        fix: `npm install ${packageOf(service)}@latest`,
       });
     const once = async () => {
       this.#tools.signal.throwIfAborted();
@@ -97,7 +103,7 @@ export class Aws {
   async #load(service: AwsService) {
     // Otherwise the SDK writes into the output of every command.
     process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= "true";
-    const constructors = await this.#tools.importPeer<Constructors>(`@aws-sdk/client-${service}`);
+    const constructors = await this.#tools.importPeer<Constructors>(packageOf(service), this.#packages);
     const [className, variable] = SERVICES[service];
     const Class = constructors[className] as unknown as new (options: object) => Client;
     const endpoint = this.#endpoint(variable);
@@ -132,6 +138,10 @@ export class Aws {
       },
     };
   }
+}
+
+function packageOf(service: AwsService): string {
+  return `@aws-sdk/client-${service}`;
 }
 
 interface SdkError extends Error {
