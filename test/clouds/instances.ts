@@ -14,6 +14,8 @@ export interface Instance {
 /** Starts images; rejects where the container ends at once. */
 export interface ImageRunner {
   has(image: string): Promise<boolean> | boolean;
+  /** Digest of what was pushed under a name, where pushes are seen. */
+  digestOf?(ref: string): string | undefined;
   start(image: string, env: Readonly<Record<string, string>>): Promise<Instance>;
   close(): Promise<void>;
 }

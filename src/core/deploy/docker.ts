@@ -14,11 +14,6 @@ export interface Docker {
 }
 
 const LAST_LINES = 25;
-/** What the plain builder says about itself at the end hides the cause. */
-const BUILDER_NOTICE =
-  /^DEPRECATED: The legacy builder|^\s+Install the buildx component|^\s+https:\/\/docs\.docker\.com\/go\/buildx/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the colours of a terminal begin with one
-const COLOURS = /\u001b\[[0-9;]*m/g;
 
 /** Looks for a running engine; rejects with what to do where there is none. */
 export async function findDocker(tools: DeployTools): Promise<Docker> {
@@ -86,6 +81,15 @@ export async function pushImage(
   return readDigest(tools, ref);
 }
 
+/** Gives an image another name that follows from what it holds; resolves with it. */
+export async function nameByContent(tools: DeployTools, ref: string): Promise<string> {
+  const what = `The image ${ref} could not be named anew`;
+  const { stdout } = await docker(tools, ["inspect", "--format", "{{.Id}}", ref], what);
+  const name = `${ref}-${stdout.trim().replace("sha256:", "").slice(0, 12)}`;
+  await docker(tools, ["tag", ref, name], what);
+  return name;
+}
+
 /** Runs a Docker command whose failure ends the deployment. */
 export async function docker(tools: DeployTools, args: readonly string[], what: string): Promise<ExecResult> {
   const result = await tools.exec("docker", args);
@@ -137,10 +141,7 @@ async function works(tools: DeployTools, command: string, args: readonly string[
 }
 
 function failed(message: string, result: ExecResult): DeployError {
-  const lines = `${result.stdout}\n${result.stderr}`
-    .replace(COLOURS, "")
-    .split(/\r?\n/)
-    .filter((line) => line.trim() !== "" && !BUILDER_NOTICE.test(line));
+  const lines = `${result.stdout}\n${result.stderr}`.split(/\r?\n/).filter((line) => line.trim() !== "");
   return new DeployError("build_failed", message, {
     detail: lastLine(result),
     log: lines.slice(-LAST_LINES),

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { Deployment } from "./deployment.ts";
-import { buildImage, findDocker, pushImage } from "./docker.ts";
+import { buildImage, findDocker, nameByContent, pushImage } from "./docker.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import type { Prepared } from "./plan.ts";
@@ -69,10 +69,24 @@ async function makeImage(
   });
   return step(emit, "push", ({ note }) =>
     journal.record({ step: "image.push", data: { ref, context: context.hash } }, async (remember) => {
-      const digest = await pushImage(tools, ref, await session.registryLogin());
+      const digest = await pushAnew(deployment, ref, imageTag);
       await remember({ digest });
       note(digest.slice(0, 19));
       return digest;
     }),
   );
+}
+
+/**
+ * Pushes under the tag wanted. Where the registry holds that tag and lets none be moved, a rebuild gets a tag of its own:
+ * two builds of one commit are seldom the same to the byte.
+ */
+async function pushAnew({ session, tools }: Deployment, ref: string, tag: string): Promise<string> {
+  const auth = await session.registryLogin();
+  if ((await session.heldImage?.(tag)) === undefined) return pushImage(tools, ref, auth);
+  const own = await nameByContent(tools, ref);
+  const held = await session.heldImage?.(own.slice(ref.length - tag.length));
+  if (held !== undefined) return held;
+  tools.report(`the tag is taken by an earlier build; pushed as ${own}`);
+  return pushImage(tools, own, auth);
 }

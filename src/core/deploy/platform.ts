@@ -153,6 +153,8 @@ export interface PlatformSession {
   imageRef(tag: string): string;
   /** Makes sure that the registry is there and gives a login to it; nothing where pushing needs none. */
   registryLogin(): Promise<RegistryAuth | undefined>;
+  /** Digest of the image that the registry holds under a tag; present only where a tag cannot be moved once it is given. */
+  heldImage?(tag: string): Promise<string | undefined>;
   /** Present only where this target builds remotely: builds and pushes, and resolves with the digest, `sha256:…`. */
   build?(context: BuildContext, ref: string): Promise<string>;
   /** Creates or updates the given secrets, which are new or changed; others stay as they are. */

@@ -113,6 +113,7 @@ export function registryApi(state: AwsState, operation: string, input: Json): An
       ],
     });
   }
+  if (operation === "DescribeImages") return describeImage(state, input);
   const name =
     operation === "CreateRepository"
       ? String(input.repositoryName)
@@ -133,4 +134,17 @@ export function registryApi(state: AwsState, operation: string, input: Json): An
       `The repository with name '${name}' does not exist in the registry with id '${state.account}'`,
     );
   return ok({ repositories: [repository] });
+}
+
+function describeImage(state: AwsState, input: Json): Answer {
+  const name = String(input.repositoryName);
+  const [{ imageTag = "" } = {}] = input.imageIds as { imageTag?: string }[];
+  const host = `${state.account}.dkr.ecr.${state.region}.amazonaws.com`;
+  const imageDigest = state.images.digestOf?.(`${host}/${name}:${imageTag}`);
+  if (imageDigest === undefined)
+    return refuse(
+      "ImageNotFoundException",
+      `The image with imageId {imageDigest:'null', imageTag:'${imageTag}'} does not exist within the repository with name '${name}'`,
+    );
+  return ok({ imageDetails: [{ repositoryName: name, imageDigest, imageTags: [imageTag] }] });
 }

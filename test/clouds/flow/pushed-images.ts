@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,6 +28,12 @@ export class PushedImages implements ImageRunner {
 
   has(image: string): boolean {
     return existsSync(this.#file(image));
+  }
+
+  digestOf(ref: string): string | undefined {
+    const name = createHash("sha256").update(ref).digest("hex").slice(0, 32);
+    const file = join(this.#folder, `digest-${name}`);
+    return existsSync(file) ? /sha256:[0-9a-f]{64}/.exec(readFileSync(file, "utf8"))?.[0] : undefined;
   }
 
   async start(image: string, env: Readonly<Record<string, string>>): Promise<Instance> {

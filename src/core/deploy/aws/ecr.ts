@@ -24,6 +24,17 @@ export async function hasRepository({ aws, target }: AwsContext): Promise<boolea
   return found !== undefined;
 }
 
+/** Digest of the image under a tag. Tags are immutable in repositories made here: a push to one that is taken is refused. */
+export async function heldImage({ aws, target }: AwsContext, imageTag: string): Promise<string | undefined> {
+  const found = await aws.find<{ imageDetails?: { imageDigest?: string }[] }>(
+    "ecr",
+    "DescribeImages",
+    { repositoryName: target.serviceName, imageIds: [{ imageTag }] },
+    /ImageNotFoundException|RepositoryNotFoundException/,
+  );
+  return found?.imageDetails?.[0]?.imageDigest;
+}
+
 /** Makes the repository of the service's images; it outlives the service. */
 export async function ensureRepository(context: AwsContext): Promise<void> {
   const { aws, target, tools } = context;

@@ -6,6 +6,7 @@ import type { AwsContext } from "./aws-context.ts";
 export const COMMON_ACTIONS = [
   "ecr:DescribeRepositories",
   "ecr:CreateRepository",
+  "ecr:DescribeImages",
   "ecr:GetAuthorizationToken",
   "ecr:BatchCheckLayerAvailability",
   "ecr:InitiateLayerUpload",
