@@ -70,8 +70,8 @@ describe("the examples", () => {
       result: { message: "Everybody has been greeted" },
     });
     expect((await cases(server)).map((item) => [item.id, item.final_delivery])).toEqual([
-      ["name-1", { greeting: "Hello Ada!" }],
-      ["name-2", { greeting: "Hello Grace!" }],
+      ["ada", { greeting: "Hello Ada!" }],
+      ["grace", { greeting: "Hello Grace!" }],
     ]);
   });
 });

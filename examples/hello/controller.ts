@@ -8,8 +8,8 @@ export const hello = defineAgent({
     job_start: {
       fields: v.object({ names: v.optional(v.string(), "Ada, Grace, Edsger") }),
       async run({ job, fields }) {
-        for (const [n, name] of fields.names.split(/,\s*/).entries()) {
-          const item = await job.openCase({ id: `name-${n + 1}`, name: `Greet ${name}` });
+        for (const name of fields.names.split(/,\s*/)) {
+          const item = await job.openCase({ id: name.toLowerCase(), name: `Greet ${name}` });
           await item.close({ greeting: await item.step("write", () => `Hello ${name}!`, { cost: 0.001 }) });
         }
         return { message: "Everybody has been greeted" };

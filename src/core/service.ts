@@ -156,7 +156,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     const stopped = server?.close();
     const forced = setTimeout(() => void server?.close(true), (options.shutdownGrace + 2) * 1000);
     try {
-      if (scope.has(KEYS)) await scope.get(RUNNER).close(options.shutdownGrace);
+      if (scope.has(STORE)) await scope.get(RUNNER).close(options.shutdownGrace);
       await stopped;
     } finally {
       clearTimeout(forced);

@@ -37,6 +37,37 @@ async function served() {
   return response.text();
 }
 
+describe("the public address", () => {
+  /** Releases as `up` does, with the address that the platform expects. */
+  async function first() {
+    const session = await connect();
+    const url = await session.predictUrl?.();
+    const spec = specOf(ONE, { publicUrl: url, env: { SERVICE_PUBLIC_URL: url ?? "" } });
+    const release = await deploy(session, spec);
+    const [made] = [...at.cloud.state.express.values()];
+    return { session, url, release, rollouts: made?.deployments.length };
+  }
+
+  it("is known before the first release, which therefore is one rollout", async () => {
+    const { url, release, rollouts } = await first();
+
+    expect(url).toBe("https://hello-dev.ecs.us-east-1.on.aws");
+    expect(release).toMatchObject({ url, env: { SERVICE_PUBLIC_URL: url } });
+    expect(rollouts).toBe(1);
+  });
+
+  it("is put right by a second rollout where ECS gave another one, and is known from then on", async () => {
+    at.cloud.state.switches.expressDomain = "a1b2.ecs.us-east-1.on.aws";
+
+    const { session, release, rollouts } = await first();
+
+    const real = "https://hello-dev.a1b2.ecs.us-east-1.on.aws";
+    expect(release).toMatchObject({ url: real, env: { SERVICE_PUBLIC_URL: real } });
+    expect(rollouts).toBe(2);
+    expect(await session.predictUrl?.()).toBe(real);
+  });
+});
+
 describe("traps", () => {
   it("role not yet assumable: the create is repeated until the role can be used", async () => {
     at.cloud.state.switches.roleDelay = 3;

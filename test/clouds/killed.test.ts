@@ -1,93 +1,180 @@
-import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
-import { up } from "../../src/core/deploy/up.ts";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { FlowPlatform } from "./flow/clouds.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import type { Site } from "./flow/site.ts";
 import { openSite } from "./flow/site.ts";
+import { bundleChild } from "./killed/bundle.ts";
+import type { ChildOptions } from "./killed/child.ts";
+import type { Command } from "./killed/command.ts";
+import { runCommand } from "./killed/command.ts";
+import type { LifeStep } from "./killed/life.ts";
+import { LIVES, RANGE } from "./killed/life.ts";
+import { settle } from "./killed/settle.ts";
+import { describeWorld } from "./killed/world.ts";
 
-const CHILD = new URL("flow/child.mjs", import.meta.url).pathname;
 const FRONTS = [".run.app", ".ondigitalocean.app", ".awsapprunner.com", ".on.aws"];
-const API_KEY = "planted-api-key-0123456789";
-/** Children at a time. */
-const WIDTH = 2;
+/** Commands that make no more changes than this are mostly about rollouts. */
+const FEW = 4;
+/** Services that live at the same time. */
+const WIDTH = 3;
 
-const cache = mkdtempSync(join(tmpdir(), "svc-cloud-child-"));
-afterAll(() => rmSync(cache, { recursive: true, force: true }));
+/** Whether the call of a killed run reached the provider, and then whether all it began ended before the next run. */
+type Moment = "before" | "after" | "long after";
 
-/** Deploys in a process of its own, which is killed when its n-th change has taken effect and is not answered yet. */
-async function runChild(flow: FlowPlatform, at: Site, killAt: number): Promise<NodeJS.Signals | null> {
-  const options = {
-    platform: flow.name,
-    projectId: flow.projectId,
+interface Kill {
+  readonly moment: Moment;
+  /** Of the changes that the command makes, counted from 1. */
+  readonly call: number;
+}
+
+/** What a step did where nothing disturbed it. */
+interface Undisturbed {
+  readonly world: string;
+  readonly changes: readonly string[];
+}
+
+let child: Awaited<ReturnType<typeof bundleChild>>;
+beforeAll(async () => {
+  child = await bundleChild();
+}, 120_000);
+afterAll(() => child.remove());
+
+function commandOf(flow: FlowPlatform, at: Site, step: LifeStep): Command {
+  return {
+    name: step.command,
     cwd: at.cwd,
-    env: { ...at.env, SERVICE_API_KEY: API_KEY },
+    env: { ...at.env, SERVICE_API_KEY: step.apiKey },
+    projectId: flow.projectId,
+    flags: step.range ? (RANGE[flow.name] ?? {}) : {},
+  };
+}
+
+/** Runs a command in a process of its own and kills that at a call which changes something. */
+async function runAndKill(flow: FlowPlatform, at: Site, command: Command, kill: Kill) {
+  const options: ChildOptions = {
+    platform: flow.name,
+    command,
     fronts: FRONTS.flatMap((end) => {
       const front = at.cloud.frontFor(`x${end}`);
-      return front === undefined ? [] : [[end, front]];
+      return front === undefined ? [] : [[end, front] as const];
     }),
   };
-  const child: ChildProcess = spawn(process.execPath, [CHILD, JSON.stringify(options)], {
-    cwd: new URL("../..", import.meta.url).pathname,
-    env: { PATH: process.env.PATH ?? "", CHILD_CACHE: cache },
+  const { recorder } = at.cloud;
+  const running = spawn(process.execPath, [child.path, JSON.stringify(options)], {
+    env: { PATH: process.env.PATH ?? "" },
     stdio: ["ignore", "ignore", "inherit"],
   });
   const ended = new Promise<NodeJS.Signals | null>((resolve) =>
-    child.once("close", (_, signal) => resolve(signal)),
+    running.once("close", (_, signal) => resolve(signal)),
   );
-  at.cloud.recorder.afterChange = async (_, count) => {
-    if (count !== killAt) return;
-    child.kill("SIGKILL");
+  const last = recorder.changes.length + kill.call;
+  const killNow = async (_: unknown, count: number) => {
+    if (count !== last) return false;
+    running.kill("SIGKILL");
     await ended;
+    return true;
   };
+  if (kill.moment === "before") recorder.cutBefore = killNow;
+  else recorder.afterChange = async (call, count) => void (await killNow(call, count));
   const signal = await ended;
-  at.cloud.recorder.afterChange = undefined;
+  recorder.cutBefore = undefined;
+  recorder.afterChange = undefined;
   return signal;
 }
 
-async function resume(at: Site): Promise<boolean> {
-  const deployment = await at.open({}, { SERVICE_API_KEY: API_KEY });
+async function liveUndisturbed(flow: FlowPlatform, life: readonly LifeStep[]): Promise<Undisturbed[]> {
+  const at = await openSite(flow, { real: false });
   try {
-    return (await up(deployment, async () => true)).result.success;
+    const steps: Undisturbed[] = [];
+    for (const step of life) {
+      step.edit?.(at);
+      const before = at.cloud.recorder.changes.length;
+      expect(await runCommand(commandOf(flow, at, step), { ...flow, ...at.cloud })).toBe(step.outcome);
+      const changes = at.cloud.recorder.changes.slice(before);
+      steps.push({ changes, world: describeWorld(at.cloud.state, at.cwd, flow.name) });
+    }
+    expect(at.cloud.recorder.violations).toEqual([]);
+    return steps;
   } finally {
-    await deployment.close();
+    await at.close();
   }
 }
 
-describe.each(FLOWS)("a deployment to $name, killed at any change it makes", (flow) => {
-  it("ends when it is run again as if it had not been killed: nothing twice, nothing forgotten", async () => {
-    const undisturbed = await openSite(flow, { real: false });
-    await resume(undisturbed);
-    const shape = JSON.stringify(undisturbed.cloud.shape());
-    const changes = undisturbed.cloud.recorder.changes.length;
-    await undisturbed.close();
+/** The same life, some of whose commands are killed and run again. Resolves with what went wrong. */
+async function liveKilled(
+  flow: FlowPlatform,
+  life: readonly LifeStep[],
+  undisturbed: readonly Undisturbed[],
+  kills: readonly (Kill | undefined)[],
+): Promise<string | undefined> {
+  const at = await openSite(flow, { real: false });
+  try {
+    for (const [index, step] of life.entries()) {
+      const { world, changes } = undisturbed[index]!;
+      const kill = kills[index];
+      const command = commandOf(flow, at, step);
+      step.edit?.(at);
+      const where = kill
+        ? `${step.title}, killed ${kill.moment} change ${kill.call} (${changes[kill.call - 1]})`
+        : step.title;
+      const signal = kill && (await runAndKill(flow, at, command, kill));
+      if (kill && signal !== "SIGKILL") return `${where}: the child was not killed (${signal})`;
+      if (kill?.moment === "long after") await settle(at.cloud.state);
+      const ended = await runCommand(command, { ...flow, ...at.cloud }).catch(String);
+      if (ended !== step.outcome) return `${where}: ended as ${ended}, not ${step.outcome}`;
+      const left = describeWorld(at.cloud.state, at.cwd, flow.name);
+      if (left !== world) return `${where}: ${firstDifference(left, world)}`;
+      if (kills.slice(index + 1).every((later) => later === undefined)) break;
+    }
+    return at.cloud.recorder.violations[0];
+  } finally {
+    await at.close();
+  }
+}
 
-    const kills = Array.from({ length: changes }, (_, index) => index + 1);
-    const failures: string[] = [];
-    const work = async () => {
-      for (let killAt = kills.shift(); killAt !== undefined; killAt = kills.shift()) {
-        const at = await openSite(flow, { real: false });
-        try {
-          const signal = await runChild(flow, at, killAt);
-          const last = at.cloud.recorder.changes.at(-1);
-          const success = await resume(at).catch((error: unknown) => String(error));
-          if (signal !== "SIGKILL") failures.push(`${killAt} ${last}: ended with ${signal}`);
-          if (success !== true) failures.push(`${killAt} ${last}: ${success}`);
-          const left = JSON.stringify(at.cloud.shape());
-          if (left !== shape) failures.push(`${killAt} ${last}: ${left} instead of ${shape}`);
-          failures.push(...at.cloud.recorder.violations);
-        } finally {
-          await at.close();
-        }
-      }
-    };
-    await Promise.all(Array.from({ length: WIDTH }, work));
+/** Lives in which each step is killed at each of its changes, at each moment, in as few lives as can be. */
+function planKills(undisturbed: readonly Undisturbed[]): (Kill | undefined)[][] {
+  const perStep = undisturbed.map(({ changes }) =>
+    changes.flatMap((_, index): Kill[] => [
+      { call: index + 1, moment: "before" },
+      { call: index + 1, moment: "after" },
+      ...(changes.length > FEW ? [] : [{ call: index + 1, moment: "long after" } as const]),
+    ]),
+  );
+  const lives = Math.max(...perStep.map((kills) => kills.length));
+  return Array.from({ length: lives }, (_, life) => perStep.map((kills) => kills[life]));
+}
 
-    expect(changes).toBeGreaterThan(1);
-    expect(failures).toEqual([]);
-  }, 600_000);
-});
+function firstDifference(left: string, right: string): string {
+  const [a, b] = [left.split("\n"), right.split("\n")];
+  const line = a.findIndex((text, index) => text !== b[index]);
+  const around = (all: string[]) => all.slice(Math.max(0, line - 6), line + 6).join("\n");
+  return `left is\n${around(a)}\ninstead of\n${around(b)}`;
+}
+
+describe.each(FLOWS)(
+  "a service on $name, each of whose commands is killed at any change it makes",
+  (flow) => {
+    it.each(Object.keys(LIVES))(
+      "ends what is run again as if it had not been killed: nothing twice, nothing forgotten (a %s life)",
+      async (name) => {
+        const life = LIVES[name]!;
+        const undisturbed = await liveUndisturbed(flow, life);
+        const lives = planKills(undisturbed);
+
+        const failures: string[] = [];
+        const work = async () => {
+          for (let kills = lives.shift(); kills !== undefined; kills = lives.shift()) {
+            const failure = await liveKilled(flow, life, undisturbed, kills);
+            if (failure !== undefined) failures.push(failure);
+          }
+        };
+        await Promise.all(Array.from({ length: WIDTH }, work));
+
+        expect(failures).toEqual([]);
+      },
+      600_000,
+    );
+  },
+);

@@ -16,6 +16,8 @@ export class Recorder {
   readonly #faults: Fault[] = [];
   /** Called after a change took effect and before it is answered: where a kill hurts most. */
   afterChange: ((call: SeenCall, count: number) => Promise<void> | void) | undefined;
+  /** Asked before a change takes effect; where it says yes, none does, and the connection is cut. */
+  cutBefore: ((call: SeenCall, count: number) => Promise<boolean>) | undefined;
 
   get changes(): string[] {
     return this.calls.filter((call) => call.mutating).map((call) => call.name);
@@ -38,6 +40,7 @@ export class Recorder {
       const answer = fault(call, request);
       if (answer !== undefined) return answer === "cut" ? undefined : answer;
     }
+    if (call.mutating && (await this.cutBefore?.(call, this.changes.length))) return undefined;
     const answer = await act();
     if (call.mutating && answer.status < 300) await this.afterChange?.(call, this.changes.length);
     return answer;

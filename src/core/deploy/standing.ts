@@ -1,7 +1,7 @@
 import type { Journal, RecalledStep } from "./journal.ts";
 
-/** What a run set out to do: not a change by itself. */
-const INTENTIONS: readonly string[] = ["deploy", "rollback", "recover"];
+/** What a run set out to do, and how far it had come: no changes by themselves. */
+const INTENTIONS: readonly string[] = ["deploy", "release", "rollback", "recover"];
 
 /** What a run has changed so far, in words, from its journal. */
 export function standing(journal: Journal): string {

@@ -133,6 +133,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
 
   const startedAt = releaseStart(deployment);
   const until = tools.now().getTime() + deployment.timeout * 1000;
+  await journal.record({ step: "release" }, async () => undefined);
   const recovery = { previous, prepared, image, endedBefore: journal.ended };
   let release: Release;
   try {

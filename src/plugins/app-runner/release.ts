@@ -55,7 +55,7 @@ async function createService(
 ): Promise<void> {
   const { aws, target, tools } = context;
   const started = await tools.journal(
-    { step: "service.create", data: { image: spec.image } },
+    { step: "service.create", data: { before: null, operation: null } },
     async (note) => {
       const begun = await aws.send<Started>(
         "apprunner",
@@ -102,7 +102,8 @@ export async function putConfiguration(
   const { aws, tools } = context;
   for (;;) {
     try {
-      const started = await tools.journal({ step }, async (note) => {
+      const before = (await listOperations(context, live.ServiceArn ?? ""))[0]?.Id ?? null;
+      const started = await tools.journal({ step, data: { before, operation: null } }, async (note) => {
         const begun = await aws.send<Started>(
           "apprunner",
           "UpdateService",
@@ -183,12 +184,15 @@ async function operationError(context: Context, ended: Operation, service?: Serv
 
 /** What a killed run began may have ended as a failure meanwhile: that is its outcome, and not to be tried again. */
 async function judgeKilledRun(context: Context, live: Service): Promise<void> {
-  const noted = ["service.update", "service.create", "service.repair"]
+  const noted = ["service.update", "service.repair", "service.create"]
     .map((step) => context.tools.recall(step))
-    .find((data) => data?.operation != null);
-  if (!noted?.operation) return;
-  const operations = await listOperations(context, live.ServiceArn ?? "");
-  const ended = operations.find(({ Id }) => Id === noted.operation);
+    .find((data) => data !== undefined);
+  if (noted === undefined) return;
+  const newestFirst = await listOperations(context, live.ServiceArn ?? "");
+  const before = newestFirst.findIndex(({ Id }) => Id === noted.before);
+  // Killed before it was told its operation, the run is known to have begun the one behind the last that it had seen.
+  const next = before < 0 ? newestFirst.at(-1) : newestFirst[before - 1];
+  const ended = newestFirst.find(({ Id }) => Id === noted.operation) ?? next;
   if (ended?.Status && ended.Status !== "SUCCEEDED") throw await operationError(context, ended, live);
 }
 

@@ -1,6 +1,6 @@
 import { Aws } from "../../core/deploy/aws/aws.ts";
 import { readIdentity } from "../../core/deploy/aws/aws-context.ts";
-import { ensureRepository, imageName, registryLogin } from "../../core/deploy/aws/ecr.ts";
+import { ensureRepository, heldImage, imageName, registryLogin } from "../../core/deploy/aws/ecr.ts";
 import { dropSecrets, listSecrets, putSecrets } from "../../core/deploy/aws/secrets.ts";
 import type { DeployTarget, PlatformSession } from "../../core/deploy/platform.ts";
 import type { DeployTools } from "../../core/deploy/tools.ts";
@@ -21,7 +21,7 @@ export async function openSession(
   target: DeployTarget<AppRunnerFlags>,
   tools: DeployTools,
 ): Promise<PlatformSession> {
-  const aws = new Aws(tools, target.region);
+  const aws = new Aws(tools, target.region, "apprunner");
   const context: Context = { target, tools, aws, identity: await readIdentity(aws) };
   return {
     preflight: () => preflight(context),
@@ -38,6 +38,7 @@ export async function openSession(
     },
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
+    heldImage: (tag) => heldImage(context, tag),
     putSecrets: (values) => putSecrets(context, values),
     release: (spec) => releaseService(context, spec),
     rollback: (to) => rollbackService(context, to),

@@ -14,6 +14,12 @@ export function clusterOf({ cluster }: EcsExpressFlags): string {
   return cluster ?? "default";
 }
 
+/** The address that a new service gets, as far as is known; other partitions have other domains. */
+export function expectedUrl({ identity, target }: Context): string | undefined {
+  if (identity.partition !== "aws") return undefined;
+  return `https://${target.serviceName}.ecs.${target.region}.on.aws`;
+}
+
 /** The role with which ECS starts tasks: it fetches images and reads secrets. */
 export function executionRole({ target }: Context, secrets?: object): WantedRole {
   return {

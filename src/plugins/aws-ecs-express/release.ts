@@ -7,9 +7,9 @@ import type { Release, ReleaseSpec } from "../../core/deploy/platform.ts";
 import type { Wanted } from "./configuration.ts";
 import { isSameConfiguration, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
-import { clusterOf, executionRole, infrastructureRole, serviceArn } from "./context.ts";
+import { clusterOf, executionRole, expectedUrl, infrastructureRole, serviceArn } from "./context.ts";
 import { failureLog } from "./logs.ts";
-import { toRelease } from "./release-of.ts";
+import { publicUrl, toRelease } from "./release-of.ts";
 import type { Service, ServiceDeployment } from "./service-types.ts";
 import { findOwnService, newestDeployment, settledService, waitForDeployment } from "./services.ts";
 
@@ -41,7 +41,11 @@ export async function releaseService(context: Context, spec: ReleaseSpec): Promi
   else await updateService(context, live, spec);
   const service = await settledService(context);
   if (service === undefined) throw gone(context);
-  return toRelease(context, service);
+  const url = publicUrl(service);
+  const guessed = live === undefined && spec.publicUrl === expectedUrl(context);
+  // The form of the address is not promised: a service that got another one is told so, at the price of a rollout.
+  if (!guessed || url === undefined || url === spec.publicUrl) return toRelease(service);
+  return releaseService(context, { ...spec, publicUrl: url, env: { ...spec.env, SERVICE_PUBLIC_URL: url } });
 }
 
 async function createService(context: Context, spec: ReleaseSpec): Promise<void> {

@@ -27,13 +27,16 @@ export async function rollbackService(context: Context, to: Release): Promise<Re
     });
   if (!isSameContainer(service.activeConfigurations?.[0]?.primaryContainer, container))
     await putConfiguration(context, "service.rollback", { primaryContainer: container });
-  return toRelease(context, (await settledService(context)) ?? service);
+  return toRelease((await settledService(context)) ?? service);
 }
 
 async function stopDeployment(context: Context): Promise<void> {
   const newest = await newestDeployment(context);
   const arn = newest?.serviceDeploymentArn;
   if (newest === undefined || arn === undefined || !isGoingOn(newest)) return;
+  const noted = context.tools.recall("service.rollback");
+  // The one that a killed run went back with is waited for.
+  if (noted !== undefined && noted.before !== arn) return;
   await context.tools.journal({ step: "deployment.stop", data: { arn } }, async () => {
     try {
       await context.aws.send(

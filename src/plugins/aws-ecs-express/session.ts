@@ -1,17 +1,18 @@
 import { Aws } from "../../core/deploy/aws/aws.ts";
 import { readIdentity } from "../../core/deploy/aws/aws-context.ts";
-import { ensureRepository, imageName, registryLogin } from "../../core/deploy/aws/ecr.ts";
+import { ensureRepository, heldImage, imageName, registryLogin } from "../../core/deploy/aws/ecr.ts";
 import { dropSecrets, listSecrets, putSecrets } from "../../core/deploy/aws/secrets.ts";
 import type { DeployTarget, PlatformSession } from "../../core/deploy/platform.ts";
 import type { DeployTools } from "../../core/deploy/tools.ts";
 import type { Context } from "./context.ts";
+import { expectedUrl } from "./context.ts";
 import type { EcsExpressFlags } from "./flags.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
 import { preflight } from "./preflight.ts";
 import { estimateCost } from "./price.ts";
 import { prepareRoles, releaseService } from "./release.ts";
-import { toRelease } from "./release-of.ts";
+import { publicUrl, toRelease } from "./release-of.ts";
 import { removeService } from "./remove.ts";
 import { rollbackService } from "./rollback.ts";
 import { findOwnService } from "./services.ts";
@@ -21,23 +22,28 @@ export async function openSession(
   target: DeployTarget<EcsExpressFlags>,
   tools: DeployTools,
 ): Promise<PlatformSession> {
-  const aws = new Aws(tools, target.region);
+  const aws = new Aws(tools, target.region, "ecs");
   const context: Context = { target, tools, aws, identity: await readIdentity(aws) };
   return {
     preflight: () => preflight(context),
     async inspect() {
       const service = await findOwnService(context);
-      return service === undefined ? undefined : toRelease(context, service);
+      return service === undefined ? undefined : toRelease(service);
     },
     listSecrets: () => listSecrets(context),
     plan: (spec, live) => planRelease(context, spec, live),
     estimate: async (_spec, live) => estimateCost(target.flags, live),
+    async predictUrl() {
+      const service = await findOwnService(context);
+      return (service && publicUrl(service)) ?? expectedUrl(context);
+    },
     async prepare() {
       await ensureRepository(context);
       await prepareRoles(context);
     },
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
+    heldImage: (tag) => heldImage(context, tag),
     putSecrets: (values) => putSecrets(context, values),
     release: (spec) => releaseService(context, spec),
     rollback: (to) => rollbackService(context, to),

@@ -50,6 +50,8 @@ export interface Deployment {
   readonly id: string;
   readonly phase?: string;
   readonly cause?: string;
+  /** The deployment that a rollback went back to. */
+  readonly cloned_from?: string;
   readonly spec?: AppSpec;
   readonly created_at?: string;
   readonly progress?: { readonly steps?: readonly ProgressStep[] };

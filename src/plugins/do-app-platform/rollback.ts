@@ -18,7 +18,9 @@ export async function rollbackApp(context: Context, to: Release): Promise<Releas
   if (app === undefined) throw new DeployError("not_deployed", `App "${target.serviceName}" is gone`);
   const id = String(to.data?.deployment ?? to.revision ?? "");
   // A deployment that failed never served: the one before it still does.
-  if (app.active_deployment?.id === id) return activeRelease(context, app);
+  // One that was cloned from it is what an earlier run went back with.
+  const { id: active, cloned_from: source } = app.active_deployment ?? {};
+  if (active === id || source === id) return activeRelease(context, app);
 
   const body = { deployment_id: id, skip_pin: true };
   const verdict = await api.send<Verdict>("POST", `/v2/apps/${app.id}/rollback/validate`, {

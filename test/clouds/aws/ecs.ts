@@ -38,7 +38,7 @@ export async function ecsApi(state: AwsState, operation: string, input: Json): P
   await tick(state, service);
   switch (operation) {
     case "DescribeExpressGatewayService":
-      return ok({ service: json(service) });
+      return ok({ service: json(state, service) });
     case "ListServiceDeployments":
       return ok({ serviceDeployments: service.deployments.map(brief) });
     case "UpdateExpressGatewayService":
@@ -48,7 +48,7 @@ export async function ecsApi(state: AwsState, operation: string, input: Json): P
         return refuse("ServiceNotActiveException", "Service is in DRAINING status");
       service.status = "DRAINING";
       service.draining = 3;
-      return ok({ service: json(service) });
+      return ok({ service: json(state, service) });
   }
   return refuse("UnknownOperationException", operation);
 }
@@ -74,7 +74,7 @@ function create(state: AwsState, input: Json): Answer {
   };
   state.express.set(arn, service);
   begin(state, service, { cpu: "256", memory: "512", healthCheckPath: "/ping", ...pick(input) });
-  return ok({ service: json(service) });
+  return ok({ service: json(state, service) });
 }
 
 function update(state: AwsState, service: ExpressService, input: Json): Answer {
@@ -128,7 +128,8 @@ function begin(state: AwsState, service: ExpressService, config: Json): ExpressD
   return deployment;
 }
 
-async function tick(state: AwsState, service: ExpressService): Promise<void> {
+/** Moves what is going on by one read. */
+export async function tick(state: AwsState, service: ExpressService): Promise<void> {
   if (service.status === "DRAINING" && service.draining-- <= 0) {
     service.status = "INACTIVE";
     await service.instance?.stop();
@@ -204,12 +205,12 @@ function brief(deployment: ExpressDeployment): Json {
   };
 }
 
-function json(service: ExpressService): Json {
+function json(state: AwsState, service: ExpressService): Json {
   const active = service.active && {
     ...structuredClone(service.active),
     // A security group of its own, which nobody asked for.
     networkConfiguration: { securityGroups: ["sg-0made-by-ecs"], subnets: ["subnet-1"] },
-    ingressPaths: [{ accessType: "PUBLIC", endpoint: `${service.name}.ecs.us-east-1.on.aws` }],
+    ingressPaths: [{ accessType: "PUBLIC", endpoint: `${service.name}.${state.switches.expressDomain}` }],
   };
   return {
     serviceName: service.name,

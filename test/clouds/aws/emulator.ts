@@ -105,7 +105,7 @@ function instanceOf(state: AwsState, host: string): Instance | undefined {
     (one) => host === `${one.id.slice(-10)}.${state.region}.awsapprunner.com`,
   );
   const express = [...state.express.values()].find(
-    (one) => host === `${one.name}.ecs.${state.region}.on.aws`,
+    (one) => host === `${one.name}.${state.switches.expressDomain}`,
   );
   return runner?.instance ?? express?.instance;
 }

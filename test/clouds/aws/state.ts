@@ -83,6 +83,8 @@ export interface AwsState {
     roleDelay: number;
     refuseRepair: boolean;
     deniedActions: string[];
+    /** Domain of the addresses of ECS Express services. */
+    expressDomain: string;
   };
   next(): number;
   uuid(): string;
@@ -102,7 +104,13 @@ export function newAwsState(images: ImageRunner): AwsState {
     scaling: [],
     express: new Map(),
     logs: [],
-    switches: { closed: false, roleDelay: 0, refuseRepair: false, deniedActions: [] },
+    switches: {
+      closed: false,
+      roleDelay: 0,
+      refuseRepair: false,
+      deniedActions: [],
+      expressDomain: "ecs.us-east-1.on.aws",
+    },
     next,
     uuid: () => `00000000-0000-4000-8000-${String(next()).padStart(12, "0")}`,
   };

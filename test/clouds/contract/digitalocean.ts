@@ -181,8 +181,15 @@ function inRange(
 function propertiesOf(given: Schema): Record<string, Schema> | undefined {
   const schema = resolve(given);
   if (!schema.allOf) return schema.properties;
-  const parts = schema.allOf.map(propertiesOf).filter((part) => part !== undefined);
-  return parts.length === 0 ? undefined : Object.assign({}, ...parts, schema.properties);
+  const parts = [...schema.allOf.map(propertiesOf), schema.properties].filter((part) => part !== undefined);
+  if (parts.length === 0) return undefined;
+  const all: Record<string, Schema> = {};
+  for (const [key, property] of parts.flatMap((part) => Object.entries(part))) {
+    // A property that several parts describe has the fields of each.
+    const before = all[key];
+    all[key] = before === undefined ? property : { allOf: [before, property] };
+  }
+  return all;
 }
 
 function requiredOf(given: Schema): string[] {

@@ -7,15 +7,15 @@ import { startAws } from "../aws/emulator.ts";
 import { startDigitalOcean } from "../digitalocean/emulator.ts";
 import { startGoogle } from "../google/emulator.ts";
 import type { ImageRunner } from "../instances.ts";
+import type { CloudState } from "../killed/world.ts";
 import type { Recorder } from "../recorder.ts";
 
 /** A cloud to deploy to, with what the tests ask about it. */
 export interface FlowCloud {
   readonly recorder: Recorder;
+  readonly state: CloudState;
   readonly env: Readonly<Record<string, string>>;
   frontFor(host: string): string | undefined;
-  /** What stands, without what differs between two runs by nature. */
-  shape(): unknown;
   /** Rollouts so far. */
   rollouts(): number;
   /** Things of the same account that are not this service's; there after a removal as before. */
@@ -44,15 +44,6 @@ export const FLOWS: readonly FlowPlatform[] = [
       const { services, secrets, repositories } = cloud.state;
       return {
         ...cloud,
-        shape: () => ({
-          repositories: repositories.size,
-          secrets: [...secrets].map(([id, { versions }]) => [id, versions.length]),
-          services: [...services].map(([id, { revisions, resource }]) => [
-            id,
-            revisions.length,
-            resource.traffic,
-          ]),
-        }),
         rollouts: () => services.get(serviceName)?.revisions.length ?? 0,
         plant: () =>
           void secrets.set(`${serviceName}-FOREIGN`, {
@@ -73,13 +64,6 @@ export const FLOWS: readonly FlowPlatform[] = [
       const own = () => [...apps.values()].filter(({ spec }) => spec.name === serviceName);
       return {
         ...cloud,
-        shape: () => ({
-          registries,
-          apps: own().map(({ deployments, spec }) => [
-            deployments.length,
-            spec.services?.[0]?.envs?.map(({ key }) => key),
-          ]),
-        }),
         rollouts: () => own()[0]?.deployments.length ?? 0,
         plant: () =>
           void apps.set("other", {
@@ -109,18 +93,10 @@ export const FLOWS: readonly FlowPlatform[] = [
 
 async function aws(images: ImageRunner): Promise<FlowCloud> {
   const cloud = await startAws(images);
-  const { repositories, roles, scaling, secrets, services, express } = cloud.state;
+  const { repositories, roles, services, express } = cloud.state;
   const live = () => services.filter(({ status }) => status !== "DELETED");
   return {
     ...cloud,
-    shape: () => ({
-      repositories: repositories.size,
-      roles: [...roles].map(([name, { attached, inline }]) => [name, attached.size, inline.size]),
-      scaling: scaling.length,
-      secrets: [...secrets].map(([name, { versions, deleted }]) => [name, versions.size, deleted]),
-      services: live().map(({ status, operations }) => [status, operations.length]),
-      express: [...express.values()].map(({ status, deployments }) => [status, deployments.length]),
-    }),
     rollouts: () => (live()[0]?.operations.length ?? 0) + ([...express.values()][0]?.deployments.length ?? 0),
     plant: () =>
       void roles.set("other", {

@@ -1,0 +1,107 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import type { FlowPlatform } from "./flow/clouds.ts";
+import { FLOWS } from "./flow/clouds.ts";
+import { openSite } from "./flow/site.ts";
+import { runCommand } from "./killed/command.ts";
+import { LIVES, RANGE } from "./killed/life.ts";
+
+const DOCS = readFileSync(new URL("../../docs/deploy-clouds.md", import.meta.url), "utf8");
+
+/** Names of the calls that a service's commands make, from its first deployment to its removal. */
+async function callsOf(flow: FlowPlatform): Promise<string[]> {
+  const at = await openSite(flow, { real: false });
+  try {
+    for (const step of [...LIVES.long!, ...LIVES.short!]) {
+      step.edit?.(at);
+      const env = { ...at.env, SERVICE_API_KEY: step.apiKey };
+      const flags = step.range ? (RANGE[flow.name] ?? {}) : {};
+      const command = { name: step.command, cwd: at.cwd, env, projectId: flow.projectId, flags };
+      await runCommand(command, { ...flow, ...at.cloud });
+    }
+    return [...new Set(at.cloud.recorder.calls.map(({ name }) => name))].sort();
+  } finally {
+    await at.close();
+  }
+}
+
+function section(title: string): string {
+  const from = DOCS.indexOf(`\n## ${title}`);
+  const to = DOCS.indexOf("\n## ", from + 1);
+  return DOCS.slice(from, to < 0 ? undefined : to);
+}
+
+const named = (text: string, prefixes: string) =>
+  new Set(text.match(new RegExp(`(?<=")(${prefixes}):\\w+(?=")`, "g")));
+
+describe("the policy in the documentation allows every call that is made", () => {
+  it.each([
+    ["aws-ecs-express", "AWS ECS Express Mode"],
+    ["aws-app-runner", "AWS App Runner"],
+  ])(
+    "on %s",
+    async (name, title) => {
+      const calls = await callsOf(FLOWS.find((flow) => flow.name === name)!);
+      const common = [...named(section("AWS ECS Express Mode"), "sts|ecr|iam|secretsmanager|logs")];
+      const allowed = new Set([...common, ...named(section(title), "ecs|apprunner")]);
+
+      const needed = calls.map((call) => call.replace(" ", ":"));
+      // What else IAM asks for: with tags given at creation, and for roles that are handed on.
+      const service = name === "aws-app-runner" ? "apprunner" : "ecs";
+      const implied = ["ecr", "secretsmanager", service].map((prefix) => `${prefix}:TagResource`);
+
+      const all = [...needed, ...implied, "iam:TagRole", "iam:PassRole", "iam:CreateServiceLinkedRole"];
+      expect(calls.length).toBeGreaterThan(20);
+      expect(all.filter((action) => !allowed.has(action))).toEqual([]);
+    },
+    60_000,
+  );
+
+  it("on cloud-run", async () => {
+    const calls = await callsOf(FLOWS.find((flow) => flow.name === "cloud-run")!);
+    const allowed = new Set(section("Google Cloud Run").match(/(?<=^ {2}- )[\w.]+$/gm));
+
+    const permissions = calls.map((call) => [call, permissionOf(call)] as const);
+
+    expect(calls.length).toBeGreaterThan(20);
+    expect(permissions.filter(([, permission]) => permission === undefined)).toEqual([]);
+    expect(permissions.filter(([, permission]) => permission && !allowed.has(permission))).toEqual([]);
+  }, 60_000);
+});
+
+/** Google's calls and the permission each asks for; an empty one where it asks for none. */
+const GOOGLE: readonly (readonly [RegExp, string])[] = [
+  [/^serviceusage POST .*:batchEnable$/, "serviceusage.services.enable"],
+  [/^serviceusage GET .*\/services/, "serviceusage.services.get"],
+  [/^serviceusage GET .*\/operations\//, ""],
+  [/:testIamPermissions$/, ""],
+  [/^cloudresourcemanager GET /, "resourcemanager.projects.get"],
+  [/^cloudbilling GET /, ""],
+  [/^artifactregistry POST .*\/repositories$/, "artifactregistry.repositories.create"],
+  [/^artifactregistry GET .*\/repositories\//, "artifactregistry.repositories.get"],
+  [/^artifactregistry GET .*\/operations\//, ""],
+  [/^secretmanager POST .*:setIamPolicy$/, "secretmanager.secrets.setIamPolicy"],
+  [/^secretmanager GET .*:getIamPolicy$/, "secretmanager.secrets.getIamPolicy"],
+  [/^secretmanager POST .*:addVersion$/, "secretmanager.versions.add"],
+  [/^secretmanager GET .*\/versions\//, "secretmanager.versions.get"],
+  [/^secretmanager POST .*\/secrets$/, "secretmanager.secrets.create"],
+  [/^secretmanager GET .*\/secrets$/, "secretmanager.secrets.list"],
+  [/^secretmanager GET .*\/secrets\//, "secretmanager.secrets.get"],
+  [/^secretmanager PATCH /, "secretmanager.secrets.update"],
+  [/^secretmanager DELETE /, "secretmanager.secrets.delete"],
+  [/^run GET .*\/locations$/, "run.locations.list"],
+  [/^run (GET|POST) .*\/operations\//, "run.operations.get"],
+  [/^run GET .*\/revisions$/, "run.revisions.list"],
+  [/^run GET .*\/revisions\//, "run.revisions.get"],
+  [/^run GET .*:getIamPolicy$/, "run.services.getIamPolicy"],
+  [/^run POST .*:setIamPolicy$/, "run.services.setIamPolicy"],
+  [/^run POST .*\/services$/, "run.services.create"],
+  [/^run GET .*\/services\//, "run.services.get"],
+  [/^run PATCH /, "run.services.update"],
+  [/^run DELETE /, "run.services.delete"],
+  [/^logging POST .*entries:list$/, "logging.logEntries.list"],
+];
+
+function permissionOf(call: string): string | undefined {
+  return GOOGLE.find(([pattern]) => pattern.test(call))?.[1];
+}

@@ -1,0 +1,30 @@
+// Runs one deploy command in a process of its own, to be killed: node child.js <json>
+import type { PlatformLoader } from "../../../src/core/deploy/platform.ts";
+import { appRunner } from "../../../src/plugins/app-runner/index.ts";
+import { awsEcsExpress } from "../../../src/plugins/aws-ecs-express/index.ts";
+import { cloudRun } from "../../../src/plugins/cloud-run/index.ts";
+import { doAppPlatform } from "../../../src/plugins/do-app-platform/index.ts";
+import type { Command } from "./command.ts";
+import { runCommand } from "./command.ts";
+
+/** What a child is told: its command, and where the emulator answers for users. */
+export interface ChildOptions {
+  readonly platform: string;
+  readonly command: Command;
+  /** End of a host name, and the address that answers for it. */
+  readonly fronts: readonly (readonly [string, string])[];
+}
+
+const { platform, command, fronts } = JSON.parse(process.argv[2] ?? "{}") as ChildOptions;
+const loaders: Record<string, PlatformLoader> = {
+  ...cloudRun.platforms,
+  ...appRunner.platforms,
+  ...awsEcsExpress.platforms,
+  ...doAppPlatform.platforms,
+};
+const loaded = await loaders[platform]!();
+await runCommand(command, {
+  platform: loaded.default,
+  frontFor: (host) => fronts.find(([end]) => host.endsWith(end))?.[1],
+});
+process.exit(0);

@@ -1,0 +1,69 @@
+import type { Site } from "../flow/site.ts";
+import type { Command } from "./command.ts";
+
+/** One command in the life of a service, with what was edited before it. */
+export interface LifeStep {
+  readonly title: string;
+  readonly command: Command["name"];
+  /** How it ends where nothing disturbs it. */
+  readonly outcome: string;
+  /** Whether an instance range is asked for. */
+  readonly range?: boolean;
+  /** The service's key, as the environment gives it. */
+  readonly apiKey: string;
+  edit?(site: Site): void;
+}
+
+const FIRST_KEY = "planted-api-key-0123456789";
+const SECOND_KEY = "another-api-key-9876543210";
+const EXTERNAL = "store: external\n";
+
+/** The lives of services whose commands are killed. */
+export const LIVES: Readonly<Record<string, readonly LifeStep[]>> = {
+  short: [
+    { title: "up", command: "up", outcome: "done", apiKey: FIRST_KEY },
+    { title: "down", command: "down", outcome: "done", apiKey: FIRST_KEY },
+  ],
+  long: [
+    {
+      title: "the first up",
+      command: "up",
+      outcome: "done",
+      apiKey: FIRST_KEY,
+      edit: (site) => site.write(".deployment/config.yaml", EXTERNAL),
+    },
+    {
+      title: "up with a new image and a changed secret",
+      command: "up",
+      outcome: "done",
+      apiKey: SECOND_KEY,
+      edit: (site) => site.write("src/controller.ts", "export default { version: 2 };\n"),
+    },
+    {
+      title: "up with a changed variable and an instance range",
+      command: "up",
+      outcome: "done",
+      range: true,
+      apiKey: SECOND_KEY,
+      edit: (site) =>
+        site.write(".deployment/config.yaml", `${EXTERNAL}environment:\n  GREETING: good day\n`),
+    },
+    {
+      title: "up with an image that does not start",
+      command: "up",
+      outcome: "3 rolled_back",
+      range: true,
+      apiKey: SECOND_KEY,
+      edit: (site) => site.write("src/controller.ts", "// crash at start\n"),
+    },
+    { title: "rollback", command: "rollback", outcome: "done", range: true, apiKey: SECOND_KEY },
+  ],
+};
+
+/** The instance range, in the words of each platform. */
+export const RANGE: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+  "cloud-run": { minInstances: 1, maxInstances: 3 },
+  "do-app-platform": { minInstances: 1, maxInstances: 3, size: "apps-d-1vcpu-1gb" },
+  "aws-app-runner": { minInstances: 1, maxInstances: 3 },
+  "aws-ecs-express": { minInstances: 1, maxInstances: 3 },
+};
