@@ -130,7 +130,10 @@ describe.concurrent.each(FLOWS)("$name, as the user of a fresh project meets it"
 
     expect(cloud.recorder.violations).toEqual([]);
     const secrets = [key, ...Object.values(LOGINS).map(([, password]) => password)];
-    const written = `${user.printed}\n${readFileSync(site.dockerArguments, "utf8")}\n${allText(user.cwd)}`;
+    const started = site.started.map((file) => readFileSync(file, "utf8")).join("\n");
+    expect(started).toMatch(/^docker .*\bbuild\b/m);
+    expect(started).toMatch(/^git /m);
+    const written = `${user.printed}\n${started}\n${allText(user.cwd)}`;
     expect(secrets.filter((secret) => written.includes(secret))).toEqual([]);
   }, 900_000);
 });

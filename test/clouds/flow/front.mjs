@@ -1,10 +1,18 @@
 // Loaded into `svc` before all else (node --import): the public addresses of the emulated clouds lead to their
-// emulators, as DNS would have it, and waiting takes no time but moves the clock on.
+// emulators, as DNS would have it, and waiting takes no time but moves the clock on. The arguments of every process that
+// it starts are written down.
+import { subscribe } from "node:diagnostics_channel";
+import { appendFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import timers from "node:timers/promises";
 
 /** Ends of host names, each with the address that answers for them. */
 const FRONTS = JSON.parse(process.env.CLOUD_FRONTS ?? "[]");
+
+subscribe("child_process", ({ process: child }) => {
+  // Its arguments are set behind this call.
+  process.nextTick(() => appendFileSync(process.env.STARTED_PROCESSES, `${child.spawnargs?.join(" ")}\n`));
+});
 
 const { fetch: request, Date: Clock } = globalThis;
 const wait = timers.setTimeout;

@@ -30,8 +30,8 @@ export interface UserSite extends AsyncDisposable {
   readonly user: User;
   readonly cloud: FlowCloud;
   readonly images: UserImages;
-  /** Arguments that Docker was called with. */
-  readonly dockerArguments: string;
+  /** Files with the arguments of the processes that `svc` started, and of those that Docker was called with. */
+  readonly started: readonly string[];
   /** What users of the service get. */
   visit(url: string, init?: RequestInit): Promise<Response>;
 }
@@ -61,6 +61,7 @@ export async function openUserSite(
     CLOUD_FRONTS: JSON.stringify(fronts),
     PATH: `${new URL(".", import.meta.url).pathname}:${PATH}`,
     STAND_IN_IMAGES: pushed,
+    STARTED_PROCESSES: join(home, "started"),
     ...(containers ? { DOCKER_BEHIND: whereIs("docker") } : {}),
     ...(DOCKER_HOST ? { DOCKER_HOST } : {}),
   });
@@ -68,7 +69,7 @@ export async function openUserSite(
     user,
     cloud,
     images,
-    dockerArguments: join(pushed, "arguments"),
+    started: [join(home, "started"), join(pushed, "arguments")],
     visit(url, init = {}) {
       const { host, pathname } = new URL(url);
       const headers = new Headers(init.headers);
