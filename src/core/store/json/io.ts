@@ -15,8 +15,11 @@ export interface StoreIo {
   readSync(file: number, into: Uint8Array, position: number): number;
   read(file: number, into: Uint8Array, position: number): Promise<number>;
   truncate(file: number, size: number): void;
-  /** Resolves once the content and size of the file are on disk. */
-  sync(file: number): Promise<void>;
+  /**
+   * Resolves once the content and size of the file are on disk. `isQuick` tells that it should not take longer than
+   * handing it to another thread and back: then everything may wait for it.
+   */
+  sync(file: number, isQuick?: boolean): Promise<void>;
   rename(from: string, to: string): void;
   remove(path: string): void;
   /** Removes a large file that nothing needs any more, in the background; `failed` is told where that is not possible. */

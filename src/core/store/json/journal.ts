@@ -35,6 +35,8 @@ type Condition = { readonly kind: "sound" } | { readonly kind: "full" | "failed"
 /** So many commits, or bytes, are written together at most, so that the first does not wait for too many others. */
 const GROUP = 1024;
 const GROUP_BYTES = 4 * 1024 * 1024;
+/** Milliseconds; where the last sync took no longer, a lone writer's next one is not handed to another thread. */
+const QUICK = 1;
 /** Milliseconds between attempts to write again after a failure. */
 const HEAL = 1000;
 
@@ -73,6 +75,8 @@ export class Journal {
   #lastHeal = Number.NEGATIVE_INFINITY;
   /** So many waiting commits are written without waiting for more. A lone writer waits for nobody. */
   #eager = 1;
+  /** Milliseconds that the last sync took. */
+  #lastSync = Number.POSITIVE_INFINITY;
   /** When the last commit came, and when the last group was made visible. */
   #lastCommit = 0;
   #lastApplied = 0;
@@ -270,8 +274,9 @@ export class Journal {
       throw error;
     }
     const began = this.#options.timers.now();
+    const isAlone = this.#eager === 1 && group.length === 1 && this.#queue.length === 0;
     try {
-      await io.sync(active.file.handle);
+      await io.sync(active.file.handle, isAlone && this.#lastSync < QUICK);
     } catch (error) {
       this.#fail(error);
       throw error;
@@ -292,7 +297,8 @@ export class Journal {
     const waiting = this.#queue.length;
     const callers = written + waiting;
     const each = waiting > 0 ? (this.#lastCommit - began) / waiting : (began - this.#lastApplied) / written;
-    this.#eager = each * callers > now - began ? Math.ceil(callers / 2) : callers;
+    this.#lastSync = now - began;
+    this.#eager = each * callers > this.#lastSync ? Math.ceil(callers / 2) : callers;
     this.#lastApplied = now;
   }
 

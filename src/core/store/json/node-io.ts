@@ -21,7 +21,10 @@ export const nodeIo: StoreIo = {
       );
     }),
   truncate: (file, size) => fs.ftruncateSync(file, size),
-  sync: (file) => fdatasync(file),
+  sync: async (file, isQuick) => {
+    if (isQuick) fs.fdatasyncSync(file);
+    else await fdatasync(file);
+  },
   rename: (from, to) => fs.renameSync(from, to),
   remove: (path) => fs.unlinkSync(path),
   discard: (path, failed) => {
