@@ -3,7 +3,19 @@ import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Files that drive browsers, containers or many processes: begun first, so that the short ones fill the gaps. */
-const LONG = ["torture", "package", "browser", "docker", "local", "kill", "simulat", "examples"];
+const LONG = [
+  "torture",
+  "package",
+  "browser",
+  "docker",
+  "local",
+  "kill",
+  "simulat",
+  "flow",
+  "resume",
+  "outage",
+  "examples",
+];
 
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

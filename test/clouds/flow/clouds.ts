@@ -30,6 +30,8 @@ export interface FlowPlatform {
   readonly projectId?: string;
   /** The cloud goes back by itself where a revision does not start, whatever it is asked. */
   readonly rollsBackItself?: boolean;
+  /** Added to the name of a project: clouds that share a registry would take each other's images for their own. */
+  readonly suffix?: string;
   /** A cloud for the one service of this name. */
   start(images: ImageRunner, serviceName?: string): Promise<FlowCloud>;
 }
@@ -87,6 +89,7 @@ export const FLOWS: readonly FlowPlatform[] = [
     name: "aws-ecs-express",
     platform: ecsExpress as Platform<never>,
     rollsBackItself: true,
+    suffix: "-ecs",
     start: (images) => aws(images),
   },
 ];

@@ -12,6 +12,7 @@ import { mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { FLOWS } from "./clouds.ts";
 
 const run = promisify(execFile);
 const ROOT = new URL("../../..", import.meta.url).pathname;
@@ -60,7 +61,7 @@ export async function newProject(): Promise<Project> {
       return copy;
     },
     async [Symbol.asyncDispose]() {
-      await dropImages(name);
+      for (const { suffix = "" } of FLOWS) await dropImages(`${name}${suffix}`);
       rmSync(folder, { recursive: true, force: true });
     },
   };

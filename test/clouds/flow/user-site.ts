@@ -27,6 +27,8 @@ export interface UserImages extends ImageRunner {
 
 /** A user with a project, logged in to a cloud. */
 export interface UserSite extends AsyncDisposable {
+  /** What the user calls the service. */
+  readonly name: string;
   readonly user: User;
   readonly cloud: FlowCloud;
   readonly images: UserImages;
@@ -48,7 +50,8 @@ export async function openUserSite(
   const images: UserImages = containers
     ? new ContainerImages(`svc-flow=${project.name}-${flow.name}`, LOGINS)
     : new ProcessImages(pushed, project.packages);
-  const cloud = await flow.start(images, `${project.name}-dev`);
+  const name = `${project.name}${flow.suffix ?? ""}`;
+  const cloud = await flow.start(images, `${name}-dev`);
   const fronts = FRONTS.flatMap((end) => {
     const front = cloud.frontFor(`x${end}`);
     return front === undefined ? [] : [[end, front] as const];
@@ -66,6 +69,7 @@ export async function openUserSite(
     ...(DOCKER_HOST ? { DOCKER_HOST } : {}),
   });
   return {
+    name,
     user,
     cloud,
     images,
