@@ -27,8 +27,8 @@ const CHECKS = {
 export type Requirement = keyof typeof CHECKS;
 
 /**
- * Gives `describe` and `it` that run where the machine has what they need. Elsewhere they are skipped with the reason in
- * their name, or fail where the environment variable `SVC_REQUIRE` lists the requirement.
+ * Gives `describe` and `it` that run where the machine has what they need. Elsewhere they are skipped with the reason printed
+ * and in their name, or fail where the environment variable `SVC_REQUIRE` lists the requirement.
  *
  * @example
  * requirement("root").it("mounts a small disk", async () => {});
@@ -49,10 +49,15 @@ export function requirement(...needs: Requirement[]) {
       });
     return { describe: (name: string, _tests: () => void) => fail(name), it: failing(fail), met: false };
   }
+  // Reporters count what is skipped and leave out its name.
+  const told = (name: string) => {
+    console.warn(`skipped: ${name}: ${reason}`);
+    return `${name} (skipped: ${reason})`;
+  };
   return {
-    describe: (name: string, tests: () => void) => describe.skip(`${name} (skipped: ${reason})`, tests),
+    describe: (name: string, tests: () => void) => describe.skip(told(name), tests),
     it: (name: string, test: () => unknown, timeout?: number) =>
-      it.skip(`${name} (skipped: ${reason})`, test as () => void, timeout),
+      it.skip(told(name), test as () => void, timeout),
     met: false,
   };
 }
