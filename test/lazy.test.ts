@@ -4,16 +4,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { buildPackage } from "./_built.ts";
+import { LOADER } from "./_loader.ts";
 
 const run = promisify(execFile);
-
-/** Writes down the address of every module that is loaded. */
-const LOADER = `
-import { appendFileSync } from "node:fs";
-export async function load(url, context, next) {
-  appendFileSync(process.env.TRACE, url + "\\n");
-  return next(url, context);
-}`;
 
 const PROGRAM = `
 import { register } from "node:module";
