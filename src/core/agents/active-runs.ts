@@ -127,7 +127,11 @@ export class ActiveRuns {
       stopGrace: stopGrace * 1000,
       timeout: timeout === undefined ? undefined : timeout * 1000,
       redact: (text) => redactor.text(text),
-      ...{ record, place, ledger, log, clock },
+      record,
+      place,
+      ledger,
+      log,
+      clock,
     });
     this.#runs.set(job.id, run);
     run
@@ -191,8 +195,11 @@ export class ActiveRuns {
       const problems = Object.entries(fields.problems).map(([name, problem]) => `${name} ${problem}`);
       throw new Error(`The job's fields do not fit the agent any more: ${problems.join("; ")}`);
     }
-    const context = await toHandlerContext(this.#parts, agent, job, values);
-    checkRequired(agent, context.parameters);
+    const { parameters, log, telemetry } = await toHandlerContext(this.#parts, agent, job, {
+      parameters: values,
+      log: run.parts.log,
+    });
+    checkRequired(agent, parameters);
     const handle = new RunJob(run, {
       context: job.job_context,
       readJob: async () => jobs.show(await jobs.get(job.id)),
@@ -200,12 +207,10 @@ export class ActiveRuns {
       onAnswer: this.#answerHandler(run, job, agent),
     });
     return method.run({
-      ...context,
+      ...{ parameters, log, telemetry, fields: fields.values, job: handle },
       get signal() {
         return run.signal;
       },
-      job: handle,
-      fields: fields.values,
     });
   }
 

@@ -50,11 +50,12 @@ export async function toHandlerContext(
   parts: HandlerParts,
   agent: HostedAgent,
   job?: { readonly id: string; readonly encrypted_agent_parameters: string | null },
-  values?: Readonly<Record<string, string>>,
+  /** What is at hand already. */
+  known: { readonly parameters?: Readonly<Record<string, string>>; readonly log?: Logger } = {},
 ): Promise<HandlerContext> {
   return {
-    parameters: values ?? (await openParameters(parts, agent, job?.encrypted_agent_parameters)),
-    log: parts.log.with({ agent: agent.slug, ...(job && { job_id: job.id }) }),
+    parameters: known.parameters ?? (await openParameters(parts, agent, job?.encrypted_agent_parameters)),
+    log: known.log ?? parts.log.with({ agent: agent.slug, ...(job && { job_id: job.id }) }),
     telemetry: ({ type, category = "application", severity = "info", details }) => {
       const telemetry = { agentId: agent.id, type, category, severity, details };
       parts.hooks.emit("telemetry", { telemetry, ...(job && { job_id: job.id }) });

@@ -66,8 +66,10 @@ export class Parameters {
   /** What the handler gets: values sent with the job, else the service's environment where declared so, else the declared value. */
   resolve(agent: HostedAgent, encrypted?: string | null): Values {
     const sent = encrypted ? this.open(encrypted, agent) : {};
+    const declared = agent.definition.parameters ?? [];
+    if (declared.length === 0) return sent;
     const values = new Map<string, string>();
-    for (const parameter of agent.definition.parameters ?? []) {
+    for (const parameter of declared) {
       const own = (parameter.is_environment ? this.#env[parameter.name] : undefined) ?? parameter.value;
       if (own === undefined || own === null) continue;
       if (parameter.is_secret !== false) this.#redactor.add(own);

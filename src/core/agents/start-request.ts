@@ -44,8 +44,10 @@ function inOrder(value: unknown): unknown {
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value)) return value.map(inOrder);
   if ("toJSON" in value) return value;
-  const sorted: Record<string, unknown> = Object.create(null);
-  for (const key of Object.keys(value).sort()) sorted[key] = inOrder((value as Record<string, unknown>)[key]);
+  const keys = Object.keys(value).sort();
+  // An object without a prototype can have a key "__proto__", and costs more to fill and to write out.
+  const sorted = (keys.includes("__proto__") ? Object.create(null) : {}) as Record<string, unknown>;
+  for (const key of keys) sorted[key] = inOrder((value as Record<string, unknown>)[key]);
   return sorted;
 }
 

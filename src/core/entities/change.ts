@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../maybe-promise.ts";
 import type { Case } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -19,4 +20,4 @@ export type Change =
  * Writes more in the transaction of a change, such as an event to be sent.
  * It may only use `tx`; when it throws, the change does not happen.
  */
-export type Participant = (change: Change, tx: Transaction) => Promise<void>;
+export type Participant = (change: Change, tx: Transaction) => MaybePromise<void>;

@@ -153,7 +153,7 @@ export async function createJob(
   };
   const begun = begin ? { ...moved(unit, job, ["start_work"]), run_count: 1 } : job;
   await unit.tx.insert("Job", begun);
-  await unit.record(job.id, { type: "status", from: null, to: job.status });
+  await unit.record(job.id, { at: unit.now, type: "status", from: null, to: job.status });
   await unit.tell({ kind: "job:created", job });
   if (begin) await noteChange(unit, job, begun);
   return { job: begun, created: true };
@@ -280,7 +280,15 @@ async function noteChange(unit: Unit, previous: StoredJob, job: StoredJob, by?: 
   const { id } = job;
   if (job.status !== previous.status) {
     const reason = job.stop_reason ?? undefined;
-    await unit.record(id, { type: "status", from: previous.status, to: job.status, by, reason });
+    const entry = {
+      at: unit.now,
+      type: "status",
+      from: previous.status,
+      to: job.status,
+      by,
+      reason,
+    } as const;
+    await unit.record(id, entry);
   }
   await unit.tell({ kind: "job:changed", job, previous, by });
   if (isTerminal(job.status) && !isTerminal(previous.status)) {

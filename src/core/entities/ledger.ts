@@ -30,6 +30,9 @@ export class Ledger {
   readonly #clock: () => Date;
   readonly #redactor: Redactor;
   readonly #participants: Participant[] = [];
+  /** The last time that was asked for, and how it is stored. */
+  #time = Number.NaN;
+  #timestamp = "";
 
   constructor(store: Store, hooks: Hooks, clock: () => Date, redactor: Redactor) {
     this.#redactor = redactor;
@@ -44,12 +47,23 @@ export class Ledger {
     return () => void this.#participants.splice(this.#participants.indexOf(participant), 1);
   }
 
+  /** The time, ISO 8601. Much happens in one millisecond: it is written out once. */
+  now(): string {
+    const date = this.#clock();
+    const time = date.getTime();
+    if (time !== this.#time) {
+      this.#timestamp = date.toISOString();
+      this.#time = time;
+    }
+    return this.#timestamp;
+  }
+
   async write<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
     let unit: OpenUnit | undefined;
     const result = await this.#store.transaction((tx) => {
       unit = new OpenUnit(tx, {
         scrub: new Scrub(this.#redactor),
-        now: this.#clock().toISOString(),
+        now: this.now(),
         participants: this.#participants,
       });
       return work(unit);
@@ -66,29 +80,37 @@ interface Announcement {
 }
 
 class OpenUnit implements Unit {
-  readonly tx: Transaction;
   readonly now: string;
+  #tx: Transaction | undefined;
   readonly #raw: Transaction;
   readonly #scrub: Scrub;
   readonly #participants: readonly Participant[];
   readonly #announcements: Announcement[] = [];
 
   constructor(tx: Transaction, parts: { scrub: Scrub; now: string; participants: readonly Participant[] }) {
-    this.tx = new ScrubbedTransaction(tx, parts.scrub);
     this.now = parts.now;
     this.#raw = tx;
     this.#scrub = parts.scrub;
     this.#participants = parts.participants;
   }
 
+  get tx(): Transaction {
+    this.#tx ??= new ScrubbedTransaction(this.#raw, this.#scrub);
+    return this.#tx;
+  }
+
   async tell(told: Change): Promise<void> {
     const change = this.#scrub.change(told);
-    for (const participant of this.#participants) await participant(change, this.#raw);
+    for (const participant of this.#participants) {
+      const written = participant(change, this.#raw);
+      if (written) await written;
+    }
     this.#announcements.push({ name: change.kind, payload: change });
   }
 
   async record(jobId: string, input: RunEntryInput): Promise<number> {
-    const entry = this.#scrub.entry({ at: this.now, ...input } as RunEntry);
+    const dated = input.at === undefined ? { at: this.now, ...input } : input;
+    const entry = this.#scrub.entry(dated as RunEntry);
     const seq = await this.#raw.append("Run", jobId, entry);
     this.#announcements.push({ name: "run:entry", payload: { job_id: jobId, seq, entry } });
     return seq;

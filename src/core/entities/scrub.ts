@@ -19,7 +19,8 @@ const ENTRY_FIELDS = ["name", "result", "error", "message", "reason", "answer"] 
 /** Takes secrets out of what one unit stores and tells; what it has looked at, it does not look at again. */
 export class Scrub {
   readonly #redactor: Redactor;
-  readonly #clean = new Map<object, object>();
+  /** Made for the first entity: most units hold lines of a run log and nothing else. */
+  #clean: Map<object, object> | undefined;
 
   constructor(redactor: Redactor) {
     this.#redactor = redactor;
@@ -47,7 +48,10 @@ export class Scrub {
 
   /** What participants and observers are told of a change. */
   change(change: Change): Change {
-    if ("job" in change) return { ...change, job: this.job(change.job) } as Change;
+    if ("job" in change) {
+      const job = this.job(change.job);
+      return job === change.job ? change : ({ ...change, job } as Change);
+    }
     const item = this.case(change.case);
     if (change.kind !== "case:changed" || !change.update) return { ...change, case: item } as Change;
     return { ...change, case: item, update: this.#update(change.update) };
@@ -63,10 +67,12 @@ export class Scrub {
   }
 
   #once<T extends object>(value: T, clean: () => T): T {
+    this.#clean ??= new Map();
     const known = this.#clean.get(value);
     if (known) return known as T;
     const made = clean();
-    this.#clean.set(value, made).set(made, made);
+    this.#clean.set(value, made);
+    if (made !== value) this.#clean.set(made, made);
     return made;
   }
 }

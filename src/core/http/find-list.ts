@@ -9,28 +9,26 @@ interface SchemaNode {
 }
 
 /** Path of the first list that stands where the schema wants an object: valibot lets it pass. */
-export function findList(schema: v.GenericSchema, value: unknown, path = ""): string | undefined {
-  const node = schema as unknown as SchemaNode;
+export function findList(schema: v.GenericSchema, value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
-  if (node.wrapped) return findList(node.wrapped, value, path);
-  if (node.item && Array.isArray(value)) {
-    return firstOf(value.entries(), ([index, one]) => findList(node.item!, one, join(path, index)));
+  const { wrapped, item, entries, type } = schema as unknown as SchemaNode;
+  if (wrapped) return findList(wrapped, value);
+  if (item && Array.isArray(value)) {
+    for (let at = 0; at < value.length; at++) {
+      const found = findList(item, value[at]);
+      if (found !== undefined) return join(String(at), found);
+    }
+    return undefined;
   }
-  if (node.type !== "record" && !node.entries) return undefined;
-  if (Array.isArray(value)) return path;
-  return firstOf(Object.entries(node.entries ?? {}), ([key, entry]) =>
-    findList(entry, (value as Record<string, unknown>)[key], join(path, key)),
-  );
-}
-
-function firstOf<T>(items: Iterable<T>, find: (item: T) => string | undefined): string | undefined {
-  for (const item of items) {
-    const found = find(item);
-    if (found !== undefined) return found;
+  if (type !== "record" && !entries) return undefined;
+  if (Array.isArray(value)) return "";
+  for (const key in entries) {
+    const found = findList(entries[key]!, (value as Record<string, unknown>)[key]);
+    if (found !== undefined) return join(key, found);
   }
   return undefined;
 }
 
-function join(path: string, key: string | number): string {
-  return path === "" ? String(key) : `${path}.${key}`;
+function join(key: string, rest: string): string {
+  return rest === "" ? key : `${key}.${rest}`;
 }

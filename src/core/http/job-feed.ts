@@ -101,6 +101,7 @@ export class JobFeed {
   }
 
   #tell(jobId: string): void {
-    for (const tell of [...(this.#followers.get(jobId) ?? [])]) tell();
+    const followers = this.#followers.get(jobId);
+    if (followers) for (const tell of [...followers]) tell();
   }
 }

@@ -64,14 +64,24 @@ export interface StoredJob extends Omit<Job, "case_ids"> {
 
 /** A job with its cases, without what only the store may hold. */
 export function toJob(stored: StoredJob, case_ids: string[]): Job {
-  const {
-    fingerprint: _fingerprint,
-    encrypted_agent_parameters: _parameters,
-    case_count: _cases,
-    open_questions: _questions,
-    run_count: _runs,
-    idempotency_key: _key,
-    ...job
-  } = stored;
-  return { ...job, case_ids };
+  // Field by field: to copy all and leave some out takes many times as long, and each answer has a job.
+  return {
+    agent_parameters: stored.agent_parameters,
+    id: stored.id,
+    name: stored.name,
+    agent_name: stored.agent_name,
+    job_context: stored.job_context,
+    job_fields: stored.job_fields,
+    status: stored.status,
+    payload: stored.payload,
+    result: stored.result,
+    error: stored.error,
+    responses: stored.responses,
+    finished_at: stored.finished_at,
+    created_at: stored.created_at,
+    updated_at: stored.updated_at,
+    total_cost: stored.total_cost,
+    stop_reason: stored.stop_reason,
+    case_ids,
+  };
 }

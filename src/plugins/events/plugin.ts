@@ -1,6 +1,8 @@
 import { randomBytes } from "node:crypto";
+import type { Change } from "../../core/entities/change.ts";
 import type { Plugin, PluginContext } from "../../core/plugin.ts";
 import type { Fetch } from "../../core/post-json.ts";
+import type { Transaction } from "../../core/store/store.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
@@ -102,13 +104,13 @@ async function createLink(
     link.addTarget(createControlTarget(account, fetch, (slug) => fetchOnboarding(slug, parts)));
   }
 
+  const record = async (change: Change, tx: Transaction): Promise<void> => {
+    const found = await toEvent(change, tx);
+    if (found) await link.record(tx, found.event, found.stream);
+  };
+
   onClose(() => dispatcher.close(CLOSE_GRACE));
-  onClose(
-    get(LEDGER).join(async (change, tx) => {
-      const found = link.hasTargets && (await toEvent(change, tx));
-      if (found) await link.record(tx, found.event, found.stream);
-    }),
-  );
+  onClose(get(LEDGER).join((change, tx) => (link.hasTargets ? record(change, tx) : undefined)));
   for (const kind of CHANGES) {
     onClose(hooks.on(kind, (change) => link.wake("job" in change ? change.job.id : change.case.job_id)));
   }

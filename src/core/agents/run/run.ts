@@ -56,7 +56,7 @@ type Phase = "live" | "ending" | "frozen" | "over";
 export class Run {
   readonly parts: RunParts;
   readonly limits: Limits;
-  readonly questions: Questions;
+  #questions: Questions | undefined;
   /** Cases that have not ended. */
   readonly openCases: Set<string>;
   readonly #underWay = new Set<StepUnderWay>();
@@ -84,7 +84,11 @@ export class Run {
     this.parts = parts;
     this.limits = new Limits(parts.instructions, parts.record, parts.clock);
     this.openCases = new Set(parts.record.openCases());
-    this.questions = new Questions(this);
+  }
+
+  get questions(): Questions {
+    this.#questions ??= new Questions(this);
+    return this.#questions;
   }
 
   get jobId(): string {

@@ -42,12 +42,10 @@ export async function runStep<T>(call: StepCall<T>): Promise<T> {
   if (recorded) return recorded.result as T;
 
   const retries = options.retries ?? 0;
-  const pauses = backoff(options.backoff);
   const cost = readCost(options.cost, `Step "${name}"`);
-  for (
-    let failed = scope.record.tries.get(position)?.failed ?? 0, attempt = scope.nextAttempt(position);
-    ;
-  ) {
+  let failed = scope.record.tries.get(position)?.failed ?? 0;
+  let pauses: ReturnType<typeof backoff> | undefined;
+  for (let attempt = scope.nextAttempt(position); ; attempt++) {
     await run.enter();
     run.stopAt(run.limits.reserve(cost, name));
     const underWay = { caseId: scope.caseId, position, name, attempt, cost, isRecorded: false };
@@ -58,7 +56,7 @@ export async function runStep<T>(call: StepCall<T>): Promise<T> {
       throw new StepFailedError(name, attempt, tried.error);
     }
     failed++;
-    attempt++;
+    pauses ??= backoff(options.backoff);
     const pause = pauses.next().value as number;
     await run.orEnd(() => new Promise<void>((resolve) => void run.after(pause, resolve)));
   }
@@ -69,51 +67,74 @@ type Tried<T> =
   | { readonly ok: false; readonly error: unknown; readonly isFinal: boolean };
 
 async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, isLast: boolean): Promise<Tried<T>> {
-  const { scope, name } = call;
-  const { run } = scope;
-  const { position, attempt, cost } = one;
-  const charge = cost > 0 ? { cost } : {};
-  const entry = { ...scope.at, position, name, started_at: run.parts.clock().toISOString() };
-  let error: unknown;
+  const { run } = call.scope;
+  const startedAt = run.parts.ledger.now();
   try {
     const value = await run.orEnd(() => invoke(call, one));
-    const result = record(value, name);
-    await run.write(async (unit) => {
-      await call.show?.(unit, { name, cost: cost || null, payload: toPayload(result), error: null });
-      const attempts = attempt > 1 ? { attempts: attempt } : {};
-      await unit.record(run.jobId, { type: "call", call: "step", ...entry, result, ...attempts, ...charge });
-      run.account(one);
-    });
+    const result = toRecord(value, call.name);
+    await run.write((unit) => recordResult(unit, call, one, { startedAt, result }));
     // As it will come back from the record, so that the first run and a later one see the same.
     return { ok: true, value: result as T };
-  } catch (caught) {
-    error = caught;
+  } catch (error) {
+    // The run has ended: what is under way is accounted for when it is finished.
+    if (run.isInterrupted || run.isOver) throw error;
+    const isFinal = isLast || error instanceof UnrecordableError;
+    await run.write((unit) => recordFailure(unit, call, one, { startedAt, error, isFinal }));
+    return { ok: false, error, isFinal };
   }
-  // The run has ended: what is under way is accounted for when it is finished.
-  if (run.isInterrupted || run.isOver) throw error;
-  const isFinal = isLast || error instanceof UnrecordableError;
+}
+async function recordResult<T>(
+  unit: Unit,
+  { scope, name, show }: StepCall<T>,
+  one: StepUnderWay,
+  { startedAt, result }: { startedAt: string; result: unknown },
+): Promise<void> {
+  const { attempt, cost } = one;
+  if (show) await show(unit, { name, cost: cost || null, payload: toPayload(result), error: null });
+  await unit.record(scope.run.jobId, {
+    at: unit.now,
+    type: "call",
+    call: "step",
+    case_id: scope.caseId,
+    position: one.position,
+    name,
+    started_at: startedAt,
+    result,
+    attempts: attempt > 1 ? attempt : undefined,
+    cost: cost > 0 ? cost : undefined,
+  });
+  scope.run.account(one);
+}
+
+async function recordFailure<T>(
+  unit: Unit,
+  { scope, name, show }: StepCall<T>,
+  one: StepUnderWay,
+  { startedAt, error, isFinal }: { startedAt: string; error: unknown; isFinal: boolean },
+): Promise<void> {
+  const { run } = scope;
+  const { position, attempt, cost } = one;
   const failure = toRecordedError(error);
   const message = run.parts.redact(failure.message);
   const stack = failure.stack && run.parts.redact(failure.stack);
-  await run.write(async (unit) => {
-    const payload = { attempt, ...(!isFinal && { retried: true }) };
-    await call.show?.(unit, { name, cost: cost || null, payload, error: message });
-    if (!isFinal) {
-      await unit.record(run.jobId, { type: "attempt", ...entry, attempt, error: message, ...charge });
-      run.account(one);
-      return;
-    }
-    await unit.record(run.jobId, {
-      type: "call",
-      call: "step",
-      ...entry,
-      error: { name: failure.name, message, ...(stack && { stack }) },
-      attempts: attempt,
-      ...charge,
-    });
-    run.account(one);
-  });
-  return { ok: false, error, isFinal };
+  const entry = { ...scope.at, position, name, started_at: startedAt };
+  const charge = cost > 0 ? { cost } : {};
+  const payload = { attempt, ...(!isFinal && { retried: true }) };
+  await show?.(unit, { name, cost: cost || null, payload, error: message });
+  await unit.record(
+    run.jobId,
+    isFinal
+      ? {
+          type: "call",
+          call: "step",
+          ...entry,
+          error: { name: failure.name, message, ...(stack && { stack }) },
+          attempts: attempt,
+          ...charge,
+        }
+      : { type: "attempt", ...entry, attempt, error: message, ...charge },
+  );
+  run.account(one);
 }
 
 /** Calls the step's function, with its limit of time. */
@@ -148,7 +169,7 @@ function unit(duration: unknown): string {
   return typeof duration === "number" ? " s" : "";
 }
 
-function record(value: unknown, name: string): unknown {
+function toRecord(value: unknown, name: string): unknown {
   try {
     return toJsonValue(value, `The result of step "${name}"`);
   } catch (error) {
