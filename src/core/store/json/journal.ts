@@ -2,28 +2,23 @@ import type { ServiceError } from "../../errors.ts";
 import type { Change } from "../backend.ts";
 import { closedError } from "../storage-error.ts";
 import type { StoreHealth, StoreLogger } from "../store.ts";
+import type { Commit } from "./batch.ts";
+import { Batch } from "./batch.ts";
 import { beginJournal } from "./begin-journal.ts";
 import type { Contents } from "./contents.ts";
 import { diskError, fullError } from "./disk-errors.ts";
 import type { FileSet } from "./file-set.ts";
 import { isNoRoom, writeFully } from "./io.ts";
-import { bodyOf, headerOf, LineBuffer, lengthOf } from "./line.ts";
 import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
 import { versionOf } from "./table-versions.ts";
 import type { Timers } from "./timers.ts";
 
-/** A commit that waits for its turn. */
-interface Commit {
-  readonly changes: readonly Change[];
-  readonly done: (error?: Error) => void;
-}
-
-/** Where the lines of a group lie, one behind the other. */
-interface Lines {
+/** A batch that is on disk, and where its lines lie, one behind the other. */
+interface Written {
+  readonly batch: Batch;
   readonly segment: number;
   readonly start: number;
-  readonly lengths: readonly number[];
 }
 
 /**
@@ -32,9 +27,6 @@ interface Lines {
  */
 type Condition = { readonly kind: "sound" } | { readonly kind: "full" | "failed"; readonly error: Error };
 
-/** So many commits, or bytes, are written together at most, so that the first does not wait for too many others. */
-const GROUP = 1024;
-const GROUP_BYTES = 4 * 1024 * 1024;
 /** Milliseconds; where the last sync took no longer, a lone writer's next one is not handed to another thread. */
 const QUICK = 1;
 /** Milliseconds between attempts to write again after a failure. */
@@ -59,9 +51,14 @@ export class Journal {
   readonly #files: FileSet;
   readonly #contents: Contents;
   readonly #options: JournalOptions;
-  readonly #lines = new LineBuffer();
   readonly #versions = new Map<string, string>();
-  #queue: Commit[] = [];
+  /** Commits that wait, with their lines: made while the disk works on those before. */
+  #filling = this.#newBatch();
+  readonly #spare: Batch[] = [];
+  /** Those that wait behind them and have no lines yet. */
+  #rest: Commit[] = [];
+  /** Lines that are being written. */
+  #underWay = 0;
   #tasks: (() => Promise<void>)[] = [];
   #running: Promise<void> | undefined;
   /** Whether somebody is writing, or a task runs. */
@@ -94,10 +91,32 @@ export class Journal {
   }
 
   commit(changes: readonly Change[], done: (error?: Error) => void): void {
-    this.#queue.push({ changes, done });
+    this.#enqueue({ changes, done });
     this.#lastCommit = this.#options.timers.now();
-    if (this.#queue.length >= this.#eager) this.#start();
+    if (this.#waiting >= this.#eager) this.#start();
     else this.#schedule();
+  }
+
+  /** Number of commits that wait. */
+  get #waiting(): number {
+    return this.#filling.commits.length + this.#rest.length;
+  }
+
+  /** Makes the lines at once where it is known which numbers they will have. */
+  #enqueue(commit: Commit): void {
+    if (this.isSound && this.#rest.length === 0 && !this.#filling.isFull) {
+      try {
+        this.#filling.add(commit, this.#numbers);
+        return;
+      } catch {
+        // Tried again when it is written; all that wait are told then.
+      }
+    }
+    this.#rest.push(commit);
+  }
+
+  get #numbers(): { before: number; known: number } {
+    return { before: this.#last + this.#underWay, known: this.#last };
   }
 
   /** Runs `work` while nothing is written. */
@@ -189,7 +208,7 @@ export class Journal {
     for (;;) {
       const task = this.#tasks.shift();
       if (task !== undefined) await task();
-      else if (this.#queue.length === 0) break;
+      else if (this.#waiting === 0) break;
       else if (await this.#writeGroups()) return;
     }
     this.#busy = false;
@@ -201,29 +220,33 @@ export class Journal {
    */
   async #writeGroups(): Promise<boolean> {
     if (this.#closed) {
-      this.#rejectAll([], closedError());
+      this.#rejectAll(undefined, closedError());
       return false;
     }
-    for (;;) {
-      let group: Commit[] = [];
-      try {
-        // Waiting here, if only for a moment, would let callers come first and the disk idle.
-        if (!this.#isReady()) await this.#prepare();
-        group = this.#takeGroup();
-        if (group.length === 0) throw (this.#condition as { error: Error }).error;
-        const lines = await this.#write(group);
-        const isEnough = this.#tasks.length > 0 || this.#queue.length >= this.#eager;
-        if (!isEnough) this.#busy = false;
-        this.#apply(group, lines);
+    let batch: Batch | undefined;
+    try {
+      // Waiting here, if only for a moment, would let callers come first and the disk idle.
+      if (!this.#isReady()) await this.#prepare();
+      batch = this.#take();
+      let writing = this.#write(batch);
+      for (;;) {
+        const written = await writing;
+        const isEnough = this.#tasks.length > 0 || this.#waiting >= this.#eager;
+        const goesOn = isEnough && this.#tasks.length === 0 && this.#isReady();
+        batch = goesOn ? this.#take() : undefined;
+        // The disk is given the next ones before the callers of these go on.
+        if (batch !== undefined) writing = this.#write(batch);
+        else if (!isEnough) this.#busy = false;
+        this.#apply(written);
         this.#options.onWritten();
-        if (!isEnough && this.#queue.length > 0) this.#schedule();
-        if (!isEnough) return true;
-        if (this.#tasks.length > 0) return false;
-      } catch (error) {
-        this.#busy = true;
-        this.#rejectAll(group, diskError(error, this.#files.folder));
-        return false;
+        if (batch !== undefined) continue;
+        if (!isEnough && this.#waiting > 0) this.#schedule();
+        return !isEnough;
       }
+    } catch (error) {
+      this.#busy = true;
+      this.#rejectAll(batch, diskError(error, this.#files.folder));
+      return false;
     }
   }
 
@@ -236,7 +259,7 @@ export class Journal {
   /** Makes sure that there is a sound file to write to. */
   async #prepare(): Promise<void> {
     // The room that the reserve gave back is for commits that remove something.
-    const usesReserve = this.isFull && removesSomething(this.#queue[0]!.changes);
+    const usesReserve = this.isFull && removesSomething((this.#filling.commits[0] ?? this.#rest[0])!.changes);
     if (!usesReserve) await this.#heal();
     const { active } = this.#files;
     if (active !== undefined && active.size < this.#options.limit) return;
@@ -249,43 +272,58 @@ export class Journal {
   }
 
   /** The commits to write next; while the disk is full, those at the head of the queue that remove something. */
-  #takeGroup(): Commit[] {
-    let count = 0;
-    let bytes = 0;
-    while (count < Math.min(this.#queue.length, GROUP) && bytes < GROUP_BYTES) {
-      const { changes } = this.#queue[count]!;
-      if (this.#condition.kind === "full" && !removesSomething(changes)) break;
-      for (const change of changes) bytes += lengthOf(change);
-      count++;
+  #take(): Batch {
+    const isFull = this.#condition.kind === "full";
+    if (isFull || this.#filling.commits.length === 0) {
+      this.#rest = [...this.#filling.clear(), ...this.#rest];
+      let count = 0;
+      try {
+        for (; count < this.#rest.length && !this.#filling.isFull; count++) {
+          const commit = this.#rest[count]!;
+          if (isFull && !removesSomething(commit.changes)) break;
+          this.#filling.add(commit, this.#numbers);
+        }
+      } finally {
+        this.#rest.splice(0, count);
+      }
     }
-    return this.#queue.splice(0, count);
+    const batch = this.#filling;
+    if (batch.commits.length === 0) throw (this.#condition as { error: Error }).error;
+    this.#filling = this.#spare.pop() ?? this.#newBatch();
+    return batch;
   }
 
-  /** Resolves once a group is on disk, with where its lines lie. */
-  async #write(group: readonly Commit[]): Promise<Lines> {
+  #newBatch(): Batch {
+    return new Batch((change) => this.#versionFor(change));
+  }
+
+  /** Resolves once a batch is on disk, with where its lines lie. */
+  async #write(batch: Batch): Promise<Written> {
     const active = this.#files.active!;
     const { io } = this.#files;
     const start = active.size;
-    const lengths = this.#encode(group);
+    const bytes = batch.bytes(this.#last);
+    const count = batch.commits.length;
+    this.#underWay = batch.lengths.length;
     try {
-      writeFully(io, active.file.handle, this.#lines.bytes(), start);
+      writeFully(io, active.file.handle, bytes, start);
     } catch (error) {
       await this.#undo(error);
       throw error;
     }
     const began = this.#options.timers.now();
-    const isAlone = this.#eager === 1 && group.length === 1 && this.#queue.length === 0;
+    const isAlone = this.#eager === 1 && count === 1 && this.#waiting === 0;
     try {
       await io.sync(active.file.handle, isAlone && this.#lastSync < QUICK);
     } catch (error) {
       this.#fail(error);
       throw error;
     }
-    this.#learn(group.length, began);
-    active.size = start + this.#lines.length;
-    this.#last += lengths.length;
-    this.#lines.clear();
-    return { segment: active.id, start, lengths };
+    this.#learn(count, began);
+    active.size = start + bytes.length;
+    this.#last += this.#underWay;
+    this.#underWay = 0;
+    return { batch, segment: active.id, start };
   }
 
   /**
@@ -294,7 +332,7 @@ export class Journal {
    */
   #learn(written: number, began: number): void {
     const now = this.#options.timers.now();
-    const waiting = this.#queue.length;
+    const waiting = this.#waiting;
     const callers = written + waiting;
     const each = waiting > 0 ? (this.#lastCommit - began) / waiting : (began - this.#lastApplied) / written;
     this.#lastSync = now - began;
@@ -302,25 +340,11 @@ export class Journal {
     this.#lastApplied = now;
   }
 
-  /** Puts the lines of a group into the buffer; returns their lengths. */
-  #encode(group: readonly Commit[]): number[] {
-    this.#lines.clear();
-    const lengths: number[] = [];
-    const k = this.#last;
-    for (const { changes } of group) {
-      for (let at = 0; at < changes.length; at++) {
-        const change = changes[at]!;
-        const numbers = { s: k + lengths.length + 1, k, n: changes.length - at - 1 };
-        lengths.push(this.#lines.add(headerOf(change, this.#versionFor(change), numbers), bodyOf(change)));
-      }
-    }
-    return lengths;
-  }
-
-  #apply(group: readonly Commit[], { segment, start, lengths }: Lines): void {
+  #apply({ batch, segment, start }: Written): void {
+    const { commits, lengths } = batch;
     let offset = start;
     let line = 0;
-    for (const { changes, done } of group) {
+    for (const { changes, done } of commits) {
       for (const change of changes) {
         const length = lengths[line++]!;
         this.#contents.apply(change, { segment, offset, length });
@@ -328,6 +352,8 @@ export class Journal {
       }
       done();
     }
+    batch.clear();
+    this.#spare.push(batch);
   }
 
   /**
@@ -407,10 +433,11 @@ export class Journal {
     });
   }
 
-  #rejectAll(group: readonly Commit[], error: Error): void {
-    const waiting = [...group, ...this.#queue];
-    this.#queue = [];
-    this.#lines.clear();
+  /** Tells all who wait, and those of the batch that was being written. */
+  #rejectAll(batch: Batch | undefined, error: Error): void {
+    const waiting = [...(batch?.clear() ?? []), ...this.#filling.clear(), ...this.#rest];
+    this.#rest = [];
+    this.#underWay = 0;
     for (const { done } of waiting) done(error);
   }
 

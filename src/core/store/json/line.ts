@@ -63,6 +63,11 @@ export class LineBuffer {
     return this.#buffer.subarray(0, this.length);
   }
 
+  /** Takes back all from a place on. */
+  cut(length: number): void {
+    this.length = length;
+  }
+
   /** Empties it, and lets go of the room that an unusually large line took. */
   clear(): void {
     this.length = 0;
@@ -109,12 +114,6 @@ export function headerOf(
 export function bodyOf(change: Change): readonly string[] {
   if (change.kind === "put") return change.body.texts;
   return [change.kind === "append" ? change.text : "null"];
-}
-
-/** The number of characters of a change's body. */
-export function lengthOf(change: Change): number {
-  if (change.kind === "put") return change.body.length;
-  return change.kind === "append" ? change.text.length : 4;
 }
 
 /** Tells whether a line (without its line break) is as it was written. */

@@ -1,0 +1,96 @@
+import type { Change } from "../backend.ts";
+import { bodyOf, headerOf, LineBuffer } from "./line.ts";
+
+/** Changes that become durable together, and who is told. */
+export interface Commit {
+  readonly changes: readonly Change[];
+  readonly done: (error?: Error) => void;
+}
+
+/** So many commits, or bytes, are written together at most, so that the first does not wait for too many others. */
+const MOST = 1024;
+const MOST_BYTES = 4 * 1024 * 1024;
+
+/** Commits with their lines, as they will be written. */
+export class Batch {
+  readonly #versionOf: (change: Change) => string;
+  readonly #lines = new LineBuffer();
+  #commits: Commit[] = [];
+  #lengths: number[] = [];
+  /** Number of the last write before it. */
+  #before = 0;
+  /** Number of the last write that was known to be on disk when its last commit was added. */
+  #known = 0;
+
+  constructor(versionOf: (change: Change) => string) {
+    this.#versionOf = versionOf;
+  }
+
+  get commits(): readonly Commit[] {
+    return this.#commits;
+  }
+
+  /** Lengths of the lines, without line breaks. */
+  get lengths(): readonly number[] {
+    return this.#lengths;
+  }
+
+  get isFull(): boolean {
+    return this.#commits.length >= MOST || this.#lines.length >= MOST_BYTES;
+  }
+
+  /**
+   * Adds a commit. `before` is the number of the last write before the batch, `known` that of the last one known to be on
+   * disk. Where it throws nothing was added.
+   */
+  add(commit: Commit, { before, known }: { before: number; known: number }): void {
+    const { length } = this.#lines;
+    const count = this.#lengths.length;
+    if (this.#commits.length === 0) this.#before = before;
+    this.#known = known;
+    try {
+      this.#addLines(commit.changes);
+    } catch (error) {
+      this.#lines.cut(length);
+      this.#lengths.length = count;
+      throw error;
+    }
+    this.#commits.push(commit);
+  }
+
+  /**
+   * The bytes to write. The last commit says how far the disk has come by now, so that a hole in what is there can be
+   * told from a write that a crash cut short.
+   */
+  bytes(known: number): Buffer {
+    if (this.#known !== known) {
+      const last = this.#commits.pop()!;
+      const dropped = this.#lengths.splice(this.#lengths.length - last.changes.length);
+      this.#lines.cut(dropped.reduce((at, length) => at - length - 1, this.#lines.length));
+      this.add(last, { before: this.#before, known });
+    }
+    return this.#lines.bytes();
+  }
+
+  /** Empties it; returns the commits it had. */
+  clear(): readonly Commit[] {
+    const commits = this.#commits;
+    this.#commits = [];
+    this.#lengths = [];
+    this.#lines.clear();
+    return commits;
+  }
+
+  #addLines(changes: readonly Change[]): void {
+    for (let at = 0; at < changes.length; at++) {
+      const change = changes[at]!;
+      const s = this.#before + this.#lengths.length + 1;
+      const header = headerOf(change, this.#versionOf(change), {
+        s,
+        k: this.#known,
+        n: changes.length - at - 1,
+      });
+      this.#lengths.push(this.#lines.add(header, bodyOf(change)));
+    }
+  }
+}
