@@ -4,14 +4,24 @@
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { openJsonStore } from "../../dist/core/store/json/json-store.js";
+import { openJsonStoreWith } from "../../dist/core/store/json/json-store.js";
+import { nodeIo } from "../../dist/core/store/json/node-io.js";
 import { CORE_TABLES } from "../../dist/core/store/tables.js";
 import { caseOf, job } from "./entities.mjs";
 import { lowdbUpdates, rawAppends, sqliteUpdates, wholeFileUpdates } from "./peers.mjs";
 
 const [command, folder, ...numbers] = process.argv.slice(2);
 const log = { info() {}, warn: console.error, error: console.error };
-const open = (name) => openJsonStore({ tables: CORE_TABLES, dataDir: join(folder, name), log });
+/** Syncs of files so far: what was written between two of them became durable together. */
+let syncs = 0;
+const io = {
+  ...nodeIo,
+  sync(...args) {
+    syncs++;
+    return nodeIo.sync(...args);
+  },
+};
+const open = (name) => openJsonStoreWith({ tables: CORE_TABLES, dataDir: join(folder, name), log, io });
 
 const COMMANDS = { compare, peers, start, idle };
 console.log(JSON.stringify(await COMMANDS[command](...numbers.map(Number))));
@@ -31,9 +41,12 @@ async function compare(small, large, seconds) {
     for (let round = 0; round < 5; round++) {
       const rates = { callers, bytes };
       for (const name of ["small", "large"]) {
-        rates[name] = (await update(stores[name], counts[name], { callers, seconds })).perSecond;
+        const { perSecond, group } = await update(stores[name], counts[name], { callers, seconds });
+        rates[name] = perSecond;
+        if (name === "small") rates.group = group;
       }
-      rates.raw = await rawAppends(join(folder, "raw"), { group: callers, bytes, seconds });
+      rates.raw = await rawAppends(join(folder, "raw"), { group: Math.round(rates.group), bytes, seconds });
+      rates.whole = await rawAppends(join(folder, "raw"), { group: callers, bytes, seconds });
       result.rounds.push(rates);
     }
   }
@@ -114,6 +127,7 @@ async function update(store, jobs, { callers, seconds, running = Math.min(jobs, 
   const statuses = ["completed", "failed", "in_progress", "awaiting"];
   const end = performance.now() + seconds * 1000;
   const began = performance.now();
+  const before = syncs;
   let updates = 0;
   let random = 1;
   const caller = async () => {
@@ -129,7 +143,8 @@ async function update(store, jobs, { callers, seconds, running = Math.min(jobs, 
     }
   };
   await Promise.all(Array.from({ length: callers }, caller));
-  return { updates, perSecond: updates / ((performance.now() - began) / 1000) };
+  const perSecond = updates / ((performance.now() - began) / 1000);
+  return { updates, perSecond, group: updates / (syncs - before) };
 }
 
 async function lists(store) {
