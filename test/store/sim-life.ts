@@ -85,11 +85,15 @@ export function pickOperation(
 }
 
 /** Opens the store on a simulated disk, with files so small that they are changed and compacted all the time. */
-export async function openOn(disk: SimDisk, random: SimRandom): Promise<TransactionalStore> {
+export async function openOn(
+  disk: SimDisk,
+  random: SimRandom,
+  warn: (message: string) => void = () => {},
+): Promise<TransactionalStore> {
   return openJsonStoreWith({
     tables: CORE_TABLES,
     dataDir: "/store",
-    log: { info() {}, warn() {}, error() {} },
+    log: { info() {}, warn, error() {} },
     io: disk.io(),
     timers: simTimers(random, disk.lifeline()),
     journalBytes: 600 + random.below(3 * 1024),

@@ -24,6 +24,7 @@ export interface SimOutcome {
   readonly crashes: number;
   readonly writes: number;
   readonly refusals: number;
+  readonly compactions: number;
 }
 
 /** Lives through crashes and failures with one seed. Throws where the store breaks its word. */
@@ -49,7 +50,9 @@ class SimRun {
   readonly #disk: SimDisk;
   readonly #knowledge: Knowledge[];
   #time = 0;
-  readonly outcome = { crashes: 0, writes: 0, refusals: 0 };
+  /** What a store said that none may ever say. */
+  #alarm: string | undefined;
+  readonly outcome = { crashes: 0, writes: 0, refusals: 0, compactions: 0 };
 
   constructor(random: SimRandom, disk: SimDisk, knowledge: Knowledge[]) {
     this.#random = random;
@@ -82,12 +85,15 @@ class SimRun {
     const disk = this.#disk;
     let store: Store;
     try {
-      store = await openOn(disk, this.#random);
+      store = await openOn(disk, this.#random, (message) => {
+        if (message.includes("would have lost")) this.#alarm = message;
+      });
     } catch (error) {
       if (disk.crashed || disk.faults !== NO_FAULTS) return;
       throw new Error("the store refused to open a sound disk", { cause: error });
     }
     await Promise.all(this.#knowledge.map((_, client) => this.#client(store, client)));
+    this.outcome.compactions += Number((await store.stats()).details?.compactions);
     if (this.#random.chance(0.5)) await store.close().catch(() => {});
   }
 
@@ -134,6 +140,7 @@ class SimRun {
   }
 
   async #check(): Promise<void> {
+    if (this.#alarm !== undefined) throw new Error(this.#alarm);
     const store = await openOn(this.#disk, this.#random).catch((cause: unknown) => {
       throw new Error(`refused to open after a crash: ${String(cause)}`, { cause });
     });

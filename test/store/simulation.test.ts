@@ -8,7 +8,7 @@ const FLIP_SEEDS = Math.ceil(SEEDS / 100);
 
 describe("a simulated disk that crashes, fails and loses what was not synced", () => {
   it(`${SEEDS} seeds: nothing acknowledged is lost, torn or resurrected, nobody waits for ever`, async () => {
-    const total = { crashes: 0, writes: 0, refusals: 0 };
+    const total = { crashes: 0, writes: 0, refusals: 0, compactions: 0 };
     for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
       const outcome = await simulate(seed).catch((cause: Error) => {
         throw new Error(`seed ${seed}: ${cause.message}`, { cause });
@@ -16,11 +16,13 @@ describe("a simulated disk that crashes, fails and loses what was not synced", (
       total.crashes += outcome.crashes;
       total.writes += outcome.writes;
       total.refusals += outcome.refusals;
+      total.compactions += outcome.compactions;
     }
     console.log(
-      `${SEEDS} seeds: ${total.crashes} crashes, ${total.writes} writes, ${total.refusals} refusals`,
+      `${SEEDS} seeds: ${total.crashes} crashes, ${total.writes} writes, ${total.refusals} refusals, ${total.compactions} compactions`,
     );
     expect(total.crashes).toBeGreaterThan(SEEDS);
+    expect(total.compactions).toBeGreaterThan(SEEDS / 2);
   }, 1_200_000);
 
   it("a flipped bit anywhere is refused with file and byte, or harmless", async () => {

@@ -1,4 +1,5 @@
 import type { StoreLogger } from "../store.ts";
+import type { Compacted } from "./compaction.ts";
 import { compactFiles } from "./compaction.ts";
 import type { Contents } from "./contents.ts";
 import type { FileSet } from "./file-set.ts";
@@ -27,7 +28,7 @@ export class Compactor {
   #groups = 0;
   #files = 0;
   #closed = false;
-  /** Files that could not be read whole; the next start will say so. */
+  /** Files that cannot be compacted as they are; the next start reads them whole and will say so. */
   readonly #damaged = new Set<Segment>();
   count = 0;
 
@@ -77,8 +78,8 @@ export class Compactor {
   /** While the disk is full: the file that gives back most for the least. */
   #relief(): Segment[] {
     const { files, limit } = this.#options;
-    const best = [...files.order].sort((a, b) => a.live - b.live)[0];
-    if (best === undefined || best.live > Math.min(limit / 16, deadOf(best))) return [];
+    const best = [...files.order].sort((a, b) => neededOf(a) - neededOf(b))[0];
+    if (best === undefined || neededOf(best) > Math.min(limit / 16, deadOf(best))) return [];
     return this.#damaged.has(best) ? [] : [best];
   }
 
@@ -96,6 +97,7 @@ export class Compactor {
       const compacted = await compactFiles(files, contents, { sources, limit: limit * 4 });
       const published = await journal.exclusive(() => this.#swap(sources, compacted));
       if (!published) return;
+      await compacted.moves.make();
       this.count++;
       for (const source of sources) files.discard(source);
     } catch (error) {
@@ -106,13 +108,10 @@ export class Compactor {
     }
   }
 
-  async #swap(
-    sources: readonly Segment[],
-    compacted: Awaited<ReturnType<typeof compactFiles>>,
-  ): Promise<boolean> {
+  async #swap(sources: readonly Segment[], compacted: Compacted): Promise<boolean> {
     const { files, journal } = this.#options;
     const kept = files.order.filter((segment) => !sources.includes(segment));
-    if (!journal.isWritable) {
+    if (!journal.isWritable || !(await this.#isCovered(sources, compacted))) {
       for (const segment of compacted.segments) files.discard(segment);
       return false;
     }
@@ -124,8 +123,20 @@ export class Compactor {
       journal.noteUnknown(error);
       throw error;
     }
-    compacted.move();
     return true;
+  }
+
+  /** Whether the new files hold all that the index points to in the old ones. */
+  async #isCovered(sources: readonly Segment[], { moves }: Compacted): Promise<boolean> {
+    const uncovered = await moves.findUncovered(sources);
+    if (uncovered === undefined) return true;
+    for (const source of sources) this.#damaged.add(source);
+    const { name: file, live } = uncovered;
+    this.#options.log.warn("Store: a compaction was given up, as it would have lost lines; all files stay", {
+      file,
+      live,
+    });
+    return false;
   }
 
   async #sealActive(): Promise<void> {
@@ -140,7 +151,12 @@ export class Compactor {
   }
 }
 
+/** Bytes of lines that a compaction would keep. */
+function neededOf({ live, removals }: Segment): number {
+  return live + removals.needed;
+}
+
 /** Bytes of lines that nothing needs any more. */
-function deadOf({ size, live }: Segment): number {
-  return size - live;
+function deadOf(segment: Segment): number {
+  return segment.size - neededOf(segment);
 }

@@ -34,15 +34,19 @@ export class Contents {
     });
   }
 
-  /** Makes a change visible whose line is on disk. */
-  apply(change: Change, at: Locator): void {
+  /** Makes a change visible whose line is on disk; `seq` is the number of the write. */
+  apply(change: Change, at: Locator, seq: number): void {
     if (change.kind === "put") {
       const { id, record, body } = change;
       this.put(change.table, { id, record, at, body });
       return;
     }
+    if (change.kind === "append") {
+      this.append(change.log.name, change.key, at);
+      return;
+    }
+    this.segments.get(at.segment)?.removals.add(seq, at);
     if (change.kind === "delete") this.remove(change.table, change.id);
-    else if (change.kind === "append") this.append(change.log.name, change.key, at);
     else this.clear(change.log.name, change.key);
   }
 
@@ -82,8 +86,12 @@ export class Contents {
     this.#keysOf(log).delete(key);
   }
 
-  locatorOf({ index }: StoreTable, slot: number): Locator {
-    return this.#rowsOf(index).locators.get(slot);
+  locatorOf(table: StoreTable, slot: number): Locator {
+    return this.locatorsOf(table).get(slot);
+  }
+
+  locatorsOf({ index }: StoreTable): Locators {
+    return this.#rowsOf(index).locators;
   }
 
   cachedBody({ index }: StoreTable, slot: number): Body | undefined {
@@ -104,8 +112,8 @@ export class Contents {
     return this.#logs.keys();
   }
 
-  keysOf(log: string): Iterable<string> {
-    return this.#keysOf(log).keys();
+  keysOf(log: string): ReadonlyMap<string, EntryLocators> {
+    return this.#keysOf(log);
   }
 
   /** Tells that an entity's newest line was copied. Does nothing where it is no longer the newest. */

@@ -4,6 +4,7 @@ import { codeOf, readFully, writeFully } from "./io.ts";
 import { fileHeader } from "./line.ts";
 import type { Manifest } from "./manifest.ts";
 import { writeManifest } from "./manifest.ts";
+import { Removals } from "./removals.ts";
 import type { Segment } from "./segment.ts";
 import { SharedFile } from "./shared-file.ts";
 
@@ -54,6 +55,7 @@ export class FileSet {
       file: new SharedFile(this.io, handle),
       size: size ?? this.io.size(handle),
       live: 0,
+      removals: new Removals(),
       from: Number.MAX_SAFE_INTEGER,
     };
     this.#order.push(segment);
@@ -72,6 +74,7 @@ export class FileSet {
       file: new SharedFile(this.io, handle),
       size: header.length,
       live: 0,
+      removals: new Removals(),
       from,
     };
     try {

@@ -17,6 +17,8 @@ import type { Timers } from "./timers.ts";
 /** A batch that is on disk, and where its lines lie, one behind the other. */
 interface Written {
   readonly batch: Batch;
+  /** Number of its first write. */
+  readonly seq: number;
   readonly segment: number;
   readonly start: number;
 }
@@ -304,6 +306,7 @@ export class Journal {
     const start = active.size;
     const bytes = batch.bytes(this.#last);
     const count = batch.commits.length;
+    const seq = this.#last + 1;
     this.#underWay = batch.lengths.length;
     try {
       writeFully(io, active.file.handle, bytes, start);
@@ -323,7 +326,7 @@ export class Journal {
     active.size = start + bytes.length;
     this.#last += this.#underWay;
     this.#underWay = 0;
-    return { batch, segment: active.id, start };
+    return { batch, seq, segment: active.id, start };
   }
 
   /**
@@ -340,14 +343,14 @@ export class Journal {
     this.#lastApplied = now;
   }
 
-  #apply({ batch, segment, start }: Written): void {
+  #apply({ batch, seq, segment, start }: Written): void {
     const { commits, lengths } = batch;
     let offset = start;
     let line = 0;
     for (const { changes, done } of commits) {
       for (const change of changes) {
-        const length = lengths[line++]!;
-        this.#contents.apply(change, { segment, offset, length });
+        const length = lengths[line]!;
+        this.#contents.apply(change, { segment, offset, length }, seq + line++);
         offset += length + 1;
       }
       done();

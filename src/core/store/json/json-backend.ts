@@ -219,7 +219,7 @@ export class JsonBackend implements Backend {
   /** The keys of a log with their entries, as indented JSON. */
   async *keys(name: string): AsyncIterable<string> {
     const log: StoreLog = { name, pending: new Map() };
-    for (const key of this.#contents.keysOf(name)) {
+    for (const key of this.#contents.keysOf(name).keys()) {
       const texts = await this.entries(log, key, 1, this.lastOf(log, key));
       yield `${JSON.stringify(key)}: ${JSON.stringify(
         texts.map((text) => JSON.parse(text) as unknown),

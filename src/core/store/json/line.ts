@@ -146,16 +146,19 @@ export function readHeader(line: Buffer): LineHeader | undefined {
   return end < 0 ? undefined : (JSON.parse(`${line.toString("utf8", 0, end)}}}`) as LineHeader);
 }
 
+/** Which write a line is, and of what. */
+export type LineNames = Pick<LineHeader, "s" | "t" | "id" | "i">;
+
 /** How a header begins whose names need no escaping. */
 const NAMES =
-  /^\{"s":\d+,"k":\d+,"n":\d+,"t":"([\x20-\x21\x23-\x5b\x5d-\x7e]+)","id":"([\x20-\x21\x23-\x5b\x5d-\x7e]*)",(?:"i":(\d+),)?/;
+  /^\{"s":(\d+),"k":\d+,"n":\d+,"t":"([\x20-\x21\x23-\x5b\x5d-\x7e]+)","id":"([\x20-\x21\x23-\x5b\x5d-\x7e]*)",(?:"i":(\d+),)?/;
 
-/** What a sealed line is of, without parsing its header; `undefined` where that is needed to tell. */
-export function glance(line: Buffer): Pick<LineHeader, "t" | "id" | "i"> | undefined {
+/** The names of a sealed line, mostly without parsing its header; `undefined` where it is not of an entity or entry. */
+export function readNames(line: Buffer): LineNames | undefined {
   const names = NAMES.exec(line.toString("latin1", 0, 256));
-  if (names === null) return undefined;
-  const [, t, id, i] = names;
-  return { t: t!, id: id!, ...(i === undefined ? {} : { i: Number(i) }) };
+  if (names === null) return readHeader(line);
+  const [, s, t, id, i] = names;
+  return { s: Number(s), t: t!, id: id!, ...(i === undefined ? {} : { i: Number(i) }) };
 }
 
 /** The body of a sealed line, as JSON. */

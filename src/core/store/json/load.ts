@@ -2,6 +2,7 @@ import type { Contents } from "./contents.ts";
 import { damageError } from "./damage-error.ts";
 import type { FileSet } from "./file-set.ts";
 import { readSegment } from "./read-segment.ts";
+import { isRemoval } from "./removals.ts";
 import { Replay } from "./replay.ts";
 import type { Segment } from "./segment.ts";
 import type { TornTail } from "./torn-tail.ts";
@@ -27,6 +28,7 @@ export async function loadFiles(
   for (const segment of files.order) {
     const end = await readSegment(files.io, segment, (line) => {
       last = Math.max(last, line.header.s);
+      if (isRemoval(line.header)) segment.removals.add(line.header.s, line.at);
       replay.apply(line);
     });
     if (end.flaw !== undefined && segment !== unsealed)

@@ -9,6 +9,11 @@ export interface Locator {
 export class Locators {
   #numbers = new Uint32Array(3 * 64);
 
+  /** One more than the highest slot there is room for. */
+  get capacity(): number {
+    return this.#numbers.length / 3;
+  }
+
   get(slot: number): Locator {
     const at = slot * 3;
     return { segment: this.#numbers[at]!, offset: this.#numbers[at + 1]!, length: this.#numbers[at + 2]! };
@@ -29,6 +34,13 @@ export class Locators {
 
   isAt(slot: number, segment: number, offset: number): boolean {
     return this.#numbers[slot * 3] === segment && this.#numbers[slot * 3 + 1] === offset;
+  }
+
+  /** The slots from `from` to before `to` whose line lies in one of `segments`. */
+  *slotsIn(segments: ReadonlySet<number>, from: number, to: number): Generator<number, void> {
+    const numbers = this.#numbers;
+    const end = Math.min(to * 3, numbers.length);
+    for (let at = from * 3; at < end; at += 3) if (segments.has(numbers[at]!)) yield at / 3;
   }
 
   #grow(needed: number): void {
@@ -66,5 +78,11 @@ export class EntryLocators {
   isAt(number: number, segment: number, offset: number): boolean {
     const at = (number - 1) * 3;
     return this.#numbers[at] === segment && this.#numbers[at + 1] === offset;
+  }
+  /** The numbers, from `from` to before `to`, of entries whose line lies in one of `segments`. */
+  *numbersIn(segments: ReadonlySet<number>, from: number, to: number): Generator<number, void> {
+    const numbers = this.#numbers;
+    const end = Math.min((to - 1) * 3, numbers.length);
+    for (let at = (from - 1) * 3; at < end; at += 3) if (segments.has(numbers[at]!)) yield at / 3 + 1;
   }
 }

@@ -63,7 +63,7 @@ export function sealedPart(line: ScannedLine): Buffer | undefined {
 }
 
 /** What is wrong with a line that is not as it was written. */
-export function brokenLine({ complete, position: byte, number: line }: ScannedLine): Flaw {
+function brokenLine({ complete, position: byte, number: line }: ScannedLine): Flaw {
   if (!complete) return { kind: "cut short", what: "the line is cut short", byte, line };
   return { kind: "checksum", what: "the checksum does not match", byte, line };
 }

@@ -1,3 +1,4 @@
+import type { Removals } from "./removals.ts";
 import type { SharedFile } from "./shared-file.ts";
 
 /** One of the files of lines that make up the store. */
@@ -10,8 +11,9 @@ export interface Segment {
   file: SharedFile;
   /** Bytes that count; behind them may lie what a failed write left. */
   size: number;
-  /** Bytes of lines that hold the newest version of something. */
+  /** Bytes of lines that the index points to. */
   live: number;
+  readonly removals: Removals;
   /** Lowest number of a write in it: a removal matters as long as anything older exists. */
   from: number;
 }

@@ -35,9 +35,12 @@ export class TableWriter {
     return at;
   }
 
-  /** A removal that matters is not garbage, although nothing points to it. */
-  countRemoval({ length }: Locator): void {
-    this.#current!.live += length + 1;
+  /** Adds a removal that matters: it is not garbage, although nothing will point to it. */
+  addRemoval(line: Buffer, seq: number): void {
+    const at = this.add(line, seq);
+    const { removals } = this.#current!;
+    removals.add(seq, at);
+    removals.needed += at.length + 1;
   }
 
   /** Resolves once all lines are on disk. */

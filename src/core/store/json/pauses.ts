@@ -1,0 +1,20 @@
+/** Lets other work run after so many steps of a long piece of work. */
+export class Pauses {
+  readonly #every: number;
+  #steps = 0;
+
+  constructor(every: number) {
+    this.#every = every;
+  }
+
+  /** Counts steps; tells whether a pause is due. Asking costs nothing, unlike waiting for a promise at each step. */
+  isDue(steps: number): boolean {
+    this.#steps += steps;
+    return this.#steps >= this.#every;
+  }
+
+  async take(): Promise<void> {
+    this.#steps = 0;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}

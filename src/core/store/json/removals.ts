@@ -1,0 +1,27 @@
+import type { LineHeader } from "./line.ts";
+import type { Locator } from "./locators.ts";
+
+/** Where the lines of one file lie that remove an entity or clear a key: nothing in the index points to them. */
+export class Removals {
+  /** Three numbers each: number of the write, offset, length. */
+  readonly #numbers: number[] = [];
+  /** Bytes of those that mattered when their file was written by a compaction. */
+  needed = 0;
+
+  add(seq: number, { offset, length }: Locator): void {
+    this.#numbers.push(seq, offset, length);
+  }
+
+  /** Calls `visit` with those that were written after the write `seq`, in the order of their lines. */
+  since(seq: number, visit: (seq: number, place: { offset: number; length: number }) => void): void {
+    for (let at = 0; at < this.#numbers.length; at += 3) {
+      const own = this.#numbers[at]!;
+      if (own > seq) visit(own, { offset: this.#numbers[at + 1]!, length: this.#numbers[at + 2]! });
+    }
+  }
+}
+
+/** Tells lines that take something away from those that hold something. Only they lack the searchable text. */
+export function isRemoval({ i, x }: LineHeader): boolean {
+  return i === undefined ? x === undefined : i === 0;
+}
