@@ -27,6 +27,8 @@ const BODY = Buffer.from(BODY_TEXT);
 /** Length of `,"c":"01234567"}`. */
 const SEAL = 16;
 const CHECKSUM = Buffer.from(',"c":"');
+/** Characters from which on text is not joined with others before it is encoded. */
+const SHORT = 512;
 const NEWLINE = 10;
 const QUOTE = 34;
 const BRACE = 125;
@@ -44,8 +46,19 @@ export class LineBuffer {
     if (this.length + room > this.#buffer.length) this.#grow(this.length + room);
     const buffer = this.#buffer;
     const start = this.length;
-    let at = start + buffer.write(header, start);
-    for (const text of body) at += buffer.write(text, at);
+    let at = start;
+    // Each call out of JavaScript costs more than joining a few short texts.
+    let short = header;
+    for (const text of body) {
+      if (text.length < SHORT) {
+        short += text;
+        continue;
+      }
+      at += buffer.write(short, at);
+      at += buffer.write(text, at);
+      short = "";
+    }
+    if (short !== "") at += buffer.write(short, at);
     at = seal(buffer, at, crc32(buffer.subarray(start, at)));
     this.length = at;
     return at - start - 1;
@@ -83,8 +96,8 @@ export class LineBuffer {
 
 /** Writes the end of a line; returns where the next one begins. */
 function seal(buffer: Buffer, start: number, crc: number): number {
-  CHECKSUM.copy(buffer, start);
-  let at = start + CHECKSUM.length;
+  let at = start;
+  for (let byte = 0; byte < CHECKSUM.length; byte++) buffer[at++] = CHECKSUM[byte]!;
   for (let shift = 28; shift >= 0; shift -= 4) buffer[at++] = HEX[(crc >>> shift) & 15]!;
   buffer[at++] = QUOTE;
   buffer[at++] = BRACE;
