@@ -73,7 +73,7 @@ export class Questions {
     const left = Date.parse(question.deadline) - this.#run.parts.clock().getTime();
     return this.#run.after(left, () => {
       this.#expire(caseId, question).catch((error: unknown) => {
-        if (!this.#run.isOver)
+        if (!this.#run.isSealed)
           this.#run.parts.log.error("a question could not be closed at its deadline", { error });
       });
     });

@@ -70,6 +70,7 @@ export class Run {
   readonly #timers = new Set<() => void>();
   #phase: Phase = "live";
   #isFinishing = false;
+  #isSealed = false;
   #end: RunEnd | undefined;
   #cleanUp: Promise<unknown> | undefined;
   #force: () => void = () => {};
@@ -110,6 +111,11 @@ export class Run {
 
   get isOver(): boolean {
     return this.#phase === "over";
+  }
+
+  /** Whether nothing more of this run is stored: its end is, or is on its way into the store. */
+  get isSealed(): boolean {
+    return this.#isSealed || this.#phase === "over";
   }
 
   /** Whether the job's end is yet to be stored, by this run or by whoever takes the job from it. */
@@ -202,11 +208,14 @@ export class Run {
   /** Stores something of this run. While the store cannot write, it waits: the next attempt may succeed. */
   async write<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
     this.#writes++;
+    // What was let through before the end goes with it, also where the store has to be asked again.
+    let isLetThrough = false;
     try {
       for (let pause = 100; ; pause = Math.min(pause * 2, 5000)) {
         try {
           return await this.parts.ledger.write((unit) => {
-            if (this.#phase === "over") throw this.#endedError();
+            if (this.#phase === "over" || (this.#isSealed && !isLetThrough)) throw this.#endedError();
+            isLetThrough = true;
             return work(unit);
           });
         } catch (error) {
@@ -299,6 +308,7 @@ export class Run {
     }
     let cutShort: StepUnderWay[] | undefined;
     await this.write(async (unit) => {
+      this.#isSealed = true;
       // Results that were on their way when the run was told to end are recorded by now.
       cutShort ??= this.#cutShort.filter((step) => !step.isRecorded);
       for (const step of cutShort) {

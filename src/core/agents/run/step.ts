@@ -77,7 +77,7 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, isLast: boolean)
     return { ok: true, value: result as T };
   } catch (error) {
     // The run has ended: what is under way is accounted for when it is finished.
-    if (run.isInterrupted || run.isOver) throw error;
+    if (run.isInterrupted || run.isSealed) throw error;
     const isFinal = isLast || error instanceof UnrecordableError;
     await run.write((unit) => recordFailure(unit, call, one, { startedAt, error, isFinal }));
     return { ok: false, error, isFinal };
