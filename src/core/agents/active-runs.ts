@@ -74,18 +74,14 @@ export class ActiveRuns {
   }
 
   /** Marks a job as being begun while `work` stores that and launches the run. */
-  async beginning<T>(jobId: string, work: () => Promise<T>): Promise<T> {
+  beginning<T>(jobId: string, work: () => Promise<T>): Promise<T> {
     const begun = work();
-    const settled = begun.then(
-      () => {},
-      () => {},
-    );
-    this.#beginning.set(jobId, settled);
-    try {
-      return await begun;
-    } finally {
+    const settle = () => {
       if (this.#beginning.get(jobId) === settled) this.#beginning.delete(jobId);
-    }
+    };
+    const settled = begun.then(settle, settle);
+    this.#beginning.set(jobId, settled);
+    return begun;
   }
 
   list(): Run[] {

@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../maybe-promise.ts";
 import type { Store } from "../store/store.ts";
 import { StoreConflictError } from "../store/store.ts";
 
@@ -24,6 +25,11 @@ export class AgentSettings {
 
   find(slug: string): Promise<AgentSetting | undefined> {
     return this.#store.table("AgentSetting").get(slug);
+  }
+
+  /** What `find` gives, for those who only look. */
+  peek(slug: string): MaybePromise<AgentSetting | undefined> {
+    return this.#store.table("AgentSetting").peek(slug);
   }
 
   /** Changes what `patch` holds; what is `null` or left out stays as it is. */

@@ -1,6 +1,7 @@
 import { ServiceError } from "../errors.ts";
 import type { Hooks } from "../hooks.ts";
 import type { Logger } from "../log.ts";
+import { andThen, type MaybePromise } from "../maybe-promise.ts";
 import type { AgentSettings } from "./agent-settings.ts";
 import type { FieldsInput, MethodDefinition } from "./define-agent.ts";
 import type { Parameters } from "./parameters.ts";
@@ -23,16 +24,15 @@ export interface HandlerContext {
 }
 
 /** Values by name: sent with the job, else kept for the agent, else of the environment, else as declared. */
-export async function openParameters(
+export function openParameters(
   { parameters, settings }: HandlerParts,
   agent: HostedAgent,
   encrypted: string | null | undefined,
-): Promise<Record<string, string>> {
-  const kept = (await settings.find(agent.slug))?.parameters_encrypted;
-  return {
-    ...parameters.resolve(agent, kept),
+): MaybePromise<Record<string, string>> {
+  return andThen(settings.peek(agent.slug), (kept) => ({
+    ...parameters.resolve(agent, kept?.parameters_encrypted),
     ...(encrypted ? parameters.open(encrypted, agent) : {}),
-  };
+  }));
 }
 
 /** Throws `invalid_parameters` where a required parameter has no value. */

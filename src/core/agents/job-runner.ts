@@ -76,22 +76,9 @@ class JobRunner implements Runner {
     this.#ends = new JobEnds(parts.jobs, parts.hooks);
   }
 
-  async start(slug: string, request: StartRequest): Promise<StoredJob> {
-    if (this.#isClosing) throw closing();
-    const agent = this.#parts.agents.get(slug);
+  start(slug: string, request: StartRequest): Promise<StoredJob> {
     const key = request.idempotencyKey;
-    if (key === undefined) return this.#start(agent, request);
-    // One at a time for each key: the second finds what the first has stored.
-    const before = this.#starting.get(key);
-    const own = (before ?? Promise.resolve())
-      .catch(() => {})
-      .then(() => this.#startOnce(agent, request, key));
-    this.#starting.set(key, own);
-    try {
-      return await own;
-    } finally {
-      if (this.#starting.get(key) === own) this.#starting.delete(key);
-    }
+    return key === undefined ? this.#start(slug, request) : this.#startInTurn(slug, request, key);
   }
 
   ended(jobId: string, milliseconds: number): Promise<StoredJob> {
@@ -249,10 +236,26 @@ class JobRunner implements Runner {
     for (const run of runs) run.abandon(CLOSING);
   }
 
+  /** One at a time for each key: the second finds what the first has stored. */
+  async #startInTurn(slug: string, request: StartRequest, key: string): Promise<StoredJob> {
+    if (this.#isClosing) throw closing();
+    const agent = this.#parts.agents.get(slug);
+    const before = this.#starting.get(key);
+    const own = (before ?? Promise.resolve())
+      .catch(() => {})
+      .then(() => this.#startOnce(agent, request, key));
+    this.#starting.set(key, own);
+    try {
+      return await own;
+    } finally {
+      if (this.#starting.get(key) === own) this.#starting.delete(key);
+    }
+  }
+
   async #startOnce(agent: HostedAgent, request: StartRequest, key: string): Promise<StoredJob> {
     const { items } = await this.#parts.jobs.list({ where: { idempotency_key: key }, limit: 1 });
     const before = items[0];
-    if (!before) return this.#start(agent, request);
+    if (!before) return this.#start(agent.slug, request);
     return sameRequest(before, {
       id: before.id,
       agent_name: agent.slug,
@@ -261,8 +264,10 @@ class JobRunner implements Runner {
     });
   }
 
-  async #start(agent: HostedAgent, request: StartRequest): Promise<StoredJob> {
+  async #start(slug: string, request: StartRequest): Promise<StoredJob> {
+    if (this.#isClosing) throw closing();
     const { jobs, ledger, maxQueuedJobs } = this.#parts;
+    const agent = this.#parts.agents.get(slug);
     const values = await openParameters(this.#parts, agent, request.encrypted_agent_parameters);
     const input = toNewJob(agent, request, Object.keys(values));
     // A repeated request is answered also where there is no room for a new one.

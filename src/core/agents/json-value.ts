@@ -3,40 +3,48 @@
  * place. What is recorded must come back the same when a run is taken up again.
  */
 export function toJsonValue(value: unknown, what: string): unknown {
-  if (value === undefined) return null;
-  check(value, what, new Set());
-  return value === null || typeof value !== "object" ? value : (JSON.parse(JSON.stringify(value)) as unknown);
+  return value === undefined ? null : copy(value, what, []);
 }
 
-function check(value: unknown, path: string, parents: Set<object>): void {
-  if (value === null || typeof value === "string" || typeof value === "boolean") return;
+function copy(value: unknown, path: string, parents: object[]): unknown {
+  if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") {
-    if (Number.isFinite(value)) return;
-    throw refuse(path, `is ${value}`);
+    if (!Number.isFinite(value)) throw refuse(path, `is ${value}`);
+    // JSON knows no -0.
+    return value === 0 ? 0 : value;
   }
   if (typeof value !== "object") throw refuse(path, `is a ${typeof value}`);
-  if (parents.has(value)) throw refuse(path, "contains itself");
-  parents.add(value);
-  if (Array.isArray(value)) {
-    for (let at = 0; at < value.length; at++) {
-      if (value[at] === undefined) throw refuse(`${path}[${at}]`, "is undefined");
-      check(value[at], `${path}[${at}]`, parents);
-    }
-  } else {
-    checkObject(value, path, parents);
-  }
-  parents.delete(value);
+  if (parents.includes(value)) throw refuse(path, "contains itself");
+  parents.push(value);
+  const made = Array.isArray(value) ? copyArray(value, path, parents) : copyObject(value, path, parents);
+  parents.pop();
+  return made;
 }
 
-function checkObject(value: object, path: string, parents: Set<object>): void {
+function copyArray(value: readonly unknown[], path: string, parents: object[]): unknown[] {
+  const made: unknown[] = [];
+  for (let at = 0; at < value.length; at++) {
+    if (value[at] === undefined) throw refuse(`${path}[${at}]`, "is undefined");
+    made.push(copy(value[at], `${path}[${at}]`, parents));
+  }
+  return made;
+}
+
+function copyObject(value: object, path: string, parents: object[]): Record<string, unknown> {
   const prototype = Object.getPrototypeOf(value) as unknown;
   // Objects of another realm have another Object.prototype, whose own prototype is null.
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
   if (!isPlain) throw refuse(path, `is a ${value.constructor?.name ?? "class instance"}`);
+  const made: Record<string, unknown> = {};
   for (const [key, item] of Object.entries(value)) {
     // JSON leaves such a key out; reading it gives undefined both before and after.
-    if (item !== undefined) check(item, `${path}.${key}`, parents);
+    if (item === undefined) continue;
+    const kept = copy(item, `${path}.${key}`, parents);
+    if (key !== "__proto__") made[key] = kept;
+    else
+      Object.defineProperty(made, key, { value: kept, enumerable: true, writable: true, configurable: true });
   }
+  return made;
 }
 
 function refuse(path: string, why: string): TypeError {

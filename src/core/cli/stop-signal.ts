@@ -1,8 +1,6 @@
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
-/** Ctrl-C reaches a process that npm started twice, from the terminal and from npm: within so many milliseconds they are one. */
-const ECHO = 500;
 
-/** A pending end: resolves at the first SIGINT or SIGTERM; a second one, not at once, ends the process there and then. */
+/** A pending end: resolves at the first SIGINT or SIGTERM; the second one ends the process at once. */
 export interface StopSignal {
   readonly received: Promise<void>;
   /** Hands the signals back. */
@@ -12,15 +10,13 @@ export interface StopSignal {
 /** Waits for the process to be told to end. */
 export function listenForStop(onFirst: (signal: string) => void): StopSignal {
   let resolve = (): void => {};
-  let firstAt: number | undefined;
+  let count = 0;
   const received = new Promise<void>((done) => {
     resolve = done;
   });
   const listener = (signal: NodeJS.Signals): void => {
-    const now = performance.now();
-    if (firstAt !== undefined && now - firstAt < ECHO) return;
-    if (firstAt !== undefined) process.exit(SIGNALS[signal as keyof typeof SIGNALS]);
-    firstAt = now;
+    count++;
+    if (count > 1) process.exit(SIGNALS[signal as keyof typeof SIGNALS]);
     onFirst(signal);
     resolve();
   };

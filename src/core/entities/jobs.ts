@@ -257,7 +257,10 @@ export function endJob(
   return changeJob(unit, id, end, by);
 }
 
-/** Replaces a job inside a unit: records a change of status in the run log, lets participants in, tells observers. */
+/**
+ * Replaces a job inside a unit by the new one that `change` makes: records a change of status in the run log, lets
+ * participants in, tells observers.
+ */
 export async function changeJob(
   unit: Unit,
   id: string,
@@ -267,7 +270,9 @@ export async function changeJob(
   let previous: StoredJob | undefined;
   const next = (current: StoredJob): StoredJob => {
     previous = current;
-    return { ...change(current), updated_at: unit.now };
+    const changed = change(current);
+    changed.updated_at = unit.now;
+    return changed;
   };
   const job = await unit.tx.change("Job", id, next).catch((error: unknown) => {
     throw error instanceof StoreMissingError ? jobNotFound(id) : error;

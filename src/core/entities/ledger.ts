@@ -58,18 +58,20 @@ export class Ledger {
     return this.#timestamp;
   }
 
-  async write<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
+  write<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
     let unit: OpenUnit | undefined;
-    const result = await this.#store.transaction((tx) => {
+    const begin = (tx: Transaction): Promise<T> => {
       unit = new OpenUnit(tx, {
         scrub: new Scrub(this.#redactor),
         now: this.now(),
         participants: this.#participants,
       });
       return work(unit);
+    };
+    return this.#store.transaction(begin).then((result) => {
+      unit?.announce(this.#hooks);
+      return result;
     });
-    unit?.announce(this.#hooks);
-    return result;
   }
 }
 
@@ -108,12 +110,13 @@ class OpenUnit implements Unit {
     this.#announcements.push({ name: change.kind, payload: change });
   }
 
-  async record(jobId: string, input: RunEntryInput): Promise<number> {
+  record(jobId: string, input: RunEntryInput): Promise<number> {
     const dated = input.at === undefined ? { at: this.now, ...input } : input;
     const entry = this.#scrub.entry(dated as RunEntry);
-    const seq = await this.#raw.append("Run", jobId, entry);
-    this.#announcements.push({ name: "run:entry", payload: { job_id: jobId, seq, entry } });
-    return seq;
+    return this.#raw.append("Run", jobId, entry).then((seq) => {
+      this.#announcements.push({ name: "run:entry", payload: { job_id: jobId, seq, entry } });
+      return seq;
+    });
   }
 
   announce(hooks: Hooks): void {

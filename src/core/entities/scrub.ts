@@ -39,6 +39,8 @@ export class Scrub {
   }
 
   entry(entry: RunEntry): RunEntry {
+    // Nobody wrote anything in it.
+    if (entry.type === "status") return entry;
     return cleanFields(
       entry,
       ENTRY_FIELDS as readonly string[] as readonly (keyof RunEntry)[],

@@ -8,7 +8,14 @@ const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;
 
 /** The JSON value in a request's body, `undefined` where there is none and `required` allows that. */
 export async function readJsonBody(event: H3Event, limit: number, required: boolean): Promise<unknown> {
-  const text = await readText(event, limit);
+  assertLength(event, limit);
+  let text: string;
+  try {
+    text = await event.req.text();
+  } catch (error) {
+    if ((error as { status?: number }).status === 413) throw tooLarge(limit);
+    throw new ServiceError("invalid_request", "The request body ended early", { status: 400, cause: error });
+  }
   if (text === "") {
     if (!required) return undefined;
     throw new ServiceError("invalid_request", "The request has no body", {
@@ -29,17 +36,11 @@ export async function readJsonBody(event: H3Event, limit: number, required: bool
   return value;
 }
 
-async function readText(event: H3Event, limit: number): Promise<string> {
+function assertLength(event: H3Event, limit: number): void {
   const length = event.req.headers.get("content-length");
   if (length !== null && Number(length) > limit) throw tooLarge(limit);
   // With a length, Node.js reads no more than that; without one the stream has to be counted.
   if (length === null || !event.runtime?.node) assertBodySize(event, limit);
-  try {
-    return await event.req.text();
-  } catch (error) {
-    if ((error as { status?: number }).status === 413) throw tooLarge(limit);
-    throw new ServiceError("invalid_request", "The request body ended early", { status: 400, cause: error });
-  }
 }
 
 function parse(text: string): unknown {

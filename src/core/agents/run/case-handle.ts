@@ -148,12 +148,16 @@ export class RunCase implements CaseHandle {
     const run = this.#run;
     await run.enter();
     const told = { caseId: this.id, position, name, attempt: 1, cost: 0, isRecorded: false };
-    await run.during(told, async () => {
+    const waiting = run.begin(told);
+    if (waiting) await waiting;
+    try {
       await run.orEnd(() => this.#facts.onAnswer?.(this.id, answer));
       await run.write((unit) =>
         unit.record(run.jobId, { type: "call", call: "ask", ...this.#scope.at, position, name }),
       );
-    });
+    } finally {
+      run.done(told);
+    }
   }
 
   /** Tells whether this call ended the case, or an earlier run had. */

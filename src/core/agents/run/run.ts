@@ -264,20 +264,18 @@ export class Run {
     }
   }
 
-  /** Counts a step as under way while `work` runs. */
-  async during<T>(step: StepUnderWay, work: () => Promise<T>): Promise<T> {
-    while (!this.parts.place.isHeld) {
-      await this.#goOn();
-      await this.gate();
-    }
+  /** Counts a step as under way until `done`: at once, or when the run has its place again. */
+  begin(step: StepUnderWay): Promise<void> | undefined {
+    if (!this.parts.place.isHeld) return this.#goOn().then(() => this.#beginAgain(step));
     this.#underWay.add(step);
-    try {
-      return await work();
-    } finally {
-      this.#underWay.delete(step);
-      this.#restIfIdle();
-      this.#tellIfQuiet();
-    }
+    return undefined;
+  }
+
+  /** The step is over. */
+  done(step: StepUnderWay): void {
+    this.#underWay.delete(step);
+    this.#restIfIdle();
+    this.#tellIfQuiet();
   }
 
   /** Counts the cost of a step once, together with its record: the end of the run may be stored right behind it. */
@@ -375,6 +373,11 @@ export class Run {
     if (this.#waits === 0 || this.#underWay.size > 0 || this.#writes > 0) return;
     this.parts.place.release();
     this.#pauseTimeout();
+  }
+
+  async #beginAgain(step: StepUnderWay): Promise<void> {
+    await this.gate();
+    await this.begin(step);
   }
 
   async #goOn(): Promise<void> {

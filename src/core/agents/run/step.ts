@@ -49,7 +49,9 @@ export async function runStep<T>(call: StepCall<T>): Promise<T> {
     await run.enter();
     run.stopAt(run.limits.reserve(cost, name));
     const underWay = { caseId: scope.caseId, position, name, attempt, cost, isRecorded: false };
-    const tried = await run.during(underWay, () => tryOnce(call, underWay, failed >= retries));
+    const waiting = run.begin(underWay);
+    if (waiting) await waiting;
+    const tried = await tryOnce(call, underWay, failed >= retries);
     if (tried.ok) return tried.value;
     if (tried.isFinal) {
       run.stopAt(run.limits.error(`step "${name}": ${messageOf(tried.error)}`));
@@ -81,8 +83,11 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, isLast: boolean)
     const isFinal = isLast || error instanceof UnrecordableError;
     await run.write((unit) => recordFailure(unit, call, one, { startedAt, error, isFinal }));
     return { ok: false, error, isFinal };
+  } finally {
+    run.done(one);
   }
 }
+
 async function recordResult<T>(
   unit: Unit,
   { scope, name, show }: StepCall<T>,
