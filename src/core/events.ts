@@ -1,3 +1,4 @@
+import type { MaybePromise } from "./maybe-promise.ts";
 import type { ControlEvent } from "./models/event.ts";
 import type { Transaction } from "./store/store.ts";
 
@@ -59,6 +60,9 @@ export interface PostedMessage {
   readonly body: unknown;
 }
 
+/** Gives headers for what is sent for a stream, `undefined` where it has none. */
+export type HeaderSource = (stream: string) => MaybePromise<Readonly<Record<string, string>> | undefined>;
+
 /** Tells the control system and webhooks. Everything is stored before it is sent, and sent in order per stream. */
 export interface Events {
   /** Stores an event for every target that wants it; resolves with its id once it is on disk. */
@@ -70,5 +74,5 @@ export interface Events {
   /** Adds a receiver; messages for it that are stored already are sent too. */
   addTarget(target: DeliveryTarget): void;
   /** Adds headers, such as a trace context, to what is sent for a stream. */
-  addHeaders(source: (stream: string) => Readonly<Record<string, string>> | undefined): void;
+  addHeaders(source: HeaderSource): void;
 }

@@ -105,7 +105,8 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       log,
       timeout: options.pluginTimeout,
     });
-    await scope.get(RUNNER).reconcile();
+    // Jobs taken up only to be interrupted again would lose what their steps have done.
+    if (!state.closing) await scope.get(RUNNER).reconcile();
   };
 
   const service: Service = {
@@ -119,7 +120,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       return (app as H3).fetch(request);
     },
     async ready() {
-      if (state.closing && !booting) throw new ServiceError("unavailable", "The service is closed");
+      if (state.closing && !booting) throw closedError();
       booting ??= boot().catch((error: unknown) => {
         throw explainDataFolderError(error, options.dataDir);
       });
@@ -128,6 +129,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     },
     async listen({ host = options.host, port = options.port, serve = serveWithNode } = {}) {
       await service.ready();
+      if (state.closing) throw closedError();
       listening ??= serve(app as H3, { host, port });
       try {
         server = await listening;
@@ -219,6 +221,10 @@ function createScope(options: ResolvedOptions): Container {
     }),
   );
   return scope;
+}
+
+function closedError(): ServiceError {
+  return new ServiceError("unavailable", "The service is closed");
 }
 
 /** The address as a browser on this machine can open it. */

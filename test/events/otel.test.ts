@@ -1,81 +1,18 @@
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { defineAgent } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { JOBS } from "../../src/core/tokens.ts";
+import { asker, otlpReceiver, type Span } from "./_otlp.ts";
 
-interface Span {
-  name: string;
-  traceId: string;
-  spanId: string;
-  parentSpanId?: string;
-  attributes: { key: string; value: { stringValue?: string } }[];
-}
-
-/** An OTLP receiver: keeps the spans and the names of the metrics that it is sent. */
-let receiver: Server;
-let spans: Span[] = [];
-let metricNames = new Set<string>();
+const { spans, metricNames } = otlpReceiver();
 let dataDir: string;
 
 beforeEach(async () => {
-  spans = [];
-  metricNames = new Set();
-  receiver = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk) => void chunks.push(chunk));
-    request.on("end", () => {
-      const body = JSON.parse(Buffer.concat(chunks).toString("utf8"));
-      for (const resource of body.resourceSpans ?? []) {
-        for (const scope of resource.scopeSpans) spans.push(...scope.spans);
-      }
-      for (const resource of body.resourceMetrics ?? []) {
-        for (const scope of resource.scopeMetrics) {
-          for (const metric of scope.metrics) metricNames.add(metric.name);
-        }
-      }
-      response.writeHead(200, { "content-type": "application/json" }).end("{}");
-    });
-  });
-  await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
-  const { port } = receiver.address() as AddressInfo;
-  process.env.OTEL_EXPORTER_OTLP_ENDPOINT = `http://127.0.0.1:${port}`;
-  process.env.OTEL_BSP_SCHEDULE_DELAY = "50";
-  process.env.OTEL_SERVICE_NAME = "svc-under-test";
   dataDir = await mkdtemp(join(tmpdir(), "svc-otel-"));
 });
-
-afterEach(async () => {
-  for (const name of ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_SERVICE_NAME"]) {
-    delete process.env[name];
-  }
-  receiver.closeAllConnections();
-  receiver.close();
-  await rm(dataDir, { recursive: true, force: true });
-});
-
-const asker = defineAgent({
-  name: "Asker",
-  version: "1.0.0",
-  methods: {
-    job_start: {
-      async run({ job }) {
-        await job.step("before", () => 1);
-        const item = await job.openCase({ id: "c1", name: "One", description: "" });
-        await item.step("in the case", () => 2);
-        await item.ask({ question: "Go on?", fields: [{ name: "yes", field_type: "BooleanField" }] });
-        await item.step("after the answer", () => 3);
-        await item.close({});
-        await job.step("at the end", () => 4);
-        return { message: "done" };
-      },
-    },
-  },
-});
+afterEach(() => rm(dataDir, { recursive: true, force: true }));
 
 it("spans of a job have the right parents, across a restart, under the caller's trace", async () => {
   const trace = "0af7651916cd43dd8448eb211c80319c";
@@ -153,10 +90,14 @@ it("metrics go out by the same protocol", async () => {
 
 it("without the variables no OpenTelemetry package is needed, and nothing is sent", async () => {
   delete process.env.OTEL_EXPORTER_OTLP_ENDPOINT;
+  process.env.OTEL_TRACES_SAMPLER = "no such sampler";
+  let logs: readonly string[];
   {
     await using server = await testServer({ agents: [asker] });
     await server.request("/agents");
+    logs = server.logs;
   }
 
   expect(spans).toEqual([]);
+  expect(logs.filter((line) => line.includes("OTEL_"))).toEqual([]);
 });

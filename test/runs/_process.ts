@@ -22,7 +22,12 @@ export class ServiceProcess {
   }
 
   static async start(env?: Record<string, string>): Promise<ServiceProcess> {
-    const service = new ServiceProcess(await project({ "controller.mjs": CONTROLLER }));
+    return ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }), env);
+  }
+
+  /** Starts the service of a folder with a controller.mjs of its own. */
+  static async in(folder: string, env?: Record<string, string>): Promise<ServiceProcess> {
+    const service = new ServiceProcess(folder);
     await service.start(env);
     return service;
   }
@@ -40,9 +45,18 @@ export class ServiceProcess {
   }
 
   /** Asks it to end; resolves with the exit code. */
-  async end(): Promise<number | null> {
-    this.#running?.process.kill("SIGTERM");
-    return (await this.#running!.finished).code;
+  end(): Promise<number | null> {
+    this.signal("SIGTERM");
+    return this.ended;
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#running?.process.kill(name);
+  }
+
+  /** Its exit code, once it has ended. */
+  get ended(): Promise<number | null> {
+    return this.#running!.finished.then(({ code }) => code);
   }
 
   get output(): string {

@@ -24,11 +24,17 @@ export async function runService(service: Service, at: RunOptions, context: CliC
   // A promise that an agent forgot must not end the other agents' jobs.
   process.on("unhandledRejection", (error) => log.error("a rejected promise was not handled", { error }));
   const stop = listenForStop((signal) => log.info("ending", { signal }));
+  const listening = service.listen(at);
   try {
-    await service.listen(at);
+    await Promise.race([listening, stop.received]);
   } catch (error) {
     await service.close().catch(() => {});
     throw error;
+  }
+  // Told to end before it listened: what its start is about comes to nothing.
+  if (service.url === undefined) {
+    listening.catch((error: unknown) => log.debug("the start was called off", { error }));
+    return endWithin(service, LONGEST_END);
   }
   const address = join(service.options.dataDir, ADDRESS_FILE);
   try {

@@ -1,6 +1,8 @@
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+/** Ctrl-C reaches a process that npm started twice, from the terminal and from npm: within so many milliseconds they are one. */
+const ECHO = 500;
 
-/** A pending end: resolves at the first SIGINT or SIGTERM; the second one ends the process at once. */
+/** A pending end: resolves at the first SIGINT or SIGTERM; a second one, not at once, ends the process there and then. */
 export interface StopSignal {
   readonly received: Promise<void>;
   /** Hands the signals back. */
@@ -10,13 +12,15 @@ export interface StopSignal {
 /** Waits for the process to be told to end. */
 export function listenForStop(onFirst: (signal: string) => void): StopSignal {
   let resolve = (): void => {};
-  let count = 0;
+  let firstAt: number | undefined;
   const received = new Promise<void>((done) => {
     resolve = done;
   });
   const listener = (signal: NodeJS.Signals): void => {
-    count++;
-    if (count > 1) process.exit(SIGNALS[signal as keyof typeof SIGNALS]);
+    const now = performance.now();
+    if (firstAt !== undefined && now - firstAt < ECHO) return;
+    if (firstAt !== undefined) process.exit(SIGNALS[signal as keyof typeof SIGNALS]);
+    firstAt = now;
     onFirst(signal);
     resolve();
   };

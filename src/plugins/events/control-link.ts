@@ -4,7 +4,7 @@ import type {
   ControlSystem,
   OutboxMessage,
 } from "../../core/control-system.ts";
-import type { DeliveryTarget, Events, NewEvent, PostedMessage } from "../../core/events.ts";
+import type { DeliveryTarget, Events, HeaderSource, NewEvent, PostedMessage } from "../../core/events.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Account } from "../../core/models/account.ts";
 import { PluginError } from "../../core/plugin.ts";
@@ -37,7 +37,7 @@ export interface ControlLinkParts {
 export class ControlLink implements Events, ControlSystem {
   readonly #parts: ControlLinkParts;
   readonly #targets: DeliveryTarget[] = [];
-  readonly #headerSources: ((stream: string) => Readonly<Record<string, string>> | undefined)[] = [];
+  readonly #headerSources: HeaderSource[] = [];
   readonly #touched = new Map<string, Set<string>>();
   #registeredAt: string | undefined;
   #dropped = 0;
@@ -102,7 +102,7 @@ export class ControlLink implements Events, ControlSystem {
     this.#targets.push(target);
   }
 
-  addHeaders(source: (stream: string) => Readonly<Record<string, string>> | undefined): void {
+  addHeaders(source: HeaderSource): void {
     this.#headerSources.push(source);
   }
 
@@ -134,8 +134,8 @@ export class ControlLink implements Events, ControlSystem {
     this.#dropped += count;
   }
 
-  headersFor(stream: string): Readonly<Record<string, string>> {
-    return Object.assign({}, ...this.#headerSources.map((source) => source(stream)));
+  async headersFor(stream: string): Promise<Readonly<Record<string, string>>> {
+    return Object.assign({}, ...(await Promise.all(this.#headerSources.map((source) => source(stream)))));
   }
 
   status(): ControlStatus {

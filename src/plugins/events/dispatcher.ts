@@ -29,7 +29,7 @@ export interface DispatcherParts {
   readonly clock: () => Date;
   readonly random: () => number;
   readonly log: Logger;
-  readonly headersFor: (stream: string) => Readonly<Record<string, string>>;
+  readonly headersFor: (stream: string) => Promise<Readonly<Record<string, string>>>;
 }
 
 /** Sends what waits: in order within a lane, several lanes at once, never faster than a receiver bears. */
@@ -182,7 +182,7 @@ export class Dispatcher {
         body: this.#parts.redactor.json(row.body),
         createdAt: row.created_at,
         attempts: row.attempts,
-        headers: this.#parts.headersFor(row.stream),
+        headers: await this.#parts.headersFor(row.stream),
         signal: AbortSignal.any([timeout, this.#stop.signal]),
       });
       return undefined;

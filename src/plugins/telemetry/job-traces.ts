@@ -1,11 +1,14 @@
 import type { Store, TableSpec, Transaction } from "../../core/store/store.ts";
 import { type SpanPlace, spanIdOf, traceIdOf } from "./trace-context.ts";
+import type { TraceSampler } from "./trace-sampler.ts";
 
 /** What a job's trace hangs from, kept so that a later process continues it. */
 export interface JobTraceRow {
   readonly id: string;
   readonly trace_id: string;
   readonly parent_id: string;
+  /** Whether what it hangs from is exported, where it is not. */
+  readonly sampled?: false;
 }
 
 declare module "../../core/store/store.ts" {
@@ -32,15 +35,18 @@ const MOST = 10_000;
 /** Where the spans of jobs stand. */
 export class JobTraces {
   readonly #store: Store;
+  readonly #sampler: TraceSampler;
   readonly #places = new Map<string, JobPlace>();
 
-  constructor(store: Store) {
+  constructor(store: Store, sampler: TraceSampler) {
     this.#store = store;
+    this.#sampler = sampler;
   }
 
   /** Keeps what a new job was started by, in the transaction that stores it. */
   async keep(tx: Transaction, jobId: string, parent: SpanPlace): Promise<void> {
-    await tx.insert("JobTrace", { id: jobId, trace_id: parent.traceId, parent_id: parent.spanId });
+    const row = { id: jobId, trace_id: parent.traceId, parent_id: parent.spanId };
+    await tx.insert("JobTrace", parent.sampled ? row : { ...row, sampled: false });
   }
 
   async forget(tx: Transaction, jobId: string): Promise<void> {
@@ -52,9 +58,11 @@ export class JobTraces {
     const known = this.#places.get(jobId);
     if (known) return known;
     const row = await this.#store.table("JobTrace").get(jobId);
+    const traceId = row?.trace_id ?? traceIdOf(jobId);
     const place = {
-      traceId: row?.trace_id ?? traceIdOf(jobId),
+      traceId,
       spanId: spanIdOf("job", jobId),
+      sampled: this.#sampler(traceId, row && row.sampled !== false),
       parentId: row?.parent_id,
     };
     if (this.#places.size >= MOST) this.#places.clear();
@@ -62,10 +70,10 @@ export class JobTraces {
     return place;
   }
 
-  /** The place where it is known already; looks it up for the next time otherwise. */
-  peek(jobId: string): JobPlace | undefined {
-    const known = this.#places.get(jobId);
-    if (!known) void this.find(jobId).catch(() => {});
-    return known;
+  /** The place of the job that messages of a stream are about; `undefined` where they are about no job. */
+  async ofStream(stream: string): Promise<JobPlace | undefined> {
+    const known = this.#places.get(stream);
+    if (known) return known;
+    return (await this.#store.table("Job").peek(stream)) && this.find(stream);
   }
 }

@@ -74,7 +74,9 @@ async function exportByOtel(context: PluginContext, metrics: readonly Metric[]):
     context.onClose(() => within(EXPORT_GRACE, exporter.close()).catch(() => {}));
     if (!wants.traces) return;
     const { traceEverything } = await import("./tracing.ts");
-    traceEverything(context, (span) => exporter.export(span));
+    const { createTraceSampler } = await import("./trace-sampler.ts");
+    const sampler = await createTraceSampler({ cwd: process.cwd(), env, log: context.log });
+    traceEverything(context, sampler, (span) => exporter.export(span));
   } catch (error) {
     context.log.warn("OpenTelemetry is asked for by OTEL_* variables but cannot be used", { error });
   }

@@ -4,22 +4,26 @@ import { createHash, randomBytes } from "node:crypto";
 export interface SpanPlace {
   readonly traceId: string;
   readonly spanId: string;
+  /** Whether it is exported; what hangs from it may go by this. */
+  readonly sampled: boolean;
 }
 
 const ZERO = /^0+$/;
+/** The only flag of version 00 that is kept. */
+const SAMPLED = 0b1;
 
 /** Reads a `traceparent` header; `undefined` where it is none. */
 export function readTraceparent(header: string | null | undefined): SpanPlace | undefined {
-  const match = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/.exec(
+  const match = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(
     header?.trim() ?? "",
   );
-  const [traceId, spanId] = [match?.[1], match?.[2]];
+  const [, traceId, spanId, flags = ""] = match ?? [];
   if (!traceId || !spanId || ZERO.test(traceId) || ZERO.test(spanId)) return undefined;
-  return { traceId, spanId };
+  return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0 };
 }
 
-export function toTraceparent({ traceId, spanId }: SpanPlace): string {
-  return `00-${traceId}-${spanId}-01`;
+export function toTraceparent({ traceId, spanId, sampled }: SpanPlace): string {
+  return `00-${traceId}-${spanId}-${sampled ? "01" : "00"}`;
 }
 
 export function newSpanId(): string {

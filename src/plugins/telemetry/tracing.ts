@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { PluginContext } from "../../core/plugin.ts";
 import { AGENTS, EVENTS, LEDGER, STORE } from "../../core/tokens.ts";
-import { JobTraces } from "./job-traces.ts";
+import { type JobPlace, JobTraces } from "./job-traces.ts";
 import type { FinishedSpan } from "./otel-exporter.ts";
 import {
   newSpanId,
@@ -12,20 +12,25 @@ import {
   spanIdOf,
   toTraceparent,
 } from "./trace-context.ts";
+import type { TraceSampler } from "./trace-sampler.ts";
 
 /**
  * Spans of requests, jobs, cases and steps. Those of jobs are made from what is stored, with ids that follow from the
  * ids of job, case and call: a run that goes on in another process goes on in its trace.
  */
-export function traceEverything(context: PluginContext, send: (span: FinishedSpan) => void): void {
+export function traceEverything(
+  context: PluginContext,
+  sampler: TraceSampler,
+  send: (span: FinishedSpan) => void,
+): void {
   const { get, hooks, log, onClose } = context;
-  const traces = new JobTraces(get(STORE));
+  const traces = new JobTraces(get(STORE), sampler);
   const current = new AsyncLocalStorage<SpanPlace>();
   const later = (work: Promise<void>): void => {
     work.catch((error: unknown) => log.warn("a span was lost", { error }));
   };
 
-  traceRequests(context, current, send);
+  traceRequests(context, { current, sampler, send });
   onClose(
     get(LEDGER).join(async (change, tx) => {
       if (change.kind === "job:deleted") await traces.forget(tx, change.job.id);
@@ -33,22 +38,20 @@ export function traceEverything(context: PluginContext, send: (span: FinishedSpa
       if (change.kind === "job:created" && parent) await traces.keep(tx, change.job.id, parent);
     }),
   );
-  get(EVENTS).addHeaders((stream) => {
-    const place = traces.peek(stream);
+  get(EVENTS).addHeaders(async (stream) => {
+    // A message is sent without its place rather than held up.
+    const place = await traces.ofStream(stream).catch(() => undefined);
     return place && { traceparent: toTraceparent(place) };
   });
 
-  const jobSpan = async (
-    job: Parameters<typeof traces.find>[0],
-    make: (p: SpanPlace, up?: string) => FinishedSpan,
-  ) => {
-    const { traceId, spanId, parentId } = await traces.find(job);
-    send(make({ traceId, spanId }, parentId));
+  const jobSpan = async (job: Parameters<typeof traces.find>[0], make: (place: JobPlace) => FinishedSpan) => {
+    const place = await traces.find(job);
+    if (place.sampled) send(make(place));
   };
   onClose(
     hooks.on("job:finished", ({ job }) =>
       later(
-        jobSpan(job.id, ({ traceId, spanId }, parentId) => ({
+        jobSpan(job.id, ({ traceId, spanId, parentId }) => ({
           name: `job ${job.agent_name}`,
           kind: "internal",
           traceId,
@@ -119,15 +122,20 @@ export function traceEverything(context: PluginContext, send: (span: FinishedSpa
   );
 }
 
+interface RequestTracing {
+  readonly current: AsyncLocalStorage<SpanPlace>;
+  readonly sampler: TraceSampler;
+  readonly send: (span: FinishedSpan) => void;
+}
+
 /** One span a request, under the caller's where it says so; a job that the request starts hangs from it. */
-function traceRequests(
-  { app }: PluginContext,
-  current: AsyncLocalStorage<SpanPlace>,
-  send: (span: FinishedSpan) => void,
-): void {
+function traceRequests({ app }: PluginContext, { current, sampler, send }: RequestTracing): void {
   app.use(async (event, next) => {
     const caller = readTraceparent(event.req.headers.get("traceparent"));
-    const place = { traceId: caller?.traceId ?? newTraceId(), spanId: newSpanId() };
+    const traceId = caller?.traceId ?? newTraceId();
+    const spanId = newSpanId();
+    const place = { traceId, spanId, sampled: sampler(traceId, caller?.sampled) };
+    if (!place.sampled) return current.run(place, next);
     const start = Date.now();
     let status = 500;
     try {
@@ -143,7 +151,8 @@ function traceRequests(
       send({
         name: route === undefined ? method : `${method} ${route}`,
         kind: "server",
-        ...place,
+        traceId,
+        spanId,
         parentId: caller?.spanId,
         start,
         end: Date.now(),

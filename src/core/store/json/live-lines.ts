@@ -4,10 +4,8 @@ import type { LineNames } from "./line.ts";
 import type { Locator } from "./locators.ts";
 import { Pauses } from "./pauses.ts";
 
-/** So many slots or entries are looked at in one go: some milliseconds where all of them are found. */
+/** So many slots, entries or keys are looked at in one go: some milliseconds where all of them are found. */
 const SLICE = 10_000;
-/** What a key costs besides its entries, in entries. */
-const KEY = 20;
 
 /** A line that the index points to: the newest version of an entity, or an entry of a log. */
 export interface LiveLine {
@@ -33,20 +31,22 @@ export async function findLiveLines(
   for (const table of contents.tables.values()) {
     const locators = contents.locatorsOf(table);
     for (let from = 0; from < locators.capacity; from += SLICE) {
-      for (const slot of locators.slotsIn(segments, from, from + SLICE)) {
+      for (const slot of locators.slotsIn(segments, from, from + SLICE))
         visit(new LiveEntity(contents, { table, slot, at: locators.get(slot) }));
-      }
       if (pauses.isDue(Math.min(SLICE, locators.capacity - from))) await pauses.take();
     }
   }
+  const oldest = Math.min(...segments);
   for (const log of contents.logNames()) {
     for (const [key, entries] of contents.keysOf(log)) {
-      for (let from = 1; from <= entries.count; from += SLICE) {
-        for (const number of entries.numbersIn(segments, from, from + SLICE)) {
+      // Most keys are of what ended long ago.
+      const count = entries.newest < oldest ? 0 : entries.count;
+      for (let from = 1; from <= count; from += SLICE) {
+        for (const number of entries.numbersIn(segments, from, from + SLICE))
           visit(new LiveEntry(contents, { log, key, number, at: entries.get(number) }));
-        }
-        if (pauses.isDue(Math.min(SLICE, entries.count - from) + KEY)) await pauses.take();
+        if (pauses.isDue(Math.min(SLICE, count - from))) await pauses.take();
       }
+      if (pauses.isDue(1)) await pauses.take();
     }
   }
 }

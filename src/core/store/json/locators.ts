@@ -53,6 +53,12 @@ export class Locators {
 /** Where the entries of one key lie, in order: three small numbers each, no text. */
 export class EntryLocators {
   readonly #numbers: number[] = [];
+  #newest = 0;
+
+  /** The highest number of a file that an entry lies in, or lay in once. */
+  get newest(): number {
+    return this.#newest;
+  }
 
   get count(): number {
     return this.#numbers.length / 3;
@@ -66,6 +72,7 @@ export class EntryLocators {
 
   push({ segment, offset, length }: Locator): void {
     this.#numbers.push(segment, offset, length);
+    this.#newest = Math.max(this.#newest, segment);
   }
 
   move(number: number, { segment, offset, length }: Locator): void {
@@ -73,6 +80,7 @@ export class EntryLocators {
     this.#numbers[at] = segment;
     this.#numbers[at + 1] = offset;
     this.#numbers[at + 2] = length;
+    this.#newest = Math.max(this.#newest, segment);
   }
 
   isAt(number: number, segment: number, offset: number): boolean {
