@@ -21,7 +21,6 @@ export default createServer({ port: 0, agents: [agent], plugins: process.env.SLO
 `;
 
 test.each([
-  ["SIGTERM", "SIGTERM"],
   ["SIGINT", "SIGTERM"],
   ["SIGINT", "SIGINT"],
 ] as const)(

@@ -6,6 +6,7 @@ import type { Service } from "../service.ts";
 import { LOGGER } from "../tokens.ts";
 import { banner } from "./banner.ts";
 import type { CliContext } from "./context.ts";
+import { guardProcess } from "./guard-process.ts";
 import { ADDRESS_FILE } from "./job/connection.ts";
 import { listenForStop } from "./stop-signal.ts";
 
@@ -21,20 +22,36 @@ export interface RunOptions {
 /** Lets a service listen until the process is told to end, then closes it; resolves with the exit code. */
 export async function runService(service: Service, at: RunOptions, context: CliContext): Promise<number> {
   const log = service.get(LOGGER);
-  // A promise that an agent forgot must not end the other agents' jobs.
-  process.on("unhandledRejection", (error) => log.error("a rejected promise was not handled", { error }));
-  const stop = listenForStop((signal) => log.info("ending", { signal }));
+  let hasFailed = false;
+  let isEnding = false;
+  const stop = listenForStop((signal) => {
+    isEnding = true;
+    log.info("ending", { signal });
+  });
+  const unguard = guardProcess(log, {
+    isEnding: () => isEnding,
+    fail: () => {
+      hasFailed = true;
+      stop.end();
+    },
+  });
+  const end = async (): Promise<number> => {
+    const code = await endWithin(service, LONGEST_END);
+    unguard();
+    return hasFailed ? 1 : code;
+  };
   const listening = service.listen(at);
   try {
     await Promise.race([listening, stop.received]);
   } catch (error) {
     await service.close().catch(() => {});
+    unguard();
     throw error;
   }
   // Told to end before it listened: what its start is about comes to nothing.
   if (service.url === undefined) {
     listening.catch((error: unknown) => log.debug("the start was called off", { error }));
-    return endWithin(service, LONGEST_END);
+    return end();
   }
   const address = join(service.options.dataDir, ADDRESS_FILE);
   try {
@@ -45,7 +62,7 @@ export async function runService(service: Service, at: RunOptions, context: CliC
   context.print(banner(service, context));
   await stop.received;
   await rm(address, { force: true }).catch(() => {});
-  return endWithin(service, LONGEST_END);
+  return end();
 }
 
 async function endWithin(service: Service, milliseconds: number): Promise<number> {

@@ -5,6 +5,8 @@ const ECHO = 100;
 /** A pending end: resolves at the first SIGINT or SIGTERM; a second one, not its echo, ends the process at once. */
 export interface StopSignal {
   readonly received: Promise<void>;
+  /** Ends the wait without a signal. */
+  end(): void;
   /** Hands the signals back. */
   release(): void;
 }
@@ -27,6 +29,7 @@ export function listenForStop(onFirst: (signal: string) => void): StopSignal {
   for (const signal of Object.keys(SIGNALS)) process.on(signal, listener);
   return {
     received,
+    end: () => resolve(),
     release: () => {
       for (const signal of Object.keys(SIGNALS)) process.off(signal, listener);
     },
