@@ -1,9 +1,18 @@
+import { isLongerThan } from "./json-length.ts";
+
+/** Characters of JSON, about, that are stored as one value: it is written out and read in one go, while all others wait. */
+const LONGEST = 16 * 1024 * 1024;
+
 /**
  * The value as JSON keeps it, `undefined` as `null`; throws where JSON would lose or change something, naming the
  * place. What is recorded must come back the same when a run is taken up again.
  */
 export function toJsonValue(value: unknown, what: string): unknown {
-  return value === undefined ? null : copy(value, what, []);
+  const made = value === undefined ? null : copy(value, what, []);
+  if (!isLongerThan(LONGEST, made)) return made;
+  throw new TypeError(
+    `${what} is longer than ${LONGEST / 1024 / 1024} MB of JSON, the most that is stored as one: give it in parts, or keep it in a file or a bucket and give its address`,
+  );
 }
 
 function copy(value: unknown, path: string, parents: object[]): unknown {

@@ -6,8 +6,11 @@ import type { Log } from "../store/store.ts";
 import type { StreamSource } from "./live-streams.ts";
 import { toEventText } from "./server-event.ts";
 
-/** Entries read from the log at once. */
-const BATCH = 64;
+/** Entries read from the log at once: few at first, as each may be long. */
+const FEWEST = 4;
+const MOST = 64;
+/** Characters of a batch beyond which the next is smaller. */
+const LONG = 256 * 1024;
 
 interface Subscription {
   /** Changes that came before do not count. */
@@ -41,6 +44,7 @@ export class JobFeed {
    */
   follow(jobId: string, after: number): StreamSource {
     let seen = after;
+    let batch = FEWEST;
     let state: "new" | "following" | "over" = "new";
     let change: Subscription | undefined;
 
@@ -55,12 +59,14 @@ export class JobFeed {
           state = "following";
           return `retry: 1000\n${toEventText({ event: "snapshot", data: await this.#jobs.show(job) })}`;
         }
-        const entries = job ? await this.#log.read(jobId, { after: seen, limit: BATCH }) : [];
+        const entries = job ? await this.#log.read(jobId, { after: seen, limit: batch }) : [];
         if (entries.length > 0) {
           seen = entries.at(-1)!.seq;
-          return entries
+          const text = entries
             .map(({ seq, entry }) => toEventText({ event: entry.type, id: seq, data: entry }))
             .join("");
+          batch = text.length > LONG ? 1 : Math.min(batch * 2, MOST);
+          return text;
         }
         if (!job || isTerminal(job.status)) {
           state = "over";

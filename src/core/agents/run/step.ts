@@ -7,6 +7,7 @@ import type { CallScope } from "./call-scope.ts";
 import { readCost } from "./cost.ts";
 import type { StepUnderWay } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
+import { toShown } from "./shown-result.ts";
 import { startTimer } from "./timer.ts";
 
 /** One try of a step, as a case shows it in its history. */
@@ -95,7 +96,10 @@ async function recordResult<T>(
   { startedAt, result }: { startedAt: string; result: unknown },
 ): Promise<void> {
   const { attempt, cost } = one;
-  if (show) await show(unit, { name, cost: cost || null, payload: toPayload(result), error: null });
+  if (show) {
+    const payload = toShown(result, scope.run.parts.redact);
+    await show(unit, { name, cost: cost || null, payload, error: null });
+  }
   await unit.record(scope.run.jobId, {
     at: unit.now,
     type: "call",
@@ -180,11 +184,6 @@ function toRecord(value: unknown, name: string): unknown {
   } catch (error) {
     throw new UnrecordableError(messageOf(error));
   }
-}
-
-function toPayload(result: unknown): Record<string, unknown> {
-  const isMap = result !== null && typeof result === "object" && !Array.isArray(result);
-  return isMap ? (result as Record<string, unknown>) : { result };
 }
 
 /** Milliseconds to wait before each next try. */

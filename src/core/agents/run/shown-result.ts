@@ -1,0 +1,19 @@
+import { isLongerThan } from "../json-length.ts";
+
+/** Characters of JSON up to which a case shows a step's result whole. */
+const LONGEST = 16 * 1024;
+const BEGINNING = 1000;
+
+/**
+ * What a case shows of a step's result in its history. All of that is stored anew with each update of the case, so a
+ * long result is only begun there; the job's log has it whole. Secrets are taken out before it is cut: a part of one
+ * would not be found.
+ */
+export function toShown(result: unknown, redact: (text: string) => string): Record<string, unknown> {
+  if (isLongerThan(LONGEST, result)) {
+    const json = JSON.stringify(result);
+    return { shortened: true, length: json.length, beginning: redact(json).slice(0, BEGINNING) };
+  }
+  const isMap = result !== null && typeof result === "object" && !Array.isArray(result);
+  return isMap ? (result as Record<string, unknown>) : { result };
+}
