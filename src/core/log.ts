@@ -56,7 +56,7 @@ export function createLogger(parts: LoggerParts, bound: Record<string, unknown> 
     info: at("info"),
     warn: at("warn"),
     error: at("error"),
-    with: (fields) => createLogger(parts, { ...bound, ...fields }),
+    with: (fields) => createLogger(parts, Object.assign({}, bound, fields)),
   };
 }
 

@@ -12,6 +12,7 @@ import type { AgentRegistry, HostedAgent } from "./registry.ts";
 import { RunJob } from "./run/job-handle.ts";
 import { Run } from "./run/run.ts";
 import { RunRecord } from "./run/run-record.ts";
+import { WithSignal } from "./run/with-signal.ts";
 import { type Applicant, type Place, Scheduler } from "./scheduler.ts";
 import { whenWritable } from "./when-writable.ts";
 
@@ -202,12 +203,8 @@ export class ActiveRuns {
       readCase: (id) => cases.get(id),
       onAnswer: this.#answerHandler(run, job, agent),
     });
-    return method.run({
-      ...{ parameters, log, telemetry, fields: fields.values, job: handle },
-      get signal() {
-        return run.signal;
-      },
-    });
+    const given = { parameters, log, telemetry, job: handle, fields: fields.values };
+    return method.run(Object.assign(new WithSignal(run), given));
   }
 
   #answerHandler(run: Run, job: StoredJob, agent: HostedAgent) {

@@ -323,8 +323,8 @@ export class Run {
       }
       await endCases(unit, this.openCases, ending.cases);
       await endJob(unit, parts.jobId, ending.to, (job) => ({
-        ...ending.patch(job),
         total_cost: this.limits.spent,
+        ...ending.patch(job),
       }));
     });
     this.#phase = "over";

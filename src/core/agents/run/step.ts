@@ -2,13 +2,14 @@ import type { Unit } from "../../entities/ledger.ts";
 import { messageOf } from "../../error-text.ts";
 import { toMilliseconds } from "../duration.ts";
 import { toJsonValue } from "../json-value.ts";
-import type { StepFunction, StepOptions } from "../run-context.ts";
+import type { StepFunction, StepInfo, StepOptions } from "../run-context.ts";
 import type { CallScope } from "./call-scope.ts";
 import { readCost } from "./cost.ts";
-import type { StepUnderWay } from "./run.ts";
+import type { Run, StepUnderWay } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
 import { toShown } from "./shown-result.ts";
 import { startTimer } from "./timer.ts";
+import { WithSignal } from "./with-signal.ts";
 
 /** One try of a step, as a case shows it in its history. */
 export interface ShownTry {
@@ -146,6 +147,18 @@ async function recordFailure<T>(
   run.account(one);
 }
 
+/** What the function of a step without a limit of time is told. */
+class Told extends WithSignal implements StepInfo {
+  readonly attempt: number;
+  readonly idempotencyKey: string;
+
+  constructor(run: Run, attempt: number, idempotencyKey: string) {
+    super(run);
+    this.attempt = attempt;
+    this.idempotencyKey = idempotencyKey;
+  }
+}
+
 /** Calls the step's function, with its limit of time. */
 function invoke<T>(
   { scope, name, fn, options }: StepCall<T>,
@@ -154,13 +167,7 @@ function invoke<T>(
   const { run } = scope;
   const idempotencyKey = scope.idempotencyKey(position);
   if (options.timeout === undefined) {
-    return fn({
-      attempt,
-      idempotencyKey,
-      get signal() {
-        return run.signal;
-      },
-    });
+    return fn(new Told(run, attempt, idempotencyKey));
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);

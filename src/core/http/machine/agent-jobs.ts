@@ -40,7 +40,7 @@ export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): 
       responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
       handler: async ({ params, body, event }) => {
         const { slug } = agents.get(params.slug);
-        const job = await runner.start(slug, { ...body, idempotencyKey: readIdempotencyKey(event) });
+        const job = await runner.start(slug, { idempotencyKey: readIdempotencyKey(event), ...body });
         const headers: [string, string][] = [["location", `${prefix}/agents/${slug}/jobs/${job.id}`]];
         const place = runner.position(job.id);
         if (place) {
