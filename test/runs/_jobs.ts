@@ -1,5 +1,22 @@
-import { AGENTS, JOBS, type JobContext, RUNNER, type Service } from "agent-control-service";
+import {
+  AGENTS,
+  JOBS,
+  type JobContext,
+  type JobInstructions,
+  RUNNER,
+  type Service,
+} from "agent-control-service";
 import type { StoredJob } from "../../src/core/models/job.ts";
+
+/** Instructions that limit nothing. */
+export const NO_LIMITS: JobInstructions = {
+  max_cases: null,
+  max_duration: null,
+  max_cost: null,
+  stop_on_warning: false,
+  stop_on_error: false,
+  job_start_time: null,
+};
 
 /** A job context with everything that is required. */
 export function jobContext(id: string, more: Partial<JobContext> = {}): JobContext {

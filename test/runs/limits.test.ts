@@ -3,22 +3,13 @@ import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import { agentOf } from "./_agent.ts";
-import { startJob, until } from "./_jobs.ts";
-
-const NONE: JobInstructions = {
-  max_cases: null,
-  max_duration: null,
-  max_cost: null,
-  stop_on_warning: false,
-  stop_on_error: false,
-  job_start_time: null,
-};
+import { NO_LIMITS, startJob, until } from "./_jobs.ts";
 
 type Handler = (context: JobContextArgs) => unknown;
 
 async function runWith(instructions: Partial<JobInstructions>, handler: Handler): Promise<StoredJob> {
   await using server = await testServer({ agents: [agentOf(handler)] });
-  const context = { job_instructions: { ...NONE, ...instructions } };
+  const context = { job_instructions: { ...NO_LIMITS, ...instructions } };
   const { id } = await startJob(server.service, { context });
   return await until(server.service, id);
 }
@@ -162,7 +153,7 @@ test("a job that a limit ended keeps its results and goes on from there under ra
   });
   await using server = await testServer({ agents: [agent] });
   const { service } = server;
-  const { id } = await startJob(service, { context: { job_instructions: { ...NONE, max_cost: 2 } } });
+  const { id } = await startJob(service, { context: { job_instructions: { ...NO_LIMITS, max_cost: 2 } } });
   const ended = await until(service, id);
   const kept = await service.get(CASES).get("a");
 

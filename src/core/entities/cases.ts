@@ -10,6 +10,7 @@ import type { ListQuery, Page, Store } from "../store/store.ts";
 import { StoreMissingError } from "../store/store.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { changeJob, jobNotFound } from "./jobs.ts";
+import { laterOf } from "./later-of.ts";
 import type { Ledger, Unit } from "./ledger.ts";
 
 export interface NewCase {
@@ -68,7 +69,9 @@ export class Cases {
           ...current,
           status,
           question: status === "awaiting" ? current.question : null,
-          finished_at: isTerminal(status) ? (current.finished_at ?? unit.now) : null,
+          finished_at: isTerminal(status)
+            ? (current.finished_at ?? laterOf(unit.now, current.updated_at))
+            : null,
         }),
         { by },
       );
@@ -168,7 +171,7 @@ export async function updateCase(
         error: null,
         ...fields,
         index: current.updates.length + 1,
-        created_at: unit.now,
+        created_at: laterOf(unit.now, current.updated_at),
       };
       const next = change(current);
       return {
@@ -278,7 +281,7 @@ export async function endCase(unit: Unit, id: string, end: CaseEnd): Promise<Cas
         ...next,
         question: null,
         final_delivery: end.delivery ?? next.final_delivery,
-        finished_at: unit.now,
+        finished_at: laterOf(unit.now, current.updated_at),
       };
     },
   );
@@ -316,7 +319,7 @@ export async function changeCase(
   let previous: Case | undefined;
   const next = (current: Case): Case => {
     previous = current;
-    return { ...change(current), updated_at: unit.now };
+    return { ...change(current), updated_at: laterOf(unit.now, current.updated_at) };
   };
   const item = await unit.tx.change("Case", id, next).catch((error: unknown) => {
     throw error instanceof StoreMissingError ? caseNotFound(id) : error;

@@ -7,6 +7,7 @@ import type { RunEntry } from "../models/run-entry.ts";
 import type { ListQuery, LogEntry, Page, Store, Transaction } from "../store/store.ts";
 import { StoreMissingError } from "../store/store.ts";
 import { type Ending, pathTo } from "./ending.ts";
+import { laterOf } from "./later-of.ts";
 import type { Ledger, Unit } from "./ledger.ts";
 
 /** What a job is created from; the rest is filled in. */
@@ -186,7 +187,7 @@ export function overrideJob(
       ...job,
       status,
       open_questions: isTerminal(status) ? 0 : job.open_questions,
-      finished_at: isTerminal(status) ? (job.finished_at ?? unit.now) : null,
+      finished_at: isTerminal(status) ? (job.finished_at ?? laterOf(unit.now, job.updated_at)) : null,
       stop_reason: isTerminal(status) && !isTerminal(job.status) ? "overridden" : job.stop_reason,
       ...patch,
     }),
@@ -241,7 +242,12 @@ function moved(
 ): StoredJob {
   let { status } = job;
   for (const event of events) status = follow(job, status, event);
-  return { ...job, finished_at: isTerminal(status) ? unit.now : job.finished_at, ...patch, status };
+  return {
+    ...job,
+    finished_at: isTerminal(status) ? laterOf(unit.now, job.updated_at) : job.finished_at,
+    ...patch,
+    status,
+  };
 }
 
 /** Ends a job inside a unit, along the edges that lead there. */
@@ -271,7 +277,7 @@ export async function changeJob(
   const next = (current: StoredJob): StoredJob => {
     previous = current;
     const changed = change(current);
-    changed.updated_at = unit.now;
+    changed.updated_at = laterOf(unit.now, current.updated_at);
     return changed;
   };
   const job = await unit.tx.change("Job", id, next).catch((error: unknown) => {

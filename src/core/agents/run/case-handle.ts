@@ -119,9 +119,10 @@ export class RunCase implements CaseHandle {
     const run = this.#run;
     const fallback = readDefault(fields, options);
     await run.enter();
-    return run.questions.ask(this.id, fields, async () => {
-      const open = run.parts.epoch > 1 ? (await this.read()).question : null;
-      if (open?.id === String(position)) return open;
+    const isUntil = options.deadline instanceof Date;
+    const open = async (): Promise<Question> => {
+      const asked = run.parts.epoch > 1 ? (await this.read()).question : null;
+      if (asked?.id === String(position)) return asked;
       const question: Question = {
         id: String(position),
         question: options.question,
@@ -140,7 +141,8 @@ export class RunCase implements CaseHandle {
         });
       });
       return question;
-    });
+    };
+    return run.questions.ask(this.id, { fields, isUntil, open });
   }
 
   /** `human_answer` runs before the handler goes on, and once it has, it does not run again. */

@@ -69,8 +69,12 @@ export class RunJob implements JobHandle {
     const run = this.#run;
     // How long it is may be reckoned from the time of day, and differ when the run is taken up.
     const { position, recorded } = this.#scope.take("sleep", "sleep");
-    const until = recorded ? String(recorded.result) : await this.#beginSleep(position, duration);
-    const left = Date.parse(until) - run.parts.clock().getTime();
+    const { until, at } = recorded
+      ? { until: String(recorded.result), at: recorded.at }
+      : await this.#beginSleep(position, duration);
+    // Where the clock was set back, it is not longer than it was to be.
+    const from = Math.max(run.parts.clock().getTime(), Date.parse(at));
+    const left = Date.parse(until) - from;
     if (left <= 0) return;
     await run.wait(() => new Promise<void>((resolve) => void run.after(left, resolve)));
   }
@@ -112,11 +116,12 @@ export class RunJob implements JobHandle {
   }
 
   /** The end is recorded at the beginning: a restart waits for what is left. */
-  async #beginSleep(position: number, duration: Duration): Promise<string> {
+  async #beginSleep(position: number, duration: Duration): Promise<{ until: string; at: string }> {
     const run = this.#run;
     const milliseconds = toMilliseconds(duration);
     await run.enter();
-    const until = new Date(run.parts.clock().getTime() + milliseconds).toISOString();
+    const now = run.parts.clock();
+    const until = new Date(now.getTime() + milliseconds).toISOString();
     await run.write((unit) =>
       unit.record(run.jobId, {
         type: "call",
@@ -127,6 +132,6 @@ export class RunJob implements JobHandle {
         result: until,
       }),
     );
-    return until;
+    return { until, at: now.toISOString() };
   }
 }

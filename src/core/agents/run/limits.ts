@@ -11,6 +11,9 @@ export class Limits {
   readonly #clock: () => Date;
   readonly #elapsed: number;
   readonly #since: number;
+  /** Milliseconds that the present span had when this process took the job up, and when that was by a clock that nobody sets. */
+  readonly #before: number;
+  readonly #takenUpAt = performance.now();
   #cases: number;
   #spent: number;
   #reserved = 0;
@@ -26,6 +29,7 @@ export class Limits {
     const told = given?.job_start_time;
     // The caller's start counts where it is earlier and this is the job's first span.
     this.#since = typeof told === "number" && this.#elapsed === 0 ? Math.min(since, told * 1000) : since;
+    this.#before = Math.max(0, now - this.#since);
   }
 
   /** What was spent so far. */
@@ -83,7 +87,7 @@ export class Limits {
   duration(): RunEnd | undefined {
     const most = this.#given?.max_duration ?? undefined;
     if (most === undefined) return undefined;
-    const used = (this.#elapsed + this.#clock().getTime() - this.#since) / 1000;
+    const used = this.#used() / 1000;
     if (used < most) return undefined;
     return limit("max_duration", `it has taken ${Math.round(used * 10) / 10} s, max_duration is ${most} s`);
   }
@@ -92,7 +96,13 @@ export class Limits {
   timeLeft(): number | undefined {
     const most = this.#given?.max_duration ?? undefined;
     if (most === undefined) return undefined;
-    return most * 1000 - this.#elapsed - (this.#clock().getTime() - this.#since);
+    return most * 1000 - this.#used();
+  }
+
+  /** Milliseconds that the job has taken. The time of day counts what the process slept through, and may be set back. */
+  #used(): number {
+    const here = this.#before + performance.now() - this.#takenUpAt;
+    return this.#elapsed + Math.max(here, this.#clock().getTime() - this.#since);
   }
 
   error(message: string): RunEnd | undefined {

@@ -11,6 +11,14 @@ interface Waiting {
   readonly settle: (answer: AnswerEntry | Error) => void;
 }
 
+interface Asking {
+  readonly fields: Fields;
+  /** Whether the deadline was given as a time of day, not as a duration. */
+  readonly isUntil: boolean;
+  /** Stores the question, or finds that it is stored. */
+  readonly open: () => Promise<Question>;
+}
+
 /** The open questions of a run, by case. */
 export class Questions {
   readonly #run: Run;
@@ -32,8 +40,8 @@ export class Questions {
     return this.#early.has(key(caseId, questionId));
   }
 
-  /** Waits for the answer to a case's question; `open` stores the question, or finds that it is stored. */
-  async ask(caseId: string, fields: Fields, open: () => Promise<Question>): Promise<AnswerEntry> {
+  /** Waits for the answer to a case's question. */
+  async ask(caseId: string, { fields, isUntil, open }: Asking): Promise<AnswerEntry> {
     if (this.#waiting.has(caseId)) {
       throw new TypeError(
         `Case "${caseId}" awaits an answer already: ask the second question in another case`,
@@ -49,7 +57,7 @@ export class Questions {
       const question = await open();
       const early = this.#early.get(key(caseId, question.id));
       if (early) return early;
-      callOff = this.#watch(caseId, question);
+      callOff = this.#watch(caseId, question, isUntil);
       return await this.#run.wait(() => answer);
     } finally {
       callOff();
@@ -68,15 +76,23 @@ export class Questions {
     this.#waiting.get(caseId)?.settle(new Error(message));
   }
 
-  #watch(caseId: string, question: Question): () => void {
+  #watch(caseId: string, question: Question, isUntil: boolean): () => void {
     if (question.deadline === null) return () => {};
-    const left = Date.parse(question.deadline) - this.#run.parts.clock().getTime();
-    return this.#run.after(left, () => {
-      this.#expire(caseId, question).catch((error: unknown) => {
-        if (!this.#run.isSealed)
-          this.#run.parts.log.error("a question could not be closed at its deadline", { error });
+    const run = this.#run;
+    const now = (): number => run.parts.clock().getTime();
+    const deadline = Date.parse(question.deadline);
+    let callOff = () => {};
+    const watch = (from: number): void => {
+      callOff = run.after(deadline - from, () => {
+        if (isUntil && now() < deadline) return watch(now());
+        this.#expire(caseId, question).catch((error: unknown) => {
+          if (!run.isSealed) run.parts.log.error("a question could not be closed at its deadline", { error });
+        });
       });
-    });
+    };
+    // Where the clock was set back, so many minutes are not more than they were to be.
+    watch(isUntil ? now() : Math.max(now(), Date.parse(question.asked_at)));
+    return () => callOff();
   }
 
   async #expire(caseId: string, question: Question): Promise<void> {

@@ -135,7 +135,8 @@ export class RunRecord {
   #addStatus(to: EntityStatus, at: string): void {
     if (to === "in_progress") this.since ??= at;
     if (!isTerminal(to) || this.since === undefined) return;
-    this.elapsed += Date.parse(at) - Date.parse(this.since);
+    // The clock may have been set back in between.
+    this.elapsed += Math.max(0, Date.parse(at) - Date.parse(this.since));
     this.since = undefined;
   }
 
