@@ -42,6 +42,7 @@ export async function testServer(options: ServerOptions): Promise<TestServer> {
   const key = options.apiKey ?? "test-key-of-this-server";
   const service = createServer({
     store: createMemoryStore,
+    strictSteps: true,
     logLevel: "info",
     logFormat: "text",
     logTo: (line) => void logs.push(line),

@@ -50,6 +50,13 @@ export interface ServerOptions {
   shutdownGrace?: number;
   /** Time that a stopped job gets to end by itself, seconds. @default 10 */
   stopGrace?: number;
+  /**
+   * Whether calls of a job or case inside a step's function are found wherever they are made, at some 10 µs a step; else
+   * only those that the function makes before it waits for something. Variable `SERVICE_STRICT_STEPS`.
+   *
+   * @default false, true under `svc dev` and in `testServer`
+   */
+  strictSteps?: boolean;
   /** Time limit of one plugin's setup, seconds. @default 10 */
   pluginTimeout?: number;
   /** Opens another store than the embedded one. */
@@ -82,6 +89,7 @@ export interface ResolvedOptions {
   readonly maxQueuedJobs: number;
   readonly shutdownGrace: number;
   readonly stopGrace: number;
+  readonly strictSteps: boolean;
   readonly pluginTimeout: number;
   readonly store: StoreFactory | undefined;
   readonly clock: () => Date;
@@ -171,6 +179,7 @@ export function resolveOptions(
     agents: [...options.agents],
     plugins: options.plugins,
     admin: options.admin ?? true,
+    strictSteps: options.strictSteps ?? flag(env, "SERVICE_STRICT_STEPS") ?? false,
     dataDir: resolve(checked.dataDir),
     publicUrl: checked.publicUrl,
     apiKey: checked.apiKey,
@@ -200,6 +209,13 @@ function readAccount(option: Account | undefined, env: Environment): Account | u
 function text(env: Environment, name: string): string | undefined {
   const value = env[name]?.trim();
   return value === "" ? undefined : value;
+}
+
+function flag(env: Environment, name: string): boolean | undefined {
+  const value = text(env, name);
+  if (value === undefined) return undefined;
+  if (value === "true" || value === "false") return value === "true";
+  throw new OptionsError(`${name} must be true or false`);
 }
 
 function number(env: Environment, name: string): number | undefined {

@@ -218,6 +218,7 @@ function createScope(options: ResolvedOptions): Container {
       maxConcurrentJobs: options.maxConcurrentJobs,
       maxQueuedJobs: options.maxQueuedJobs,
       stopGrace: options.stopGrace,
+      strictSteps: options.strictSteps,
     }),
   );
   return scope;

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { Cases } from "../entities/cases.ts";
 import { changeJob, type Jobs, moveJob } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
@@ -10,6 +11,7 @@ import { fieldsOf } from "./fields.ts";
 import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
 import type { AgentRegistry, HostedAgent } from "./registry.ts";
 import { RunJob } from "./run/job-handle.ts";
+import type { StepUnderWay } from "./run/run.ts";
 import { Run } from "./run/run.ts";
 import { RunRecord } from "./run/run-record.ts";
 import { WithSignal } from "./run/with-signal.ts";
@@ -28,6 +30,8 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly maxConcurrentJobs: number;
   /** Seconds that a handler gets to end by itself. */
   readonly stopGrace: number;
+  /** Whether calls inside a step's function are found wherever they are made. */
+  readonly strictSteps: boolean;
 }
 
 /** Why a job waits for its turn: it is new or begun afresh, or a run of it was cut short. */
@@ -38,12 +42,14 @@ export class ActiveRuns {
   readonly scheduler: Scheduler;
   readonly #parts: ActiveRunsParts;
   readonly #runs = new Map<string, Run>();
+  readonly #insides: AsyncLocalStorage<StepUnderWay> | undefined;
   /** Settle once the run is there, or will not be. */
   readonly #beginning = new Map<string, Promise<void>>();
 
   constructor(parts: ActiveRunsParts) {
     this.#parts = parts;
-    const { agents, maxConcurrentJobs } = parts;
+    const { agents, maxConcurrentJobs, strictSteps } = parts;
+    this.#insides = strictSteps ? new AsyncLocalStorage() : undefined;
     this.scheduler = new Scheduler({
       places: maxConcurrentJobs,
       placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
@@ -123,6 +129,7 @@ export class ActiveRuns {
       account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: apiUrl },
       stopGrace: stopGrace * 1000,
       timeout: timeout === undefined ? undefined : timeout * 1000,
+      insides: this.#insides,
       redact: (text) => redactor.text(text),
       record,
       place,

@@ -85,7 +85,7 @@ function startWorker(context: CliContext): ChildProcess {
   const [program, ...args] = context.self as [string, ...string[]];
   return spawn(program, [...args, ...context.argv], {
     cwd: context.cwd,
-    env: { ...context.env, [WORKER]: "1" },
+    env: { SERVICE_STRICT_STEPS: "true", ...context.env, [WORKER]: "1" },
     stdio: ["ignore", "inherit", "inherit", "ipc"],
     detached: true,
   });

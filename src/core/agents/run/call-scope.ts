@@ -26,6 +26,7 @@ export class CallScope {
 
   /** The next call. Ends the job where the record has another call in its place. */
   take(call: CallEntry["call"], name: string): Call {
+    this.refuseInside(call, name);
     const position = this.#next++;
     const recorded = this.record.calls.get(position);
     const asked = this.record.asked.get(position);
@@ -37,6 +38,15 @@ export class CallScope {
     }
     this.record.calls.delete(position);
     return { position, recorded };
+  }
+
+  /** Ends the job where a call is made inside a step's function: once the step is recorded, it would be missing. */
+  refuseInside(call: CallEntry["call"], name: string): void {
+    const outer = this.run.enclosing;
+    if (!outer) return;
+    const message = `${call} "${name}" ${this.#label} is called inside step "${outer.name}": when that is answered from the record its function is not called, and the call would be missing. Make it before or after the step`;
+    this.run.end({ to: "failed", reason: "nondeterministic", message });
+    throw new NondeterminismError(message);
   }
 
   /** The number that the next try of a call has. */
@@ -63,7 +73,7 @@ export class CallScope {
   }
 
   #mismatch(position: number, expected: string, found: string): NondeterminismError {
-    const message = `Call ${position} ${this.#label} was ${expected} when it was recorded, and now is ${found}: the handler must make the same calls in the same order. Retry the job from the start, or bring the former code back`;
+    const message = `Call ${position} ${this.#label} was ${expected} when it was recorded, and now is ${found}: the handler must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or bring the former code back`;
     this.run.end({ to: "failed", reason: "nondeterministic", message });
     return new NondeterminismError(message);
   }

@@ -81,6 +81,7 @@ export class RunJob implements JobHandle {
 
   async #openCase(input: { id: string; name: string; description?: string }): Promise<CaseHandle> {
     const run = this.#run;
+    this.#scope.refuseInside("open_case", input.id);
     const known = run.parts.record.cases.get(input.id);
     if (known !== undefined) return this.#handle(known, input.id);
     const checked = v.safeParse(CaseInputSchema, input);

@@ -87,7 +87,7 @@ export class RunRecord {
       const [first] = [...calls.values()].sort((a, b) => a.position - b.position);
       if (!first) continue;
       const where = caseId === "" ? "the job" : `case "${caseId}"`;
-      return `The handler ended, but the record of ${where} goes on with ${first.call} "${first.name}" at position ${first.position}: it no longer does what it did when the job began`;
+      return `The handler ended, but the record of ${where} goes on with ${first.call} "${first.name}" at position ${first.position}: it no longer does what it did when the job began, or made that call inside a step's function`;
     }
     return undefined;
   }

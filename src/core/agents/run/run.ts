@@ -1,3 +1,4 @@
+import type { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { endCases } from "../../entities/cases.ts";
 import { endJob } from "../../entities/jobs.ts";
@@ -33,6 +34,8 @@ export interface RunParts {
   readonly stopGrace: number;
   /** Milliseconds that the handler may work; time in which it only waits does not count. */
   readonly timeout: number | undefined;
+  /** Knows the step in whose function something is done, where that is worth its cost. */
+  readonly insides: AsyncLocalStorage<StepUnderWay> | undefined;
 }
 
 /** A step under way. */
@@ -60,6 +63,8 @@ export class Run {
   /** Cases that have not ended. */
   readonly openCases: Set<string>;
   readonly #underWay = new Set<StepUnderWay>();
+  /** The step whose function is being called, until that returns or waits for the first time. */
+  #calling: StepUnderWay | undefined;
   /** Steps that were under way when the run was told to end, or its handler ended without them. */
   #cutShort: StepUnderWay[] = [];
   /** Made when somebody asks for the signal: most handlers never do. */
@@ -276,6 +281,24 @@ export class Run {
     this.#underWay.delete(step);
     this.#restIfIdle();
     this.#tellIfQuiet();
+  }
+
+  /** Calls a step's function: what it calls of the run can be told from what is called beside it. */
+  inside<I, T>(step: StepUnderWay, fn: (info: I) => T, info: I): T {
+    const { insides } = this.parts;
+    this.#calling = step;
+    try {
+      return insides ? insides.run(step, fn, info) : fn(info);
+    } finally {
+      this.#calling = undefined;
+    }
+  }
+
+  /** The step in whose function this is called, as far as that is known. */
+  get enclosing(): StepUnderWay | undefined {
+    if (this.#calling) return this.#calling;
+    const step = this.parts.insides?.getStore();
+    return step && this.#underWay.has(step) ? step : undefined;
   }
 
   /** Counts the cost of a step once, together with its record: the end of the run may be stored right behind it. */

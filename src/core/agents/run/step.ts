@@ -160,14 +160,12 @@ class Told extends WithSignal implements StepInfo {
 }
 
 /** Calls the step's function, with its limit of time. */
-function invoke<T>(
-  { scope, name, fn, options }: StepCall<T>,
-  { position, attempt }: StepUnderWay,
-): T | Promise<T> {
+function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay): T | Promise<T> {
   const { run } = scope;
+  const { position, attempt } = one;
   const idempotencyKey = scope.idempotencyKey(position);
   if (options.timeout === undefined) {
-    return fn(new Told(run, attempt, idempotencyKey));
+    return run.inside(one, fn, new Told(run, attempt, idempotencyKey));
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);
@@ -177,7 +175,9 @@ function invoke<T>(
       own.abort(error);
       reject(error);
     });
-    Promise.resolve(fn({ attempt, idempotencyKey, signal })).then(resolve, reject).finally(stop);
+    Promise.resolve(run.inside(one, fn, { attempt, idempotencyKey, signal }))
+      .then(resolve, reject)
+      .finally(stop);
   });
 }
 
