@@ -46,7 +46,7 @@ export function createLogger(parts: LoggerParts, bound: Record<string, unknown> 
         time: parts.clock().toISOString(),
         level,
         message: parts.redactor.text(message),
-        fields: parts.redactor.json(plain({ ...bound, ...fields })),
+        fields: parts.redactor.json(plain(Object.assign({}, bound, fields))),
       };
       parts.write(parts.format === "json" ? toJsonLine(record) : toTextLine(record));
       parts.observe?.(record);

@@ -46,7 +46,16 @@ export class SecretIndex {
   #next(text: string, from: number): { start: number; end: number } | undefined {
     if (this.#byPrefix.size === 0) return undefined;
     const last = text.length - this.#prefixLength;
+    const filter = this.#filter;
+    // Each character is read once, not once for each of the three that it is looked at with.
+    let first = text.charCodeAt(from);
+    let second = text.charCodeAt(from + 1);
     for (let start = from; start <= last; start++) {
+      const third = text.charCodeAt(start + 2);
+      const mayBegin = filter[mix(first, second, third)] === 1;
+      first = second;
+      second = third;
+      if (!mayBegin) continue;
       let end = this.#endAt(text, start);
       if (end === undefined) continue;
       for (let inside = start + 1; inside < end && inside <= last; inside++) {
@@ -69,5 +78,9 @@ export class SecretIndex {
 }
 
 function hash(text: string, at: number): number {
-  return ((text.charCodeAt(at) * 31 + text.charCodeAt(at + 1)) * 31 + text.charCodeAt(at + 2) * 7) & 0xff_ff;
+  return mix(text.charCodeAt(at), text.charCodeAt(at + 1), text.charCodeAt(at + 2));
+}
+
+function mix(first: number, second: number, third: number): number {
+  return ((first * 31 + second) * 31 + third * 7) & 0xff_ff;
 }

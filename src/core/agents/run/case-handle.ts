@@ -36,7 +36,10 @@ export class RunCase implements CaseHandle {
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
     return mayBeLeft(
       runStep({
-        ...{ scope: this.#scope, name, fn, options },
+        scope: this.#scope,
+        name,
+        fn,
+        options,
         show: (unit, shown) => updateCase(unit, this.id, shown),
       }),
     );
@@ -54,7 +57,9 @@ export class RunCase implements CaseHandle {
     delivery?: Record<string, unknown>,
     options: { readonly cost?: number; readonly name?: string } = {},
   ): Promise<void> {
-    return mayBeLeft(this.#end("completed", { ...options, delivery }).then(() => {}));
+    return mayBeLeft(
+      this.#end("completed", { delivery, cost: options.cost, name: options.name }).then(() => {}),
+    );
   }
 
   fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
@@ -174,7 +179,7 @@ export class RunCase implements CaseHandle {
     const cost = readCost(end.cost, `The end of case "${this.id}"`);
     await run.enter();
     await run.write(async (unit) => {
-      await endCase(unit, this.id, { ...end, to, delivery });
+      await endCase(unit, this.id, { to, delivery, error: end.error, cost: end.cost, name: end.name });
       await unit.record(run.jobId, {
         ...{ type: "call", call: "close", ...this.#scope.at, position, name: to },
         ...(cost > 0 && { cost }),

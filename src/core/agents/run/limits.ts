@@ -122,5 +122,5 @@ function limit(reason: RunEnd["reason"], what: string): RunEnd {
 
 /** Without the noise of adding decimal fractions. */
 export function clean(amount: number): number {
-  return Number(amount.toPrecision(12));
+  return amount === 0 ? 0 : Number(amount.toPrecision(12));
 }
