@@ -11,6 +11,7 @@ import type { FileSet } from "./file-set.ts";
 import { isNoRoom, writeFully } from "./io.ts";
 import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
+import { SyncPace } from "./sync-pace.ts";
 import { versionOf } from "./table-versions.ts";
 import type { Timers } from "./timers.ts";
 
@@ -29,8 +30,6 @@ interface Written {
  */
 type Condition = { readonly kind: "sound" } | { readonly kind: "full" | "failed"; readonly error: Error };
 
-/** Milliseconds; where the last sync took no longer, a lone writer's next one is not handed to another thread. */
-const QUICK = 1;
 /** Milliseconds between attempts to write again after a failure. */
 const HEAL = 1000;
 
@@ -74,8 +73,7 @@ export class Journal {
   #lastHeal = Number.NEGATIVE_INFINITY;
   /** So many waiting commits are written without waiting for more. A lone writer waits for nobody. */
   #eager = 1;
-  /** Milliseconds that the last sync took. */
-  #lastSync = Number.POSITIVE_INFINITY;
+  readonly #pace = new SyncPace();
   /** When the last commit came, and when the last group was made visible. */
   #lastCommit = 0;
   #lastApplied = 0;
@@ -316,13 +314,14 @@ export class Journal {
     }
     const began = this.#options.timers.now();
     const isAlone = this.#eager === 1 && count === 1 && this.#waiting === 0;
+    const onTheSpot = isAlone && this.#pace.isQuick;
     try {
-      await io.sync(active.file.handle, isAlone && this.#lastSync < QUICK);
+      await io.sync(active.file.handle, onTheSpot);
     } catch (error) {
       this.#fail(error);
       throw error;
     }
-    this.#learn(count, began);
+    this.#learn(count, { began, onTheSpot });
     active.size = start + bytes.length;
     this.#last += this.#underWay;
     this.#underWay = 0;
@@ -333,13 +332,14 @@ export class Journal {
    * How many to wait for. Where staging commits takes longer than a sync, half of them: the disk works on one half while
    * the other is staged. Where the sync takes longer, all: each of them costs one.
    */
-  #learn(written: number, began: number): void {
+  #learn(written: number, { began, onTheSpot }: { began: number; onTheSpot: boolean }): void {
     const now = this.#options.timers.now();
     const waiting = this.#waiting;
     const callers = written + waiting;
     const each = waiting > 0 ? (this.#lastCommit - began) / waiting : (began - this.#lastApplied) / written;
-    this.#lastSync = now - began;
-    this.#eager = each * callers > this.#lastSync ? Math.ceil(callers / 2) : callers;
+    const took = now - began;
+    this.#pace.note(took, { onTheSpot });
+    this.#eager = each * callers > took ? Math.ceil(callers / 2) : callers;
     this.#lastApplied = now;
   }
 

@@ -1,0 +1,23 @@
+/** Milliseconds: where a sync takes less, a lone writer waits for it on the spot. */
+const QUICK = 1;
+/** How much of the average a new measurement is. */
+const WEIGHT = 1 / 4;
+
+/**
+ * Tells whether the disk is so quick of late that handing a sync to another thread and back would take longer than the
+ * sync itself. One that is slow now and then does not count for much.
+ */
+export class SyncPace {
+  #average = Number.POSITIVE_INFINITY;
+
+  get isQuick(): boolean {
+    return this.#average < QUICK;
+  }
+
+  /** Notes how many milliseconds a sync took. */
+  note(milliseconds: number, { onTheSpot }: { onTheSpot: boolean }): void {
+    // Of what was handed over, some half is the way there and back.
+    const own = onTheSpot ? milliseconds : milliseconds / 2;
+    this.#average = Number.isFinite(this.#average) ? this.#average + (own - this.#average) * WEIGHT : own;
+  }
+}
