@@ -11,7 +11,7 @@ describe("a body", () => {
       let body = Body.of(anEntity(random), "entity");
       for (let version = 0; version < 20; version++) {
         if (random.chance(0.3)) body.copy();
-        const next = altered(body.copy<Value>(), random);
+        const next = altered(random.chance(0.5) ? body.copy<Value>() : { ...body.draft<Value>() }, random);
         body = body.next(next, "entity");
 
         expect(body.text).toBe(JSON.stringify(next));
@@ -29,6 +29,32 @@ describe("a body", () => {
     copy.deep.inner.n = 2;
 
     expect(body.copy()).toEqual({ id: "a", list: [{ n: 1 }], deep: { inner: { n: 1 } } });
+  });
+
+  it("gives each who changes it fields of their own, and shares what is in them, frozen", () => {
+    for (const body of [
+      Body.from('{"id":"a","n":1,"deep":{"list":[{"n":1}]}}'),
+      hot({ id: "a", n: 1, deep: { list: [{ n: 1 }] } }),
+    ]) {
+      const draft = body.draft<{ n: number; deep: { list: { n: number }[] } }>();
+      draft.n = 2;
+
+      expect(() => draft.deep.list.push({ n: 2 })).toThrow(TypeError);
+      expect(() => Object.assign(draft.deep.list[0]!, { n: 2 })).toThrow(TypeError);
+      expect(body.copy()).toEqual({ id: "a", n: 1, deep: { list: [{ n: 1 }] } });
+    }
+  });
+
+  it("freezes nothing that a caller handed in or got to keep", () => {
+    const given = { id: "a", deep: { list: [1] } };
+    const next = hot({ id: "a", deep: { list: [] } }).next(given, "entity");
+    const copy = next.copy<typeof given>();
+    next.draft();
+
+    given.deep.list.push(2);
+    copy.deep.list.push(3);
+
+    expect(next.copy()).toEqual({ id: "a", deep: { list: [1] } });
   });
 
   it("does not share what a caller handed in", () => {
@@ -127,8 +153,9 @@ function altered(entity: Value, random: SimRandom): Value {
     if (choice === 0) delete next[key];
     else if (choice === 1) next[key] = undefined;
     else if (choice < 6) next[key] = aValue(random, 3);
-    else if (Array.isArray(field) && choice < 12) field.push(aValue(random, 2));
-    else if (Array.isArray(field) && choice < 14) field.splice(random.below(field.length + 1), 1);
+    else if (Array.isArray(field) && choice < 12) next[key] = [...field, aValue(random, 2)];
+    else if (Array.isArray(field) && !Object.isFrozen(field) && choice < 14)
+      field.splice(random.below(field.length + 1), 1);
   }
   if (random.chance(0.1)) next[`new${random.below(100)}`] = aValue(random, 2);
   return next;

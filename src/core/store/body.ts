@@ -1,4 +1,4 @@
-import { freezeJson, toJson } from "./json-value.ts";
+import { freezeFields, toJson } from "./json-value.ts";
 import { PartedJson } from "./parted-json.ts";
 import type { Entity } from "./store.ts";
 
@@ -47,19 +47,31 @@ export class Body {
 
   /** The entity, for the caller to do with as it likes. */
   copy<T>(): T {
-    if (this.#parted !== undefined) return this.#cloneOf(this.#parted) as T;
-    const value = JSON.parse(this.#text!) as Record<string, unknown>;
-    const isKept = this.#isHot && this.length <= LONG;
-    this.#isHot = true;
-    if (!isKept) return value as T;
-    this.#parted = PartedJson.of(value);
-    return this.#cloneOf(this.#parted) as T;
+    const parted = this.#part();
+    try {
+      if (parted !== undefined) return parted.copy() as T;
+    } catch {
+      // Nested more deeply than the stack allows; parsing needs no stack.
+    }
+    return JSON.parse(this.text) as T;
+  }
+
+  /** The entity, for the caller to replace fields of; what is in them is frozen, as others share it. */
+  draft<T>(): T {
+    const parted = this.#part();
+    if (parted !== undefined) return parted.draft() as T;
+    const value = JSON.parse(this.text) as T & object;
+    try {
+      return freezeFields(value);
+    } catch {
+      return value;
+    }
   }
 
   /** The entity, frozen: all who only look share it. */
   view<T>(): T {
     if (this.#view !== undefined) return this.#view as T;
-    const view = freezeJson(this.copy<T & object>());
+    const view = Object.freeze(this.draft<T & object>());
     if (this.length <= LONG) this.#view = view;
     return view;
   }
@@ -71,13 +83,18 @@ export class Body {
     return parted === this.#parted ? this : new Body({ parted }, true);
   }
 
-  #cloneOf(parted: PartedJson): Record<string, unknown> {
+  /** Keeps it parsed from the second time on that it is asked for, unless it is long. */
+  #part(): PartedJson | undefined {
+    if (this.#parted !== undefined) return this.#parted;
+    const isKept = this.#isHot && this.length <= LONG;
+    this.#isHot = true;
+    if (!isKept) return undefined;
     try {
-      return parted.copy();
+      this.#parted = PartedJson.of(JSON.parse(this.#text!) as Record<string, unknown>);
     } catch {
-      // Nested more deeply than the stack allows; parsing needs no stack.
-      return JSON.parse(this.text) as Record<string, unknown>;
+      // Nested more deeply than the stack allows.
     }
+    return this.#parted;
   }
 }
 

@@ -30,6 +30,12 @@ export function cloneJson<T>(value: T): T {
   return copy;
 }
 
+/** Makes what is in the fields of an object that came from JSON something that nobody can alter. */
+export function freezeFields<T extends object>(value: T): T {
+  for (const key in value) freezeJson(value[key]);
+  return value;
+}
+
 /** Makes a value that came from JSON one that nobody can alter. */
 export function freezeJson<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
@@ -37,9 +43,13 @@ export function freezeJson<T>(value: T): T {
   return Object.freeze(value);
 }
 
-/** Whether a value has the same JSON as `known`, which came from JSON; "no" may be wrong, "yes" never is. */
+/**
+ * Whether a value has the same JSON as `known`, which came from JSON and which nobody can have altered; "no" may be wrong,
+ * "yes" never is.
+ */
 export function isSameJson(value: unknown, known: unknown): boolean {
   if (typeof value !== "object" || value === null) return value === known && !Object.is(value, -0);
+  if (value === known) return true;
   if (typeof known !== "object" || known === null) return false;
   if (Array.isArray(value)) return Array.isArray(known) && isSameArray(value, known);
   return isPlain(value) && !Array.isArray(known) && isSameObject(value, known as Record<string, unknown>);

@@ -1,4 +1,4 @@
-import { cloneJson, isPlain, isSameJson, isSameStart } from "./json-value.ts";
+import { cloneJson, freezeFields, freezeJson, isPlain, isSameJson, isSameStart } from "./json-value.ts";
 
 type Fields = Record<string, unknown>;
 
@@ -17,7 +17,7 @@ interface Piece {
  * that differ. Versions share what is equal in them.
  */
 export class PartedJson {
-  /** Never given out. */
+  /** Never given out; what is in its fields is frozen, and shared with those who get it. */
   readonly #value: Fields;
   readonly #keys: readonly string[];
   /** Made for the first version that differs. */
@@ -29,9 +29,9 @@ export class PartedJson {
     this.#pieces = pieces;
   }
 
-  /** Takes over a value that came from JSON. */
+  /** Takes over a value that came from JSON. Throws where it is nested more deeply than the stack allows. */
   static of(value: Fields): PartedJson {
-    return new PartedJson(value, Object.keys(value), []);
+    return new PartedJson(freezeFields(value), Object.keys(value), []);
   }
 
   /** The JSON in strings to be written one behind the other. */
@@ -43,6 +43,11 @@ export class PartedJson {
 
   copy(): Fields {
     return cloneJson(this.#value);
+  }
+
+  /** An object with its fields; what is in them is frozen. */
+  draft(): Fields {
+    return { ...this.#value };
   }
 
   /**
@@ -124,7 +129,7 @@ function longer(field: unknown, { known, json }: { known: unknown; json: string 
   if (!Array.isArray(field) || !Array.isArray(known) || known.length === 0) return undefined;
   if (!isSameStart(field, known)) return undefined;
   const added = JSON.stringify(field.slice(known.length));
-  const value = [...known, ...(JSON.parse(added) as unknown[])];
+  const value = Object.freeze([...known, ...freezeJson(JSON.parse(added) as unknown[])]);
   return { value, json: `${json.slice(0, -1)},${added.slice(1)}` };
 }
 
@@ -132,7 +137,7 @@ function whole(key: string, field: unknown, start: string): Field | undefined {
   const json = JSON.stringify(field);
   // A function is no JSON: such a field is left out.
   if (json === undefined) return undefined;
-  return { value: JSON.parse(json), json: `${start}${JSON.stringify(key)}:${json}` };
+  return { value: freezeJson(JSON.parse(json) as unknown), json: `${start}${JSON.stringify(key)}:${json}` };
 }
 
 /** What stands in front of the field at a position. */

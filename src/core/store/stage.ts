@@ -56,8 +56,8 @@ export class Stage {
   change<T extends Entity>(table: StoreTable, id: string, fn: (current: T) => T | undefined): T {
     const body = this.#bodyOf(table, id);
     if (body === undefined) throw new StoreMissingError(table.name, id);
-    const next = fn(body.copy<T>());
-    // The copy may have been altered all the same.
+    const next = fn(body.draft<T>());
+    // The draft may have been altered all the same.
     if (next === undefined) return body.copy<T>();
     if (next.id !== id) throw new TypeError(`A change of ${nameOf(table, id)} must keep its id`);
     this.#put(table, next, body.next(next, nameOf(table, id)));

@@ -82,8 +82,9 @@ export interface Table<T extends Entity> {
   /** Rejects with `StoreConflictError` where the id is taken. */
   insert(entity: T): Promise<void>;
   /**
-   * Replaces an entity atomically: `fn` gets a copy of the newest version, which it may alter, and returns the next one
-   * (or `undefined` to leave it as it is). Resolves with the entity as it then stands; rejects with `StoreMissingError`.
+   * Replaces an entity atomically: `fn` gets the newest version and returns the next one (or `undefined` to leave it as
+   * it is). It may give fields another value; what is in them may be frozen, as it is shared between versions. Resolves
+   * with the entity as it then stands; rejects with `StoreMissingError`.
    */
   change(id: string, fn: (current: T) => T | undefined): Promise<T>;
   /** Resolves with whether there was such an entity. */

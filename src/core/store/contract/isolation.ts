@@ -42,8 +42,18 @@ export function isolationTests(test: StoreTest): void {
     (given.payload as { list: number[] }).list.push(2);
     const read = (await store.table("Job").get("a"))!;
     (read.payload as { list: number[] }).list.push(3);
-    const changed = await store.table("Job").change("a", (job) => ({ ...job, name: "new" }));
-    (changed.payload as { list: number[] }).list.push(4);
+    let inside: { list: number[] } | undefined;
+    const changed = await store.table("Job").change("a", (job) => {
+      inside = job.payload as { list: number[] };
+      return { ...job, name: "new" };
+    });
+    for (const { list } of [inside!, changed.payload as { list: number[] }]) {
+      try {
+        list.push(4);
+      } catch (error) {
+        assert.ok(error instanceof TypeError && Object.isFrozen(list));
+      }
+    }
     const listed = (await store.table("Job").list()).items[0]!;
     (listed.payload as { list: number[] }).list.push(5);
     assert.deepEqual((await store.table("Job").get("a"))?.payload, { list: [1] });
