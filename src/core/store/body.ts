@@ -23,7 +23,7 @@ export class Body {
     this.#isHot = isHot;
     if ("text" in content) this.#text = content.text;
     else this.#parted = content.parted;
-    this.length = lengthOf(this.texts);
+    this.length = ("text" in content ? content.text : content.parted).length;
   }
 
   /** A stored entity by its JSON. */
@@ -96,10 +96,4 @@ export class Body {
     }
     return this.#parted;
   }
-}
-
-function lengthOf(texts: readonly string[]): number {
-  let length = 0;
-  for (const text of texts) length += text.length;
-  return length;
 }

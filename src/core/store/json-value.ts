@@ -73,14 +73,10 @@ export function isSameStart(value: readonly unknown[], known: readonly unknown[]
 }
 
 function isSameObject(value: Record<string, unknown>, known: Record<string, unknown>): boolean {
-  const keys = Object.keys(value);
-  const others = Object.keys(known);
-  if (keys.length !== others.length) return false;
-  for (let at = 0; at < keys.length; at++) {
-    const key = keys[at]!;
-    if (key !== others[at] || !isSameJson(value[key], known[key])) return false;
-  }
-  return true;
+  const keys = Object.keys(known);
+  let at = 0;
+  for (const key in value) if (key !== keys[at++] || !isSameJson(value[key], known[key])) return false;
+  return at === keys.length;
 }
 
 function reason(cause: unknown): string {

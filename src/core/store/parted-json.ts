@@ -36,9 +36,17 @@ export class PartedJson {
 
   /** The JSON in strings to be written one behind the other. */
   get texts(): string[] {
-    const texts = this.#pieces.map(({ json }) => json);
+    const texts: string[] = [];
+    for (let place = 0; place < this.#pieces.length; place++) texts.push(this.#pieces[place]!.json);
     texts.push("}");
     return texts;
+  }
+
+  /** Number of characters of the JSON. */
+  get length(): number {
+    let length = 1;
+    for (let place = 0; place < this.#pieces.length; place++) length += this.#pieces[place]!.json.length;
+    return length;
   }
 
   copy(): Fields {

@@ -12,6 +12,7 @@ export interface IndexRecord {
 
 /** The values of a field by slot, and, where it is a facet, the slots by value. */
 interface Field {
+  readonly name: string;
   readonly column: Column;
   readonly facet: Facet | undefined;
 }
@@ -131,29 +132,35 @@ export class TableIndex {
     return slot;
   }
 
-  #replace(slot: number, record: IndexRecord): void {
-    const text = record.text.toLowerCase();
-    if (text !== this.#texts[slot]) this.#texts[slot] = text;
-    for (const name of this.#fields.keys()) {
-      const { column, facet } = this.#fields.get(name)!;
-      const value = toValue(record.values[name]);
-      const before = column.get(slot);
-      if (value === before) continue;
-      const order = this.#orders.get(name);
-      order?.remove(slot);
-      facet?.remove(before, slot);
-      column.set(slot, facet === undefined ? value : facet.add(value, slot));
-      order?.insert(slot);
+  #replace(slot: number, { text, values }: IndexRecord): void {
+    const lower = text.toLowerCase();
+    if (lower !== this.#texts[slot]) this.#texts[slot] = lower;
+    let count = 0;
+    for (const name in values) {
+      this.#move(slot, this.#fieldOf(name), values[name]);
+      count++;
     }
-    for (const name in record.values) {
-      if (!this.#fields.has(name)) this.#fieldOf(name).column.set(slot, toValue(record.values[name]));
-    }
+    if (count === this.#fields.size) return;
+    for (const [name, field] of this.#fields) if (!Object.hasOwn(values, name)) this.#move(slot, field, null);
+  }
+
+  /** Gives a slot another value of a field. */
+  #move(slot: number, { name, column, facet }: Field, next: IndexValue | undefined): void {
+    const value = toValue(next);
+    const before = column.get(slot);
+    if (value === before) return;
+    const order = this.#orders.get(name);
+    order?.remove(slot);
+    facet?.remove(before, slot);
+    column.set(slot, facet === undefined ? value : facet.add(value, slot));
+    order?.insert(slot);
   }
 
   #fieldOf(name: string): Field {
     const known = this.#fields.get(name);
     if (known !== undefined) return known;
     const field = {
+      name,
       column: new Column(),
       facet: this.spec.facets.includes(name) ? new Facet() : undefined,
     };

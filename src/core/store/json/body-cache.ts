@@ -1,9 +1,15 @@
 import type { Body } from "../body.ts";
 
-/** The bodies used last, up to a number of characters. */
+interface Kept {
+  body: Body;
+  /** Whether it was asked for since it was kept, or since it was last spared. */
+  isUsed: boolean;
+}
+
+/** The bodies used of late, up to a number of characters. The oldest goes first; one that was used is spared once. */
 export class BodyCache {
   readonly #limit: number;
-  readonly #bodies = new Map<number, Body>();
+  readonly #bodies = new Map<number, Kept>();
   #length = 0;
 
   constructor(limit: number) {
@@ -11,30 +17,41 @@ export class BodyCache {
   }
 
   get(slot: number): Body | undefined {
-    const body = this.#bodies.get(slot);
-    if (body === undefined) return undefined;
-    this.#bodies.delete(slot);
-    this.#bodies.set(slot, body);
-    return body;
+    const kept = this.#bodies.get(slot);
+    if (kept === undefined) return undefined;
+    kept.isUsed = true;
+    return kept.body;
   }
 
   set(slot: number, body: Body): void {
-    this.delete(slot);
     // One huge body would push everything else out.
-    if (body.length > this.#limit / 8) return;
-    this.#bodies.set(slot, body);
-    this.#length += body.length;
-    if (this.#length <= this.#limit) return;
-    for (const [oldest] of this.#bodies) {
-      this.delete(oldest);
-      if (this.#length <= this.#limit) return;
+    if (body.length > this.#limit / 8) {
+      this.delete(slot);
+      return;
     }
+    const kept = this.#bodies.get(slot);
+    this.#length += body.length - (kept?.body.length ?? 0);
+    if (kept === undefined) this.#bodies.set(slot, { body, isUsed: false });
+    else kept.body = body;
+    if (this.#length > this.#limit) this.#makeRoom();
   }
 
   delete(slot: number): void {
-    const body = this.#bodies.get(slot);
-    if (body === undefined) return;
+    const kept = this.#bodies.get(slot);
+    if (kept === undefined) return;
     this.#bodies.delete(slot);
-    this.#length -= body.length;
+    this.#length -= kept.body.length;
+  }
+
+  #makeRoom(): void {
+    for (const [slot, kept] of this.#bodies) {
+      this.delete(slot);
+      if (kept.isUsed) {
+        kept.isUsed = false;
+        this.#bodies.set(slot, kept);
+        this.#length += kept.body.length;
+      }
+      if (this.#length <= this.#limit) return;
+    }
   }
 }
