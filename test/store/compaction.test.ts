@@ -2,7 +2,7 @@ import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { makeJob } from "../../src/core/store/contract/fixtures.ts";
+import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import type { StoreIo } from "../../src/core/store/json/io.ts";
 import { openBackend } from "../../src/core/store/json/json-backend.ts";
 import { nodeIo } from "../../src/core/store/json/node-io.ts";
@@ -63,6 +63,23 @@ function damage(text: string): { file: string; byte: number } {
   }
   throw new Error(`no file holds ${text}`);
 }
+
+interface Line {
+  readonly s: number;
+  readonly t?: string;
+  readonly id: string;
+  readonly x?: string;
+  readonly ix?: Readonly<Record<string, unknown>>;
+  readonly d: Readonly<Record<string, unknown>>;
+}
+
+/** The lines of a table in the files whose names begin in a way. */
+const linesOf = (table: string, prefix: string) =>
+  files()
+    .filter((name) => name.startsWith(prefix))
+    .flatMap((name) => read(name).trim().split("\n"))
+    .map((line) => JSON.parse(line) as Line)
+    .filter(({ t }) => t === table);
 
 /** Changes a job that nobody needs so often that its lines are compacted, `times` times at least. */
 async function churn(store: Store, times: number): Promise<void> {
@@ -170,6 +187,98 @@ describe("a compaction", () => {
     expect(await messagesOf(last, "back")).toEqual(["new"]);
     expect(ids.filter((id) => id.startsWith("stays"))).toHaveLength(20);
     await last.close();
+  });
+
+  it("gives lines of changed entities the index that the journal's lack", async () => {
+    const { store, compact } = await open();
+    const jobs = store.table("Job");
+    for (const id of ["a", "b", 'strange "},"d":', "gone"]) await jobs.insert(makeJob(id));
+    await store.table("Case").insert(makeCase("c", "a"));
+    await jobs.change("a", (job) => ({ ...job, status: "completed" }));
+    await jobs.change("a", (job) => ({
+      ...job,
+      status: "failed",
+      name: "ÄRGER",
+      payload: { d: { d: [{}] } },
+    }));
+    await jobs.change('strange "},"d":', (job) => ({ ...job, total_cost: 7 }));
+    await jobs.change("gone", (job) => ({ ...job, total_cost: 1 }));
+    await jobs.remove("gone");
+    const written = linesOf("Job", "journal.");
+    const bodies = await jobs.list({ sort: "id" });
+
+    await compact();
+
+    expect(written.filter(({ ix, d }) => ix === undefined && d !== null)).toHaveLength(4);
+    expect(written.filter(({ x, ix }) => x === undefined && ix !== undefined).map(({ id }) => id)).toEqual([
+      "gone",
+    ]);
+    const lines = linesOf("Job", "Job.");
+    expect(lines.map(({ id, ix }) => [id, ix?.status, ix?.total_cost])).toEqual([
+      ["b", "in_progress", 0],
+      ["a", "failed", 0],
+      ['strange "},"d":', "in_progress", 7],
+    ]);
+    expect(lines[1]).toMatchObject({ s: 7, k: 0, n: 0, x: "a\närger" });
+    await store.close();
+    for (let life = 0; life < 2; life++) {
+      const again = await open();
+      expect(await again.store.table("Job").list({ sort: "id" })).toEqual(bodies);
+      expect((await again.store.table("Job").list({ search: "Ärger" })).items.map(({ id }) => id)).toEqual([
+        "a",
+      ]);
+      expect(await again.store.table("Job").countBy("status")).toEqual({ in_progress: 2, failed: 1 });
+      expect((await again.store.table("Case").list({ where: { job_id: "a" } })).total).toBe(1);
+      await again.compact();
+      await again.store.close();
+    }
+  });
+
+  it("gives no line the index of a newer one", async () => {
+    const { store, compact } = await open({
+      io: {
+        ...nodeIo,
+        read: async (...call) => {
+          const count = await nodeIo.read(...call);
+          await store.table("Job").change("a", (job) => ({ ...job, status: "failed" }));
+          return count;
+        },
+      },
+    });
+    for (const id of ["a", "b"]) {
+      await store.table("Job").insert(makeJob(id));
+      await store.table("Job").change(id, (job) => ({ ...job, status: "completed" }));
+    }
+
+    await compact();
+
+    expect(warnings).toEqual([]);
+    expect(linesOf("Job", "Job.").map(({ id, ix }) => [id, ix?.status])).toEqual([["b", "completed"]]);
+    await store.close();
+    const again = await open();
+    expect(await again.store.table("Job").countBy("status")).toEqual({ completed: 1, failed: 1 });
+    await again.store.close();
+  });
+
+  it("begins once a start would have to parse much, also where little is out of date", async () => {
+    const { store, compact } = await open({ journalBytes: 8_000 });
+    const jobs = store.table("Job");
+    for (let at = 0; at < 600; at++) await jobs.insert(makeJob(`j${at}`));
+    await compact();
+    const before = await compactions(store);
+
+    for (let at = 0; at < 600 && (await compactions(store)) === before; at += 3)
+      await jobs.change(`j${at}`, (job) => ({ ...job, payload: "p".repeat(2_500) }));
+
+    expect(await compactions(store)).toBe(before + 1);
+    expect(warnings).toEqual([]);
+    await store.close();
+    expect(linesOf("Job", "Job.").filter(({ ix, d }) => ix !== undefined && d.payload !== null)).not.toEqual(
+      [],
+    );
+    const again = await open();
+    expect(await idsOf(again.store)).toHaveLength(600);
+    await again.store.close();
   });
 
   it("reads nothing where no line is needed, removals of what no file holds among them", async () => {

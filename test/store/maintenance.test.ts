@@ -5,6 +5,10 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { main } from "../../src/core/cli/main.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { openJsonStore, openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
+import { fileHeader, LineBuffer } from "../../src/core/store/json/line.ts";
+import { writeManifest } from "../../src/core/store/json/manifest.ts";
+import { nodeIo } from "../../src/core/store/json/node-io.ts";
+import { versionOf } from "../../src/core/store/json/table-versions.ts";
 import { exportStore, resealStore, verifyStore } from "../../src/core/store/maintenance.ts";
 import type { Store, TableSpec } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
@@ -110,6 +114,36 @@ describe("the files of a store", () => {
     expect(readdirSync(dataDir).some((file) => file.endsWith(".old"))).toBe(true);
   });
 
+  it("are read where every line has an index, as those of before have", async () => {
+    const [job] = CORE_TABLES;
+    const lines = new LineBuffer();
+    lines.addBytes(fileHeader({ kind: "journal", from: 1 }).subarray(0, -1));
+    const add = (s: number, id: string, rest: string) =>
+      lines.add(`{"s":${s},"k":${s - 1},"n":0,"t":"Job","id":"${id}",${rest}`, []);
+    const index = `"v":"${versionOf(job!)}","x":"A\\nLast","ix":{"status":"as it says"}`;
+    add(1, "a", `"v":"older","x":"","ix":{"d":"x","d":1},"d":${JSON.stringify(makeJob("a"))}`);
+    add(2, "b", `"v":"older","x":"","ix":{"d":"x","d":1},"d":${JSON.stringify(makeJob("b"))}`);
+    add(3, "a", `${index},"d":${JSON.stringify(makeJob("a", { name: "Last" }))}`);
+    add(4, "b", `"v":"older","x":"","ix":{},"d":${JSON.stringify(makeJob("b", { status: "failed" }))}`);
+    add(5, "gone", `"v":"older","x":"","ix":{},"d":${JSON.stringify(makeJob("gone"))}`);
+    add(6, "gone", '"ix":{},"d":null');
+    for (const name of readdirSync(dataDir)) rmSync(join(dataDir, name));
+    writeFileSync(join(dataDir, "journal.1.jsonl"), lines.bytes());
+    await writeManifest(nodeIo, dataDir, {
+      format: 1,
+      files: [{ name: "journal.1.jsonl", size: lines.length }],
+    });
+
+    for (let life = 0; life < 2; life++) {
+      await withStore(async (store) => {
+        expect(await store.table("Job").countBy("status")).toEqual({ failed: 1, "as it says": 1 });
+        expect((await store.table("Job").list({ search: "last" })).items).toEqual([
+          makeJob("a", { name: "Last" }),
+        ]);
+      });
+    }
+  });
+
   it("are accepted without their manifest, and without a line that is no JSON", async () => {
     rmSync(join(dataDir, "MANIFEST.json"));
     edit('"d":{"id":"b"', '"d":{{"id":"b"');
@@ -129,6 +163,7 @@ describe("the files of a store", () => {
       },
       CORE_TABLES.filter((table) => table.name === "Job"),
     );
+    await withStore((store) => store.table("Case").change("c", (item) => ({ ...item, name: "Changed" })));
     const only: readonly TableSpec[] = CORE_TABLES.filter((table) => table.name === "Job");
     const store = await openJsonStoreWith({ tables: only, dataDir, log, journalBytes: 300 });
     for (let at = 0; at < 200; at++)
@@ -137,8 +172,8 @@ describe("the files of a store", () => {
     await store.close();
 
     await withStore(async (whole) => {
-      expect(await whole.table("Case").get("c")).toEqual(makeCase("c", "a"));
-      expect((await whole.table("Case").list({ where: { job_id: "a" } })).total).toBe(1);
+      expect(await whole.table("Case").get("c")).toEqual(makeCase("c", "a", { name: "Changed" }));
+      expect((await whole.table("Case").list({ where: { job_id: "a" }, search: "changed" })).total).toBe(1);
     });
   });
 });

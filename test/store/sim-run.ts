@@ -166,7 +166,19 @@ class SimRun {
         `lists have ${jobPage.total} jobs and ${casePage.total} cases, not ${jobs} and ${cases}`,
       );
     }
+    await checkIndex(store);
     if (this.#random.chance(0.7)) await store.close();
+  }
+}
+
+/** Throws where an entity is not found by what its newest version says. */
+async function checkIndex(store: Store): Promise<void> {
+  for (const name of ["Job", "Case"] as const) {
+    for (const item of (await store.table(name).list({ limit: CLIENTS * CASES })).items) {
+      const { items } = await store.table(name).list({ where: { name: item.name }, search: item.name });
+      if (items.some(({ id }) => id === item.id)) continue;
+      throw new Error(`${name} ${item.id} is not found by its name ${item.name}`);
+    }
   }
 }
 

@@ -25,6 +25,8 @@ export interface PutChange {
   readonly id: string;
   readonly body: Body;
   readonly record: IndexRecord;
+  /** Whether it was inserted; else it is a change of one that was there. */
+  readonly isNew: boolean;
 }
 
 export interface DeleteChange {

@@ -50,7 +50,7 @@ export class Stage {
     const { id } = entity;
     if (typeof id !== "string") throw new TypeError(`A ${table.name} needs an id of type string`);
     if (this.#exists(table, id)) throw new StoreConflictError(table.name, id);
-    this.#put(table, entity, Body.of(entity, nameOf(table, id)));
+    this.#put(table, entity, { body: Body.of(entity, nameOf(table, id)), isNew: true });
   }
 
   change<T extends Entity>(table: StoreTable, id: string, fn: (current: T) => T | undefined): T {
@@ -60,7 +60,7 @@ export class Stage {
     // The draft may have been altered all the same.
     if (next === undefined) return body.copy<T>();
     if (next.id !== id) throw new TypeError(`A change of ${nameOf(table, id)} must keep its id`);
-    this.#put(table, next, body.next(next, nameOf(table, id)));
+    this.#put(table, next, { body: body.next(next, nameOf(table, id)), isNew: false });
     return next;
   }
 
@@ -82,9 +82,9 @@ export class Stage {
     this.#add({ kind: "clear", log, key, last: 0 });
   }
 
-  #put(table: StoreTable, entity: Entity, body: Body): void {
+  #put(table: StoreTable, entity: Entity, { body, isNew }: { body: Body; isNew: boolean }): void {
     const record = { values: table.spec.index(entity), text: table.spec.text?.(entity) ?? "" };
-    this.#record(table, { kind: "put", table, id: entity.id, body, record });
+    this.#record(table, { kind: "put", table, id: entity.id, body, record, isNew });
   }
 
   /** Keeps only the last of several writes of one entity. */

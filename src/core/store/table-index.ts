@@ -62,6 +62,13 @@ export class TableIndex {
     return this.#fields.get(field)?.column.get(slot) ?? null;
   }
 
+  /** All that a slot is found by. */
+  recordOf(slot: number): IndexRecord {
+    const values: [string, IndexValue][] = [];
+    for (const [name, { column }] of this.#fields) values.push([name, column.get(slot)]);
+    return { values: Object.fromEntries(values), text: this.textOf(slot) };
+  }
+
   hasField(field: string): boolean {
     return field === "id" || this.#fields.has(field);
   }

@@ -34,6 +34,34 @@ export function persistenceTests({ it, open }: StoreContractOptions): void {
       }
     }));
 
+  it("entities that were changed are found by what they are now", () =>
+    inFolder(async (dataDir) => {
+      await withStore(open, dataDir, async (store) => {
+        const jobs = store.table("Job");
+        for (const id of ["a", "b", "c"]) await jobs.insert(makeJob(id, { name: `First ${id}` }));
+        await jobs.change("a", (job) => ({ ...job, status: "failed", name: "ZEBRA", result: { d: [{}] } }));
+        await jobs.change("b", (job) => ({ ...job, status: "completed" }));
+        await jobs.change("b", (job) => ({ ...job, status: "failed", name: 'Yak},"d":{' }));
+        await jobs.change("c", (job) => ({ ...job, status: "completed" }));
+        await jobs.remove("c");
+      });
+      for (let round = 0; round < 2; round++) {
+        await withStore(open, dataDir, async (store) => {
+          const jobs = store.table("Job");
+          const list = async (query: Parameters<typeof jobs.list>[0]) =>
+            (await jobs.list(query)).items.map(({ id, status, name }) => [id, status, name]);
+          assert.deepEqual(await jobs.countBy("status"), { failed: 2 });
+          assert.deepEqual(await list({ where: { status: "failed" }, sort: "name" }), [
+            ["b", "failed", 'Yak},"d":{'],
+            ["a", "failed", "ZEBRA"],
+          ]);
+          assert.deepEqual(await list({ search: "zebra" }), [["a", "failed", "ZEBRA"]]);
+          assert.deepEqual(await list({ search: "first" }), []);
+          assert.deepEqual((await jobs.get("a"))?.result, { d: [{}] });
+        });
+      }
+    }));
+
   it("a second opening of the same folder is refused while the first is open", () =>
     inFolder(async (dataDir) => {
       await withStore(open, dataDir, async () => {

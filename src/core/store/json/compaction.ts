@@ -4,7 +4,7 @@ import type { Contents } from "./contents.ts";
 import { damageError } from "./damage-error.ts";
 import type { FileSet } from "./file-set.ts";
 import type { LineNames } from "./line.ts";
-import { readNames } from "./line.ts";
+import { isBare, readNames, withIndex } from "./line.ts";
 import type { LiveLine } from "./live-lines.ts";
 import { findLiveLines } from "./live-lines.ts";
 import type { Locator } from "./locators.ts";
@@ -30,8 +30,9 @@ type SourceLine = LiveLine | RemovalLine;
 
 /**
  * Copies the lines of `sources` that still matter into new files, one set for each table, and syncs them. Which those
- * are is known from the index; nothing else is read. The lines are copied as they are, checksum included. The store
- * changes only when the new files are published.
+ * are is known from the index; nothing else is read. The lines are copied as they are, checksum included; entities
+ * without an index get theirs, so that a start need not parse them. The store changes only when the new files are
+ * published.
  */
 export async function compactFiles(
   files: FileSet,
@@ -43,10 +44,11 @@ export async function compactFiles(
   const keep = (line: SourceLine, bytes: Buffer): void => {
     const names = readNames(bytes);
     if (names === undefined || !isOf(line, names)) throw foreign(contents, line.at);
-    if (removes(line) && !matters(contents, names)) return;
+    // An entity may have changed while its line was read: its index is that of a newer one by now.
+    if (removes(line) ? !matters(contents, names) : !line.isLive()) return;
     const writer = getOrMake(writers, names.t, () => new TableWriter(files, names.t, limit));
     if (removes(line)) writer.addRemoval(bytes, names.s);
-    else moves.add(line, writer.add(bytes, names.s));
+    else moves.add(line, writer.add(indexed(line, bytes, names), names.s));
   };
   const lines = await findLines(files, contents, sources);
   try {
@@ -90,6 +92,11 @@ async function readLines(
 
 function removes(line: SourceLine): line is RemovalLine {
   return "removal" in line;
+}
+
+function indexed(line: LiveLine, bytes: Buffer, names: LineNames): Buffer {
+  const index = isBare(bytes) ? line.index() : undefined;
+  return index === undefined ? bytes : withIndex(bytes, names, index);
 }
 
 function isOf(line: SourceLine, names: LineNames): boolean {

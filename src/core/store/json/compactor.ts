@@ -11,6 +11,8 @@ import type { Segment } from "./segment.ts";
 const SMALL_FILES = 12;
 /** Groups of commits between two looks at the files. */
 const EVERY = 32;
+/** So many times the size of a journal may lie in lines without an index, whose bodies a start has to parse. */
+const BARE = 16;
 
 export interface CompactorOptions {
   readonly files: FileSet;
@@ -71,8 +73,12 @@ export class Compactor {
     const stale = sealed.filter((segment) => deadOf(segment) > segment.size / 2);
     const small = sealed.filter((segment) => segment.size < limit / 4);
     const dead = stale.reduce((sum, segment) => sum + deadOf(segment), 0);
-    if (dead < limit * 2 && small.length <= SMALL_FILES) return [];
-    return sealed.filter((segment) => stale.includes(segment) || small.includes(segment));
+    const bare = sealed.reduce((sum, segment) => sum + segment.bare, 0);
+    const isBare = bare > limit * BARE;
+    if (dead < limit * 2 && small.length <= SMALL_FILES && !isBare) return [];
+    return sealed.filter(
+      (segment) => stale.includes(segment) || small.includes(segment) || (isBare && segment.bare > 0),
+    );
   }
 
   /** While the disk is full: the file that gives back most for the least. */

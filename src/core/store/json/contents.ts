@@ -6,6 +6,7 @@ import { BodyCache } from "./body-cache.ts";
 import type { Locator } from "./locators.ts";
 import { EntryLocators, Locators } from "./locators.ts";
 import type { Segment } from "./segment.ts";
+import { versionOf } from "./table-versions.ts";
 
 /** Characters of recently used bodies that are kept for each table. */
 const CACHE = 8 * 1024 * 1024;
@@ -19,11 +20,14 @@ interface Rows {
 export class Contents {
   readonly segments = new Map<number, Segment>();
   readonly tables: Map<string, StoreTable>;
+  /** The versions of the tables that the service knows, by name. */
+  readonly #versions: ReadonlyMap<string, string>;
   readonly #rows = new Map<TableIndex, Rows>();
   readonly #logs = new Map<string, Map<string, EntryLocators>>();
 
   constructor(tables: ReadonlyMap<string, StoreTable>) {
     this.tables = new Map(tables);
+    this.#versions = new Map([...tables].map(([name, { spec }]) => [name, versionOf(spec)]));
   }
 
   /** A table by name; one that the service does not know (its plugin is missing) is kept as it is. */
@@ -34,11 +38,17 @@ export class Contents {
     });
   }
 
+  /** Which way of indexing a table it is; `undefined` for a table that the service does not know. */
+  versionOf({ name }: StoreTable): string | undefined {
+    return this.#versions.get(name);
+  }
+
   /** Makes a change visible whose line is on disk; `seq` is the number of the write. */
   apply(change: Change, at: Locator, seq: number): void {
     if (change.kind === "put") {
-      const { id, record, body } = change;
+      const { id, record, body, isNew } = change;
       this.put(change.table, { id, record, at, body });
+      if (!isNew) this.countBare(at);
       return;
     }
     if (change.kind === "append") {
@@ -63,6 +73,12 @@ export class Contents {
     if (entity.body === undefined) cache.delete(slot);
     else cache.set(slot, entity.body);
     return slot;
+  }
+
+  /** Counts a line without index of a table that the service knows. */
+  countBare({ segment, length }: Locator): void {
+    const found = this.segments.get(segment);
+    if (found !== undefined) found.bare += length + 1;
   }
 
   remove({ index }: StoreTable, id: string): void {

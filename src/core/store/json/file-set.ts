@@ -55,6 +55,7 @@ export class FileSet {
       file: new SharedFile(this.io, handle),
       size: size ?? this.io.size(handle),
       live: 0,
+      bare: 0,
       removals: new Removals(),
       from: Number.MAX_SAFE_INTEGER,
     };
@@ -74,6 +75,7 @@ export class FileSet {
       file: new SharedFile(this.io, handle),
       size: header.length,
       live: 0,
+      bare: 0,
       removals: new Removals(),
       from,
     };

@@ -12,7 +12,6 @@ import { isNoRoom, writeFully } from "./io.ts";
 import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
 import { SyncPace } from "./sync-pace.ts";
-import { versionOf } from "./table-versions.ts";
 import type { Timers } from "./timers.ts";
 
 /** A batch that is on disk, and where its lines lie, one behind the other. */
@@ -52,7 +51,6 @@ export class Journal {
   readonly #files: FileSet;
   readonly #contents: Contents;
   readonly #options: JournalOptions;
-  readonly #versions = new Map<string, string>();
   /** Commits that wait, with their lines: made while the disk works on those before. */
   #filling = this.#newBatch();
   readonly #spare: Batch[] = [];
@@ -294,7 +292,7 @@ export class Journal {
   }
 
   #newBatch(): Batch {
-    return new Batch((change) => this.#versionFor(change));
+    return new Batch((change) => (change.kind === "put" ? this.#contents.versionOf(change.table)! : ""));
   }
 
   /** Resolves once a batch is on disk, with where its lines lie. */
@@ -442,16 +440,6 @@ export class Journal {
     this.#rest = [];
     this.#underWay = 0;
     for (const { done } of waiting) done(error);
-  }
-
-  #versionFor(change: Change): string {
-    if (change.kind !== "put") return "";
-    const { name, spec } = change.table;
-    const known = this.#versions.get(name);
-    if (known !== undefined) return known;
-    const version = versionOf(spec);
-    this.#versions.set(name, version);
-    return version;
   }
 }
 

@@ -1,13 +1,15 @@
 import { crc32 } from "node:zlib";
 import type { Change } from "../backend.ts";
 import type { IndexValue } from "../store.ts";
+import type { IndexRecord } from "../table-index.ts";
 
 /**
  * What stands in front of the body of a line:
  * `s` number of the write, `k` the last number known to be on disk when it was written, `n` lines that follow in the same
  * transaction, `t` table or log, `id` entity or key, `i` number of a log entry (0 clears the key), `v` version of the
  * index, `x` searchable text, `ix` index values. Then `d`, the entity or entry as given (`null` removes), and `c`, the
- * checksum of all that precedes it.
+ * checksum of all that precedes it. An entity that was changed is written without `v`, `x` and `ix`, which cost much
+ * there; a compaction gives them to its newest line.
  */
 export interface LineHeader {
   readonly s: number;
@@ -18,12 +20,22 @@ export interface LineHeader {
   readonly i?: number;
   readonly v?: string;
   readonly x?: string;
-  readonly ix: Readonly<Record<string, IndexValue>>;
+  readonly ix?: Readonly<Record<string, IndexValue>>;
 }
 
-/** Ends the header. Inside of a JSON string it cannot stand, as quotes are escaped there. */
-const BODY_TEXT = '},"d":';
+/** The index of an entity, and which way of indexing it is of. */
+export interface LineIndex {
+  readonly version: string;
+  readonly record: IndexRecord;
+}
+
+/** Stands before the body. Inside of a JSON string it cannot stand, as quotes are escaped there. */
+const BODY_TEXT = ',"d":';
 const BODY = Buffer.from(BODY_TEXT);
+/** The same behind an index. */
+const INDEXED_BODY = Buffer.from('},"d":');
+const INDEX_TEXT = ',"ix":{';
+const INDEX = Buffer.from(INDEX_TEXT);
 /** Length of `,"c":"01234567"}`. */
 const SEAL = 16;
 const CHECKSUM = Buffer.from(',"c":"');
@@ -113,14 +125,17 @@ export function headerOf(
 ): string {
   const start = `{"s":${numbers.s},"k":${numbers.k},"n":${numbers.n},"t":`;
   if (change.kind === "put") {
-    const { values, text } = change.record;
-    const rest = `,"v":"${version}","x":${JSON.stringify(text)},"ix":${JSON.stringify(values)},"d":`;
-    return `${start}"${change.table.name}","id":${JSON.stringify(change.id)}${rest}`;
+    const index = change.isNew ? indexText({ version, record: change.record }) : "";
+    return `${start}"${change.table.name}","id":${JSON.stringify(change.id)}${index},"d":`;
   }
   if (change.kind === "delete") {
     return `${start}"${change.table.name}","id":${JSON.stringify(change.id)},"ix":{},"d":`;
   }
   return `${start}"${change.log.name}","id":${JSON.stringify(change.key)},"i":${change.last},"ix":{},"d":`;
+}
+
+function indexText({ version, record: { values, text } }: LineIndex): string {
+  return `,"v":"${version}","x":${JSON.stringify(text)},"ix":${JSON.stringify(values)}`;
 }
 
 /** The body of a change's line. */
@@ -154,9 +169,38 @@ export function readHeader(line: Buffer): LineHeader | undefined {
   // Looking for its end in a string is much quicker than in bytes, and most headers are short.
   const start = line.toString("utf8", 0, Math.min(line.length, 512));
   const short = start.indexOf(BODY_TEXT);
-  if (short >= 0) return JSON.parse(`${start.slice(0, short)}}}`) as LineHeader;
+  if (short > 0 && (start[short - 1] === "}" || !start.slice(0, short).includes(INDEX_TEXT)))
+    return JSON.parse(`${start.slice(0, short)}}`) as LineHeader;
+  const end = headerEnd(line);
+  return end < 0 ? undefined : (JSON.parse(`${line.toString("utf8", 0, end)}}`) as LineHeader);
+}
+
+/** Where the header of a line ends; -1 where it has none. */
+function headerEnd(line: Buffer): number {
   const end = line.indexOf(BODY);
-  return end < 0 ? undefined : (JSON.parse(`${line.toString("utf8", 0, end)}}}`) as LineHeader);
+  if (end < 0 || line[end - 1] === BRACE) return end;
+  // It is the id that stands before it, or the value of an index field, where another field is named like the body.
+  if (!line.subarray(0, end).includes(INDEX)) return end;
+  const indexed = line.indexOf(INDEXED_BODY, end);
+  return indexed < 0 ? -1 : indexed + 1;
+}
+
+/** Whether a sealed line of an entity or entry has no index; those that remove have an empty one. */
+export function isBare(line: Buffer): boolean {
+  return line[headerEnd(line) - 1] !== BRACE;
+}
+
+/** A sealed line that has no index, with one, and with a checksum of its own. The body's bytes are copied as they are. */
+export function withIndex(line: Buffer, { s, t, id }: LineNames, index: LineIndex): Buffer {
+  const names = `{"s":${s},"k":0,"n":0,"t":${JSON.stringify(t)},"id":${JSON.stringify(id)}`;
+  const header = Buffer.from(`${names}${indexText(index)}`);
+  const body = line.subarray(headerEnd(line), line.length - SEAL);
+  const size = header.length + body.length;
+  const bytes = Buffer.allocUnsafe(size + SEAL + 1);
+  bytes.set(header);
+  bytes.set(body, header.length);
+  seal(bytes, size, crc32(bytes.subarray(0, size)));
+  return bytes.subarray(0, size + SEAL);
 }
 
 /** Which write a line is, and of what. */
@@ -176,7 +220,7 @@ export function readNames(line: Buffer): LineNames | undefined {
 
 /** The body of a sealed line, as JSON. */
 export function readBody(line: Buffer): string {
-  return line.toString("utf8", line.indexOf(BODY) + BODY.length, line.length - SEAL);
+  return line.toString("utf8", headerEnd(line) + BODY.length, line.length - SEAL);
 }
 
 /** The first line of every file. */

@@ -1,6 +1,6 @@
 import type { StoreTable } from "../backend.ts";
 import type { Contents } from "./contents.ts";
-import type { LineNames } from "./line.ts";
+import type { LineIndex, LineNames } from "./line.ts";
 import type { Locator } from "./locators.ts";
 import { Pauses } from "./pauses.ts";
 
@@ -14,6 +14,8 @@ export interface LiveLine {
   isLive(): boolean;
   /** Whether the line is of that entity or entry. */
   isOf(names: LineNames): boolean;
+  /** The index of an entity as it is now, where the service knows its table. */
+  index(): LineIndex | undefined;
   /** Points the index to a copy of it. */
   move(to: Locator): void;
 }
@@ -74,6 +76,11 @@ class LiveEntity implements LiveLine {
     return t === this.#table.name && id === this.#id && i === undefined;
   }
 
+  index(): LineIndex | undefined {
+    const version = this.#contents.versionOf(this.#table);
+    return version === undefined ? undefined : { version, record: this.#table.index.recordOf(this.#slot) };
+  }
+
   move(to: Locator): void {
     this.#contents.moveEntity(this.#table, this.#slot, this.at, to);
   }
@@ -105,6 +112,8 @@ class LiveEntry implements LiveLine {
   isOf({ t, id, i }: LineNames): boolean {
     return t === this.#log && id === this.#key && i === this.#number;
   }
+
+  index(): undefined {}
 
   move(to: Locator): void {
     const entry = { key: this.#key, number: this.#number };

@@ -21,7 +21,7 @@ export class Removals {
   }
 }
 
-/** Tells lines that take something away from those that hold something. Only they lack the searchable text. */
-export function isRemoval({ i, x }: LineHeader): boolean {
-  return i === undefined ? x === undefined : i === 0;
+/** Tells lines that take something away from those that hold something. Only they have index values without a text. */
+export function isRemoval({ i, x, ix }: LineHeader): boolean {
+  return i === undefined ? ix !== undefined && x === undefined : i === 0;
 }

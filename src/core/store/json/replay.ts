@@ -4,11 +4,11 @@ import type { Contents } from "./contents.ts";
 import { readBody } from "./line.ts";
 import { LogReplay } from "./log-replay.ts";
 import type { StoredLine } from "./read-segment.ts";
-import { versionOf } from "./table-versions.ts";
+import { isRemoval } from "./removals.ts";
 
 interface TableReplay {
   readonly table: StoreTable;
-  readonly version: string;
+  readonly version: string | undefined;
   /** Number of the newest line of each slot. */
   readonly seqs: number[];
   /** Number of the newest removal of ids that are not there. */
@@ -35,14 +35,15 @@ export class Replay {
     const slot = table.index.slotOf(header.id);
     const known = slot === undefined ? (removed.get(header.id) ?? 0) : seqs[slot]!;
     if (header.s < known) return;
-    // Only removals lack the searchable text.
-    if (header.x === undefined) {
+    if (isRemoval(header)) {
       this.#contents.remove(table, header.id);
       removed.set(header.id, header.s);
       return;
     }
-    const record =
-      header.v === version ? { values: header.ix, text: header.x } : indexAgain(table, line.bytes);
+    const { v, x: text, ix: values } = header;
+    const hasIndex = values !== undefined && text !== undefined;
+    const record = hasIndex && v === version ? { values, text } : indexAgain(table, line.bytes);
+    if (!hasIndex && version !== undefined) this.#contents.countBare(at);
     seqs[this.#contents.put(table, { id: header.id, record, at })] = header.s;
     if (slot === undefined) removed.delete(header.id);
   }
@@ -58,13 +59,13 @@ export class Replay {
     const known = this.#tables.get(name);
     if (known !== undefined) return known;
     const table = this.#contents.tableOf(name);
-    const replay = { table, version: versionOf(table.spec), seqs: [], removed: new Map() };
+    const replay = { table, version: this.#contents.versionOf(table), seqs: [], removed: new Map() };
     this.#tables.set(name, replay);
     return replay;
   }
 }
 
-/** For a line whose index values are of another version of the table. */
+/** For a line without index values, or with those of another version of the table. */
 function indexAgain({ spec }: StoreTable, line: Buffer): IndexRecord {
   const entity = JSON.parse(readBody(line)) as { id: string };
   return { values: spec.index(entity), text: spec.text?.(entity) ?? "" };

@@ -79,10 +79,9 @@ function reseal(line: ScannedLine): { header: LineHeader; bytes: Buffer; edited:
   const header = { s, k: 0, n: 0, t, id, ix: {} };
   if (sealed !== undefined) return { header, bytes: Buffer.from(sealed), edited: false };
   const lines = new LineBuffer();
-  // A version that no table has: the index values are taken from the body.
-  const rest =
-    i !== undefined ? `"i":${i},"ix":{}` : content.d === null ? '"ix":{}' : '"v":"edited","x":"","ix":{}';
-  const start = `{"s":${s},"k":0,"n":0,"t":${JSON.stringify(t)},"id":${JSON.stringify(id)},${rest},"d":`;
+  // Without an index, as one of an entity that was changed.
+  const rest = i !== undefined ? `,"i":${i},"ix":{}` : content.d === null ? ',"ix":{}' : "";
+  const start = `{"s":${s},"k":0,"n":0,"t":${JSON.stringify(t)},"id":${JSON.stringify(id)}${rest},"d":`;
   lines.add(start, [JSON.stringify(content.d)]);
   const bytes = Buffer.from(lines.bytes().subarray(0, lines.length - 1));
   return { header, bytes, edited: true };

@@ -13,6 +13,8 @@ export interface Segment {
   size: number;
   /** Bytes of lines that the index points to. */
   live: number;
+  /** Bytes of lines, live or not, that are written without an index: a start parses their bodies. */
+  bare: number;
   readonly removals: Removals;
   /** Lowest number of a write in it: a removal matters as long as anything older exists. */
   from: number;
