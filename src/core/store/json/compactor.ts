@@ -73,12 +73,25 @@ export class Compactor {
     const stale = sealed.filter((segment) => deadOf(segment) > segment.size / 2);
     const small = sealed.filter((segment) => segment.size < limit / 4);
     const dead = stale.reduce((sum, segment) => sum + deadOf(segment), 0);
-    const bare = sealed.reduce((sum, segment) => sum + segment.bare, 0);
-    const isBare = bare > limit * BARE;
-    if (dead < limit * 2 && small.length <= SMALL_FILES && !isBare) return [];
-    return sealed.filter(
-      (segment) => stale.includes(segment) || small.includes(segment) || (isBare && segment.bare > 0),
-    );
+    const isDue = dead >= limit * 2 || small.length > SMALL_FILES;
+    const chosen = new Set(isDue ? [...stale, ...small] : []);
+    for (const segment of this.#bare(sealed)) chosen.add(segment);
+    return sealed.filter((segment) => chosen.has(segment));
+  }
+
+  /**
+   * The oldest files with lines that lack an index, once there are many of these. Few at a time: most of their lines may
+   * still count, and what is out of date elsewhere waits meanwhile.
+   */
+  #bare(sealed: readonly Segment[]): Segment[] {
+    const { limit } = this.#options;
+    if (sealed.reduce((sum, { bare }) => sum + bare, 0) <= limit * BARE) return [];
+    let needed = 0;
+    return sealed.filter((segment) => {
+      if (segment.bare === 0 || needed >= limit * 2) return false;
+      needed += neededOf(segment);
+      return true;
+    });
   }
 
   /** While the disk is full: the file that gives back most for the least. */
