@@ -35,9 +35,12 @@ describe("a call to the disk that fails", () => {
     ["write", "ENOSPC"],
     ["sync", "EIO"],
     ["sync", "ENOSPC"],
+    ["writeSynced", "EIO"],
+    ["writeSynced", "ENOSPC"],
   ];
   for (const [call, code] of calls) {
     it(`refuses every waiting write when ${call} fails with ${code}, keeps what was there, and goes on by itself`, async () => {
+      faulty.hasSynced = call === "writeSynced";
       const store = await open();
       await store.table("Job").insert(makeJob("kept"));
       faulty.failOnce(call, code);
@@ -104,28 +107,35 @@ describe("a call to the disk that fails", () => {
     await store.close();
   });
 
-  it("does not claim success after a failed sync before the journal is a new file", async () => {
-    const store = await open();
-    await store.table("Job").insert(makeJob("kept"));
-    const before = journals();
-    faulty.failOnce("sync", "EIO");
-    await expect(store.table("Job").insert(makeJob("lost"))).rejects.toThrow();
+  for (const call of ["sync", "writeSynced"] as const) {
+    it(`does not claim success after a failed ${call} before the journal is a new file`, async () => {
+      faulty.hasSynced = call === "writeSynced";
+      const store = await open();
+      await store.table("Job").insert(makeJob("kept"));
+      const before = journals();
+      faulty.failOnce(call, "EIO");
+      await expect(store.table("Job").insert(makeJob("lost"))).rejects.toThrow();
 
-    await store.table("Job").insert(makeJob("after"));
+      await store.table("Job").insert(makeJob("after"));
 
-    expect(journals()).not.toEqual(before);
-    await store.close();
-  });
+      expect(journals()).not.toEqual(before);
+      await store.close();
+    });
+  }
 
-  it("writes that the system takes only in parts arrive whole", async () => {
-    faulty.shortWrites = 7;
-    const store = await open();
-    await store.table("Job").insert(makeJob("a", { payload: "x".repeat(10_000) }));
-    await store.close();
-    const again = await open();
-    expect((await again.table("Job").get("a"))?.payload).toBe("x".repeat(10_000));
-    await again.close();
-  });
+  it.each([false, true])(
+    "writes that the system takes only in parts arrive whole (synced: %s)",
+    async (has) => {
+      faulty.shortWrites = 7;
+      faulty.hasSynced = has;
+      const store = await open();
+      await store.table("Job").insert(makeJob("a", { payload: "x".repeat(10_000) }));
+      await store.close();
+      const again = await open();
+      expect((await again.table("Job").get("a"))?.payload).toBe("x".repeat(10_000));
+      await again.close();
+    },
+  );
 });
 
 describe("files that are not as they were written", () => {

@@ -5,6 +5,8 @@ import { nodeIo } from "../../src/core/store/json/node-io.ts";
 export class FaultyIo {
   /** Asked before each call: the error that it shall fail with, or nothing. */
   fault: (call: keyof StoreIo) => Error | undefined = () => undefined;
+  /** Whether the system has writes that are on disk when they are done. */
+  hasSynced = false;
   /** Bytes that one write takes at most. */
   shortWrites = Number.POSITIVE_INFINITY;
   readonly io: StoreIo;
@@ -27,6 +29,11 @@ export class FaultyIo {
       sync: async (file) => {
         check("sync");
         await nodeIo.sync(file);
+      },
+      openSynced: (path) => (this.hasSynced ? nodeIo.openSynced(path) : undefined),
+      writeSynced: async (file, bytes, position) => {
+        check("writeSynced");
+        return nodeIo.writeSynced(file, bytes.subarray(0, this.shortWrites), position);
       },
       truncate: (file, size) => {
         check("truncate");

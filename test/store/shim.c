@@ -1,11 +1,13 @@
 /*
  * Makes single calls of a process fail: SHIM_FAIL="fdatasync:5:5,rename:2:5" fails the 5th fdatasync and the 2nd rename on
  * files below SHIM_DIR with errno 5 (EIO). SHIM_EAT=1 makes all syncs there do nothing and succeed. SHIM_SHORT=n lets one
- * write take n bytes at most.
+ * write take n bytes at most. "synced" is a write to a file that was opened with O_DSYNC: it fails after half of it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +46,25 @@ static int fails(const char *call, int *count) {
 
 static int eats(void) { return getenv("SHIM_EAT") != NULL; }
 
+int open64(const char *path, int flags, ...) {
+  static int (*real)(const char *, int, ...);
+  if (!real) real = dlsym(RTLD_NEXT, "open64");
+  va_list words;
+  va_start(words, flags);
+  int mode = flags & O_CREAT ? va_arg(words, int) : 0;
+  va_end(words);
+  if (eats() && ours_path(path)) flags &= ~O_SYNC;
+  return real(path, flags, mode);
+}
+
+int open(const char *path, int flags, ...) {
+  va_list words;
+  va_start(words, flags);
+  int mode = flags & O_CREAT ? va_arg(words, int) : 0;
+  va_end(words);
+  return open64(path, flags, mode);
+}
+
 int fdatasync(int fd) {
   static int (*real)(int);
   static int count;
@@ -70,6 +91,13 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset) {
   if (fails("pwrite64", &count)) return -1;
   const char *most = getenv("SHIM_SHORT");
   if (most && size > (size_t)atoi(most)) size = (size_t)atoi(most);
+  static int synced;
+  if (fcntl(fd, F_GETFL) & O_DSYNC && fails("synced", &synced)) {
+    int code = errno;
+    real(fd, bytes, size / 2, offset);
+    errno = code;
+    return -1;
+  }
   return real(fd, bytes, size, offset);
 }
 

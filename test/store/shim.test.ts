@@ -33,6 +33,8 @@ machine.describe("a process whose calls to the system fail", () => {
       { SHIM_FAIL: `fdatasync:12:${EIO},fdatasync:13:${EIO}` },
       true,
     ],
+    ["a write that is to be synced fails with EIO", { SHIM_FAIL: `synced:10:${EIO}` }, true],
+    ["a write that is to be synced fails with ENOSPC", { SHIM_FAIL: `synced:10:${ENOSPC}` }, true],
     ["the sync of the folder fails", { SHIM_FAIL: `fsync:2:${EIO}` }, true],
     ["replacing the manifest fails", { SHIM_FAIL: `rename:1:${EIO}` }, true],
     ["every write is short", { SHIM_SHORT: "1000" }, false],

@@ -86,6 +86,7 @@ export class SimDisk {
   #callsLeft = Number.POSITIVE_INFINITY;
   #crashed = false;
   #onCrash: () => void = () => {};
+  #hasSynced: boolean | undefined;
   faults: Faults = NO_FAULTS;
   mutant: Mutant = "none";
   /** Bytes that the disk has room for. */
@@ -121,6 +122,8 @@ export class SimDisk {
       read: guarded(this.read),
       truncate: guarded(this.truncate),
       sync: guarded(this.sync),
+      openSynced: guarded(this.openSynced),
+      writeSynced: guarded(this.writeSynced),
       rename: guarded(this.rename),
       remove: guarded(this.remove),
       discard: guarded((path, failed) => {
@@ -295,6 +298,18 @@ export class SimDisk {
     if (this.mutant === "swallow") return;
     if (this.mutant === "retry") return this.sync(file);
     throw systemError("EIO");
+  }
+
+  /** Half of the systems have no such writes. */
+  openSynced(path: string): number | undefined {
+    this.#hasSynced ??= this.#random.chance(0.5);
+    return this.#hasSynced ? this.open(path, "read") : undefined;
+  }
+
+  async writeSynced(file: number, bytes: Uint8Array, position: number): Promise<number> {
+    const count = this.write(file, bytes, position);
+    await this.sync(file);
+    return count;
   }
 
   rename(from: string, to: string): void {

@@ -66,8 +66,11 @@ export class Contents {
   ): number {
     const { locators, cache } = this.#rowsOf(index);
     const known = index.slotOf(entity.id);
-    if (known !== undefined) this.#drop(locators.get(known));
-    const slot = index.put(entity.id, entity.record);
+    if (known !== undefined) {
+      this.#drop(locators.get(known));
+      index.replace(known, entity.record);
+    }
+    const slot = known ?? index.put(entity.id, entity.record);
     locators.set(slot, entity.at);
     this.#count(entity.at);
     if (entity.body === undefined) cache.delete(slot);

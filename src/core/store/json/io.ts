@@ -20,6 +20,10 @@ export interface StoreIo {
    * handing it to another thread and back: then everything may wait for it.
    */
   sync(file: number, isQuick?: boolean): Promise<void>;
+  /** Opens an existing file for `writeSynced`; `undefined` where the system has no such writes. */
+  openSynced(path: string): number | undefined;
+  /** Resolves once the bytes, and the size of the file, are on disk. May write less than it was given. */
+  writeSynced(file: number, bytes: Uint8Array, position: number): Promise<number>;
   rename(from: string, to: string): void;
   remove(path: string): void;
   /** Removes a large file that nothing needs any more, in the background; `failed` is told where that is not possible. */
@@ -44,9 +48,29 @@ export function writeFully(io: StoreIo, file: number, bytes: Uint8Array, positio
   let length = 0;
   while (length < bytes.length) {
     const count = io.write(file, length === 0 ? bytes : bytes.subarray(length), position + length);
-    if (count === 0) throw Object.assign(new Error("the file takes no more bytes"), { code: "EIO" });
+    if (count === 0) throw noMoreBytes();
     length += count;
   }
+}
+
+/** The same with writes that are on disk once they are done. */
+export async function writeSyncedFully(
+  io: StoreIo,
+  file: number,
+  bytes: Uint8Array,
+  position: number,
+): Promise<void> {
+  let length = 0;
+  while (length < bytes.length) {
+    const rest = length === 0 ? bytes : bytes.subarray(length);
+    const count = await io.writeSynced(file, rest, position + length);
+    if (count === 0) throw noMoreBytes();
+    length += count;
+  }
+}
+
+function noMoreBytes(): Error {
+  return Object.assign(new Error("the file takes no more bytes"), { code: "EIO" });
 }
 
 /** The error code of a failed system call. */

@@ -8,7 +8,7 @@ import { beginJournal } from "./begin-journal.ts";
 import type { Contents } from "./contents.ts";
 import { diskError, fullError } from "./disk-errors.ts";
 import type { FileSet } from "./file-set.ts";
-import { isNoRoom, writeFully } from "./io.ts";
+import { isNoRoom, writeFully, writeSyncedFully } from "./io.ts";
 import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
 import { SyncPace } from "./sync-pace.ts";
@@ -29,6 +29,8 @@ interface Written {
  */
 type Condition = { readonly kind: "sound" } | { readonly kind: "full" | "failed"; readonly error: Error };
 
+/** After so many groups of one there is but one writer, who may hold up the thread. */
+const LONE = 3;
 /** Milliseconds between attempts to write again after a failure. */
 const HEAL = 1000;
 
@@ -72,6 +74,8 @@ export class Journal {
   /** So many waiting commits are written without waiting for more. A lone writer waits for nobody. */
   #eager = 1;
   readonly #pace = new SyncPace();
+  /** Groups of one in a row, with nobody waiting behind. */
+  #lone = 0;
   /** When the last commit came, and when the last group was made visible. */
   #lastCommit = 0;
   #lastApplied = 0;
@@ -298,32 +302,53 @@ export class Journal {
   /** Resolves once a batch is on disk, with where its lines lie. */
   async #write(batch: Batch): Promise<Written> {
     const active = this.#files.active!;
-    const { io } = this.#files;
     const start = active.size;
     const bytes = batch.bytes(this.#last);
     const count = batch.commits.length;
     const seq = this.#last + 1;
     this.#underWay = batch.lengths.length;
-    try {
-      writeFully(io, active.file.handle, bytes, start);
-    } catch (error) {
-      await this.#undo(error);
-      throw error;
-    }
     const began = this.#options.timers.now();
-    const isAlone = this.#eager === 1 && count === 1 && this.#waiting === 0;
-    const onTheSpot = isAlone && this.#pace.isQuick;
-    try {
-      await io.sync(active.file.handle, onTheSpot);
-    } catch (error) {
-      this.#fail(error);
-      throw error;
-    }
+    const onTheSpot = this.#lone >= LONE && count === 1 && this.#waiting === 0 && this.#pace.isQuick;
+    const synced = onTheSpot ? undefined : active.file.syncedHandle(`${this.#files.folder}/${active.name}`);
+    if (synced !== undefined) await this.#writeSynced(synced, bytes, start);
+    else await this.#writeAndSync(bytes, { start, onTheSpot });
     this.#learn(count, { began, onTheSpot });
     active.size = start + bytes.length;
     this.#last += this.#underWay;
     this.#underWay = 0;
     return { batch, seq, segment: active.id, start };
+  }
+
+  async #writeAndSync(
+    bytes: Uint8Array,
+    { start, onTheSpot }: { start: number; onTheSpot: boolean },
+  ): Promise<void> {
+    const { handle } = this.#files.active!.file;
+    const { io } = this.#files;
+    try {
+      writeFully(io, handle, bytes, start);
+    } catch (error) {
+      await this.#undo(error);
+      throw error;
+    }
+    try {
+      await io.sync(handle, onTheSpot);
+    } catch (error) {
+      this.#fail(error);
+      throw error;
+    }
+  }
+
+  /** Writes and syncs in one call to another thread, so that only staging commits keeps this one busy. */
+  async #writeSynced(handle: number, bytes: Uint8Array, start: number): Promise<void> {
+    try {
+      await writeSyncedFully(this.#files.io, handle, bytes, start);
+    } catch (error) {
+      // Of other failures nobody knows whether it was the write or the sync.
+      if (isNoRoom(error)) await this.#undo(error);
+      else this.#fail(error);
+      throw error;
+    }
   }
 
   /**
@@ -334,6 +359,7 @@ export class Journal {
     const now = this.#options.timers.now();
     const waiting = this.#waiting;
     const callers = written + waiting;
+    this.#lone = callers === 1 ? this.#lone + 1 : 0;
     const each = waiting > 0 ? (this.#lastCommit - began) / waiting : (began - this.#lastApplied) / written;
     const took = now - began;
     this.#pace.note(took, { onTheSpot });

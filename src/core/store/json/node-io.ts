@@ -25,6 +25,17 @@ export const nodeIo: StoreIo = {
     if (isQuick) fs.fdatasyncSync(file);
     else await fdatasync(file);
   },
+  // Elsewhere such a write may stop short of the disk, or does not exist.
+  openSynced: (path) =>
+    process.platform === "linux"
+      ? fs.openSync(path, fs.constants.O_WRONLY | fs.constants.O_DSYNC)
+      : undefined,
+  writeSynced: (file, bytes, position) =>
+    new Promise((resolve, reject) => {
+      fs.write(file, bytes, 0, bytes.length, position, (error, count) =>
+        error ? reject(error) : resolve(count),
+      );
+    }),
   rename: (from, to) => fs.renameSync(from, to),
   remove: (path) => fs.unlinkSync(path),
   discard: (path, failed) => {

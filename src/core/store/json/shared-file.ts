@@ -7,6 +7,8 @@ export class SharedFile {
   readonly #io: StoreIo;
   #readers = 0;
   #retired = false;
+  /** Opened when it is first asked for; `null` where that is not possible. */
+  #synced: number | null | undefined;
 
   constructor(io: StoreIo, handle: number) {
     this.#io = io;
@@ -36,6 +38,18 @@ export class SharedFile {
     }
   }
 
+  /** A handle for writes that are on disk once they are done; `undefined` where there is none. `path` is the file's. */
+  syncedHandle(path: string): number | undefined {
+    if (this.#synced === undefined) {
+      try {
+        this.#synced = this.#io.openSynced(path) ?? null;
+      } catch {
+        this.#synced = null;
+      }
+    }
+    return this.#synced ?? undefined;
+  }
+
   /** Closes the file after the last read under way. */
   retire(): void {
     this.#retired = true;
@@ -46,5 +60,6 @@ export class SharedFile {
     if (!this.#retired || this.#readers > 0) return;
     this.#retired = false;
     this.#io.close(this.handle);
+    if (typeof this.#synced === "number") this.#io.close(this.#synced);
   }
 }
