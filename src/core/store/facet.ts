@@ -1,50 +1,67 @@
 import type { IndexValue } from "./store.ts";
 
-/** From here on a `Set` is quicker to remove from than an array is to search. */
-const MANY = 64;
+/** Up to so many slots are looked through for one of them. */
+const FEW = 64;
 
-/** The slots that have one value: a number, a short array or a set, as most values of an id-like field have one or few. */
+/** The slots that have one value: a number or a list in no order, as most values of an id-like field have one or few. */
 interface Posting {
   readonly value: IndexValue;
-  slots: number | number[] | Set<number>;
+  slots: number | number[];
+  /** Whether it is kept where in the list each slot stands. */
+  isPlaced: boolean;
 }
 
-/** The values of one field and which slots have them. */
+/** The values of one field and which slots have them. A slot has one value. */
 export class Facet {
   readonly #postings = new Map<IndexValue, Posting>();
+  /** Where each slot stands in the list of its value, where that is kept. */
+  #places = new Uint32Array(0);
 
   /** Adds a slot; returns the value as first seen, so that equal strings are held once. */
   add(value: IndexValue, slot: number): IndexValue {
     const posting = this.#postings.get(value);
     if (posting === undefined) {
-      this.#postings.set(value, { value, slots: slot });
+      this.#postings.set(value, { value, slots: slot, isPlaced: false });
       return value;
     }
-    if (typeof posting.slots === "number") posting.slots = [posting.slots, slot];
-    else if (posting.slots instanceof Set) posting.slots.add(slot);
-    else if (posting.slots.push(slot) > MANY) posting.slots = new Set(posting.slots);
+    if (typeof posting.slots === "number") {
+      posting.slots = [posting.slots, slot];
+      return posting.value;
+    }
+    const count = posting.slots.push(slot);
+    if (posting.isPlaced) this.#place(slot, count - 1);
+    else if (count > FEW) {
+      posting.isPlaced = true;
+      for (let at = 0; at < count; at++) this.#place(posting.slots[at]!, at);
+    }
     return posting.value;
   }
 
   remove(value: IndexValue, slot: number): void {
     const posting = this.#postings.get(value);
     if (posting === undefined) return;
-    if (typeof posting.slots === "number") {
+    const { slots, isPlaced } = posting;
+    if (typeof slots === "number") {
       this.#postings.delete(value);
       return;
     }
-    if (posting.slots instanceof Set) posting.slots.delete(slot);
-    else posting.slots.splice(posting.slots.indexOf(slot), 1);
-    if (this.count(value) === 0) this.#postings.delete(value);
+    const at = isPlaced ? this.#places[slot]! : slots.indexOf(slot);
+    // The last one takes its place.
+    const last = slots.pop()!;
+    if (last !== slot) {
+      slots[at] = last;
+      if (isPlaced) this.#place(last, at);
+    }
+    if (slots.length === 0) this.#postings.delete(value);
   }
 
   count(value: IndexValue): number {
     const slots = this.#postings.get(value)?.slots;
     if (slots === undefined) return 0;
-    if (typeof slots === "number") return 1;
-    return slots instanceof Set ? slots.size : slots.length;
+    return typeof slots === "number" ? 1 : slots.length;
   }
 
+  /** In no order. */
   slots(value: IndexValue): Iterable<number> {
     const slots = this.#postings.get(value)?.slots ?? [];
     return typeof slots === "number" ? [slots] : slots;
@@ -57,5 +74,14 @@ export class Facet {
 
   values(): Iterable<IndexValue> {
     return this.#postings.keys();
+  }
+
+  #place(slot: number, at: number): void {
+    if (slot >= this.#places.length) {
+      const next = new Uint32Array(Math.ceil((slot + 1) * 1.5));
+      next.set(this.#places);
+      this.#places = next;
+    }
+    this.#places[slot] = at;
   }
 }

@@ -104,7 +104,7 @@ export class TableIndex {
   put(id: string, record: IndexRecord): number {
     const known = this.#slots.get(id);
     if (known === undefined) return this.#insert(id, record);
-    this.#replace(known, record);
+    this.replace(known, record);
     return known;
   }
 
@@ -139,7 +139,8 @@ export class TableIndex {
     return slot;
   }
 
-  #replace(slot: number, { text, values }: IndexRecord): void {
+  /** Gives the entity of a slot another record. */
+  replace(slot: number, { text, values }: IndexRecord): void {
     const lower = text.toLowerCase();
     if (lower !== this.#texts[slot]) this.#texts[slot] = lower;
     let count = 0;

@@ -2,12 +2,14 @@ import type { AgentSetting } from "../agents/agent-settings.ts";
 import type { Case } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { TableSpec } from "./store.ts";
+import { parseTimestamp } from "./timestamp.ts";
 
-const time = (timestamp: string | null): number | null => (timestamp === null ? null : Date.parse(timestamp));
+const time = (timestamp: string | null): number | null =>
+  timestamp === null ? null : parseTimestamp(timestamp);
 
 /** Milliseconds from beginning to end; `null` while it is open. */
 const duration = ({ created_at, finished_at }: { created_at: string; finished_at: string | null }) =>
-  finished_at === null ? null : Date.parse(finished_at) - Date.parse(created_at);
+  finished_at === null ? null : parseTimestamp(finished_at) - parseTimestamp(created_at);
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
