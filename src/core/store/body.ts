@@ -90,7 +90,7 @@ export class Body {
     this.#isHot = true;
     if (!isKept) return undefined;
     try {
-      this.#parted = PartedJson.of(JSON.parse(this.#text!) as Record<string, unknown>);
+      this.#parted = PartedJson.of(JSON.parse(this.#text!) as Record<string, unknown>, this.length);
     } catch {
       // Nested more deeply than the stack allows.
     }

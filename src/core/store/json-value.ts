@@ -21,13 +21,17 @@ export function toJson(value: unknown, what: string): string {
 export function cloneJson<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(cloneJson) as T;
-  // Each key is an own one by then, also `__proto__`: setting it sets no prototype.
-  const copy = { ...value };
-  for (const key in copy) {
-    const field = copy[key];
-    if (typeof field === "object" && field !== null) copy[key] = cloneJson(field);
+  return cloneFields({ ...value });
+}
+
+/** Puts copies in the place of what is in the fields of an object that came from JSON. */
+export function cloneFields<T extends object>(value: T): T {
+  for (const key in value) {
+    const field = value[key];
+    // Each key is an own one, also `__proto__`: setting it sets no prototype.
+    if (typeof field === "object" && field !== null) value[key] = cloneJson(field);
   }
-  return copy;
+  return value;
 }
 
 /** Makes what is in the fields of an object that came from JSON something that nobody can alter. */

@@ -1,8 +1,8 @@
-import { cloneJson, freezeFields, freezeJson, isPlain, isSameJson, isSameStart } from "./json-value.ts";
+import { cloneFields, freezeFields, freezeJson, isPlain, isSameJson, isSameStart } from "./json-value.ts";
 
 type Fields = Record<string, unknown>;
 
-/** The JSON of one field that has changed before, or of several beside each other that have not. */
+/** The JSON of one field, with its value, or of several beside each other that have not changed. */
 interface Piece {
   /** Position of its first field. */
   readonly from: number;
@@ -10,31 +10,50 @@ interface Piece {
   readonly to: number;
   /** What opens or separates them, and the fields with their names. */
   readonly json: string;
+  readonly value: unknown;
+}
+
+/** The version that others began as, by what they have in common with it. */
+interface First {
+  /** Never given out; what is in its fields is frozen, and shared with those who get it. */
+  readonly value: Fields;
+  readonly keys: readonly string[];
+  /** Its fields by position. */
+  readonly fields: readonly unknown[];
+  /** Number of characters of its JSON. */
+  readonly length: number;
 }
 
 /**
- * A plain object that came from JSON, kept with its JSON in pieces, so that another version of it costs only the fields
- * that differ. Versions share what is equal in them.
+ * A plain object that came from JSON, kept as the version it began as and its JSON in pieces, so that another version of
+ * it costs only the fields that differ. Versions share what is equal in them.
+ *
+ * Drafts are copies of the first version, with the fields that differ set after that: V8 copies what `JSON.parse` made in
+ * one go, but a copy of a copy of a copy field by field.
  */
 export class PartedJson {
-  /** Never given out; what is in its fields is frozen, and shared with those who get it. */
-  readonly #value: Fields;
-  readonly #keys: readonly string[];
-  /** Made for the first version that differs. */
+  readonly #first: First;
+  /** None for the first version. A field that differs from it is a piece of its own. */
   readonly #pieces: readonly Piece[];
+  /** Number of characters of the JSON. */
+  readonly length: number;
 
-  private constructor(value: Fields, keys: readonly string[], pieces: readonly Piece[]) {
-    this.#value = value;
-    this.#keys = keys;
+  private constructor(first: First, pieces: readonly Piece[]) {
+    this.#first = first;
     this.#pieces = pieces;
+    this.length = pieces.length === 0 ? first.length : lengthOf(pieces);
   }
 
-  /** Takes over a value that came from JSON. Throws where it is nested more deeply than the stack allows. */
-  static of(value: Fields): PartedJson {
-    return new PartedJson(freezeFields(value), Object.keys(value), []);
+  /**
+   * Takes over a value that came from JSON of so many characters. Throws where it is nested more deeply than the stack
+   * allows.
+   */
+  static of(value: Fields, length: number): PartedJson {
+    freezeFields(value);
+    return new PartedJson({ value, length, keys: Object.keys(value), fields: Object.values(value) }, []);
   }
 
-  /** The JSON in strings to be written one behind the other. */
+  /** The JSON in strings to be written one behind the other; of the first version there are none. */
   get texts(): string[] {
     const texts: string[] = [];
     for (let place = 0; place < this.#pieces.length; place++) texts.push(this.#pieces[place]!.json);
@@ -42,25 +61,24 @@ export class PartedJson {
     return texts;
   }
 
-  /** Number of characters of the JSON. */
-  get length(): number {
-    let length = 1;
-    for (let place = 0; place < this.#pieces.length; place++) length += this.#pieces[place]!.json.length;
-    return length;
-  }
-
   copy(): Fields {
-    return cloneJson(this.#value);
+    return cloneFields(this.draft());
   }
 
   /** An object with its fields; what is in them is frozen. */
   draft(): Fields {
-    return { ...this.#value };
+    const draft = { ...this.#first.value };
+    for (let place = 0; place < this.#pieces.length; place++) {
+      const piece = this.#pieces[place]!;
+      // Each key is an own one by then, also `__proto__`: setting it sets no prototype.
+      if (isOne(piece)) draft[this.#first.keys[piece.from]!] = piece.value;
+    }
+    return draft;
   }
 
   /**
-   * Another version, itself where nothing differs; `undefined` where it has other fields, or where JSON would not take it
-   * field by field.
+   * Another version, itself where nothing differs; `undefined` where it has other fields, where JSON would not take it
+   * field by field, or where so little is left that the first version would be kept for nothing.
    */
   next(value: object): PartedJson | undefined {
     if (!isPlain(value)) return undefined;
@@ -75,77 +93,94 @@ export class PartedJson {
 
   /** The positions of the fields that differ; `undefined` where there are others. */
   #changedIn(value: Fields): number[] | undefined {
+    const { keys, fields } = this.#first;
     const changed: number[] = [];
     let at = 0;
+    let place = 0;
     for (const key in value) {
       const field = value[key];
       if (field === undefined) continue;
-      if (key !== this.#keys[at]) return undefined;
-      if (!isSameJson(field, this.#value[key])) changed.push(at);
+      if (key !== keys[at]) return undefined;
+      if (place < this.#pieces.length && this.#pieces[place]!.to <= at) place++;
+      const piece = this.#pieces[place];
+      const known = piece !== undefined && isOne(piece) ? piece.value : fields[at];
+      if (!isSameJson(field, known)) changed.push(at);
       at++;
     }
-    return at === this.#keys.length ? changed : undefined;
+    return at === keys.length ? changed : undefined;
   }
 
   #with(value: Fields, changed: readonly number[]): PartedJson | undefined {
-    const next = { ...this.#value };
     const pieces = this.#pieces.slice();
-    let isApart = true;
+    const others: Piece[] = [];
     for (const at of changed) {
-      const key = this.#keys[at]!;
-      const place = pieces.findIndex(({ to }) => at < to);
+      const key = this.#first.keys[at]!;
+      const place = placeOf(at, pieces);
       const piece = pieces[place];
-      const own = piece !== undefined && piece.to === piece.from + 1;
-      const field =
-        (own ? longer(value[key], { known: this.#value[key], json: piece.json }) : undefined) ??
-        whole(key, value[key], opening(at));
-      if (field === undefined) return undefined;
-      next[key] = field.value;
-      if (own) pieces[place] = { from: at, to: at + 1, json: field.json };
-      else isApart = false;
+      const isOwn = piece !== undefined && isOne(piece);
+      const next = (isOwn ? longer(value[key], piece) : undefined) ?? whole(key, value[key], at);
+      if (next === undefined) return undefined;
+      if (isOwn) pieces[place] = next;
+      else others.push(next);
     }
-    return new PartedJson(next, this.#keys, isApart ? pieces : this.#apart(next, changed));
+    const made = new PartedJson(this.#first, others.length === 0 ? pieces : this.#apart(pieces, others));
+    return made.length < this.#first.length / 2 ? undefined : made;
   }
 
-  /** Pieces in which each of some fields, and each that was before, is a piece of its own. */
-  #apart(value: Fields, fields: readonly number[]): Piece[] {
-    const alone = new Set(fields);
-    for (const { from, to } of this.#pieces) if (to === from + 1) alone.add(from);
-    const pieces: Piece[] = [];
-    const add = (from: number, to: number) => {
-      const some = Object.fromEntries(this.#keys.slice(from, to).map((key) => [key, value[key]]));
-      if (from < to) pieces.push({ from, to, json: opening(from) + JSON.stringify(some).slice(1, -1) });
-    };
+  /** Pieces in which some fields are pieces of their own, and each that was before. */
+  #apart(pieces: readonly Piece[], fields: readonly Piece[]): Piece[] {
+    const ones = [...pieces.filter(isOne), ...fields].sort((a, b) => a.from - b.from);
+    const apart: Piece[] = [];
     let from = 0;
-    for (const at of [...alone].sort((a, b) => a - b)) {
-      add(from, at);
-      add(at, at + 1);
-      from = at + 1;
+    for (const one of ones) {
+      if (from < one.from) apart.push(this.#unchanged(from, one.from));
+      apart.push(one);
+      from = one.to;
     }
-    add(from, this.#keys.length);
-    return pieces;
+    if (from < this.#first.keys.length) apart.push(this.#unchanged(from, this.#first.keys.length));
+    return apart;
+  }
+
+  /** The piece of fields that are as in the first version. */
+  #unchanged(from: number, to: number): Piece {
+    const { keys, fields } = this.#first;
+    const some = Object.fromEntries(keys.slice(from, to).map((key, at) => [key, fields[from + at]]));
+    return { from, to, json: opening(from) + JSON.stringify(some).slice(1, -1), value: fields[from] };
   }
 }
 
-interface Field {
-  readonly value: unknown;
-  readonly json: string;
+function isOne({ from, to }: Piece): boolean {
+  return to === from + 1;
+}
+
+function lengthOf(pieces: readonly Piece[]): number {
+  let length = 1;
+  for (let place = 0; place < pieces.length; place++) length += pieces[place]!.json.length;
+  return length;
+}
+
+/** The piece that a field is in; none where there are no pieces yet. */
+function placeOf(at: number, pieces: readonly Piece[]): number {
+  for (let place = 0; place < pieces.length; place++) if (at < pieces[place]!.to) return place;
+  return -1;
 }
 
 /** A list that is one that is known with something added: only that is serialised. */
-function longer(field: unknown, { known, json }: { known: unknown; json: string }): Field | undefined {
+function longer(field: unknown, piece: Piece): Piece | undefined {
+  const { value: known, json } = piece;
   if (!Array.isArray(field) || !Array.isArray(known) || known.length === 0) return undefined;
   if (!isSameStart(field, known)) return undefined;
   const added = JSON.stringify(field.slice(known.length));
   const value = Object.freeze([...known, ...freezeJson(JSON.parse(added) as unknown[])]);
-  return { value, json: `${json.slice(0, -1)},${added.slice(1)}` };
+  return { from: piece.from, to: piece.to, json: `${json.slice(0, -1)},${added.slice(1)}`, value };
 }
 
-function whole(key: string, field: unknown, start: string): Field | undefined {
-  const json = JSON.stringify(field);
-  // A function is no JSON: such a field is left out.
-  if (json === undefined) return undefined;
-  return { value: freezeJson(JSON.parse(json) as unknown), json: `${start}${JSON.stringify(key)}:${json}` };
+/** The piece of one field; `undefined` where JSON leaves it out, as it does a function. */
+function whole(key: string, field: unknown, at: number): Piece | undefined {
+  const text = JSON.stringify(field);
+  if (text === undefined) return undefined;
+  const value = typeof field === "string" ? field : freezeJson(JSON.parse(text) as unknown);
+  return { from: at, to: at + 1, json: `${opening(at)}${JSON.stringify(key)}:${text}`, value };
 }
 
 /** What stands in front of the field at a position. */
