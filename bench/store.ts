@@ -1,9 +1,10 @@
-import { execFile } from "node:child_process";
+import { type ChildProcess, execFile, fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { message } from "./peers/message.ts";
 import type { BenchRow } from "./row.ts";
 
 /** Numbers of jobs, each with three cases. `BENCH_JOBS` makes a quick trial of it. */
@@ -11,30 +12,39 @@ const SMALL = 1000;
 const LARGE = Number(process.env.BENCH_JOBS ?? 100_000);
 const PEERS = 10_000;
 const SECONDS = 1;
+const WORKER = fileURLToPath(new URL("store/worker.mjs", import.meta.url));
+
+interface Round {
+  callers: number;
+  small: number;
+  large: number;
+  /** Lines a second of a bare file, in groups of as many as the store wrote together. */
+  raw: number;
+  group: number;
+  /** The same in groups of as many as there are callers. */
+  whole: number;
+  bytes: number;
+}
 
 interface Comparison {
   insertsPerSecond: number;
   coldUpdates: number;
-  rounds: {
-    callers: number;
-    small: number;
-    large: number;
-    /** Lines a second of a bare file, in groups of as many as the store wrote together. */
-    raw: number;
-    group: number;
-    /** The same in groups of as many as there are callers. */
-    whole: number;
-    bytes: number;
-  }[];
+  rounds: Round[];
   lists: Record<string, { median: number; p99: number }>;
+}
+
+/** What a store in a process of its own tells when it is filled. */
+interface Filled {
+  insertsPerSecond: number;
+  bytes: number;
 }
 
 /** Measures the embedded store against a bare file, against others, and against itself with more entities. */
 export async function run(): Promise<BenchRow[]> {
   const folder = mkdtempSync(join(tmpdir(), "bench-store-"));
   try {
-    const comparison = await measure<Comparison>("compare", folder, [SMALL, LARGE, SECONDS]);
-    const start = await measure<{ milliseconds: number; rss: number }>("start", folder, []);
+    const comparison = await compare(folder);
+    const start = await measure<{ milliseconds: number; rss: number }>("start", folder, [LARGE]);
     const peers = await measure<{ rounds: Record<string, number | undefined>[] }>("peers", folder, [
       PEERS,
       SECONDS,
@@ -47,6 +57,56 @@ export async function run(): Promise<BenchRow[]> {
     ];
   } finally {
     rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Updates a small and a large store in turn, and a bare file, so that noise meets all alike. */
+async function compare(folder: string): Promise<Comparison> {
+  const small = await Worker.begin(folder, SMALL);
+  const large = await Worker.begin(folder, LARGE);
+  const rounds: Round[] = [];
+  for (const callers of [1, 64]) {
+    for (let at = 0; at < 5; at++) {
+      const own = await small.ask<{ perSecond: number; group: number }>("update", {
+        callers,
+        seconds: SECONDS,
+      });
+      const group = Math.round(own.group);
+      const raw = await small.ask<{ perSecond: number }>("raw", { group, seconds: SECONDS });
+      const other = await large.ask<{ perSecond: number }>("update", { callers, seconds: SECONDS });
+      const whole = await small.ask<{ perSecond: number }>("raw", { group: callers, seconds: SECONDS });
+      rounds.push({
+        ...{ callers, group, bytes: small.filled.bytes },
+        ...{ small: own.perSecond, large: other.perSecond, raw: raw.perSecond, whole: whole.perSecond },
+      });
+    }
+  }
+  const cold = { callers: 64, seconds: SECONDS * 3, running: LARGE };
+  const { perSecond: coldUpdates } = await large.ask<{ perSecond: number }>("update", cold);
+  const lists = await large.ask<Comparison["lists"]>("lists");
+  await Promise.all([small.ask("end"), large.ask("end")]);
+  return { rounds, coldUpdates, lists, insertsPerSecond: large.filled.insertsPerSecond };
+}
+
+/** A filled store in a process of its own, so that none pays for the memory of another. */
+class Worker {
+  readonly filled: Filled;
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, filled: Filled) {
+    this.#child = child;
+    this.filled = filled;
+  }
+
+  static async begin(folder: string, jobs: number): Promise<Worker> {
+    const child = fork(WORKER, ["serve", folder, String(jobs)]);
+    return new Worker(child, (await message(child)) as Filled);
+  }
+
+  ask<T>(measure: string, options: Record<string, number> = {}): Promise<T> {
+    const answer = message(this.#child);
+    this.#child.send({ measure, options });
+    return answer as Promise<T>;
   }
 }
 
@@ -139,13 +199,8 @@ function peerRows(rounds: Record<string, number | undefined>[]): BenchRow[] {
 
 /** Runs one measurement in a process of its own. */
 async function measure<T>(command: string, folder: string, numbers: number[]): Promise<T> {
-  const worker = fileURLToPath(new URL("store/worker.mjs", import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, [
-    worker,
-    command,
-    folder,
-    ...numbers.map(String),
-  ]);
+  const words = [WORKER, command, folder, ...numbers.map(String)];
+  const { stdout } = await promisify(execFile)(process.execPath, words);
   return JSON.parse(stdout) as T;
 }
 

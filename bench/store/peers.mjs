@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 const sync = promisify(fdatasync);
 const append = promisify(write);
 
-/** Appends so many lines at a time to a file and syncs it; returns lines a second. */
+/** Appends so many lines at a time to a file and syncs it. */
 export async function rawAppends(path, { group, bytes, seconds }) {
   const file = openSync(path, "w");
   const block = Buffer.alloc(group * bytes, "x");
@@ -20,7 +20,7 @@ export async function rawAppends(path, { group, bytes, seconds }) {
   const perSecond = (groups * group) / ((performance.now() - began) / 1000);
   closeSync(file);
   rmSync(path);
-  return perSecond;
+  return { perSecond };
 }
 
 /** SQLite, write-ahead log, a sync for each commit; `undefined` where no SQLite can be loaded. */

@@ -11,6 +11,7 @@ import { caseOf, job } from "./entities.mjs";
 import { lowdbUpdates, rawAppends, sqliteUpdates, wholeFileUpdates } from "./peers.mjs";
 
 const [command, folder, ...numbers] = process.argv.slice(2);
+const RUNNING = ["completed", "failed", "in_progress", "awaiting"];
 const log = { info() {}, warn: console.error, error: console.error };
 /** Syncs of files so far: what was written between two of them became durable together. */
 let syncs = 0;
@@ -20,41 +21,36 @@ const io = {
     syncs++;
     return nodeIo.sync(...args);
   },
+  writeSynced(...args) {
+    syncs++;
+    return nodeIo.writeSynced(...args);
+  },
 };
 const open = (name) => openJsonStoreWith({ tables: CORE_TABLES, dataDir: join(folder, name), log, io });
 
-const COMMANDS = { compare, peers, start, idle };
-console.log(JSON.stringify(await COMMANDS[command](...numbers.map(Number))));
+const COMMANDS = { peers, start, idle };
+if (command === "serve") await serve(...numbers.map(Number));
+else console.log(JSON.stringify(await COMMANDS[command](...numbers.map(Number))));
 
-/** Fills a small and a large store, then updates both in turn, and a bare file, so that noise meets all alike. */
-async function compare(small, large, seconds) {
-  const stores = { small: await open("small"), large: await open("large") };
-  await fill(stores.small, small);
-  const filled = performance.now();
-  await fill(stores.large, large);
-  const insertsPerSecond = (large * 4) / ((performance.now() - filled) / 1000);
-  const counts = { small, large };
+/** Fills a store and then measures what it is asked to, until it is told to end. */
+async function serve(jobs) {
+  const store = await open(String(jobs));
+  const began = performance.now();
+  await fill(store, jobs);
+  const insertsPerSecond = (jobs * 4) / ((performance.now() - began) / 1000);
   // Before compactions: they give back room, and the difference would tell nothing.
-  const bytes = await bytesOfUpdate(stores.small, small);
-  const result = { insertsPerSecond, rounds: [] };
-  for (const callers of [1, 64]) {
-    for (let round = 0; round < 5; round++) {
-      const rates = { callers, bytes };
-      for (const name of ["small", "large"]) {
-        const { perSecond, group } = await update(stores[name], counts[name], { callers, seconds });
-        rates[name] = perSecond;
-        if (name === "small") rates.group = group;
-      }
-      rates.raw = await rawAppends(join(folder, "raw"), { group: Math.round(rates.group), bytes, seconds });
-      rates.whole = await rawAppends(join(folder, "raw"), { group: callers, bytes, seconds });
-      result.rounds.push(rates);
-    }
-  }
-  const cold = await update(stores.large, large, { callers: 64, seconds: seconds * 3, running: large });
-  result.coldUpdates = cold.perSecond;
-  result.lists = await lists(stores.large);
-  for (const store of Object.values(stores)) await store.close();
-  return result;
+  const bytes = await bytesOfUpdate(store, jobs);
+  const measures = {
+    update: (options) => update(store, jobs, options),
+    raw: (options) => rawAppends(join(folder, "raw"), { bytes, ...options }),
+    lists: () => lists(store),
+    end: () => store.close(),
+  };
+  process.on("message", async ({ measure, options }) => {
+    process.send((await measures[measure](options)) ?? {});
+    if (measure === "end") process.disconnect();
+  });
+  process.send({ insertsPerSecond, bytes });
 }
 
 /** The same updates on what others use, at one number of jobs. */
@@ -77,9 +73,9 @@ async function peers(count, seconds) {
 }
 
 /** Opens a filled store as the first thing of a process. */
-async function start() {
+async function start(jobs) {
   const began = performance.now();
-  const store = await open("large");
+  const store = await open(String(jobs));
   const milliseconds = performance.now() - began;
   const atOnce = process.memoryUsage().rss;
   const { tables } = await store.stats();
@@ -124,7 +120,10 @@ async function bytesOfUpdate(store, jobs) {
  * between a small and a large store is then the store, not how much of it fits into memory.
  */
 async function update(store, jobs, { callers, seconds, running = Math.min(jobs, 1000), most = Infinity }) {
-  const statuses = ["completed", "failed", "in_progress", "awaiting"];
+  // Made before: what it costs to make them is not the store's.
+  const ids = Array.from({ length: running }, (_, at) => job(at * Math.floor(jobs / running)).id);
+  const times = Array.from({ length: 1000 }, (_, at) => new Date(Date.UTC(2026, 1) + at).toISOString());
+  const table = store.table("Job");
   const end = performance.now() + seconds * 1000;
   const began = performance.now();
   const before = syncs;
@@ -133,12 +132,9 @@ async function update(store, jobs, { callers, seconds, running = Math.min(jobs, 
   const caller = async () => {
     while (updates < most && performance.now() < end) {
       random = (Math.imul(random, 1_103_515_245) + 12_345) & 0x7fffffff;
-      const number = (random % running) * Math.floor(jobs / running);
-      const id = `job-${String(number).padStart(8, "0")}`;
-      const status = statuses[updates % 4];
-      await store
-        .table("Job")
-        .change(id, (current) => ({ ...current, status, updated_at: new Date().toISOString() }));
+      const status = RUNNING[updates % 4];
+      const updated_at = times[updates % 1000];
+      await table.change(ids[random % running], (current) => ({ ...current, status, updated_at }));
       updates++;
     }
   };
@@ -151,7 +147,7 @@ async function lists(store) {
   const jobs = store.table("Job");
   const queries = {
     status: (at) => ({
-      where: { status: ["completed", "failed", "in_progress", "awaiting"][at % 4] },
+      where: { status: RUNNING[at % 4] },
       skip: (at % 5) * 50,
     }),
     search: (at) => ({ search: `audit ${at % 1000}` }),
