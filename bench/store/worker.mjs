@@ -13,6 +13,9 @@ import { lowdbUpdates, rawAppends, sqliteUpdates, wholeFileUpdates } from "./pee
 const [command, folder, ...numbers] = process.argv.slice(2);
 const RUNNING = ["completed", "failed", "in_progress", "awaiting"];
 const log = { info() {}, warn: console.error, error: console.error };
+/** Of which each update takes the next one. */
+const TIMES = Array.from({ length: 500_000 }, (_, at) => new Date(Date.UTC(2026, 6) + at).toISOString());
+let clock = 0;
 /** Syncs of files so far: what was written between two of them became durable together. */
 let syncs = 0;
 const io = {
@@ -120,9 +123,8 @@ async function bytesOfUpdate(store, jobs) {
  * between a small and a large store is then the store, not how much of it fits into memory.
  */
 async function update(store, jobs, { callers, seconds, running = Math.min(jobs, 1000), most = Infinity }) {
-  // Made before: what it costs to make them is not the store's.
+  // Made before, as the times are: what it costs to make them is not the store's.
   const ids = Array.from({ length: running }, (_, at) => job(at * Math.floor(jobs / running)).id);
-  const times = Array.from({ length: 1000 }, (_, at) => new Date(Date.UTC(2026, 1) + at).toISOString());
   const table = store.table("Job");
   const end = performance.now() + seconds * 1000;
   const began = performance.now();
@@ -133,7 +135,7 @@ async function update(store, jobs, { callers, seconds, running = Math.min(jobs, 
     while (updates < most && performance.now() < end) {
       random = (Math.imul(random, 1_103_515_245) + 12_345) & 0x7fffffff;
       const status = RUNNING[updates % 4];
-      const updated_at = times[updates % 1000];
+      const updated_at = TIMES[clock++ % TIMES.length];
       await table.change(ids[random % running], (current) => ({ ...current, status, updated_at }));
       updates++;
     }

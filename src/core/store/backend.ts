@@ -25,6 +25,10 @@ export interface PutChange {
   readonly id: string;
   readonly body: Body;
   readonly record: IndexRecord;
+  /** The record of the version that it was made of, where that is the one before it and known. */
+  readonly since: IndexRecord | undefined;
+  /** The slot that the entity had when it was staged. */
+  readonly slot: number | undefined;
   /** Whether it was inserted; else it is a change of one that was there. */
   readonly isNew: boolean;
 }

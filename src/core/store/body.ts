@@ -1,6 +1,7 @@
 import { freezeFields, toJson } from "./json-value.ts";
 import { PartedJson } from "./parted-json.ts";
 import type { Entity } from "./store.ts";
+import type { IndexRecord } from "./table-index.ts";
 
 /** JSON longer than this is not kept parsed as well. */
 const LONG = 1024 * 1024;
@@ -18,6 +19,8 @@ export class Body {
   #isHot: boolean;
   /** Number of characters of the JSON. */
   readonly length: number;
+  /** What it is found by, where it was staged and not read. */
+  record: IndexRecord | undefined;
 
   private constructor(content: { text: string } | { parted: PartedJson }, isHot: boolean) {
     this.#isHot = isHot;

@@ -28,7 +28,8 @@ export class SortedOrder {
       this.#chunks.push([slot]);
       return;
     }
-    chunk.splice(this.#positionIn(chunk, slot), 0, slot);
+    if (this.#isBehind(chunk, slot)) chunk.push(slot);
+    else chunk.splice(this.#positionIn(chunk, slot), 0, slot);
     if (chunk.length > CHUNK) this.#chunks.splice(at + 1, 0, chunk.splice(CHUNK / 2));
   }
 
@@ -73,13 +74,19 @@ export class SortedOrder {
   #chunkFor(slot: number): number {
     let low = 0;
     let high = this.#chunks.length - 1;
+    // What is new, or was just changed, comes last.
+    if (high < 0 || this.#isBehind(this.#chunks[high]!, slot)) return Math.max(high, 0);
     while (low < high) {
       const middle = (low + high) >> 1;
       const chunk = this.#chunks[middle]!;
       if (this.#compare(chunk[chunk.length - 1]!, slot) < 0) low = middle + 1;
       else high = middle;
     }
-    return Math.max(low, 0);
+    return low;
+  }
+
+  #isBehind(chunk: readonly number[], slot: number): boolean {
+    return this.#compare(chunk[chunk.length - 1]!, slot) < 0;
   }
 
   #positionIn(chunk: number[], slot: number): number {

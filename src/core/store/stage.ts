@@ -1,4 +1,4 @@
-import type { Backend, Change, EntityChange, LogChange, StoreLog, StoreTable } from "./backend.ts";
+import type { Backend, Change, EntityChange, LogChange, PutChange, StoreLog, StoreTable } from "./backend.ts";
 import { Body } from "./body.ts";
 import { compareValues } from "./column.ts";
 import { getOrMake } from "./get-or-make.ts";
@@ -50,17 +50,18 @@ export class Stage {
     const { id } = entity;
     if (typeof id !== "string") throw new TypeError(`A ${table.name} needs an id of type string`);
     if (this.#exists(table, id)) throw new StoreConflictError(table.name, id);
-    this.#put(table, entity, { body: Body.of(entity, nameOf(table, id)), isNew: true });
+    this.#put(table, entity, { body: Body.of(entity, nameOf(table, id)) });
   }
 
   change<T extends Entity>(table: StoreTable, id: string, fn: (current: T) => T | undefined): T {
-    const body = this.#bodyOf(table, id);
+    const slot = table.index.slotOf(id);
+    const body = this.#bodyAt(table, id, slot);
     if (body === undefined) throw new StoreMissingError(table.name, id);
     const next = fn(body.draft<T>());
     // The draft may have been altered all the same.
     if (next === undefined) return body.copy<T>();
     if (next.id !== id) throw new TypeError(`A change of ${nameOf(table, id)} must keep its id`);
-    this.#put(table, next, { body: body.next(next, nameOf(table, id)), isNew: false });
+    this.#put(table, next, { body: body.next(next, nameOf(table, id)), before: body, slot });
     return next;
   }
 
@@ -82,9 +83,22 @@ export class Stage {
     this.#add({ kind: "clear", log, key, last: 0 });
   }
 
-  #put(table: StoreTable, entity: Entity, { body, isNew }: { body: Body; isNew: boolean }): void {
+  /** `before` is the version that a change was made of, `slot` the one it has, if any. */
+  #put(
+    table: StoreTable,
+    entity: Entity,
+    { body, before, slot }: { body: Body; before?: Body; slot?: number | undefined },
+  ): void {
+    const { id } = entity;
     const record = { values: table.spec.index(entity), text: table.spec.text?.(entity) ?? "" };
-    this.#record(table, { kind: "put", table, id: entity.id, body, record, isNew });
+    body.record = record;
+    const place = this.#placeOf(table, id);
+    // Of several writes of one entity only the last is kept: the version it was made of is never stored.
+    const since = place === undefined ? before?.record : undefined;
+    const isNew = before === undefined;
+    const change: PutChange = { kind: "put", table, id, body, record, since, slot, isNew };
+    if (place === undefined) this.#add(change);
+    else this.changes[place] = change;
   }
 
   /** Keeps only the last of several writes of one entity. */
@@ -136,9 +150,12 @@ export class Stage {
   }
 
   #bodyOf(table: StoreTable, id: string): Body | undefined {
+    return this.#bodyAt(table, id, table.index.slotOf(id));
+  }
+
+  #bodyAt(table: StoreTable, id: string, slot: number | undefined): Body | undefined {
     const staged = this.#staged(table, id);
     if (staged !== undefined) return staged.kind === "put" ? staged.body : undefined;
-    const slot = table.index.slotOf(id);
     return slot === undefined ? undefined : this.#backend.body(table, slot);
   }
 

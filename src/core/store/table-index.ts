@@ -44,8 +44,9 @@ export class TableIndex {
     return this.#ids.length;
   }
 
-  slotOf(id: string): number | undefined {
-    return this.#slots.get(id);
+  /** `likely` is a slot that it may have: to look there first is quicker. */
+  slotOf(id: string, likely?: number): number | undefined {
+    return likely !== undefined && this.#ids[likely] === id ? likely : this.#slots.get(id);
   }
 
   idOf(slot: number): string | undefined {
@@ -139,17 +140,22 @@ export class TableIndex {
     return slot;
   }
 
-  /** Gives the entity of a slot another record. */
-  replace(slot: number, { text, values }: IndexRecord): void {
-    const lower = text.toLowerCase();
-    if (lower !== this.#texts[slot]) this.#texts[slot] = lower;
+  /** Gives the entity of a slot another record. Where it is known which one it has, only what differs is looked at. */
+  replace(slot: number, { text, values }: IndexRecord, since?: IndexRecord): void {
+    if (text !== since?.text) this.#setText(slot, text);
     let count = 0;
     for (const name in values) {
-      this.#move(slot, this.#fieldOf(name), values[name]);
+      const value = values[name];
+      if (since === undefined || since.values[name] !== value) this.#move(slot, this.#fieldOf(name), value);
       count++;
     }
     if (count === this.#fields.size) return;
     for (const [name, field] of this.#fields) if (!Object.hasOwn(values, name)) this.#move(slot, field, null);
+  }
+
+  #setText(slot: number, text: string): void {
+    const lower = text.toLowerCase();
+    if (lower !== this.#texts[slot]) this.#texts[slot] = lower;
   }
 
   /** Gives a slot another value of a field. */

@@ -1,4 +1,4 @@
-import type { Change, StoreLog, StoreTable } from "../backend.ts";
+import type { Change, PutChange, StoreLog, StoreTable } from "../backend.ts";
 import type { Body } from "../body.ts";
 import { getOrMake } from "../get-or-make.ts";
 import { TableIndex } from "../table-index.ts";
@@ -10,6 +10,9 @@ import { versionOf } from "./table-versions.ts";
 
 /** Characters of recently used bodies that are kept for each table. */
 const CACHE = 8 * 1024 * 1024;
+
+/** An entity as a change, or a line of a file, says that it is. */
+type Put = Pick<PutChange, "id" | "record"> & Partial<Pick<PutChange, "body" | "since" | "slot">>;
 
 interface Rows {
   readonly locators: Locators;
@@ -46,9 +49,8 @@ export class Contents {
   /** Makes a change visible whose line is on disk; `seq` is the number of the write. */
   apply(change: Change, at: Locator, seq: number): void {
     if (change.kind === "put") {
-      const { id, record, body, isNew } = change;
-      this.put(change.table, { id, record, at, body });
-      if (!isNew) this.countBare(at);
+      this.put(change.table, change, at);
+      if (!change.isNew) this.countBare(at);
       return;
     }
     if (change.kind === "append") {
@@ -60,19 +62,16 @@ export class Contents {
     else this.clear(change.log.name, change.key);
   }
 
-  put(
-    { index }: StoreTable,
-    entity: { id: string; record: Parameters<TableIndex["put"]>[1]; at: Locator; body?: Body },
-  ): number {
+  put({ index }: StoreTable, entity: Put, at: Locator): number {
     const { locators, cache } = this.#rowsOf(index);
-    const known = index.slotOf(entity.id);
+    const known = index.slotOf(entity.id, entity.slot);
     if (known !== undefined) {
       this.#drop(locators.get(known));
-      index.replace(known, entity.record);
+      index.replace(known, entity.record, entity.since);
     }
     const slot = known ?? index.put(entity.id, entity.record);
-    locators.set(slot, entity.at);
-    this.#count(entity.at);
+    locators.set(slot, at);
+    this.#count(at);
     if (entity.body === undefined) cache.delete(slot);
     else cache.set(slot, entity.body);
     return slot;

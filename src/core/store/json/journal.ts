@@ -74,6 +74,8 @@ export class Journal {
   /** So many waiting commits are written without waiting for more. A lone writer waits for nobody. */
   #eager = 1;
   readonly #pace = new SyncPace();
+  /** Milliseconds that a sync takes as a rule. */
+  #usual = 0;
   /** Groups of one in a row, with nobody waiting behind. */
   #lone = 0;
   /** When the last commit came, and when the last group was made visible. */
@@ -363,7 +365,9 @@ export class Journal {
     const each = waiting > 0 ? (this.#lastCommit - began) / waiting : (began - this.#lastApplied) / written;
     const took = now - began;
     this.#pace.note(took, { onTheSpot });
-    this.#eager = each * callers > took ? Math.ceil(callers / 2) : callers;
+    // A median that moves along: one sync that takes ten times as long as the others must not decide.
+    this.#usual = this.#usual === 0 ? took : this.#usual * (took > this.#usual ? 1.25 : 0.8);
+    this.#eager = each * callers > this.#usual ? Math.ceil(callers / 2) : callers;
     this.#lastApplied = now;
   }
 
