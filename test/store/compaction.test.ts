@@ -36,6 +36,7 @@ async function open(
     timers: nodeTimers,
     journalBytes: options.journalBytes ?? 16 * 1024 * 1024,
     reserveBytes: 1024,
+    headroom: { bytes: 1000, after: 3 },
     lock: true,
   });
   return { store: new TransactionalStore({ backend, tables }), compact: () => backend.compact() };
@@ -77,7 +78,7 @@ interface Line {
 const linesOf = (table: string, prefix: string) =>
   files()
     .filter((name) => name.startsWith(prefix))
-    .flatMap((name) => read(name).trim().split("\n"))
+    .flatMap((name) => read(name).replace(/\0*$/, "").trim().split("\n"))
     .map((line) => JSON.parse(line) as Line)
     .filter(({ t }) => t === table);
 

@@ -42,6 +42,7 @@ async function openParts(): Promise<{ files: FileSet; compactor: Compactor }> {
     log,
     last,
     limit,
+    headroom: { bytes: 1000, after: 3 },
     onWritten() {},
   });
   return { files, compactor: new Compactor({ files, contents, journal, log, limit }) };

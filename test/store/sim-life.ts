@@ -98,6 +98,7 @@ export async function openOn(
     timers: simTimers(random, disk.lifeline()),
     journalBytes: 600 + random.below(3 * 1024),
     reserveBytes: 1024,
+    headroom: { bytes: 100 + random.below(2000), after: random.below(12) },
     lock: false,
   });
 }

@@ -1,6 +1,7 @@
 import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { lockFolder } from "./json/folder-lock.ts";
+import { HEADROOM } from "./json/headroom.ts";
 import { openBackend } from "./json/json-backend.ts";
 import { nodeIo } from "./json/node-io.ts";
 import { resealFiles } from "./json/reseal.ts";
@@ -31,6 +32,7 @@ export async function exportStore(dataDir: string, to: string): Promise<Exported
     timers: nodeTimers,
     journalBytes: 16 * 1024 * 1024,
     reserveBytes: 1024 * 1024,
+    headroom: HEADROOM,
     lock: true,
   });
   try {

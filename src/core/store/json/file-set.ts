@@ -1,4 +1,5 @@
 import type { StoreLogger } from "../store.ts";
+import { sizeWithoutZeros } from "./headroom.ts";
 import type { StoreIo } from "./io.ts";
 import { codeOf, readFully, writeFully } from "./io.ts";
 import { fileHeader } from "./line.ts";
@@ -53,7 +54,7 @@ export class FileSet {
       kind: name.startsWith("journal.") ? "journal" : "table",
       name,
       file: new SharedFile(this.io, handle),
-      size: size ?? this.io.size(handle),
+      size: size ?? sizeWithoutZeros(this.io, handle),
       live: 0,
       bare: 0,
       removals: new Removals(),

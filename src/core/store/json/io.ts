@@ -48,29 +48,9 @@ export function writeFully(io: StoreIo, file: number, bytes: Uint8Array, positio
   let length = 0;
   while (length < bytes.length) {
     const count = io.write(file, length === 0 ? bytes : bytes.subarray(length), position + length);
-    if (count === 0) throw noMoreBytes();
+    if (count === 0) throw Object.assign(new Error("the file takes no more bytes"), { code: "EIO" });
     length += count;
   }
-}
-
-/** The same with writes that are on disk once they are done. */
-export async function writeSyncedFully(
-  io: StoreIo,
-  file: number,
-  bytes: Uint8Array,
-  position: number,
-): Promise<void> {
-  let length = 0;
-  while (length < bytes.length) {
-    const rest = length === 0 ? bytes : bytes.subarray(length);
-    const count = await io.writeSynced(file, rest, position + length);
-    if (count === 0) throw noMoreBytes();
-    length += count;
-  }
-}
-
-function noMoreBytes(): Error {
-  return Object.assign(new Error("the file takes no more bytes"), { code: "EIO" });
 }
 
 /** The error code of a failed system call. */

@@ -8,7 +8,9 @@ import { beginJournal } from "./begin-journal.ts";
 import type { Contents } from "./contents.ts";
 import { diskError, fullError } from "./disk-errors.ts";
 import type { FileSet } from "./file-set.ts";
-import { isNoRoom, writeFully, writeSyncedFully } from "./io.ts";
+import type { HeadroomOptions } from "./headroom.ts";
+import { HEADROOM_CHECK, Headroom } from "./headroom.ts";
+import { isNoRoom, writeFully } from "./io.ts";
 import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
 import { SyncPace } from "./sync-pace.ts";
@@ -44,6 +46,7 @@ export interface JournalOptions {
   readonly last: number;
   /** Bytes after which a new journal file is begun. */
   readonly limit: number;
+  readonly headroom: HeadroomOptions;
   /** Told after each group of commits. */
   readonly onWritten: () => void;
 }
@@ -74,6 +77,8 @@ export class Journal {
   /** So many waiting commits are written without waiting for more. A lone writer waits for nobody. */
   #eager = 1;
   readonly #pace = new SyncPace();
+  readonly #headroom: Headroom;
+  #cancelCheck: (() => void) | undefined;
   /** Milliseconds that a sync takes as a rule. */
   #usual = 0;
   /** Groups of one in a row, with nobody waiting behind. */
@@ -87,6 +92,7 @@ export class Journal {
     this.#files = options.files;
     this.#contents = options.contents;
     this.#last = options.last;
+    this.#headroom = new Headroom(options.files.io, options.headroom);
   }
 
   /** Number of the last write that is on disk. */
@@ -170,8 +176,9 @@ export class Journal {
   }
 
   /** Begins a new file, so that what the active one holds can be compacted. For use inside of `exclusive`. */
-  rotate(): Promise<void> {
-    return beginJournal(this.#files, this.#last + 1);
+  async rotate(): Promise<void> {
+    if (this.#files.active !== undefined) this.#headroom.drop(this.#files.active);
+    await beginJournal(this.#files, this.#last + 1);
   }
 
   /** Writes what waits, and marks the journal as whole. */
@@ -183,8 +190,10 @@ export class Journal {
     }
     this.#closed = true;
     this.#cancelHeal?.();
+    this.#cancelCheck?.();
     if (this.#files.active === undefined || this.#condition.kind === "failed") return;
     try {
+      this.#headroom.drop(this.#files.active);
       await this.#files.publish(this.#files.order, undefined);
     } catch (error) {
       this.#options.log.warn("Store: the journal could not be marked as whole; the next start checks it", {
@@ -309,6 +318,7 @@ export class Journal {
     const count = batch.commits.length;
     const seq = this.#last + 1;
     this.#underWay = batch.lengths.length;
+    if (this.#headroom.isShort(active, bytes.length, this.#options.timers.now())) await this.#makeHeadroom();
     const began = this.#options.timers.now();
     const onTheSpot = this.#lone >= LONE && count === 1 && this.#waiting === 0 && this.#pace.isQuick;
     const synced = onTheSpot ? undefined : active.file.syncedHandle(`${this.#files.folder}/${active.name}`);
@@ -319,6 +329,37 @@ export class Journal {
     this.#last += this.#underWay;
     this.#underWay = 0;
     return { batch, seq, segment: active.id, start };
+  }
+
+  async #makeHeadroom(): Promise<void> {
+    try {
+      await this.#headroom.make(this.#files.active!);
+    } catch (error) {
+      this.#fail(error);
+      throw error;
+    }
+    if (this.#headroom.isThere && this.#cancelCheck === undefined) this.#scheduleCheck();
+  }
+
+  /** Has the zeros taken away when nothing was written for a while, so that people find a file of lines. */
+  #scheduleCheck(): void {
+    const { timers } = this.#options;
+    this.#cancelCheck = timers.after(HEADROOM_CHECK, () => {
+      this.#cancelCheck = undefined;
+      if (this.#closed || !this.#headroom.isThere) return;
+      if (!this.#headroom.isIdle(timers.now())) this.#scheduleCheck();
+      else void this.exclusive(async () => this.#dropHeadroom());
+    });
+  }
+
+  #dropHeadroom(): void {
+    const { active } = this.#files;
+    if (active === undefined || !this.isWritable || this.#closed) return;
+    try {
+      this.#headroom.drop(active);
+    } catch (error) {
+      this.#fail(error);
+    }
   }
 
   async #writeAndSync(
@@ -343,14 +384,19 @@ export class Journal {
 
   /** Writes and syncs in one call to another thread, so that only staging commits keeps this one busy. */
   async #writeSynced(handle: number, bytes: Uint8Array, start: number): Promise<void> {
+    let count: number;
     try {
-      await writeSyncedFully(this.#files.io, handle, bytes, start);
+      count = await this.#files.io.writeSynced(handle, bytes, start);
     } catch (error) {
       // Of other failures nobody knows whether it was the write or the sync.
       if (isNoRoom(error)) await this.#undo(error);
       else this.#fail(error);
       throw error;
     }
+    if (count === bytes.length) return;
+    // Half a line that is on disk alone could not be told from damage if a crash came before the other half.
+    if (!(await this.#cutBack())) throw (this.#condition as { error: Error }).error;
+    await this.#writeAndSync(bytes, { start, onTheSpot: false });
   }
 
   /**
@@ -387,21 +433,26 @@ export class Journal {
     this.#spare.push(batch);
   }
 
-  /**
-   * Takes back what a failed write may have left. The shorter file is synced before its end is written to again: else a
-   * power cut could mix the old bytes with new ones.
-   */
   async #undo(error: unknown): Promise<void> {
+    if ((await this.#cutBack()) && isNoRoom(error)) this.#noteFailure(error);
+  }
+
+  /**
+   * Takes back what a write may have left; returns whether it could. The shorter file is synced before its end is written
+   * to again: else a power cut could mix the old bytes with new ones.
+   */
+  async #cutBack(): Promise<boolean> {
     const active = this.#files.active!;
     const { io } = this.#files;
+    this.#headroom.forget();
     try {
       io.truncate(active.file.handle, active.size);
       await io.sync(active.file.handle);
-    } catch (second) {
-      this.#fail(second);
-      return;
+      return true;
+    } catch (error) {
+      this.#fail(error);
+      return false;
     }
-    if (isNoRoom(error)) this.#noteFailure(error);
   }
 
   #noteFailure(error: unknown): void {
@@ -436,6 +487,7 @@ export class Journal {
       const now = this.#options.timers.now();
       if (now - this.#lastHeal < HEAL / 4) throw condition.error;
       this.#lastHeal = now;
+      this.#headroom.forget();
       try {
         await rewriteActive(this.#files, this.#last + 1);
       } catch (error) {

@@ -10,6 +10,7 @@ import { Contents } from "./contents.ts";
 import { FileSet } from "./file-set.ts";
 import type { FolderLock } from "./folder-lock.ts";
 import { lockFolder } from "./folder-lock.ts";
+import type { HeadroomOptions } from "./headroom.ts";
 import type { StoreIo } from "./io.ts";
 import { Journal } from "./journal.ts";
 import { loadFiles } from "./load.ts";
@@ -26,6 +27,7 @@ export interface BackendOptions {
   readonly timers: Timers;
   readonly journalBytes: number;
   readonly reserveBytes: number;
+  readonly headroom: HeadroomOptions;
   readonly lock: boolean;
 }
 
@@ -76,6 +78,7 @@ async function openFiles(
     log,
     last,
     limit: options.journalBytes,
+    headroom: options.headroom,
     onWritten: () => compactor?.check(),
   });
   compactor = new Compactor({ files, contents, journal, log, limit: options.journalBytes });

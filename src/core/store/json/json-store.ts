@@ -1,5 +1,7 @@
 import type { StoreFactory, StoreLogger, TableSpec } from "../store.ts";
 import { createStoreTables, TransactionalStore } from "../transactional-store.ts";
+import type { HeadroomOptions } from "./headroom.ts";
+import { HEADROOM } from "./headroom.ts";
 import type { StoreIo } from "./io.ts";
 import { openBackend } from "./json-backend.ts";
 import { nodeIo } from "./node-io.ts";
@@ -18,6 +20,8 @@ export interface JsonStoreOptions {
   readonly journalBytes?: number;
   /** Bytes set aside so that entities can be removed when the disk is full. @default 1 MiB */
   readonly reserveBytes?: number;
+  /** Zeros kept behind the end of the journal while writes come one after the other. @default 512 KiB, after 32 writes */
+  readonly headroom?: HeadroomOptions;
   /** Keeps other processes out of the folder. @default true */
   readonly lock?: boolean;
 }
@@ -35,6 +39,7 @@ export async function openJsonStoreWith(options: JsonStoreOptions): Promise<Tran
     timers: options.timers ?? nodeTimers,
     journalBytes: options.journalBytes ?? 16 * 1024 * 1024,
     reserveBytes: options.reserveBytes ?? 1024 * 1024,
+    headroom: options.headroom ?? HEADROOM,
     lock: options.lock ?? true,
   });
   return new TransactionalStore({ backend, tables });

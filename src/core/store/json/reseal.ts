@@ -1,5 +1,6 @@
 import { getOrMake } from "../get-or-make.ts";
 import { FileSet } from "./file-set.ts";
+import { sizeWithoutZeros } from "./headroom.ts";
 import type { StoreIo } from "./io.ts";
 import type { LineHeader } from "./line.ts";
 import { LineBuffer } from "./line.ts";
@@ -27,7 +28,7 @@ export async function resealFiles(
   for (const name of names) {
     const file = io.open(`${folder}/${name}`, "read");
     try {
-      await scanLines(io, { file, size: io.size(file) }, (line) => {
+      await scanLines(io, { file, size: sizeWithoutZeros(io, file) }, (line) => {
         if (line.number === 1 && line.bytes.includes('"format"')) return;
         const resealed = reseal(line);
         if (resealed === undefined) {

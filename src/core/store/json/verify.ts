@@ -1,3 +1,4 @@
+import { sizeWithoutZeros } from "./headroom.ts";
 import type { StoreIo } from "./io.ts";
 import { readManifest } from "./manifest.ts";
 import { sealedPart } from "./read-segment.ts";
@@ -26,7 +27,7 @@ export async function verifyFiles(
     }
     const file = io.open(`${folder}/${name}`, "read");
     try {
-      const actual = io.size(file);
+      const actual = size === undefined ? sizeWithoutZeros(io, file) : io.size(file);
       if (size !== undefined && actual < size) {
         problems.push({ file: name, byte: actual, what: `${size - actual} bytes are missing` });
       }

@@ -1,0 +1,104 @@
+import { codeOf, type StoreIo, writeFully } from "./io.ts";
+import type { Segment } from "./segment.ts";
+import type { SharedFile } from "./shared-file.ts";
+
+/** Milliseconds without a write after which the zeros are taken away. */
+const IDLE = 1000;
+/** Larger writes take so long that what their sync saves does not matter. */
+const SMALL = 32 * 1024;
+
+export interface HeadroomOptions {
+  /** Zeros that are written at a time. */
+  readonly bytes: number;
+  /** Writes without a pause after which it pays. */
+  readonly after: number;
+}
+
+export const HEADROOM: HeadroomOptions = { bytes: 512 * 1024, after: 32 };
+
+/**
+ * Zeros behind the end of the journal that is written to. What takes the place of other bytes is on disk sooner than what
+ * makes a file longer, as then its new size must get there too. They are there only while writes come one after the
+ * other; JSON never holds one, so no start takes them for a line.
+ */
+export class Headroom {
+  readonly #io: StoreIo;
+  readonly #options: HeadroomOptions;
+  /** The file that has them, up to `#end`. */
+  #file: SharedFile | undefined;
+  #end = 0;
+  #writes = 0;
+  #lastWrite = Number.NEGATIVE_INFINITY;
+
+  constructor(io: StoreIo, options: HeadroomOptions) {
+    this.#io = io;
+    this.#options = options;
+  }
+
+  get isThere(): boolean {
+    return this.#file !== undefined;
+  }
+
+  /** Notes a write of so many bytes at a time; returns whether there should be more zeros before it. */
+  isShort({ file, size }: Segment, length: number, now: number): boolean {
+    this.#writes = now - this.#lastWrite < IDLE ? this.#writes + 1 : 0;
+    this.#lastWrite = now;
+    if (this.#writes < this.#options.after || length > SMALL) return false;
+    return this.#file !== file || size + length > this.#end;
+  }
+
+  /** Writes zeros behind the end of a journal and syncs them. Where there is no room for them, there are none. */
+  async make(active: Segment): Promise<void> {
+    const { file, size } = active;
+    try {
+      writeFully(this.#io, file.handle, Buffer.alloc(this.#options.bytes), size);
+    } catch (error) {
+      this.#writes = 0;
+      this.forget();
+      this.#io.truncate(file.handle, size);
+      if (codeOf(error) === undefined) throw error;
+      return;
+    }
+    await this.#io.sync(file.handle);
+    this.#file = file;
+    this.#end = size + this.#options.bytes;
+  }
+
+  /** Takes them away again. */
+  drop(active: Segment): void {
+    if (this.#file === undefined) return;
+    this.forget();
+    this.#io.truncate(active.file.handle, active.size);
+  }
+
+  /** Whether nothing was written for a while. */
+  isIdle(now: number): boolean {
+    return now - this.#lastWrite >= IDLE;
+  }
+
+  /** Takes it that there are none. */
+  forget(): void {
+    this.#file = undefined;
+    this.#end = 0;
+  }
+}
+
+/** How often to look whether they can go, in milliseconds. */
+export const HEADROOM_CHECK = IDLE;
+
+const CHUNK = 64 * 1024;
+
+/** The size of a file without the zeros at its end. */
+export function sizeWithoutZeros(io: StoreIo, file: number): number {
+  let size = io.size(file);
+  const chunk = Buffer.allocUnsafe(Math.min(CHUNK, size));
+  while (size > 0) {
+    const from = Math.max(0, size - chunk.length);
+    const count = io.readSync(file, chunk.subarray(0, size - from), from);
+    let end = count;
+    while (end > 0 && chunk[end - 1] === 0) end--;
+    if (end > 0 || count === 0) return from + end;
+    size = from;
+  }
+  return 0;
+}
