@@ -12,6 +12,7 @@ const SMALL = 1000;
 const LARGE = Number(process.env.BENCH_JOBS ?? 100_000);
 const PEERS = 10_000;
 const SECONDS = 1;
+const ROUNDS = 7;
 const WORKER = fileURLToPath(new URL("store/worker.mjs", import.meta.url));
 
 interface Round {
@@ -60,21 +61,25 @@ export async function run(): Promise<BenchRow[]> {
   }
 }
 
+interface Rate {
+  readonly perSecond: number;
+}
+
 /** Updates a small and a large store in turn, and a bare file, so that noise meets all alike. */
 async function compare(folder: string): Promise<Comparison> {
   const small = await Worker.begin(folder, SMALL);
   const large = await Worker.begin(folder, LARGE);
   const rounds: Round[] = [];
   for (const callers of [1, 64]) {
-    for (let at = 0; at < 5; at++) {
-      const own = await small.ask<{ perSecond: number; group: number }>("update", {
-        callers,
-        seconds: SECONDS,
-      });
+    const update = { callers, seconds: SECONDS };
+    for (let at = 0; at < ROUNDS; at++) {
+      // Now the one first and now the other, so that neither always comes after the bare file.
+      const before = at % 2 === 0 ? undefined : await large.ask<Rate>("update", update);
+      const own = await small.ask<Rate & { group: number }>("update", update);
       const group = Math.round(own.group);
-      const raw = await small.ask<{ perSecond: number }>("raw", { group, seconds: SECONDS });
-      const other = await large.ask<{ perSecond: number }>("update", { callers, seconds: SECONDS });
-      const whole = await small.ask<{ perSecond: number }>("raw", { group: callers, seconds: SECONDS });
+      const raw = await small.ask<Rate>("raw", { group, seconds: SECONDS });
+      const other = before ?? (await large.ask<Rate>("update", update));
+      const whole = await small.ask<Rate>("raw", { group: callers, seconds: SECONDS });
       rounds.push({
         ...{ callers, group, bytes: small.filled.bytes },
         ...{ small: own.perSecond, large: other.perSecond, raw: raw.perSecond, whole: whole.perSecond },
@@ -82,7 +87,7 @@ async function compare(folder: string): Promise<Comparison> {
     }
   }
   const cold = { callers: 64, seconds: SECONDS * 3, running: LARGE };
-  const { perSecond: coldUpdates } = await large.ask<{ perSecond: number }>("update", cold);
+  const { perSecond: coldUpdates } = await large.ask<Rate>("update", cold);
   const lists = await large.ask<Comparison["lists"]>("lists");
   await Promise.all([small.ask("end"), large.ask("end")]);
   return { rounds, coldUpdates, lists, insertsPerSecond: large.filled.insertsPerSecond };
