@@ -1,11 +1,14 @@
-import { codeOf, type StoreIo, writeFully } from "./io.ts";
+import type { StoreIo } from "./io.ts";
+import { codeOf, writeFully } from "./io.ts";
 import type { Segment } from "./segment.ts";
 import type { SharedFile } from "./shared-file.ts";
 
 /** Milliseconds without a write after which the zeros are taken away. */
-const IDLE = 1000;
+export const HEADROOM_IDLE = 1000;
 /** Larger writes take so long that what their sync saves does not matter. */
 const SMALL = 32 * 1024;
+/** Bytes that are looked at at a time for where zeros begin. */
+const CHUNK = 64 * 1024;
 
 export interface HeadroomOptions {
   /** Zeros that are written at a time. */
@@ -14,6 +17,7 @@ export interface HeadroomOptions {
   readonly after: number;
 }
 
+/** What a store has unless it is told otherwise. */
 export const HEADROOM: HeadroomOptions = { bytes: 512 * 1024, after: 32 };
 
 /**
@@ -29,6 +33,7 @@ export class Headroom {
   #end = 0;
   #writes = 0;
   #lastWrite = Number.NEGATIVE_INFINITY;
+  #zeros: Buffer | undefined;
 
   constructor(io: StoreIo, options: HeadroomOptions) {
     this.#io = io;
@@ -41,7 +46,7 @@ export class Headroom {
 
   /** Notes a write of so many bytes at a time; returns whether there should be more zeros before it. */
   isShort({ file, size }: Segment, length: number, now: number): boolean {
-    this.#writes = now - this.#lastWrite < IDLE ? this.#writes + 1 : 0;
+    this.#writes = now - this.#lastWrite < HEADROOM_IDLE ? this.#writes + 1 : 0;
     this.#lastWrite = now;
     if (this.#writes < this.#options.after || length > SMALL) return false;
     return this.#file !== file || size + length > this.#end;
@@ -50,8 +55,9 @@ export class Headroom {
   /** Writes zeros behind the end of a journal and syncs them. Where there is no room for them, there are none. */
   async make(active: Segment): Promise<void> {
     const { file, size } = active;
+    this.#zeros ??= Buffer.alloc(this.#options.bytes);
     try {
-      writeFully(this.#io, file.handle, Buffer.alloc(this.#options.bytes), size);
+      writeFully(this.#io, file.handle, this.#zeros, size);
     } catch (error) {
       this.#writes = 0;
       this.forget();
@@ -65,15 +71,15 @@ export class Headroom {
   }
 
   /** Takes them away again. */
-  drop(active: Segment): void {
-    if (this.#file === undefined) return;
+  drop({ file, size }: Segment): void {
+    const isThere = this.#file === file;
     this.forget();
-    this.#io.truncate(active.file.handle, active.size);
+    if (isThere) this.#io.truncate(file.handle, size);
   }
 
   /** Whether nothing was written for a while. */
   isIdle(now: number): boolean {
-    return now - this.#lastWrite >= IDLE;
+    return now - this.#lastWrite >= HEADROOM_IDLE;
   }
 
   /** Takes it that there are none. */
@@ -82,11 +88,6 @@ export class Headroom {
     this.#end = 0;
   }
 }
-
-/** How often to look whether they can go, in milliseconds. */
-export const HEADROOM_CHECK = IDLE;
-
-const CHUNK = 64 * 1024;
 
 /** The size of a file without the zeros at its end. */
 export function sizeWithoutZeros(io: StoreIo, file: number): number {

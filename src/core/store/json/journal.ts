@@ -9,7 +9,7 @@ import type { Contents } from "./contents.ts";
 import { diskError, fullError } from "./disk-errors.ts";
 import type { FileSet } from "./file-set.ts";
 import type { HeadroomOptions } from "./headroom.ts";
-import { HEADROOM_CHECK, Headroom } from "./headroom.ts";
+import { HEADROOM_IDLE, Headroom } from "./headroom.ts";
 import { isNoRoom, writeFully } from "./io.ts";
 import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
@@ -344,7 +344,7 @@ export class Journal {
   /** Has the zeros taken away when nothing was written for a while, so that people find a file of lines. */
   #scheduleCheck(): void {
     const { timers } = this.#options;
-    this.#cancelCheck = timers.after(HEADROOM_CHECK, () => {
+    this.#cancelCheck = timers.after(HEADROOM_IDLE, () => {
       this.#cancelCheck = undefined;
       if (this.#closed || !this.#headroom.isThere) return;
       if (!this.#headroom.isIdle(timers.now())) this.#scheduleCheck();
