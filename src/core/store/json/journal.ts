@@ -8,12 +8,12 @@ import { beginJournal } from "./begin-journal.ts";
 import type { Contents } from "./contents.ts";
 import { diskError, fullError } from "./disk-errors.ts";
 import type { FileSet } from "./file-set.ts";
+import { GroupPace } from "./group-pace.ts";
 import type { HeadroomOptions } from "./headroom.ts";
 import { HEADROOM_IDLE, Headroom } from "./headroom.ts";
 import { isNoRoom, writeFully } from "./io.ts";
 import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
-import { SyncPace } from "./sync-pace.ts";
 import type { Timers } from "./timers.ts";
 
 /** A batch that is on disk, and where its lines lie, one behind the other. */
@@ -31,8 +31,6 @@ interface Written {
  */
 type Condition = { readonly kind: "sound" } | { readonly kind: "full" | "failed"; readonly error: Error };
 
-/** After so many groups of one there is but one writer, who may hold up the thread. */
-const LONE = 3;
 /** Milliseconds between attempts to write again after a failure. */
 const HEAL = 1000;
 
@@ -74,24 +72,16 @@ export class Journal {
   #reported = false;
   #cancelHeal: (() => void) | undefined;
   #lastHeal = Number.NEGATIVE_INFINITY;
-  /** So many waiting commits are written without waiting for more. A lone writer waits for nobody. */
-  #eager = 1;
-  readonly #pace = new SyncPace();
+  readonly #pace: GroupPace;
   readonly #headroom: Headroom;
   #cancelCheck: (() => void) | undefined;
-  /** Milliseconds that a sync takes as a rule. */
-  #usual = 0;
-  /** Groups of one in a row, with nobody waiting behind. */
-  #lone = 0;
-  /** When the last commit came, and when the last group was made visible. */
-  #lastCommit = 0;
-  #lastApplied = 0;
 
   constructor(options: JournalOptions) {
     this.#options = options;
     this.#files = options.files;
     this.#contents = options.contents;
     this.#last = options.last;
+    this.#pace = new GroupPace(options.timers);
     this.#headroom = new Headroom(options.files.io, options.headroom);
   }
 
@@ -102,8 +92,8 @@ export class Journal {
 
   commit(changes: readonly Change[], done: (error?: Error) => void): void {
     this.#enqueue({ changes, done });
-    this.#lastCommit = this.#options.timers.now();
-    if (this.#waiting >= this.#eager) this.#start();
+    this.#pace.noteCommit();
+    if (this.#waiting >= this.#pace.enough) this.#start();
     else this.#schedule();
   }
 
@@ -244,7 +234,7 @@ export class Journal {
       let writing = this.#write(batch);
       for (;;) {
         const written = await writing;
-        const isEnough = this.#tasks.length > 0 || this.#waiting >= this.#eager;
+        const isEnough = this.#tasks.length > 0 || this.#waiting >= this.#pace.enough;
         const goesOn = isEnough && this.#tasks.length === 0 && this.#isReady();
         batch = goesOn ? this.#take() : undefined;
         // The disk is given the next ones before the callers of these go on.
@@ -320,11 +310,11 @@ export class Journal {
     this.#underWay = batch.lengths.length;
     if (this.#headroom.isShort(active, bytes.length, this.#options.timers.now())) await this.#makeHeadroom();
     const began = this.#options.timers.now();
-    const onTheSpot = this.#lone >= LONE && count === 1 && this.#waiting === 0 && this.#pace.isQuick;
+    const onTheSpot = this.#pace.isOnTheSpot({ count, waiting: this.#waiting });
     const synced = onTheSpot ? undefined : active.file.syncedHandle(`${this.#files.folder}/${active.name}`);
     if (synced !== undefined) await this.#writeSynced(synced, bytes, start);
     else await this.#writeAndSync(bytes, { start, onTheSpot });
-    this.#learn(count, { began, onTheSpot });
+    this.#pace.noteGroup({ count, waiting: this.#waiting }, { began, onTheSpot });
     active.size = start + bytes.length;
     this.#last += this.#underWay;
     this.#underWay = 0;
@@ -397,24 +387,6 @@ export class Journal {
     // Half a line that is on disk alone could not be told from damage if a crash came before the other half.
     if (!(await this.#cutBack())) throw (this.#condition as { error: Error }).error;
     await this.#writeAndSync(bytes, { start, onTheSpot: false });
-  }
-
-  /**
-   * How many to wait for. Where staging commits takes longer than a sync, half of them: the disk works on one half while
-   * the other is staged. Where the sync takes longer, all: each of them costs one.
-   */
-  #learn(written: number, { began, onTheSpot }: { began: number; onTheSpot: boolean }): void {
-    const now = this.#options.timers.now();
-    const waiting = this.#waiting;
-    const callers = written + waiting;
-    this.#lone = callers === 1 ? this.#lone + 1 : 0;
-    const each = waiting > 0 ? (this.#lastCommit - began) / waiting : (began - this.#lastApplied) / written;
-    const took = now - began;
-    this.#pace.note(took, { onTheSpot });
-    // A median that moves along: one sync that takes ten times as long as the others must not decide.
-    this.#usual = this.#usual === 0 ? took : this.#usual * (took > this.#usual ? 1.25 : 0.8);
-    this.#eager = each * callers > this.#usual ? Math.ceil(callers / 2) : callers;
-    this.#lastApplied = now;
   }
 
   #apply({ batch, seq, segment, start }: Written): void {
