@@ -157,6 +157,39 @@ it("a preview leaves out what the action cannot apply to, and says how many", as
   expect([nothing.status, cases.status]).toEqual([422, 422]);
 });
 
+it.each([
+  [{ filter: { statuss: "failed" } }, "statuss"],
+  [{ filter: { status: "failed", before: "2026-11-10" } }, "before"],
+  [{ filters: { status: "failed" } }, "filters"],
+  [{ filter: {} }, "all"],
+  [{ filter: { search: "" } }, "all"],
+  [{ filter: { sort: "name", limit: 10 } }, "all"],
+  [{ filter: { status: "failed" }, ids: ["a"] }, "ids"],
+])("a bulk selection of %j is refused and names the cause", async (selection, name) => {
+  await using server = await start();
+  await seedJob(server.service, { id: "a", status: "failed" });
+
+  for (const action of ["delete", "stop", "retry"]) {
+    const response = await server.request("/admin/api/bulk", {
+      json: { kind: "jobs", action, ...selection },
+    });
+
+    expect(response.status).toBe(422);
+    expect((await json(response)).detail).toContain(name);
+  }
+});
+
+it("every job is selected only by saying so", async () => {
+  await using server = await start();
+  for (const id of ["a", "b"]) await seedJob(server.service, { id, status: "failed" });
+
+  const preview = await server.request("/admin/api/bulk", {
+    json: { kind: "jobs", action: "delete", filter: {}, all: true },
+  });
+
+  expect(await json(preview)).toMatchObject({ count: 2 });
+});
+
 it("an aborted preview cannot be carried out", async () => {
   await using server = await start();
   await seedJob(server.service, { id: "a", status: "failed" });

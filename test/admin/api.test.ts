@@ -114,6 +114,11 @@ it.each([
   "/cases?sort=agent_name",
   "/cases?job_id=../etc",
   "/inbox?limit=0",
+  "/jobs?statuss=failed",
+  "/jobs?created_after=2026-11-14",
+  "/cases?agent_name=greeter",
+  "/inbox?agent=greeter",
+  "/deliveries?states=dead",
 ])("GET %s is refused with 422 and the field's name", async (path) => {
   await using world = await start();
 

@@ -54,8 +54,8 @@ export class Cases {
     return this.#store.table("Case").list(query);
   }
 
-  countBy(field: string): Promise<Record<string, number>> {
-    return this.#store.table("Case").countBy(field);
+  countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {
+    return this.#store.table("Case").countBy(field, query);
   }
 
   /** An operator's override: any status from any status. */

@@ -79,8 +79,8 @@ export class Jobs {
     return { items: items.map((job) => this.#withCost(job)), total };
   }
 
-  countBy(field: string): Promise<Record<string, number>> {
-    return this.#store.table("Job").countBy(field);
+  countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {
+    return this.#store.table("Job").countBy(field, query);
   }
 
   /** Lines of a job's run log after number `after`. */

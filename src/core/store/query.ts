@@ -16,6 +16,31 @@ const SLICE = 20_000;
 
 /** Answers a query from a table's index. */
 export async function findSlots(index: TableIndex, query: ListQuery): Promise<SlotPage> {
+  return page(index, query, await planOf(index, query));
+}
+
+/** How many entities match, by the value that they have of a facet. */
+export async function countByValue(
+  index: TableIndex,
+  field: string,
+  query: ListQuery,
+): Promise<Record<string, number>> {
+  const { tests, candidates } = await planOf(index, query);
+  const facet = index.facet(field)!;
+  const counts = new Map<IndexValue, number>();
+  if (tests.length === 0) for (const value of facet.values()) counts.set(value, facet.count(value));
+  else {
+    const matches = all(tests);
+    for (const slot of candidates?.slots() ?? allSlots(index)) {
+      if (!matches(slot)) continue;
+      const value = index.valueOf(field, slot);
+      counts.set(value, (counts.get(value) ?? 0) + 1);
+    }
+  }
+  return Object.fromEntries([...counts].map(([value, count]) => [String(value), count]));
+}
+
+async function planOf(index: TableIndex, query: ListQuery): Promise<Plan> {
   const where = Object.entries(query.where ?? {}).filter(
     (entry): entry is [string, Condition] => entry[1] !== undefined,
   );
@@ -24,7 +49,7 @@ export async function findSlots(index: TableIndex, query: ListQuery): Promise<Sl
   const candidates = fewest(index, where);
   const needle = query.search?.toLowerCase() ?? "";
   if (needle !== "") tests.push(await textTest(index, needle, candidates?.count ?? index.size));
-  return page(index, query, { tests, candidates, total: totalOf(index, where, needle) });
+  return { tests, candidates, total: totalOf(index, where, needle) };
 }
 
 interface Plan {

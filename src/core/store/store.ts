@@ -77,8 +77,8 @@ export interface Table<T extends Entity> {
   list(query?: ListQuery): Promise<Page<T>>;
   /** The ids of what `list` would give, without reading it. @default all */
   ids(query?: ListQuery): Promise<string[]>;
-  /** Entities per value of a facet. */
-  countBy(field: string): Promise<Record<string, number>>;
+  /** Entities per value of a facet, of those that match. @default all */
+  countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>>;
   /** Rejects with `StoreConflictError` where the id is taken. */
   insert(entity: T): Promise<void>;
   /**

@@ -1,7 +1,7 @@
 import { andThen, type MaybePromise } from "../maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
 import { getOrMake } from "./get-or-make.ts";
-import { findSlots } from "./query.ts";
+import { countByValue, findSlots } from "./query.ts";
 import { Stage } from "./stage.ts";
 import { closedError, storageError } from "./storage-error.ts";
 import type {
@@ -76,7 +76,7 @@ export class TransactionalStore implements Store {
       peek: (id) => this.#peek<T>(table, id),
       list: (query) => this.#list<T>(table, query ?? {}),
       ids: (query) => this.#ids(table, query ?? {}),
-      countBy: async (field) => this.#countBy(table, field),
+      countBy: (field, query) => this.#countBy(table, field, query ?? {}),
       insert: (entity) => this.#single((stage) => stage.insert(table, entity)),
       change: (id, fn) => this.#single((stage) => stage.change<T>(table, id, fn)),
       remove: (id) => this.#single((stage) => stage.remove(table, id)),
@@ -182,11 +182,12 @@ export class TransactionalStore implements Store {
     return slots.map((slot) => table.index.idOf(slot)!);
   }
 
-  #countBy(table: StoreTable, field: string): Record<string, number> {
+  async #countBy(table: StoreTable, field: string, query: ListQuery): Promise<Record<string, number>> {
     this.#open(undefined);
-    const facet = table.index.facet(field);
-    if (facet === undefined) throw new TypeError(`Table ${table.name} has no facet "${field}"`);
-    return Object.fromEntries(Array.from(facet.values(), (value) => [String(value), facet.count(value)]));
+    if (table.index.facet(field) === undefined) {
+      throw new TypeError(`Table ${table.name} has no facet "${field}"`);
+    }
+    return countByValue(table.index, field, query);
   }
 
   async #read<E>(

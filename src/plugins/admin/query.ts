@@ -5,6 +5,17 @@ export function optionalText<S extends v.GenericSchema<string, unknown>>(schema:
   return v.optional(v.union([schema, v.literal("")]));
 }
 
+/**
+ * The query of a list. A parameter that it does not know is an error: a misspelled filter that is ignored matches
+ * everything. `refresh` reloads a page by itself, see `respond.ts`.
+ */
+export function filterQuery<E extends v.ObjectEntries>(entries: E) {
+  return v.strictObject(
+    { ...entries, refresh: v.optional(v.string()) },
+    `must be one of ${Object.keys(entries).join(", ")}`,
+  );
+}
+
 type WithoutEmpty<T> = { [K in keyof T]: Exclude<T[K], ""> };
 
 /** The query with empty texts taken as absent. */

@@ -87,6 +87,22 @@ export function listTests(test: StoreTest): void {
     assert.deepEqual(await store.table("Job").countBy("status"), { completed: 3 });
   });
 
+  test("entities per value are counted among those that match", async (store) => {
+    await fill(store);
+    const jobs = store.table("Job");
+    for (const query of [
+      { where: { agent_name: "log-watch" } },
+      { search: "e" },
+      { where: { id: ["j1"] } },
+    ]) {
+      const { items } = await jobs.list(query);
+      const expected: Record<string, number> = {};
+      for (const { status } of items) expected[status] = (expected[status] ?? 0) + 1;
+      assert.deepEqual(await jobs.countBy("status", query), expected);
+    }
+    await assert.rejects(jobs.countBy("status", { where: { nope: 1 } }), /nope/);
+  });
+
   test("paging through equal timestamps meets every entity once", async (store) => {
     const ids = Array.from({ length: 150 }, (_, at) => `t${String(at).padStart(3, "0")}`);
     await Promise.all([...ids].reverse().map((id) => store.table("Job").insert(makeJob(id))));

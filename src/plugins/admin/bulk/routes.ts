@@ -15,13 +15,18 @@ import { freeze, selectionOf } from "./selection.ts";
 const tag = "Admin";
 const PathSchema = v.object({ id: v.pipe(v.string(), v.uuid("must be the id of a preview")) });
 const ids = v.pipe(v.array(EntityIdSchema), v.minLength(1), v.maxLength(10_000));
-export const BulkBodySchema = v.object({
-  kind: v.picklist(["jobs", "cases"]),
-  action: v.picklist(["stop", "retry", "delete"]),
-  /** The entities; or the filters of the list, all of whose matches are meant. */
-  ids: v.optional(ids),
-  filter: v.optional(JsonMapSchema),
-});
+export const BulkBodySchema = v.strictObject(
+  {
+    kind: v.picklist(["jobs", "cases"]),
+    action: v.picklist(["stop", "retry", "delete"]),
+    /** The entities; or the filters of the list, all of whose matches are meant. */
+    ids: v.optional(ids),
+    filter: v.optional(JsonMapSchema),
+    /** Says that no filter means every entity. */
+    all: v.optional(v.boolean()),
+  },
+  "must be one of kind, action, ids, filter, all",
+);
 
 /** Actions on many entities: preview, confirm, progress, abort. */
 export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
@@ -126,7 +131,7 @@ function bulkResource(parts: AdminParts, operation: BulkOperation): Resource {
 function fromForm(form: URLSearchParams): Record<string, unknown> {
   const base = { kind: form.get("kind"), action: form.get("action") };
   if (form.get("all"))
-    return { ...base, filter: Object.fromEntries(new URLSearchParams(form.get("query") ?? "")) };
+    return { ...base, all: true, filter: Object.fromEntries(new URLSearchParams(form.get("query") ?? "")) };
   const picked = form.getAll("id");
   if (picked.length > 0) return { ...base, ids: picked };
   throw new ServiceError("invalid_request", "Nothing is selected", {

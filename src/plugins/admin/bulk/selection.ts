@@ -21,22 +21,34 @@ const PAGE = 500;
 
 /** The entities named, or all that match the filters of a list. */
 export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selection {
-  const { kind, action, ids, filter } = body;
+  const { kind, action, ids, filter, all } = body;
   if (kind === "cases" && action !== "delete") {
     throw new ServiceError("invalid_request", `Cases cannot be asked to ${action}`, {
       detail: "Do it with their jobs.",
     });
   }
+  if (ids && (filter || all)) {
+    throw new ServiceError("invalid_request", "The selection is ambiguous", {
+      detail: "Send either ids or a filter.",
+    });
+  }
   if (ids) return { kind, action, query: { where: { id: ids } } };
-  if (!filter) {
+  if (!filter && !all) {
     throw new ServiceError("invalid_request", "Nothing is selected", { detail: "Send ids or a filter." });
   }
-  const { limit: _limit, skip: _skip, ...filters } = filter;
+  const { limit: _limit, skip: _skip, ...filters } = filter ?? {};
   const query =
     kind === "jobs"
       ? toJobsListQuery(check(JobsQuerySchema, filters, "body"))
       : toCasesListQuery(check(CasesQuerySchema, filters, "body"));
-  return { kind, action, query: { where: query.where, search: query.search } };
+  const { where, search } = query;
+  const narrows = search !== undefined || Object.values(where ?? {}).some((value) => value !== undefined);
+  if (!narrows && !all) {
+    throw new ServiceError("invalid_request", `The filter matches all ${kind}`, {
+      detail: `Narrow it, or send "all": true to select every one.`,
+    });
+  }
+  return { kind, action, query: { where, search } };
 }
 
 /** Reads which entities that is at this moment; those that the action cannot apply to are left out. */

@@ -8,14 +8,14 @@ import { flashCookie } from "../flash-cookie.ts";
 import { readForm } from "../forms/read-form.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import type { AdminParts } from "../parts.ts";
-import { optionalText, withQuery } from "../query.ts";
+import { filterQuery, optionalText, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { countOf, formatCount } from "../views/format.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { readControlView } from "./control-view.ts";
 
-const QuerySchema = v.object({
+const QuerySchema = filterQuery({
   ...pageQuery({ max: 100, default: 50 }),
   state: optionalText(v.picklist(["waiting", "dead"])),
 });

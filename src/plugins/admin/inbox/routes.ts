@@ -14,7 +14,7 @@ import { readForm } from "../forms/read-form.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import { negotiate } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
-import { optionalText, withoutEmpty, withQuery } from "../query.ts";
+import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import { type Resource, renderFragment, renderPage } from "../respond.ts";
 import { countOf, formatCount } from "../views/format.ts";
@@ -22,7 +22,7 @@ import { toAskView } from "./ask-view.ts";
 import { readInbox, toInboxItem } from "./read-inbox.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
-const QuerySchema = v.object({
+const QuerySchema = filterQuery({
   ...pageQuery({ max: 100, default: 20 }),
   job_id: optionalText(EntityIdSchema),
 });

@@ -3,7 +3,7 @@ import { pageQuery } from "../../../core/http/query.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
-import { optionalText, withoutEmpty } from "../query.ts";
+import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
 
 export const DEFAULT_LIMIT = 50;
 export const DEFAULT_SORT = "-created_at";
@@ -11,6 +11,7 @@ export const DEFAULT_SORT = "-created_at";
 const text = v.pipe(v.string(), v.maxLength(200));
 const common = {
   ...pageQuery({ max: 100, default: DEFAULT_LIMIT }),
+
   status: optionalText(EntityStatusSchema),
   search: optionalText(text),
 };
@@ -40,7 +41,7 @@ export const CASE_SORTS = [
 ] as const;
 
 /** Query of the job list, on the page and in the API. */
-export const JobsQuerySchema = v.object({
+export const JobsQuerySchema = filterQuery({
   ...common,
   agent_name: optionalText(text),
   sort: optionalText(sortBy(JOB_SORTS)),
@@ -48,7 +49,7 @@ export const JobsQuerySchema = v.object({
 export type JobsQuery = v.InferOutput<typeof JobsQuerySchema>;
 
 /** Query of the case list, on the page and in the API. */
-export const CasesQuerySchema = v.object({
+export const CasesQuerySchema = filterQuery({
   ...common,
   job_id: optionalText(EntityIdSchema),
   sort: optionalText(sortBy(CASE_SORTS)),
