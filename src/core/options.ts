@@ -8,6 +8,7 @@ import { type Account, AccountSchema } from "./models/account.ts";
 import { HttpUrlSchema } from "./models/scalars.ts";
 import type { PluginInput } from "./plugin.ts";
 import { isRsaPrivateKey } from "./rsa-key.ts";
+import { takeVariables } from "./secret-variables.ts";
 import type { StoreFactory } from "./store/store.ts";
 
 /** Options of `createServer`. What is left out comes from the environment variable, then from the default. */
@@ -143,10 +144,13 @@ const VARIABLES = {
   maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
 };
 
-/** Fills options from the environment and the defaults; throws `OptionsError` where one cannot be used. */
+/**
+ * Fills options from the environment and the defaults; throws `OptionsError` where one cannot be used. Secrets do not
+ * stay in `process.env`.
+ */
 export function resolveOptions(
   options: ServerOptions,
-  env: Environment = process.env,
+  env: Environment = takeVariables(),
   isTerminal = process.stderr.isTTY === true,
 ): ResolvedOptions {
   if (!Array.isArray(options.agents) || options.agents.length === 0) {
