@@ -180,6 +180,35 @@ describe("agent parameters", () => {
     expect(JSON.stringify([good, unknown, broken])).not.toContain("sesame");
   });
 
+  it("are refused when a job is started under a name that the agent does not declare, in the same words", async () => {
+    await using server = await testServer({ agents });
+    const encrypted_agent_parameters = (await (
+      await server.request("/utils/encrypt", {
+        json: JSON.stringify({ TOKEN: "sesame-opens", TOCKEN: "sesame-shuts" }),
+      })
+    ).json()) as string;
+    const start = {
+      job_context: jobContext("misspelled"),
+      job_fields: { mode: "greet" },
+      encrypted_agent_parameters,
+    };
+
+    const checked = (await (
+      await server.request("/agents/clerk/validate-agent-parameters", {
+        json: { encrypted_agent_parameters },
+      })
+    ).json()) as { errors: string[] };
+    const started = await server.request("/agents/clerk/jobs", { json: start });
+    const answer = (await started.json()) as { error_type: string; detail: string };
+
+    expect(started.status).toBe(422);
+    expect(answer).toMatchObject({ error_type: "invalid_parameters" });
+    expect(checked.errors).toEqual(["Parameter TOCKEN is not a parameter of clerk"]);
+    expect(answer.detail).toContain(checked.errors[0]);
+    expect(JSON.stringify(answer)).not.toContain("sesame");
+    expect((await server.request("/jobs/misspelled")).status).toBe(404);
+  });
+
   it("are kept for an agent as they came, across a restart", async () => {
     await using folder = await testServer({ agents });
     const encrypted = await (

@@ -1,9 +1,16 @@
-import { CASES, JOBS, type JobContextArgs, type JobInstructions, RUNNER } from "agent-control-service";
+import {
+  CASES,
+  type CaseHandle,
+  JOBS,
+  type JobContextArgs,
+  type JobInstructions,
+  RUNNER,
+} from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import { agentOf } from "./_agent.ts";
-import { NO_LIMITS, startJob, until } from "./_jobs.ts";
+import { jobContext, NO_LIMITS, startJob, until } from "./_jobs.ts";
 
 type Handler = (context: JobContextArgs) => unknown;
 
@@ -94,18 +101,54 @@ test("stop_on_error ends the job when a case fails, and not without it", async (
   expect(wentOn).toMatchObject({ status: "completed", result: "went on" });
 });
 
-test("stop_on_error ends the job when a step has failed for good", async () => {
-  const job = await runWith({ stop_on_error: true }, async ({ job }) => {
-    await job
-      .step("fragile", () => {
-        throw new Error("no");
-      })
-      .catch(() => {});
+test.each([
+  ["a case that failed", async (item: CaseHandle) => item.fail("unreadable")],
+  [
+    "an update that tells an error",
+    async (item: CaseHandle) => item.update({ name: "read", error: "unreadable" }),
+  ],
+] as const)("%s ends a job of any instructions that do not say otherwise", async (_what, tellError) => {
+  const handler: Handler = async ({ job }) => {
+    const item = await job.openCase({ id: `${job.id}-a`, name: "a" });
+    await tellError(item).catch(() => {});
     return "went on";
-  });
+  };
+  await using server = await testServer({ agents: [agentOf(handler)] });
+  const endOf = async (id: string, job_instructions: unknown) => {
+    const job_context = { ...jobContext(id), job_instructions };
+    const started = await server.request("/agents/worker/jobs", { json: { job_context, job_fields: {} } });
+    expect(started.status).toBe(202);
+    return (await until(server.service, id)).stop_reason;
+  };
 
-  expect(job).toMatchObject({ status: "failed", stop_reason: "stop_on_error" });
+  expect(await endOf("none", null)).toBe("stop_on_error");
+  expect(await endOf("left-out", undefined)).toBe("stop_on_error");
+  expect(await endOf("empty", {})).toBe("stop_on_error");
+  expect(await endOf("a-budget", { max_cost: 5 })).toBe("stop_on_error");
+  expect(await endOf("on", { stop_on_error: true })).toBe("stop_on_error");
+  expect(await endOf("off", { stop_on_error: false })).toBe(null);
 });
+
+test.each([null, { ...NO_LIMITS, stop_on_error: true }])(
+  "a step that failed for good is for the handler to catch, whatever stop_on_error says",
+  async (job_instructions) => {
+    const agent = agentOf(async ({ job }) => {
+      const item = await job.openCase({ id: "a", name: "a" });
+      for (const scope of [job, item]) {
+        await scope
+          .step("fragile", () => {
+            throw new Error("no");
+          })
+          .catch(() => {});
+      }
+      return "went on";
+    });
+    await using server = await testServer({ agents: [agent] });
+    const { id } = await startJob(server.service, { context: { job_instructions } });
+
+    expect(await until(server.service, id)).toMatchObject({ status: "completed", result: "went on" });
+  },
+);
 
 test("stop_on_warning ends the job at an update marked as a warning", async () => {
   const handler: Handler = async ({ job }) => {

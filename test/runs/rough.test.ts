@@ -2,7 +2,7 @@ import { AGENTS, CASES, RUNNER } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";
-import { jobContext, startJob, until } from "./_jobs.ts";
+import { jobContext, NO_LIMITS, startJob, until } from "./_jobs.ts";
 
 const FIELDS = [{ name: "yes", field_type: "BooleanField" as const }];
 
@@ -201,7 +201,7 @@ test("calls that the handler does not wait for end nothing but themselves", asyn
   });
   await using server = await testServer({ agents: [agent] });
 
-  const { id } = await startJob(server.service);
+  const { id } = await startJob(server.service, { context: { job_instructions: NO_LIMITS } });
   const job = await until(server.service, id);
   await new Promise((resolve) => setTimeout(resolve, 50));
   process.off("unhandledRejection", listener);

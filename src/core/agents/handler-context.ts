@@ -23,15 +23,24 @@ export interface HandlerContext {
   readonly telemetry: TelemetryFunction;
 }
 
-/** Values by name: sent with the job, else kept for the agent, else of the environment, else as declared. */
+/** Values by name that were sent with a job. */
+export function openSent(
+  { parameters }: HandlerParts,
+  agent: HostedAgent,
+  encrypted: string | null | undefined,
+): Record<string, string> {
+  return encrypted ? parameters.open(encrypted, agent) : {};
+}
+
+/** Values by name: those sent with the job, else kept for the agent, else of the environment, else as declared. */
 export function openParameters(
   { parameters, settings }: HandlerParts,
   agent: HostedAgent,
-  encrypted: string | null | undefined,
+  sent: Readonly<Record<string, string>>,
 ): MaybePromise<Record<string, string>> {
   return andThen(settings.peek(agent.slug), (kept) => ({
     ...parameters.resolve(agent, kept?.parameters_encrypted),
-    ...(encrypted ? parameters.open(encrypted, agent) : {}),
+    ...sent,
   }));
 }
 
@@ -54,7 +63,9 @@ export async function toHandlerContext(
   known: { readonly parameters?: Readonly<Record<string, string>>; readonly log?: Logger } = {},
 ): Promise<HandlerContext> {
   return {
-    parameters: known.parameters ?? (await openParameters(parts, agent, job?.encrypted_agent_parameters)),
+    parameters:
+      known.parameters ??
+      (await openParameters(parts, agent, openSent(parts, agent, job?.encrypted_agent_parameters))),
     log: known.log ?? parts.log.with({ agent: agent.slug, ...(job && { job_id: job.id }) }),
     telemetry: ({ type, category = "application", severity = "info", details }) => {
       const telemetry = { agentId: agent.id, type, category, severity, details };

@@ -23,10 +23,11 @@ import type { JobResponse } from "../models/job-response.ts";
 import type { AnswerEntry, MarkEntry } from "../models/run-entry.ts";
 import { ActiveRuns, type ActiveRunsParts, type TurnKind } from "./active-runs.ts";
 import { readFields } from "./fields.ts";
-import { callMethod, checkRequired, openParameters, toHandlerContext } from "./handler-context.ts";
+import { callMethod, checkRequired, openParameters, openSent, toHandlerContext } from "./handler-context.ts";
 import { JobEnds } from "./job-ends.ts";
 import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
+import { refuseUndeclared } from "./parameters.ts";
 import { endCancelled, type ReconcileParts, reconcileJobs } from "./reconcile.ts";
 import type { HostedAgent } from "./registry.ts";
 import { recordedCost } from "./run/recorded-cost.ts";
@@ -268,11 +269,13 @@ class JobRunner implements Runner {
     if (this.#isClosing) throw closing();
     const { jobs, ledger, maxQueuedJobs } = this.#parts;
     const agent = this.#parts.agents.get(slug);
-    const values = await openParameters(this.#parts, agent, request.encrypted_agent_parameters);
+    const sent = openSent(this.#parts, agent, request.encrypted_agent_parameters);
+    const values = await openParameters(this.#parts, agent, sent);
     const input = toNewJob(agent, request, Object.keys(values));
     // A repeated request is answered also where there is no room for a new one.
     const before = await jobs.find(input.id);
     if (before) return sameRequest(before, input);
+    refuseUndeclared(agent, sent);
     checkRequired(agent, values);
     const { scheduler } = this.#runs;
     const applicant = { jobId: input.id, agent: agent.slug, workspace: request.job_context.workspace_id };

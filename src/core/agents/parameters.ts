@@ -82,16 +82,12 @@ export class Parameters {
   validate(agent: HostedAgent, encrypted?: string | null): ParametersCheck {
     const sent = encrypted ? this.open(encrypted, agent) : {};
     const values = this.resolve(agent, encrypted);
-    const declared = agent.definition.parameters ?? [];
-    const known = new Set(declared.map((one) => one.name));
     const problems = new Map<string, string>();
-    for (const { name, is_required } of declared) {
+    for (const { name, is_required } of agent.definition.parameters ?? []) {
       if (is_required && (values[name] ?? "").trim() === "") problems.set(name, "is required and missing");
     }
-    for (const name of Object.keys(sent)) {
-      if (!known.has(name)) problems.set(name, `is not a parameter of ${agent.slug}`);
-    }
-    const errors = [...problems].map(([name, problem]) => `Parameter ${name} ${problem}`);
+    for (const name of undeclared(agent, sent)) problems.set(name, notDeclared(agent));
+    const errors = [...problems].map(([name, problem]) => describe(name, problem));
     const valid = errors.length === 0;
     return {
       valid,
@@ -100,6 +96,30 @@ export class Parameters {
       invalid_parameters: Object.fromEntries(problems),
     };
   }
+}
+
+/** Throws `invalid_parameters` where values were sent under names that the agent does not declare. */
+export function refuseUndeclared(agent: HostedAgent, sent: Values): void {
+  const names = undeclared(agent, sent);
+  if (names.length === 0) return;
+  const known = (agent.definition.parameters ?? []).map(({ name }) => name);
+  const problems = names.map((name) => describe(name, notDeclared(agent))).join("; ");
+  throw new ServiceError("invalid_parameters", `The parameters are not valid for agent "${agent.slug}"`, {
+    detail: `${problems}. It declares ${known.length === 0 ? "none" : known.join(", ")}.`,
+  });
+}
+
+function undeclared({ definition }: HostedAgent, sent: Values): string[] {
+  const known = new Set(definition.parameters?.map(({ name }) => name));
+  return Object.keys(sent).filter((name) => !known.has(name));
+}
+
+function notDeclared({ slug }: HostedAgent): string {
+  return `is not a parameter of ${slug}`;
+}
+
+function describe(name: string, problem: string): string {
+  return `Parameter ${name} ${problem}`;
 }
 
 function readValues(text: string): Values | undefined {

@@ -60,7 +60,7 @@ export interface CaseHandle {
     delivery?: Record<string, unknown>,
     options?: { readonly cost?: number; readonly name?: string },
   ): Promise<void>;
-  /** Ends the case as failed; ends the job too where its instructions say `stop_on_error`. */
+  /** Ends the case as failed; ends the job too, unless its instructions say `stop_on_error: false`. */
   fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void>;
   /** The case as stored. */
   read(): Promise<Case>;

@@ -1,7 +1,10 @@
 import * as v from "valibot";
 import { optional } from "./scalars.ts";
 
-/** Limits of a job. Durations in seconds; `job_start_time` in seconds since the epoch. */
+/**
+ * Limits of a job. Durations in seconds; `job_start_time` in seconds since the epoch. `stop_on_error` holds also for a
+ * job without instructions.
+ */
 export const JobInstructionsSchema = v.object({
   max_cases: optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
   max_duration: optional(v.pipe(v.number(), v.integer(), v.minValue(0))),

@@ -105,8 +105,10 @@ export class Limits {
     return this.#elapsed + Math.max(here, this.#clock().getTime() - this.#since);
   }
 
+  /** The agent told an error, or a case failed: that ends the job, unless its instructions say otherwise. */
   error(message: string): RunEnd | undefined {
-    return this.#given?.stop_on_error ? limit("stop_on_error", `stop_on_error: ${message}`) : undefined;
+    const ends = this.#given?.stop_on_error ?? true;
+    return ends ? limit("stop_on_error", `stop_on_error: ${message}`) : undefined;
   }
 
   warning(name: string): RunEnd | undefined {

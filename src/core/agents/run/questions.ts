@@ -127,7 +127,7 @@ export class Questions {
       run.openCases.delete(caseId);
       const end = question.on_timeout === "fail" ? run.limits.error(settled.message) : undefined;
       this.#waiting.get(caseId)?.settle(settled);
-      if (end) run.end(end);
+      if (end) run.end({ ...end, reason: "question_expired", message: settled.message });
       return;
     }
     this.answered(settled);

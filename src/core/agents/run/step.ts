@@ -55,10 +55,7 @@ export async function runStep<T>(call: StepCall<T>): Promise<T> {
     if (waiting) await waiting;
     const tried = await tryOnce(call, underWay, failed >= retries);
     if (tried.ok) return tried.value;
-    if (tried.isFinal) {
-      run.stopAt(run.limits.error(`step "${name}": ${messageOf(tried.error)}`));
-      throw new StepFailedError(name, attempt, tried.error);
-    }
+    if (tried.isFinal) throw new StepFailedError(name, attempt, tried.error);
     failed++;
     pauses ??= backoff(options.backoff);
     const pause = pauses.next().value as number;

@@ -36,7 +36,6 @@ export function toMeters(job: StoredJob, now: Date, currency: string): MeterView
 /** The limits that have no figure. */
 export function limitNote(job: StoredJob): string {
   const limits = job.job_context.job_instructions;
-  if (!limits) return "None: the job runs until it ends by itself.";
-  if (limits.stop_on_warning) return "Stops at the first warning.";
-  return limits.stop_on_error ? "Stops at the first failed case." : "Goes on when a case fails.";
+  if (limits?.stop_on_warning) return "Stops at the first warning.";
+  return (limits?.stop_on_error ?? true) ? "Stops at the first failed case." : "Goes on when a case fails.";
 }
