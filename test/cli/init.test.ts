@@ -24,6 +24,9 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
       "src",
       "tsconfig.json",
     ]);
+    expect((await readFile(join(folder, ".gitignore"), "utf8")).split("\n")).toEqual(
+      expect.arrayContaining(["data/", ".env", ".env.*"]),
+    );
     const manifest = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
     expect(manifest).toMatchObject({
       name: "cafe-service",

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -42,6 +42,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     expect(service.output()).toContain(`${url}/docs`);
     expect(service.output()).toContain("npx svc job start sleeper --wait");
     expect(service.output()).not.toContain((await access(cwd)).key);
+    expect((await stat(join(cwd, "data/address"))).mode & 0o777).toBe(0o600);
   });
 
   it("takes variables that are missing from files, as containers get their secrets", async () => {

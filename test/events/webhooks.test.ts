@@ -119,6 +119,8 @@ it.each([
   ["fd00:ec2::254", false],
   ["fe80::1", false],
   ["64:ff9b::7f00:1", false],
+  ["::ffff:0:127.0.0.1", false],
+  ["::ffff:0:7f00:1", false],
   ["not an address", false],
   ["93.184.215.14", true],
   ["2606:2800:21f:cb07:6820:80da:af6b:8b2c", true],

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Serve } from "../http/serve.ts";
@@ -55,7 +55,9 @@ export async function runService(service: Service, at: RunOptions, context: CliC
   }
   const address = join(service.options.dataDir, ADDRESS_FILE);
   try {
-    writeFileSync(address, `${service.url}${service.options.apiPrefix}\n`);
+    // One that a killed process left keeps its mode.
+    rmSync(address, { force: true });
+    writeFileSync(address, `${service.url}${service.options.apiPrefix}\n`, { mode: 0o600 });
   } catch (error) {
     log.debug("commands on this machine will need --url", { error });
   }

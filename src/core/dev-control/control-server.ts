@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, isIP } from "node:net";
 import * as v from "valibot";
+import { isLoopback } from "../loopback.ts";
 import { Behaviour, type Order, OrderSchema } from "./behaviour.ts";
 import { Inbox, type Received } from "./inbox.ts";
 import { CONTROL_PAGE, CONTROL_SCRIPT } from "./page.ts";
@@ -72,6 +73,9 @@ class ControlDesk {
     if (pathname.startsWith("/_control/") || request.method === "GET") {
       const slug = pathname.startsWith(`${workspace}/agents/by-slug/`) && pathname.split("/").at(-1);
       if (slug) return this.#answerAgent(request, response, slug);
+      if (!this.#isOwnHost(request.headers.host)) {
+        return send(response, 403, { error: "Open this by its address, such as http://127.0.0.1" });
+      }
       return this.#steer(request, response, pathname, searchParams);
     }
     const text = await readText(request);
@@ -79,6 +83,15 @@ class ControlDesk {
     if (pathname === "/v1/telemetry") return this.#receive("telemetry", text, request, response);
     if (pathname === "/webhooks") return this.#receive("webhook", text, request, response);
     send(response, 404, { error: "There is nothing at this path" });
+  }
+
+  /** A page of another site can make its own name resolve to this machine, but not an address or `localhost`. */
+  #isOwnHost(host: string | undefined): boolean {
+    const { hostname } = URL.parse(`http://${host}`) ?? {};
+    if (hostname === undefined) return false;
+    return (
+      isLoopback(hostname) || isIP(hostname.replace(/^\[|\]$/g, "")) > 0 || hostname === this.#options.host
+    );
   }
 
   async #receive(

@@ -21,6 +21,8 @@ const V4 = [
 ] as const;
 const V6 = [
   ["::", 96],
+  // IPv4 as a translator of RFC 2765 writes it: `::ffff:0:127.0.0.1`.
+  ["::ffff:0:0:0", 96],
   ["64:ff9b::", 96],
   ["64:ff9b:1::", 48],
   ["100::", 64],

@@ -6,7 +6,7 @@ export { CONNECTION_FLAGS };
 
 /** Connects to the admin API, which has no prefix. */
 export async function connectToAdmin(
-  flags: { readonly url?: string | undefined; readonly key?: string | undefined },
+  flags: Parameters<typeof connect>[0],
   context: CliContext,
 ): Promise<ServiceClient> {
   const { url } = await connect(flags, context);

@@ -55,7 +55,9 @@ export class ServiceClient {
     };
     let response: Response;
     try {
-      response = await this.#fetch(this.url + path, { method, headers, body: init.body ?? null });
+      // A redirect would take the key to a place that nobody named.
+      const options = { method, headers, body: init.body ?? null, redirect: "manual" } as const;
+      response = await this.#fetch(this.url + path, options);
     } catch (error) {
       throw this.#unreachable(error);
     }
@@ -82,6 +84,14 @@ export class ServiceClient {
   }
 
   async #explain(response: Response): Promise<CliError> {
+    const location = response.headers.get("location");
+    if (response.status >= 300 && response.status < 400 && location !== null) {
+      await response.body?.cancel();
+      const target = URL.canParse(location, response.url) ? new URL(location, response.url).origin : location;
+      return new CliError(`${this.url} redirects to ${JSON.stringify(target)}, which is not followed`, {
+        detail: "If that is where the service is, name it: --url, or SERVICE_URL.",
+      });
+    }
     if (response.status === 401) {
       return new CliError(
         `The service at ${this.url} ${this.#key ? "does not know this key" : "needs its API key"}`,

@@ -1,0 +1,109 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, it } from "vitest";
+import { isLoopback } from "../../src/core/loopback.ts";
+import { project, svc } from "./_svc.ts";
+
+const KEY = "prod-key-of-the-user-0123456789";
+const closers: (() => void)[] = [];
+
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+/** A server that remembers the keys that it was sent. */
+async function listen(answer: (request: IncomingMessage, response: ServerResponse) => void) {
+  const keys: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    keys.push(request.headers["x-api-key"] as string | undefined);
+    answer(request, response);
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  closers.push(() => server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, keys };
+}
+
+const noJobs = (_request: IncomingMessage, response: ServerResponse) =>
+  void response.writeHead(200, { "content-type": "application/json" }).end("[]");
+
+describe("the command line", () => {
+  it.each([301, 302, 303, 307, 308])(
+    "follows no redirect (%i): the key stays where it was sent",
+    async (status) => {
+      const stranger = await listen(noJobs);
+      const service = await listen((_request, response) =>
+        response.writeHead(status, { location: `${stranger.url}/jobs` }).end(),
+      );
+      const cwd = await project();
+
+      const { code, stderr } = await svc(["job", "list", "--url", service.url], {
+        cwd,
+        env: { SERVICE_API_KEY: KEY },
+      });
+
+      expect([code, stranger.keys]).toEqual([1, []]);
+      expect(stderr).toContain(`${service.url} redirects to "${stranger.url}", which is not followed`);
+      expect(stderr).toContain("--url");
+    },
+  );
+
+  it("sends the key of the environment to no address that a file of the folder names", async () => {
+    const cwd = await project({ "data/address": "https://203.0.113.7:22091\n" });
+
+    const { code, stderr } = await svc(["job", "list"], { cwd, env: { SERVICE_API_KEY: KEY } });
+
+    expect(code).toBe(2);
+    expect(stderr).toMatch(
+      /data\/address leads to https:\/\/203\.0\.113\.7:22091, which is not this machine/,
+    );
+    expect(stderr).not.toContain(KEY);
+  });
+
+  it("sends it to a service on this machine, however it was found", async () => {
+    const service = await listen(noJobs);
+    const cwd = await project({ "data/address": `${service.url}\n` });
+    const env = { SERVICE_API_KEY: KEY };
+
+    const found = await svc(["job", "list", "--json"], { cwd, env });
+    const named = await svc(["job", "list", "--json"], { cwd, env: { ...env, SERVICE_URL: service.url } });
+
+    expect([found.code, named.code, service.keys]).toEqual([0, 0, [KEY, KEY]]);
+  });
+
+  it("refuses plain http to another machine unless it is told otherwise", async () => {
+    const cwd = await project();
+    // Nobody has this address (RFC 5737): where it is tried, the connection fails.
+    const args = ["job", "list", "--url", "http://192.0.2.1:9"];
+    const refused = await svc(args, { cwd, env: { SERVICE_API_KEY: KEY } });
+    const admin = await svc(["events", "list", "--url", "http://192.0.2.1:9"], { cwd });
+
+    expect([refused.code, admin.code]).toEqual([2, 2]);
+    expect(refused.stderr).toMatch(/192\.0\.2\.1:9 is another machine.*unencrypted/);
+    expect(refused.stderr).toContain("--insecure");
+  });
+
+  it("takes --insecure for a service on a network of one's own", async () => {
+    const cwd = await project();
+
+    const { code, stderr } = await svc(["job", "list", "--insecure", "--url", "http://svc.invalid:9"], {
+      cwd,
+    });
+
+    expect(code).toBe(1);
+    expect(stderr).toContain("No service answers at http://svc.invalid:9");
+  });
+});
+
+it.each([
+  ["127.0.0.1", true],
+  ["127.8.9.1", true],
+  ["localhost", true],
+  ["[::1]", true],
+  ["[::ffff:127.0.0.1]", true],
+  ["192.168.0.1", false],
+  ["localhost.example.com", false],
+  ["127.0.0.1.example.com", false],
+  ["0.0.0.0", false],
+])("%s is this machine: %s", (host, expected) => {
+  expect(isLoopback(host)).toBe(expected);
+});
