@@ -26,6 +26,7 @@ export const EXIT_OF = {
   missing_package: EXIT.preflight,
   missing_program: EXIT.preflight,
   locked: EXIT.locked,
+  superseded: EXIT.locked,
 } as const;
 export type DeployErrorCode = keyof typeof EXIT_OF;
 

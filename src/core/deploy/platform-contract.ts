@@ -152,6 +152,19 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
       assert.equal(forth?.env?.GREETING, "second");
     });
 
+    behaves("what was held back gets no traffic once another release took its place", async (at) => {
+      const { session, spec } = at;
+      await settle(session, await session.release(spec));
+      const mine = await session.release({ ...spec, image: at.images[1], imageTag: "two" });
+      if (!mine.held) return;
+      const other = { ...spec, imageTag: "three", env: { GREETING: "not checked" } };
+      await session.release(other);
+
+      await session.promote?.(mine).catch(() => undefined);
+
+      assert.notEqual((await session.inspect())?.env?.GREETING, "not checked");
+    });
+
     behaves("secrets are kept, replaced, listed and dropped, and never shown", async (at) => {
       const { session } = at;
       const first = await session.putSecrets({ CONTRACT_SECRET: secretOf(SECRET) });

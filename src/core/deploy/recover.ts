@@ -7,6 +7,7 @@ import { step } from "./events.ts";
 import type { Prepared } from "./plan.ts";
 import type { Release } from "./platform.ts";
 import { releaseHealth } from "./release-health.ts";
+import { isSameImage, superseded } from "./serving.ts";
 import { writeState } from "./write-state.ts";
 
 export interface Failed {
@@ -35,6 +36,7 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
     await record(deployment, failed, "deploying");
     throw error;
   }
+  if (error.code === "superseded") throw error;
   if (error.code === "rolled_back") {
     await record(deployment, failed, "running", previous);
     journal.finish();
@@ -42,6 +44,9 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
   }
 
   const live = await session.inspect().catch(() => undefined);
+  // To go back now would take another deployment's release away from under it.
+  if (live?.image !== undefined && isForeign(live.image, failed))
+    throw superseded(target.serviceName, live, failed);
   const changed =
     release !== undefined ||
     journal.ended > failed.endedBefore ||
@@ -147,6 +152,11 @@ async function rollBack(
 function goalOf({ target }: Deployment, { context, spec }: Prepared): string {
   const goal = JSON.stringify([context.hash, spec.env, target.flags]);
   return createHash("sha256").update(goal).digest("hex");
+}
+
+function isForeign(image: string, failed: Failed): boolean {
+  const known = [failed.image, failed.previous?.image, failed.prepared.live?.image];
+  return !known.some((one) => one !== undefined && isSameImage(one, image));
 }
 
 /** Whether the run that this one goes on with had begun to change the service before it was killed. */

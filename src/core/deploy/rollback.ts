@@ -5,6 +5,7 @@ import { step } from "./events.ts";
 import { waitHealthy } from "./health.ts";
 import { HEALTH_PATH } from "./plan.ts";
 import type { Release } from "./platform.ts";
+import { confirmServing } from "./serving.ts";
 import { standing } from "./standing.ts";
 import { detailsOf } from "./state.ts";
 
@@ -68,6 +69,7 @@ export async function rollback(
         ...(headers ? { headers } : {}),
       }),
     );
+    if (to.image !== undefined) await confirmServing(deployment, { image: to.image, env: to.env });
     await record(deployment, { from, release, health, before: await state.read() });
     journal.finish();
     if (health.status !== "healthy")
@@ -77,9 +79,9 @@ export async function rollback(
       });
     return { from, release, health };
   } catch (error) {
-    throw toDeployError(error, `"${target.serviceName}" was not rolled back`).with({
-      stands: standing(journal),
-    });
+    const failure = toDeployError(error, `"${target.serviceName}" was not rolled back`);
+    if (failure.code === "superseded") journal.finish();
+    throw failure.with({ stands: standing(journal) });
   }
 }
 

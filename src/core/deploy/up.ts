@@ -10,6 +10,7 @@ import { prepare } from "./plan.ts";
 import type { Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import { endRecovery, recover } from "./recover.ts";
 import { releaseHealth } from "./release-health.ts";
+import { checkRelease, confirmServing } from "./serving.ts";
 import { standing } from "./standing.ts";
 import { detailsOf } from "./state.ts";
 import { writeState } from "./write-state.ts";
@@ -86,6 +87,8 @@ export async function up(deployment: Deployment, consent: Consent): Promise<UpOu
     };
   } catch (error) {
     const failure = toDeployError(error, `"${deployment.target.serviceName}" was not deployed`);
+    // There is nothing to go on with: what stands there now is somebody else's.
+    if (failure.code === "superseded") journal.finish();
     throw failure.with({ stands: standing(journal) });
   }
 }
@@ -105,6 +108,7 @@ async function confirmLive(deployment: Deployment, { live, state, spec }: Prepar
       detail: `${health.endpoint}: ${health.error_message}`,
       fix: "Look at its log with svc deploy logs",
     });
+  await confirmServing(deployment, spec);
   if (state !== undefined)
     await deployment.state.write({
       ...state,
@@ -164,6 +168,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
     const held = release;
     release = await step(emit, "traffic", () => session.promote?.(held) ?? Promise.resolve(held));
   }
+  await confirmServing(deployment, spec);
   await step(emit, "state", () =>
     writeState(deployment, { prepared, release, image, health, status: "running", previous }),
   );
@@ -181,6 +186,7 @@ async function releaseSpec(deployment: Deployment, spec: ReleaseSpec): Promise<R
   return limits.within(timeout, whenOver, async () => {
     const release = await step(emit, "release", async ({ note }) => {
       const made = await session.release(spec);
+      checkRelease(target.serviceName, made, spec);
       note([made.revision, made.held ? "without traffic yet" : undefined].filter(Boolean).join(", "));
       return made;
     });
@@ -188,7 +194,10 @@ async function releaseSpec(deployment: Deployment, spec: ReleaseSpec): Promise<R
     if (url === undefined || spec.publicUrl !== undefined) return release;
     return step(emit, "url", async ({ note }) => {
       note(url);
-      return session.release({ ...spec, publicUrl: url, env: { ...spec.env, SERVICE_PUBLIC_URL: url } });
+      const wanted = { ...spec, publicUrl: url, env: { ...spec.env, SERVICE_PUBLIC_URL: url } };
+      const made = await session.release(wanted);
+      checkRelease(target.serviceName, made, wanted);
+      return made;
     });
   });
 }

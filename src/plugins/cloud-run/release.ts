@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { ownershipOf } from "../../core/deploy/cloud/ownership.ts";
 import { DeployError } from "../../core/deploy/errors.ts";
 import type { Release, ReleaseSpec } from "../../core/deploy/platform.ts";
+import { superseded } from "../../core/deploy/serving.ts";
 import { ensurePublic, mayDisableInvokerCheck } from "./access.ts";
 import { isSameTemplate } from "./changes.ts";
 import type { Context } from "./context.ts";
@@ -94,13 +95,18 @@ function isLeftByKilledRun(context: Context, newest: string): boolean {
   return context.tools.recall("service.create") !== undefined;
 }
 
-/** Gives the newest revision all traffic, and the service back to "newest serves" for good. */
-export async function promoteNewest(context: Context): Promise<Release> {
-  const service = await changeService(context, "service.promote", (live) =>
-    isAllOnLatest(live) && candidateUrl(live) === undefined
+/**
+ * Gives the newest revision all traffic, and the service back to "newest serves" for good. It must be the one that was
+ * checked: what somebody else rolled out meanwhile is not this deployment's to promote.
+ */
+export async function promoteNewest(context: Context, checked: Release): Promise<Release> {
+  const service = await changeService(context, "service.promote", (live) => {
+    const newest = newestRelease(context, live);
+    if (newest.revision !== checked.revision) throw superseded(context.target.serviceName, newest);
+    return isAllOnLatest(live) && candidateUrl(live) === undefined
       ? undefined
-      : { fields: { traffic: allToLatest() } },
-  );
+      : { fields: { traffic: allToLatest() } };
+  });
   if (!isAllOnLatest(service))
     throw new DeployError(
       "failed",

@@ -57,7 +57,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
       : {}),
     putSecrets: (values) => putSecrets(context, values),
     release: (spec) => releaseService(context, spec),
-    promote: () => promoteNewest(context),
+    promote: (release) => promoteNewest(context, release),
     rollback: (to) => rollbackTo(context, to),
     history: () => revisionHistory(context),
     scaleToZero: () => scaleToZero(context),
