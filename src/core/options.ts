@@ -2,11 +2,19 @@ import { hostname } from "node:os";
 import { resolve } from "node:path";
 import * as v from "valibot";
 import type { AgentDefinition } from "./agents/define-agent.ts";
+import type { Duration } from "./agents/run-context.ts";
 import { atLeast, checkOptions, OptionsError, wholeAtLeast } from "./check-options.ts";
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "./log.ts";
 import { type Account, AccountSchema } from "./models/account.ts";
 import { HttpUrlSchema } from "./models/scalars.ts";
 import type { PluginInput } from "./plugin.ts";
+import {
+  isKeepTime,
+  RETENTION_RULE,
+  type RetentionOptions,
+  type RetentionPolicy,
+  toKeepTime,
+} from "./retention/policy.ts";
 import { isRsaPrivateKey } from "./rsa-key.ts";
 import { takeVariables } from "./secret-variables.ts";
 import type { StoreFactory } from "./store/store.ts";
@@ -58,6 +66,14 @@ export interface ServerOptions {
    * @default false, true under `svc dev` and in `testServer`
    */
   strictSteps?: boolean;
+  /**
+   * How long jobs are kept after their end, by status; then they are removed with all that belongs to them. An agent can
+   * have its own. Variables `SERVICE_RETENTION_COMPLETED`, `SERVICE_RETENTION_FAILED`, `SERVICE_RETENTION_CANCELLED`.
+   *
+   * @default "keep" for each: they are kept for good
+   * @example { completed: "30d", failed: "90d", cancelled: "30d" }
+   */
+  retention?: RetentionOptions;
   /** Time limit of one plugin's setup, seconds. @default 10 */
   pluginTimeout?: number;
   /** Opens another store than the embedded one. */
@@ -91,6 +107,7 @@ export interface ResolvedOptions {
   readonly shutdownGrace: number;
   readonly stopGrace: number;
   readonly strictSteps: boolean;
+  readonly retention: RetentionPolicy;
   readonly pluginTimeout: number;
   readonly store: StoreFactory | undefined;
   readonly clock: () => Date;
@@ -100,6 +117,8 @@ export interface ResolvedOptions {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const seconds = atLeast(0);
+
+const keepTime = v.pipe(v.custom<Duration | "keep">(isKeepTime, RETENTION_RULE), v.transform(toKeepTime));
 
 const ScalarsSchema = v.object({
   apiKey: v.optional(
@@ -127,6 +146,10 @@ const ScalarsSchema = v.object({
   shutdownGrace: seconds,
   stopGrace: seconds,
   pluginTimeout: seconds,
+  retention: v.strictObject(
+    { completed: keepTime, failed: keepTime, cancelled: keepTime },
+    "must name completed, failed or cancelled jobs and nothing else",
+  ),
 });
 
 /** Variables that options come from, for messages. */
@@ -142,6 +165,9 @@ const VARIABLES = {
   logLevel: "SERVICE_LOG_LEVEL",
   logFormat: "SERVICE_LOG_FORMAT",
   maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
+  "retention.completed": "SERVICE_RETENTION_COMPLETED",
+  "retention.failed": "SERVICE_RETENTION_FAILED",
+  "retention.cancelled": "SERVICE_RETENTION_CANCELLED",
 };
 
 /**
@@ -175,6 +201,12 @@ export function resolveOptions(
     shutdownGrace: options.shutdownGrace ?? 5,
     stopGrace: options.stopGrace ?? 10,
     pluginTimeout: options.pluginTimeout ?? 10,
+    retention: {
+      ...options.retention,
+      completed: options.retention?.completed ?? text(env, "SERVICE_RETENTION_COMPLETED") ?? "keep",
+      failed: options.retention?.failed ?? text(env, "SERVICE_RETENTION_FAILED") ?? "keep",
+      cancelled: options.retention?.cancelled ?? text(env, "SERVICE_RETENTION_CANCELLED") ?? "keep",
+    },
   };
   const checked = checkOptions(ScalarsSchema, scalars, { variables: VARIABLES });
   return {

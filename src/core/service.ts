@@ -18,6 +18,7 @@ import { createLogger, type LoggerParts } from "./log.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { orderPlugins, type Plugin, type PluginReport, setUpPlugins } from "./plugin.ts";
 import { Redactor } from "./redactor.ts";
+import { Retention } from "./retention/retention.ts";
 import { ServiceState } from "./service-state.ts";
 import type { StoreFactory } from "./store/store.ts";
 import { CORE_TABLES } from "./store/tables.ts";
@@ -35,6 +36,7 @@ import {
   PARAMETERS,
   PLUGINS,
   REDACTOR,
+  RETENTION,
   RUNNER,
   SERVICE_STATE,
   STORE,
@@ -106,7 +108,10 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       timeout: options.pluginTimeout,
     });
     // Jobs taken up only to be interrupted again would lose what their steps have done.
-    if (!state.closing) await scope.get(RUNNER).reconcile();
+    if (state.closing) return;
+    await scope.get(RUNNER).reconcile();
+    scope.onClose(() => scope.get(RETENTION).close());
+    scope.get(RETENTION).start();
   };
 
   const service: Service = {
@@ -220,6 +225,19 @@ function createScope(options: ResolvedOptions): Container {
       stopGrace: options.stopGrace,
       strictSteps: options.strictSteps,
     }),
+  );
+  scope.factory(
+    RETENTION,
+    () =>
+      new Retention({
+        store: scope.get(STORE),
+        ledger: scope.get(LEDGER),
+        agents: scope.get(AGENTS),
+        policy: options.retention,
+        log: scope.get(LOGGER),
+        clock: options.clock,
+        elapsed: () => performance.now(),
+      }),
   );
   return scope;
 }

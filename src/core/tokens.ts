@@ -17,6 +17,7 @@ import type { Logger } from "./log.ts";
 import type { ResolvedOptions } from "./options.ts";
 import type { PluginReport } from "./plugin.ts";
 import type { Redactor } from "./redactor.ts";
+import type { Retention } from "./retention/retention.ts";
 import type { ServiceState } from "./service-state.ts";
 import type { SignInLinks } from "./sign-in-link.ts";
 import type { Store } from "./store/store.ts";
@@ -35,6 +36,8 @@ export const CASES = createSharedToken<Cases>("cases");
 export const AGENTS = createSharedToken<AgentRegistry>("agents");
 /** What a control system has told agents to keep. */
 export const AGENT_SETTINGS = createSharedToken<AgentSettings>("agent settings");
+/** Removes jobs whose time is over. */
+export const RETENTION = createSharedToken<Retention>("retention");
 export const RUNNER = createSharedToken<Runner>("runner");
 export const ROUTER = createSharedToken<Router>("router");
 /** Lets callers in, and counts wrong keys. */

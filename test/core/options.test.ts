@@ -36,6 +36,32 @@ describe("options", () => {
     expect(resolveOptions({ agents }, { SERVICE_API_KEY: "  " }).apiKey).toBeUndefined();
   });
 
+  it("times to keep jobs come from the option, then from the variable, then are none", () => {
+    const env = { SERVICE_RETENTION_COMPLETED: "30d", SERVICE_RETENTION_FAILED: "90d" };
+
+    const { retention } = resolveOptions({ agents, retention: { failed: "keep", cancelled: 60 } }, env);
+
+    expect(retention).toEqual({ completed: 30 * 86_400_000, failed: null, cancelled: 60_000 });
+    expect(resolveOptions({ agents }, {}).retention).toEqual({
+      completed: null,
+      failed: null,
+      cancelled: null,
+    });
+  });
+
+  it.each([
+    [
+      { retention: { completed: "soon" } },
+      {},
+      /retention.completed must be a duration.*SERVICE_RETENTION_COMPLETED/,
+    ],
+    [{ retention: { failed: 0 } }, {}, /retention.failed must be a duration of a second or more/],
+    [{ retention: { awaiting: "1d" } }, {}, /retention.awaiting must name completed, failed or cancelled/],
+    [{}, { SERVICE_RETENTION_CANCELLED: "7" }, /retention.cancelled must be a duration/],
+  ] as const)("refuses %j and %j", (options, env, problem) => {
+    expect(() => resolveOptions({ agents, ...(options as object) }, env)).toThrow(problem);
+  });
+
   it.each([
     [{ SERVICE_PORT: "80a" }, /SERVICE_PORT must be a whole number/],
     [{ SERVICE_PORT: "70000" }, /port/],

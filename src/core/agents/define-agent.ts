@@ -2,6 +2,7 @@ import type * as v from "valibot";
 import type { AgentMethodFieldInput } from "../models/agent-method-field.ts";
 import type { CaseNode } from "../models/case-node.ts";
 import type { ParameterInput } from "../models/parameter.ts";
+import type { RetentionOptions } from "../retention/policy.ts";
 import type {
   ChatContext,
   CustomContext,
@@ -56,6 +57,8 @@ export interface AgentDefinition<F extends FieldsInput = FieldsInput> {
   readonly onInterruption?: InterruptionPolicy;
   /** Jobs of this agent that run at once. @default the service's limit */
   readonly maxConcurrentJobs?: number;
+  /** How long its jobs are kept after their end, by status. @default the service's retention */
+  readonly retention?: RetentionOptions;
   readonly methods: {
     readonly job_start: MethodDefinition<F, JobContextArgs<FieldValues<F>>, JobResult>;
     readonly job_stop?: MethodDefinition<FieldsInput, JobStopContext, unknown>;

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { CaseNodeSchema } from "../models/case-node.ts";
 import { ParameterSchema } from "../models/parameter.ts";
+import { problemOf } from "../retention/policy.ts";
 import { AgentError } from "./agent-error.ts";
 import type { AgentDefinition, FieldsInput, MethodDefinition } from "./define-agent.ts";
 import { readFields } from "./fields.ts";
@@ -27,6 +28,8 @@ export function validateAgent(agent: AgentDefinition): void {
   if (most !== undefined && !(Number.isInteger(most) && most > 0)) {
     refuse("maxConcurrentJobs must be a whole number, at least 1");
   }
+  const problem = agent.retention === undefined ? undefined : problemOf(agent.retention);
+  if (problem) refuse(`retention${problem.startsWith(".") ? "" : " "}${problem}`);
   checkParameters(agent, refuse);
   checkMethods(agent, refuse);
 }

@@ -3,6 +3,7 @@ import type { MaybePromise } from "../maybe-promise.ts";
 import type { Case } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
+import type { RetentionState } from "../retention/retention-table.ts";
 
 /** What every stored entity has. */
 export interface Entity {
@@ -32,6 +33,7 @@ export interface Tables {
   Job: StoredJob;
   Case: Case;
   AgentSetting: AgentSetting;
+  Retention: RetentionState;
 }
 export type TableName = keyof Tables & string;
 

@@ -1,6 +1,7 @@
 import type { AgentSetting } from "../agents/agent-settings.ts";
 import type { Case } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
+import { RETENTION_TABLE } from "../retention/retention-table.ts";
 import type { TableSpec } from "./store.ts";
 import { parseTimestamp } from "./timestamp.ts";
 
@@ -61,4 +62,9 @@ const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
 };
 
 /** Tables that every service has. */
-export const CORE_TABLES: readonly TableSpec[] = [JOB_TABLE, CASE_TABLE, AGENT_SETTING_TABLE];
+export const CORE_TABLES: readonly TableSpec[] = [
+  JOB_TABLE,
+  CASE_TABLE,
+  AGENT_SETTING_TABLE,
+  RETENTION_TABLE,
+];

@@ -1,0 +1,58 @@
+import type { ListQuery, Store } from "../store/store.ts";
+import { KEPT_STATUSES, type KeptStatus, type RetentionPolicy } from "./policy.ts";
+
+/** Jobs of one agent and status whose time is over. */
+export interface DueGroup {
+  /** Slug of the agent. */
+  readonly agent: string;
+  readonly status: KeptStatus;
+  /** Jobs that ended before this time are due, milliseconds since the epoch. */
+  readonly before: number;
+  readonly query: ListQuery;
+}
+
+/** What is due of one agent and status, as people are told. */
+export interface DueCount {
+  readonly agent: string;
+  readonly status: KeptStatus;
+  readonly jobs: number;
+  /** Jobs that ended before this time are due, ISO 8601. */
+  readonly before: string;
+  /** When the first of them ended, ISO 8601. */
+  readonly oldest: string;
+}
+
+/** For each agent that has jobs, and each status that is not kept for good, which jobs are due at `now`. */
+export async function dueGroups(
+  store: Store,
+  policyOf: (agent: string) => RetentionPolicy,
+  now: Date,
+): Promise<DueGroup[]> {
+  const agents = Object.keys(await store.table("Job").countBy("agent_name")).sort();
+  return agents.flatMap((agent) => {
+    const policy = policyOf(agent);
+    return KEPT_STATUSES.flatMap((status): DueGroup[] => {
+      const keep = policy[status];
+      if (keep === null) return [];
+      const before = now.getTime() - keep;
+      const where = { agent_name: agent, status, finished_at: { lt: before } };
+      return [{ agent, status, before, query: { where, sort: "finished_at" } }];
+    });
+  });
+}
+
+/** How many jobs are due at `now`, and since when; groups with none are left out. */
+export async function countDue(
+  store: Store,
+  policyOf: (agent: string) => RetentionPolicy,
+  now: Date,
+): Promise<DueCount[]> {
+  const counts: DueCount[] = [];
+  for (const { agent, status, before, query } of await dueGroups(store, policyOf, now)) {
+    const { items, total } = await store.table("Job").list({ ...query, limit: 1 });
+    const oldest = items[0]?.finished_at;
+    if (!oldest) continue;
+    counts.push({ agent, status, jobs: total, before: new Date(before).toISOString(), oldest });
+  }
+  return counts;
+}

@@ -1,0 +1,163 @@
+import type { AgentRegistry } from "../agents/registry.ts";
+import type { Ledger, Unit } from "../entities/ledger.ts";
+import type { Logger } from "../log.ts";
+import type { Store } from "../store/store.ts";
+import { ClockGuard, HOLD } from "./clock-guard.ts";
+import { countDue, type DueCount } from "./due-jobs.ts";
+import { KEPT_STATUSES, type RetentionPolicy, withOverride } from "./policy.ts";
+import type { RetentionState } from "./retention-table.ts";
+import { type RemovedBatch, sweep } from "./sweep.ts";
+
+/** Bounds of the time from one sweep to the next, milliseconds; in between, a hundredth of the shortest time to keep. */
+const OFTEN = 1000;
+const SELDOM = 10 * 60_000;
+const DAY = 24 * 3_600_000;
+
+export interface RetentionParts {
+  readonly store: Store;
+  readonly ledger: Ledger;
+  readonly agents: AgentRegistry;
+  readonly policy: RetentionPolicy;
+  readonly log: Logger;
+  readonly clock: () => Date;
+  /** Milliseconds by a clock that nobody sets. */
+  readonly elapsed: () => number;
+}
+
+/** Removes jobs whose time is over, with all that belongs to them. */
+export class Retention {
+  readonly #parts: RetentionParts;
+  #guard: ClockGuard | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<unknown> | undefined;
+  #isClosed = false;
+  #isHeld = false;
+
+  constructor(parts: RetentionParts) {
+    this.#parts = parts;
+  }
+
+  /** How long jobs of an agent are kept. */
+  policyOf(agent: string): RetentionPolicy {
+    const { agents, policy } = this.#parts;
+    return withOverride(policy, agents.find(agent)?.definition.retention);
+  }
+
+  /** What is due now. */
+  due(): Promise<DueCount[]> {
+    const { store, clock } = this.#parts;
+    return countDue(store, (agent) => this.policyOf(agent), clock());
+  }
+
+  /** What was removed last, and since when the store counts. */
+  state(): Promise<RetentionState | undefined> {
+    return this.#parts.store.table("Retention").get("state");
+  }
+
+  /** Begins to remove, where anything is to be removed at all. */
+  start(): void {
+    const pause = this.#pause();
+    if (pause === undefined || this.#isClosed) return;
+    const turn = (): void => {
+      this.#running = this.run()
+        .catch((error: unknown) =>
+          this.#parts.log.warn("jobs whose time is over could not be removed yet", { error }),
+        )
+        .finally(() => {
+          if (!this.#isClosed) this.#timer = setTimeout(turn, pause).unref();
+        });
+    };
+    this.#timer = setTimeout(turn, 0).unref();
+  }
+
+  /** Removes what is due, unless the clock cannot be believed; resolves with what was removed. */
+  async run(): Promise<RemovedBatch[]> {
+    const { store, ledger, clock, log } = this.#parts;
+    const now = clock();
+    if (await this.#isAhead(now)) return [];
+    const removed = await sweep(
+      {
+        store,
+        ledger,
+        policyOf: (agent) => this.policyOf(agent),
+        isOver: () => this.#isClosed,
+        note: (unit, batch) => noteRemoval(unit, batch),
+      },
+      now,
+    );
+    if (removed.length > 0) log.info("jobs whose time is over were removed", summaryOf(removed));
+    return removed;
+  }
+
+  /** Stops after the batch under way. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    await this.#running;
+  }
+
+  async #isAhead(now: Date): Promise<boolean> {
+    const reading = { time: now.getTime(), elapsed: this.#parts.elapsed() };
+    this.#guard ??= new ClockGuard({ ...reading, time: await this.#newestTime(reading.time) });
+    const ahead = this.#guard.ahead(reading);
+    if (ahead > 0 && !this.#isHeld) {
+      this.#parts.log.warn(
+        "the clock is far ahead of the newest time that is stored: no jobs are removed for some minutes, in case it is wrong",
+        { days: Math.round(ahead / DAY), minutes: HOLD / 60_000 },
+      );
+    }
+    this.#isHeld = ahead > 0;
+    return this.#isHeld;
+  }
+
+  /** The newest time in the store: when the service was surely up last. */
+  async #newestTime(now: number): Promise<number> {
+    const { items } = await this.#parts.store.table("Job").list({ sort: "-updated_at", limit: 1 });
+    const times = [items[0]?.updated_at, (await this.state())?.at].filter((time) => time !== undefined);
+    return times.length === 0 ? now : Math.max(...times.map((time) => Date.parse(time)));
+  }
+
+  /** Milliseconds from one sweep to the next; `undefined` where all jobs are kept for good. */
+  #pause(): number | undefined {
+    const policies = [
+      this.#parts.policy,
+      ...this.#parts.agents.list().map(({ slug }) => this.policyOf(slug)),
+    ];
+    const times = policies.flatMap((policy) => KEPT_STATUSES.map((status) => policy[status]));
+    const shortest = Math.min(...times.filter((time) => time !== null));
+    return shortest === Number.POSITIVE_INFINITY
+      ? undefined
+      : Math.min(Math.max(shortest / 100, OFTEN), SELDOM);
+  }
+}
+
+/** Keeps count of what was removed, in the transaction that removes it. */
+async function noteRemoval(unit: Unit, batch: RemovedBatch): Promise<void> {
+  const before = await unit.tx.get("Retention", "state");
+  const next: RetentionState = {
+    id: "state",
+    at: unit.now,
+    jobs: (before?.jobs ?? 0) + batch.jobs,
+    cases: (before?.cases ?? 0) + batch.cases,
+    since: before?.since ?? unit.now,
+    last: batch,
+  };
+  if (before) await unit.tx.change("Retention", "state", () => next);
+  else await unit.tx.insert("Retention", next);
+}
+
+/** How many jobs went, by agent and status, for the log. */
+function summaryOf(removed: readonly RemovedBatch[]): Record<string, unknown> {
+  const groups: Record<string, number> = {};
+  for (const { agent, status, jobs } of removed) {
+    const name = `${agent} ${status}`;
+    groups[name] = (groups[name] ?? 0) + jobs;
+  }
+  const sum = (of: (batch: RemovedBatch) => number) => removed.reduce((total, one) => total + of(one), 0);
+  return {
+    jobs: sum(({ jobs }) => jobs),
+    cases: sum(({ cases }) => cases),
+    groups,
+    oldest: removed.map(({ oldest }) => oldest).sort()[0],
+  };
+}

@@ -1,0 +1,82 @@
+import { removeJob } from "../entities/jobs.ts";
+import type { Ledger, Unit } from "../entities/ledger.ts";
+import type { Store } from "../store/store.ts";
+import { type DueGroup, dueGroups } from "./due-jobs.ts";
+import type { KeptStatus, RetentionPolicy } from "./policy.ts";
+
+/** Jobs and cases that one transaction removes, about: few enough not to hold up the writes of agents. */
+const BATCH = 200;
+/** Ids that are read at once: to find them looks through the index. */
+const FOUND = 5000;
+
+/** What one transaction removed. */
+export interface RemovedBatch {
+  /** Slug of the agent. */
+  readonly agent: string;
+  readonly status: KeptStatus;
+  readonly jobs: number;
+  readonly cases: number;
+  /** When the first and the last of them ended, ISO 8601. */
+  readonly oldest: string;
+  readonly newest: string;
+}
+
+export interface SweepParts {
+  readonly store: Store;
+  readonly ledger: Ledger;
+  readonly policyOf: (agent: string) => RetentionPolicy;
+  /** Stops the sweep between two batches. */
+  readonly isOver: () => boolean;
+  /** Writes along in the transaction of each batch. */
+  readonly note: (unit: Unit, batch: RemovedBatch) => Promise<void>;
+}
+
+/** Removes what is due at `now`, batch by batch, and lets others write in between. */
+export async function sweep(parts: SweepParts, now: Date): Promise<RemovedBatch[]> {
+  const removed: RemovedBatch[] = [];
+  for (const group of await dueGroups(parts.store, parts.policyOf, now)) {
+    for (;;) {
+      const ids = await parts.store.table("Job").ids({ ...group.query, limit: FOUND });
+      for (let at = 0; at < ids.length; ) {
+        if (parts.isOver()) return removed;
+        const begun = performance.now();
+        const { looked, batch } = await removeSome(parts, group, ids.slice(at, at + BATCH));
+        at += looked;
+        if (batch) removed.push(batch);
+        // At most half of the time goes into removing.
+        await new Promise((resolve) => setTimeout(resolve, performance.now() - begun));
+      }
+      if (ids.length < FOUND) break;
+    }
+  }
+  return removed;
+}
+
+/** Removes the first of some jobs, as far as they are still due. */
+function removeSome(
+  { ledger, note }: SweepParts,
+  { agent, status, before }: DueGroup,
+  ids: readonly string[],
+): Promise<{ looked: number; batch: RemovedBatch | undefined }> {
+  return ledger.write(async (unit) => {
+    const ends: string[] = [];
+    let cases = 0;
+    let looked = 0;
+    for (const id of ids) {
+      if (ends.length + cases >= BATCH) break;
+      looked++;
+      const job = await unit.tx.get("Job", id);
+      // Somebody may have removed it meanwhile, or begun it again.
+      if (job?.status !== status || job.finished_at === null) continue;
+      if (Date.parse(job.finished_at) >= before) continue;
+      cases += await removeJob(unit, id, "retention");
+      ends.push(job.finished_at);
+    }
+    if (ends.length === 0) return { looked, batch: undefined };
+    ends.sort();
+    const span = { oldest: ends[0]!, newest: ends.at(-1)! };
+    const batch = { agent, status, jobs: ends.length, cases, ...span };
+    await note(unit, batch);
+    return { looked, batch };
+  });
+}
