@@ -165,20 +165,59 @@ it("a sign-in link works once, and not after its time", async () => {
   await using server = await start({ clock: () => new Date(Date.now() + ahead) });
   const links = server.service.get(SIGN_IN_LINK);
   const link = links.create(server.url);
+  const token = new URL(link.url).searchParams.get("token")!;
   const old = links.create(server.url);
 
-  const looked = await fetch(link.url, { method: "HEAD", redirect: "manual" });
-  const used = await fetch(link.url, { redirect: "manual" });
-  const again = await fetch(link.url, { redirect: "manual" });
+  const page = await fetch(link.url, { redirect: "manual" });
+  const used = await postForm(server, "/admin/sign-in", { token });
+  const again = await postForm(server, "/admin/sign-in", { token });
+  const stale = await fetch(link.url, { redirect: "manual" });
   ahead = 6 * 60_000;
   const late = await fetch(old.url, { redirect: "manual" });
+  const lateToken = new URL(old.url).searchParams.get("token")!;
+  const lateUse = await postForm(server, "/admin/sign-in", { token: lateToken });
 
   expect(link.url).not.toContain(server.key);
-  expect(looked.status).toBe(200);
+  expect(page.status).toBe(200);
+  expect(await page.text()).toContain(`<input type="hidden" name="token" value="${token}">`);
   expect([used.status, used.headers.get("location")]).toEqual([303, "/admin/"]);
   expect((await get(server, cookieOf(used))).status).toBe(200);
-  expect([again.status, late.status]).toEqual([401, 401]);
+  expect([again.status, stale.status, late.status, lateUse.status]).toEqual([401, 401, 401, 401]);
+  expect(again.headers.getSetCookie()).toEqual([]);
   expect(await again.text()).toContain("used already");
+});
+
+it.each([
+  ["a preview", { "user-agent": "Slackbot-LinkExpanding 1.0" }],
+  ["a prefetch", { "sec-purpose": "prefetch" }],
+  ["a HEAD request", {}],
+])("a sign-in link is not used up by %s, which gets no session", async (_, headers) => {
+  await using server = await start();
+  const link = server.service.get(SIGN_IN_LINK).create(server.url);
+  const method = Object.keys(headers).length === 0 ? "HEAD" : "GET";
+
+  const looked = await fetch(link.url, { method, headers, redirect: "manual" });
+  const token = new URL(link.url).searchParams.get("token")!;
+  const used = await postForm(server, "/admin/sign-in", { token });
+
+  expect([looked.status, looked.headers.getSetCookie()]).toEqual([200, []]);
+  expect(used.status).toBe(303);
+});
+
+it("a sign-in link is not taken from a page of another site", async () => {
+  await using server = await start();
+  const link = server.service.get(SIGN_IN_LINK).create(server.url);
+  const token = new URL(link.url).searchParams.get("token")!;
+
+  const foreign = await postForm(
+    server,
+    "/admin/sign-in",
+    { token },
+    { origin: "https://elsewhere.example" },
+  );
+
+  expect(foreign.status).toBe(403);
+  expect((await postForm(server, "/admin/sign-in", { token })).status).toBe(303);
 });
 
 it("an open page whose session has ended is told to load itself anew", async () => {

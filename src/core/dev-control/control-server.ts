@@ -87,8 +87,9 @@ class ControlDesk {
 
   /** A page of another site can make its own name resolve to this machine, but not an address or `localhost`. */
   #isOwnHost(host: string | undefined): boolean {
-    const { hostname } = URL.parse(`http://${host}`) ?? {};
-    if (hostname === undefined) return false;
+    const url = `http://${host}`;
+    if (!URL.canParse(url)) return false;
+    const { hostname } = new URL(url);
     return (
       isLoopback(hostname) || isIP(hostname.replace(/^\[|\]$/g, "")) > 0 || hostname === this.#options.host
     );

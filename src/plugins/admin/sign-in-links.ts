@@ -23,12 +23,17 @@ export class OneTimeLinks implements SignInLinks {
     return { url: `${base.replace(/\/+$/, "")}/admin/sign-in?token=${token}`, expiresAt };
   }
 
+  /** Whether the token is good, without using it up. */
+  isOpen(token: string): boolean {
+    const until = this.#open.get(hash(token));
+    return until !== undefined && until > this.#clock().getTime();
+  }
+
   /** Whether the token is good; it is not a second time. */
   take(token: string): boolean {
-    const key = hash(token);
-    const until = this.#open.get(key);
-    this.#open.delete(key);
-    return until !== undefined && until > this.#clock().getTime();
+    const isOpen = this.isOpen(token);
+    this.#open.delete(hash(token));
+    return isOpen;
   }
 }
 

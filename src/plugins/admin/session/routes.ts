@@ -10,7 +10,7 @@ import { optionalText } from "../query.ts";
 import { assertSameOrigin } from "../same-origin.ts";
 import { SESSION_COOKIE } from "../sessions.ts";
 import { THEME_COOKIE } from "../shell.ts";
-import { localPath, showSignIn } from "./sign-in-page.ts";
+import { localPath, showLink, showSignIn } from "./sign-in-page.ts";
 
 const page = { tag: "Admin", hidden: true } as const;
 const FORM_LIMIT = 10_000;
@@ -33,22 +33,31 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       method: "GET",
       path: "/admin/sign-in",
       auth: "none",
-      summary: "Sign in with a one-time link",
+      summary: "The page of a one-time link",
       query: v.object({ token: optionalText(v.pipe(v.string(), v.maxLength(100))) }),
+      responses: {
+        200: { description: "A button that signs in" },
+        401: { description: "The link is no longer good" },
+      },
+      // What previews a link, or fetches it ahead, must neither use it up nor get a session: that takes the button.
+      handler: ({ query: { token = "" }, event }) =>
+        parts.links.isOpen(token) ? showLink(parts, event, token) : refuseLink(parts, event, token),
+    }),
+    defineRoute({
+      ...page,
+      method: "POST",
+      path: "/admin/sign-in",
+      auth: "none",
+      summary: "Sign in with a one-time link",
       responses: {
         303: { description: "On to the dashboard" },
         401: { description: "The link was used or is too old" },
       },
-      handler: ({ query, event }) => {
-        // Looking at a link must not use it up.
-        if (event.req.method === "HEAD") return new Response(null, { status: 200 });
-        if (query.token && parts.links.take(query.token))
-          return redirect("/admin/", [sessionCookie(parts, event, "")]);
-        return showSignIn(parts, event, {
-          status: 401,
-          next: "/admin/",
-          problem: query.token ? "This link was used already or is too old. Sign in with the key." : "",
-        });
+      handler: async ({ event }) => {
+        assertOwnPage(parts, event);
+        const token = (await readForm(event, FORM_LIMIT)).get("token") ?? "";
+        if (!parts.links.take(token)) return refuseLink(parts, event, token);
+        return redirect("/admin/", [sessionCookie(parts, event, "")]);
       },
     }),
     defineRoute({
@@ -83,11 +92,20 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
   ];
 }
 
-async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
-  // A page of another site must not sign its visitors in either.
+/** A page of another site must not sign its visitors in either. */
+function assertOwnPage(parts: AdminParts, event: H3Event): void {
   if (event.req.headers.has("sec-fetch-site") || event.req.headers.has("origin")) {
     assertSameOrigin(event, parts.state.publicUrl);
   }
+}
+
+function refuseLink(parts: AdminParts, event: H3Event, token: string): Promise<Response> {
+  const problem = token ? "This link was used already or is too old. Sign in with the key." : "";
+  return showSignIn(parts, event, { status: 401, next: "/admin/", problem });
+}
+
+async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
+  assertOwnPage(parts, event);
   const form = await readForm(event, FORM_LIMIT);
   const next = localPath(form.get("next"));
   try {

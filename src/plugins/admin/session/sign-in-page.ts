@@ -3,6 +3,8 @@ import { htmlAnswer } from "../answer.ts";
 import type { AdminParts } from "../parts.ts";
 import { readTheme } from "../shell.ts";
 
+type PageParts = Pick<AdminParts, "renderer" | "options" | "assets">;
+
 export interface SignInView {
   readonly status: number;
   /** Where to go afterwards. */
@@ -13,13 +15,23 @@ export interface SignInView {
 
 /** The page that asks for the key. It shows nothing of the service but its title. */
 export async function showSignIn(
-  parts: Pick<AdminParts, "renderer" | "options" | "assets">,
+  parts: PageParts,
   event: H3Event,
   { status, next, problem, headers }: SignInView,
 ): Promise<Response> {
-  const shell = { title: parts.options.title, theme: readTheme(event), assets: parts.assets.urls };
-  const text = await parts.renderer.render("pages/sign-in", { shell, next, problem });
+  const state = { shell: bareShell(parts, event), token: undefined, next, problem };
+  const text = await parts.renderer.render("pages/sign-in", state);
   return htmlAnswer(event, text, { status, headers });
+}
+
+/** The page that a one-time link leads to: its button posts the token. */
+export async function showLink(parts: PageParts, event: H3Event, token: string): Promise<Response> {
+  const state = { shell: bareShell(parts, event), token, next: "", problem: "" };
+  return htmlAnswer(event, await parts.renderer.render("pages/sign-in", state));
+}
+
+function bareShell({ options, assets }: PageParts, event: H3Event) {
+  return { title: options.title, theme: readTheme(event), assets: assets.urls };
 }
 
 /** A path of the admin interface out of a form; anything else is the dashboard. */
