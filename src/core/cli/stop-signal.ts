@@ -1,8 +1,8 @@
-const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const;
 /** Ctrl-C reaches a process that npm started twice, from the terminal and from npm: within so many milliseconds they are one. */
 const ECHO = 100;
 
-/** A pending end: resolves at the first SIGINT or SIGTERM; a second one, not its echo, ends the process at once. */
+/** A pending end: resolves at the first signal that ends a process; a second one, not its echo, ends the process at once. */
 export interface StopSignal {
   readonly received: Promise<void>;
   /** Ends the wait without a signal. */
