@@ -105,6 +105,8 @@ describeServer("jobs", ({ start }) => {
     ["a list of fields", { ...startBody("job-1"), job_fields: [] }],
     ["a bad time", startBody("job-1", undefined, { started_at: "yesterday" })],
     ["a day that does not exist", startBody("job-1", undefined, { started_at: "2026-13-45T99:99" })],
+    ["30 February", startBody("job-1", undefined, { started_at: "2026-02-30T00:00:00Z" })],
+    ["the year 0", startBody("job-1", undefined, { started_at: "0000-01-01T00:00:00Z" })],
     ["a negative limit", startBody("job-1", undefined, { job_instructions: { max_cases: -1 } as never })],
   ])("with %s are refused", async (_name, json) => {
     await using server = await start({ agents });

@@ -19,7 +19,16 @@ export const ClientTimestampSchema = v.pipe(
   v.string(),
   v.regex(/^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/, NO_TIMESTAMP),
   v.check((text) => !Number.isNaN(Date.parse(text)), NO_TIMESTAMP),
+  v.check(isOnCalendar, "must be a date that the calendar has"),
 );
+
+/** JavaScript takes 30 February for 2 March. */
+function isOnCalendar(text: string): boolean {
+  const day = text.slice(0, 10);
+  if (day.startsWith("0000")) return false;
+  const date = new Date(`${day}T00:00:00Z`);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(day);
+}
 
 /** Text with at least one character that is not white space. */
 export const NameSchema = v.pipe(v.string(), v.regex(/\S/, "must not be empty"), v.maxLength(500));
