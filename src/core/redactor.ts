@@ -31,6 +31,11 @@ export class Redactor {
     if (this.#passing.size > MOST_PASSING) this.#forget();
   }
 
+  /** Whether a text holds a known secret. */
+  finds(text: string): boolean {
+    return this.#index.finds(text);
+  }
+
   /** The text with every known secret replaced. */
   text(text: string): string {
     return this.#index.replace(text, MASK);

@@ -135,7 +135,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     async listen({ host = options.host, port = options.port, serve = serveWithNode } = {}) {
       await service.ready();
       if (state.closing) throw closedError();
-      listening ??= serve(app as H3, { host, port });
+      listening ??= serve(app as H3, { host, port, bodyLimit: options.bodyLimit });
       try {
         server = await listening;
       } catch (error) {

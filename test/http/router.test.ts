@@ -12,7 +12,12 @@ const routes: RouteDefinition[] = [
     summary: "One thing",
     tag: "Things",
     params: v.object({ id: v.pipe(v.string(), v.maxLength(20)) }),
-    query: v.object({ ...pageQuery({ max: 100, default: 50 }), kind: v.optional(v.picklist(["a", "b"])) }),
+    query: v.object({
+      ...pageQuery({ max: 100, default: 50 }),
+      kind: v.optional(v.picklist(["a", "b"])),
+      search: v.optional(v.pipe(v.string(), v.maxLength(3))),
+      state: v.optional(v.union([v.picklist(["a", "b"]), v.literal("")])),
+    }),
     responses: { 200: { description: "The thing" } },
     handler: ({ params, query, actor }) => ({ ...params, ...query, actor }),
   }),
@@ -30,6 +35,16 @@ const routes: RouteDefinition[] = [
     }),
     responses: { 201: { description: "The thing" } },
     status: 201,
+    handler: ({ body }) => body,
+  }),
+  defineRoute({
+    method: "POST",
+    path: "/numbers",
+    auth: "none",
+    summary: "Takes numbers",
+    tag: "Things",
+    body: v.record(v.string(), v.number()),
+    responses: { 200: { description: "The numbers" } },
     handler: ({ body }) => body,
   }),
   defineRoute({
@@ -134,6 +149,8 @@ describeServer("routes", ({ start }) => {
     ["skip=-1", "skip must be a whole number from 0 to 9007199254740991."],
     ["kind=c", "kind must be one of a, b."],
     ["kind=a&kind=a", "kind is given more than once."],
+    ["kind=a&search=long", "search must have at most 3 characters."],
+    ["state=c", "state must be one of a, b."],
     ["limit=0&kind=c", "limit must be a whole number from 1 to 100; kind must be one of a, b."],
   ])("refuse the query %s, naming each field", async (query, detail) => {
     await using server = await serve();
@@ -154,7 +171,7 @@ describeServer("routes", ({ start }) => {
     [{}, "name is missing."],
     [[], "the body must be an object."],
     [null, "the body must be an object."],
-    [{ name: 5, count: -1 }, "name must be a string; count must be >= 0."],
+    [{ name: 5, count: -1 }, "name must be a string; count must be at least 0."],
     [{ name: "x", count: 1.5 }, "count must be a whole number."],
     [{ name: "x", options: [] }, "options must be an object."],
     [{ name: "x", map: [1] }, "map must be an object."],
@@ -165,6 +182,29 @@ describeServer("routes", ({ start }) => {
 
     expect(response.status).toBe(422);
     expect(await response.json()).toMatchObject({ error_type: "invalid_request", detail });
+  });
+
+  it("refuse a query whose percent-encoded text is not UTF-8", async () => {
+    await using server = await serve();
+
+    const broken = await server.request("/things/x?search=%FF");
+    const fine = await server.request("/things/x?search=%C3%BC%25&unknown=100%");
+
+    expect([broken.status, fine.status]).toEqual([400, 200]);
+    expect(await broken.json()).toMatchObject({ error: "The request's query is not valid UTF-8" });
+    expect(await fine.json()).toMatchObject({ search: "ü%" });
+  });
+
+  it("name twenty problems and count the rest", async () => {
+    await using server = await serve();
+    const map = Object.fromEntries(Array.from({ length: 60_000 }, (_, at) => [`f${at}`, "x"]));
+
+    const response = await server.request("/numbers", { json: map });
+    const text = await response.text();
+
+    expect(response.status).toBe(422);
+    expect(text).toContain("f19 must be a number; and 59980 more.");
+    expect(text.length).toBeLessThan(2000);
   });
 
   it("do not repeat a refused value", async () => {

@@ -97,7 +97,9 @@ test("a default that does not fit the fields is refused when the question is ask
 
   await startJob(server.service, { id: "job-1" });
 
-  expect((await until(server.service, "job-1")).error).toMatch(/default answer .* approved must be boolean/);
+  expect((await until(server.service, "job-1")).error).toMatch(
+    /default answer .* approved must be a boolean/,
+  );
 });
 
 test("a stop while a question is open cancels case and job, and takes no answer any more", async () => {

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { describeIssue, MOST_TOLD } from "../describe-issue.ts";
 import {
   type AgentMethodField,
   type AgentMethodFieldInput,
@@ -74,14 +75,13 @@ function fieldsFrom(
     list,
     check(given) {
       const problems: Record<string, string> = {};
-      for (const name of Object.keys(given)) {
-        if (!known.has(name))
-          problems[name] = `is not a field; the fields are ${[...known].join(", ") || "none"}`;
-      }
+      const unknown = Object.keys(given).filter((name) => !known.has(name));
+      for (const name of unknown.slice(0, MOST_TOLD))
+        problems[name] = `is not a field; the fields are ${[...known].join(", ") || "none"}`;
       const result = v.safeParse(schema, given);
       for (const issue of result.issues ?? []) {
         const name = String(issue.path?.[0]?.key ?? "");
-        problems[name] ??= describeIssue(issue);
+        problems[name] ??= describe(issue);
       }
       if (!result.success || Object.keys(problems).length > 0) return { ok: false, problems };
       return { ok: true, values: result.output, stored: withDefaults(list, given) };
@@ -100,21 +100,16 @@ function withDefaults(
   return stored;
 }
 
-function describeIssue(issue: v.BaseIssue<unknown>): string {
+function describe(issue: v.BaseIssue<unknown>): string {
   if (issue.received === "undefined") return "is required";
   const place = issue.path
     ?.slice(1)
     .map((one) => String(one.key))
     .join(".");
-  const text = issue.message.startsWith("must") ? issue.message : ownWords(issue);
+  const text = describeIssue(issue);
   return place ? `${place} ${text}` : text;
 }
 
-/** valibot's own messages repeat the value that was given. */
-function ownWords(issue: v.BaseIssue<unknown>): string {
-  return issue.expected ? `must be ${issue.expected}` : "is not valid";
-}
-
 function describeIssues(issues: readonly v.BaseIssue<unknown>[]): string {
-  return issues.map((issue) => `${v.getDotPath(issue) ?? ""} ${describeIssue(issue)}`.trim()).join("; ");
+  return issues.map((issue) => `${v.getDotPath(issue) ?? ""} ${describe(issue)}`.trim()).join("; ");
 }

@@ -1,4 +1,5 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
+import { listProblems, MOST_TOLD } from "../describe-issue.ts";
 import { ServiceError } from "../errors.ts";
 import type { ServiceKeys } from "../keys.ts";
 import type { Redactor } from "../redactor.ts";
@@ -86,7 +87,7 @@ export class Parameters {
     for (const { name, is_required } of agent.definition.parameters ?? []) {
       if (is_required && (values[name] ?? "").trim() === "") problems.set(name, "is required and missing");
     }
-    for (const name of undeclared(agent, sent)) problems.set(name, notDeclared(agent));
+    for (const name of undeclared(agent, sent).slice(0, MOST_TOLD)) problems.set(name, notDeclared(agent));
     const errors = [...problems].map(([name, problem]) => describe(name, problem));
     const valid = errors.length === 0;
     return {
@@ -103,7 +104,7 @@ export function refuseUndeclared(agent: HostedAgent, sent: Values): void {
   const names = undeclared(agent, sent);
   if (names.length === 0) return;
   const known = (agent.definition.parameters ?? []).map(({ name }) => name);
-  const problems = names.map((name) => describe(name, notDeclared(agent))).join("; ");
+  const problems = listProblems(names.map((name) => describe(name, notDeclared(agent))));
   throw new ServiceError("invalid_parameters", `The parameters are not valid for agent "${agent.slug}"`, {
     detail: `${problems}. It declares ${known.length === 0 ? "none" : known.join(", ")}.`,
   });

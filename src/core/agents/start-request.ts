@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { listProblems } from "../describe-issue.ts";
 import type { NewJob } from "../entities/jobs.ts";
 import { ServiceError } from "../errors.ts";
 import { fieldsOf } from "./fields.ts";
@@ -55,6 +56,6 @@ function inOrder(value: unknown): unknown {
 export function invalidFields(slug: string, problems: Readonly<Record<string, string>>): ServiceError {
   const list = Object.entries(problems).map(([field, problem]) => `${field} ${problem}`);
   return new ServiceError("invalid_parameters", `The fields are not valid for agent "${slug}"`, {
-    detail: `${list.join("; ")}.`,
+    detail: `${listProblems(list)}.`,
   });
 }

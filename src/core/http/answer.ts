@@ -1,25 +1,76 @@
 import { FastResponse } from "srvx";
+import type { Redactor } from "../redactor.ts";
+import { cleanAnswer } from "./clean-answer.ts";
+import type { RouteDefinition } from "./route.ts";
 
-// As pairs: the server writes them out without making a Headers object for every answer.
-const JSON_HEADERS: [string, string][] = [
-  ["content-type", "application/json; charset=utf-8"],
-  ["cache-control", "no-store"],
+/** What every answer tells browsers, unless it says more itself. */
+export const SECURITY_HEADERS: readonly (readonly [name: string, value: string])[] = [
   ["x-content-type-options", "nosniff"],
+  ["referrer-policy", "no-referrer"],
+  ["content-security-policy", "default-src 'none'; frame-ancestors 'none'"],
 ];
 
-/** What a handler gave, as an answer: a `Response` as it is, nothing as 204, everything else as JSON. */
-export function toAnswer(value: unknown, status = 200): Response {
-  if (value instanceof Response) return value;
-  if (value === undefined) return new FastResponse(null, { status: 204 });
-  return toJsonAnswer(value, status);
+// As pairs: the server writes them out without making a Headers object for every answer.
+const JSON_HEADERS = [
+  ["content-type", "application/json; charset=utf-8"],
+  ["cache-control", "no-store"],
+  ...SECURITY_HEADERS,
+] as [string, string][];
+const NO_BODY_HEADERS = [...SECURITY_HEADERS] as [string, string][];
+
+/** A value to answer with under a status and headers of its own. */
+export class Answer {
+  readonly value: unknown;
+  readonly status: number;
+  readonly headers: readonly [name: string, value: string][];
+
+  constructor(value: unknown, status: number, headers: readonly [name: string, value: string][] = []) {
+    this.value = value;
+    this.status = status;
+    this.headers = headers;
+  }
 }
 
-/** A value as JSON with more headers: cheaper than `event.res`, which has every header copied once more. */
-export function toJsonAnswer(
+/**
+ * Makes the answers of a route from what its handler gives: a `Response` as it is, nothing as 204, everything else as
+ * JSON without the secrets that are known. Each has the security headers.
+ */
+export function createAnswerer(
+  { status = 200, responses }: Pick<RouteDefinition, "status" | "responses">,
+  redactor: Redactor,
+): (given: unknown) => Response {
+  const toJson = (value: unknown, code: number, headers: [string, string][]): Response => {
+    const text = JSON.stringify(value);
+    const clean = redactor.finds(text)
+      ? JSON.stringify(cleanAnswer(value, responses[code]?.schema, redactor))
+      : text;
+    return new FastResponse(clean, { status: code, headers });
+  };
+  return (given) => {
+    if (given instanceof Response) return withSecurityHeaders(given);
+    if (given === undefined) return new FastResponse(null, { status: 204, headers: NO_BODY_HEADERS });
+    if (!(given instanceof Answer)) return toJson(given, status, JSON_HEADERS);
+    // Cheaper than `event.res`, which has every header copied once more.
+    return toJson(given.value, given.status, [...JSON_HEADERS, ...given.headers]);
+  };
+}
+
+/** JSON of our own making. */
+export function jsonResponse(
   value: unknown,
   status: number,
-  headers: readonly [name: string, value: string][] = [],
+  headers: Readonly<Record<string, string>> = {},
 ): Response {
-  const all = headers.length === 0 ? JSON_HEADERS : [...JSON_HEADERS, ...headers];
-  return new FastResponse(JSON.stringify(value), { status, headers: all });
+  return new FastResponse(JSON.stringify(value), {
+    status,
+    headers: [...JSON_HEADERS, ...Object.entries(headers)],
+  });
+}
+
+/** Adds the security headers that a response does not have. */
+export function withSecurityHeaders(response: Response): Response {
+  for (const [name, value] of SECURITY_HEADERS) {
+    if (!response.headers.has(name)) response.headers.set(name, value);
+  }
+  return response;
 }

@@ -14,6 +14,7 @@ import {
   LOGGER,
   OPTIONS,
   PARAMETERS,
+  REDACTOR,
   ROUTER,
   RUNNER,
   SERVICE_STATE,
@@ -34,6 +35,7 @@ export function createApp(scope: Container): H3 {
   const clock = scope.get(CLOCK);
   const log = scope.get(LOGGER);
   const options = scope.get(OPTIONS);
+  const redactor = scope.get(REDACTOR);
   const hooks = scope.get(HOOKS);
   const app = keepMiddlewareNear(
     new H3({
@@ -43,14 +45,14 @@ export function createApp(scope: Container): H3 {
         const failure = isUnanswered(error, event)
           ? noRoute(router.allowed(event))
           : toServiceError(error, log);
-        return toErrorAnswer(failure, clock());
+        return toErrorAnswer(failure, clock(), redactor);
       },
     }),
   );
   const gate = new Gate(scope.get(KEYS).apiKey, clock, () =>
     scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined,
   );
-  const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit });
+  const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit, redactor });
   const streams = new LiveStreams();
   hooks.on("service:closing", () => streams.close());
   scope.value(GATE, gate);

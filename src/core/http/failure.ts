@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { HTTPError } from "h3";
-import { FastResponse } from "srvx";
 import { isServiceError, ServiceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import type { Redactor } from "../redactor.ts";
+import { jsonResponse } from "./answer.ts";
 
 /** What stands behind an error of h3: our own one, or what its status says; anything else hides its text. */
 export function toServiceError(error: HTTPError, log: Logger): ServiceError {
@@ -26,17 +27,15 @@ export function tooLarge(limit?: number): ServiceError {
   });
 }
 
-/** An ErrorResponse as an HTTP answer. */
-export function toErrorAnswer(error: ServiceError, now: Date): Response {
-  return new FastResponse(JSON.stringify(error.toResponse(now)), {
-    status: error.status,
-    headers: {
-      "content-type": "application/json; charset=utf-8",
-      "cache-control": "no-store",
-      "x-content-type-options": "nosniff",
-      ...error.headers,
-    },
-  });
+/** An ErrorResponse as an HTTP answer, without the secrets that are known. */
+export function toErrorAnswer(error: ServiceError, now: Date, redactor: Redactor): Response {
+  const body = error.toResponse(now);
+  const clean = {
+    ...body,
+    error: redactor.text(body.error),
+    detail: body.detail && redactor.text(body.detail),
+  };
+  return jsonResponse(clean, error.status, error.headers);
 }
 
 /** The text of an unexpected error can hold anything: it goes to the log, under an id that the answer names. */

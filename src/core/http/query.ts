@@ -1,14 +1,24 @@
+import { isUtf8 } from "node:buffer";
 import * as v from "valibot";
 import { invalid } from "./check.ts";
+import { notUtf8 } from "./request-body.ts";
 
 /** The parameters of a query; one that is given twice is refused, as nobody can tell which of them counts. */
-export function readQuery(params: URLSearchParams): Record<string, string> {
+export function readQuery({ search, searchParams: params }: URL): Record<string, string> {
+  assertUtf8(search, "query");
   const query: Record<string, string> = Object.create(null) as Record<string, string>;
   for (const [name, value] of params) {
     if (name in query) throw invalid("query", `${name} is given more than once`);
     query[name] = value;
   }
   return query;
+}
+
+/** Throws where percent-encoded text is not UTF-8: it would be read with other characters in the place of the broken ones. */
+export function assertUtf8(encoded: string, part: string): void {
+  for (const [bytes] of encoded.matchAll(/(?:%[89a-f][0-9a-f])+/gi)) {
+    if (!isUtf8(Buffer.from(bytes.replaceAll("%", ""), "hex"))) throw notUtf8(part);
+  }
 }
 
 /** A whole number in a query, within bounds. */

@@ -45,13 +45,18 @@ export interface RouteDefinition<
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
+  /** Largest body in bytes, where it is smaller than the service's `bodyLimit`. */
+  readonly bodyLimit?: number;
   /** Answers by status; error answers that every route can give are added. */
   readonly responses: Readonly<Record<number, RouteResponse>>;
   /** Status of the answer where the handler gives a plain value. @default 200 */
   readonly status?: number;
   /** Left out of the document: pages for people. */
   readonly hidden?: boolean;
-  /** A plain value is answered as JSON; a `Response` as it is. Failures are thrown. */
+  /**
+   * Called once the key is checked and the body is there. A plain value is answered as JSON, with known secrets taken out
+   * where its schema leaves text free; a `Response` as it is. Failures are thrown.
+   */
   handler(input: RouteInput<Output<P>, Output<Q>, Output<B>>): unknown;
 }
 

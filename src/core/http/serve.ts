@@ -1,6 +1,7 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { type H3, serve } from "h3";
+import { answerBroken } from "./broken-request.ts";
 
 /** A listening server. */
 export interface HttpServer {
@@ -10,16 +11,40 @@ export interface HttpServer {
   close(force?: boolean): Promise<void>;
 }
 
+/** Where to listen, and what is let in. */
+export interface ServeOptions {
+  readonly host: string;
+  readonly port: number;
+  /** Largest request body, bytes: holds for handlers that plugins put beside the routes, too. */
+  readonly bodyLimit: number;
+}
+
 /** Makes an app listen; rejects where the address is taken. */
-export type Serve = (app: H3, at: { readonly host: string; readonly port: number }) => Promise<HttpServer>;
+export type Serve = (app: H3, options: ServeOptions) => Promise<HttpServer>;
 
 /** Milliseconds between two looks for connections that have become idle while the server closes. */
 const SWEEP = 20;
+/** Milliseconds in which a request's headers must have come. */
+const HEADERS_TIMEOUT = 15_000;
+/** Milliseconds in which a whole request must have come, and the least bytes per millisecond for larger bodies. */
+const REQUEST_TIMEOUT = 60_000;
+const SLOWEST = 50;
 
 /** Listens with Node's own server. Signals stay with the caller. */
-export const serveWithNode: Serve = async (app, { host, port }) => {
-  const server = serve(app, { hostname: host, port, silent: true, gracefulShutdown: false });
+export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
+  const server = serve(app, {
+    hostname: host,
+    port,
+    silent: true,
+    gracefulShutdown: false,
+    maxRequestBodySize: bodyLimit,
+    node: {
+      headersTimeout: HEADERS_TIMEOUT,
+      requestTimeout: Math.max(REQUEST_TIMEOUT, bodyLimit / SLOWEST),
+    },
+  });
   const node = server.node?.server as Server;
+  node.on("clientError", answerBroken);
   const sockets = new Set<Socket>();
   node.on("connection", (socket) => {
     sockets.add(socket);

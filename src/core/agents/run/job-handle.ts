@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { describeIssue, listProblems } from "../../describe-issue.ts";
 import { openCase } from "../../entities/cases.ts";
 import type { Case } from "../../models/case.ts";
 import type { Job } from "../../models/job.ts";
@@ -86,8 +87,8 @@ export class RunJob implements JobHandle {
     if (known !== undefined) return this.#handle(known, input.id);
     const checked = v.safeParse(CaseInputSchema, input);
     if (!checked.success) {
-      const problems = checked.issues.map((issue) => `${v.getDotPath(issue)} ${issue.message}`);
-      throw new TypeError(`openCase was given a case that is not valid: ${problems.join("; ")}`);
+      const problems = checked.issues.map((issue) => `${v.getDotPath(issue)} ${describeIssue(issue)}`);
+      throw new TypeError(`openCase was given a case that is not valid: ${listProblems(problems)}`);
     }
     const { id: ref, name, description } = checked.output;
     await run.enter();

@@ -6,7 +6,7 @@ import { JobSchema, type StoredJob } from "../../models/job.ts";
 import { JobContextSchema } from "../../models/job-context.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { optional } from "../../models/scalars.ts";
-import { toJsonAnswer } from "../answer.ts";
+import { Answer } from "../answer.ts";
 import { invalid } from "../check.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import { listJobs } from "./list-jobs.ts";
@@ -50,9 +50,9 @@ export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): 
           );
         }
         const seconds = readWait(event);
-        if (seconds === undefined) return toJsonAnswer(await jobs.show(job), 202, headers);
+        if (seconds === undefined) return new Answer(await jobs.show(job), 202, headers);
         headers.push(["preference-applied", `wait=${seconds}`]);
-        return toJsonAnswer(await jobs.show(await runner.ended(job.id, seconds * 1000)), 202, headers);
+        return new Answer(await jobs.show(await runner.ended(job.id, seconds * 1000)), 202, headers);
       },
     }),
     defineRoute({

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { readAgentHealth } from "../../agents/agent-health.ts";
 import { TimestampSchema } from "../../models/scalars.ts";
 import { VERSION } from "../../service-state.ts";
-import { toAnswer } from "../answer.ts";
+import { Answer } from "../answer.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 
@@ -50,7 +50,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       handler: () => {
         const health = serviceHealth(parts);
         const { state } = parts;
-        return toAnswer(
+        return new Answer(
           {
             status: health.status,
             timestamp: clock().toISOString(),

@@ -70,7 +70,7 @@ function pair(parts: AdminParts, kind: "jobs" | "cases", { action, act, confirm 
       summary: `By form: ${action}`,
       responses: { 303: { description: "On to the entity, or to the list" } },
       handler: async ({ params, event, actor }) => {
-        const form = await readForm(event, parts.service.bodyLimit);
+        const form = await readForm(event);
         const here = pathTo(kind, params.id);
         const after = action === "delete" ? `/admin/${kind}` : here;
         return perform(parts, event, { after, here, run: () => act(parts, params.id, { form, actor }) });

@@ -60,7 +60,7 @@ async function start(
   event: H3Event,
   { agent, actor }: { agent: HostedAgent; actor: string },
 ): Promise<Response> {
-  const typed = await readForm(event, parts.service.bodyLimit);
+  const typed = await readForm(event);
   const values = readFields(typed, fieldsOf(agent));
   const instructions = readInstructions(typed);
   const problems = {

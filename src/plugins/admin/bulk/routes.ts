@@ -89,7 +89,7 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Preview by form",
       responses: { 303: { description: "On to the preview" } },
       handler: async ({ event, actor }) => {
-        const form = await readForm(event, parts.service.bodyLimit);
+        const form = await readForm(event);
         const body = check(BulkBodySchema, fromForm(form), "body");
         return redirect(pageOf(parts.bulk.preview(await freeze(parts, selectionOf(body), actor)).id));
       },
@@ -102,7 +102,7 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       responses: { 303: { description: "Back to its page" } },
       handler: async ({ params, event, actor }) => {
-        const form = await readForm(event, parts.service.bodyLimit);
+        const form = await readForm(event);
         parts.bulk.run(params.id, form.get("hash") ?? "", actor);
         return redirect(pageOf(params.id));
       },

@@ -40,7 +40,7 @@ export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
       hidden: true,
       responses: { 303: { description: "Back to the page" } },
       handler: async ({ event }) => {
-        const form = await readForm(event, parts.service.bodyLimit);
+        const form = await readForm(event);
         const text = await changeDeliveries(found(parts), form);
         return redirect("/admin/deliveries", [flashCookie(parts, event, "good", text)]);
       },

@@ -1,17 +1,16 @@
 import type { H3Event } from "h3";
 import { ServiceError } from "../../../core/errors.ts";
-import { tooLarge } from "../../../core/http/failure.ts";
+import { assertUtf8 } from "../../../core/http/query.ts";
 
-/** The fields of a form that a page of ours has sent. */
-export async function readForm(event: H3Event, limit: number): Promise<URLSearchParams> {
+/** The fields of a form that a page of ours has sent; its size was checked before the handler was called. */
+export async function readForm(event: H3Event): Promise<URLSearchParams> {
   const type = event.req.headers.get("content-type") ?? "";
   if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type)) {
     throw new ServiceError("unsupported_media_type", "This takes the fields of a form", {
       detail: "Send it as application/x-www-form-urlencoded, or use the JSON route under /admin/api.",
     });
   }
-  if (Number(event.req.headers.get("content-length") ?? 0) > limit) throw tooLarge(limit);
   const text = await event.req.text();
-  if (text.length > limit) throw tooLarge(limit);
+  assertUtf8(text, "form");
   return new URLSearchParams(text);
 }

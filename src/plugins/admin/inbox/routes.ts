@@ -110,7 +110,7 @@ async function answerByForm(
   event: H3Event,
   { id, actor }: { id: string; actor: string },
 ): Promise<Response> {
-  const form = await readForm(event, parts.service.bodyLimit);
+  const form = await readForm(event);
   const item = await parts.cases.get(id);
   const answer = readFields(form, item.question?.fields ?? []);
   const message = form.get("message") || null;

@@ -12,8 +12,7 @@ import { SESSION_COOKIE } from "../sessions.ts";
 import { THEME_COOKIE } from "../shell.ts";
 import { localPath, showLink, showSignIn } from "./sign-in-page.ts";
 
-const page = { tag: "Admin", hidden: true } as const;
-const FORM_LIMIT = 10_000;
+const page = { tag: "Admin", hidden: true, bodyLimit: 10_000 } as const;
 const YEAR = 365 * 24 * 3600;
 
 /** Signing in and out, and what a browser remembers. */
@@ -55,7 +54,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       },
       handler: async ({ event }) => {
         assertOwnPage(parts, event);
-        const token = (await readForm(event, FORM_LIMIT)).get("token") ?? "";
+        const token = (await readForm(event)).get("token") ?? "";
         if (!parts.links.take(token)) return refuseLink(parts, event, token);
         return redirect("/admin/", [sessionCookie(parts, event, "")]);
       },
@@ -82,7 +81,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Choose the colours",
       responses: { 303: { description: "Back" } },
       handler: async ({ event }) => {
-        const form = await readForm(event, FORM_LIMIT);
+        const form = await readForm(event);
         const theme = form.get("theme") ?? "";
         const value = theme === "dark" || theme === "light" ? theme : "";
         const options = { secure: secure(parts, event), maxAge: value === "" ? 0 : YEAR };
@@ -106,7 +105,7 @@ function refuseLink(parts: AdminParts, event: H3Event, token: string): Promise<R
 
 async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
   assertOwnPage(parts, event);
-  const form = await readForm(event, FORM_LIMIT);
+  const form = await readForm(event);
   const next = localPath(form.get("next"));
   try {
     parts.gate.checkKey(form.get("key")?.trim() ?? "", event);

@@ -1,0 +1,61 @@
+import type * as v from "valibot";
+
+/**
+ * What a value must be, in words that stand behind its name: "must be a string". The value is not repeated, as
+ * valibot's own messages do: it may be a secret. Our own messages start with "must".
+ */
+export function describeIssue(issue: v.BaseIssue<unknown>): string {
+  if (issue.message.startsWith("must")) return issue.message;
+  const { type, requirement, expected } = issue as { requirement?: unknown } & typeof issue;
+  const size = typeof issue.input === "string" ? "character" : "entry";
+  if (type === "max_length") return `must have at most ${amount(requirement, size)}`;
+  if (type === "min_length" || type === "length")
+    return `must have ${type === "length" ? "" : "at least "}${amount(requirement, size)}`;
+  if (type === "non_empty") return "must not be empty";
+  if (type === "min_value") return `must be at least ${String(requirement)}`;
+  if (type === "max_value") return `must be at most ${String(requirement)}`;
+  if (type === "integer") return "must be a whole number";
+  if (type === "finite") return "must be a finite number";
+  if (expected === "never") return "is not known";
+  const format = FORMATS[type];
+  if (format) return `must be ${format}`;
+  return expected ? `must be ${toWords(expected)}` : "is not valid";
+}
+
+/** Problems that are told one by one: what is wrong with thousands of fields is no news from the next on. */
+export const MOST_TOLD = 20;
+
+/** Problems as one text, the first twenty of them. */
+export function listProblems(problems: readonly string[]): string {
+  const more = problems.length - MOST_TOLD;
+  return [...problems.slice(0, MOST_TOLD), ...(more > 0 ? [`and ${more} more`] : [])].join("; ");
+}
+
+function amount(count: unknown, noun: "character" | "entry"): string {
+  if (count === 1) return noun === "entry" ? "one entry" : "one character";
+  return `${String(count)} ${noun === "entry" ? "entries" : "characters"}`;
+}
+
+/** `("a" | "b")` → `one of a, b`. */
+function toWords(expected: string): string {
+  const choices = [...expected.matchAll(/"([^"]*)"/g)]
+    .map(([, choice]) => choice)
+    .filter((choice) => choice !== "");
+  if (choices.length > 1) return `one of ${choices.join(", ")}`;
+  if (choices.length === 1) return `${choices[0]}`;
+  const kinds = expected
+    .replace(/[()]/g, "")
+    .split(" | ")
+    .map((kind) => KINDS[kind] ?? `a ${kind}`);
+  return kinds.join(" or ");
+}
+
+const FORMATS: Readonly<Record<string, string>> = {
+  email: "an email address",
+  url: "a URL",
+  uuid: "a UUID",
+  iso_date: "a date such as 2026-01-31",
+  iso_timestamp: "an ISO 8601 timestamp",
+};
+
+const KINDS: Readonly<Record<string, string>> = { Object: "an object", Array: "a list", null: "null" };
