@@ -86,51 +86,38 @@
     if (change.spoken) speak(change.spoken);
   }
 
-  const waiting = new Set();
+  // Elements that are being refreshed, and whether something changed meanwhile.
+  const refreshing = new Map();
   function refresh(element) {
-    // Not under a person's hands: an open menu or a field with the focus is left alone until it is free.
-    if (element.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) {
-      return setTimeout(() => document.contains(element) && refresh(element), 2000);
-    }
-    if (waiting.has(element.id)) return;
-    waiting.add(element.id);
-    const opened = new Set($$("details[open]", element).map(pathOf));
-    const closed = new Set($$("details:not([open])", element).map(pathOf));
+    const { id } = element;
+    if (refreshing.has(id)) return refreshing.set(id, true);
+    refreshing.set(id, false);
     const done = () => {
-      waiting.delete(element.id);
-      const fresh = document.getElementById(element.id);
-      if (!fresh) return;
-      for (const details of $$("details", fresh)) {
-        const path = pathOf(details);
-        if (opened.has(path)) details.open = true;
-        if (closed.has(path)) details.open = false;
-      }
+      clearTimeout(late);
+      const again = refreshing.get(id);
+      refreshing.delete(id);
+      const fresh = document.getElementById(id);
+      if (again && fresh) refresh(fresh);
     };
+    const late = setTimeout(done, 10_000);
     element.addEventListener("htmx:afterRequest", () => setTimeout(done), { once: true });
-    setTimeout(() => waiting.delete(element.id), 10_000);
     htmx.trigger(element, "refresh");
   }
 
-  function pathOf(details) {
-    const names = [];
-    for (let at = details; at; at = at.parentElement.closest("details, section")) {
-      names.push(at.previousElementSibling?.textContent ?? at.parentElement?.previousElementSibling?.textContent ?? at.ariaLabel);
-    }
-    return names.join("/");
+  // A refresh changes what differs and leaves the rest in place: selection, focus and the button under the finger stay.
+  if (window.Idiomorph) {
+    const { callbacks } = Idiomorph.defaults;
+    Idiomorph.defaults.ignoreActiveValue = true;
+    // What a person has opened or typed is theirs: a form stays as long as it asks the same.
+    callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.matches("details"));
+    callbacks.beforeNodeMorphed = (old, fresh) => !(old.tagName === "FORM" && old.id !== "" && old.id === fresh.id);
+    callbacks.afterNodeMorphed = (node) => node.nodeType === 1 && tell(node);
   }
 
   // Lists: rows that are shown change in place; new ones wait behind a button, so that nothing moves.
-  let newcomers = 0;
   async function updateRows(list, change) {
     const kind = list.dataset.kind;
     if (!change.topics.includes(kind)) return;
-    const added = change.added?.[kind] ?? 0;
-    newcomers += added;
-    const news = $(".news", list);
-    if (newcomers > 0 && news) {
-      news.hidden = false;
-      news.firstElementChild.textContent = `Show ${newcomers} new ${newcomers === 1 ? kind.slice(0, -1) : kind}`;
-    }
     const changed = change.all || change.more ? undefined : new Set(change[kind] ?? []);
     const ids = $$("tr[data-id]", list).map((row) => row.dataset.id);
     const stale = changed ? ids.filter((id) => changed.has(id)) : ids;
@@ -216,7 +203,23 @@
       if (title) dialog.setAttribute("aria-label", title);
       dialog.showModal();
     }
-    if (event.detail.target?.id === "results") newcomers = 0;
+    // Counts that stand elsewhere on the page follow the tabs.
+    const total = $("#tabs")?.dataset.total;
+    if (total !== undefined) for (const mark of $$("[data-matching]")) mark.textContent = total;
+    for (const id of ticked) {
+      const box = $("input[name=id]", document.getElementById(`row-${id}`) ?? document.createElement("i"));
+      if (box) box.checked = true;
+    }
+    ticked = [];
+    counted();
+    // An answered question leaves its form: the keyboard goes on from there.
+    if (event.detail.target?.matches?.(".ask")) $(`#${CSS.escape(event.detail.target.id)} .done`)?.focus();
+  });
+  // Rows that a person ticked stay ticked when new ones are shown.
+  let ticked = [];
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (!event.detail.requestConfig.elt?.closest?.(".news")) return;
+    ticked = $$("input[name=id]:checked").map((box) => box.value);
   });
   document.addEventListener("click", (event) => {
     if (event.target === dialog || event.target.closest("dialog [data-close]")) {
@@ -298,9 +301,10 @@
   function counted() {
     const note = $("#picked");
     if (!note) return;
-    note.dataset.range ??= note.textContent;
     const count = $$("input[name=id]:checked").length;
-    note.textContent = count === 0 ? note.dataset.range : `${count} selected`;
+    note.hidden = count === 0;
+    $("#range").hidden = count > 0;
+    note.textContent = `${count} selected`;
   }
 
   // Times in the reader's own zone, kept current without asking the service.
@@ -309,9 +313,10 @@
     const distance = (date - Date.now()) / 1000;
     const size = Math.abs(distance);
     if (size < 5) return "just now";
-    const [unit, seconds] = UNITS.find(([, length]) => size >= length);
-    const amount = `${Math.floor(size / seconds)} ${unit}`;
-    return distance < 0 ? `${amount} ago` : `in ${amount}`;
+    const past = distance < 0;
+    const [unit, seconds] = UNITS.find(([, length]) => size >= (past ? length : length * 0.99));
+    const amount = `${past ? Math.floor(size / seconds) : Math.round(size / seconds)} ${unit}`;
+    return past ? `${amount} ago` : `in ${amount}`;
   }
   function tell(root) {
     for (const time of $$("time[data-relative]", root)) {

@@ -74,7 +74,13 @@ it("every admin page without key or session is the sign-in page, with 401", asyn
 it("every admin route that reads answers JSON, with the key and with a session", async () => {
   await using world = await start();
   const cookie = await signIn(world.server);
-  const withoutJson = ["/admin/api/jobs/rows", "/admin/api/cases/rows", "/admin/api/console/download"];
+  const withoutJson = [
+    "/admin/api/jobs/rows",
+    "/admin/api/jobs/tabs",
+    "/admin/api/cases/rows",
+    "/admin/api/cases/tabs",
+    "/admin/api/console/download",
+  ];
 
   for (const { route, path } of world.pages) {
     if (withoutJson.includes(route.path) || /\{id\}\/(stop|retry|resume|status|delete)$/.test(route.path))

@@ -115,6 +115,57 @@ it("a waterfall places bars by percent and escapes what they say", () => {
   expect(rows[1]).toMatchObject({ duration: "3 s", cost: "$1.00", note: "2 tries" });
 });
 
+it("of a long run the beginning, the end and each line that failed or runs are seen at once", () => {
+  const steps = Array.from({ length: 900 }, (_, position): RunEntry => {
+    const entry = {
+      type: "call",
+      at: at(3),
+      case_id: "c",
+      position,
+      call: "step",
+      name: `s${position}`,
+    } as const;
+    return position === 480 ? { ...entry, error: { name: "Error", message: "refused" } } : entry;
+  });
+  const under: RunEntry = {
+    type: "begun",
+    at: at(4),
+    case_id: "c",
+    position: 999,
+    call: "ask",
+    name: "Pay?",
+    attempt: 1,
+  };
+  const timeline = toTimeline(job, [item], [...steps.slice(0, 600), under, ...steps.slice(600)], now);
+
+  const fall = toWaterfall(timeline, "$");
+  const seen = fall.parts.filter((part) => part.label === "").flatMap((part) => part.items);
+  const drawn = fall.parts.flatMap((part) => part.items);
+  const left = fall.parts.map((part) => Number(/^\d+/.exec(part.note)?.[0] ?? 0));
+
+  expect(seen.filter((row) => row.failed).map((row) => row.name)).toEqual(["s480"]);
+  expect(seen.find((row) => row.running)?.name).toBe("Pay?");
+  expect(seen.map((row) => row.name)).toEqual(expect.arrayContaining(["Job", "Case", "s0", "s899"]));
+  expect(drawn.length).toBe(300);
+  expect(drawn.length + left.reduce((sum, count) => sum + count, 0)).toBe(timeline.rows.length);
+});
+
+it("marks stand over the whole line of a case, however many there are", () => {
+  const updates = Array.from({ length: 5000 }, (_, index) => ({
+    created_at: new Date(time(6) + index * 6).toISOString(),
+    name: "x",
+    error: null,
+  }));
+  const timeline = toTimeline(job, [{ ...item, updates } as unknown as Case], entries, now);
+
+  const row = toWaterfall(timeline, "$").parts[0]!.items.find((one) => one.kind === "case")!;
+  const marks = [...row.shapes.matchAll(/class="w-moment" x="([\d.]+)%"/g)].map((match) => Number(match[1]));
+
+  expect(marks.length).toBeLessThanOrEqual(401);
+  expect(Math.min(...marks)).toBeCloseTo(15, 0);
+  expect(Math.max(...marks)).toBeGreaterThan(85);
+});
+
 it("the history says who did what, newest first", () => {
   const override: RunEntry = {
     type: "status",

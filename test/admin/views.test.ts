@@ -165,6 +165,33 @@ it("a form gives values in the types of its fields", () => {
   ]);
 });
 
+it.each([
+  ["two", ["damaged", "late"], 2],
+  ["many", ["a", "b", "c", "d", "e", "f"], 0],
+])("a required choice of %s is made by nobody but the person who answers", (_, choices, radios) => {
+  const fields = [field("reason", "ChoiceField", { choices, required: true })];
+
+  const text = renderFields(fields, { id: "f" }).toString();
+  const sent = readFields(new URLSearchParams([["f.reason", ""]]), fields);
+
+  expect(text).not.toMatch(/checked|<option value="[^"]+" selected/);
+  expect(text.match(/type="radio"/g)?.length ?? 0).toBe(radios);
+  if (radios === 0) expect(text).toMatch(/<select[^>]* required>\s*<option value="" selected>Choose…/);
+  expect(sent).toEqual({});
+});
+
+it("a choice that an agent presets is shown as chosen", () => {
+  const preset = field("reason", "ChoiceField", { choices: ["a", "b"], required: true, default: "b" });
+
+  expect(renderFields([preset], { id: "f" }).toString()).toContain('value="b" checked');
+});
+
+it("choices that were all taken away are sent as none", () => {
+  const fields = [field("many", "MultipleChoiceField", { choices: ["a", "b"], default: ["a"] })];
+
+  expect(readFields(new URLSearchParams(), fields)).toEqual({ many: [] });
+});
+
 it("a form shows what was typed and what is wrong with it, escaped", () => {
   const fields = [field('x"><script>', "CharField", { description: "<b>", required: true })];
   const typed = new URLSearchParams([['f.x"><script>', "<i>"]]);

@@ -27,7 +27,9 @@ function valueSchema(field: AgentMethodField): v.GenericSchema {
     case "ChoiceField":
       return choice(field);
     case "MultipleChoiceField":
-      return v.array(choice(field));
+      return field.required
+        ? v.pipe(v.array(choice(field)), v.nonEmpty("must hold at least one choice"))
+        : v.array(choice(field));
     case "DateField":
       return v.pipe(v.string(), v.isoDate("must be a date such as 2026-01-31"));
     case "DateTimeField":

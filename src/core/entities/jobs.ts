@@ -88,6 +88,15 @@ export class Jobs {
     return this.#store.log("Run").read(id, range);
   }
 
+  /** The beginning and the end of a long log; all of one with at most `first + last` entries. */
+  async logEnds(id: string, { first, last }: { first: number; last: number }): Promise<LogEntry<RunEntry>[]> {
+    const log = this.#store.log("Run");
+    const after = (await log.last(id)) - last;
+    if (after <= first) return log.read(id);
+    const [beginning, end] = await Promise.all([log.read(id, { limit: first }), log.read(id, { after })]);
+    return [...beginning, ...end];
+  }
+
   /** Stores a new job, or gives the one that the same request made before; another request with its id is refused. */
   create(input: NewJob): Promise<{ job: StoredJob; created: boolean }> {
     return this.#ledger.write((unit) => createJob(unit, input));

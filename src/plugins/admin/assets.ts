@@ -8,6 +8,7 @@ const FILES = {
   css: { file: "admin.css", type: "text/css; charset=utf-8" },
   js: { file: "admin.js", type: "text/javascript; charset=utf-8" },
   htmx: { file: "htmx.min.js", type: "text/javascript; charset=utf-8" },
+  morph: { file: "idiomorph-ext.min.js", type: "text/javascript; charset=utf-8" },
   console: { file: "console.js", type: "text/javascript; charset=utf-8" },
   icons: { file: "icons.svg", type: "image/svg+xml" },
   mark: { file: "mark.svg", type: "image/svg+xml" },

@@ -16,9 +16,11 @@ import { formatCost, formatCount, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { toTimeline } from "../views/timeline.ts";
-import { toWaterfall } from "../views/waterfall.ts";
+import { SHOWN_ENTRIES, toWaterfall } from "../views/waterfall.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
+/** Lines that the page draws. */
+const MOST_LINES = 1000;
 /** Updates shown at once, the newest ones. */
 const SHOWN_UPDATES = 200;
 
@@ -41,9 +43,16 @@ async function caseState(parts: AdminParts, item: Case): Promise<Record<string, 
   const now = parts.clock();
   const { currency } = parts.options;
   const job = await parts.jobs.find(item.job_id);
-  const entries = job ? await parts.jobs.log(job.id, { limit: 3000 }) : [];
+  const entries = job ? await parts.jobs.logEnds(job.id, SHOWN_ENTRIES) : [];
   return {
-    fall: toWaterfall(caseTimeline(job, item, { entries: entries.map(({ entry }) => entry), now }), currency),
+    fall: {
+      ...toWaterfall(
+        caseTimeline(job, item, { entries: entries.map(({ entry }) => entry), now }),
+        currency,
+        MOST_LINES,
+      ),
+      hint: "The API's timeline of the job has all.",
+    },
     ask:
       item.question && item.status === "awaiting"
         ? toAskView(item, { now, agent: job?.agent_name ?? "" })

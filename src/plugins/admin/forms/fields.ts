@@ -28,7 +28,10 @@ function renderField(field: AgentMethodField, id: string, state: FormState): Htm
     (one) => one !== "",
   );
   const input = inputOf(field, { id, state, described: described.join(" "), invalid: problem !== undefined });
-  const required = field.required ? html` <span class="req" title="required">*</span>` : html``;
+  const required =
+    field.required && field.field_type !== "MultipleChoiceField"
+      ? html` <span class="req" title="required">*</span>`
+      : html``;
   const head =
     field.field_type === "BooleanField" && !field.required
       ? html`<label class="choice" for="${id}">${input} ${label}</label>`
@@ -60,9 +63,10 @@ function inputOf(field: AgentMethodField, { id, state, described, invalid }: Inp
   const about = html`${described ? html` aria-describedby="${described}"` : ""}${invalid ? html` aria-invalid="true"` : ""}${
     field.required && !isGroup(field) ? html` required` : ""
   }`;
-  if (field.field_type === "BooleanField" && field.required) {
+  const radios = radiosOf(field);
+  if (radios) {
     const chosen = typed ? text : String(field.default ?? "");
-    return html`<div class="choices" role="radiogroup" aria-labelledby="${id}-label"${about}>${YES_NO.map(
+    return html`<div class="choices" role="radiogroup" aria-labelledby="${id}-label"${about}>${radios.map(
       ([value, label]) =>
         html`<label class="choice"><input type="radio" name="${name}" value="${value}"${value === chosen ? html` checked` : ""}> ${label}</label>`,
     )}</div>`;
@@ -72,7 +76,8 @@ function inputOf(field: AgentMethodField, { id, state, described, invalid }: Inp
     return html`<input type="checkbox" id="${id}" name="${name}" value="true"${on ? html` checked` : ""}${about}>`;
   }
   if (field.field_type === "ChoiceField") {
-    const options = [...(field.required ? [] : [["", "–"] as const]), ...choicesOf(field)];
+    // Nothing is chosen before a person chooses it; a default is the agent's own choice.
+    const options = [["", field.required ? "Choose…" : "–"] as const, ...choicesOf(field)];
     return html`<select class="input" id="${id}" name="${name}"${about}>${options.map(
       ([value, label]) =>
         html`<option value="${value}"${value === text ? html` selected` : ""}>${label}</option>`,
@@ -98,10 +103,19 @@ const YES_NO = [
   ["false", "No"],
 ] as const;
 
+/** More choices than this stand in a menu. */
+const MOST_RADIOS = 5;
+
+/** What a person must choose from, where it is few: all choices are seen, and none is preset. */
+function radiosOf(field: AgentMethodField): readonly (readonly [string, string])[] | undefined {
+  if (!field.required) return undefined;
+  if (field.field_type === "BooleanField") return YES_NO;
+  const choices = field.field_type === "ChoiceField" ? choicesOf(field) : [];
+  return choices.length > 0 && choices.length <= MOST_RADIOS ? choices : undefined;
+}
+
 function isGroup(field: AgentMethodField): boolean {
-  return (
-    field.field_type === "MultipleChoiceField" || (field.field_type === "BooleanField" && field.required)
-  );
+  return field.field_type === "MultipleChoiceField" || radiosOf(field) !== undefined;
 }
 
 const INPUTS: Readonly<Partial<Record<AgentMethodField["field_type"], readonly [string, Html]>>> = {
@@ -151,8 +165,7 @@ function readField(field: AgentMethodField, texts: readonly string[]): unknown {
     if (field.required && texts.length === 0) return undefined;
     return texts.includes("true");
   }
-  if (field.field_type === "MultipleChoiceField")
-    return texts.length > 0 || field.required ? texts : undefined;
+  if (field.field_type === "MultipleChoiceField") return texts;
   const text = texts[0];
   if (text === undefined || text === "") return undefined;
   if (field.field_type === "IntegerField" || field.field_type === "FloatField") {

@@ -15,14 +15,14 @@ import { renderJson } from "../views/json-tree.ts";
 import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { toStory } from "../views/story.ts";
 import { toTimeline } from "../views/timeline.ts";
-import { toWaterfall } from "../views/waterfall.ts";
+import { SHOWN_ENTRIES, toWaterfall } from "../views/waterfall.ts";
 import { jobActions } from "./actions.ts";
 import { limitNote, toMeters } from "./meters.ts";
 import { toNotes } from "./notes.ts";
 
 /** Cases that a job's page shows; the rest stand in the list of cases. */
 const SHOWN_CASES = 50;
-const SHOWN_ENTRIES = 3000;
+const ALERTS = ["failed", "in_progress", "awaiting"] as const;
 /** Lines of the history that are seen at once. */
 const SEEN_LINES = 40;
 
@@ -46,7 +46,7 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       tag: "Admin",
       params: PathSchema,
       responses: { 200: { description: "Rows with spans, in milliseconds since the epoch" } },
-      handler: async ({ params }) => readTimeline(parts, await parts.jobs.get(params.id)),
+      handler: async ({ params }) => readWholeTimeline(parts, await parts.jobs.get(params.id)),
     }),
   ];
 }
@@ -70,26 +70,22 @@ function jobResource(parts: AdminParts, job: StoredJob): Resource {
   };
 }
 
-async function readTimeline(parts: AdminParts, job: StoredJob) {
-  const [cases, entries] = await Promise.all([
-    readCases(parts, job),
-    parts.jobs.log(job.id, { limit: SHOWN_ENTRIES }),
-  ]);
-  return toTimeline(
-    job,
-    cases,
-    entries.map(({ entry }) => entry),
-    parts.clock(),
-  );
+async function readWholeTimeline(parts: AdminParts, job: StoredJob) {
+  const query = { where: { job_id: job.id }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
+  const [cases, entries] = await Promise.all([parts.cases.list(query), parts.jobs.log(job.id)]);
+  const all = entries.map(({ entry }) => entry);
+  return toTimeline(job, cases.items, all, parts.clock());
 }
 
-async function readCases(parts: AdminParts, job: StoredJob) {
-  const { items } = await parts.cases.list({
-    where: { job_id: job.id },
-    sort: "created_at",
-    limit: SHOWN_CASES,
-  });
-  return items;
+/** The first cases, and those that failed or are open, wherever they stand. */
+async function readCases({ cases }: AdminParts, job: StoredJob) {
+  const where = { job_id: job.id };
+  const [first, alerts] = await Promise.all([
+    cases.list({ where, sort: "created_at", limit: SHOWN_CASES }),
+    cases.list({ where: { ...where, status: ALERTS }, sort: "-updated_at", limit: SHOWN_CASES }),
+  ]);
+  const shown = new Map([...first.items, ...alerts.items].map((item) => [item.id, item]));
+  return [...shown.values()].sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
 }
 
 async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<string, unknown>> {
@@ -97,7 +93,7 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
   const { currency } = parts.options;
   const [cases, entries] = await Promise.all([
     readCases(parts, job),
-    parts.jobs.log(job.id, { limit: SHOWN_ENTRIES }),
+    parts.jobs.logEnds(job.id, SHOWN_ENTRIES),
   ]);
   const timeline = toTimeline(
     job,
@@ -113,7 +109,11 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
   const api = `/admin/api/jobs/${encodeURIComponent(job.id)}`;
   const agent = parts.agents.find(job.agent_name);
   return {
-    fall: { ...fall, summary: waited + breaks },
+    fall: {
+      ...fall,
+      summary: waited + breaks,
+      hint: "Each case's page draws more of its own; the API's timeline has all.",
+    },
     story: fold(toStory(entries, now), SEEN_LINES, (count) =>
       countOf(count, "earlier entry", "earlier entries"),
     ),

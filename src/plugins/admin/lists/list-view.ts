@@ -18,12 +18,19 @@ export interface ListSource {
   readonly sort: string | undefined;
   readonly limit: number;
   readonly skip: number;
-  readonly total: number;
-  readonly rows: readonly EntityLine[];
+  /** Entities by status that the other filters let through. */
   readonly counts: Readonly<Record<string, number>>;
   readonly columns: readonly Column[];
   readonly selects: readonly Select[];
+}
+
+/** The same with the entities of one page. */
+export interface PageSource extends ListSource {
+  readonly total: number;
+  readonly rows: readonly EntityLine[];
   readonly icons: string;
+  /** Milliseconds since the epoch: what is created later is new to whoever looks at the page. */
+  readonly renderedAt: number;
 }
 
 export interface Column {
@@ -51,27 +58,36 @@ const TABS: readonly EntityStatus[] = [
 const STEADY: readonly EntityStatus[] = ["in_progress", "awaiting", "completed", "failed"];
 const SIZES = [25, 50, 100] as const;
 
+/** The part of a list that is kept current while it is open: counts by status, and how many entities are new. */
+export function toTabsView(source: ListSource, { since, added }: { since: number; added: number }) {
+  const { kind, status, counts } = source;
+  const { to, state } = addressesOf(source);
+  const noun = nounOf(kind);
+  const total = status === undefined ? sumOf(counts) : (counts[status] ?? 0);
+  return {
+    kind,
+    here: to({ skip: source.skip || undefined }),
+    tabsUrl: withQuery(`/admin/api/${kind}/tabs`, state, { since }),
+    tabs: toTabs(source, to),
+    matching: formatCount(total),
+    news: added === 0 ? "" : `Show ${countOf(added, `new ${noun}`)}`,
+  };
+}
+
 /** Lays a list out: tabs, filters, columns, pages; the whole state of it stands in every address. */
-export function toListView(source: ListSource) {
+export function toListView(source: PageSource) {
   const { kind, filters, status, limit, skip, total } = source;
-  const path = `/admin/${kind}`;
-  const sort = source.sort === DEFAULT_SORT ? undefined : source.sort;
-  const size = limit === DEFAULT_LIMIT ? undefined : limit;
-  const state = { ...filters, status, sort, limit: size };
-  const to = (changes: Readonly<Record<string, string | number | undefined>>) =>
-    withQuery(path, state, changes);
-  const noun = kind === "jobs" ? "job" : "case";
+  const { path, sort, size, state, to } = addressesOf(source);
+  const noun = nounOf(kind);
   const from = total === 0 ? 0 : Math.min(skip + 1, total);
   const until = Math.min(skip + limit, total);
   const filtered = status !== undefined || Object.values(filters).some((value) => value !== undefined);
   return {
-    kind,
+    ...toTabsView(source, { since: source.renderedAt, added: 0 }),
     path,
-    here: to({ skip: skip || undefined }),
     query: new URLSearchParams(withQuery("", state).slice(1)).toString(),
     caption: kind === "jobs" ? "Jobs" : "Cases",
     rowsUrl: `/admin/api/${kind}/rows?ids=`,
-    tabs: toTabs(source, to),
     kept: Object.entries({ ...filters, status, sort, limit: size })
       .filter(([name, value]) => value !== undefined && name !== "search" && !isSelected(name, source))
       .map(([name, value]) => ({ name, value })),
@@ -99,9 +115,8 @@ export function toListView(source: ListSource) {
     clearHref: withQuery(path, { sort, limit: size }),
     columns: source.columns.map((column) => toColumn(column, source, to)),
     rows: source.rows,
-    total: formatCount(total),
-    range:
-      total === 0 ? `No ${noun}s` : `${formatCount(from)}–${formatCount(until)} of ${countOf(total, noun)}`,
+    range: total === 0 ? "" : `${formatCount(from)}–${formatCount(until)}`,
+    noun: total === 1 ? noun : `${noun}s`,
     sizes: SIZES.map((one) => ({
       label: String(one),
       current: one === limit,
@@ -123,6 +138,23 @@ export function toListView(source: ListSource) {
   };
 }
 
+function addressesOf({ kind, filters, status, sort: given, limit }: ListSource) {
+  const path = `/admin/${kind}`;
+  const sort = given === DEFAULT_SORT ? undefined : given;
+  const size = limit === DEFAULT_LIMIT ? undefined : limit;
+  const state = { ...filters, status, sort, limit: size };
+  const to: To = (changes) => withQuery(path, state, changes);
+  return { path, sort, size, state, to };
+}
+
+function nounOf(kind: ListSource["kind"]): string {
+  return kind === "jobs" ? "job" : "case";
+}
+
+function sumOf(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0);
+}
+
 function isSelected(name: string, source: ListSource): boolean {
   return source.selects.some((select) => select.name === name);
 }
@@ -130,14 +162,13 @@ function isSelected(name: string, source: ListSource): boolean {
 type To = (changes: Readonly<Record<string, string | number | undefined>>) => string;
 
 function toTabs(source: ListSource, to: To) {
-  const all = Object.values(source.counts).reduce((sum, count) => sum + count, 0);
   const shown = TABS.filter(
     (status) => STEADY.includes(status) || source.counts[status] || source.status === status,
   );
   return [
     {
       label: "All",
-      count: formatCount(all),
+      count: formatCount(sumOf(source.counts)),
       current: source.status === undefined,
       href: to({ status: undefined }),
     },
@@ -151,7 +182,7 @@ function toTabs(source: ListSource, to: To) {
 }
 
 /** A click sorts, a second one turns the order round. Numbers and times begin with the largest. */
-function toColumn(column: Column, source: ListSource, to: To) {
+function toColumn(column: Column, source: PageSource, to: To) {
   const { key } = column;
   if (key === undefined) return { ...column, style: column.style ?? "", sort: "", href: "", arrow: "" };
   const sort = source.sort ?? DEFAULT_SORT;

@@ -1,6 +1,7 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { Case } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import { readInbox } from "../inbox/read-inbox.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
@@ -72,13 +73,13 @@ function dashboard(parts: AdminParts): Resource {
 }
 
 async function dashboardState(parts: AdminParts): Promise<Record<string, unknown>> {
-  const { jobs, cases, options } = parts;
+  const { jobs, options } = parts;
   const now = parts.clock();
   const [figures, activity, running, waiting, failed, recent, cards] = await Promise.all([
     readFigures(parts),
     parts.activity.read(),
     jobs.list({ where: { status: ["in_progress", "cancelling"] }, sort: "-updated_at", limit: SHOWN }),
-    cases.list({ where: { status: "awaiting" }, sort: "created_at", limit: SHOWN }),
+    readInbox(parts, { limit: SHOWN, skip: 0 }),
     jobs.list({ where: failedSince(now), sort: "-finished_at", limit: SHOWN }),
     readRecent(parts),
     readCards(parts),

@@ -23,14 +23,15 @@ export function toTimeView(timestamp: string | null | undefined, now: Date): Tim
   return { iso, relative: formatRelative(date, now), full: `${iso.slice(0, 19).replace("T", " ")} UTC` };
 }
 
-/** `"just now"`, `"4 min ago"`, `"in 2 h"`. */
+/** `"just now"`, `"4 min ago"`, `"in 2 h"`. What has passed is cut, what is to come is rounded: two days less a moment are `"in 2 d"`. */
 export function formatRelative(date: Date, now: Date): string {
   const distance = date.getTime() - now.getTime();
   const size = Math.abs(distance);
   if (size < 5000) return "just now";
-  const [unit, length] = UNITS.find(([, ms]) => size >= ms) ?? UNITS[3];
-  const amount = `${Math.floor(size / length)} ${unit}`;
-  return distance < 0 ? `${amount} ago` : `in ${amount}`;
+  const isPast = distance < 0;
+  const [unit, length] = UNITS.find(([, ms]) => size >= (isPast ? ms : ms * 0.99)) ?? UNITS[3];
+  const amount = `${isPast ? Math.floor(size / length) : Math.round(size / length)} ${unit}`;
+  return isPast ? `${amount} ago` : `in ${amount}`;
 }
 
 /** Two units at most: `"340 ms"`, `"1.2 s"`, `"3 min 4 s"`, `"2 d 5 h"`. */

@@ -1,12 +1,20 @@
 import { escapeHtml } from "./escape.ts";
-import { type Fold, fold } from "./fold.ts";
 import { countOf, formatCost, formatDuration, toLabel } from "./format.ts";
 import type { Span, Timeline, TimelineRow } from "./timeline.ts";
 
-/** Rows beyond this are counted, not drawn. */
+/** Entries of a run log that a page reads: of a longer one the beginning and the end. */
+export const SHOWN_ENTRIES = { first: 2000, last: 8000 } as const;
+/** Lines that a page draws; those that are folded and beyond it are counted only. */
 const MOST_ROWS = 300;
-/** The rest is opened by hand. */
-const SEEN_ROWS = 60;
+/** Lines at the beginning and the end that are seen at once. */
+const SEEN_FIRST = 45;
+const SEEN_LAST = 15;
+/** Failing and running lines that are seen at once, wherever they stand. */
+const SEEN_ALERTS = 100;
+/** To fold fewer lines away would save nothing. */
+const LEAST_FOLD = 4;
+/** Marks on a line are told apart to this share of the axis. */
+const MARKS = 400;
 /** Narrower bars could not be seen. */
 const LEAST_WIDTH = 0.35;
 
@@ -26,31 +34,88 @@ export interface WaterfallRow {
   readonly spoken: string;
 }
 
+/** A stretch of lines; one with a label is opened by it. */
+export interface WaterfallPart {
+  readonly label: string;
+  readonly items: readonly WaterfallRow[];
+  /** Says that lines at the end of a folded stretch are left out; empty where all are drawn. */
+  readonly note: string;
+}
+
 export interface WaterfallView {
-  readonly parts: readonly Fold<WaterfallRow>[];
-  readonly more: number;
+  readonly parts: readonly WaterfallPart[];
   readonly ticks: readonly { readonly x: string; readonly label: string }[];
   readonly duration: string;
   readonly interruptions: number;
   readonly waited: string;
 }
 
-/** Lays a timeline out: bars, ticks and labels. */
-export function toWaterfall(timeline: Timeline, currency: string): WaterfallView {
+/**
+ * Lays a timeline out: bars, ticks and labels. Of a long one the beginning, the end, and every line that failed or runs
+ * are seen at once; what lies between is folded.
+ */
+export function toWaterfall(timeline: Timeline, currency: string, most = MOST_ROWS): WaterfallView {
+  const seen = seenRows(timeline.rows);
+  let budget = Math.max(0, most - seen.size);
+  const parts: WaterfallPart[] = [];
+  for (const { rows, folded } of stretches(timeline.rows, seen)) {
+    const drawn = folded ? rows.slice(0, budget) : rows;
+    if (folded) budget -= drawn.length;
+    const left = rows.length - drawn.length;
+    parts.push({
+      label: folded ? countOf(rows.length, "more line") : "",
+      items: drawn.map((row) => toRow(row, timeline, currency)),
+      note: left > 0 ? `${countOf(left, "line")} not drawn.` : "",
+    });
+  }
   const length = timeline.to - timeline.from;
-  const rows = timeline.rows.slice(0, MOST_ROWS);
   return {
-    parts: fold(
-      rows.map((row) => toRow(row, timeline, currency)),
-      SEEN_ROWS,
-      (count) => countOf(count, "more line"),
-    ),
-    more: timeline.rows.length - rows.length,
+    parts,
     ticks: toTicks(length),
     duration: formatDuration(length),
     interruptions: timeline.interruptions,
     waited: timeline.waited > 0 ? formatDuration(timeline.waited) : "",
   };
+}
+
+/** The lines that are seen at once; those of a case come with the case's own. */
+function seenRows(rows: readonly TimelineRow[]): ReadonlySet<TimelineRow> {
+  const alerts = rows.filter((row) => row.failed || (row.running && row.kind !== "case"));
+  const seen = new Set([
+    ...rows.slice(0, SEEN_FIRST),
+    ...alerts.slice(-SEEN_ALERTS),
+    ...rows.slice(-SEEN_LAST),
+  ]);
+  const cases = new Map(rows.filter((row) => row.kind === "case").map((row) => [row.case_id, row]));
+  for (const { case_id } of [...seen]) {
+    const own = case_id === undefined ? undefined : cases.get(case_id);
+    if (own) seen.add(own);
+  }
+  return seen;
+}
+
+/** Cuts the lines where those that are seen meet those that are folded. */
+function stretches(rows: readonly TimelineRow[], seen: ReadonlySet<TimelineRow>) {
+  const parts: { folded: boolean; rows: TimelineRow[] }[] = [];
+  const add = (folded: boolean, some: readonly TimelineRow[]) => {
+    const last = parts.at(-1);
+    if (last?.folded === folded) last.rows.push(...some);
+    else parts.push({ folded, rows: [...some] });
+  };
+  let hidden: TimelineRow[] = [];
+  const close = () => {
+    if (hidden.length > 0) add(hidden.length >= LEAST_FOLD, hidden);
+    hidden = [];
+  };
+  for (const row of rows) {
+    if (!seen.has(row)) hidden.push(row);
+    else {
+      close();
+      add(false, [row]);
+    }
+  }
+  close();
+  return parts;
 }
 
 function toRow(row: TimelineRow, timeline: Timeline, currency: string): WaterfallRow {
@@ -84,10 +149,13 @@ function bar(span: Span, axis: Timeline): string {
 
 function moments(row: TimelineRow, axis: Timeline): string {
   const length = axis.to - axis.from;
-  return row.moments
-    .slice(0, 100)
-    .map(({ at, note }) => {
-      const x = Math.min(99.8, Math.max(0, ((at - axis.from) / length) * 100));
+  // Those that fall on one place are one mark.
+  const places = new Map(
+    row.moments.map((one) => [Math.round(((one.at - axis.from) / length) * MARKS), one]),
+  );
+  return [...places]
+    .map(([place, { note }]) => {
+      const x = Math.min(99.8, Math.max(0, (place / MARKS) * 100));
       return `<rect class="w-moment" x="${percent(x)}" y="0" width="2" height="14"><title>${escapeHtml(note)}</title></rect>`;
     })
     .join("");

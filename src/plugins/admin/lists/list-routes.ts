@@ -1,0 +1,128 @@
+import * as v from "valibot";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { ListQuery, Page } from "../../../core/store/store.ts";
+import type { AdminParts } from "../parts.ts";
+import { withoutEmpty } from "../query.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import { type Resource, renderFragment } from "../respond.ts";
+import { IdsQuerySchema, readIds } from "./ids-query.ts";
+import type { CasesQuery, JobsQuery } from "./list-query.ts";
+import { type ListSource, toListView, toTabsView } from "./list-view.ts";
+import { toPageOf } from "./page-of.ts";
+import type { EntityLine, RowContext } from "./rows.ts";
+
+type Query = JobsQuery | CasesQuery;
+
+/** What tells the list of jobs from the list of cases. */
+export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "filterLabels" | "columns"> {
+  readonly title: string;
+  readonly description: string;
+  readonly schema: v.StrictObjectSchema<v.ObjectEntries, string> & v.GenericSchema<unknown, Q>;
+  readonly table: {
+    list(query: ListQuery): Promise<Page<E>>;
+    countBy(field: string, query: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>>;
+  };
+  /** Filters besides the status, by query parameter. */
+  readonly filters: readonly (keyof Q & string)[];
+  toListQuery(query: Q): ListQuery;
+  toRow(entity: E): unknown;
+  toLine(entity: E, context: RowContext): EntityLine;
+  selects?(query: Q): ListSource["selects"];
+  readonly startable?: readonly unknown[];
+}
+
+/** A list of entities: page, API, and the parts of an open page that are kept current. */
+export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>): RouteDefinition[] {
+  const { kind, title, schema } = list;
+  const context = () => ({ now: parts.clock(), currency: parts.options.currency });
+  const live = { method: "GET", auth: "session", tag: "Admin", hidden: true } as const;
+  const fragment = (description: string) => ({ 200: { description, contentType: "text/html" } });
+  return [
+    ...resourceRoutes(parts, {
+      page: [`/admin/${kind}`, `${title} page`],
+      api: [`/admin/api/${kind}`, `List ${kind}`, list.description],
+      query: schema,
+      answer: `A page of ${kind}`,
+      resource: ({ query }) => listResource(parts, list, query as Q),
+    }),
+    defineRoute({
+      ...live,
+      path: `/admin/api/${kind}/rows`,
+      summary: `Rows of the ${kind} table`,
+      query: IdsQuerySchema,
+      responses: fragment("Table rows"),
+      handler: async ({ query, event }) => {
+        const { items } = await list.table.list({ where: { id: readIds(query) }, limit: 100 });
+        const rows = items.map((item) => list.toLine(item, context()));
+        return renderFragment(parts, event, { template: "entity-rows", state: { list: { rows } } });
+      },
+    }),
+    defineRoute({
+      ...live,
+      path: `/admin/api/${kind}/tabs`,
+      summary: `Counts of the ${kind} list, and how many are new since it was rendered`,
+      query: v.strictObject({
+        ...schema.entries,
+        since: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/))),
+      }),
+      responses: fragment("Tabs"),
+      handler: async ({ query, event }) => {
+        const { since = parts.clock().getTime(), ...given } = query as Q & { since?: string };
+        const { where, search } = list.toListQuery(given as unknown as Q);
+        const newer = { ...where, created_at: { gte: Number(since) } };
+        const [source, added] = await Promise.all([
+          readSource(list, given as unknown as Q),
+          list.table.list({ where: newer, search, limit: 0 }),
+        ]);
+        const state = { list: toTabsView(source, { since: Number(since), added: added.total }) };
+        return renderFragment(parts, event, { template: "entity-tabs", state });
+      },
+    }),
+  ];
+}
+
+function listResource<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>, given: Q): Resource {
+  const { limit, skip } = given;
+  return {
+    page: "entities",
+    fragment: "entities",
+    json: async () => {
+      const { items, total } = await list.table.list(list.toListQuery(given));
+      return toPageOf(items.map(list.toRow), { total, limit, skip });
+    },
+    state: async () => {
+      const now = parts.clock();
+      const [{ items, total }, source] = await Promise.all([
+        list.table.list(list.toListQuery(given)),
+        readSource(list, given),
+      ]);
+      const rows = items.map((item) => list.toLine(item, { now, currency: parts.options.currency }));
+      const icons = parts.assets.urls.icons;
+      return {
+        title: list.title,
+        startable: list.startable ?? [],
+        list: toListView({ ...source, total, rows, icons, renderedAt: now.getTime() }),
+      };
+    },
+  };
+}
+
+/** What the whole list shows around its rows. */
+async function readSource<E, Q extends Query>(list: ListOf<E, Q>, given: Q) {
+  const { where, search } = list.toListQuery(given);
+  // A tab shows what a click on it would list: the other filters hold, the status does not.
+  const counts = await list.table.countBy("status", { where: { ...where, status: undefined }, search });
+  const query = withoutEmpty(given) as Record<string, unknown> & Pick<ListSource, "status" | "sort">;
+  return {
+    kind: list.kind,
+    filters: Object.fromEntries(list.filters.map((name) => [name, query[name] as string | undefined])),
+    filterLabels: list.filterLabels,
+    status: query.status,
+    sort: query.sort,
+    limit: given.limit,
+    skip: given.skip,
+    counts,
+    columns: list.columns,
+    selects: list.selects?.(given) ?? [],
+  };
+}

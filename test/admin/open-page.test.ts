@@ -1,0 +1,243 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { defineAgent } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect } from "vitest";
+import { requirement } from "../_require.ts";
+import { DESKTOP, launch, signIn, visit } from "./_browser.ts";
+import { seedCase, seedJob } from "./_seed.ts";
+
+/** A job that does something every quarter of a second for as long as a test looks at it. */
+const ticker = defineAgent({
+  name: "Ticker",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      async run({ job, signal }) {
+        const item = await job.openCase({ id: `${job.id}-1`, name: "Ticks" });
+        for (let tick = 0; tick < 400 && !signal.aborted; tick++) {
+          await item.step(`tick ${tick}`, () => delay(250).then(() => tick));
+        }
+        return { message: "done" };
+      },
+    },
+  },
+});
+
+const chromium = requirement("chromium");
+let browser: Browser;
+
+beforeAll(async () => {
+  if (chromium.met) browser = await launch();
+}, 60_000);
+afterAll(() => browser?.close());
+
+async function startTicker(server: TestServer, id: string): Promise<void> {
+  const job_context = {
+    workspace_id: "w",
+    job_id: id,
+    started_by: "tests",
+    started_at: new Date().toISOString(),
+    mission_id: "m",
+    mission_name: id,
+  };
+  await server.request("/agents/ticker/jobs", { json: { job_context, job_fields: {} } });
+}
+
+/** Waits until the page shows so many more lines of the running job. */
+async function waitForTicks(page: Page, more: number): Promise<void> {
+  const lines = page.locator(".fall .w-step");
+  const before = await lines.count();
+  await expect.poll(() => lines.count(), { timeout: 20_000 }).toBeGreaterThanOrEqual(before + more);
+}
+
+const selected = (page: Page) => page.evaluate("getSelection().toString()");
+const focused = (page: Page) => page.evaluate("document.activeElement.textContent.trim()");
+
+chromium.it(
+  "a running job's page keeps the selection, the focus and what is unfolded",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    await startTicker(server, "running-job");
+    const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await page.goto(`${server.url}/admin/jobs/running-job`);
+    await page.locator("#signal[data-state=live]").waitFor();
+    await waitForTicks(page, 1);
+
+    await page.evaluate(`{
+      const range = document.createRange();
+      range.selectNodeContents(document.querySelector(".top .mono"));
+      getSelection().removeAllRanges();
+      getSelection().addRange(range);
+      window.before = document.querySelector(".top .mono");
+    }`);
+    await waitForTicks(page, 4);
+    expect(await selected(page)).toBe("running-job");
+    expect(await page.evaluate("window.before.isConnected")).toBe(true);
+
+    await page.getByRole("link", { name: "Stop" }).focus();
+    await waitForTicks(page, 4);
+    expect(await focused(page)).toBe("Stop");
+
+    // A press that begins before a change and ends after it still is a click.
+    const stop = (await page.getByRole("link", { name: "Stop" }).boundingBox())!;
+    await page.mouse.move(stop.x + stop.width / 2, stop.y + stop.height / 2);
+    await page.mouse.down();
+    await waitForTicks(page, 3);
+    await page.mouse.up();
+    await page.getByRole("heading", { name: /Stop/ }).waitFor();
+
+    expect(complaints).toEqual([]);
+    await context.close();
+  },
+  120_000,
+);
+
+chromium.it(
+  "counts follow the filters, change while the list is open, and catch up after the tab was hidden",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    for (const id of ["a1", "a2"]) await seedJob(server.service, { id, agent: "ticker", status: "failed" });
+    await seedJob(server.service, { id: "b1", agent: "other", status: "failed" });
+    const { page, context } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await page.clock.install();
+    await page.goto(`${server.url}/admin/jobs?agent_name=ticker`);
+    await page.locator("#signal[data-state=live]").waitFor();
+    const tab = (name: string) => page.locator(".tabs a", { hasText: name }).locator(".count");
+
+    expect([await tab("All").textContent(), await tab("Failed").textContent()]).toEqual(["2", "2"]);
+
+    await seedJob(server.service, { id: "b2", agent: "other", status: "failed" });
+    await seedJob(server.service, { id: "a3", agent: "ticker", status: "failed" });
+    await page.clock.runFor(3000);
+    await expect.poll(() => tab("Failed").textContent()).toBe("3");
+    await page.getByText("Show 1 new job").waitFor();
+    await expect.poll(() => page.locator("#range").textContent()).toContain("of 3");
+
+    await page.evaluate(`{
+      Object.defineProperty(document, "hidden", { value: true, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }`);
+    await page.clock.runFor(21_000);
+    await page.locator("#signal[data-state=off]").waitFor();
+    await seedJob(server.service, { id: "a4", agent: "ticker", status: "completed" });
+    await page.evaluate(`{
+      Object.defineProperty(document, "hidden", { value: false, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }`);
+    await page.getByText("Show 2 new jobs").waitFor();
+    await expect.poll(() => tab("All").textContent()).toBe("4");
+
+    await page.locator("#row-a1 input").check();
+    await page.getByText("Show 2 new jobs").click();
+    await page.locator("#row-a4").waitFor();
+    expect(await page.locator("#row-a1 input").isChecked()).toBe(true);
+    await page.getByText("1 selected").waitFor();
+    await context.close();
+  },
+  120_000,
+);
+
+chromium.it(
+  "the lists of jobs and cases fit every width from 760 to 1440 pixels",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    for (let index = 0; index < 12; index++) {
+      const id = `6f1c2a0e-8d1b-4f5e-9a55-0123456789${String(index).padStart(2, "0")}`;
+      const name = `Reconcile missing payloads of October ${index}`;
+      await seedJob(server.service, { id, name, agent: "refund-approver-eu", status: "in_progress" });
+      await seedCase(server.service, { job: id, ref: `case-${index}`, name, cost: 12.3456 });
+    }
+    const { page, context } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    const wrong: string[] = [];
+
+    for (const path of ["jobs", "cases"]) {
+      await page.goto(`${server.url}/admin/${path}`);
+      for (const width of [760, 780, 880, 960, 1000, 1024, 1040, 1100, 1180, 1280, 1440]) {
+        await page.setViewportSize({ width, height: 900 });
+        const seen = (await page.evaluate(`({
+          rows: Math.max(...[...document.querySelectorAll("tbody tr")].map((row) => row.offsetHeight)),
+          name: document.querySelector("td.main").offsetWidth,
+          over: document.querySelector(".scroll").scrollWidth - document.querySelector(".scroll").clientWidth,
+          page: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        })`)) as { rows: number; name: number; over: number; page: number };
+        const fits =
+          seen.rows <= 80 && (width <= 760 || seen.name >= 220) && seen.over <= 0 && seen.page <= 0;
+        if (!fits) wrong.push(`${path} at ${width}: ${JSON.stringify(seen)}`);
+      }
+    }
+
+    expect(wrong).toEqual([]);
+    await context.close();
+  },
+  120_000,
+);
+
+chromium.it(
+  "the sign-in card stands in the middle",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    const { page, context } = await visit(browser, server.url, DESKTOP);
+
+    for (const width of [390, 1440, 2200]) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.goto(`${server.url}/admin/`);
+      const { x, width: card } = (await page.locator(".gate .panel").boundingBox())!;
+      expect(Math.abs(x + card / 2 - width / 2)).toBeLessThanOrEqual(10);
+    }
+
+    await context.close();
+  },
+  60_000,
+);
+
+chromium.it(
+  "lines of the timeline stand under the labels of the axis",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    await startTicker(server, "job");
+    const { page, context } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await page.goto(`${server.url}/admin/jobs/job`);
+    await waitForTicks(page, 1);
+
+    const [labels, lines] = (await page.evaluate(`[
+      [...document.querySelectorAll(".ticks text")].map((text) => Math.round(text.getBoundingClientRect().left)),
+      [...document.querySelectorAll(".ticks #fall-grid line")].map((line) => line.getAttribute("x1")),
+    ]`)) as [number[], string[]];
+    const [bars, ticks] = (await page.evaluate(`[".w-bars svg", ".ticks svg"].map((one) => {
+      const box = document.querySelector(one).getBoundingClientRect();
+      return [box.left, box.width];
+    })`)) as [number[], number[]];
+
+    expect(lines.length).toBe(labels.length);
+    expect(lines.length).toBeGreaterThan(1);
+    expect(bars).toEqual(ticks);
+    await context.close();
+  },
+  60_000,
+);
+
+chromium.it(
+  "after an answer the keyboard stays where the question was",
+  async () => {
+    await using server = await testServer({ agents: [ticker] });
+    await seedJob(server.service, { id: "j", agent: "ticker", status: "in_progress" });
+    for (const ref of ["one", "two"])
+      await seedCase(server.service, { job: "j", ref, question: `Pay ${ref}?` });
+    const { page, context } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    await page.goto(`${server.url}/admin/inbox`);
+
+    await page.getByLabel("Yes").first().check();
+    await page.getByRole("button", { name: "Answer" }).first().click();
+    await page.locator(".ask .done").first().waitFor();
+
+    await expect.poll(() => page.evaluate("document.activeElement.className")).toBe("done");
+    await context.close();
+  },
+  60_000,
+);
