@@ -61,6 +61,8 @@ platformContract("do-app-platform", {
     platform: appPlatform,
     target: target(),
     tools: tools(),
+    settings: [{ size: "apps-d-1vcpu-1gb" }, { minInstances: 2 }, { maxInstances: 4 }, { minInstances: 3 }],
+    ways: ["registry", "registryTier"],
     images: [ONE, TWO],
     changes: () => cloud.recorder.changes.length,
   }),

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { platformContract } from "../../src/core/deploy/platform-contract.ts";
 import cloudRunPlatform from "../../src/plugins/cloud-run/platform.ts";
+import type { Template } from "../../src/plugins/cloud-run/service-types.ts";
 import type { CloudRunHarness } from "./google/harness.ts";
 import { BROKEN, cloudRunHarness, deploy, ONE, secret, specOf, TWO } from "./google/harness.ts";
 
@@ -24,6 +25,18 @@ platformContract("cloud-run", {
     platform: cloudRunPlatform,
     target: at.target(),
     tools: at.tools(),
+    settings: [
+      { private: true },
+      { public: true },
+      { scaleToZero: true },
+      { alwaysOnCpu: true },
+      { minInstances: 2 },
+      { maxInstances: 4 },
+      { cpu: "2" },
+      { memory: "1Gi" },
+      { serviceAccount: "runner@demo-project.iam.gserviceaccount.com" },
+    ],
+    ways: ["useCloudBuild"],
     images: [ONE, TWO],
     changes: () => at.emulator.recorder.changes.length,
   }),
@@ -356,4 +369,82 @@ it("scales to zero before it removes, and keeps images", async () => {
   expect(scaled?.status).toBe("SCALED_TO_ZERO");
   expect(service()).toBeUndefined();
   expect(at.emulator.state.repositories.size).toBe(1);
+});
+
+describe("a new service", () => {
+  const resources = () => (service()?.resource.template as Template | undefined)?.containers?.[0]?.resources;
+
+  it("has CPU around the clock and one instance, and the plan names the price of it", async () => {
+    const session = await at.connect({ maxInstances: 1 });
+
+    const estimate = await session.estimate?.(specOf(ONE));
+    await deploy(session, specOf(ONE));
+
+    expect(resources()?.cpuIdle ?? false).toBe(false);
+    expect(service()?.resource.scaling).toEqual({ minInstanceCount: 1, maxInstanceCount: 1 });
+    expect(estimate?.cost).toMatch(/^about \$49\.93 a month idle/);
+    expect((await session.preflight()).map(({ subject }) => subject)).not.toContain("cpu");
+  });
+
+  it("--scale-to-zero is the cheap mode, told as what it costs the jobs", async () => {
+    const session = await at.connect({ maxInstances: 1, scaleToZero: true });
+
+    const estimate = await session.estimate?.(specOf(ONE));
+    await deploy(session, specOf(ONE));
+    const later = await at.connect({ maxInstances: 1 });
+
+    expect(resources()?.cpuIdle).toBe(true);
+    expect(service()?.resource.scaling).toEqual({ maxInstanceCount: 1 });
+    expect(estimate?.cost).toMatch(/^about \$0\.00 a month idle/);
+    expect(await later.preflight()).toContainEqual(
+      expect.objectContaining({
+        level: "warning",
+        subject: "cpu",
+        message: expect.stringMatching(/stand still/),
+      }),
+    );
+  });
+
+  it.each([
+    [{ private: true, public: true }, "--private and --public"],
+    [{ scaleToZero: true, alwaysOnCpu: true }, "--scale-to-zero and --always-on-cpu"],
+    [{ scaleToZero: true, minInstances: 1 }, "--scale-to-zero and --min-instances"],
+  ])("options that contradict each other are refused: %o", async (flags, message) => {
+    await expect((async () => at.connect(flags))()).rejects.toMatchObject({
+      code: "usage",
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it("whose first release failed is public once it is mended, where no option says otherwise", async () => {
+    at.emulator.state.switches.forbidInvokerCheckOff = true;
+    const session = await at.connect();
+    await session.release(specOf(BROKEN)).catch(() => undefined);
+
+    await deploy(session, specOf(ONE));
+
+    expect((await served()).status).toBe(200);
+  });
+});
+
+it("a private service stays private, and --private closes one that was open", async () => {
+  await deploy(await at.connect({ private: true }), specOf(ONE));
+  await deploy(await at.connect(), specOf(TWO));
+  const kept = (await served()).status;
+  await deploy(await at.connect({ public: true }), specOf(TWO));
+  const opened = (await served()).status;
+  await deploy(await at.connect({ private: true }), specOf(TWO));
+
+  expect([kept, opened, (await served()).status]).toEqual([403, 200, 403]);
+});
+
+it("a secret that changes is readable for the account that the service runs as", async () => {
+  const account = "runner@demo-project.iam.gserviceaccount.com";
+  await deploy(await at.connect({ serviceAccount: account }), specOf(ONE));
+  const session = await at.connect();
+
+  const secrets = await session.putSecrets({ KEY: secret("one-value-1") });
+  const release = await deploy(session, specOf(TWO, { secrets }));
+
+  expect(release?.secretNames).toEqual(["KEY"]);
 });

@@ -14,6 +14,13 @@ export interface PlatformHarness<Flags = Record<string, unknown>> {
   readonly platform: Platform<Flags>;
   readonly target: DeployTarget<Flags>;
   readonly tools: DeployTools;
+  /**
+   * Options to try one after the other, each set changing something of what the sets before it left; together with `ways`
+   * they cover every option of the platform. Left out, the case about them is.
+   */
+  readonly settings?: readonly Partial<Flags>[];
+  /** Options that say where or how to deploy, and are no setting of what runs. */
+  readonly ways?: readonly string[];
   /** Two different images that run there, by digest. */
   readonly images: readonly [string, string];
   /** Changes made to the outside so far; counted by the journal where it is left out. */
@@ -31,6 +38,9 @@ export interface PlatformContractOptions<Flags = Record<string, unknown>> {
 }
 
 interface Case {
+  readonly harness: PlatformHarness<never>;
+  /** A further session on the target, with these options and no others. */
+  connect(flags: object): Promise<PlatformSession>;
   readonly session: PlatformSession;
   readonly spec: ReleaseSpec;
   readonly images: readonly [string, string];
@@ -56,12 +66,28 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
       async () => {
         const harness = await setup();
         const counted = countJournal(harness.tools);
+        const further: PlatformSession[] = [];
         const session = await harness.platform.connect(harness.target, counted.tools);
         try {
           const spec = firstSpec(harness.target.port, harness.images[0]);
           const changes = () => harness.changes?.() ?? counted.count();
-          await body({ session, spec, images: harness.images, changes, journalled: counted.text });
+          const connect = async (flags: object) => {
+            const target = { ...harness.target, flags: { ...harness.target.flags, ...flags } };
+            const opened = await harness.platform.connect(target, counted.tools);
+            further.push(opened);
+            return opened;
+          };
+          await body({
+            session,
+            spec,
+            images: harness.images,
+            changes,
+            journalled: counted.text,
+            connect,
+            harness: harness as PlatformHarness<never>,
+          });
         } finally {
+          for (const opened of further) await opened.close?.();
           await session.close?.();
           await harness.close?.();
         }
@@ -133,6 +159,36 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
       assert.match(JSON.stringify(planned), /GREETING/);
       assert.doesNotMatch(JSON.stringify(planned), /CONTRACT_SECRET/);
       assert.equal(live?.env?.GREETING, "good day");
+    });
+
+    behaves("a setting stays as it runs where its option is left out", async (at) => {
+      const { settings, ways = [], platform } = at.harness;
+      if (settings === undefined) return;
+      const covered = [...settings.flatMap((flags) => Object.keys(flags)), ...ways];
+      assert.deepEqual(
+        Object.keys(platform.flags.entries).filter((key) => !covered.includes(key)),
+        [],
+        "options that are neither among the settings nor the ways",
+      );
+      const spec = await withSecret(at);
+      await settle(at.session, await at.session.release(spec));
+
+      for (const flags of settings) {
+        const given = await at.connect(flags);
+        const asked = await given.plan(spec, await given.inspect());
+        const set = await settle(given, await given.release(spec));
+        const before = at.changes();
+        const plain = await at.connect({});
+        const planned = await plain.plan(spec, set);
+        const kept = await settle(plain, await plain.release(spec));
+
+        const label = JSON.stringify(flags);
+        const changed = (actions: typeof asked) => actions.filter((action) => action.action_type !== "noop");
+        assert.notDeepEqual(changed(asked), [], `${label} must be planned as a change`);
+        assert.deepEqual(changed(planned), [], `without ${label} nothing is to change`);
+        assert.equal(at.changes(), before, `without ${label} nothing must be written`);
+        assert.deepEqual(kept?.resources, set?.resources);
+      }
     });
 
     behaves("a rollback restores the earlier release, and a new one replaces it again", async (at) => {

@@ -36,14 +36,17 @@ export function wantedConfiguration(context: Context, spec: ReleaseSpec, live?: 
       Memory: toUnits(context.target.flags.memory) ?? live?.InstanceConfiguration?.Memory ?? "2048",
       InstanceRoleArn: instanceRoleArn(context),
     },
-    HealthCheckConfiguration: {
-      Protocol: "HTTP",
-      Path: spec.healthPath,
-      Interval: 5,
-      Timeout: 4,
-      HealthyThreshold: 1,
-      UnhealthyThreshold: 12,
-    },
+    HealthCheckConfiguration:
+      live?.HealthCheckConfiguration?.Path === spec.healthPath
+        ? live.HealthCheckConfiguration
+        : {
+            Protocol: "HTTP",
+            Path: spec.healthPath,
+            Interval: 5,
+            Timeout: 4,
+            HealthyThreshold: 1,
+            UnhealthyThreshold: 12,
+          },
   };
 }
 

@@ -39,7 +39,7 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Service): Fie
   const wanted = wantedConfiguration(context, spec, live);
   const source = live.SourceConfiguration;
   const scaling = live.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn;
-  const range = wantedRange(context);
+  const range = wantedRange(context, scaling);
   const pairs: [string, string | undefined, string | undefined][] = [
     ["port", source?.ImageRepository?.ImageConfiguration?.Port, String(spec.port)],
     ["cpu", toUnits(live.InstanceConfiguration?.Cpu), wanted.InstanceConfiguration.Cpu],

@@ -1,6 +1,7 @@
 import type { Release } from "../../core/deploy/platform.ts";
 import { imageConfiguration, plainEnv } from "./configuration.ts";
 import type { Context } from "./context.ts";
+import { rangeOf } from "./scaling.ts";
 import type { Service } from "./service-types.ts";
 import { listOperations } from "./services.ts";
 
@@ -22,7 +23,7 @@ export async function toRelease(context: Context, service: Service): Promise<Rel
     resources: {
       cpu: service.InstanceConfiguration?.Cpu ?? "",
       memory: service.InstanceConfiguration?.Memory ?? "",
-      instances: rangeOf(service.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn),
+      instances: rangeText(service.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn),
     },
     data: {
       image: service.SourceConfiguration?.ImageRepository?.ImageIdentifier ?? "",
@@ -34,8 +35,7 @@ export async function toRelease(context: Context, service: Service): Promise<Rel
   };
 }
 
-/** Our configurations are named for their range; App Runner's default is 1 to 25. */
-function rangeOf(arn: string | undefined): string {
-  const match = /\/svc-[0-9a-f]+-(\d+)-(\d+)\//.exec(arn ?? "");
-  return match ? `${match[1]}–${match[2]}` : "1–25";
+function rangeText(arn: string | undefined): string {
+  const { MinSize, MaxSize } = rangeOf(arn);
+  return `${MinSize}–${MaxSize}`;
 }

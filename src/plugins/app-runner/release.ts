@@ -37,8 +37,11 @@ export async function prepareRoles(context: Context): Promise<void> {
 export async function releaseService(context: Context, spec: ReleaseSpec): Promise<Release> {
   await ensureRole(context, accessRole(context));
   await ensureRole(context, instanceRole(context, secretPolicy(spec.secrets)));
-  const scaling = await ensureScaling(context);
   const live = await settledService(context);
+  const scaling = await ensureScaling(
+    context,
+    live?.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn,
+  );
   if (live === undefined) await createService(context, spec, scaling);
   else if (live.Status === "CREATE_FAILED") await repairService(context, live, spec, scaling);
   else await updateService(context, live, spec, scaling);

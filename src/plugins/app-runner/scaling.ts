@@ -8,19 +8,29 @@ interface Scaling {
   readonly Status?: string;
 }
 
-/** The instance range asked for, where one is. */
-export function wantedRange({
-  target,
-}: Context): { readonly MinSize: number; readonly MaxSize: number } | undefined {
+export interface Range {
+  readonly MinSize: number;
+  readonly MaxSize: number;
+}
+
+/** The range of a configuration: ours are named for it, App Runner's own default is 1 to 25. */
+export function rangeOf(arn: string | undefined): Range {
+  const match = /\/svc-[0-9a-f]+-(\d+)-(\d+)\//.exec(arn ?? "");
+  return { MinSize: Number(match?.[1] ?? 1), MaxSize: Number(match?.[2] ?? 25) };
+}
+
+/** The instance range asked for, where one is; the end of it that is not asked for stays as it runs. */
+export function wantedRange({ target }: Context, live: string | undefined): Range | undefined {
   const { minInstances, maxInstances } = target.flags;
   if (minInstances === undefined && maxInstances === undefined) return undefined;
-  const MinSize = minInstances ?? 1;
-  return { MinSize, MaxSize: maxInstances ?? Math.max(MinSize, 1) };
+  const before = live === undefined ? { MinSize: 1, MaxSize: 1 } : rangeOf(live);
+  const MinSize = minInstances ?? Math.min(before.MinSize, maxInstances ?? before.MinSize);
+  return { MinSize, MaxSize: maxInstances ?? Math.max(MinSize, before.MaxSize) };
 }
 
 /** A configuration of that range; named for it, since each call under one name makes a further revision. */
-export async function ensureScaling(context: Context): Promise<string | undefined> {
-  const range = wantedRange(context);
+export async function ensureScaling(context: Context, live: string | undefined): Promise<string | undefined> {
+  const range = wantedRange(context, live);
   if (range === undefined) return undefined;
   const name = `${prefixOf(context)}-${range.MinSize}-${range.MaxSize}`;
   const find = async () => (await listScaling(context, name))[0];
@@ -45,7 +55,7 @@ export async function ensureScaling(context: Context): Promise<string | undefine
 
 /** Whether a service has the range asked for. */
 export function hasWantedScaling(context: Context, arn: string | undefined): boolean {
-  const range = wantedRange(context);
+  const range = wantedRange(context, arn);
   return (
     range === undefined || arn?.includes(`/${prefixOf(context)}-${range.MinSize}-${range.MaxSize}/`) === true
   );

@@ -77,7 +77,8 @@ function partsOf(container: PrimaryContainer = {}) {
 function wantedRange({ target }: Context, live: Configuration | undefined): Wanted["scalingTarget"] {
   const { minInstances, maxInstances } = target.flags;
   if (minInstances === undefined && maxInstances === undefined) return undefined;
-  const minTaskCount = minInstances ?? live?.scalingTarget?.minTaskCount ?? 1;
+  const before = live?.scalingTarget?.minTaskCount ?? 1;
+  const minTaskCount = minInstances ?? Math.min(before, maxInstances ?? before);
   return {
     minTaskCount,
     maxTaskCount: maxInstances ?? Math.max(minTaskCount, live?.scalingTarget?.maxTaskCount ?? 1),

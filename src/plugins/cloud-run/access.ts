@@ -1,8 +1,10 @@
 import { isCloudError } from "../../core/deploy/cloud/cloud-error.ts";
 import type { Context } from "./context.ts";
+import type { CloudRunFlags } from "./flags.ts";
 import type { Grant } from "./policy.ts";
-import { ensureGrant, isGranted } from "./policy.ts";
+import { dropGrant, ensureGrant, isGranted } from "./policy.ts";
 import { publicUrl } from "./release-of.ts";
+import { changeService, finishChange } from "./service.ts";
 import type { Operation, Service } from "./service-types.ts";
 
 /** Whether anyone may call the service. */
@@ -29,8 +31,32 @@ export async function mayDisableInvokerCheck(context: Context, body: Service): P
   }
 }
 
+/** Who is to get in, where an option says so; without one it stays as it is. */
+export function wantedAccess(flags: CloudRunFlags): "public" | "private" | undefined {
+  if (flags.private) return "private";
+  return flags.public ? "public" : undefined;
+}
+
+/** Gives a service the access asked for; a new one is public where nothing is. */
+export async function ensureAccess(context: Context, service: Service, isNew: boolean): Promise<void> {
+  const wanted = wantedAccess(context.target.flags) ?? (isNew ? "public" : undefined);
+  if (wanted === "public") await ensurePublic(context, service);
+  if (wanted === "private") await ensurePrivate(context, service);
+}
+
+async function ensurePrivate(context: Context, service: Service): Promise<void> {
+  if (service.invokerIamDisabled)
+    await changeService(
+      context,
+      "service.private",
+      (live) => (live.invokerIamDisabled ? { fields: { invokerIamDisabled: false } } : undefined),
+      finishChange,
+    );
+  await dropGrant(context, everyone(context));
+}
+
 /** Lets anyone call the service. An organisation that forbids it is told about, and the deployment goes on. */
-export async function ensurePublic(context: Context, service: Service): Promise<boolean> {
+async function ensurePublic(context: Context, service: Service): Promise<boolean> {
   if (service.invokerIamDisabled) return true;
   try {
     await ensureGrant(context, everyone(context));
@@ -39,7 +65,7 @@ export async function ensurePublic(context: Context, service: Service): Promise<
     if (!isCloudError(error) || (error.status !== 400 && error.status !== 403)) throw error;
     const { serviceName, region } = context.target;
     context.tools.report(
-      `The service stays private: ${error.text} Somebody who may can open it with: gcloud run services add-iam-policy-binding ${serviceName} --region ${region} --project ${context.project} --member allUsers --role roles/run.invoker (or deploy with --private)`,
+      `The service stays private: ${error.text} Somebody who may can open it with: gcloud run services add-iam-policy-binding ${serviceName} --region ${region} --project ${context.project} --member allUsers --role roles/run.invoker (it stays private until then)`,
     );
     return false;
   }

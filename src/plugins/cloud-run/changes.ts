@@ -3,7 +3,7 @@ import type { ReleaseSpec } from "../../core/deploy/platform.ts";
 import type { FieldChange } from "../../core/deploy/spec-changes.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import type { Service, Template } from "./service-types.ts";
-import { wantedScaling, wantedTemplate } from "./template.ts";
+import { idlesBetweenRequests, wantedScaling, wantedTemplate } from "./template.ts";
 
 /** Whether a rollout of the wanted template would make a revision like the newest one. */
 export function isSameTemplate(live: Template | undefined, wanted: Template): boolean {
@@ -20,7 +20,7 @@ export function settingChanges(live: Service, spec: ReleaseSpec, flags: CloudRun
     ["port", from?.ports?.[0]?.containerPort, to?.ports?.[0]?.containerPort],
     ["cpu", from?.resources?.limits?.cpu, to?.resources?.limits?.cpu],
     ["memory", from?.resources?.limits?.memory, to?.resources?.limits?.memory],
-    ["cpu_between_requests", from?.resources?.cpuIdle === false, to?.resources?.cpuIdle === false],
+    ["cpu_between_requests", !idlesBetweenRequests(from?.resources), !idlesBetweenRequests(to?.resources)],
     ["health_path", from?.startupProbe?.httpGet?.path, to?.startupProbe?.httpGet?.path],
     ["service_account", live.template?.serviceAccount, wanted.serviceAccount],
     ["min_instances", live.scaling?.minInstanceCount ?? 0, scaling.minInstanceCount ?? 0],

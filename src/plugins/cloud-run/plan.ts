@@ -4,7 +4,7 @@ import { DeployError } from "../../core/deploy/errors.ts";
 import type { Release, ReleaseSpec, StoredSecret } from "../../core/deploy/platform.ts";
 import type { FieldChange } from "../../core/deploy/spec-changes.ts";
 import type { ResourceAction } from "../../core/models/deployment.ts";
-import { isPublic } from "./access.ts";
+import { isPublic, wantedAccess } from "./access.ts";
 import { settingChanges } from "./changes.ts";
 import type { Context } from "./context.ts";
 import { hasRepository, REPOSITORY } from "./registry.ts";
@@ -39,8 +39,9 @@ async function otherChanges(context: Context, spec: ReleaseSpec, service: Servic
   const changes = settingChanges(service, spec, context.target.flags);
   if (!isAllOnLatest(service))
     changes.push({ field: "traffic", from: "pinned to a revision", to: "newest revision" });
-  if (!context.target.flags.private && !(await isPublic(context, service)))
-    changes.push({ field: "access", from: "private", to: "public" });
+  const wanted = wantedAccess(context.target.flags);
+  const access = (await isPublic(context, service)) ? "public" : "private";
+  if (wanted !== undefined && wanted !== access) changes.push({ field: "access", from: access, to: wanted });
   return changes;
 }
 

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { isCloudError } from "../../core/deploy/cloud/cloud-error.ts";
 import type { Context } from "./context.ts";
 import type { GoogleApi } from "./google.ts";
@@ -31,13 +32,37 @@ export async function isGranted(context: Context, grant: Grant): Promise<boolean
 }
 
 /** Adds one member to one role, against the policy that was read; other bindings stay as they are. */
-export async function ensureGrant(context: Context, grant: Grant): Promise<boolean> {
+export function ensureGrant(context: Context, grant: Grant): Promise<boolean> {
+  return changePolicy(context, grant, (policy) =>
+    holds(policy, grant) ? undefined : withGrant(policy, grant),
+  );
+}
+
+/** Takes one member out of one role, with and without conditions; other bindings stay as they are. */
+export function dropGrant(context: Context, grant: Grant): Promise<boolean> {
+  return changePolicy(context, grant, (policy) => {
+    const bindings = (policy.bindings ?? []).map((binding) =>
+      binding.role === grant.role
+        ? { ...binding, members: (binding.members ?? []).filter((member) => member !== grant.member) }
+        : binding,
+    );
+    const left = bindings.filter(({ members = [] }) => members.length > 0);
+    return isDeepStrictEqual(left, policy.bindings ?? []) ? undefined : left;
+  });
+}
+
+async function changePolicy(
+  context: Context,
+  grant: Grant,
+  plan: (policy: Policy) => readonly Binding[] | undefined,
+): Promise<boolean> {
   for (let conflicts = 0; ; conflicts++) {
     const policy = await readPolicy(context, grant);
-    if (holds(policy, grant)) return false;
+    const bindings = plan(policy);
+    if (bindings === undefined) return false;
     try {
       await context.tools.journal({ step: grant.step, data: { role: grant.role } }, () =>
-        write(context, grant, policy),
+        write(context, grant, { ...policy, bindings }),
       );
       return true;
     } catch (error) {
@@ -53,16 +78,20 @@ async function readPolicy(context: Context, { api, resource }: Grant): Promise<P
   return google.get<Policy>(api, `${resource}:getIamPolicy`, { "options.requestedPolicyVersion": 3 });
 }
 
+function withGrant(policy: Policy, { role, member }: Grant): readonly Binding[] {
+  const bindings = [...(policy.bindings ?? [])];
+  const index = bindings.findIndex((binding) => binding.role === role && !binding.condition);
+  const present = bindings[index];
+  if (present) bindings[index] = { ...present, members: [...(present.members ?? []), member] };
+  else bindings.push({ role, members: [member] });
+  return bindings;
+}
+
 async function write(context: Context, grant: Grant, policy: Policy): Promise<void> {
   const google = await context.google();
-  const bindings = [...(policy.bindings ?? [])];
-  const index = bindings.findIndex((binding) => binding.role === grant.role && !binding.condition);
-  const present = bindings[index];
-  if (present) bindings[index] = { ...present, members: [...(present.members ?? []), grant.member] };
-  else bindings.push({ role: grant.role, members: [grant.member] });
   // The etag makes a second call a conflict rather than a second change.
   await google.send(grant.api, "POST", `${grant.resource}:setIamPolicy`, {
-    body: { policy: { ...policy, bindings } },
+    body: { policy },
     idempotent: true,
   });
 }

@@ -9,6 +9,7 @@ import { isDisabledApi } from "./google-error.ts";
 import { firstTimePermissions, mayActAs, missingPermissions, neededPermissions } from "./permissions.ts";
 import { runtimeAccount } from "./secrets.ts";
 import type { Service } from "./service-types.ts";
+import { idlesBetweenRequests } from "./template.ts";
 
 /** Looks at everything that could stop a deployment, and changes nothing. */
 export async function preflight(context: Context): Promise<Finding[]> {
@@ -18,7 +19,7 @@ export async function preflight(context: Context): Promise<Finding[]> {
   return [
     identity,
     projectFinding(context),
-    ...scalingFindings(context),
+    ...(await scalingFindings(context)),
     ...enabled,
     ...(await permissionFindings(
       context,
@@ -48,8 +49,8 @@ function projectFinding(context: Context): Finding {
   return { level: "ok", subject: "project", message: `${context.project}, from ${source}` };
 }
 
-function scalingFindings(context: Context): Finding[] {
-  const { minInstances, maxInstances, alwaysOnCpu } = context.target.flags;
+async function scalingFindings(context: Context): Promise<Finding[]> {
+  const { minInstances, maxInstances, alwaysOnCpu, scaleToZero } = context.target.flags;
   const findings: Finding[] = [];
   if (minInstances !== undefined && maxInstances !== undefined && maxInstances < minInstances)
     findings.push({
@@ -58,15 +59,27 @@ function scalingFindings(context: Context): Finding[] {
       message: `--max-instances ${maxInstances} is below --min-instances ${minInstances}`,
       fix: "Raise --max-instances or lower --min-instances",
     });
-  if (!alwaysOnCpu)
+  if (scaleToZero || (!alwaysOnCpu && (await runsCheaply(context))))
     findings.push({
       level: "warning",
       subject: "cpu",
       message:
-        "instances get CPU only while a request is answered; jobs that go on after it stand still in between",
-      fix: "Add --always-on-cpu (and --min-instances 1) where jobs must run by themselves",
+        "instances get CPU only while a request is answered: jobs stand still after it, timers and deadlines do not fire",
+      fix: "Give --always-on-cpu --min-instances 1 where jobs must run by themselves",
     });
   return findings;
+}
+
+/** Whether the service that is there gets CPU only for requests; what cannot be read is told by other findings. */
+async function runsCheaply(context: Context): Promise<boolean> {
+  const google = await context.google();
+  try {
+    const service = await google.find<Service>("run", `/v2/${context.service}`);
+    return idlesBetweenRequests(service?.template?.containers?.[0]?.resources);
+  } catch (error) {
+    if (isCloudError(error)) return false;
+    throw error;
+  }
 }
 
 async function apiFindings(context: Context): Promise<Finding[]> {
@@ -125,9 +138,10 @@ async function permissionFindings(context: Context, fresh: boolean): Promise<Fin
 }
 
 async function actAsFindings(context: Context): Promise<Finding[]> {
-  const account = await runtimeAccount(context);
-  if (account === undefined) return [];
+  let account: string | undefined;
   try {
+    account = await runtimeAccount(context);
+    if (account === undefined) return [];
     if (await mayActAs(context, account))
       return [{ level: "ok", subject: "service account", message: account }];
   } catch (error) {

@@ -1,6 +1,7 @@
 import type { Estimate } from "../../core/deploy/platform.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import type { Container, ServiceScaling } from "./service-types.ts";
+import { idlesBetweenRequests, newScaling, wantedScaling } from "./template.ts";
 
 /** US dollars per second as listed for us-central1 in January 2025; the provider gives no price of a service. */
 const IDLE = 0.0000025;
@@ -12,17 +13,23 @@ const MONTH = 730 * 3600;
 /** A month of the instances that always run, and what a busy hour adds. */
 export function estimateCost(
   flags: CloudRunFlags,
-  live?: { container?: Container; scaling?: ServiceScaling },
+  live?: { readonly container?: Container; readonly scaling?: ServiceScaling },
 ): Estimate {
   const cpu = toNumber(flags.cpu ?? live?.container?.resources?.limits?.cpu ?? "1");
   const gib = toGib(flags.memory ?? live?.container?.resources?.limits?.memory ?? "512Mi");
-  const least = flags.minInstances ?? live?.scaling?.minInstanceCount ?? 0;
-  const always = flags.alwaysOnCpu ?? live?.container?.resources?.cpuIdle === false;
+  const scaling = live === undefined ? newScaling(flags) : wantedScaling(flags, live.scaling);
+  const least = scaling.minInstanceCount ?? 0;
+  const always = flags.scaleToZero
+    ? false
+    : (flags.alwaysOnCpu ?? !idlesBetweenRequests(live?.container?.resources));
   const perSecond = always ? cpu * ALWAYS_CPU + gib * ALWAYS_GIB : (cpu + gib) * IDLE;
   const base = least * perSecond * MONTH;
   const hour = (cpu * (always ? ALWAYS_CPU : BUSY_CPU) + gib * IDLE) * 3600;
+  const mode = always
+    ? "CPU around the clock; --scale-to-zero costs next to nothing idle, and jobs stand still between requests"
+    : "CPU only while a request is answered";
   return {
-    cost: `about $${base.toFixed(2)} a month idle, $${hour.toFixed(2)} per busy instance hour (estimate from list prices of January 2025; before the free tier)`,
+    cost: `about $${base.toFixed(2)} a month idle, $${hour.toFixed(2)} per busy instance hour (${mode}; estimate from list prices of January 2025, before the free tier)`,
     duration: "1 to 2 minutes after the build",
   };
 }

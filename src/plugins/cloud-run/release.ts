@@ -3,22 +3,26 @@ import { ownershipOf } from "../../core/deploy/cloud/ownership.ts";
 import { DeployError } from "../../core/deploy/errors.ts";
 import type { Release, ReleaseSpec } from "../../core/deploy/platform.ts";
 import { superseded } from "../../core/deploy/serving.ts";
-import { ensurePublic, mayDisableInvokerCheck } from "./access.ts";
+import { ensureAccess, mayDisableInvokerCheck } from "./access.ts";
 import { isSameTemplate } from "./changes.ts";
 import type { Context } from "./context.ts";
 import { newestRelease } from "./release-of.ts";
+import { letRead } from "./secrets.ts";
 import type { ServiceChange } from "./service.ts";
 import { changeService, finishRollout, isRevisionReady, rolloutError, settledService } from "./service.ts";
 import type { Operation, Service } from "./service-types.ts";
-import { wantedScaling, wantedTemplate } from "./template.ts";
+import { newScaling, wantedScaling, wantedTemplate } from "./template.ts";
 import { allToLatest, candidateUrl, heldBack, isAllOnLatest, servingRevision, shortName } from "./traffic.ts";
 
 /** Makes the spec run: at once where nothing serves yet, else held back behind the revision that serves. */
 export async function releaseService(context: Context, spec: ReleaseSpec): Promise<Release> {
   const live = await settledService(context);
+  const { serviceAccount } = context.target.flags;
+  if (live && serviceAccount && serviceAccount !== live.template?.serviceAccount)
+    await letRead(context, spec.secrets);
   const service =
     live === undefined ? await createService(context, spec) : await updateService(context, spec, live);
-  if (!context.target.flags.private) await ensurePublic(context, service);
+  await ensureAccess(context, service, isMade(context, live));
   const release = newestRelease(context, service);
   if (isAllOnLatest(service)) return release;
   const probeUrl = candidateUrl(service);
@@ -32,7 +36,7 @@ export function newServiceBody(context: Context, spec: ReleaseSpec): Service {
   return {
     labels,
     template: { ...wantedTemplate(spec, flags), labels },
-    scaling: wantedScaling(flags),
+    scaling: newScaling(flags),
     traffic: allToLatest(),
   };
 }
@@ -54,7 +58,24 @@ async function createService(context: Context, spec: ReleaseSpec): Promise<Servi
       return begun;
     },
   );
-  return finishRollout(context, operation);
+  try {
+    return await finishRollout(context, operation);
+  } catch (error) {
+    // The next deployment finds a service, and keeps the access that it has.
+    await openFailed(context).catch((second: unknown) => context.tools.report(String(second)));
+    throw error;
+  }
+}
+
+async function openFailed(context: Context): Promise<void> {
+  const google = await context.google();
+  const service = await google.find<Service>("run", `/v2/${context.service}`);
+  if (service !== undefined) await ensureAccess(context, service, true);
+}
+
+/** Whether this run made the service, or the killed one did that it goes on with. */
+function isMade(context: Context, before: Service | undefined): boolean {
+  return before === undefined || context.tools.recall("service.create") !== undefined;
 }
 
 async function updateService(context: Context, spec: ReleaseSpec, seen: Service): Promise<Service> {

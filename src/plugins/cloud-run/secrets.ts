@@ -1,11 +1,13 @@
 import { isOwn, ownershipOf } from "../../core/deploy/cloud/ownership.ts";
 import { DeployError } from "../../core/deploy/errors.ts";
-import type { SecretRef, SecretValue, StoredSecret } from "../../core/deploy/platform.ts";
+import type { ReleaseSpec, SecretRef, SecretValue, StoredSecret } from "../../core/deploy/platform.ts";
 import { readProjectNumber } from "./apis.ts";
 import type { Context } from "./context.ts";
 import { crc32c } from "./crc32c.ts";
 import { isNotFound } from "./google-error.ts";
 import { ensureGrant } from "./policy.ts";
+import { parseSecretRef } from "./secret-ref.ts";
+import type { Service } from "./service-types.ts";
 
 interface Secret {
   readonly name: string;
@@ -58,9 +60,18 @@ export async function dropSecrets(context: Context, names: readonly string[]): P
   }
 }
 
-/** The account that revisions run as. */
+/** Lets the account that revisions are to run as read secrets that are there already. */
+export async function letRead(context: Context, secrets: ReleaseSpec["secrets"]): Promise<void> {
+  for (const [name, secret] of Object.entries(secrets))
+    if (secret) await grantAccess(context, parseSecretRef(secret.ref).id, name);
+}
+
+/** The account that revisions run as: the one asked for, else the one that the service has. */
 export async function runtimeAccount(context: Context): Promise<string | undefined> {
   if (context.target.flags.serviceAccount) return context.target.flags.serviceAccount;
+  const google = await context.google();
+  const service = await google.find<Service>("run", `/v2/${context.service}`);
+  if (service?.template?.serviceAccount) return service.template.serviceAccount;
   const number = await readProjectNumber(context);
   return number === undefined ? undefined : `${number}-compute@developer.gserviceaccount.com`;
 }

@@ -7,6 +7,7 @@ import type { Context } from "./context.ts";
 import { requireProject } from "./context.ts";
 import { findIdentity } from "./credentials.ts";
 import type { CloudRunFlags } from "./flags.ts";
+import { checkFlags } from "./flags.ts";
 import { Google } from "./google.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
@@ -22,6 +23,7 @@ import type { Service } from "./service-types.ts";
 
 /** One target on Cloud Run. */
 export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTools): PlatformSession {
+  checkFlags(target.flags);
   const context = createContext(target, tools);
   const findService = async () => (await context.google()).find<Service>("run", `/v2/${context.service}`);
   return {
@@ -35,9 +37,10 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
     async estimate(_spec, live) {
       const service = live === undefined ? undefined : await findService();
       const container = service?.template?.containers?.[0];
+      if (service === undefined) return estimateCost(target.flags);
       return estimateCost(target.flags, {
         ...(container ? { container } : {}),
-        ...(service?.scaling ? { scaling: service.scaling } : {}),
+        ...(service.scaling ? { scaling: service.scaling } : {}),
       });
     },
     async predictUrl() {

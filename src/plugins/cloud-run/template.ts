@@ -29,15 +29,23 @@ export function wantedTemplate(spec: ReleaseSpec, flags: CloudRunFlags, live?: T
   };
 }
 
-/** Scaling of the service as a whole; a limit set elsewhere stays where none is asked for. */
-export function wantedScaling(flags: CloudRunFlags, live?: ServiceScaling): ServiceScaling {
-  const { manualInstanceCount: _, scalingMode: __, ...kept } = live ?? {};
+/** Scaling of the service as a whole; a limit stays where none is asked for. */
+export function wantedScaling(flags: CloudRunFlags, live: ServiceScaling = {}): ServiceScaling {
+  const { manualInstanceCount: _, scalingMode: __, ...kept } = live;
+  const before = live.minInstanceCount ?? 0;
+  const most = flags.maxInstances ?? Number.POSITIVE_INFINITY;
+  const least = flags.minInstances ?? (flags.scaleToZero ? 0 : Math.min(before, most));
   return {
     ...kept,
-    ...(live?.scalingMode === "MANUAL" ? { scalingMode: "AUTOMATIC" } : {}),
-    ...(flags.minInstances === undefined ? {} : { minInstanceCount: flags.minInstances }),
+    ...(live.scalingMode === "MANUAL" ? { scalingMode: "AUTOMATIC" } : {}),
+    ...(least === before ? {} : { minInstanceCount: least }),
     ...(flags.maxInstances === undefined ? {} : { maxInstanceCount: flags.maxInstances }),
   };
+}
+
+/** Scaling of a service that is not there yet: one instance that is always there, for jobs that go on by themselves. */
+export function newScaling(flags: CloudRunFlags): ServiceScaling {
+  return wantedScaling({ ...flags, minInstances: flags.minInstances ?? (flags.scaleToZero ? 0 : 1) });
 }
 
 /** Plain variables of a container. */
@@ -80,13 +88,20 @@ function wantedResources(flags: CloudRunFlags, live: Resources | undefined): Res
   const limits = { cpu: "1", memory: "512Mi", ...live?.limits };
   if (flags.cpu !== undefined && milliCpu(flags.cpu) !== milliCpu(limits.cpu)) limits.cpu = flags.cpu;
   if (flags.memory !== undefined) limits.memory = flags.memory;
+  // What is false is left out of the server's answers, and stays as it was written.
+  const idle = idlesBetweenRequests(live);
+  const wanted = flags.scaleToZero ?? (flags.alwaysOnCpu === undefined ? idle : !flags.alwaysOnCpu);
   return {
     ...live,
     limits,
-    // Left out beside `resources`, this silently buys CPU around the clock.
-    cpuIdle: flags.alwaysOnCpu === undefined ? (live?.cpuIdle ?? true) : !flags.alwaysOnCpu,
-    startupCpuBoost: live?.startupCpuBoost ?? true,
+    ...(live !== undefined && wanted === idle ? {} : { cpuIdle: wanted }),
+    ...(live === undefined ? { startupCpuBoost: true } : {}),
   };
+}
+
+/** Whether an instance gets CPU only while a request is answered; a new one does not. */
+export function idlesBetweenRequests(resources: Resources | undefined): boolean {
+  return resources?.cpuIdle === true;
 }
 
 function milliCpu(text: string): number {

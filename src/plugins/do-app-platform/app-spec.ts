@@ -55,8 +55,9 @@ function wantedService(context: Context, spec: ReleaseSpec, live: AppService | u
     timeout_seconds: 5,
     failure_threshold: 9,
   };
+  const { autoscaling: _, instance_count: __, ...kept } = live ?? {};
   return {
-    ...live,
+    ...kept,
     name: live?.name ?? COMPONENT,
     image: isDeepStrictEqual(pickImage(live?.image), image) ? (live?.image ?? image) : image,
     http_port: spec.port,
@@ -85,16 +86,18 @@ function pickImage({ registry_type, repository, digest, tag }: AppImage = {}): A
 
 function instances({ target }: Context, live: AppService | undefined): Partial<AppService> {
   const { minInstances, maxInstances } = target.flags;
+  const scaling = live?.autoscaling;
   if (minInstances === undefined && maxInstances === undefined)
-    return live?.autoscaling ? {} : { instance_count: live?.instance_count ?? 1 };
-  const least = minInstances ?? live?.autoscaling?.min_instance_count ?? live?.instance_count ?? 1;
-  const most = maxInstances ?? least;
+    return scaling ? { autoscaling: scaling } : { instance_count: live?.instance_count ?? 1 };
+  const before = scaling?.min_instance_count ?? live?.instance_count ?? 1;
+  const least = minInstances ?? Math.min(before, maxInstances ?? before);
+  const most = maxInstances ?? Math.max(least, scaling?.max_instance_count ?? least);
   if (most <= least) return { instance_count: least };
   return {
     autoscaling: {
       min_instance_count: least,
       max_instance_count: most,
-      metrics: live?.autoscaling?.metrics ?? { cpu: { percent: 80 } },
+      metrics: scaling?.metrics ?? { cpu: { percent: 80 } },
     },
   };
 }

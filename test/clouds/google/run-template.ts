@@ -38,7 +38,10 @@ export function normalised(state: GoogleState, template: Json): Json {
   const containers = (template.containers as ContainerJson[]).map((container) => ({
     ...container,
     ports: (container.ports ?? [{ containerPort: 8080 }]).map((port) => ({ name: "http1", ...port })),
-    resources: { limits: { cpu: "1000m", memory: "512Mi" }, ...(container.resources as Json | undefined) },
+    resources: withoutDefaults({
+      limits: { cpu: "1000m", memory: "512Mi" },
+      ...(container.resources as Json | undefined),
+    }),
     startupProbe: withProbeDefaults(container.startupProbe, container.ports?.[0]?.containerPort ?? 8080),
   }));
   return {
@@ -48,6 +51,11 @@ export function normalised(state: GoogleState, template: Json): Json {
     ...template,
     containers,
   };
+}
+
+/** Answers leave out what is false or zero: the JSON of protocol buffers does. */
+export function withoutDefaults(json: Json): Json {
+  return Object.fromEntries(Object.entries(json).filter(([, value]) => value !== false && value !== 0));
 }
 
 function withProbeDefaults(probe: Json | undefined, port: number): Json {

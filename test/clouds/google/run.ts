@@ -2,7 +2,7 @@ import type { Answer, Received } from "../http-server.ts";
 import { aborted, exists, invalid, notFound, refuse } from "./error.ts";
 import { readPolicy, writePolicy } from "./policy.ts";
 import { hostOf, isNewRevision, rollOut, snapshot } from "./run-rollout.ts";
-import { normalised, templateProblem } from "./run-template.ts";
+import { normalised, templateProblem, withoutDefaults } from "./run-template.ts";
 import type { GoogleState, Json, StoredService } from "./state.ts";
 import { etagOf, newPolicy, operationJson, readOperation, startOperation } from "./state.ts";
 
@@ -194,9 +194,10 @@ function scalingProblem(body: Json): Answer | undefined {
 }
 
 function input(body: Json): Json {
-  return Object.fromEntries(
+  const given = Object.fromEntries(
     Object.entries(body).filter(([key]) => !OUTPUT_ONLY.has(key) && key !== "etag" && key !== "name"),
   );
+  return given.scaling === undefined ? given : { ...given, scaling: withoutDefaults(given.scaling as Json) };
 }
 
 /** What is left of a service when a patch without a mask replaces it. */
