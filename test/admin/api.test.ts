@@ -191,6 +191,20 @@ it("the inbox lists open questions, the oldest deadline first, then those withou
   expect(last.items.map((item) => item.case_id)).toEqual(["open-1"]);
 });
 
+it("the dashboard shows the questions that are due first, whenever they were asked", async () => {
+  await using world = await start();
+  const { service } = world.server;
+  for (let index = 0; index < 8; index++)
+    await seedCase(service, { job: "a", ref: `calm-${index}`, question: "Calm?" });
+  const deadline = new Date(Date.now() + 3_600_000).toISOString();
+  await seedCase(service, { job: "a", ref: "urgent", question: "Urgent?", deadline });
+
+  const page = await (await world.server.request("/admin/", { headers: { accept: "text/html" } })).text();
+
+  expect(page).toContain("Urgent?");
+  expect(page.indexOf("Urgent?")).toBeLessThan(page.indexOf("Calm?"));
+});
+
 it("an agent's page data holds statistics and no parameter value", async () => {
   await using world = await start();
 

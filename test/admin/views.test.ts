@@ -50,6 +50,7 @@ it("times read as distances from now", () => {
     "in 1 h",
     "in 2 d",
   ]);
+  expect([at(172_800 - 20), at(3600 - 5), at(100_000)]).toEqual(["in 2 d", "in 1 h", "in 1 d"]);
 });
 
 it.each([
