@@ -74,6 +74,12 @@ export interface ServerOptions {
    * @example { completed: "30d", failed: "90d", cancelled: "30d" }
    */
   retention?: RetentionOptions;
+  /**
+   * How long the audit log is kept: a duration of a day or more, such as `"730d"`. Variable `SERVICE_AUDIT_RETENTION`.
+   *
+   * @default "keep": for good
+   */
+  auditRetention?: Duration | "keep";
   /** Time limit of one plugin's setup, seconds. @default 10 */
   pluginTimeout?: number;
   /** Opens another store than the embedded one. */
@@ -108,6 +114,8 @@ export interface ResolvedOptions {
   readonly stopGrace: number;
   readonly strictSteps: boolean;
   readonly retention: RetentionPolicy;
+  /** Milliseconds; `null` keeps it for good. */
+  readonly auditRetention: number | null;
   readonly pluginTimeout: number;
   readonly store: StoreFactory | undefined;
   readonly clock: () => Date;
@@ -117,6 +125,8 @@ export interface ResolvedOptions {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const seconds = atLeast(0);
+
+const DAY = 24 * 3_600_000;
 
 const keepTime = v.pipe(v.custom<Duration | "keep">(isKeepTime, RETENTION_RULE), v.transform(toKeepTime));
 
@@ -150,6 +160,10 @@ const ScalarsSchema = v.object({
     { completed: keepTime, failed: keepTime, cancelled: keepTime },
     "must name completed, failed or cancelled jobs and nothing else",
   ),
+  auditRetention: v.pipe(
+    keepTime,
+    v.check((time) => time === null || time >= DAY, "must be a day or more"),
+  ),
 });
 
 /** Variables that options come from, for messages. */
@@ -165,6 +179,7 @@ const VARIABLES = {
   logLevel: "SERVICE_LOG_LEVEL",
   logFormat: "SERVICE_LOG_FORMAT",
   maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
+  auditRetention: "SERVICE_AUDIT_RETENTION",
   "retention.completed": "SERVICE_RETENTION_COMPLETED",
   "retention.failed": "SERVICE_RETENTION_FAILED",
   "retention.cancelled": "SERVICE_RETENTION_CANCELLED",
@@ -201,6 +216,7 @@ export function resolveOptions(
     shutdownGrace: options.shutdownGrace ?? 5,
     stopGrace: options.stopGrace ?? 10,
     pluginTimeout: options.pluginTimeout ?? 10,
+    auditRetention: options.auditRetention ?? text(env, "SERVICE_AUDIT_RETENTION") ?? "keep",
     retention: {
       ...options.retention,
       completed: options.retention?.completed ?? text(env, "SERVICE_RETENTION_COMPLETED") ?? "keep",

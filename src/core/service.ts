@@ -3,6 +3,9 @@ import { AgentSettings } from "./agents/agent-settings.ts";
 import { createRunner } from "./agents/job-runner.ts";
 import { Parameters } from "./agents/parameters.ts";
 import { AgentRegistry } from "./agents/registry.ts";
+import { AuditLog } from "./audit/audit-log.ts";
+import { noteKeyChange } from "./audit/key-mark.ts";
+import { RejectedKeys } from "./audit/rejected-keys.ts";
 import { Container, type Token } from "./container.ts";
 import { explainDataFolderError } from "./data-folder-error.ts";
 import { Cases } from "./entities/cases.ts";
@@ -25,6 +28,7 @@ import { CORE_TABLES } from "./store/tables.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
+  AUDIT,
   CASES,
   CLOCK,
   HOOKS,
@@ -36,6 +40,7 @@ import {
   PARAMETERS,
   PLUGINS,
   REDACTOR,
+  REJECTED_KEYS,
   RETENTION,
   RUNNER,
   SERVICE_STATE,
@@ -111,6 +116,12 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     if (state.closing) return;
     await scope.get(RUNNER).reconcile();
     scope.onClose(() => scope.get(RETENTION).close());
+    scope.onClose(() => scope.get(REJECTED_KEYS).flush());
+    const marked = noteKeyChange(
+      { store, ledger: scope.get(LEDGER), audit: scope.get(AUDIT) },
+      keys.apiKey,
+    ).catch((error: unknown) => log.warn("whether the API key has changed could not be stored", { error }));
+    scope.onClose(() => marked);
     scope.get(RETENTION).start();
   };
 
@@ -227,6 +238,17 @@ function createScope(options: ResolvedOptions): Container {
     }),
   );
   scope.factory(
+    AUDIT,
+    () =>
+      new AuditLog({
+        store: scope.get(STORE),
+        ledger: scope.get(LEDGER),
+        redactor,
+        log: scope.get(LOGGER),
+      }),
+  );
+  scope.class(REJECTED_KEYS, RejectedKeys, [AUDIT]);
+  scope.factory(
     RETENTION,
     () =>
       new Retention({
@@ -234,6 +256,8 @@ function createScope(options: ResolvedOptions): Container {
         ledger: scope.get(LEDGER),
         agents: scope.get(AGENTS),
         policy: options.retention,
+        audit: scope.get(AUDIT),
+        auditKeep: options.auditRetention,
         log: scope.get(LOGGER),
         clock: options.clock,
         elapsed: () => performance.now(),

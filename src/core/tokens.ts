@@ -2,6 +2,8 @@ import type { AgentSettings } from "./agents/agent-settings.ts";
 import type { Parameters } from "./agents/parameters.ts";
 import type { AgentRegistry } from "./agents/registry.ts";
 import type { Runner } from "./agents/runner.ts";
+import type { AuditLog } from "./audit/audit-log.ts";
+import type { RejectedKeys } from "./audit/rejected-keys.ts";
 import { createSharedToken } from "./container.ts";
 import type { ControlSystem } from "./control-system.ts";
 import type { Cases } from "./entities/cases.ts";
@@ -36,6 +38,10 @@ export const CASES = createSharedToken<Cases>("cases");
 export const AGENTS = createSharedToken<AgentRegistry>("agents");
 /** What a control system has told agents to keep. */
 export const AGENT_SETTINGS = createSharedToken<AgentSettings>("agent settings");
+/** Who did what that concerns security. */
+export const AUDIT = createSharedToken<AuditLog>("audit log");
+/** Counts wrong keys for the audit log. */
+export const REJECTED_KEYS = createSharedToken<RejectedKeys>("rejected keys");
 /** Removes jobs whose time is over. */
 export const RETENTION = createSharedToken<Retention>("retention");
 export const RUNNER = createSharedToken<Runner>("runner");

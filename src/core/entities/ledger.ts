@@ -21,6 +21,8 @@ export interface Unit {
   tell(change: Change): Promise<void>;
   /** Adds a line to a job's run log. */
   record(jobId: string, entry: RunEntryInput): Promise<number>;
+  /** Calls `fn` once everything in this unit is stored. */
+  afterwards(fn: () => void): void;
 }
 
 /** Stores changes, without secrets: participants write in the same transaction, observers are told after it. */
@@ -88,6 +90,7 @@ class OpenUnit implements Unit {
   readonly #scrub: Scrub;
   readonly #participants: readonly Participant[];
   readonly #announcements: Announcement[] = [];
+  #afterwards: (() => void)[] | undefined;
 
   constructor(tx: Transaction, parts: { scrub: Scrub; now: string; participants: readonly Participant[] }) {
     this.now = parts.now;
@@ -119,7 +122,13 @@ class OpenUnit implements Unit {
     });
   }
 
+  afterwards(fn: () => void): void {
+    this.#afterwards ??= [];
+    this.#afterwards.push(fn);
+  }
+
   announce(hooks: Hooks): void {
+    for (const fn of this.#afterwards ?? []) fn();
     for (const { name, payload } of this.#announcements) hooks.emit(name, payload as never);
   }
 }

@@ -1,4 +1,6 @@
 import type { AgentRegistry } from "../agents/registry.ts";
+import type { AuditLog } from "../audit/audit-log.ts";
+import { SYSTEM } from "../audit/caller.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import type { Logger } from "../log.ts";
 import type { Store } from "../store/store.ts";
@@ -18,6 +20,9 @@ export interface RetentionParts {
   readonly ledger: Ledger;
   readonly agents: AgentRegistry;
   readonly policy: RetentionPolicy;
+  readonly audit: AuditLog;
+  /** Milliseconds that the audit log is kept; `null` keeps it for good. */
+  readonly auditKeep: number | null;
   readonly log: Logger;
   readonly clock: () => Date;
   /** Milliseconds by a clock that nobody sets. */
@@ -72,7 +77,7 @@ export class Retention {
 
   /** Removes what is due, unless the clock cannot be believed; resolves with what was removed. */
   async run(): Promise<RemovedBatch[]> {
-    const { store, ledger, clock, log } = this.#parts;
+    const { store, ledger, clock, log, audit, auditKeep } = this.#parts;
     const now = clock();
     if (await this.#isAhead(now)) return [];
     const removed = await sweep(
@@ -81,11 +86,17 @@ export class Retention {
         ledger,
         policyOf: (agent) => this.policyOf(agent),
         isOver: () => this.#isClosed,
-        note: (unit, batch) => noteRemoval(unit, batch),
+        note: async (unit, batch) => {
+          await noteRemoval(unit, batch);
+          const { agent, ...after } = batch;
+          const target = { kind: "agent", id: agent };
+          await audit.write(unit, { by: SYSTEM, action: "retention.remove", target, after });
+        },
       },
       now,
     );
     if (removed.length > 0) log.info("jobs whose time is over were removed", summaryOf(removed));
+    if (auditKeep !== null) await audit.trim(now.getTime() - auditKeep);
     return removed;
   }
 
@@ -124,6 +135,7 @@ export class Retention {
       ...this.#parts.agents.list().map(({ slug }) => this.policyOf(slug)),
     ];
     const times = policies.flatMap((policy) => KEPT_STATUSES.map((status) => policy[status]));
+    times.push(this.#parts.auditKeep);
     const shortest = Math.min(...times.filter((time) => time !== null));
     return shortest === Number.POSITIVE_INFINITY
       ? undefined

@@ -1,4 +1,7 @@
 import type { AgentSetting } from "../agents/agent-settings.ts";
+import type { AuditEntry } from "../audit/audit-entry.ts";
+import type { AuditHead } from "../audit/audit-table.ts";
+import type { KeyMark } from "../audit/key-mark.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Case } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -34,12 +37,15 @@ export interface Tables {
   Case: Case;
   AgentSetting: AgentSetting;
   Retention: RetentionState;
+  AuditHead: AuditHead;
+  KeyMark: KeyMark;
 }
 export type TableName = keyof Tables & string;
 
 /** Entries by log name. A plugin with its own log extends it by declaration merging. */
 export interface Logs {
   Run: RunEntry;
+  Audit: AuditEntry;
 }
 export type LogName = keyof Logs & string;
 

@@ -1,4 +1,6 @@
 import type { AgentSetting } from "../agents/agent-settings.ts";
+import { AUDIT_TABLE } from "../audit/audit-table.ts";
+import { KEY_MARK_TABLE } from "../audit/key-mark.ts";
 import type { Case } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import { RETENTION_TABLE } from "../retention/retention-table.ts";
@@ -67,4 +69,6 @@ export const CORE_TABLES: readonly TableSpec[] = [
   CASE_TABLE,
   AGENT_SETTING_TABLE,
   RETENTION_TABLE,
+  AUDIT_TABLE,
+  KEY_MARK_TABLE,
 ];

@@ -1,0 +1,33 @@
+/** What somebody is known by: the API key, a session of the admin interface, the service itself, or nothing. */
+export type CallerKind = "key" | "session" | "system" | "nobody";
+
+/** Who asks for a change. */
+export interface Caller {
+  readonly kind: CallerKind;
+  /** Beginning of the session's id. */
+  readonly session?: string;
+  /** The name that a person typed when signing in. Nobody checked it. */
+  readonly says?: string;
+  /** Client address; absent for the service itself. */
+  readonly address?: string;
+}
+
+/** Who asks for a change: with all that is known, or only a name to show. */
+export type Actor = string | Caller;
+
+/** The service itself. */
+export const SYSTEM: Caller = { kind: "system" };
+
+/** How somebody is named in a history. A name that was typed is marked as such. */
+export function nameOf(actor: Actor): string {
+  if (typeof actor === "string") return actor;
+  if (actor.kind === "key") return "api-key";
+  if (actor.kind === "nobody") return "anyone";
+  if (actor.kind === "system") return "the service";
+  return nameOfSession(actor.session ?? "", actor.says);
+}
+
+/** `session tcfG7O, says "Alice"`: a name that was typed proves nothing. */
+export function nameOfSession(session: string, says = ""): string {
+  return says === "" ? `session ${session}` : `session ${session}, says ${JSON.stringify(says)}`;
+}

@@ -1,0 +1,45 @@
+import { randomBytes, scrypt } from "node:crypto";
+import type { Ledger } from "../entities/ledger.ts";
+import type { Store, TableSpec } from "../store/store.ts";
+import type { AuditLog } from "./audit-log.ts";
+import { SYSTEM } from "./caller.ts";
+
+/** What tells at a start whether the API key is still the one of the last start. The key cannot be found from it. */
+export interface KeyMark {
+  readonly id: string;
+  readonly salt: string;
+  readonly hash: string;
+}
+
+export const KEY_MARK_TABLE: TableSpec<KeyMark> = {
+  name: "KeyMark",
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
+
+/** Records that the API key is another one than at the last start, and remembers it for the next. */
+export async function noteKeyChange(
+  { store, ledger, audit }: { readonly store: Store; readonly ledger: Ledger; readonly audit: AuditLog },
+  apiKey: string,
+): Promise<void> {
+  const known = await store.table("KeyMark").get("api-key");
+  if (known && (await hashOf(apiKey, known.salt)) === known.hash) return;
+  const salt = randomBytes(16).toString("base64url");
+  const mark: KeyMark = { id: "api-key", salt, hash: await hashOf(apiKey, salt) };
+  await ledger.write(async (unit) => {
+    if (!known) return unit.tx.insert("KeyMark", mark);
+    await unit.tx.change("KeyMark", mark.id, () => mark);
+    await audit.write(unit, { by: SYSTEM, action: "key.changed", target: { kind: "key", id: mark.id } });
+  });
+}
+
+/** Slow on purpose, by some 10 ms: a key that somebody chose may be short. */
+function hashOf(apiKey: string, salt: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    scrypt(apiKey, salt, 32, { N: 4096 }, (error, hash) =>
+      error ? reject(error) : resolve(hash.toString("base64url")),
+    );
+  });
+}
