@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Case } from "../../src/core/models/case.ts";
+import type { StoredCase } from "../../src/core/models/case.ts";
 import type { Job } from "../../src/core/models/job.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
 import { fold } from "../../src/plugins/admin/views/fold.ts";
@@ -28,8 +28,8 @@ const item = {
   created_at: at(6),
   finished_at: at(38),
   total_cost: 2,
-  updates: [{ created_at: at(10), name: "checked", error: null }],
-} as unknown as Case;
+  last_error: null,
+} as unknown as StoredCase;
 
 const entries: RunEntry[] = [
   { type: "status", at: at(0), from: null, to: "stopped" },
@@ -46,6 +46,7 @@ const entries: RunEntry[] = [
     cost: 1,
     started_at: at(2),
   },
+  { type: "call", at: at(10), case_id: "c", position: 0, call: "update", name: "checked" },
   { type: "mark", at: at(20), mark: "interrupted" },
   { type: "mark", at: at(24), mark: "resumed" },
   { type: "status", at: at(25), from: "in_progress", to: "awaiting" },
@@ -84,7 +85,11 @@ it("spans tell queueing, work, waiting, failed tries and interruptions apart", (
   ]);
   expect([step!.attempts, step!.cost]).toEqual([2, 1]);
   expect(caseRow!.spans.map(({ kind }) => kind)).toEqual(["work", "waiting", "interrupted"]);
-  expect(caseRow!.moments).toEqual([{ at: time(10), note: "checked" }]);
+  expect(caseRow!.moments).toEqual([
+    { at: time(10), note: "checked" },
+    { at: time(25), note: "Pay?" },
+    { at: time(35), note: "answer" },
+  ]);
   expect(question).toMatchObject({ from: time(25), to: time(35), running: false });
 });
 
@@ -156,7 +161,7 @@ it("marks stand over the whole line of a case, however many there are", () => {
     name: "x",
     error: null,
   }));
-  const timeline = toTimeline(job, [{ ...item, updates } as unknown as Case], entries, now);
+  const timeline = toTimeline(job, [{ ...item, updates } as unknown as StoredCase], entries, now);
 
   const row = toWaterfall(timeline, "$").parts[0]!.items.find((one) => one.kind === "case")!;
   const marks = [...row.shapes.matchAll(/class="w-moment" x="([\d.]+)%"/g)].map((match) => Number(match[1]));

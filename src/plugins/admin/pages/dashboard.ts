@@ -1,5 +1,5 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { readInbox } from "../inbox/read-inbox.ts";
 import type { AdminParts } from "../parts.ts";
@@ -205,7 +205,7 @@ function toRunning(job: StoredJob, now: Date) {
   return { name: job.name, href: pathTo("jobs", job.id), sub, status: statusPiece(job.status).toString() };
 }
 
-function toWaiting(item: Case, now: Date) {
+function toWaiting(item: StoredCase, now: Date) {
   return {
     question: item.question?.question ?? item.name,
     href: pathTo("cases", item.id),

@@ -1,4 +1,4 @@
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import type { Job } from "../../../core/models/job.ts";
 import type { AnswerEntry, AttemptEntry, CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 
@@ -43,7 +43,7 @@ export interface Timeline {
 /** Reads a job's timeline out of its run log. */
 export function toTimeline(
   job: Omit<Job, "case_ids">,
-  cases: readonly Case[],
+  cases: readonly StoredCase[],
   entries: readonly RunEntry[],
   now: Date,
 ): Timeline {
@@ -195,7 +195,7 @@ function callRows(call: Call, now: number): TimelineRow[] {
 }
 
 function caseRows(
-  item: Case,
+  item: StoredCase,
   calls: readonly Call[],
   axis: { to: number; gaps: readonly Span[] },
 ): TimelineRow[] {
@@ -219,17 +219,28 @@ function caseRows(
         ...waits,
         ...gaps.map((gap) => ({ ...gap, from: Math.max(gap.from, from), to: Math.min(gap.to, to) })),
       ],
-      moments: item.updates
-        .filter((update) => update.created_at !== null)
-        .map((update) => ({ at: time(update.created_at!), note: update.error ?? update.name ?? "update" })),
+      moments: own.flatMap(momentsOf).sort((a, b) => a.at - b.at),
       running: item.finished_at === null,
       failed: item.status === "failed",
       attempts: 1,
       cost: item.total_cost,
-      error: item.updates.findLast((update) => update.error !== null)?.error ?? undefined,
+      error: item.last_error ?? undefined,
     },
     ...steps,
   ];
+}
+
+/** What a call told its case, and when. */
+function momentsOf({ call, name, begun, entry, end, tries }: Call): TimelineRow["moments"] {
+  const moments = tries.map((one) => ({ at: time(one.at), note: one.error }));
+  if (call === "ask") {
+    moments.push({ at: begun, note: name });
+    if (end !== undefined) moments.push({ at: end, note: "answer" });
+    return moments;
+  }
+  if (!entry || call === "open_case" || call === "sleep") return moments;
+  const note = entry.error?.message ?? (call === "close" ? "close" : name);
+  return [...moments, { at: time(entry.at), note }];
 }
 
 function statusSpans(entries: readonly RunEntry[], from: number, to: number): Span[] {
