@@ -156,12 +156,14 @@ it("of a long run the beginning, the end and each line that failed or runs are s
 });
 
 it("marks stand over the whole line of a case, however many there are", () => {
-  const updates = Array.from({ length: 5000 }, (_, index) => ({
-    created_at: new Date(time(6) + index * 6).toISOString(),
-    name: "x",
-    error: null,
-  }));
-  const timeline = toTimeline(job, [{ ...item, updates } as unknown as StoredCase], entries, now);
+  const updates = Array.from(
+    { length: 5000 },
+    (_, index): RunEntry => ({
+      ...{ type: "call", call: "update", case_id: "c", position: 10 + index, name: "x" },
+      at: new Date(time(6) + index * 6).toISOString(),
+    }),
+  );
+  const timeline = toTimeline(job, [item], [...entries.slice(0, 2), ...updates], now);
 
   const row = toWaterfall(timeline, "$").parts[0]!.items.find((one) => one.kind === "case")!;
   const marks = [...row.shapes.matchAll(/class="w-moment" x="([\d.]+)%"/g)].map((match) => Number(match[1]));

@@ -91,8 +91,6 @@ interface Call {
   readonly entry?: CallEntry;
   /** When it ended, where no entry says so. */
   readonly end?: number;
-  /** The place in the log of a question that was answered: what the run notes of it later is known. */
-  readonly settled?: string;
   readonly tries: readonly AttemptEntry[];
   readonly attempt: number;
 }
@@ -100,14 +98,15 @@ interface Call {
 function collectCalls(entries: readonly RunEntry[]): Call[] {
   const open = new Map<string, Call>();
   const done: Call[] = [];
+  const settled = new Set<string>();
   for (const entry of entries) {
     if (entry.type === "answer") {
-      settle(open, done, entry);
+      settle(open, { done, settled }, entry);
       continue;
     }
     if (entry.type !== "begun" && entry.type !== "attempt" && entry.type !== "call") continue;
     const key = `${entry.case_id ?? ""}\n${entry.position}`;
-    if (done.some((call) => call.settled === key)) continue;
+    if (settled.has(key)) continue;
     const known = open.get(key);
     const begun = known?.begun ?? time((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
     if (entry.type === "begun") {
@@ -149,11 +148,17 @@ function collectCalls(entries: readonly RunEntry[]): Call[] {
 }
 
 /** An answer ends the question that its case has open, whether or not the run has taken it up yet. */
-function settle(open: Map<string, Call>, done: Call[], answer: AnswerEntry): void {
+function settle(
+  open: Map<string, Call>,
+  { done, settled }: { done: Call[]; settled: Set<string> },
+  answer: AnswerEntry,
+): void {
   for (const [key, call] of open) {
     if (call.call !== "ask" || call.case_id !== answer.case_id) continue;
     open.delete(key);
-    done.push({ ...call, end: time(answer.at), settled: key });
+    // What the run notes of it later is known.
+    settled.add(key);
+    done.push({ ...call, end: time(answer.at) });
   }
 }
 
