@@ -219,10 +219,11 @@ export function driftOf(state: DeploymentState | undefined, live: Release | unde
 
 /** Plain variables of the service. */
 async function variables(deployment: Deployment, live: Release | undefined): Promise<Record<string, string>> {
-  const { config, target, options, session } = deployment;
+  const { config, target, options, platform, session } = deployment;
   const url =
     options.publicUrl ?? config.environment.SERVICE_PUBLIC_URL ?? (await session.predictUrl?.()) ?? live?.url;
   return {
+    ...(platform.proxies !== undefined && { SERVICE_TRUST_PROXY: String(platform.proxies) }),
     ...config.environment,
     SERVICE_HOST: "0.0.0.0",
     SERVICE_PORT: String(target.port),
