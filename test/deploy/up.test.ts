@@ -437,6 +437,7 @@ describe("deploying to a platform", () => {
   it("a service with files is one instance at most", async () => {
     const at = await stage();
 
+    setConfig(at, "store: file");
     const error = await failure(at.open({}, { flags: { maxInstances: 3 } }));
     setConfig(at, "store: external");
     const deployment = await at.open({}, { flags: { maxInstances: 3 } });
