@@ -1,24 +1,29 @@
+import * as v from "valibot";
+import { optional } from "./models/scalars.ts";
+
+const MessageStateSchema = v.picklist(["waiting", "dead"]);
 /** Whether a message waits to be sent, or was given up. */
-export type MessageState = "waiting" | "dead";
+export type MessageState = v.InferOutput<typeof MessageStateSchema>;
 
 /** A message in the outbox, as people see it. */
-export interface OutboxMessage {
-  readonly id: string;
+export const OutboxMessageSchema = v.object({
+  id: v.string(),
   /** The same for one event to all its targets. */
-  readonly event_id: string;
-  readonly target: string;
+  event_id: v.string(),
+  target: v.string(),
   /** Messages of one stream arrive in order: the job's id, or another name. */
-  readonly stream: string;
-  readonly type: string;
-  readonly state: MessageState;
-  readonly attempts: number;
+  stream: v.string(),
+  type: v.string(),
+  state: MessageStateSchema,
+  attempts: v.number(),
   /** What the last attempt met. */
-  readonly error: string | null;
+  error: optional(v.string()),
   /** HTTP status of the last answer. */
-  readonly status: number | null;
-  readonly created_at: string;
-  readonly failed_at: string | null;
-}
+  status: optional(v.number()),
+  created_at: v.string(),
+  failed_at: optional(v.string()),
+});
+export type OutboxMessage = Readonly<v.InferOutput<typeof OutboxMessageSchema>>;
 
 /** How deliveries to one receiver go. */
 export interface TargetHealth {

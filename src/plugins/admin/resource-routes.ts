@@ -15,6 +15,8 @@ export interface ResourceView<P extends Schema, Q extends Schema> {
   readonly query?: Q;
   /** What the answer holds. */
   readonly answer: string;
+  /** Schema of the answer as JSON; the document needs it where there is an API route. */
+  readonly schema?: v.GenericSchema;
   /** Finds it; throws where there is none. */
   resource(input: Input<P, Q>): MaybePromise<Resource>;
 }
@@ -36,7 +38,7 @@ export function resourceRoutes<P extends Schema = undefined, Q extends Schema = 
       hidden: kind === "page",
       params,
       query,
-      responses: { 200: { description: view.answer } },
+      responses: { 200: { description: view.answer, schema: view.schema } },
       handler: async (input) => respond(parts, input.event, kind, await view.resource(input)),
     });
   return [...(view.page ? [route("page", view.page)] : []), ...(view.api ? [route("api", view.api)] : [])];

@@ -1,23 +1,9 @@
 import * as v from "valibot";
-import type { ControlSystem } from "../../core/control-system.ts";
+import { type ControlSystem, OutboxMessageSchema } from "../../core/control-system.ts";
 import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
 import { optional } from "../../core/models/scalars.ts";
 
 const tag = "Events";
-
-const MessageSchema = v.object({
-  id: v.string(),
-  event_id: v.string(),
-  target: v.string(),
-  stream: v.string(),
-  type: v.string(),
-  state: v.picklist(["waiting", "dead"]),
-  attempts: v.number(),
-  error: optional(v.string()),
-  status: optional(v.number()),
-  created_at: v.string(),
-  failed_at: optional(v.string()),
-});
 
 const StatusSchema = v.object({
   mode: v.picklist(["connected", "local"]),
@@ -69,7 +55,7 @@ export function eventRoutes(control: ControlSystem): RouteDefinition[] {
         200: {
           description: "One page",
           schema: v.object({
-            items: v.array(MessageSchema),
+            items: v.array(OutboxMessageSchema),
             total: v.number(),
             limit: v.number(),
             skip: v.number(),

@@ -16,7 +16,7 @@ const ServiceHealthSchema = v.object({
   /** What is wrong, where something is. */
   detail: v.optional(v.string()),
 });
-const AgentHealthSchema = v.object({
+export const AgentHealthSchema = v.object({
   agent_id: v.string(),
   name: v.string(),
   slug: v.string(),

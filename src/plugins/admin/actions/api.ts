@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
+import { JobSchema } from "../../../core/models/job.ts";
 import { JobInstructionsSchema } from "../../../core/models/job-instructions.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { AdminParts } from "../parts.ts";
@@ -98,7 +99,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       tag,
       params: PathSchema,
       body: v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }),
-      responses: { 200: { description: "The job" } },
+      responses: { 200: { description: "The job", schema: JobSchema } },
       handler: async ({ params, body, actor }) =>
         jobs.show(await runner().retry(params.id, body.from, actor)),
     }),
@@ -110,7 +111,7 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       tag,
       params: PathSchema,
       body: v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }),
-      responses: { 200: { description: "The job" } },
+      responses: { 200: { description: "The job", schema: JobSchema } },
       handler: async ({ params, body, actor }) =>
         jobs.show(await runner().resume(params.id, body.job_instructions, actor)),
     }),

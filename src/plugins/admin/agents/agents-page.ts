@@ -5,6 +5,7 @@ import type { HostedAgent } from "../../../core/agents/registry.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AgentMethod } from "../../../core/models/agent-method.ts";
 import type { AgentResponse } from "../../../core/models/agent-response.ts";
+import { AgentSchema } from "../answers/service.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -22,6 +23,7 @@ export function agentRoutes(parts: AdminParts): RouteDefinition[] {
       page: ["/admin/agents", "Agents page"],
       api: ["/admin/api/agents", "List agents with their statistics"],
       answer: "The agents",
+      schema: v.object({ items: v.array(AgentSchema) }),
       resource: () => agentsResource(parts),
     }),
     ...resourceRoutes(parts, {
@@ -29,6 +31,7 @@ export function agentRoutes(parts: AdminParts): RouteDefinition[] {
       api: ["/admin/api/agents/{slug}", "Show an agent with its statistics"],
       params: PathSchema,
       answer: "The agent",
+      schema: AgentSchema,
       resource: ({ params }) => agentResource(parts, parts.agents.get(params.slug)),
     }),
   ];

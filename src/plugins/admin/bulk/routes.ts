@@ -4,6 +4,7 @@ import { check } from "../../../core/http/check.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
+import { BulkSchema } from "../answers/entities.ts";
 import { readForm } from "../forms/read-form.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -41,7 +42,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       tag,
       body: BulkBodySchema,
       status: 201,
-      responses: { 201: { description: "The preview" } },
+      responses: { 201: { description: "The preview", schema: BulkSchema } },
       handler: async ({ body, actor }) =>
         toBulkData(parts.bulk.preview(await freeze(parts, selectionOf(body), actor))),
     }),
@@ -50,6 +51,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       api: ["/admin/api/bulk/{id}", "Show a preview or how far an operation is"],
       params: PathSchema,
       answer: "The operation",
+      schema: BulkSchema,
       resource: ({ params }) => bulkResource(parts, parts.bulk.get(params.id)),
     }),
     defineRoute({
@@ -61,7 +63,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       body: v.object({ hash: v.string() }),
       status: 202,
-      responses: { 202: { description: "The operation, under way" } },
+      responses: { 202: { description: "The operation, under way", schema: BulkSchema } },
       handler: ({ params, body, actor }) => toBulkData(parts.bulk.run(params.id, body.hash, actor)),
     }),
     defineRoute({
@@ -71,7 +73,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Abort an operation",
       tag,
       params: PathSchema,
-      responses: { 200: { description: "The operation" } },
+      responses: { 200: { description: "The operation", schema: BulkSchema } },
       handler: ({ params }) => toBulkData(parts.bulk.abort(params.id)),
     }),
     ...formRoutes(parts),

@@ -4,6 +4,7 @@ import { wholeNumber } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
 import { LOG_LEVELS } from "../../../core/log.ts";
+import { ConsoleSchema } from "../answers/service.ts";
 import { Mailbox } from "../live/mailbox.ts";
 import { eventStreamHead } from "../live/route.ts";
 import type { AdminParts } from "../parts.ts";
@@ -42,6 +43,7 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
       api: ["/admin/api/console", "Last lines of the log"],
       query: RangeSchema,
       answer: "Lines, oldest first",
+      schema: ConsoleSchema,
       resource: ({ query }) => resource(query),
     }),
     defineRoute({

@@ -4,6 +4,7 @@ import { ServiceError } from "../../../core/errors.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { redirect } from "../answer.ts";
+import { DeliveriesSchema } from "../answers/service.ts";
 import { flashCookie } from "../flash-cookie.ts";
 import { readForm } from "../forms/read-form.ts";
 import { toPageOf } from "../lists/page-of.ts";
@@ -29,6 +30,7 @@ export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
       api: ["/admin/api/deliveries", "List events that are not delivered"],
       query: QuerySchema,
       answer: "Messages, newest first",
+      schema: DeliveriesSchema,
       resource: ({ query }) => deliveriesResource(parts, query),
     }),
     defineRoute({

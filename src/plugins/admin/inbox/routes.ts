@@ -1,18 +1,20 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
 import { readFields as readCoreFields } from "../../../core/agents/fields.ts";
+import { listProblems } from "../../../core/describe-issue.ts";
 import { isServiceError, ServiceError } from "../../../core/errors.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
-import type { StoredCase } from "../../../core/models/case.ts";
+import type { Case } from "../../../core/models/case.ts";
 import { CaseUpdateRequestSchema } from "../../../core/models/case-update-request.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
+import { AnsweredSchema, InboxItemSchema, pageOf } from "../answers/entities.ts";
 import { flashCookie } from "../flash-cookie.ts";
 import { readFields } from "../forms/fields.ts";
 import { readForm } from "../forms/read-form.ts";
 import { toPageOf } from "../lists/page-of.ts";
-import { negotiate } from "../negotiate.ts";
+import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -36,6 +38,7 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       api: ["/admin/api/inbox", "List open questions"],
       query: QuerySchema,
       answer: "Open questions, the most urgent first",
+      schema: pageOf(InboxItemSchema),
       resource: ({ query }) => inboxResource(parts, query),
     }),
     defineRoute({
@@ -47,9 +50,9 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       tag: "Admin",
       params: PathSchema,
       body: CaseUpdateRequestSchema,
-      responses: { 200: { description: "The answer was taken" } },
+      responses: { 200: { description: "The answer was taken", schema: AnsweredSchema } },
       handler: async ({ params, body, actor }) => {
-        const { job_id } = await parts.cases.summary(params.id);
+        const { job_id } = await parts.cases.get(params.id);
         const item = await parts.runner().answer(job_id, params.id, body, actor);
         return { message: `The answer to case "${item.id}" was taken`, id: item.id, status: item.status };
       },
@@ -93,7 +96,7 @@ function inboxResource(parts: AdminParts, given: Query): Resource {
   };
 }
 
-async function renderAsks(parts: AdminParts, items: readonly StoredCase[]): Promise<string[]> {
+async function renderAsks(parts: AdminParts, items: readonly Case[]): Promise<string[]> {
   const now = parts.clock();
   const jobs = await Promise.all(items.map((item) => parts.jobs.find(item.job_id)));
   return Promise.all(
@@ -111,7 +114,7 @@ async function answerByForm(
   { id, actor }: { id: string; actor: string },
 ): Promise<Response> {
   const form = await readForm(event);
-  const item = await parts.cases.summary(id);
+  const item = await parts.cases.get(id);
   const answer = readFields(form, item.question?.fields ?? []);
   const message = form.get("message") || null;
   const now = parts.clock();
@@ -119,9 +122,10 @@ async function answerByForm(
   const agent = job?.agent_name ?? "";
   const verdict = item.question ? readCoreFields(item.question.fields).check(answer) : undefined;
   if (verdict?.ok === false) {
+    if (wantsJson(event)) throw invalidAnswer(verdict.problems);
     return refused(parts, event, {
       item,
-      error: invalidAnswer(),
+      error: invalidAnswer(verdict.problems),
       problems: verdict.problems,
       typed: form,
       agent,
@@ -132,7 +136,7 @@ async function answerByForm(
     if (item.question && form.get("question_id") !== item.question.id) throw settled(item);
     await parts.runner().answer(item.job_id, id, { answer, message }, actor);
   } catch (error) {
-    if (!isServiceError(error) || error.status >= 500) throw error;
+    if (!isServiceError(error) || error.status >= 500 || wantsJson(event)) throw error;
     return refused(parts, event, { item, error, problems: {}, typed: form, agent });
   }
   if (negotiate(event, "page") === "fragment") {
@@ -142,18 +146,19 @@ async function answerByForm(
   return redirect("/admin/inbox", [flashCookie(parts, event, "good", `Answered: ${item.name}`)]);
 }
 
-function settled(item: StoredCase): ServiceError {
+function settled(item: Case): ServiceError {
   return new ServiceError("invalid_transition", `Case "${item.id}" asks another question by now`, {
     detail: "Reload the page to see it.",
   });
 }
 
-function invalidAnswer(): ServiceError {
-  return new ServiceError("invalid_parameters", "The answer is not complete", { detail: "See the fields." });
+function invalidAnswer(problems: Readonly<Record<string, string>>): ServiceError {
+  const detail = listProblems(Object.entries(problems).map(([field, problem]) => `${field} ${problem}`));
+  return new ServiceError("invalid_parameters", "The answer is not complete", { detail });
 }
 
 interface Refusal {
-  readonly item: StoredCase;
+  readonly item: Case;
   readonly error: ServiceError;
   /** What is wrong, by field name. */
   readonly problems: Readonly<Record<string, string>>;

@@ -1,9 +1,9 @@
 import * as v from "valibot";
-import { LISTED_UPDATES } from "../../../core/entities/cases.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import { type StoredJob, toJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
 import { toCaseLine } from "../lists/rows.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
@@ -37,6 +37,7 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       api: ["/admin/api/jobs/{id}", "Show a job with its cases"],
       params: PathSchema,
       answer: "The job",
+      schema: JobWithCasesSchema,
       resource: async ({ params }) => jobResource(parts, await parts.jobs.get(params.id)),
     }),
     defineRoute({
@@ -46,7 +47,9 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "What happened to a job, as spans of time",
       tag: "Admin",
       params: PathSchema,
-      responses: { 200: { description: "Rows with spans, in milliseconds since the epoch" } },
+      responses: {
+        200: { description: "Rows with spans, in milliseconds since the epoch", schema: TimelineSchema },
+      },
       handler: async ({ params }) => readWholeTimeline(parts, await parts.jobs.get(params.id)),
     }),
   ];
@@ -58,7 +61,7 @@ function jobResource(parts: AdminParts, job: StoredJob): Resource {
     fragment: "job",
     json: async () => {
       const query = { where: { job_id: job.id }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
-      const { items } = await parts.cases.listWithUpdates(query, LISTED_UPDATES);
+      const { items } = await parts.cases.list(query);
       return {
         ...toJob(
           job,

@@ -1,5 +1,6 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import type { StoredCase } from "../../../core/models/case.ts";
+import type { Case } from "../../../core/models/case.ts";
+import { CaseRowSchema } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { type CasesQuery, CasesQuerySchema, toCasesListQuery } from "./list-query.ts";
 import { listRoutes } from "./list-routes.ts";
@@ -7,7 +8,7 @@ import { toCaseLine, toCaseRow } from "./rows.ts";
 
 /** The list of cases. */
 export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
-  return listRoutes<StoredCase, CasesQuery>(parts, {
+  return listRoutes<Case, CasesQuery>(parts, {
     kind: "cases",
     title: "Cases",
     description: "Filters combine. `search` looks in id, name and description.",
@@ -26,6 +27,7 @@ export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
       { label: "Created", key: "created_at" },
     ],
     toListQuery: toCasesListQuery,
+    rowSchema: CaseRowSchema,
     toRow: toCaseRow,
     toLine: toCaseLine,
   });

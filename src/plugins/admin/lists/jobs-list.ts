@@ -1,5 +1,6 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import { JobRowSchema } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
 import { startable } from "../views/startable.ts";
@@ -29,6 +30,7 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
       { label: "Created", key: "created_at" },
     ],
     toListQuery: toJobsListQuery,
+    rowSchema: JobRowSchema,
     toRow: toJobRow,
     toLine: toJobLine,
     selects: (query) => [

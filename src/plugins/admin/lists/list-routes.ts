@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import type { ListQuery, Page } from "../../../core/store/store.ts";
+import { pageOf } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -25,6 +26,7 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
   /** Filters besides the status, by query parameter. */
   readonly filters: readonly (keyof Q & string)[];
   toListQuery(query: Q): ListQuery;
+  readonly rowSchema: v.GenericSchema;
   toRow(entity: E): unknown;
   toLine(entity: E, context: RowContext): EntityLine;
   selects?(query: Q): ListSource["selects"];
@@ -43,6 +45,7 @@ export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E
       api: [`/admin/api/${kind}`, `List ${kind}`, list.description],
       query: schema,
       answer: `A page of ${kind}`,
+      schema: pageOf(list.rowSchema),
       resource: ({ query }) => listResource(parts, list, query as Q),
     }),
     defineRoute({

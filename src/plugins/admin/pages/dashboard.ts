@@ -1,6 +1,8 @@
+import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import type { StoredCase } from "../../../core/models/case.ts";
+import type { Case } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import { DashboardSchema, RecentSchema, StatsSchema } from "../answers/entities.ts";
 import { readInbox } from "../inbox/read-inbox.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -24,11 +26,13 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
       page: ["/admin/", "Dashboard page"],
       api: ["/admin/api/dashboard", "What the dashboard shows"],
       answer: "What the dashboard shows",
+      schema: DashboardSchema,
       resource: () => dashboard(parts),
     }),
     ...resourceRoutes(parts, {
       api: ["/admin/api/stats", "System statistics"],
       answer: "System statistics",
+      schema: StatsSchema,
       resource: () => ({
         page: "dashboard",
         fragment: "stats",
@@ -39,6 +43,7 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       api: ["/admin/api/recent-activity", "The last ten changes"],
       answer: "The last ten changes",
+      schema: v.object({ items: v.array(RecentSchema) }),
       resource: () => ({
         page: "dashboard",
         fragment: "recent-activity",
@@ -205,7 +210,7 @@ function toRunning(job: StoredJob, now: Date) {
   return { name: job.name, href: pathTo("jobs", job.id), sub, status: statusPiece(job.status).toString() };
 }
 
-function toWaiting(item: StoredCase, now: Date) {
+function toWaiting(item: Case, now: Date) {
   return {
     question: item.question?.question ?? item.name,
     href: pathTo("cases", item.id),

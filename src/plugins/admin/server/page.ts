@@ -1,5 +1,6 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { VERSION } from "../../../core/service-state.ts";
+import { ServiceSchema } from "../answers/service.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -14,6 +15,7 @@ export function serverRoutes(parts: AdminParts): RouteDefinition[] {
     page: ["/admin/server", "Server page"],
     api: ["/admin/api/server", "Show the service, its configuration, store and plugins"],
     answer: "The service",
+    schema: ServiceSchema,
     resource: () => serverResource(parts),
   });
 }

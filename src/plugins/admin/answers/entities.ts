@@ -1,0 +1,139 @@
+import * as v from "valibot";
+import { CaseSchema } from "../../../core/models/case.ts";
+import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
+import { JobSchema } from "../../../core/models/job.ts";
+import { EntityIdSchema, optional } from "../../../core/models/scalars.ts";
+
+/** A page of a list. */
+export function pageOf<S extends v.GenericSchema>(item: S) {
+  return v.object({
+    items: v.array(item),
+    total: v.number(),
+    limit: v.number(),
+    skip: v.number(),
+    has_next: v.boolean(),
+    has_prev: v.boolean(),
+  });
+}
+
+const SHARED = ["id", "name", "status", "created_at", "updated_at", "finished_at", "total_cost"] as const;
+
+/** A job in a list. */
+export const JobRowSchema = v.object({
+  ...v.pick(JobSchema, [...SHARED, "agent_name", "stop_reason"]).entries,
+  case_count: v.number(),
+});
+
+/** A case in a list. */
+export const CaseRowSchema = v.object({
+  ...v.pick(CaseSchema, [...SHARED, "description", "job_id"]).entries,
+  update_count: v.number(),
+});
+
+/** A job with all its cases. */
+export const JobWithCasesSchema = v.object({ ...JobSchema.entries, cases: v.array(CaseSchema) });
+
+/** An open question. */
+export const InboxItemSchema = v.object({
+  case_id: EntityIdSchema,
+  ...v.pick(CaseSchema, ["job_id", "name", "description", "question"]).entries,
+});
+
+export const AnsweredSchema = v.object({
+  message: v.string(),
+  id: EntityIdSchema,
+  status: EntityStatusSchema,
+});
+
+/** Milliseconds since the epoch. */
+const moment = v.number();
+const SpanSchema = v.object({
+  kind: v.picklist(["work", "queued", "waiting", "sleeping", "failed", "interrupted"]),
+  from: moment,
+  to: moment,
+  note: v.optional(v.string()),
+});
+
+/** What happened to a job, as rows on one axis of time. */
+export const TimelineSchema = v.object({
+  from: moment,
+  to: moment,
+  rows: v.array(
+    v.object({
+      kind: v.picklist(["job", "case", "step", "question", "sleep"]),
+      name: v.string(),
+      case_id: v.optional(EntityIdSchema),
+      from: moment,
+      to: moment,
+      spans: v.array(SpanSchema),
+      moments: v.array(v.object({ at: moment, note: v.string() })),
+      running: v.boolean(),
+      failed: v.boolean(),
+      attempts: v.number(),
+      cost: v.number(),
+      error: v.optional(v.string()),
+    }),
+  ),
+  interruptions: v.number(),
+  waited: v.number(),
+});
+
+/** An action on many entities: what it would do, and how far it is. */
+export const BulkSchema = v.object({
+  id: v.pipe(v.string(), v.uuid()),
+  kind: v.picklist(["jobs", "cases"]),
+  action: v.picklist(["stop", "retry", "delete"]),
+  hash: v.string(),
+  cost: v.number(),
+  by: v.string(),
+  state: v.picklist(["preview", "running", "done", "aborted"]),
+  done: v.number(),
+  count: v.number(),
+  left_out: v.number(),
+  created_at: v.string(),
+  sample: v.array(EntityIdSchema),
+  /** Ids that could not be changed, with the reason. */
+  failures: v.record(v.string(), v.string()),
+});
+
+const ChangeSchema = v.pick(JobSchema, ["id", "name", "status", "created_at", "updated_at"]);
+
+/** A job or case that changed lately. */
+export const RecentSchema = v.variant("type", [
+  v.object({ type: v.literal("job"), ...ChangeSchema.entries, agent_name: v.string() }),
+  v.object({ type: v.literal("case"), ...ChangeSchema.entries, job_id: EntityIdSchema }),
+]);
+
+/** Jobs or cases by status. */
+const CountsSchema = v.object({
+  total: v.number(),
+  running: v.number(),
+  completed: v.number(),
+  failed: v.number(),
+  by_status: v.record(v.string(), v.number()),
+});
+
+export const StatsSchema = v.object({
+  jobs: CountsSchema,
+  cases: CountsSchema,
+  system: v.object({
+    database: v.string(),
+    status: v.picklist(["healthy", "unhealthy"]),
+    collections: v.number(),
+  }),
+  collections: optional(v.number()),
+});
+
+export const DashboardSchema = v.object({
+  ...StatsSchema.entries,
+  recent_activity: v.array(RecentSchema),
+  /** What jobs have cost since midnight, UTC. */
+  cost_today: v.number(),
+  /** Jobs by the hour in which they were created, the oldest hour first. */
+  hours: v.array(
+    v.object({
+      from: moment,
+      counts: v.object({ completed: v.number(), failed: v.number(), running: v.number() }),
+    }),
+  ),
+});

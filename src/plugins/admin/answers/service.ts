@@ -1,0 +1,69 @@
+import * as v from "valibot";
+import { OutboxMessageSchema } from "../../../core/control-system.ts";
+import { AgentHealthSchema } from "../../../core/http/machine/health.ts";
+import { LOG_LEVELS } from "../../../core/log.ts";
+import { AgentResponseSchema } from "../../../core/models/agent-response.ts";
+import { ServerInfoSchema } from "../../../core/models/server-info.ts";
+import { pageOf } from "./entities.ts";
+
+const value = v.nullable(v.union([v.string(), v.number(), v.boolean()]));
+
+/** An agent with how its jobs went; parameters that were kept for it are not shown. */
+export const AgentSchema = v.object({
+  ...v.omit(AgentResponseSchema, ["server_encrypted_parameters"]).entries,
+  ...v.pick(AgentHealthSchema, ["status", "statistics"]).entries,
+});
+
+/** Lines of the log, oldest first. */
+export const ConsoleSchema = v.object({
+  items: v.array(
+    v.object({
+      seq: v.number(),
+      time: v.string(),
+      level: v.picklist(LOG_LEVELS),
+      message: v.string(),
+      fields: v.string(),
+      job: v.optional(v.string()),
+    }),
+  ),
+  /** Number of the newest line. */
+  last: v.number(),
+});
+
+export const DeliveriesSchema = pageOf(OutboxMessageSchema);
+
+/** The service itself. */
+export const ServiceSchema = v.object({
+  info: ServerInfoSchema,
+  /** Seconds. */
+  uptime: v.number(),
+  /** Memory in bytes. */
+  process: v.object({ pid: v.number(), node: v.string(), rss: v.number(), heap_used: v.number() }),
+  configuration: v.record(v.string(), value),
+  store: v.object({
+    database: v.string(),
+    tables: v.record(v.string(), v.number()),
+    bytes: v.optional(v.number()),
+    reads: v.number(),
+    writes: v.number(),
+    details: v.optional(v.record(v.string(), value)),
+    health: v.object({ writable: v.boolean(), error: v.optional(v.string()) }),
+  }),
+  plugins: v.array(
+    v.object({
+      name: v.string(),
+      dependsOn: v.array(v.string()),
+      /** Milliseconds. */
+      setupTime: v.number(),
+    }),
+  ),
+  live: v.object({ open_pages: v.number() }),
+  control_system: v.nullable(
+    v.object({
+      status: v.string(),
+      label: v.optional(v.string()),
+      facts: v.array(v.object({ name: v.string(), value: v.string(), tone: v.optional(v.string()) })),
+      alert: v.optional(v.string()),
+    }),
+  ),
+});
