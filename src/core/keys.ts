@@ -3,7 +3,6 @@ import { mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { OptionsError } from "./check-options.ts";
-import { describeWeakKeys } from "./key-strength.ts";
 import type { Logger } from "./log.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { isRsaPrivateKey } from "./rsa-key.ts";
@@ -11,8 +10,6 @@ import { isRsaPrivateKey } from "./rsa-key.ts";
 /** The secrets of a service. */
 export interface ServiceKeys {
   readonly apiKey: string;
-  /** Works beside it, until clients have the new one. */
-  readonly previousApiKey?: string | undefined;
   /** PEM, PKCS#8. */
   readonly rsaPrivateKey: string;
   /** Whether the API key was made by the service itself. */
@@ -21,11 +18,9 @@ export interface ServiceKeys {
 
 /** Takes keys from the options, else from the data folder, else makes them and keeps them there (mode 0600). */
 export async function loadKeys(options: ResolvedOptions, log: Logger): Promise<ServiceKeys> {
-  const { dataDir, previousApiKey } = options;
-  for (const weak of describeWeakKeys(options)) log.warn(weak);
+  const { dataDir } = options;
   return {
     apiKey: options.apiKey ?? (await readApiKey(join(dataDir, "api-key"), log)),
-    previousApiKey,
     rsaPrivateKey: options.rsaPrivateKey ?? (await readRsaKey(join(dataDir, "rsa-private-key.pem"))),
     apiKeyGenerated: options.apiKey === undefined,
   };

@@ -1,7 +1,6 @@
 import type { Deployment } from "./deployment.ts";
 import { findDocker } from "./docker.ts";
 import { isDeployError } from "./errors.ts";
-import { effectiveConfig } from "./kept.ts";
 import { readLock } from "./lock.ts";
 import { diskFindings } from "./plan.ts";
 import type { Finding } from "./platform.ts";
@@ -22,10 +21,7 @@ export async function doctor(deployment: Deployment): Promise<Finding[]> {
       ...(session.build ? { builds: platform.name } : {}),
     })),
     ...(await tryFinding(platform.name, () => session.preflight())),
-    ...diskFindings(
-      deployment,
-      effectiveConfig(deployment.config, await session.inspect().catch(() => undefined)).store,
-    ),
+    ...diskFindings(deployment),
   ];
   const lock = readLock(`${stateBase(key)}.lock`);
   if (lock !== undefined)

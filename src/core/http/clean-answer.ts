@@ -23,7 +23,7 @@ export function cleanAnswer(
   if (value === null || (typeof value !== "object" && typeof value !== "string")) return value;
   const node = schema as SchemaNode | undefined;
   if (node?.wrapped) return cleanAnswer(value, node.wrapped, redactor);
-  if (node?.type === "union") {
+  if (node?.type === "union" || node?.type === "variant") {
     const fitting = node.options?.find((one) => v.is(one as v.GenericSchema, value));
     return cleanAnswer(value, fitting as v.GenericSchema | undefined, redactor);
   }

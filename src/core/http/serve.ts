@@ -2,6 +2,7 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { type H3, serve } from "h3";
 import { answerBroken } from "./broken-request.ts";
+import { cutOffUnread } from "./unread-body.ts";
 
 /** A listening server. */
 export interface HttpServer {
@@ -45,6 +46,7 @@ export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
   });
   const node = server.node?.server as Server;
   node.on("clientError", answerBroken);
+  node.on("request", cutOffUnread);
   const sockets = new Set<Socket>();
   node.on("connection", (socket) => {
     sockets.add(socket);

@@ -3,8 +3,7 @@ import type { AuditEntry } from "../audit/audit-entry.ts";
 import type { AuditHead } from "../audit/audit-table.ts";
 import type { KeyMark } from "../audit/key-mark.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
-import type { StoredCase } from "../models/case.ts";
-import type { CaseNodeUpdate } from "../models/case-node-update.ts";
+import type { Case } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { RetentionState } from "../retention/retention-table.ts";
@@ -35,7 +34,7 @@ export interface TableSpec<T extends Entity = Entity> {
 /** Rows by table name. A plugin with its own table extends it by declaration merging. */
 export interface Tables {
   Job: StoredJob;
-  Case: StoredCase;
+  Case: Case;
   AgentSetting: AgentSetting;
   Retention: RetentionState;
   AuditHead: AuditHead;
@@ -45,11 +44,8 @@ export type TableName = keyof Tables & string;
 
 /** Entries by log name. A plugin with its own log extends it by declaration merging. */
 export interface Logs {
-  /** What happened to a job, by its id. */
   Run: RunEntry;
   Audit: AuditEntry;
-  /** The history of a case, by its id. */
-  CaseUpdate: CaseNodeUpdate;
 }
 export type LogName = keyof Logs & string;
 

@@ -20,6 +20,11 @@ export function negotiate(event: H3Event, route: "page" | "api"): Wanted {
   return text > json ? "fragment" : "json";
 }
 
+/** Whether a client that called a page asked for data: what goes wrong is then thrown, not shown. */
+export function wantsJson(event: H3Event): boolean {
+  return negotiate(event, "page") === "json";
+}
+
 /** How much a client wants a media type: the weight of its most exact mention (RFC 9110 section 12.5.1). */
 function quality(accept: string | null, type: string): number {
   if (accept === null || accept.trim() === "") return 0;

@@ -24,7 +24,10 @@ export function pluginPageRoutes(parts: AdminParts): RouteDefinition[] {
           page: "plugin",
           fragment: "plugin",
           json: async () => (page.json ? page.json(request) : { title: page.title }),
-          state: async () => ({ title: page.title, content: String(await page.render(request)) }),
+          state: async () => ({
+            title: page.title,
+            content: parts.redactor.text(String(await page.render(request))),
+          }),
         });
       },
     }),

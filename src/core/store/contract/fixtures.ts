@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { StoredCase } from "../../models/case.ts";
+import type { Case } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
 import type { Store, StoreFactory } from "../store.ts";
@@ -52,7 +52,7 @@ export function makeJob(id: string, fields: Partial<StoredJob> = {}): StoredJob 
 }
 
 /** A complete case as the service stores it. */
-export function makeCase(id: string, jobId: string, fields: Partial<StoredCase> = {}): StoredCase {
+export function makeCase(id: string, jobId: string, fields: Partial<Case> = {}): Case {
   return {
     id,
     job_id: jobId,
@@ -61,8 +61,7 @@ export function makeCase(id: string, jobId: string, fields: Partial<StoredCase> 
     account: { workspace_id: "w", api_url: "http://127.0.0.1", api_key: null },
     description: `described ${id}`,
     status: "in_progress",
-    update_count: 0,
-    last_error: null,
+    updates: [],
     total_cost: 0,
     final_delivery: null,
     finished_at: null,
@@ -71,6 +70,11 @@ export function makeCase(id: string, jobId: string, fields: Partial<StoredCase> 
     question: null,
     ...fields,
   };
+}
+
+/** A node of a case. */
+export function makeUpdate(index: number): Case["updates"][number] {
+  return { index, cost: 1, name: "step", payload: null, is_final: false, error: null, created_at: at(0) };
 }
 
 /** A run log entry. */

@@ -1,20 +1,21 @@
 import assert from "node:assert/strict";
 import type { StoreTest } from "./fixtures.ts";
-import { makeCase, makeJob } from "./fixtures.ts";
+import { makeCase, makeJob, makeUpdate } from "./fixtures.ts";
 
 /** What must hold while others write. */
 export function isolationTests(test: StoreTest): void {
   test("200 changes at once to one entity all count", async (store) => {
-    await store.table("Job").insert(makeJob("a", { payload: [] }));
+    await store.table("Case").insert(makeCase("c", "a"));
     const changes = Array.from({ length: 200 }, () =>
-      store.table("Job").change("a", (job) => {
-        const numbers = job.payload as number[];
-        return { ...job, payload: [...numbers, numbers.length + 1] };
-      }),
+      store.table("Case").change("c", (item) => ({
+        ...item,
+        updates: [...item.updates, makeUpdate(item.updates.length + 1)],
+      })),
     );
     await Promise.all(changes);
+    const indexes = (await store.table("Case").get("c"))?.updates.map((update) => update.index);
     assert.deepEqual(
-      (await store.table("Job").get("a"))?.payload,
+      indexes,
       Array.from({ length: 200 }, (_, at) => at + 1),
     );
   });

@@ -7,7 +7,7 @@ import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash-cookie.ts";
 import { readForm } from "../forms/read-form.ts";
-import { negotiate } from "../negotiate.ts";
+import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
@@ -36,7 +36,7 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
       pair(parts, "cases", {
         action,
         act,
-        confirm: async (id) => caseConfirms(await parts.cases.summary(id), action),
+        confirm: async (id) => caseConfirms(await parts.cases.get(id), action),
       }),
     ),
   ];
@@ -88,7 +88,8 @@ async function perform(
   try {
     return redirect(after, [flashCookie(parts, event, "good", await run())]);
   } catch (error) {
-    if (!isServiceError(error) || error.status >= 500 || error.status === 404) throw error;
+    if (!isServiceError(error) || error.status >= 500 || error.status === 404 || wantsJson(event))
+      throw error;
     const text = [error.message, error.detail].filter(Boolean).join(". ");
     return redirect(here, [flashCookie(parts, event, "bad", text)]);
   }

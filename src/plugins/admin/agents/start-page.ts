@@ -3,6 +3,7 @@ import type { H3Event } from "h3";
 import * as v from "valibot";
 import { toFormFields } from "../../../core/agents/form-fields.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
+import { invalidFields } from "../../../core/agents/start-request.ts";
 import { isServiceError, type ServiceError } from "../../../core/errors.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
@@ -11,7 +12,7 @@ import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash-cookie.ts";
 import { readFields, renderFields } from "../forms/fields.ts";
 import { readForm } from "../forms/read-form.ts";
-import { negotiate } from "../negotiate.ts";
+import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { formatCost, formatDuration } from "../views/format.ts";
@@ -67,6 +68,7 @@ async function start(
     ...(await parts.runner().checkFields(agent.slug, "job_start", values)),
     ...instructions.problems,
   };
+  if (Object.keys(problems).length > 0 && wantsJson(event)) throw invalidFields(agent.slug, problems);
   if (Object.keys(problems).length > 0)
     return showForm(parts, event, { agent, typed, problems, status: 422 });
   const jobId = readJobId(typed);
@@ -85,7 +87,7 @@ async function start(
       job_fields: values,
     });
   } catch (error) {
-    if (!isServiceError(error) || error.status >= 500) throw error;
+    if (!isServiceError(error) || error.status >= 500 || wantsJson(event)) throw error;
     return showForm(parts, event, { agent, typed, error, status: error.status });
   }
   const to = pathTo("jobs", jobId);

@@ -92,11 +92,11 @@ function queueCard({ runner, service, state }: AdminParts): CardView {
 }
 
 /** A card that fails shows that it does, and leaves the others standing. */
-function pluginCards({ extensions, log }: AdminParts): Promise<CardView[]> {
+function pluginCards({ extensions, log, redactor }: AdminParts): Promise<CardView[]> {
   return Promise.all(
     extensions.cards.map(async (card) => {
       try {
-        return { title: card.title, status: "", facts: [], html: String(await card.render()) };
+        return { title: card.title, status: "", facts: [], html: redactor.text(String(await card.render())) };
       } catch (error) {
         log.error("a dashboard card could not be made", { card: card.title, error });
         const fact = { name: "Error", value: "This card could not be made; the log says why.", tone: "bad" };

@@ -1,10 +1,11 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
-import { isServiceError, type ServiceError } from "../../../core/errors.ts";
+import { isServiceError, ServiceError } from "../../../core/errors.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { redirect } from "../answer.ts";
 import { isSecure, toCookie } from "../cookies.ts";
 import { readForm } from "../forms/read-form.ts";
+import { wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { optionalText } from "../query.ts";
 import { assertSameOrigin } from "../same-origin.ts";
@@ -98,9 +99,16 @@ function assertOwnPage(parts: AdminParts, event: H3Event): void {
   }
 }
 
-function refuseLink(parts: AdminParts, event: H3Event, token: string): Promise<Response> {
+async function refuseLink(parts: AdminParts, event: H3Event, token: string): Promise<Response> {
+  if (wantsJson(event)) throw linkUsed();
   const problem = token ? "This link was used already or is too old. Sign in with the key." : "";
   return showSignIn(parts, event, { status: 401, next: "/admin/", problem });
+}
+
+function linkUsed(): ServiceError {
+  return new ServiceError("unauthorized", "This link was used already or is too old", {
+    detail: "Sign in with the key.",
+  });
 }
 
 async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
@@ -110,7 +118,7 @@ async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
   try {
     parts.gate.checkKey(form.get("key")?.trim() ?? "", event);
   } catch (error) {
-    if (!isServiceError(error)) throw error;
+    if (!isServiceError(error) || wantsJson(event)) throw error;
     return showSignIn(parts, event, {
       status: error.status,
       next,

@@ -7,7 +7,7 @@ import { showSignIn } from "./sign-in-page.ts";
 
 /** Lets sessions in, and shows the sign-in page to people without one. */
 export function createVerifier(
-  parts: Pick<AdminParts, "sessions" | "renderer" | "options" | "assets">,
+  parts: Pick<AdminParts, "sessions" | "renderer" | "options" | "assets" | "redactor">,
 ): SessionVerifier {
   return {
     verify: (event) => parts.sessions.verify(event),
@@ -16,7 +16,7 @@ export function createVerifier(
 }
 
 async function challenge(
-  parts: Pick<AdminParts, "renderer" | "options" | "assets">,
+  parts: Pick<AdminParts, "renderer" | "options" | "assets" | "redactor">,
   event: H3Event,
   error: ServiceError,
 ): Promise<Response | undefined> {
@@ -30,7 +30,8 @@ async function challenge(
   const isPage = event.req.method === "GET" && route === "page";
   return showSignIn(parts, event, {
     status: 401,
-    next: isPage ? pathname + search : "/admin/",
+    // Somebody may have put the key into the address.
+    next: isPage ? parts.redactor.text(pathname + search) : "/admin/",
     problem: event.req.headers.has("x-api-key")
       ? "The X-API-Key header does not hold this service's key."
       : "",
