@@ -1,0 +1,167 @@
+import { CASES, type RouteDefinition } from "agent-control-service";
+import { SIGN_IN_LINK } from "../../src/core/tokens.ts";
+import { jobContext } from "../http/_jobs.ts";
+import { sampleOf } from "./_sample.ts";
+import type { World } from "./_world.ts";
+
+type Values = Readonly<Record<string, string>>;
+
+/** What a route needs beside what its schemas say. */
+interface Example {
+  readonly params?: Values;
+  readonly query?: Values;
+  readonly json?: unknown;
+  readonly form?: Values;
+}
+
+/** A request that a route answers with success. */
+export interface Filled {
+  readonly method: string;
+  readonly path: string;
+  readonly type?: string;
+  readonly body?: string;
+}
+
+/** A request to a route: from its example, where there is one, and from its schemas. */
+export async function fill(
+  world: World,
+  route: RouteDefinition,
+  /** Headers of the one who asks. */
+  who: Values,
+): Promise<Filled> {
+  const example = (await EXAMPLES[`${route.method} ${route.path}`]?.(world, who)) ?? {};
+  const params = example.params ?? (await paramsOf(world, route, who));
+  const query = example.query ?? (route.query ? (sampleOf(route.query) as Values) : {});
+  const path = route.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? "x"));
+  const search = new URLSearchParams(query).toString();
+  return {
+    method: route.method,
+    path: search === "" ? path : `${path}?${search}`,
+    ...bodyOf(route, example),
+  };
+}
+
+/** The same without anything that would have to be there first: enough for whoever is refused ahead of the handler. */
+export function fillBlindly(route: RouteDefinition): Filled {
+  const path = route.path.replace(/\{\w+\}/g, "x");
+  return { method: route.method, path, ...bodyOf(route, {}) };
+}
+
+export function takesBody({ method, body }: RouteDefinition): boolean {
+  return body !== undefined || method !== "GET";
+}
+
+function bodyOf(route: RouteDefinition, { json, form }: Example): { type?: string; body?: string } {
+  if (!takesBody(route)) return {};
+  if (route.body) return { type: "application/json", body: JSON.stringify(json ?? sampleOf(route.body)) };
+  return { type: "application/x-www-form-urlencoded", body: new URLSearchParams(form ?? {}).toString() };
+}
+
+/** Entities are made anew for each request, as many routes change or delete them. */
+async function paramsOf(world: World, { path, params }: RouteDefinition, who: Values): Promise<Values> {
+  const sampled = params ? (sampleOf(params) as Record<string, string>) : {};
+  if ("slug" in sampled) sampled.slug = "clerk";
+  if ("job_id" in sampled || (path.includes("/jobs/") && "id" in sampled)) {
+    const job = await world.job();
+    if ("id" in sampled) sampled.id = job;
+    if ("job_id" in sampled) sampled.job_id = job;
+    if ("case_id" in sampled) sampled.case_id = await caseOf(world, job);
+  } else if (path.includes("/cases/") && "id" in sampled) sampled.id = await caseOf(world, await world.job());
+  else if (path.includes("/bulk/")) sampled.id = (await previewOf(world, who)).id;
+  return sampled;
+}
+
+async function caseOf(world: World, job: string): Promise<string> {
+  return (await openCaseOf(world, job)).id;
+}
+
+async function openCaseOf({ server }: World, job: string) {
+  const { items } = await server.service.get(CASES).list({ where: { job_id: job } });
+  return items[0]!;
+}
+
+async function previewOf(world: World, who: Values): Promise<{ id: string; hash: string }> {
+  const answer = await world.send({
+    method: "POST",
+    path: "/admin/api/bulk",
+    headers: { ...who, "content-type": "application/json" },
+    body: JSON.stringify({ kind: "jobs", action: "stop", ids: [await world.job()] }),
+  });
+  return JSON.parse(answer.text) as { id: string; hash: string };
+}
+
+const failed = async (world: World): Promise<Example> => ({ params: { id: await world.job("fail") } });
+const limited = async (world: World): Promise<Example> => ({
+  params: { id: await world.job("spend") },
+  json: { job_instructions: { max_cost: 100 } },
+  form: { max_cost: "100" },
+});
+const answer = { json: { answer: { approved: true }, message: null } };
+const run = async (world: World, who: Values): Promise<Example> => {
+  const { id, hash } = await previewOf(world, who);
+  return { params: { id }, json: { hash }, form: { hash } };
+};
+const token = ({ server, url }: World): Values => ({
+  token: new URL(server.service.get(SIGN_IN_LINK).create(url).url).searchParams.get("token") ?? "",
+});
+
+/** Only what a schema cannot say: which entity, in which state, with which fields of the agent. */
+const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example | Promise<Example>>> = {
+  "POST /agents/{slug}/jobs": (world) => ({
+    json: {
+      job_context: jobContext("started-by-route"),
+      job_fields: {},
+      encrypted_agent_parameters: world.sealed,
+    },
+  }),
+  "POST /agents/{slug}/stop": async (world) => ({
+    json: { job_context: jobContext(await world.job()) },
+  }),
+  "GET /agents/{slug}/jobs/{id}": async (world) => ({
+    params: { slug: "clerk", id: await world.job("fail") },
+  }),
+  "POST /agents/{slug}/status": async (world) => ({
+    json: { params: { job_id: await world.job("tell") } },
+  }),
+  "POST /agents/{slug}/custom/{name}": async (world) => ({
+    params: { slug: "clerk", name: "tell" },
+    json: { job_context: jobContext(await world.job("tell")), job_fields: {} },
+  }),
+  "POST /agents/{slug}/parameters": ({ sealed }) => ({ json: { parameters_encrypted: sealed } }),
+  "POST /agents/{slug}/validate-agent-parameters": ({ sealed }) => ({
+    json: { encrypted_agent_parameters: sealed },
+  }),
+  "POST /jobs/{id}/resume": limited,
+  "POST /jobs/{id}/retry": failed,
+  "POST /jobs/{job_id}/cases/{case_id}/update": () => answer,
+  "POST /admin/api/jobs/{id}/resume": limited,
+  "POST /admin/api/jobs/{id}/retry": failed,
+  "POST /admin/api/cases/{id}/answer": () => answer,
+  "POST /admin/api/bulk": async (world) => ({
+    json: { kind: "jobs", action: "stop", ids: [await world.job()] },
+  }),
+  "POST /admin/api/bulk/{id}/run": run,
+  "GET /admin/api/jobs/rows": async (world) => ({ query: { ids: await world.job() } }),
+  "GET /admin/api/cases/rows": async (world) => ({ query: { ids: await caseOf(world, await world.job()) } }),
+  "GET /admin/x/{path}": () => ({ params: { path: "guest" } }),
+  "GET /admin/assets/{hash}/{file}": async ({ server }) => {
+    const page = await (await server.request("/admin/", { headers: { accept: "text/html" } })).text();
+    const [, hash = "", file = ""] = /\/admin\/assets\/([^/"]+)\/([^"#]+)/.exec(page) ?? [];
+    return { params: { hash, file } };
+  },
+  "GET /admin/sign-in": (world) => ({ query: token(world) }),
+  "POST /admin/sign-in": (world) => ({ form: token(world) }),
+  "POST /admin/session": ({ key }) => ({ form: { key, name: "Ada" } }),
+  "POST /admin/agents/{slug}/start": () => ({ form: { "f.mode": "tell" } }),
+  "POST /admin/cases/{id}/answer": async (world) => {
+    const { id, question } = await openCaseOf(world, await world.job());
+    return { params: { id }, form: { "f.approved": "true", question_id: question?.id ?? "" } };
+  },
+  "POST /admin/cases/{id}/status": () => ({ form: { status: "failed" } }),
+  "POST /admin/jobs/{id}/status": () => ({ form: { status: "failed" } }),
+  "POST /admin/jobs/{id}/resume": limited,
+  "POST /admin/jobs/{id}/retry": failed,
+  "POST /admin/bulk": async (world) => ({ form: { kind: "jobs", action: "stop", id: await world.job() } }),
+  "POST /admin/bulk/{id}/run": run,
+  "POST /admin/deliveries": () => ({ form: { all: "1", action: "retry" } }),
+};

@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { fillBlindly } from "./_examples.ts";
+import { flood } from "./_flood.ts";
+import { openWorld, type World } from "./_world.ts";
+
+const MEGABYTES = 128;
+/** Bytes of network buffers that may wait for the garbage collector. */
+const WAITING = 80e6;
+
+let world: World;
+beforeAll(async () => {
+  world = await openWorld();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+it.each(["nobody", "the key"])(
+  "a body of 128 MB, its length unsaid, sent by %s to every route costs no memory",
+  async (who) => {
+    const port = Number(new URL(world.url).port);
+    const headers: Record<string, string> = who === "nobody" ? {} : { "x-api-key": world.key };
+    const problems: string[] = [];
+
+    for (const route of world.routes) {
+      const { method, path, type = "application/octet-stream" } = fillBlindly(route);
+      const before = process.memoryUsage().arrayBuffers;
+      let most = before;
+      const look = (): void => {
+        most = Math.max(most, process.memoryUsage().arrayBuffers);
+      };
+      const { status } = await flood(port, { method, path, type, headers, megabytes: MEGABYTES, look });
+      const expected = who === "nobody" && route.auth !== "none" ? 401 : 413;
+      if (status !== expected) problems.push(`${method} ${path}: answered ${status}`);
+      if (most - before > WAITING) problems.push(`${method} ${path}: held ${(most - before) / 1e6} MB`);
+    }
+
+    expect(problems).toEqual([]);
+  },
+  300_000,
+);

@@ -1,0 +1,127 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { signIn } from "../admin/_sign-in.ts";
+import { ATTACKS, inspect, leaks } from "./_attacks.ts";
+import { Declared } from "./_declared.ts";
+import { fill } from "./_examples.ts";
+import { type Got, send } from "./_send.ts";
+import { CANARIES, openWorld, type World } from "./_world.ts";
+
+const LONG = 120_000;
+let world: World;
+
+beforeAll(async () => {
+  world = await openWorld();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+/** Does something with every route of the service; resolves with the problems, each with its route. */
+async function everyRoute(look: (route: World["routes"][number]) => Promise<string[]>): Promise<string[]> {
+  const found: string[] = [];
+  for (const route of world.routes)
+    found.push(...(await look(route)).map((problem) => `${route.method} ${route.path}: ${problem}`));
+  return found;
+}
+
+describe("every route of the service", () => {
+  it("is in the table, those of plugins too", () => {
+    const paths = world.routes.map(({ path }) => path);
+
+    expect(paths.length).toBeGreaterThan(90);
+    expect(paths).toEqual(
+      expect.arrayContaining(["/agents", "/admin/", "/admin/api/jobs", "/docs", "/metrics", "/guest/{id}"]),
+    );
+  });
+
+  it.each(Object.keys(ATTACKS))(
+    "withstands: %s",
+    async (name) => {
+      expect(await everyRoute((route) => ATTACKS[name]!(world, route))).toEqual([]);
+      expect(leaks(world.said())).toEqual([]);
+    },
+    LONG,
+  );
+
+  it(
+    "gives what is declared for it, and no secret, to programs and to people",
+    async () => {
+      const document = await (await world.server.request("/openapi.json")).json();
+      const declared = new Declared(document as Record<string, unknown>);
+      const reached = new Set<string>();
+
+      const problems = await everyRoute(async (route) => {
+        const found: string[] = [];
+        for (const accept of ["application/json", "text/html"]) {
+          for (const way of ["key", "session"] as const) {
+            if (way === "session" && route.auth !== "session") continue;
+            const got = await ask(route, { accept, way });
+            found.push(...inspect(got));
+            if (got.status < 400) reached.add(`${route.method} ${route.path}`);
+            if (!route.hidden && accept === "application/json") found.push(...declared.problems(route, got));
+            else if (!(got.status in route.responses) && got.status < 400)
+              found.push(`${got.status} is not declared`);
+            if (got.status >= 400)
+              found.push(`answered ${got.status} to its example: ${got.text.slice(0, 300)}`);
+          }
+        }
+        return found;
+      });
+
+      expect(problems).toEqual([]);
+      expect(leaks(world.said())).toEqual([]);
+      expect(declared.operations().filter((operation) => !reached.has(operation))).toEqual([]);
+    },
+    LONG,
+  );
+});
+
+/** Sends a route's example as its program or its page does. */
+async function ask(
+  route: World["routes"][number],
+  { accept, way }: { accept: string; way: "key" | "session" },
+): Promise<Got> {
+  const who: Record<string, string> =
+    way === "key" ? { "x-api-key": world.key } : { cookie: await signIn(world.server), origin: world.url };
+  const { method, path, type, body } = await fill(world, route, who);
+  return world.send({
+    method,
+    path,
+    body,
+    headers: { accept, ...who, ...(type !== undefined && { "content-type": type }) },
+  });
+}
+
+describe("the attacks of this suite", () => {
+  it.each(Object.keys(ATTACKS))("find something where nothing is guarded: %s", async (name) => {
+    const open = createServer((_request, response) => response.end(CANARIES.apiKey));
+    await new Promise<void>((resolve) => open.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(open.address() as AddressInfo).port}`;
+    const route = world.routes.find(({ path, method }) => path === "/guest/{id}" && method === "PUT")!;
+
+    const problems = await ATTACKS[name]!({ ...world, send: (sent) => send(url, sent) }, route);
+    open.close();
+
+    expect(problems).toContainEqual(expect.stringContaining("holds apiKey"));
+    expect(problems.some((problem) => problem.includes("answered 200"))).toBe(true);
+  });
+
+  it("tell an answer that is not as it is declared", async () => {
+    const document = (await (await world.server.request("/openapi.json")).json()) as Record<string, unknown>;
+    const declared = new Declared(document);
+    const route = { method: "GET", path: "/guest/{id}" };
+    const got = (value: unknown, status = 200): Got => ({
+      status,
+      headers: { "content-type": "application/json" },
+      text: JSON.stringify(value),
+    });
+
+    expect(declared.problems(route, got({ id: "x", text: "y" }))).toEqual([]);
+    expect(declared.problems(route, got({ id: "x", text: 5 }))).toHaveLength(1);
+    expect(declared.problems(route, got({ id: "x" }))).toHaveLength(1);
+    expect(declared.problems(route, got({ id: "x", text: "y", more: 1 }))).toHaveLength(1);
+    expect(declared.problems(route, got({}, 203))).toHaveLength(1);
+    expect(declared.problems(route, got({}, 404)).length).toBeGreaterThan(0);
+    expect(declared.problems({ ...route, path: "/nowhere" }, got({}))).toHaveLength(1);
+  });
+});
