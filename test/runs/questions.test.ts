@@ -140,6 +140,6 @@ test("questions, deadlines and code changes survive a restart", async () => {
 
   expect(job).toMatchObject({ status: "failed", stop_reason: "nondeterministic" });
   expect(job.error).toContain(
-    'Call 0 of case "a" was ask "Pay it?" when it was recorded, and now is step "something new"',
+    'The record goes on with ask "Pay it?" of case "a", and the handler now makes step "something new" of case "a"',
   );
 });

@@ -14,6 +14,7 @@ import { RunJob } from "./run/job-handle.ts";
 import type { StepUnderWay } from "./run/run.ts";
 import { Run } from "./run/run.ts";
 import { RunRecord } from "./run/run-record.ts";
+import { silenced } from "./run/silenced.ts";
 import { WithSignal } from "./run/with-signal.ts";
 import { type Applicant, type Place, Scheduler } from "./scheduler.ts";
 import { whenWritable } from "./when-writable.ts";
@@ -45,6 +46,8 @@ export class ActiveRuns {
   readonly #insides: AsyncLocalStorage<StepUnderWay> | undefined;
   /** Settle once the run is there, or will not be. */
   readonly #beginning = new Map<string, Promise<void>>();
+  /** Answers to jobs whose runs are being begun: these may have read the log just before. */
+  readonly #early = new Map<string, AnswerEntry[]>();
 
   constructor(parts: ActiveRunsParts) {
     this.#parts = parts;
@@ -84,11 +87,19 @@ export class ActiveRuns {
   beginning<T>(jobId: string, work: () => Promise<T>): Promise<T> {
     const begun = work();
     const settle = () => {
-      if (this.#beginning.get(jobId) === settled) this.#beginning.delete(jobId);
+      if (this.#beginning.get(jobId) !== settled) return;
+      this.#beginning.delete(jobId);
+      this.#early.delete(jobId);
     };
     const settled = begun.then(settle, settle);
     this.#beginning.set(jobId, settled);
     return begun;
+  }
+
+  /** An answer is stored just now. */
+  answered(jobId: string, entry: AnswerEntry): void {
+    if (this.isBeginning(jobId)) this.#early.set(jobId, [...(this.#early.get(jobId) ?? []), entry]);
+    this.#runs.get(jobId)?.answered(entry);
   }
 
   list(): Run[] {
@@ -138,6 +149,7 @@ export class ActiveRuns {
       clock,
     });
     this.#runs.set(job.id, run);
+    for (const answer of this.#early.get(job.id) ?? []) run.answered(answer);
     run
       .execute(() => this.#handle(run, job, agent, values))
       .catch((error: unknown) => {
@@ -201,7 +213,7 @@ export class ActiveRuns {
     }
     const { parameters, log, telemetry } = await toHandlerContext(this.#parts, agent, job, {
       parameters: values,
-      log: run.parts.log,
+      log: silenced(run.parts.log, () => run.deliveries.isSilent),
     });
     checkRequired(agent, parameters);
     const handle = new RunJob(run, {
@@ -211,7 +223,9 @@ export class ActiveRuns {
       onAnswer: this.#answerHandler(run, job, agent),
     });
     const given = { parameters, log, telemetry, job: handle, fields: fields.values };
-    return method.run(Object.assign(new WithSignal(run), given));
+    const context = Object.assign(new WithSignal(run), given);
+    run.deliveries.begin();
+    return method.run(context);
   }
 
   #answerHandler(run: Run, job: StoredJob, agent: HostedAgent) {

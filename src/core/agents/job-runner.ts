@@ -20,7 +20,7 @@ import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import type { StopReason, StoredJob } from "../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
-import type { AnswerEntry, MarkEntry } from "../models/run-entry.ts";
+import type { MarkEntry } from "../models/run-entry.ts";
 import { ActiveRuns, type ActiveRunsParts, type TurnKind } from "./active-runs.ts";
 import { readFields } from "./fields.ts";
 import { callMethod, checkRequired, openParameters, openSent, toHandlerContext } from "./handler-context.ts";
@@ -107,20 +107,18 @@ class JobRunner implements Runner {
     const { ledger, jobs, cases } = this.#parts;
     await jobs.get(jobId);
     const { id } = await cases.ofJob(jobId, caseId);
-    let entry: AnswerEntry | undefined;
-    const answered = await ledger.write(async (unit) => {
+    return ledger.write(async (unit) => {
       const [item, job] = [await unit.tx.get("Case", id), await unit.tx.get("Job", jobId)];
       const question = item?.question;
       if (item && question && job) this.#checkAnswer(item, job, request.answer, new Date(unit.now));
       const answer = { answer: request.answer, message: request.message, ...(by !== undefined && { by }) };
       const next = await answerCase(unit, id, answer);
-      entry = { type: "answer", at: unit.now, case_id: id, question_id: question!.id, ...answer };
+      const place = { case_id: id, question_id: question!.id };
+      unit.afterwards(() =>
+        this.#runs.answered(jobId, { type: "answer", at: unit.now, ...place, ...answer }),
+      );
       return next;
     });
-    // A run that is being begun may have read the log just before.
-    await this.#runs.settled(jobId);
-    this.#runs.find(jobId)?.questions.answered(entry!);
-    return answered;
   }
 
   async resume(
@@ -177,7 +175,7 @@ class JobRunner implements Runner {
     const item = await this.#parts.cases.override(caseId, status, by);
     const run = this.#runs.find(item.job_id);
     if (status !== "awaiting") {
-      run?.questions.withdraw(item.id, `Case "${item.id}" was set to ${status} by an operator`);
+      await run?.withdraw(item.id, `Case "${item.id}" was set to ${status} by an operator`);
     }
     return item;
   }
@@ -190,7 +188,7 @@ class JobRunner implements Runner {
   async removeCase(caseId: string, by: string): Promise<void> {
     const item = await this.#parts.cases.get(caseId);
     await this.#parts.cases.remove(caseId, by);
-    this.#runs.find(item.job_id)?.questions.withdraw(caseId, `Case "${caseId}" was deleted`);
+    await this.#runs.find(item.job_id)?.withdraw(caseId, `Case "${caseId}" was deleted`);
   }
 
   async call(slug: string, call: MethodCall): Promise<unknown> {

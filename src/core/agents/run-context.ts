@@ -13,7 +13,7 @@ export type Duration = number | string;
 
 /** What a step's function is told. */
 export interface StepInfo {
-  /** 1 at the first try; counts on after a crash. */
+  /** 1 at the first try; one more after each try that failed or that the end of the process cut short. */
   readonly attempt: number;
   /** The same at every try of this step: hand it to services that can tell a repeated request. */
   readonly idempotencyKey: string;
@@ -21,7 +21,16 @@ export interface StepInfo {
   readonly signal: AbortSignal;
 }
 
-export interface StepOptions {
+/** Names a call where its own name is not enough. */
+export interface CallOptions {
+  /**
+   * What the call is found by in the record when the job is resumed, in place of its name: unique among the calls of
+   * its kind that are made beside each other. @default its name
+   */
+  readonly key?: string;
+}
+
+export interface StepOptions extends CallOptions {
   /** Tries after the first. @default 0 */
   readonly retries?: number;
   /** Wait before the next try: the first one, doubled each time up to `max`. @default { initial: 1, max: 60 } in seconds */
@@ -34,7 +43,7 @@ export interface StepOptions {
 
 export type StepFunction<T> = (info: StepInfo) => MaybePromise<T>;
 
-export interface AskOptions<F extends FieldsInput> {
+export interface AskOptions<F extends FieldsInput> extends CallOptions {
   readonly question: string;
   readonly fields: F;
   /** How long to wait for a person, or when to stop waiting. @default for ever */
@@ -52,7 +61,7 @@ export interface CaseHandle {
   /** Runs `fn` once and records its result durably; run again, it answers from the record. */
   step<T>(name: string, fn: StepFunction<T>, options?: StepOptions): Promise<T>;
   /** Adds an entry to the case's history. */
-  update(update: CaseNodeUpdateInput): Promise<void>;
+  update(update: CaseNodeUpdateInput, options?: CallOptions): Promise<void>;
   /** Waits for a person's answer: for days, across restarts. */
   ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>>;
   /** Ends the case as completed. */
@@ -78,7 +87,7 @@ export interface JobHandle {
     readonly description?: string;
   }): Promise<CaseHandle>;
   /** Waits durably: a restart does not begin the wait anew. */
-  sleep(duration: Duration): Promise<void>;
+  sleep(duration: Duration, options?: CallOptions): Promise<void>;
   /** The job as stored. */
   read(): Promise<Job>;
 }

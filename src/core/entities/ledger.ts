@@ -21,7 +21,7 @@ export interface Unit {
   tell(change: Change): Promise<void>;
   /** Adds a line to a job's run log. */
   record(jobId: string, entry: RunEntryInput): Promise<number>;
-  /** Calls `fn` once everything in this unit is stored. */
+  /** Calls `fn` at once when this unit is stored, and only then: units are told in the order in which they are stored. */
   afterwards(fn: () => void): void;
 }
 

@@ -8,13 +8,24 @@ interface EntryBase {
   case_id?: string;
 }
 
-/** A recorded call that replay answers from: its place in its scope, what it was and what it gave. */
-export interface CallEntry extends EntryBase {
-  type: "call";
-  /** Position among the calls of its scope (the job, or one case), from 0; opened cases have a count of their own. */
+/** Which call of the handler an entry belongs to. */
+interface CallEntryBase extends EntryBase {
+  /** A number of its own among the calls of its scope (the job, or one case); opened cases have a count of their own. */
   position: number;
-  call: "step" | "open_case" | "update" | "ask" | "close" | "sleep";
   name: string;
+  /** The handler's own name for the call, which stands in for `name` when the call is looked up. */
+  key?: string;
+  /** Which of the calls of this scope, kind, and name or key it is, from 0; absent in the logs of version 0.1.0. */
+  n?: number;
+  /** Whether the handler made the call after waiting for something that is not recorded. */
+  outside?: true;
+}
+
+/** A recorded call that replay answers from: which one it was and what it gave. */
+export interface CallEntry extends CallEntryBase {
+  type: "call";
+  call: "step" | "open_case" | "update" | "ask" | "close" | "sleep";
+  /** What it gave. In logs of version 0.1.0, a sleep was recorded when it began, and this is when it was to end. */
   result?: unknown;
   /** Final error of a step that failed for good. */
   error?: { name: string; message: string; stack?: string };
@@ -24,23 +35,27 @@ export interface CallEntry extends EntryBase {
 }
 
 /** A failed attempt of a step that will be tried again. */
-export interface AttemptEntry extends EntryBase {
+export interface AttemptEntry extends CallEntryBase {
   type: "attempt";
-  position: number;
-  name: string;
+  /** What was tried, where it is no step: the agent's `human_answer`. */
+  call?: "ask";
   attempt: number;
   error: string;
+  /** When the next try begins, ISO 8601. */
+  next_at?: string;
   cost?: number;
   started_at?: string;
 }
 
-/** A call that was begun and takes its time, such as a question. */
-export interface BegunEntry extends EntryBase {
+/** A call that was begun and takes its time: a question, a sleep, a further try of a step. */
+export interface BegunEntry extends CallEntryBase {
   type: "begun";
-  position: number;
   call: CallEntry["call"];
-  name: string;
   attempt: number;
+  /** When a sleep is to end, ISO 8601. */
+  until?: string;
+  /** Whether the agent is told of the answer before the handler goes on: only then is the question settled. */
+  tells?: true;
 }
 
 /** A change of status; `by` tells an operator from the run. */

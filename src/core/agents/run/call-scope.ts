@@ -1,80 +1,93 @@
-import type { CallEntry } from "../../models/run-entry.ts";
+import { createHash } from "node:crypto";
+import type { Call, CallKind } from "./call.ts";
 import type { Run } from "./run.ts";
 import { NondeterminismError } from "./run-errors.ts";
-import type { ScopeRecord } from "./run-record.ts";
+import type { SameCalls, ScopeRecord } from "./scope-record.ts";
 
-/** A call's place in its scope, and what is recorded there. */
-export interface Call {
-  readonly position: number;
-  readonly recorded: CallEntry | undefined;
-}
+/** A longer name is not part of an idempotency key; its hash is. */
+const LONGEST_NAME = 100;
 
-/** Counts the calls of a job, or of one of its cases, and finds what is recorded of each. */
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/** Finds for each call of a job, or of one of its cases, what is recorded of it. */
 export class CallScope {
   readonly run: Run;
   readonly caseId: string | undefined;
-  readonly record: ScopeRecord;
+  readonly #record: ScopeRecord;
   readonly #label: string;
-  #next = 0;
 
   constructor(run: Run, caseId?: string) {
     this.run = run;
     this.caseId = caseId;
-    this.record = run.parts.record.scope(caseId);
+    this.#record = run.parts.record.scope(caseId);
     this.#label = caseId === undefined ? "of the job" : `of case "${caseId}"`;
   }
 
-  /** The next call. Ends the job where the record has another call in its place. */
-  take(call: CallEntry["call"], name: string): Call {
-    this.refuseInside(call, name);
-    const position = this.#next++;
-    const recorded = this.record.calls.get(position);
-    const asked = this.record.asked.get(position);
-    if (recorded && (recorded.call !== call || !this.#isNamed(recorded.name, name))) {
-      throw this.#mismatch(position, `${recorded.call} "${recorded.name}"`, `${call} "${name}"`);
-    }
-    if (asked !== undefined && (call !== "ask" || !this.#isNamed(asked, name))) {
-      throw this.#mismatch(position, `ask "${asked}"`, `${call} "${name}"`);
-    }
-    this.record.calls.delete(position);
-    return { position, recorded };
+  /** The handler makes a call. Ends the job where it cannot be told which call that is when it is made again. */
+  take(kind: CallKind, given: string, givenKey?: string): Call {
+    this.refuseInside(kind, given);
+    const { run } = this;
+    // As in the record.
+    const name = run.parts.redact(given);
+    const key = givenKey === undefined ? undefined : run.parts.redact(givenKey);
+    const same = this.#record.same(kind, name, key);
+    const { isInTurn } = run.deliveries;
+    if (!isInTurn) this.#refuseAmbiguous(same, kind, key ?? name);
+    const n = same.made++;
+    same.open++;
+    const call = same.calls[n] ?? this.#record.begin(kind, name, key, n);
+    if (!isInTurn && !call.isDue && !call.hasTrace) call.isOutside = true;
+    call.same = same;
+    run.deliveries.made(call);
+    return call;
   }
 
   /** Ends the job where a call is made inside a step's function: once the step is recorded, it would be missing. */
-  refuseInside(call: CallEntry["call"], name: string): void {
+  refuseInside(kind: CallKind, name: string): void {
     const outer = this.run.enclosing;
     if (!outer) return;
-    const message = `${call} "${name}" ${this.#label} is called inside step "${outer.name}": when that is answered from the record its function is not called, and the call would be missing. Make it before or after the step`;
-    this.run.end({ to: "failed", reason: "nondeterministic", message });
-    throw new NondeterminismError(message);
+    throw this.#refuse(
+      `${kind} "${name}" ${this.#label} is called inside step "${outer.name}": when that is answered from the record its function is not called, and the call would be missing. Make it before or after the step`,
+    );
   }
 
-  /** The number that the next try of a call has. */
-  nextAttempt(position: number): number {
-    const { failed = 0, earlier = 0 } = this.record.tries.get(position) ?? {};
-    return 1 + failed + earlier + this.record.interruptions;
+  /**
+   * Two calls of one name are told apart by their order. Where the second follows something that is not recorded while
+   * the first is under way, chance decides which comes first.
+   */
+  #refuseAmbiguous({ open }: SameCalls, kind: CallKind, name: string): void {
+    if (open === 0) return;
+    throw this.#refuse(
+      `${kind} "${name}" ${this.#label} is made beside another of that name, after waiting for something that is not recorded: after a restart one could be given the other's result. Give each a name or a "key" of its own, work on a case for each, or move what it waits for into a step`,
+    );
   }
 
-  /** The same for every try of a call. */
-  idempotencyKey(position: number): string {
-    const { jobId, parts } = this.run;
-    const again = parts.record.generation > 0 ? `~${parts.record.generation}` : "";
-    return `${jobId}${again}/${this.caseId ?? ""}/${position}`;
-  }
-
-  /** Fields that every entry of this scope has. */
-  get at(): { case_id?: string } {
-    return this.caseId === undefined ? {} : { case_id: this.caseId };
-  }
-
-  /** A secret in a name was taken out of the record. */
-  #isNamed(recorded: string, name: string): boolean {
-    return recorded === name || recorded === this.run.parts.redact(name);
-  }
-
-  #mismatch(position: number, expected: string, found: string): NondeterminismError {
-    const message = `Call ${position} ${this.#label} was ${expected} when it was recorded, and now is ${found}: the handler must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or bring the former code back`;
+  #refuse(message: string): NondeterminismError {
     this.run.end({ to: "failed", reason: "nondeterministic", message });
     return new NondeterminismError(message);
   }
+
+  /** The number that the next try of a call has. */
+  nextAttempt(call: Call): number {
+    return 1 + (call.tries?.last ?? 0) + this.run.parts.record.cutShort(call);
+  }
+
+  /** The same for every try of a call. */
+  idempotencyKey(call: Call): string {
+    const { jobId, parts } = this.run;
+    const again = parts.record.generation > 0 ? `~${parts.record.generation}` : "";
+    // Steps that were under way under version 0.1.0 have its keys.
+    const which = parts.record.isOld ? call.position : identify(call);
+    return `${jobId}${again}/${this.caseId ?? ""}/${which}`;
+  }
+}
+
+function identify({ name, key, n }: Call): string {
+  return `${key === undefined ? "" : "="}${toAscii(key ?? name)}/${n}`;
+}
+
+function toAscii(name: string): string {
+  const text = LONE_SURROGATE.test(name) ? "" : encodeURIComponent(name);
+  const isFit = text !== "" && text.length <= LONGEST_NAME;
+  return isFit ? text : `*${createHash("sha256").update(name).digest("base64url")}`;
 }

@@ -8,7 +8,8 @@ import type { FieldsInput, FieldValues } from "../define-agent.ts";
 import { toMilliseconds } from "../duration.ts";
 import { type Fields, readFields } from "../fields.ts";
 import { toJsonValue } from "../json-value.ts";
-import type { AskOptions, CaseHandle, StepFunction, StepOptions } from "../run-context.ts";
+import type { AskOptions, CallOptions, CaseHandle, StepFunction, StepOptions } from "../run-context.ts";
+import type { Call } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
 import { readCost } from "./cost.ts";
 import type { JobFacts } from "./job-handle.ts";
@@ -24,6 +25,7 @@ export class RunCase implements CaseHandle {
   readonly #run: Run;
   readonly #facts: JobFacts;
   readonly #scope: CallScope;
+  #isAsking = false;
 
   constructor(run: Run, facts: JobFacts, names: { id: string; ref: string }) {
     this.id = names.id;
@@ -45,8 +47,8 @@ export class RunCase implements CaseHandle {
     );
   }
 
-  update(update: CaseNodeUpdateInput): Promise<void> {
-    return mayBeLeft(this.#update(update));
+  update(update: CaseNodeUpdateInput, options: CallOptions = {}): Promise<void> {
+    return mayBeLeft(this.#update(update, options));
   }
 
   ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>> {
@@ -70,40 +72,53 @@ export class RunCase implements CaseHandle {
     return this.#facts.readCase(this.id);
   }
 
-  async #update(update: CaseNodeUpdateInput): Promise<void> {
+  async #update(update: CaseNodeUpdateInput, { key }: CallOptions): Promise<void> {
     const name = update.name ?? "update";
-    const { position, recorded } = this.#scope.take("update", name);
-    if (recorded) return;
     const run = this.#run;
     const stored = toJsonValue(update, `The update "${name}"`) as CaseNodeUpdateInput;
     const cost = readCost(stored.cost, `The update "${name}"`);
-    await run.enter();
-    const charge = cost > 0 ? { cost } : {};
-    await run.write(async (unit) => {
-      await updateCase(unit, this.id, stored);
-      await unit.record(run.jobId, {
-        type: "call",
-        call: "update",
-        ...this.#scope.at,
-        position,
-        name,
-        ...charge,
+    const call = this.#scope.take("update", name, key);
+    if (!call.isDue) {
+      await run.enter(call);
+      const charge = cost > 0 ? { cost } : {};
+      await run.write(async (unit) => {
+        await updateCase(unit, this.id, stored);
+        await unit.record(run.jobId, { type: "call", call: "update", ...call.fields, ...charge });
+        unit.afterwards(() => run.deliveries.due(call));
       });
-    });
-    run.stopAt(cost > 0 ? run.limits.spend(cost, name) : undefined);
-    run.stopAt(stored.error ? run.limits.error(stored.error) : undefined);
-    run.stopAt(stored.warning ? run.limits.warning(name) : undefined);
-    run.stopAt(run.limits.duration());
+      run.stopAt(cost > 0 ? run.limits.spend(cost, name) : undefined);
+      run.stopAt(stored.error ? run.limits.error(stored.error) : undefined);
+      run.stopAt(stored.warning ? run.limits.warning(name) : undefined);
+      run.stopAt(run.limits.duration());
+    }
+    await run.delivered(call);
   }
 
   async #ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>> {
+    const run = this.#run;
     const fields = readFields(options.fields);
-    const { position, recorded } = this.#scope.take("ask", options.question);
-    if (recorded?.error) throw expired(recorded.error, options);
-    const known = this.#scope.record.answers.get(String(position));
-    const answer = known ?? (await this.#waitForAnswer(position, fields, options));
-    if (!recorded && this.#facts.onAnswer) await this.#tellAgent(position, options.question, answer);
-    const checked = fields.check(answer.answer);
+    const fallback = readDefault(fields, options);
+    if (this.#isAsking) {
+      throw new TypeError(
+        `Case "${this.id}" awaits an answer already: ask the second question in another case`,
+      );
+    }
+    const call = this.#scope.take("ask", options.question, options.key);
+    this.#isAsking = true;
+    try {
+      const recorded = call.takeEntry();
+      if (!call.isDue && !call.answer) await this.#waitForAnswer(call, fields, options, fallback);
+      if (!call.isDue) await this.#tellAgent(call, call.answer!);
+      await run.delivered(call);
+      const error = recorded?.error ?? call.takeEntry()?.error;
+      if (error) throw expired(error, options);
+      // Version 0.1.0 did not record whether the agent is told of answers.
+      const mayBeUntold = call.isOld && !recorded && this.#facts.onAnswer;
+      if (mayBeUntold) await run.orEnd(() => this.#facts.onAnswer?.(this.id, call.answer!));
+    } finally {
+      this.#isAsking = false;
+    }
+    const checked = fields.check(call.answer!.answer);
     if (checked.ok) return checked.values as FieldValues<F>;
     throw new TypeError(
       `The answer to "${options.question}" does not fit its fields any more: ${Object.keys(checked.problems).join(", ")}`,
@@ -116,20 +131,24 @@ export class RunCase implements CaseHandle {
     if (isNew) this.#run.stopAt(this.#run.limits.error(`case "${this.id}" failed: ${message}`));
   }
 
+  /** Waits until the answer to a question is stored, or what became of it instead. */
   async #waitForAnswer<F extends FieldsInput>(
-    position: number,
+    call: Call,
     fields: Fields,
     options: AskOptions<F>,
-  ): Promise<AnswerEntry> {
+    fallback: Record<string, unknown> | null,
+  ): Promise<void> {
     const run = this.#run;
-    const fallback = readDefault(fields, options);
-    await run.enter();
+    await run.enter(call);
+    if (call.answer) return;
+    const id = String(call.position);
     const isUntil = options.deadline instanceof Date;
+    const tells = this.#facts.onAnswer !== undefined;
     const open = async (): Promise<Question> => {
       const asked = run.parts.epoch > 1 ? (await this.read()).question : null;
-      if (asked?.id === String(position)) return asked;
+      if (asked?.id === id) return asked;
       const question: Question = {
-        id: String(position),
+        id,
         question: options.question,
         fields: [...fields.list],
         asked_at: run.parts.clock().toISOString(),
@@ -138,30 +157,31 @@ export class RunCase implements CaseHandle {
         default: fallback,
       };
       await run.write(async (unit) => {
-        if (run.questions.isAnswered(this.id, question.id)) return;
+        if (call.answer) return;
         await askCase(unit, this.id, { ...question, asked_at: unit.now }, run.limits.spent);
         await unit.record(run.jobId, {
-          type: "begun",
-          ...{ call: "ask", case_id: this.id, position, name: options.question, attempt: 1 },
+          ...{ type: "begun", call: "ask", ...call.fields, attempt: 1 },
+          ...(tells && { tells }),
         });
       });
       return question;
     };
-    return run.questions.ask(this.id, { fields, isUntil, open });
+    await run.questions.ask(call, { fields, isUntil, tells, open });
   }
 
   /** `human_answer` runs before the handler goes on, and once it has, it does not run again. */
-  async #tellAgent(position: number, name: string, answer: AnswerEntry): Promise<void> {
+  async #tellAgent(call: Call, answer: AnswerEntry): Promise<void> {
     const run = this.#run;
-    await run.enter();
-    const told = { caseId: this.id, position, name, attempt: 1, cost: 0, isRecorded: false };
+    await run.enter(call);
+    const told = { call, name: call.name, attempt: 1, cost: 0, isRecorded: false };
     const waiting = run.begin(told);
     if (waiting) await waiting;
     try {
       await run.orEnd(() => this.#facts.onAnswer?.(this.id, answer));
-      await run.write((unit) =>
-        unit.record(run.jobId, { type: "call", call: "ask", ...this.#scope.at, position, name }),
-      );
+      await run.write(async (unit) => {
+        await unit.record(run.jobId, { type: "call", call: "ask", ...call.fields });
+        unit.afterwards(() => run.deliveries.due(call));
+      });
     } finally {
       run.done(told);
     }
@@ -172,23 +192,27 @@ export class RunCase implements CaseHandle {
     to: "completed" | "failed",
     end: { delivery?: Record<string, unknown>; error?: string; cost?: number; name?: string },
   ): Promise<boolean> {
-    const { position, recorded } = this.#scope.take("close", to);
-    if (recorded) return false;
     const run = this.#run;
     const delivery = toJsonValue(end.delivery, `The delivery of case "${this.id}"`) as Case["final_delivery"];
     const cost = readCost(end.cost, `The end of case "${this.id}"`);
-    await run.enter();
-    await run.write(async (unit) => {
-      await endCase(unit, this.id, { to, delivery, error: end.error, cost: end.cost, name: end.name });
-      await unit.record(run.jobId, {
-        ...{ type: "call", call: "close", ...this.#scope.at, position, name: to },
-        ...(cost > 0 && { cost }),
-        ...(end.error !== undefined && { error: { name: "Error", message: end.error } }),
+    const call = this.#scope.take("close", to);
+    const isNew = !call.isDue;
+    if (isNew) {
+      await run.enter(call);
+      await run.write(async (unit) => {
+        await endCase(unit, this.id, { to, delivery, error: end.error, cost: end.cost, name: end.name });
+        await unit.record(run.jobId, {
+          ...{ type: "call", call: "close", ...call.fields },
+          ...(cost > 0 && { cost }),
+          ...(end.error !== undefined && { error: { name: "Error", message: end.error } }),
+        });
+        unit.afterwards(() => run.deliveries.due(call));
       });
-    });
-    run.openCases.delete(this.id);
-    run.stopAt(cost > 0 ? run.limits.spend(cost, end.name ?? "close") : undefined);
-    return true;
+      run.openCases.delete(this.id);
+      run.stopAt(cost > 0 ? run.limits.spend(cost, end.name ?? "close") : undefined);
+    }
+    await run.delivered(call);
+    return isNew;
   }
 }
 

@@ -6,7 +6,15 @@ import type { Job } from "../../models/job.ts";
 import type { AnswerEntry } from "../../models/run-entry.ts";
 import { EntityIdSchema, NameSchema } from "../../models/scalars.ts";
 import { toMilliseconds } from "../duration.ts";
-import type { CaseHandle, Duration, JobHandle, StepFunction, StepOptions } from "../run-context.ts";
+import type {
+  CallOptions,
+  CaseHandle,
+  Duration,
+  JobHandle,
+  StepFunction,
+  StepOptions,
+} from "../run-context.ts";
+import type { Call } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
 import { RunCase } from "./case-handle.ts";
 import { mayBeLeft } from "./may-be-left.ts";
@@ -58,42 +66,50 @@ export class RunJob implements JobHandle {
     return made;
   }
 
-  sleep(duration: Duration): Promise<void> {
-    return mayBeLeft(this.#sleep(duration));
+  sleep(duration: Duration, options: CallOptions = {}): Promise<void> {
+    return mayBeLeft(this.#sleep(duration, options));
   }
 
   read(): Promise<Job> {
     return this.#facts.readJob();
   }
 
-  async #sleep(duration: Duration): Promise<void> {
+  async #sleep(duration: Duration, { key }: CallOptions): Promise<void> {
     const run = this.#run;
-    // How long it is may be reckoned from the time of day, and differ when the run is taken up.
-    const { position, recorded } = this.#scope.take("sleep", "sleep");
-    const { until, at } = recorded
-      ? { until: String(recorded.result), at: recorded.at }
-      : await this.#beginSleep(position, duration);
-    // Where the clock was set back, it is not longer than it was to be.
-    const from = Math.max(run.parts.clock().getTime(), Date.parse(at));
-    const left = Date.parse(until) - from;
-    if (left <= 0) return;
-    await run.wait(() => new Promise<void>((resolve) => void run.after(left, resolve)));
+    const milliseconds = toMilliseconds(duration);
+    // How long it is may be reckoned from the time of day, and differ when the run is resumed.
+    const call = this.#scope.take("sleep", "sleep", key);
+    if (!call.isDue) {
+      await run.enter(call);
+      const { until, at } = call.begun ?? (await this.#beginSleep(call, milliseconds));
+      // Where the clock was set back, it is not longer than it was to be.
+      const from = Math.max(run.parts.clock().getTime(), Date.parse(at));
+      const left = Date.parse(until!) - from;
+      if (left > 0) await run.wait(() => new Promise<void>((resolve) => void run.after(left, resolve)));
+      await run.write(async (unit) => {
+        await unit.record(run.jobId, { type: "call", call: "sleep", ...call.fields, started_at: at });
+        unit.afterwards(() => run.deliveries.due(call));
+      });
+    }
+    await run.delivered(call);
   }
 
   async #openCase(input: { id: string; name: string; description?: string }): Promise<CaseHandle> {
     const run = this.#run;
-    this.#scope.refuseInside("open_case", input.id);
-    const known = run.parts.record.cases.get(input.id);
-    if (known !== undefined) return this.#handle(known, input.id);
     const checked = v.safeParse(CaseInputSchema, input);
     if (!checked.success) {
       const problems = checked.issues.map((issue) => `${v.getDotPath(issue)} ${describeIssue(issue)}`);
       throw new TypeError(`openCase was given a case that is not valid: ${listProblems(problems)}`);
     }
     const { id: ref, name, description } = checked.output;
-    await run.enter();
+    const call = this.#scope.take("open_case", ref);
+    const recorded = call.takeEntry();
+    if (recorded) {
+      await run.delivered(call);
+      return this.#handle(recorded.result as string, ref);
+    }
+    await run.enter(call);
     run.stopAt(run.limits.openCase(ref));
-    const position = run.parts.record.cases.size;
     const opened = await run.write(async (unit) => {
       const item = await openCase(
         unit,
@@ -103,13 +119,15 @@ export class RunJob implements JobHandle {
         run.limits.spent,
       );
       await unit.record(run.jobId, {
-        ...{ type: "call", call: "open_case", case_id: item.id, position, name: ref, result: item.id },
+        ...{ type: "call", call: "open_case", ...call.fields, case_id: item.id, result: item.id },
       });
+      unit.afterwards(() => run.deliveries.due(call));
       // Before it is stored: the end of the run may be stored right behind it, and ends the cases that are open.
       run.openCases.add(item.id);
       return item;
     });
     run.parts.record.cases.set(ref, opened.id);
+    await run.delivered(call);
     return this.#handle(opened.id, ref);
   }
 
@@ -118,21 +136,12 @@ export class RunJob implements JobHandle {
   }
 
   /** The end is recorded at the beginning: a restart waits for what is left. */
-  async #beginSleep(position: number, duration: Duration): Promise<{ until: string; at: string }> {
+  async #beginSleep(call: Call, milliseconds: number): Promise<{ until: string; at: string }> {
     const run = this.#run;
-    const milliseconds = toMilliseconds(duration);
-    await run.enter();
     const now = run.parts.clock();
     const until = new Date(now.getTime() + milliseconds).toISOString();
     await run.write((unit) =>
-      unit.record(run.jobId, {
-        type: "call",
-        call: "sleep",
-        ...this.#scope.at,
-        position,
-        name: "sleep",
-        result: until,
-      }),
+      unit.record(run.jobId, { type: "begun", call: "sleep", ...call.fields, attempt: 1, until }),
     );
     return { until, at: now.toISOString() };
   }

@@ -5,7 +5,7 @@ import { causeOf, describeError, messageOf } from "../../error-text.ts";
 import type { StopReason, StoredJob } from "../../models/job.ts";
 import type { JobResponse } from "../../models/job-response.ts";
 import { toJsonValue } from "../json-value.ts";
-import type { RunParts } from "./run.ts";
+import type { Call } from "./call.ts";
 import { NondeterminismError, QuestionExpiredError, type RunEnd } from "./run-errors.ts";
 
 /** What became of a handler: it may have been left behind when it did not end in time. */
@@ -26,19 +26,22 @@ export interface JobEnd {
 export function toEnding(
   outcome: Outcome,
   end: RunEnd | undefined,
-  { redact, record }: Pick<RunParts, "redact" | "record">,
+  { redact, leftOver }: { readonly redact: (text: string) => string; readonly leftOver: Call | undefined },
 ): JobEnd {
   if (end) return ended(end, outcome);
   if (outcome.kind === "threw") return threw(outcome.error, redact);
   if (outcome.kind === "left")
     return ended({ to: "cancelled", reason: "stopped", message: "Stopped" }, outcome);
-  const leftOver = record.leftOver();
-  if (leftOver) return threw(new NondeterminismError(leftOver), redact);
+  if (leftOver) return threw(new NondeterminismError(goesOn(leftOver)), redact);
   try {
     return completed(toJsonValue(outcome.value, "The job's result"));
   } catch (error) {
     return threw(error, redact);
   }
+}
+
+function goesOn(leftOver: Call): string {
+  return `The handler ended, but the record goes on with ${leftOver.label}: it no longer does what it did when the job began, or made that call inside a step's function`;
 }
 
 function completed(result: unknown): JobEnd {

@@ -1,20 +1,25 @@
 import { answerCase, endCase } from "../../entities/cases.ts";
+import type { Unit } from "../../entities/ledger.ts";
 import type { Question } from "../../models/question.ts";
-import type { AnswerEntry } from "../../models/run-entry.ts";
+import type { AnswerEntry, CallEntry } from "../../models/run-entry.ts";
 import type { Fields } from "../fields.ts";
+import type { Call } from "./call.ts";
 import type { Run } from "./run.ts";
-import { QuestionExpiredError } from "./run-errors.ts";
 
 /** A question that the handler waits for. */
 interface Waiting {
+  readonly call: Call;
   readonly fields: Fields;
-  readonly settle: (answer: AnswerEntry | Error) => void;
+  readonly tells: boolean;
+  readonly settle: () => void;
 }
 
 interface Asking {
   readonly fields: Fields;
   /** Whether the deadline was given as a time of day, not as a duration. */
   readonly isUntil: boolean;
+  /** Whether the agent is told of the answer before the handler goes on. */
+  readonly tells: boolean;
   /** Stores the question, or finds that it is stored. */
   readonly open: () => Promise<Question>;
 }
@@ -23,8 +28,6 @@ interface Asking {
 export class Questions {
   readonly #run: Run;
   readonly #waiting = new Map<string, Waiting>();
-  /** Answers that came before the handler asked. */
-  readonly #early = new Map<string, AnswerEntry>();
 
   constructor(run: Run) {
     this.#run = run;
@@ -35,45 +38,65 @@ export class Questions {
     return this.#waiting.get(caseId)?.fields;
   }
 
-  /** Whether the answer came before the handler asked. */
-  isAnswered(caseId: string, questionId: string): boolean {
-    return this.#early.has(key(caseId, questionId));
-  }
-
-  /** Waits for the answer to a case's question. */
-  async ask(caseId: string, { fields, isUntil, open }: Asking): Promise<AnswerEntry> {
-    if (this.#waiting.has(caseId)) {
-      throw new TypeError(
-        `Case "${caseId}" awaits an answer already: ask the second question in another case`,
-      );
-    }
-    let callOff = () => {};
-    const answer = new Promise<AnswerEntry>((resolve, reject) => {
-      const settle = (one: AnswerEntry | Error) => (one instanceof Error ? reject(one) : resolve(one));
-      this.#waiting.set(caseId, { fields, settle });
+  /** Waits until the answer to a case's question, or its end without one, is stored. */
+  async ask(call: Call, { fields, isUntil, tells, open }: Asking): Promise<void> {
+    const caseId = call.caseId!;
+    let settle = () => {};
+    const settled = new Promise<void>((resolve) => {
+      settle = resolve;
     });
-    answer.catch(() => {});
+    // While it waits, another job may have this one's place.
+    call.isReady = false;
+    this.#waiting.set(caseId, { call, fields, tells, settle });
+    let callOff = () => {};
     try {
       const question = await open();
-      const early = this.#early.get(key(caseId, question.id));
-      if (early) return early;
       callOff = this.#watch(caseId, question, isUntil);
-      return await this.#run.wait(() => answer);
+      await this.#run.wait(() => settled);
     } finally {
       callOff();
       this.#waiting.delete(caseId);
+      this.#run.deliveries.ready(call);
     }
   }
 
-  /** An answer was stored. */
+  /** An answer is stored just now. */
   answered(entry: AnswerEntry): void {
-    this.#early.set(key(entry.case_id, entry.question_id), entry);
-    this.#waiting.get(entry.case_id)?.settle(entry);
+    const waiting = this.#waiting.get(entry.case_id);
+    const isWaiting = String(waiting?.call.position) === entry.question_id;
+    const call = isWaiting ? waiting!.call : this.#recorded(entry);
+    if (!call || call.answer) return;
+    call.answer = entry;
+    const tells = isWaiting ? waiting!.tells : call.begun?.tells;
+    if (!tells) this.#run.deliveries.due(call);
+    if (isWaiting) waiting!.settle();
   }
 
   /** The question was taken away by an operator. */
-  withdraw(caseId: string, message: string): void {
-    this.#waiting.get(caseId)?.settle(new Error(message));
+  async withdraw(caseId: string, message: string): Promise<void> {
+    const waiting = this.#waiting.get(caseId);
+    const run = this.#run;
+    if (!waiting) return;
+    await run.write(async (unit) => {
+      if (waiting.call.isDue || waiting.call.answer) return;
+      await this.#recordError(unit, waiting.call, { name: "Error", message });
+    });
+  }
+
+  /** A question of a former run, which the handler has not asked again. */
+  #recorded({ case_id, question_id }: AnswerEntry): Call | undefined {
+    return this.#run.parts.record.scope(case_id).at(Number(question_id), "ask");
+  }
+
+  async #recordError(unit: Unit, call: Call, error: NonNullable<CallEntry["error"]>): Promise<void> {
+    const run = this.#run;
+    const entry = { type: "call", call: "ask", ...call.fields, error } as const;
+    await unit.record(run.jobId, entry);
+    unit.afterwards(() => {
+      call.entry = { ...entry, at: unit.now };
+      run.deliveries.due(call);
+      this.#waiting.get(call.caseId!)?.settle();
+    });
   }
 
   #watch(caseId: string, question: Question, isUntil: boolean): () => void {
@@ -97,43 +120,34 @@ export class Questions {
 
   async #expire(caseId: string, question: Question): Promise<void> {
     const run = this.#run;
-    const settled = await run.write(async (unit): Promise<AnswerEntry | Error | undefined> => {
+    const waiting = this.#waiting.get(caseId);
+    if (!waiting) return;
+    let isExpired = false;
+    const message = `Nobody answered "${question.question}" before ${question.deadline}`;
+    await run.write(async (unit) => {
+      isExpired = false;
       const item = await unit.tx.get("Case", caseId);
       // Somebody answered in the very last moment.
-      if (item?.question?.id !== question.id || item.status !== "awaiting") return undefined;
+      if (item?.question?.id !== question.id || item.status !== "awaiting") return;
       if (question.on_timeout === "default") {
         const answer = { answer: question.default ?? {}, message: null, by: "deadline" };
         await answerCase(unit, caseId, answer);
-        return { type: "answer", at: unit.now, case_id: caseId, question_id: question.id, ...answer };
+        unit.afterwards(() =>
+          this.answered({
+            ...{ type: "answer", at: unit.now, case_id: caseId, question_id: question.id },
+            ...answer,
+          }),
+        );
+        return;
       }
-      const error = new QuestionExpiredError(
-        `Nobody answered "${question.question}" before ${question.deadline}`,
-        question.on_timeout,
-      );
       const to = question.on_timeout === "cancel" ? "cancelled" : "failed";
-      await endCase(unit, caseId, { to, error: error.message, name: "deadline" });
-      await unit.record(run.jobId, {
-        type: "call",
-        call: "ask",
-        case_id: caseId,
-        position: Number(question.id),
-        name: question.question,
-        error: { name: error.name, message: error.message },
-      });
-      return error;
+      await endCase(unit, caseId, { to, error: message, name: "deadline" });
+      await this.#recordError(unit, waiting.call, { name: "QuestionExpiredError", message });
+      isExpired = true;
     });
-    if (!settled) return;
-    if (settled instanceof Error) {
-      run.openCases.delete(caseId);
-      const end = question.on_timeout === "fail" ? run.limits.error(settled.message) : undefined;
-      this.#waiting.get(caseId)?.settle(settled);
-      if (end) run.end({ ...end, reason: "question_expired", message: settled.message });
-      return;
-    }
-    this.answered(settled);
+    if (!isExpired) return;
+    run.openCases.delete(caseId);
+    const end = question.on_timeout === "fail" ? run.limits.error(message) : undefined;
+    if (end) run.end({ ...end, reason: "question_expired", message });
   }
-}
-
-function key(caseId: string, questionId: string): string {
-  return `${questionId} ${caseId}`;
 }

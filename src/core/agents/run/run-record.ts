@@ -1,30 +1,27 @@
 import { type EntityStatus, isTerminal } from "../../models/entity-status.ts";
-import type { AnswerEntry, CallEntry, MarkEntry, RunEntry } from "../../models/run-entry.ts";
+import type {
+  AnswerEntry,
+  AttemptEntry,
+  BegunEntry,
+  CallEntry,
+  MarkEntry,
+  RunEntry,
+} from "../../models/run-entry.ts";
+import type { Call, CallKind } from "./call.ts";
+import { isOldSleep, readOldCalls } from "./old-record.ts";
+import { ScopeRecord } from "./scope-record.ts";
 
-/** Tries of a step so far. */
-interface Tries {
-  /** Failed since the step was last begun afresh: these count against its retries. */
-  failed: number;
-  /** Before that. */
-  earlier: number;
-}
-
-/** What is recorded of the calls of a job, or of one of its cases. */
-export interface ScopeRecord {
-  readonly calls: Map<number, CallEntry>;
-  readonly tries: Map<number, Tries>;
-  /** Questions asked, by position. */
-  readonly asked: Map<number, string>;
-  readonly answers: Map<string, AnswerEntry>;
-  /** Ends of the process since the last recorded call: each may have cut a step short. */
-  interruptions: number;
-}
+type CallLine = CallEntry | AttemptEntry | BegunEntry;
 
 /** The record of a job's runs, read from its log: what replay answers from. */
 export class RunRecord {
   readonly #scopes = new Map<string, ScopeRecord>();
   /** Case ids by the ids that the agent gave them. */
   readonly cases = new Map<string, string>();
+  /** Calls whose end is recorded, in the order of the log. */
+  ended: Call[] = [];
+  /** Lines of the log that tell of an end of the process. */
+  readonly #interruptions: number[] = [];
   /** What the recorded calls and failed attempts cost. */
   spent = 0;
   /** Times that the job was begun from the start again. */
@@ -33,10 +30,24 @@ export class RunRecord {
   elapsed = 0;
   /** When the job last went from waiting for its turn, or from an end, into progress. */
   since: string | undefined;
+  /** Whether version 0.1.0 made some of it. */
+  isOld = false;
+  /** When the process began, or the job, milliseconds since the epoch. */
+  #begunAt = 0;
+  /** Steps that wait for their next try. */
+  readonly #pausing = new Set<Call>();
+  /** Sleeps of version 0.1.0, of which only the beginning was recorded. */
+  readonly #oldSleeps = new Set<Call>();
 
-  static read(entries: Iterable<RunEntry>): RunRecord {
+  static read(entries: readonly RunEntry[]): RunRecord {
     const record = new RunRecord();
-    for (const entry of entries) record.#add(entry);
+    const restart = entries.findLastIndex((entry) => entry.type === "mark" && entry.mark === "restarted");
+    readOldCalls(entries.slice(restart + 1), record);
+    entries.forEach((entry, line) => {
+      record.#sumUp(entry);
+      if (entry.type === "mark" || line === 0) record.#begunAt = Date.parse(entry.at);
+      if (line > restart) record.#add(entry, line);
+    });
     return record;
   }
 
@@ -45,91 +56,138 @@ export class RunRecord {
     const key = caseId ?? "";
     const known = this.#scopes.get(key);
     if (known) return known;
-    const made: ScopeRecord = {
-      calls: new Map(),
-      tries: new Map(),
-      asked: new Map(),
-      answers: new Map(),
-      interruptions: 0,
-    };
+    const made = new ScopeRecord(caseId);
     this.#scopes.set(key, made);
     return made;
   }
 
-  /** Scopes by case id; the job's own under the empty text. */
-  get scopes(): ReadonlyMap<string, ScopeRecord> {
-    return this.#scopes;
+  /** Questions and sleeps that were begun and have not ended. */
+  open(): Call[] {
+    return [...this.#scopes.values()].flatMap((scope) =>
+      scope.all().filter((call) => call.begun && !call.isDue),
+    );
   }
 
   /** Cases that no recorded call has closed. */
   openCases(): string[] {
-    return [...this.cases.values()].filter((id) => !isClosed(this.scope(id)));
+    const closed = new Set(this.ended.filter(closesCase).map(({ caseId }) => caseId));
+    return [...this.cases.values()].filter((id) => !closed.has(id));
+  }
+
+  /** Times that the end of the process cut a call short which is not recorded. */
+  cutShort({ madeAt, tries }: Call): number {
+    const from = Math.max(madeAt, tries?.line ?? -1);
+    let count = 0;
+    for (const line of this.#interruptions) if (line > from) count++;
+    return count - (tries?.paused ?? 0);
   }
 
   /** Forgets the failures that each scope ends with, so that they are tried again. */
   forgetFailures(): void {
-    for (const { calls, tries } of this.#scopes.values()) {
-      for (let last = lastOf(calls); calls.get(last)?.error; last = lastOf(calls)) {
-        const attempts = calls.get(last)?.attempts ?? 0;
-        calls.delete(last);
-        tries.set(last, { failed: 0, earlier: Math.max(attempts, tries.get(last)?.earlier ?? 0) });
-      }
-      for (const one of tries.values()) {
-        one.earlier += one.failed;
-        one.failed = 0;
+    /** When the last call of a scope began that went well: the handler has gone on since the failures before. */
+    const wentOn = new Map<string | undefined, number>();
+    const forgotten = new Set<Call>();
+    for (const call of this.ended.toReversed()) {
+      const { caseId, kind, entry } = call;
+      if (kind === "open_case" || !entry) continue;
+      const before = wentOn.get(caseId) ?? Number.NEGATIVE_INFINITY;
+      if (!entry.error) wentOn.set(caseId, Math.max(before, Date.parse(entry.started_at ?? entry.at)));
+      else if (before < Date.parse(entry.at)) forgotten.add(call);
+    }
+    for (const call of forgotten) forget(call);
+    this.ended = this.ended.filter((call) => !forgotten.has(call));
+    for (const scope of this.#scopes.values()) {
+      for (const { tries } of scope.all()) {
+        if (tries) Object.assign(tries, { failed: 0, pauseUntil: undefined });
       }
     }
+    this.#pausing.clear();
   }
 
-  /** Names a recorded call that the handler has not made; calls that it made are taken out of the record. */
-  leftOver(): string | undefined {
-    for (const [caseId, { calls }] of this.#scopes) {
-      const [first] = [...calls.values()].sort((a, b) => a.position - b.position);
-      if (!first) continue;
-      const where = caseId === "" ? "the job" : `case "${caseId}"`;
-      return `The handler ended, but the record of ${where} goes on with ${first.call} "${first.name}" at position ${first.position}: it no longer does what it did when the job began, or made that call inside a step's function`;
-    }
-    return undefined;
+  /** What counts for the job as a whole, also of what was begun afresh since. */
+  #sumUp(entry: RunEntry): void {
+    if (entry.type === "call" || entry.type === "attempt") this.spent += entry.cost ?? 0;
+    if (entry.type === "status") this.#addStatus(entry.to, entry.at);
+    if (entry.type !== "mark" || entry.mark !== "restarted") return;
+    this.generation++;
+    // What a crash began again was spent all the same; a person who begins again begins with nothing.
+    if (entry.by === undefined) return;
+    this.spent = 0;
+    this.elapsed = 0;
   }
 
-  #add(entry: RunEntry): void {
+  #add(entry: RunEntry, line: number): void {
     switch (entry.type) {
       case "call":
-        this.#addCall(entry);
+        this.#addCall(this.#callOf(entry, entry.call), entry, line);
         return;
-      case "attempt": {
-        const { tries } = this.scope(entry.case_id);
-        const known = tries.get(entry.position) ?? { failed: 0, earlier: 0 };
-        tries.set(entry.position, { ...known, failed: known.failed + 1 });
-        this.spent += entry.cost ?? 0;
+      case "attempt":
+        this.#addAttempt(this.#callOf(entry, entry.call ?? "step"), entry, line);
         return;
-      }
       case "begun":
-        if (entry.call === "ask") this.scope(entry.case_id).asked.set(entry.position, entry.name);
+        this.#addBegun(this.#callOf(entry, entry.call), entry);
         return;
       case "answer":
-        this.scope(entry.case_id).answers.set(entry.question_id, entry);
-        return;
-      case "status":
-        this.#addStatus(entry.to, entry.at);
+        this.#addAnswer(entry, line);
         return;
       case "mark":
-        this.#addMark(entry);
+        this.#addMark(entry, line);
         return;
     }
   }
 
-  #addCall(entry: CallEntry): void {
-    this.spent += entry.cost ?? 0;
-    if (entry.call === "open_case") {
-      this.cases.set(entry.name, entry.result as string);
-      this.scope().interruptions = 0;
-      this.scope(entry.result as string);
+  /** A case is opened by the job, although the entry names the case. */
+  #callOf(entry: CallLine, kind: CallKind): Call {
+    const scope = this.scope(kind === "open_case" ? undefined : entry.case_id);
+    const { name, key, n, position } = entry;
+    if (n === undefined) return scope.at(position, kind)!;
+    const call = scope.recorded({ kind, name, key, n, position });
+    if (!entry.outside) return call;
+    call.isOutside = true;
+    const madeAt = Date.parse((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
+    call.delay = Math.max(0, madeAt - this.#begunAt);
+    return call;
+  }
+
+  #addCall(call: Call, entry: CallEntry, line: number): void {
+    if (entry.call === "open_case") this.cases.set(entry.name, entry.result as string);
+    if (!isOldSleep(entry)) {
+      this.#end(call, entry.at, line);
+      call.entry = entry;
       return;
     }
-    const scope = this.scope(entry.case_id);
-    scope.calls.set(entry.position, entry);
-    scope.interruptions = 0;
+    call.begun = { ...entry, type: "begun", attempt: 1, until: String(entry.result) };
+    this.#oldSleeps.add(call);
+  }
+
+  #end(call: Call, at: string, line: number): void {
+    this.#oldSleeps.delete(call);
+    for (const sleep of this.#oldSleeps) {
+      // It was over by then.
+      if (sleep.begun!.until! <= at) this.#end(sleep, at, line);
+    }
+    if (call.line === undefined) this.ended.push(call);
+    call.line = line;
+    call.isDue = true;
+  }
+
+  #addAttempt(call: Call, { attempt, next_at }: AttemptEntry, line: number): void {
+    const failed = (call.tries?.failed ?? 0) + 1;
+    call.tries = { failed, last: attempt, line, pauseUntil: next_at, paused: 0 };
+    if (next_at !== undefined) this.#pausing.add(call);
+  }
+
+  #addBegun(call: Call, entry: BegunEntry): void {
+    if (entry.call !== "step") call.begun = entry;
+    if (call.tries) call.tries.pauseUntil = undefined;
+    this.#pausing.delete(call);
+  }
+
+  #addAnswer(entry: AnswerEntry, line: number): void {
+    const call = this.scope(entry.case_id).at(Number(entry.question_id), "ask");
+    if (!call) return;
+    call.answer = entry;
+    if (!call.begun?.tells) this.#end(call, entry.at, line);
   }
 
   #addStatus(to: EntityStatus, at: string): void {
@@ -140,30 +198,24 @@ export class RunRecord {
     this.since = undefined;
   }
 
-  #addMark({ mark, by }: MarkEntry): void {
-    if (mark === "interrupted") {
-      this.scope();
-      for (const scope of this.#scopes.values()) scope.interruptions++;
-    }
+  #addMark({ mark }: MarkEntry, line: number): void {
     if (mark === "retried" || mark === "limits_raised") this.forgetFailures();
-    if (mark !== "restarted") return;
-    this.#scopes.clear();
-    this.cases.clear();
-    this.generation++;
-    // What a crash began again was spent all the same; a person who begins again begins with nothing.
-    if (by === undefined) return;
-    this.spent = 0;
-    this.elapsed = 0;
+    if (mark !== "interrupted") return;
+    this.#interruptions.push(line);
+    for (const { tries } of this.#pausing) tries!.paused++;
   }
 }
 
-function isClosed({ calls }: ScopeRecord): boolean {
-  const last = calls.get(lastOf(calls));
-  return last?.call === "close" || (last?.call === "ask" && last.error !== undefined);
+function closesCase({ entry, kind }: Call): boolean {
+  return kind === "close" || (kind === "ask" && entry?.error?.name === "QuestionExpiredError");
 }
 
-function lastOf(calls: ReadonlyMap<number, CallEntry>): number {
-  let last = -1;
-  for (const position of calls.keys()) last = Math.max(last, position);
-  return last;
+function forget(call: Call): void {
+  const attempts = call.entry?.attempts ?? 0;
+  const last = Math.max(attempts, call.tries?.last ?? 0);
+  call.tries = { failed: 0, last, line: call.line!, pauseUntil: undefined, paused: 0 };
+  call.isForgotten = true;
+  call.isDue = false;
+  call.entry = undefined;
+  call.line = undefined;
 }

@@ -10,6 +10,8 @@ import type { AccountRef } from "../../models/account.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
 import type { AnswerEntry } from "../../models/run-entry.ts";
 import type { Place } from "../scheduler.ts";
+import type { Call } from "./call.ts";
+import { Deliveries } from "./deliveries.ts";
 import { Limits } from "./limits.ts";
 import { type Outcome, toEnding } from "./outcome.ts";
 import { Questions } from "./questions.ts";
@@ -40,8 +42,7 @@ export interface RunParts {
 
 /** A step under way. */
 export interface StepUnderWay {
-  readonly caseId: string | undefined;
-  readonly position: number;
+  readonly call: Call;
   readonly name: string;
   readonly attempt: number;
   readonly cost: number;
@@ -59,6 +60,7 @@ type Phase = "live" | "ending" | "frozen" | "over";
 export class Run {
   readonly parts: RunParts;
   readonly limits: Limits;
+  readonly deliveries: Deliveries;
   #questions: Questions | undefined;
   /** Cases that have not ended. */
   readonly openCases: Set<string>;
@@ -90,6 +92,12 @@ export class Run {
     this.parts = parts;
     this.limits = new Limits(parts.instructions, parts.record, parts.clock);
     this.openCases = new Set(parts.record.openCases());
+    this.deliveries = new Deliveries({
+      recorded: parts.record.ended,
+      open: parts.record.open(),
+      log: parts.log,
+      onMismatch: (expected, found) => this.end(mismatch(expected, found)),
+    });
   }
 
   get questions(): Questions {
@@ -140,6 +148,7 @@ export class Run {
       (error: unknown): Outcome => ({ kind: "threw", error }),
     );
     const outcome = await Promise.race([settled, forced]);
+    this.deliveries.stop();
     if (this.#cleanUp) await Promise.race([this.#cleanUp, forced]);
     try {
       if (!this.isOver) await this.#finish(outcome);
@@ -155,12 +164,17 @@ export class Run {
     return Promise.reject(this.#endedError());
   }
 
-  /** Passes the gate, and the limit of time. */
-  enter(): Promise<void> | undefined {
-    const gate = this.gate();
-    if (gate) return gate.then(() => this.stopAt(this.limits.duration()));
+  /** Lets a call begin that is not recorded: past the gate, behind the replay, within the limit of time. */
+  enter(call: Call): Promise<void> | undefined {
+    const before = this.gate() ?? this.deliveries.live(call);
+    if (before) return before.then(() => this.enter(call));
     this.stopAt(this.limits.duration());
     return undefined;
+  }
+
+  /** Waits for the turn of a call whose end is stored. */
+  delivered(call: Call): Promise<void> | undefined {
+    return this.deliveries.delivered(call);
   }
 
   /** Ends the run where there is a reason to, by throwing. */
@@ -313,15 +327,27 @@ export class Run {
     return this.#after(milliseconds, fn);
   }
 
-  /** An answer was stored. */
+  /** An answer is stored just now. */
   answered(entry: AnswerEntry): void {
     this.questions.answered(entry);
+  }
+
+  /** An operator has taken a case's question away: the handler is told so, unless the run ends first. */
+  async withdraw(caseId: string, message: string): Promise<void> {
+    await this.questions.withdraw(caseId, message).catch((error: unknown) => {
+      if (!this.isSealed) throw error;
+    });
   }
 
   async #finish(outcome: Outcome): Promise<void> {
     this.#isFinishing = true;
     const { parts } = this;
-    const ending = toEnding(outcome, this.#end, parts);
+    const { ahead, passedOver } = this.deliveries.notMade();
+    if (passedOver.length > 0) {
+      const calls = passedOver.slice(0, 20).map(({ label }) => label);
+      parts.log.warn("the handler no longer makes calls that are recorded", { calls });
+    }
+    const ending = toEnding(outcome, this.#end, { redact: parts.redact, leftOver: ahead[0] });
     if (!this.#end && this.#underWay.size > 0) {
       this.#cutShort = [...this.#underWay];
       const steps = this.#cutShort.map(({ name }) => name);
@@ -333,12 +359,13 @@ export class Run {
       // Results that were on their way when the run was told to end are recorded by now.
       cutShort ??= this.#cutShort.filter((step) => !step.isRecorded);
       for (const step of cutShort) {
-        const { caseId, position, name, attempt, cost } = step;
+        const { call, attempt, cost } = step;
         const error = "The run ended before it did";
         await unit.record(parts.jobId, {
           type: "attempt",
-          ...(caseId !== undefined && { case_id: caseId }),
-          ...{ position, name, attempt, error },
+          ...call.fields,
+          ...(call.kind === "ask" && { call: call.kind }),
+          ...{ attempt, error },
           ...(cost > 0 && { cost }),
         });
         // It was spent, whatever the step was about to give.
@@ -364,6 +391,7 @@ export class Run {
     this.#stopTimeout?.();
     // Calls that the handler left behind without waiting for them.
     if (this.#interrupts.size > 0) this.#interrupt();
+    else this.deliveries.refuse(this.#endedError());
     this.parts.place.leave();
     this.#tellIfQuiet();
   }
@@ -378,6 +406,7 @@ export class Run {
     if (this.#controller && !this.signal.aborted) this.#controller.abort(error);
     for (const interrupt of [...this.#interrupts]) interrupt(error);
     this.#interrupts.clear();
+    this.deliveries.refuse(error);
   }
 
   #endedError(): RunEndedError {
@@ -450,6 +479,11 @@ export class Run {
       stop();
     };
   }
+}
+
+function mismatch(expected: Call, found: Call): RunEnd {
+  const message = `The record goes on with ${expected.label}, and the handler now makes ${found.label}: it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or bring the former code back`;
+  return { to: "failed", reason: "nondeterministic", message };
 }
 
 function isThenable<T>(value: T | Promise<T>): value is Promise<T> {

@@ -34,32 +34,69 @@ class UnrecordableError extends TypeError {
 }
 
 /** Runs a step and records its result durably, or answers from the record. */
-export async function runStep<T>(call: StepCall<T>): Promise<T> {
-  const { scope, name, options } = call;
+export async function runStep<T>(step: StepCall<T>): Promise<T> {
+  const { scope, name, options } = step;
   const { run } = scope;
-  const { position, recorded } = scope.take("step", name);
-  if (recorded?.error) {
-    throw new StepFailedError(name, recorded.attempts ?? 1, fromRecordedError(recorded.error));
+  const cost = readCost(options.cost, `Step "${name}"`);
+  const call = scope.take("step", name, options.key);
+  const recorded = call.takeEntry();
+  if (recorded) {
+    const turn = run.delivered(call);
+    if (turn) await turn;
+    if (recorded.error)
+      throw new StepFailedError(name, recorded.attempts ?? 1, fromRecordedError(recorded.error));
+    return recorded.result as T;
   }
-  if (recorded) return recorded.result as T;
 
   const retries = options.retries ?? 0;
-  const cost = readCost(options.cost, `Step "${name}"`);
-  let failed = scope.record.tries.get(position)?.failed ?? 0;
-  let pauses: ReturnType<typeof backoff> | undefined;
-  for (let attempt = scope.nextAttempt(position); ; attempt++) {
-    await run.enter();
+  let failed = call.tries?.failed ?? 0;
+  const pauses = new Pauses(options.backoff, failed);
+  let isAgain = false;
+  if (call.tries?.pauseUntil !== undefined) {
+    await run.enter(call);
+    await pause(run, pauses.left(call.tries.pauseUntil, run.parts.clock()));
+    isAgain = true;
+  }
+  for (let attempt = scope.nextAttempt(call); ; attempt++) {
+    await run.enter(call);
     run.stopAt(run.limits.reserve(cost, name));
-    const underWay = { caseId: scope.caseId, position, name, attempt, cost, isRecorded: false };
+    const underWay = { call, name, attempt, cost, isRecorded: false };
     const waiting = run.begin(underWay);
     if (waiting) await waiting;
-    const tried = await tryOnce(call, underWay, failed >= retries);
-    if (tried.ok) return tried.value;
-    if (tried.isFinal) throw new StepFailedError(name, attempt, tried.error);
+    if (isAgain) await recordBegun(run, underWay);
+    const isLast = failed >= retries;
+    const next = isLast ? undefined : pauses.next();
+    const tried = await tryOnce(step, underWay, next);
+    if (tried.ok) {
+      const turn = run.delivered(call);
+      if (turn) await turn;
+      return tried.value;
+    }
+    if (tried.isFinal) {
+      const turn = run.delivered(call);
+      if (turn) await turn;
+      throw new StepFailedError(name, attempt, tried.error);
+    }
     failed++;
-    pauses ??= backoff(options.backoff);
-    const pause = pauses.next().value as number;
-    await run.orEnd(() => new Promise<void>((resolve) => void run.after(pause, resolve)));
+    await pause(run, next!);
+    isAgain = true;
+  }
+}
+
+async function pause(run: Run, milliseconds: number): Promise<void> {
+  if (milliseconds <= 0) return;
+  await run.orEnd(() => new Promise<void>((resolve) => void run.after(milliseconds, resolve)));
+}
+
+/** A further try: should the process end, it was under way, and the pause before it was over. */
+async function recordBegun(run: Run, one: StepUnderWay): Promise<void> {
+  try {
+    await run.write((unit) =>
+      unit.record(run.jobId, { type: "begun", call: "step", ...one.call.fields, attempt: one.attempt }),
+    );
+  } catch (error) {
+    run.done(one);
+    throw error;
   }
 }
 
@@ -67,7 +104,12 @@ type Tried<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: unknown; readonly isFinal: boolean };
 
-async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, isLast: boolean): Promise<Tried<T>> {
+/** Tries a step; `pause` is the wait before the next try, where there may be one, in milliseconds. */
+async function tryOnce<T>(
+  call: StepCall<T>,
+  one: StepUnderWay,
+  pause: number | undefined,
+): Promise<Tried<T>> {
   const { run } = call.scope;
   const startedAt = run.parts.ledger.now();
   try {
@@ -79,8 +121,9 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, isLast: boolean)
   } catch (error) {
     // The run has ended: what is under way is accounted for when it is finished.
     if (run.isInterrupted || run.isSealed) throw error;
-    const isFinal = isLast || error instanceof UnrecordableError;
-    await run.write((unit) => recordFailure(unit, call, one, { startedAt, error, isFinal }));
+    const isFinal = pause === undefined || error instanceof UnrecordableError;
+    const next = isFinal ? undefined : pause;
+    await run.write((unit) => recordFailure(unit, call, one, { startedAt, error, pause: next }));
     return { ok: false, error, isFinal };
   } finally {
     run.done(one);
@@ -102,29 +145,29 @@ async function recordResult<T>(
     at: unit.now,
     type: "call",
     call: "step",
-    case_id: scope.caseId,
-    position: one.position,
-    name,
+    ...one.call.fields,
     started_at: startedAt,
     result,
     attempts: attempt > 1 ? attempt : undefined,
     cost: cost > 0 ? cost : undefined,
   });
   scope.run.account(one);
+  unit.afterwards(() => scope.run.deliveries.due(one.call));
 }
 
 async function recordFailure<T>(
   unit: Unit,
   { scope, name, show }: StepCall<T>,
   one: StepUnderWay,
-  { startedAt, error, isFinal }: { startedAt: string; error: unknown; isFinal: boolean },
+  { startedAt, error, pause }: { startedAt: string; error: unknown; pause: number | undefined },
 ): Promise<void> {
   const { run } = scope;
-  const { position, attempt, cost } = one;
+  const { attempt, cost } = one;
+  const isFinal = pause === undefined;
   const failure = toRecordedError(error);
   const message = run.parts.redact(failure.message);
   const stack = failure.stack && run.parts.redact(failure.stack);
-  const entry = { ...scope.at, position, name, started_at: startedAt };
+  const entry = { ...one.call.fields, started_at: startedAt };
   const charge = cost > 0 ? { cost } : {};
   const payload = { attempt, ...(!isFinal && { retried: true }) };
   await show?.(unit, { name, cost: cost || null, payload, error: message });
@@ -139,9 +182,14 @@ async function recordFailure<T>(
           attempts: attempt,
           ...charge,
         }
-      : { type: "attempt", ...entry, attempt, error: message, ...charge },
+      : { type: "attempt", ...entry, attempt, error: message, next_at: later(run, pause), ...charge },
   );
   run.account(one);
+  if (isFinal) unit.afterwards(() => run.deliveries.due(one.call));
+}
+
+function later(run: Run, milliseconds: number): string {
+  return new Date(run.parts.clock().getTime() + milliseconds).toISOString();
 }
 
 /** What the function of a step without a limit of time is told. */
@@ -159,8 +207,8 @@ class Told extends WithSignal implements StepInfo {
 /** Calls the step's function, with its limit of time. */
 function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay): T | Promise<T> {
   const { run } = scope;
-  const { position, attempt } = one;
-  const idempotencyKey = scope.idempotencyKey(position);
+  const { call, attempt } = one;
+  const idempotencyKey = scope.idempotencyKey(call);
   if (options.timeout === undefined) {
     return run.inside(one, fn, new Told(run, attempt, idempotencyKey));
   }
@@ -191,7 +239,29 @@ function toRecord(value: unknown, name: string): unknown {
 }
 
 /** Milliseconds to wait before each next try. */
-function* backoff({ initial = 1, max = 60, factor = 2 }: NonNullable<StepOptions["backoff"]> = {}) {
-  const most = toMilliseconds(max);
-  for (let pause = toMilliseconds(initial); ; pause *= factor) yield Math.min(pause, most);
+class Pauses {
+  readonly #most: number;
+  readonly #factor: number;
+  #next: number;
+
+  /** After `failed` tries. */
+  constructor(
+    { initial = 1, max = 60, factor = 2 }: NonNullable<StepOptions["backoff"]> = {},
+    failed: number,
+  ) {
+    this.#most = toMilliseconds(max);
+    this.#factor = factor;
+    this.#next = toMilliseconds(initial) * factor ** failed;
+  }
+
+  next(): number {
+    const next = Math.min(this.#next, this.#most);
+    this.#next *= this.#factor;
+    return next;
+  }
+
+  /** What is left of the pause that began before a restart; where the clock was set back, no more than a whole one. */
+  left(until: string, now: Date): number {
+    return Math.min(Date.parse(until) - now.getTime(), this.#next / this.#factor, this.#most);
+  }
 }

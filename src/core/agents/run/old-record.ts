@@ -1,0 +1,50 @@
+import type { AttemptEntry, BegunEntry, CallEntry, RunEntry } from "../../models/run-entry.ts";
+import type { CallKind } from "./call.ts";
+import type { RunRecord } from "./run-record.ts";
+
+/*
+ * Version 0.1.0 knew a call by its position among the calls of its scope. Which of the calls of its name it was follows
+ * from the order of positions, which is the order in which they were made.
+ */
+
+type OldLine = CallEntry | AttemptEntry | BegunEntry;
+
+interface OldCall {
+  readonly line: OldLine;
+  readonly kind: CallKind;
+  readonly caseId: string | undefined;
+}
+
+/** Makes the calls that lines of version 0.1.0 belong to. */
+export function readOldCalls(entries: readonly RunEntry[], record: RunRecord): void {
+  const old = new Map<string, OldCall>();
+  for (const entry of entries) {
+    if (!isOldLine(entry)) continue;
+    const kind = entry.call ?? "step";
+    const caseId = kind === "open_case" ? undefined : entry.case_id;
+    const place = `${kind === "open_case"} ${entry.position} ${caseId ?? ""}`;
+    // Only a step has attempts; what else a line says of its kind is so.
+    if (entry.type !== "attempt" || !old.has(place)) old.set(place, { line: entry, kind, caseId });
+  }
+  const inOrder = [...old.values()].sort((a, b) => a.line.position - b.line.position);
+  const counts = new Map<string, number>();
+  for (const { line, kind, caseId } of inOrder) {
+    const { name, position } = line;
+    const same = `${kind} ${caseId ?? ""}\n${name}`;
+    const n = counts.get(same) ?? 0;
+    counts.set(same, n + 1);
+    record.scope(caseId).recorded({ kind, name, key: undefined, n, position }).isOld = true;
+    record.isOld = true;
+  }
+}
+
+/** A sleep that was recorded when it began. */
+export function isOldSleep(entry: CallEntry): boolean {
+  return entry.call === "sleep" && entry.n === undefined;
+}
+
+function isOldLine(entry: RunEntry): entry is OldLine {
+  return (
+    (entry.type === "call" || entry.type === "attempt" || entry.type === "begun") && entry.n === undefined
+  );
+}

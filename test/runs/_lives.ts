@@ -1,0 +1,154 @@
+import { generateKeyPairSync } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import type { AgentDefinition } from "agent-control-service";
+import { AgentSettings } from "../../src/core/agents/agent-settings.ts";
+import { createRunner } from "../../src/core/agents/job-runner.ts";
+import { Parameters } from "../../src/core/agents/parameters.ts";
+import { AgentRegistry } from "../../src/core/agents/registry.ts";
+import type { Runner } from "../../src/core/agents/runner.ts";
+import { Cases } from "../../src/core/entities/cases.ts";
+import { Jobs } from "../../src/core/entities/jobs.ts";
+import { Ledger } from "../../src/core/entities/ledger.ts";
+import { Hooks } from "../../src/core/hooks.ts";
+import { createLogger } from "../../src/core/log.ts";
+import type { StoredJob } from "../../src/core/models/job.ts";
+import type { RunEntry } from "../../src/core/models/run-entry.ts";
+import { Redactor } from "../../src/core/redactor.ts";
+import { createMemoryStore } from "../../src/core/store/memory-store.ts";
+import type { Store, Transaction } from "../../src/core/store/store.ts";
+import { CORE_TABLES } from "../../src/core/store/tables.ts";
+import { jobContext } from "./_jobs.ts";
+
+const rsaPrivateKey = generateKeyPairSync("rsa", {
+  modulusLength: 2048,
+  publicKeyEncoding: { type: "spki", format: "pem" },
+  privateKeyEncoding: { type: "pkcs8", format: "pem" },
+}).privateKey;
+const never = <T>() => new Promise<T>(() => {});
+
+export const JOB = "job-1";
+
+/** A process that runs jobs: it can end at any write, which it then has not heard of. */
+export class Life {
+  readonly runner: Runner;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly hooks: Hooks;
+  /** Lines of its log. */
+  readonly logs: string[] = [];
+  /** Settles when it has died. */
+  readonly died: Promise<void>;
+  isDead = false;
+  #die = () => {};
+
+  /** Dies at the write that makes the log of the job so long, or a while after it. */
+  constructor(
+    store: Store,
+    agent: AgentDefinition,
+    options: { diesAt?: number; strictSteps?: boolean; clock?: () => Date } = {},
+  ) {
+    const { diesAt = Number.POSITIVE_INFINITY, strictSteps = false, clock = () => new Date() } = options;
+    this.died = new Promise((resolve) => {
+      this.#die = () => {
+        this.isDead = true;
+        resolve();
+      };
+    });
+    const mortal: Store = {
+      table: (name) => store.table(name),
+      log: (name) => store.log(name),
+      health: () => store.health(),
+      stats: () => store.stats(),
+      close: () => store.close(),
+      transaction: async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> => {
+        try {
+          return await store.transaction(async (tx) => {
+            if (this.isDead) throw new Error("dead");
+            return work(tx);
+          });
+        } finally {
+          if ((await store.log("Run").last(JOB)) >= diesAt) this.die();
+          if (this.isDead) await never();
+        }
+      },
+    };
+    const redactor = new Redactor();
+    const write = (line: string) => void (this.isDead || this.logs.push(line));
+    const log = createLogger({ level: "info", format: "text", redactor, clock, write });
+    this.hooks = new Hooks((name, error) => log.error("an observer failed", { hook: name, error }));
+    const ledger = new Ledger(mortal, this.hooks, clock, redactor);
+    this.jobs = new Jobs(mortal, ledger);
+    this.cases = new Cases(mortal, ledger);
+    const keys = { apiKey: "key", rsaPrivateKey, apiKeyGenerated: false };
+    this.runner = createRunner({
+      agents: new AgentRegistry([agent]),
+      ...{ jobs: this.jobs, cases: this.cases, ledger, hooks: this.hooks, log, redactor, clock, strictSteps },
+      parameters: new Parameters(keys, redactor, {}),
+      settings: new AgentSettings(mortal, clock),
+      ...{ apiUrl: null, maxConcurrentJobs: 10, maxQueuedJobs: 10, stopGrace: 1 },
+    });
+  }
+
+  die(): void {
+    this.#die();
+  }
+
+  start(fields: Record<string, unknown> = {}): Promise<StoredJob> {
+    return this.runner.start("worker", { job_context: jobContext(JOB), job_fields: fields });
+  }
+
+  resume(): Promise<void> {
+    return this.runner.reconcile();
+  }
+
+  /** The job at its end; nothing where the process died before. */
+  ended(milliseconds = 20_000): Promise<StoredJob | undefined> {
+    return Promise.race([this.runner.ended(JOB, milliseconds), this.died.then(() => undefined)]);
+  }
+
+  async entries(): Promise<RunEntry[]> {
+    return (await this.jobs.log(JOB)).map(({ entry }) => entry);
+  }
+}
+
+/** An empty store, as a process finds it. */
+export function emptyStore(): Promise<Store> {
+  const log = { info: () => {}, warn: () => {}, error: () => {} };
+  return createMemoryStore({ tables: CORE_TABLES, dataDir: "", log });
+}
+
+/** Runs a job undisturbed, then again for each line of its log, at which the process dies, and is resumed. */
+export async function everyDeath(
+  agent: (life: () => Life) => AgentDefinition,
+  { strictSteps = false, onLife = () => {} }: { strictSteps?: boolean; onLife?: (life: Life) => void } = {},
+): Promise<{ undisturbed: StoredJob; resumed: StoredJob[]; entries: RunEntry[][] }> {
+  let current: Life;
+  const live = async (store: Store, diesAt?: number) => {
+    current = new Life(
+      store,
+      agent(() => current),
+      { diesAt, strictSteps },
+    );
+    onLife(current);
+    return current;
+  };
+  const first = await live(await emptyStore());
+  await first.start();
+  const undisturbed = (await first.ended())!;
+  const lines = (await first.entries()).length;
+  const resumed: StoredJob[] = [];
+  const entries: RunEntry[][] = [];
+  for (let diesAt = 2; diesAt < lines; diesAt++) {
+    const store = await emptyStore();
+    const one = await live(store, diesAt);
+    await Promise.race([one.start(), one.died]);
+    if ((await one.ended()) !== undefined) continue;
+    // What the process was about to do when it died does not reach the next one.
+    await delay(0);
+    const other = await live(store);
+    await other.resume();
+    resumed.push((await other.ended())!);
+    entries.push(await other.entries());
+  }
+  return { undisturbed, resumed, entries };
+}
