@@ -26,6 +26,18 @@ class LongFirst extends BaseSequencer {
 
 const source = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
+/**
+ * Files that change or measure what a process has only once (environment, working folder, memory, loaded modules), or
+ * that drive many processes: each gets a process of its own. All others share theirs, and load the sources once.
+ */
+const ALONE = [
+  "test/*.test.ts",
+  "test/{cli,clouds,deploy}/**/*.test.ts",
+  "test/events/{cli,docs,otel,otel-sampling,outage,leaks}.test.ts",
+  "test/runs/{careless-agent,full-disk,kill,rough,signals,torture}.test.ts",
+  "test/store/{full-disk,kill,power-cut,simulation,shim}.test.ts",
+];
+
 export default defineConfig({
   resolve: {
     alias: [
@@ -34,15 +46,21 @@ export default defineConfig({
     ],
   },
   test: {
-    include: ["test/**/*.test.ts"],
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
     // A busy machine is slow, not wrong.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     expect: { poll: { timeout: 10_000 } },
     reporters: ["default"],
     // Tests start servers and processes of their own: more than two at once starve each other on a small machine.
     pool: "forks",
     maxWorkers: 2,
     sequence: { sequencer: LongFirst },
+    projects: [
+      { extends: true, test: { name: "alone", include: ALONE } },
+      {
+        extends: true,
+        test: { name: "together", include: ["test/**/*.test.ts"], exclude: ALONE, isolate: false },
+      },
+    ],
   },
 });

@@ -5,8 +5,10 @@ import { OptionsError } from "./check-options.ts";
 export function explainDataFolderError(error: unknown, dataDir: string): unknown {
   const { code, path } = (error ?? {}) as NodeJS.ErrnoException;
   if (code === undefined || path === undefined || !isAtOrBelow(path, dataDir)) return error;
+  const remedy =
+    code === "EROFS" ? "the file system is read-only, mount it for writing" : "let this user write to it";
   return new OptionsError(
-    `The data folder ${dataDir} cannot be used (${code}): let this user write to it, or name another one (option dataDir, SERVICE_DATA_DIR)`,
+    `The data folder ${dataDir} cannot be used (${code}): ${remedy}, or name another one (option dataDir, SERVICE_DATA_DIR)`,
     { cause: error },
   );
 }

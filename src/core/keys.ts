@@ -3,6 +3,7 @@ import { mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { OptionsError } from "./check-options.ts";
+import { describeWeakKeys } from "./key-strength.ts";
 import type { Logger } from "./log.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { isRsaPrivateKey } from "./rsa-key.ts";
@@ -10,6 +11,8 @@ import { isRsaPrivateKey } from "./rsa-key.ts";
 /** The secrets of a service. */
 export interface ServiceKeys {
   readonly apiKey: string;
+  /** Works beside it, until clients have the new one. */
+  readonly previousApiKey?: string | undefined;
   /** PEM, PKCS#8. */
   readonly rsaPrivateKey: string;
   /** Whether the API key was made by the service itself. */
@@ -18,9 +21,11 @@ export interface ServiceKeys {
 
 /** Takes keys from the options, else from the data folder, else makes them and keeps them there (mode 0600). */
 export async function loadKeys(options: ResolvedOptions, log: Logger): Promise<ServiceKeys> {
-  const { dataDir } = options;
+  const { dataDir, previousApiKey } = options;
+  for (const weak of describeWeakKeys(options)) log.warn(weak);
   return {
     apiKey: options.apiKey ?? (await readApiKey(join(dataDir, "api-key"), log)),
+    previousApiKey,
     rsaPrivateKey: options.rsaPrivateKey ?? (await readRsaKey(join(dataDir, "rsa-private-key.pem"))),
     apiKeyGenerated: options.apiKey === undefined,
   };

@@ -4,9 +4,12 @@ import * as v from "valibot";
 import type { AgentDefinition } from "./agents/define-agent.ts";
 import type { Duration } from "./agents/run-context.ts";
 import { atLeast, checkOptions, OptionsError, wholeAtLeast } from "./check-options.ts";
+import type { TrustProxy } from "./http/clients.ts";
+import { describeWeakKeys } from "./key-strength.ts";
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "./log.ts";
 import { type Account, AccountSchema } from "./models/account.ts";
 import { HttpUrlSchema } from "./models/scalars.ts";
+import { readNetworks } from "./networks.ts";
 import type { PluginInput } from "./plugin.ts";
 import {
   isKeepTime,
@@ -25,6 +28,11 @@ export interface ServerOptions {
   agents: readonly AgentDefinition[];
   /** Key that clients send as `X-API-Key`. Variable `SERVICE_API_KEY`. @default generated once and kept in the data folder */
   apiKey?: string;
+  /**
+   * A former key that works beside `apiKey` until all clients have the new one. Variable `SERVICE_PREVIOUS_API_KEY`.
+   * @default none
+   */
+  previousApiKey?: string;
   /** Plugins beside the built-in ones; one with a built-in's name replaces it. */
   plugins?: PluginInput;
   /** Whether the admin interface is there. @default true */
@@ -39,6 +47,13 @@ export interface ServerOptions {
   publicUrl?: string;
   /** Variable `SERVICE_ENVIRONMENT`. @default "dev" */
   environment?: string;
+  /**
+   * Proxies in front of the service whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed: how many there are, or
+   * their addresses and networks, such as `["10.0.0.0/8"]`; `private` stands for all private networks. Variable
+   * `SERVICE_TRUST_PROXY`, networks separated by commas.
+   * @default 0: nobody is believed
+   */
+  trustProxy?: TrustProxy;
   /** Path in front of the machine routes, such as `/supervaizer`. Variable `SERVICE_API_PREFIX`. @default "" */
   apiPrefix?: string;
   /** RSA private key, PEM. Variable `SERVICE_RSA_PRIVATE_KEY`. @default generated once and kept in the data folder */
@@ -95,6 +110,7 @@ export interface ResolvedOptions {
   readonly id: string;
   readonly agents: readonly AgentDefinition[];
   readonly apiKey: string | undefined;
+  readonly previousApiKey: string | undefined;
   readonly plugins: PluginInput;
   readonly admin: boolean;
   readonly host: string;
@@ -102,6 +118,7 @@ export interface ResolvedOptions {
   readonly dataDir: string;
   readonly publicUrl: string | undefined;
   readonly environment: string;
+  readonly trustProxy: TrustProxy;
   readonly apiPrefix: string;
   readonly rsaPrivateKey: string | undefined;
   readonly account: Account | undefined;
@@ -130,13 +147,25 @@ const DAY = 24 * 3_600_000;
 
 const keepTime = v.pipe(v.custom<Duration | "keep">(isKeepTime, RETENTION_RULE), v.transform(toKeepTime));
 
+const ApiKeySchema = v.optional(
+  v.pipe(
+    v.string(),
+    v.minLength(8, "must be at least 8 characters long"),
+    // What else stands in it, clients could not send in a header.
+    v.regex(/^[\x21-\x7e]+$/, "must be made of visible ASCII characters, without spaces"),
+  ),
+);
+
+const TRUST_PROXY = "must be a number of proxies, or addresses and networks such as 10.0.0.0/8";
+
 const ScalarsSchema = v.object({
-  apiKey: v.optional(
-    v.pipe(
-      v.string(),
-      v.minLength(8, "must be at least 8 characters long"),
-      // What else stands in it, clients could not send in a header.
-      v.regex(/^[\x21-\x7e]+$/, "must be made of visible ASCII characters, without spaces"),
+  apiKey: ApiKeySchema,
+  previousApiKey: ApiKeySchema,
+  trustProxy: v.pipe(
+    v.union([v.number(), v.array(v.string())], TRUST_PROXY),
+    v.check(
+      (trust) => (typeof trust === "number" ? Number.isInteger(trust) && trust >= 0 : !!readNetworks(trust)),
+      TRUST_PROXY,
     ),
   ),
   host: v.pipe(v.string(), v.regex(/^[A-Za-z0-9.:_[\]-]+$/, "must be a host name or an address")),
@@ -169,6 +198,8 @@ const ScalarsSchema = v.object({
 /** Variables that options come from, for messages. */
 const VARIABLES = {
   apiKey: "SERVICE_API_KEY",
+  previousApiKey: "SERVICE_PREVIOUS_API_KEY",
+  trustProxy: "SERVICE_TRUST_PROXY",
   host: "SERVICE_HOST",
   port: "SERVICE_PORT",
   dataDir: "SERVICE_DATA_DIR",
@@ -201,6 +232,8 @@ export function resolveOptions(
   }
   const scalars = {
     apiKey: options.apiKey ?? text(env, "SERVICE_API_KEY"),
+    previousApiKey: options.previousApiKey ?? text(env, "SERVICE_PREVIOUS_API_KEY"),
+    trustProxy: options.trustProxy ?? trust(env) ?? 0,
     host: options.host ?? text(env, "SERVICE_HOST") ?? "127.0.0.1",
     port: options.port ?? number(env, "SERVICE_PORT") ?? number(env, "PORT") ?? 8000,
     dataDir: options.dataDir ?? text(env, "SERVICE_DATA_DIR") ?? "data",
@@ -225,6 +258,10 @@ export function resolveOptions(
     },
   };
   const checked = checkOptions(ScalarsSchema, scalars, { variables: VARIABLES });
+  const [weak] = describeWeakKeys(checked);
+  if (weak !== undefined && checked.environment === "prod") {
+    throw new OptionsError(`${weak}. In the environment prod it is refused`);
+  }
   return {
     ...checked,
     id: `${hostname()}-${process.pid}`,
@@ -235,6 +272,7 @@ export function resolveOptions(
     dataDir: resolve(checked.dataDir),
     publicUrl: checked.publicUrl,
     apiKey: checked.apiKey,
+    previousApiKey: checked.previousApiKey,
     rsaPrivateKey: checked.rsaPrivateKey,
     account: readAccount(options.account, env),
     store: options.store,
@@ -261,6 +299,12 @@ function readAccount(option: Account | undefined, env: Environment): Account | u
 function text(env: Environment, name: string): string | undefined {
   const value = env[name]?.trim();
   return value === "" ? undefined : value;
+}
+
+function trust(env: Environment): TrustProxy | undefined {
+  const value = text(env, "SERVICE_TRUST_PROXY");
+  if (value === undefined) return undefined;
+  return /^\d+$/.test(value) ? Number(value) : value.split(",").map((one) => one.trim());
 }
 
 function flag(env: Environment, name: string): boolean | undefined {

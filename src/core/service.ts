@@ -188,8 +188,8 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
 function createScope(options: ResolvedOptions): Container {
   const scope = new Container();
   const redactor = new Redactor();
-  for (const secret of [options.apiKey, options.rsaPrivateKey, options.account?.api_key])
-    redactor.add(secret);
+  const { apiKey, previousApiKey, rsaPrivateKey, account } = options;
+  for (const secret of [apiKey, previousApiKey, rsaPrivateKey, account?.api_key]) redactor.add(secret);
   scope.value(OPTIONS, options);
   scope.value(CLOCK, options.clock);
   scope.value(REDACTOR, redactor);

@@ -11,6 +11,7 @@ import type { Jobs } from "./entities/jobs.ts";
 import type { Ledger } from "./entities/ledger.ts";
 import type { Events } from "./events.ts";
 import type { Hooks } from "./hooks.ts";
+import type { Clients } from "./http/clients.ts";
 import type { Gate, SessionVerifier } from "./http/gate.ts";
 import type { LiveStreams } from "./http/live-streams.ts";
 import type { Router } from "./http/route.ts";
@@ -46,6 +47,8 @@ export const REJECTED_KEYS = createSharedToken<RejectedKeys>("rejected keys");
 export const RETENTION = createSharedToken<Retention>("retention");
 export const RUNNER = createSharedToken<Runner>("runner");
 export const ROUTER = createSharedToken<Router>("router");
+/** Tells where requests come from, behind proxies too. */
+export const CLIENTS = createSharedToken<Clients>("clients");
 /** Lets callers in, and counts wrong keys. */
 export const GATE = createSharedToken<Gate>("gate");
 /** The open event streams; they end when the service closes. */

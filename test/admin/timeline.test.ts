@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Case } from "../../src/core/models/case.ts";
+import type { StoredCase } from "../../src/core/models/case.ts";
 import type { Job } from "../../src/core/models/job.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
 import { fold } from "../../src/plugins/admin/views/fold.ts";
@@ -28,8 +28,8 @@ const item = {
   created_at: at(6),
   finished_at: at(38),
   total_cost: 2,
-  updates: [{ created_at: at(10), name: "checked", error: null }],
-} as unknown as Case;
+  last_error: null,
+} as unknown as StoredCase;
 
 const entries: RunEntry[] = [
   { type: "status", at: at(0), from: null, to: "stopped" },
@@ -46,6 +46,7 @@ const entries: RunEntry[] = [
     cost: 1,
     started_at: at(2),
   },
+  { type: "call", at: at(10), case_id: "c", position: 0, call: "update", name: "checked" },
   { type: "mark", at: at(20), mark: "interrupted" },
   { type: "mark", at: at(24), mark: "resumed" },
   { type: "status", at: at(25), from: "in_progress", to: "awaiting" },
@@ -84,7 +85,11 @@ it("spans tell queueing, work, waiting, failed tries and interruptions apart", (
   ]);
   expect([step!.attempts, step!.cost]).toEqual([2, 1]);
   expect(caseRow!.spans.map(({ kind }) => kind)).toEqual(["work", "waiting", "interrupted"]);
-  expect(caseRow!.moments).toEqual([{ at: time(10), note: "checked" }]);
+  expect(caseRow!.moments).toEqual([
+    { at: time(10), note: "checked" },
+    { at: time(25), note: "Pay?" },
+    { at: time(35), note: "answer" },
+  ]);
   expect(question).toMatchObject({ from: time(25), to: time(35), running: false });
 });
 
@@ -151,12 +156,14 @@ it("of a long run the beginning, the end and each line that failed or runs are s
 });
 
 it("marks stand over the whole line of a case, however many there are", () => {
-  const updates = Array.from({ length: 5000 }, (_, index) => ({
-    created_at: new Date(time(6) + index * 6).toISOString(),
-    name: "x",
-    error: null,
-  }));
-  const timeline = toTimeline(job, [{ ...item, updates } as unknown as Case], entries, now);
+  const updates = Array.from(
+    { length: 5000 },
+    (_, index): RunEntry => ({
+      ...{ type: "call", call: "update", case_id: "c", position: 10 + index, name: "x" },
+      at: new Date(time(6) + index * 6).toISOString(),
+    }),
+  );
+  const timeline = toTimeline(job, [item], [...entries.slice(0, 2), ...updates], now);
 
   const row = toWaterfall(timeline, "$").parts[0]!.items.find((one) => one.kind === "case")!;
   const marks = [...row.shapes.matchAll(/class="w-moment" x="([\d.]+)%"/g)].map((match) => Number(match[1]));

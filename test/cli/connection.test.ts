@@ -98,6 +98,8 @@ it.each([
   ["127.0.0.1", true],
   ["127.8.9.1", true],
   ["localhost", true],
+  ["service.localhost", true],
+  ["notlocalhost", false],
   ["[::1]", true],
   ["[::ffff:127.0.0.1]", true],
   ["192.168.0.1", false],

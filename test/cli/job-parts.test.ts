@@ -81,7 +81,7 @@ it("the cases of a large job are read to the last", async () => {
     response.end(JSON.stringify(all.slice(skip, skip + Number(searchParams.get("limit")))));
   });
 
-  const cases = await listCases(client, "j");
+  const cases = await listCases(client, "j", 0);
   close();
 
   expect(cases).toEqual(all);

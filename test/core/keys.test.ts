@@ -51,6 +51,19 @@ it("a data folder that cannot be used is named, with what to do", async () => {
   });
 });
 
+it("a key that can be guessed is warned of at the start, without being shown", async () => {
+  const logs: string[] = [];
+  const options = { agents, dataDir: folder, port: 0, logTo: (line: string) => void logs.push(line) };
+
+  const service = createServer({ ...options, apiKey: "12345678", previousApiKey: "password-of-old" });
+  await service.ready();
+  await service.close();
+
+  const warnings = logs.filter((line) => line.includes("less than 128 bits"));
+  expect(warnings).toHaveLength(2);
+  expect(warnings.join()).not.toMatch(/12345678|password-of-old/);
+});
+
 it("a kept key that was damaged is named by its file", async () => {
   await writeFile(join(folder, "rsa-private-key.pem"), "-----BEGIN PRIVATE KEY-----\nAAAA\n");
 

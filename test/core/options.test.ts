@@ -87,6 +87,35 @@ describe("options", () => {
     expect(refuse).not.toThrow(/s3cret/);
   });
 
+  it.each([
+    ["1", 1],
+    ["0", 0],
+    ["10.0.0.0/8, fd00::/8,192.0.2.7,private", ["10.0.0.0/8", "fd00::/8", "192.0.2.7", "private"]],
+  ])("SERVICE_TRUST_PROXY=%s names proxies", (value, trustProxy) => {
+    expect(resolveOptions({ agents }, { SERVICE_TRUST_PROXY: value }).trustProxy).toEqual(trustProxy);
+    expect(resolveOptions({ agents }, {}).trustProxy).toBe(0);
+  });
+
+  it.each(["yes", "10.0.0.0/33", "10.0.0.0/8/8", "proxy.example", "-1", "1.5", "10.0.0.0/"])(
+    "SERVICE_TRUST_PROXY=%s is refused",
+    (value) => {
+      expect(() => resolveOptions({ agents }, { SERVICE_TRUST_PROXY: value })).toThrow(
+        /trustProxy must be a number of proxies.*SERVICE_TRUST_PROXY/,
+      );
+    },
+  );
+
+  it.each([
+    { SERVICE_API_KEY: "12345678" },
+    { SERVICE_API_KEY: "correct-horse", SERVICE_PREVIOUS_API_KEY: "0".repeat(100) },
+  ])("in production a key that can be guessed is refused: %j", (env) => {
+    const refuse = () => resolveOptions({ agents }, { ...env, SERVICE_ENVIRONMENT: "prod" });
+
+    expect(refuse).toThrow(/SERVICE_API_KEY.*less than 128 bits.*prod/);
+    expect(refuse).not.toThrow(new RegExp(env.SERVICE_API_KEY));
+    expect(resolveOptions({ agents }, { ...env, SERVICE_ENVIRONMENT: "dev" }).environment).toBe("dev");
+  });
+
   it("a service without agents is refused", () => {
     expect(() => resolveOptions({ agents: [] }, {})).toThrow(/defineAgent/);
   });

@@ -24,6 +24,7 @@ export interface MemoryOptions {
   /** Where the world is served. */
   readonly base: string;
   readonly ephemeralDisk?: boolean;
+  readonly proxies?: number;
   readonly predictable?: boolean;
   /** Whether it can take a lock for all machines. */
   readonly locks?: boolean;
@@ -39,6 +40,7 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
     defaultRegion: "here-1",
     flags,
     ephemeralDisk: options.ephemeralDisk ?? false,
+    ...(options.proxies !== undefined && { proxies: options.proxies }),
     connect(target, tools): PlatformSession {
       const { world, base } = options;
       const name = target.serviceName;

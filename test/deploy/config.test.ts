@@ -15,11 +15,12 @@ describe("the config file", () => {
         { name: "A", value: "b" },
       ],
       store: "file",
+      known: true,
     });
   });
 
   it.each(["", "# nothing\n", "environment:\nsecrets:\n"])("may hold nothing: %j", (text) => {
-    expect(parseConfig(text)).toEqual({ environment: {}, secrets: [], store: "file" });
+    expect(parseConfig(text)).toEqual({ environment: {}, secrets: [], store: "file", known: false });
   });
 
   it.each([

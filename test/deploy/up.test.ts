@@ -88,6 +88,17 @@ describe("deploying to a platform", () => {
     );
   });
 
+  it.each([
+    [1, "1"],
+    [undefined, undefined],
+  ])("tells the service how many proxies the platform has in front: %s", async (proxies, trusted) => {
+    const at = await stage(proxies === undefined ? {} : { proxies });
+
+    await deploy(at);
+
+    expect(at.world.read().services["hello-dev"]?.revisions[0]?.env.SERVICE_TRUST_PROXY).toBe(trusted);
+  });
+
   it("changes nothing the second time", async () => {
     const at = await stage();
     await deploy(at, { generateApiKey: true });
@@ -426,6 +437,7 @@ describe("deploying to a platform", () => {
   it("a service with files is one instance at most", async () => {
     const at = await stage();
 
+    setConfig(at, "store: file");
     const error = await failure(at.open({}, { flags: { maxInstances: 3 } }));
     setConfig(at, "store: external");
     const deployment = await at.open({}, { flags: { maxInstances: 3 } });

@@ -8,7 +8,7 @@ import {
   SESSIONS,
   ServiceError,
 } from "agent-control-service";
-import { testServer } from "agent-control-service/testing";
+import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { WrongKeys } from "../../src/core/http/wrong-keys.ts";
 import { describeServer, greeter } from "../_setup.ts";
@@ -150,15 +150,69 @@ describeServer("a session", ({ start }) => {
 });
 
 describe("behind a proxy", () => {
-  it("the address is the last one that the proxy names", async () => {
-    await using server = await testServer({ agents: [greeter], plugins: [routes] });
-    const from = (address: string, key: string) =>
-      server.request("/keyed", { key, headers: { "x-forwarded-for": `203.0.113.9, ${address}` } });
+  const start = (trustProxy?: number | string[]) =>
+    testServer({ agents: [greeter], plugins: [routes], ...(trustProxy !== undefined && { trustProxy }) });
+  const from = async (server: TestServer, forwarded: string, key: string) =>
+    (await server.request("/keyed", { key, headers: { "x-forwarded-for": forwarded } })).status;
+  const guess = async (server: TestServer, forwarded: (attempt: number) => string) => {
+    for (let attempt = 0; attempt < 12; attempt++) await from(server, forwarded(attempt), "wrong");
+  };
 
-    for (let attempt = 0; attempt < 12; attempt++) await from("198.51.100.1", "wrong");
+  it.each([
+    [1, "203.0.113.9, 198.51.100.1"],
+    [2, "203.0.113.9, 198.51.100.1, 10.0.0.1"],
+    [["private"], "203.0.113.9, 198.51.100.1, 10.0.0.1"],
+    [["127.0.0.1", "10.0.0.0/8"], "203.0.113.9, 198.51.100.1:4711, 10.0.0.1"],
+  ])("with trustProxy %j the address in %s is the one behind the proxies", async (trustProxy, forwarded) => {
+    await using server = await start(trustProxy);
 
-    expect((await from("198.51.100.1", server.key)).status).toBe(429);
-    expect((await from("198.51.100.2", server.key)).status).toBe(200);
+    await guess(server, (attempt) => forwarded.replace("203.0.113.9", `203.0.113.${attempt}`));
+
+    expect(await from(server, forwarded, server.key)).toBe(429);
+    expect(await from(server, forwarded.replace("198.51.100.1", "198.51.100.2"), server.key)).toBe(200);
+  });
+
+  it("nobody is believed unless proxies are named: other addresses in the header change nothing", async () => {
+    await using server = await start();
+
+    await guess(server, (attempt) => `198.51.100.${attempt}`);
+
+    expect(await from(server, "198.51.100.77", "wrong")).toBe(429);
+    expect(server.logs.filter((line) => line.includes("SERVICE_TRUST_PROXY"))).toHaveLength(1);
+  });
+
+  it("a client that is not the proxy is not believed", async () => {
+    await using server = await start(["10.0.0.0/8"]);
+
+    await guess(server, (attempt) => `198.51.100.${attempt}`);
+
+    expect(await from(server, "198.51.100.77", "wrong")).toBe(429);
+  });
+
+  it("the right key of one client opens nothing for another one on the proxy's connection", async () => {
+    await using server = await start(1);
+    expect(await from(server, "198.51.100.2", server.key)).toBe(200);
+
+    await guess(server, () => "198.51.100.1");
+
+    expect(await from(server, "198.51.100.1", server.key)).toBe(429);
+    expect(await from(server, "198.51.100.2", server.key)).toBe(200);
+  });
+});
+
+describe("two keys", () => {
+  it("open, so that clients can change to the new one while both do", async () => {
+    await using server = await testServer({
+      agents: [greeter],
+      plugins: [routes],
+      previousApiKey: "the-key-of-the-last-quarter",
+    });
+
+    const statuses = [];
+    for (const key of [server.key, "the-key-of-the-last-quarter", "the-key-of-the-first-quarter"])
+      statuses.push((await server.request("/keyed", { key })).status);
+
+    expect(statuses).toEqual([200, 200, 401]);
   });
 });
 
@@ -182,7 +236,35 @@ describe("wrong keys", () => {
     for (let attempt = 0; attempt < 11; attempt++) wrongKeys.wrong("first");
     for (let address = 0; address < 10_000; address++) wrongKeys.wrong(String(address));
 
-    expect(wrongKeys.wait("first")).toBe(0);
+    expect(wrongKeys.wrong("first")).toBe(0);
+  });
+
+  it("from ever new addresses are refused when there are too many of them; who is known gets in", () => {
+    let now = 0;
+    const wrongKeys = new WrongKeys(() => new Date(now));
+    wrongKeys.right("known");
+
+    for (let address = 0; address < 1000; address++) wrongKeys.wrong(String(address));
+
+    expect([wrongKeys.wait("new"), wrongKeys.wait("known")]).toEqual([60, 0]);
+    now = 60_000;
+    expect(wrongKeys.wait("new")).toBe(0);
+  });
+
+  it("from an address that has shown the right one are refused, in the end but for one look a second", () => {
+    let now = 0;
+    const wrongKeys = new WrongKeys(() => new Date(now));
+    wrongKeys.right("nat");
+
+    const waits = Array.from({ length: 100 }, () => [wrongKeys.wait("nat"), wrongKeys.wrong("nat")]);
+    const looks = Array.from({ length: 50 }, () => wrongKeys.wait("nat"));
+    now = 1000;
+    const later = [wrongKeys.wait("nat"), wrongKeys.wait("nat")];
+
+    expect(waits.filter(([wait]) => wait! > 0)).toEqual([]);
+    expect(waits.filter(([, penalty]) => penalty === 0)).toHaveLength(10);
+    expect(looks.filter((wait) => wait === 0)).toHaveLength(1);
+    expect(later).toEqual([0, 1]);
   });
 });
 

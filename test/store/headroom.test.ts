@@ -113,7 +113,7 @@ describe("zeros behind the end of the journal", () => {
       await store?.close();
       rmSync(copy, { recursive: true });
     }
-  });
+  }, 120_000);
 
   it("are in no file that is done with, nor after closing", async () => {
     const store = await open(dataDir, 8_000);

@@ -6,8 +6,7 @@ import { main } from "../../src/core/cli/main.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { openJsonStore, openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import { fileHeader, LineBuffer } from "../../src/core/store/json/line.ts";
-import { writeManifest } from "../../src/core/store/json/manifest.ts";
-import { nodeIo } from "../../src/core/store/json/node-io.ts";
+import { manifestText } from "../../src/core/store/json/manifest.ts";
 import { versionOf } from "../../src/core/store/json/table-versions.ts";
 import { exportStore, resealStore, verifyStore } from "../../src/core/store/maintenance.ts";
 import type { Store, TableSpec } from "../../src/core/store/store.ts";
@@ -129,10 +128,8 @@ describe("the files of a store", () => {
     add(6, "gone", '"ix":{},"d":null');
     for (const name of readdirSync(dataDir)) rmSync(join(dataDir, name));
     writeFileSync(join(dataDir, "journal.1.jsonl"), lines.bytes());
-    await writeManifest(nodeIo, dataDir, {
-      format: 1,
-      files: [{ name: "journal.1.jsonl", size: lines.length }],
-    });
+    const files = [{ name: "journal.1.jsonl", size: lines.length }];
+    writeFileSync(join(dataDir, "MANIFEST.json"), manifestText({ format: 1, files }));
 
     for (let life = 0; life < 2; life++) {
       await withStore(async (store) => {

@@ -1,8 +1,11 @@
 import { basename, dirname } from "node:path";
-import type { StoreIo } from "../../src/core/store/json/io.ts";
+import type { FileIdentity, StoreIo } from "../../src/core/store/json/io.ts";
 import type { SimRandom } from "./sim-random.ts";
 
 const SECTOR = 512;
+
+/** The one folder that the disk has. */
+export const FOLDER = "/store";
 
 /** The process has ended: nothing that it asks for happens any more. */
 export class CrashError extends Error {
@@ -20,17 +23,34 @@ export interface Faults {
 export const NO_FAULTS: Faults = { write: 0, sync: 0, names: 0, open: 0 };
 
 /** What a program may get wrong, or a disk may pretend. */
-export type Mutant = "none" | "nosync" | "nosnapsync" | "nodirsync" | "swallow" | "retry" | "lying";
+export type Mutant =
+  | "none"
+  | "nosync"
+  | "nosnapsync"
+  | "nodirsync"
+  | "swallow"
+  | "retry"
+  | "lying"
+  /** A name stands for what this process last made it stand for, whatever others did since. */
+  | "stale";
 
 /** A file: what the disk holds, what the system shows, and what of it is still to be written. */
 class Inode {
+  static #count = 0;
+  readonly number = ++Inode.#count;
+  changes = 0;
   disk = Buffer.alloc(0);
   cache = Buffer.alloc(0);
   /** Sectors that differ from the disk and that the system still means to write. */
   readonly dirty = new Set<number>();
   sizeDirty = false;
 
+  get identity(): FileIdentity {
+    return { device: 1, inode: this.number, size: this.cache.length, changed: this.changes };
+  }
+
   write(bytes: Uint8Array, position: number): void {
+    this.changes++;
     if (position + bytes.length > this.cache.length) this.resize(position + bytes.length);
     this.cache.set(bytes, position);
     for (let at = position; at < position + bytes.length; at += SECTOR - (at % SECTOR)) {
@@ -42,6 +62,7 @@ class Inode {
     const next = Buffer.alloc(size);
     this.cache.copy(next);
     this.cache = next;
+    this.changes++;
     this.sizeDirty = true;
     for (const sector of this.dirty) if (sector * SECTOR >= size) this.dirty.delete(sector);
   }
@@ -87,6 +108,8 @@ export class SimDisk {
   #crashed = false;
   #onCrash: () => void = () => {};
   #hasSynced: boolean | undefined;
+  #folder = new Inode();
+  #hidden = false;
   faults: Faults = NO_FAULTS;
   mutant: Mutant = "none";
   /** Bytes that the disk has room for. */
@@ -111,10 +134,21 @@ export class SimDisk {
         return call.apply(this, args);
       };
     };
+    const known = new Map<string, Inode>();
     return {
+      identity: guarded((path) => {
+        const real = this.identity(path);
+        return this.mutant === "stale" ? (known.get(basename(path))?.identity ?? real) : real;
+      }),
+      identityOf: guarded(this.identityOf),
+      fileSystem: () => ({ kind: "disk" }),
       makeFolder: guarded(() => this.makeFolder()),
       list: guarded(() => this.list()),
-      open: guarded(this.open),
+      open: guarded((path, mode) => {
+        const file = this.open(path, mode);
+        known.set(basename(path), this.#of(file).inode);
+        return file;
+      }),
       close: guarded(this.close),
       size: guarded(this.size),
       write: guarded(this.write),
@@ -124,7 +158,10 @@ export class SimDisk {
       sync: guarded(this.sync),
       openSynced: guarded(this.openSynced),
       writeSynced: guarded(this.writeSynced),
-      rename: guarded(this.rename),
+      rename: guarded((from, to) => {
+        this.rename(from, to);
+        known.set(basename(to), this.#names.get(basename(to))!);
+      }),
       remove: guarded(this.remove),
       discard: guarded((path, failed) => {
         try {
@@ -198,17 +235,42 @@ export class SimDisk {
     };
   }
 
+  /** Moves the folder away, or back; open files stay open. */
+  hide(isHidden: boolean): void {
+    this.#hidden = isHidden;
+  }
+
+  /** Removes the folder with all that is in it, and makes an empty one of its name. */
+  replaceFolder(): void {
+    this.#folder = new Inode();
+    this.#names = new Map();
+    this.#durableNames = new Map();
+    this.#pendingNames = [];
+  }
+
   makeFolder(): void {
     this.#call();
   }
 
-  list(): string[] {
+  identity(path: string): FileIdentity | undefined {
     this.#call();
+    if (this.#hidden) return undefined;
+    const inode = path === FOLDER ? this.#folder : this.#names.get(basename(path));
+    return inode?.identity;
+  }
+
+  identityOf(file: number): FileIdentity {
+    this.#call();
+    return this.#of(file).inode.identity;
+  }
+
+  list(): string[] {
+    this.#callByName();
     return [...this.#names.keys()];
   }
 
   open(path: string, mode: "read" | "create"): number {
-    this.#call();
+    this.#callByName();
     this.#fail(this.faults.open, "EMFILE");
     const name = basename(path);
     let inode = this.#names.get(name);
@@ -313,19 +375,20 @@ export class SimDisk {
   }
 
   rename(from: string, to: string): void {
-    this.#call();
+    this.#callByName();
     this.#fail(this.faults.names, "EIO");
     const [source, target] = [basename(from), basename(to)];
     const inode = this.#names.get(source);
     if (inode === undefined) throw systemError("ENOENT");
     this.#change((names) => {
+      inode.changes++;
       names.set(target, inode);
       names.delete(source);
     });
   }
 
   remove(path: string): void {
-    this.#call();
+    this.#callByName();
     this.#fail(this.faults.names, "EIO");
     const name = basename(path);
     if (!this.#names.has(name)) throw systemError("ENOENT");
@@ -333,7 +396,7 @@ export class SimDisk {
   }
 
   async syncFolder(path: string): Promise<void> {
-    this.#call();
+    this.#callByName();
     await this.#wait();
     if (dirname(path) === path) throw systemError("EINVAL");
     if (this.mutant === "nodirsync" || this.mutant === "lying") return;
@@ -365,6 +428,12 @@ export class SimDisk {
     this.#crashed = true;
     this.#onCrash();
     throw new CrashError("ended");
+  }
+
+  /** A call that finds its file by name. */
+  #callByName(): void {
+    this.#call();
+    if (this.#hidden) throw systemError("ENOENT");
   }
 
   #fail(probability: number, code: string): void {

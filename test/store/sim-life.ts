@@ -4,7 +4,7 @@ import type { Timers } from "../../src/core/store/json/timers.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import type { TransactionalStore } from "../../src/core/store/transactional-store.ts";
-import type { SimDisk } from "./sim-disk.ts";
+import { FOLDER, type SimDisk } from "./sim-disk.ts";
 import type { SimRandom } from "./sim-random.ts";
 
 /** All that one client has stored, as text: entity values and log entries. */
@@ -92,7 +92,7 @@ export async function openOn(
 ): Promise<TransactionalStore> {
   return openJsonStoreWith({
     tables: CORE_TABLES,
-    dataDir: "/store",
+    dataDir: FOLDER,
     log: { info() {}, warn, error() {} },
     io: disk.io(),
     timers: simTimers(random, disk.lifeline()),

@@ -65,7 +65,7 @@ class SimRun {
     const random = this.#random;
     const disk = this.#disk;
     const ended = new Promise<void>((resolve) => {
-      disk.crashAfter(random.chance(0.85) ? 1 + random.below(160) : Number.POSITIVE_INFINITY, resolve);
+      disk.crashAfter(random.chance(0.85) ? 1 + random.below(280) : Number.POSITIVE_INFINITY, resolve);
     });
     disk.faults = random.chance(0.5) ? pickFaults(random) : NO_FAULTS;
     disk.room = random.chance(0.2) ? 4_000 + random.below(20_000) : Number.POSITIVE_INFINITY;

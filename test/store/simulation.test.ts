@@ -1,9 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { Mutant } from "./sim-disk.ts";
 import { simulate, simulateFlip } from "./sim-run.ts";
+import { simulateLoss, simulateTakeover } from "./sim-takeover.ts";
 
 const SEEDS = Number(process.env.SVC_SIM_SEEDS ?? 1000);
 const FIRST = Number(process.env.SVC_SIM_FIRST ?? 1);
+/** Each has two lives of many turns. */
+const TAKE_SEEDS = Math.ceil(SEEDS / 5);
 const FLIP_SEEDS = Math.ceil(SEEDS / 100);
 
 describe("a simulated disk that crashes, fails and loses what was not synced", () => {
@@ -39,6 +42,42 @@ describe("a simulated disk that crashes, fails and loses what was not synced", (
     );
     expect(total.refused).toBeGreaterThan(total.harmless);
   }, 1_200_000);
+});
+
+describe("a folder that somebody else takes, or that goes away", () => {
+  it(`${TAKE_SEEDS} seeds: the second host takes it with all that the first acknowledged, and the first stops`, async () => {
+    const total = await sum(simulateTakeover);
+    console.log(`${TAKE_SEEDS} takeovers: ${total.before} writes before, ${total.after} after`);
+    expect(Math.min(total.before, total.after)).toBeGreaterThan(TAKE_SEEDS);
+  }, 1_200_000);
+
+  it(`${TAKE_SEEDS} seeds: nothing is acknowledged without it, and what was is there when it comes back`, async () => {
+    const total = await sum(simulateLoss);
+    console.log(`${TAKE_SEEDS} losses: ${total.before} writes before, ${total.after} after`);
+    expect(total.before).toBeGreaterThan(TAKE_SEEDS);
+    expect(total.after).toBeGreaterThan(TAKE_SEEDS / 4);
+  }, 1_200_000);
+
+  it.each([
+    ["taken", simulateTakeover],
+    ["gone", simulateLoss],
+  ])("a store that does not look whether its folder is %s is found out", async (_, run) => {
+    let found = 0;
+    for (let seed = 1; seed <= 20; seed++) await run(seed, "stale").catch(() => found++);
+    expect(found).toBeGreaterThan(0);
+  });
+
+  async function sum(run: typeof simulateTakeover): ReturnType<typeof simulateTakeover> {
+    const total = { before: 0, after: 0 };
+    for (let seed = FIRST; seed < FIRST + TAKE_SEEDS; seed++) {
+      const outcome = await run(seed).catch((cause: Error) => {
+        throw new Error(`seed ${seed}: ${cause.message}`, { cause });
+      });
+      total.before += outcome.before;
+      total.after += outcome.after;
+    }
+    return total;
+  }
 });
 
 describe("the simulation finds what it is there to find", () => {

@@ -14,7 +14,7 @@ import {
 } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import { ServiceError } from "../errors.ts";
-import type { Case } from "../models/case.ts";
+import type { StoredCase } from "../models/case.ts";
 import type { CaseUpdateRequest } from "../models/case-update-request.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import type { StopReason, StoredJob } from "../models/job.ts";
@@ -103,7 +103,7 @@ class JobRunner implements Runner {
     return job;
   }
 
-  async answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: string): Promise<Case> {
+  async answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: string): Promise<StoredCase> {
     const { ledger, jobs, cases } = this.#parts;
     await jobs.get(jobId);
     const { id } = await cases.ofJob(jobId, caseId);
@@ -171,7 +171,7 @@ class JobRunner implements Runner {
     return job;
   }
 
-  async overrideCase(caseId: string, status: EntityStatus, by: string): Promise<Case> {
+  async overrideCase(caseId: string, status: EntityStatus, by: string): Promise<StoredCase> {
     const item = await this.#parts.cases.override(caseId, status, by);
     const run = this.#runs.find(item.job_id);
     if (status !== "awaiting") {
@@ -186,7 +186,7 @@ class JobRunner implements Runner {
   }
 
   async removeCase(caseId: string, by: string): Promise<void> {
-    const item = await this.#parts.cases.get(caseId);
+    const item = await this.#parts.cases.summary(caseId);
     await this.#parts.cases.remove(caseId, by);
     await this.#runs.find(item.job_id)?.withdraw(caseId, `Case "${caseId}" was deleted`);
   }
@@ -305,7 +305,7 @@ class JobRunner implements Runner {
     }
   }
 
-  #checkAnswer(item: Case, job: StoredJob, answer: Record<string, unknown>, now: Date): void {
+  #checkAnswer(item: StoredCase, job: StoredJob, answer: Record<string, unknown>, now: Date): void {
     const { question } = item;
     if (!question) return;
     if (isTerminal(job.status) || job.status === "cancelling") {
@@ -490,7 +490,7 @@ function queueIsFull(queued: number, seconds: number): ServiceError {
   });
 }
 
-function notAwaiting(item: Case, why: string): ServiceError {
+function notAwaiting(item: StoredCase, why: string): ServiceError {
   return new ServiceError("invalid_transition", `Case "${item.id}" takes no answer any more: ${why}`, {
     detail: `The current status is "${item.status}".`,
   });

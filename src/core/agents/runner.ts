@@ -1,4 +1,4 @@
-import type { Case } from "../models/case.ts";
+import type { StoredCase } from "../models/case.ts";
 import type { CaseUpdateRequest } from "../models/case-update-request.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -46,14 +46,14 @@ export interface Runner {
   /** Asks a job to stop; `cancelling` until the run has ended, then `cancelled`. A job that has ended stays as it is. */
   stop(jobId: string, by?: string): Promise<StoredJob>;
   /** Answers the open question of a job's case, named by id or ref. */
-  answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: string): Promise<Case>;
+  answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: string): Promise<StoredCase>;
   /** Goes on with a job that a limit ended, under raised limits. */
   resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: string): Promise<StoredJob>;
   /** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */
   retry(jobId: string, from: "last_step" | "start", by?: string): Promise<StoredJob>;
   /** An operator's override; a terminal status aborts the run. */
   override(jobId: string, status: EntityStatus, by: string): Promise<StoredJob>;
-  overrideCase(caseId: string, status: EntityStatus, by: string): Promise<Case>;
+  overrideCase(caseId: string, status: EntityStatus, by: string): Promise<StoredCase>;
   /** Aborts the run and removes the job with its cases; resolves with the number of cases. */
   remove(jobId: string, by: string): Promise<number>;
   removeCase(caseId: string, by: string): Promise<void>;

@@ -2,6 +2,7 @@ import { join, relative } from "node:path";
 import type { MethodDefinition } from "../agents/define-agent.ts";
 import { toFormFields } from "../agents/form-fields.ts";
 import type { HostedAgent } from "../agents/registry.ts";
+import { describeTrust } from "../http/clients.ts";
 import type { Service } from "../service.ts";
 import { VERSION } from "../service-state.ts";
 import { AGENTS, KEYS, PLUGINS, SIGN_IN_LINK } from "../tokens.ts";
@@ -26,6 +27,7 @@ export function banner(service: Service, { cwd, interactive }: BannerOptions): s
     ...(interactive ? signInRow(service, url) : []),
     ...(plugins.includes("docs") ? [["API docs", `${url}/docs`]] : []),
     ["API key", whereKeyIs(service, cwd)],
+    ["proxies", describeTrust(options.trustProxy)],
     ["data", relative(cwd, options.dataDir) || "."],
     ["agents", agents.map((agent) => agent.slug).join(", ")],
   ];

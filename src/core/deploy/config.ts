@@ -37,12 +37,18 @@ export interface DeployConfig {
   readonly environment: Readonly<Record<string, string>>;
   readonly secrets: readonly { readonly name: string; readonly value: string | undefined }[];
   readonly store: "file" | "external";
+  /** Whether a file says what the service is given; without one that is unknown, and what runs keeps what it has. */
+  readonly known: boolean;
 }
 
 /** Variables that hold secrets of the service itself, wherever they stand. */
 export const SERVICE_SECRETS = ["SERVICE_API_KEY", "SERVICE_RSA_PRIVATE_KEY"] as const;
+/** Tells a later deployment where the jobs are kept; set where that is outside. */
+export const STORE = "SERVICE_STORE";
 /** Variables that follow from the command's options. */
-const OURS = ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_ENVIRONMENT", "PORT"];
+const SET = ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_ENVIRONMENT", "PORT", STORE];
+/** Variables that svc sets by itself. */
+export const OURS: readonly string[] = [...SET, "SERVICE_PUBLIC_URL"];
 
 /** Reads the project's deploy configuration; an error names the line. */
 export async function readConfig(cwd: string): Promise<DeployConfig> {
@@ -56,13 +62,14 @@ export async function readConfig(cwd: string): Promise<DeployConfig> {
   return parseConfig(text);
 }
 
-/** Parses the text of a `config.yaml`. */
+/** Parses the text of a `config.yaml`. One that holds nothing but comments says nothing. */
 export function parseConfig(text: string): DeployConfig {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines });
   const [broken] = document.errors;
   if (broken) throw wrong(lines.linePos(broken.pos[0]).line, broken.message.split("\n")[0] ?? "not YAML");
-  const parsed = v.safeParse(DeployConfigSchema, document.toJS() ?? {});
+  const content: unknown = document.toJS() ?? undefined;
+  const parsed = v.safeParse(DeployConfigSchema, content ?? {});
   if (!parsed.success) {
     const [issue] = parsed.issues;
     const path = (issue.path ?? []).map((item) => item.key as string | number);
@@ -81,13 +88,19 @@ export function parseConfig(text: string): DeployConfig {
     const line = lineOf(document, lines, ["environment", name]);
     if ((SERVICE_SECRETS as readonly string[]).includes(name))
       throw wrong(line, `${name} is a secret: move it to "secrets"`);
-    if (OURS.includes(name)) throw wrong(line, `${name} follows from the options of svc deploy: take it out`);
+    if (SET.includes(name)) throw wrong(line, `${name} follows from the options of svc deploy: take it out`);
   }
   return {
     environment: environment ?? {},
     secrets: (secrets ?? []).map(({ name, value }) => ({ name, value: value ?? undefined })),
     store: store ?? "file",
+    known: says(content),
   };
+}
+
+/** Whether anything is set: a heading without content sets nothing. */
+function says(content: unknown): boolean {
+  return Object.values(content ?? {}).some((section) => section !== null);
 }
 
 function explain(issue: v.BaseIssue<unknown>): string {

@@ -5,7 +5,7 @@ import { readConfig } from "./config.ts";
 import { createDeployTools } from "./create-tools.ts";
 import { DeployError } from "./errors.ts";
 import type { Emit } from "./events.ts";
-import { parseFlags, toFlagName } from "./flags.ts";
+import { holdToStore } from "./instances.ts";
 import type { Journal, JournalLine } from "./journal.ts";
 import { openJournal } from "./journal.ts";
 import type { Lock } from "./lock.ts";
@@ -14,8 +14,8 @@ import type { LogFile } from "./log-file.ts";
 import { createLogFile } from "./log-file.ts";
 import { resolveName, toServiceName } from "./name.ts";
 import type { DeployOptions } from "./options.ts";
-import { DEFAULT_TIMEOUT } from "./options.ts";
-import type { DeployTarget, FlagsSchema, Platform, PlatformSession } from "./platform.ts";
+import { DEFAULT_PORT, DEFAULT_TIMEOUT } from "./options.ts";
+import type { DeployTarget, Platform, PlatformSession } from "./platform.ts";
 import type { StateFile } from "./state.ts";
 import { openState, stateBase } from "./state.ts";
 import type { TimeLimits } from "./time-limits.ts";
@@ -28,6 +28,8 @@ export interface Deployment {
   readonly target: DeployTarget;
   readonly options: DeployOptions;
   readonly config: DeployConfig;
+  /** Those of the platform's own options that were given. */
+  readonly given: Readonly<Record<string, unknown>>;
   readonly session: PlatformSession;
   readonly tools: DeployTools;
   readonly limits: TimeLimits;
@@ -93,7 +95,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     serviceName,
     region: options.region ?? defaults.region?.value ?? platform.defaultRegion,
     projectId: options.projectId ?? defaults.projectId?.value,
-    port: options.port,
+    port: options.port ?? DEFAULT_PORT,
     flags: holdToStore(platform.flags, open.flags, config),
     cwd,
   };
@@ -135,6 +137,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     target,
     options,
     config,
+    given: open.flags,
     session,
     tools,
     limits,
@@ -162,30 +165,4 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
       await session.close?.();
     },
   };
-}
-
-/**
- * Files of one container are not those of the next: with the file store a service is one instance at most, also where
- * the platform by itself would start more.
- */
-function holdToStore(
-  schema: FlagsSchema,
-  given: Readonly<Record<string, unknown>>,
-  config: DeployConfig,
-): Record<string, unknown> {
-  const flags = parseFlags(schema, given);
-  if (config.store === "external" || schema.entries.maxInstances === undefined) return flags;
-  for (const key of ["minInstances", "maxInstances"]) {
-    if (given[key] !== undefined && Number(flags[key]) > 1)
-      throw new DeployError(
-        "usage",
-        `--${toFlagName(key)} ${String(given[key])}: this service can have one instance at most`,
-        {
-          detail:
-            "It keeps jobs and cases in files; two instances would each have their own and lose each other's",
-          fix: 'Take the option out, or set "store: external" in .deployment/config.yaml once your controller keeps them elsewhere',
-        },
-      );
-  }
-  return { ...flags, maxInstances: 1 };
 }

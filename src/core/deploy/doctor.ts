@@ -1,6 +1,7 @@
 import type { Deployment } from "./deployment.ts";
 import { findDocker } from "./docker.ts";
 import { isDeployError } from "./errors.ts";
+import { effectiveConfig } from "./kept.ts";
 import { readLock } from "./lock.ts";
 import { diskFindings } from "./plan.ts";
 import type { Finding } from "./platform.ts";
@@ -21,7 +22,10 @@ export async function doctor(deployment: Deployment): Promise<Finding[]> {
       ...(session.build ? { builds: platform.name } : {}),
     })),
     ...(await tryFinding(platform.name, () => session.preflight())),
-    ...diskFindings(deployment),
+    ...diskFindings(
+      deployment,
+      effectiveConfig(deployment.config, await session.inspect().catch(() => undefined)).store,
+    ),
   ];
   const lock = readLock(`${stateBase(key)}.lock`);
   if (lock !== undefined)

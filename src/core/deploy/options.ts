@@ -6,7 +6,8 @@ export interface DeployOptions {
   readonly env: DeployEnvironment;
   readonly region?: string | undefined;
   readonly projectId?: string | undefined;
-  readonly port: number;
+  /** Port that the service listens on. @default what runs, else 8000 */
+  readonly port?: number | undefined;
   /** Tag of the image. @default from the git commit */
   readonly image?: string | undefined;
   readonly generateApiKey: boolean;
@@ -29,7 +30,6 @@ export interface DeployOptions {
 
 export const DEFAULT_OPTIONS: DeployOptions = {
   env: "dev",
-  port: 8000,
   generateApiKey: false,
   generateRsa: false,
   rollback: true,
@@ -38,5 +38,7 @@ export const DEFAULT_OPTIONS: DeployOptions = {
   overwriteFiles: false,
 };
 
+/** Port of a service that is not there yet. */
+export const DEFAULT_PORT = 8000;
 /** Seconds for rollout and health where neither the command nor the platform says otherwise. */
 export const DEFAULT_TIMEOUT = 300;

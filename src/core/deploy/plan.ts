@@ -1,11 +1,14 @@
 import type { DeploymentPlan, DeploymentState, ResourceAction } from "../models/deployment.ts";
 import type { PackedContext } from "./build-context.ts";
 import { packContext } from "./build-context.ts";
+import { STORE } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { effectiveFile } from "./files.ts";
 import { resolveImageTag } from "./image-tag.ts";
+import type { EffectiveConfig } from "./kept.ts";
+import { effectiveConfig, settleInstances, tellKept } from "./kept.ts";
 import type { Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import type { Project } from "./project.ts";
 import { readProject } from "./project.ts";
@@ -37,11 +40,11 @@ export const HEALTH_PATH = "/.well-known/health";
 
 /** Checks, looks and plans; writes nothing, here or there. */
 export async function prepare(deployment: Deployment): Promise<Prepared> {
-  const { session, tools, target, options, config, emit, platform } = deployment;
-  const { cwd, name, serviceName, port } = target;
+  const { session, tools, target, options, emit, platform } = deployment;
+  const { cwd, name, serviceName } = target;
 
-  const findings = await step(emit, "preflight", async ({ note }) => {
-    const found = await preflight(deployment);
+  const preflight = await step(emit, "preflight", async ({ note }) => {
+    const found = judge(deployment, await session.preflight());
     note(
       found
         .filter((one) => one.level === "ok")
@@ -60,11 +63,16 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
     return { live, state, stored, drift: driftOf(state, live) };
   });
   for (const message of drift) emit({ type: "notice", level: "warning", message });
+  const config = effectiveConfig(deployment.config, live);
+  const findings = [...preflight, ...judge(deployment, diskFindings(deployment, config.store))];
+  settleInstances(deployment, config, live);
+  const port = options.port ?? portOf(live) ?? target.port;
 
   return step(emit, "plan", async ({ note }) => {
     const details = detailsOf(state);
     const secrets = await planSecrets({
       config,
+      keep: config.keptSecrets,
       tools,
       target: `${platform.name}/${serviceName}`,
       stored,
@@ -73,7 +81,8 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
       generateRsa: options.generateRsa,
     });
     const project = await readProject(cwd, options);
-    const env = await variables(deployment, live);
+    const env = await variables(deployment, config, port, live);
+    tellKept(deployment, { config, env, live });
     const render = (imageTag: string) =>
       renderTemplates({
         project,
@@ -145,10 +154,8 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
   });
 }
 
-/** Everything that would stop a deployment, or should be known before it; rejects where something stops it. */
-async function preflight(deployment: Deployment): Promise<Finding[]> {
-  const { session, emit } = deployment;
-  const findings = [...(await session.preflight()), ...diskFindings(deployment)];
+/** Tells what should be known before a deployment, and rejects where something would stop it. */
+function judge({ emit }: Deployment, findings: readonly Finding[]): readonly Finding[] {
   for (const { level, subject, message, fix } of findings) {
     if (level === "warning")
       emit({ type: "notice", level, message: `${subject}: ${message}`, ...(fix ? { fix } : {}) });
@@ -171,8 +178,11 @@ async function preflight(deployment: Deployment): Promise<Finding[]> {
 }
 
 /** What will be lost on a platform whose disk does not last. */
-export function diskFindings({ platform, config, target, options }: Deployment): Finding[] {
-  if (!platform.ephemeralDisk || config.store === "external") return [];
+export function diskFindings(
+  { platform, target, options }: Deployment,
+  store: "file" | "external",
+): Finding[] {
+  if (!platform.ephemeralDisk || store === "external") return [];
   const lost = "jobs, cases and a key that the service made for itself are lost";
   const fix =
     'Keep them outside (a mounted disk, a database) and set "store: external" in .deployment/config.yaml; docs/deploy.md shows how';
@@ -218,17 +228,39 @@ export function driftOf(state: DeploymentState | undefined, live: Release | unde
 }
 
 /** Plain variables of the service. */
-async function variables(deployment: Deployment, live: Release | undefined): Promise<Record<string, string>> {
-  const { config, target, options, session } = deployment;
+async function variables(
+  { target, options, platform, session }: Deployment,
+  { environment, store }: EffectiveConfig,
+  port: number,
+  live: Release | undefined,
+): Promise<Record<string, string>> {
   const url =
-    options.publicUrl ?? config.environment.SERVICE_PUBLIC_URL ?? (await session.predictUrl?.()) ?? live?.url;
+    options.publicUrl ??
+    environment.SERVICE_PUBLIC_URL ??
+    ownAddress(live) ??
+    (await session.predictUrl?.()) ??
+    live?.url;
   return {
-    ...config.environment,
+    ...(platform.proxies !== undefined && { SERVICE_TRUST_PROXY: String(platform.proxies) }),
+    ...environment,
     SERVICE_HOST: "0.0.0.0",
-    SERVICE_PORT: String(target.port),
+    SERVICE_PORT: String(port),
     SERVICE_ENVIRONMENT: target.environment,
+    ...(store === "external" ? { [STORE]: store } : {}),
     ...(url === undefined ? {} : { SERVICE_PUBLIC_URL: url }),
   };
+}
+
+/** The address that was given to what runs, where it is not the platform's own. */
+function ownAddress(live: Release | undefined): string | undefined {
+  const told = live?.env?.SERVICE_PUBLIC_URL;
+  const own = live?.url?.replace(/\/$/, "");
+  return told === undefined || told.replace(/\/$/, "") === own ? undefined : told;
+}
+
+function portOf(live: Release | undefined): number | undefined {
+  const port = Number(live?.env?.SERVICE_PORT);
+  return Number.isInteger(port) && port > 0 ? port : undefined;
 }
 
 /** Hashes of secrets that an unfinished run is known to have stored. */
@@ -242,7 +274,8 @@ function rememberedHashes({ journal }: Deployment): Record<string, string> {
 }
 
 function secretNames(secrets: SecretPlan): string[] {
-  return [...Object.keys(secrets.values), ...secrets.kept.map((secret) => secret.name)].sort();
+  const kept = secrets.kept.map((secret) => secret.name);
+  return [...Object.keys(secrets.values), ...kept, ...secrets.unlisted].sort();
 }
 
 function plannedSecrets(

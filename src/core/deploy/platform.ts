@@ -200,6 +200,8 @@ export interface Platform<Flags = Record<string, unknown>> {
   readonly flags: FlagsSchema;
   /** Whether files written by the service are gone after a restart. @default false */
   readonly ephemeralDisk?: boolean;
+  /** Proxies of the platform in front of a service; becomes its `SERVICE_TRUST_PROXY`. @default 0 */
+  readonly proxies?: number;
   /** Seconds for rollout and health where the common 300 are too few. */
   readonly timeout?: number;
   /** Further rule for `${name}-${environment}`: resolves with what is wrong with it. */

@@ -14,6 +14,8 @@ export interface SecretPlan {
   readonly changed: readonly string[];
   /** Kept by the platform and not known here: they stay as they are. */
   readonly kept: readonly StoredSecret[];
+  /** Given to what runs from elsewhere than this target's part of the vault; they stay as they are. */
+  readonly unlisted: readonly string[];
   /** Kept by the platform and no longer asked for: they are not given to the service any more. */
   readonly unused: readonly StoredSecret[];
   /** Keys made for this deployment. */
@@ -22,6 +24,8 @@ export interface SecretPlan {
 
 export interface SecretOptions {
   readonly config: DeployConfig;
+  /** Secrets of what runs that stay, although the configuration does not name them. */
+  readonly keep: readonly string[];
   readonly tools: DeployTools;
   readonly target: string;
   readonly stored: readonly StoredSecret[];
@@ -33,9 +37,9 @@ export interface SecretOptions {
 
 /** Gathers the secrets: of the config, of the environment, made anew where asked for and missing. */
 export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
-  const { config, tools, target, stored, lastHashes } = options;
+  const { config, tools, target, stored, lastHashes, keep } = options;
   const texts = new Map<string, string>();
-  const wanted = new Set<string>(SERVICE_SECRETS);
+  const wanted = new Set<string>([...SERVICE_SECRETS, ...keep]);
   for (const { name, value } of config.secrets) {
     wanted.add(name);
     const found = value ?? tools.env[name];
@@ -67,6 +71,9 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     values,
     changed: changed.sort(),
     kept: stored.filter((secret) => wanted.has(secret.name) && values[secret.name] === undefined),
+    unlisted: keep.filter(
+      (name) => values[name] === undefined && !stored.some((secret) => secret.name === name),
+    ),
     unused: stored.filter((secret) => !wanted.has(secret.name)),
     generated,
   };

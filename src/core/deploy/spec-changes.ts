@@ -9,7 +9,8 @@ export interface FieldChange {
 
 /**
  * What differs between what runs and what should run: image, variables, secrets by name.
- * A secret counts as changed where its new reference is not known yet, or both hashes are known and differ.
+ * A secret counts as changed where its value is to be stored anew (it has a hash and no reference yet), or both hashes are
+ * known and differ.
  */
 export function specChanges(
   spec: ReleaseSpec,
@@ -32,7 +33,10 @@ export function specChanges(
     const next = spec.secretHashes[key];
     if (!wanted.includes(key)) changes.push({ field: `secret.${key}`, from: "set", to: null });
     else if (!had) changes.push({ field: `secret.${key}`, from: null, to: "set" });
-    else if (spec.secrets[key] === undefined || (known !== undefined && next !== undefined && known !== next))
+    else if (
+      (spec.secrets[key] === undefined && next !== undefined) ||
+      (known !== undefined && next !== undefined && known !== next)
+    )
       changes.push({ field: `secret.${key}`, from: "set", to: "changed" });
   }
   return changes;

@@ -47,7 +47,7 @@ export async function writeState(deployment: Deployment, change: StateChange): P
     updated_at: now,
     status,
     health_status: failed && status === "running" ? "unknown" : (health?.status ?? "unknown"),
-    port: target.port,
+    port: prepared.spec.port,
     api_key_generated: (before?.api_key_generated ?? false) || secrets.generated.includes("SERVICE_API_KEY"),
     rsa_key_generated:
       (before?.rsa_key_generated ?? false) || secrets.generated.includes("SERVICE_RSA_PRIVATE_KEY"),

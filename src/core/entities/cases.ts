@@ -1,17 +1,21 @@
 import { createHash } from "node:crypto";
 import { ServiceError } from "../errors.ts";
 import type { AccountRef } from "../models/account.ts";
-import type { Case } from "../models/case.ts";
+import type { Case, StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate, CaseNodeUpdateInput } from "../models/case-node-update.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { Question } from "../models/question.ts";
 import type { ListQuery, Page, Store } from "../store/store.ts";
 import { StoreMissingError } from "../store/store.ts";
+import { removeCase, splitHistory } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { changeJob, jobNotFound } from "./jobs.ts";
 import { laterOf } from "./later-of.ts";
 import type { Ledger, Unit } from "./ledger.ts";
+
+/** Updates that lists show of each case, unless they are asked for more. */
+export const LISTED_UPDATES = 100;
 
 export interface NewCase {
   /** Unique in the job. */
@@ -30,28 +34,54 @@ export class Cases {
     this.#ledger = ledger;
   }
 
-  find(id: string): Promise<Case | undefined> {
-    return this.#store.table("Case").get(id);
+  /** The case with all its updates. */
+  async find(id: string): Promise<Case | undefined> {
+    const found = await this.#store.table("Case").get(id);
+    return found && this.#withUpdates(found);
   }
 
-  /** The case, or `case_not_found`. */
+  /** The case without its updates, or `case_not_found`. */
+  async summary(id: string): Promise<StoredCase> {
+    const item = await this.#store.table("Case").get(id);
+    if (!item) throw caseNotFound(id);
+    return splitHistory(item).item;
+  }
+
+  /** The case with all its updates, or `case_not_found`. */
   async get(id: string): Promise<Case> {
     const item = await this.find(id);
     if (!item) throw caseNotFound(id);
     return item;
   }
 
+  /** The newest updates of a case, oldest first. */
+  async updates(id: string, newest?: number): Promise<CaseNodeUpdate[]> {
+    const found = await this.#store.table("Case").get(id);
+    return found ? (await this.#withUpdates(found, newest)).updates : [];
+  }
+
   /** A job's case by its id or by the id that the agent gave it. */
-  async ofJob(jobId: string, idOrRef: string): Promise<Case> {
-    const direct = await this.find(idOrRef);
-    if (direct?.job_id === jobId) return direct;
+  async ofJob(jobId: string, idOrRef: string): Promise<StoredCase> {
+    const direct = await this.#store.table("Case").get(idOrRef);
+    if (direct?.job_id === jobId) return splitHistory(direct).item;
     const { items } = await this.list({ where: { job_id: jobId, ref: idOrRef }, limit: 1 });
     if (!items[0]) throw caseNotFound(idOrRef);
     return items[0];
   }
 
-  list(query?: ListQuery): Promise<Page<Case>> {
-    return this.#store.table("Case").list(query);
+  /** Cases without their updates. */
+  async list(query?: ListQuery): Promise<Page<StoredCase>> {
+    const { items, total } = await this.#store.table("Case").list(query);
+    return { items: items.map((item) => splitHistory(item).item), total };
+  }
+
+  /** Cases with the newest updates of each. */
+  async listWithUpdates(query: ListQuery, newest: number): Promise<Page<Case>> {
+    const { items, total } = await this.#store.table("Case").list(query);
+    const whole: Case[] = [];
+    // One after the other: a page of cases has no claim on all of the disk.
+    for (const item of items) whole.push(await this.#withUpdates(item, newest));
+    return { items: whole, total };
   }
 
   countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>> {
@@ -59,7 +89,7 @@ export class Cases {
   }
 
   /** An operator's override: any status from any status. */
-  override(id: string, status: EntityStatus, by: string): Promise<Case> {
+  override(id: string, status: EntityStatus, by: string): Promise<StoredCase> {
     return this.#ledger.write(async (unit) => {
       const before = await unit.tx.get("Case", id);
       const item = await changeCase(
@@ -92,8 +122,7 @@ export class Cases {
     return this.#ledger.write(async (unit) => {
       const item = await unit.tx.get("Case", id);
       if (!item) throw caseNotFound(id);
-      await unit.tx.remove("Case", id);
-      await unit.tell({ kind: "case:deleted", case: item, by });
+      await removeCase(unit, item, by);
       if (!(await unit.tx.get("Job", item.job_id))) return;
       await dropQuestion(unit, item);
       await changeJob(unit, item.job_id, (job) => ({
@@ -101,6 +130,17 @@ export class Cases {
         case_count: job.case_count - 1,
       }));
     });
+  }
+
+  async #withUpdates(found: StoredCase, newest?: number): Promise<Case> {
+    const { item, history } = splitHistory(found);
+    const { last_error: _, ...shown } = item;
+    const after = Math.max(0, item.update_count - (newest ?? item.update_count));
+    if (history) return { ...shown, updates: history.slice(after) };
+    // An update may have been added since the case was read.
+    const range = { after, limit: item.update_count - after };
+    const entries = await this.#store.log("CaseUpdate").read(item.id, range);
+    return { ...shown, updates: entries.map(({ entry }) => entry) };
   }
 }
 
@@ -111,11 +151,11 @@ export async function openCase(
   input: NewCase,
   account: AccountRef,
   totalCost?: number,
-): Promise<Case> {
+): Promise<StoredCase> {
   const job = await unit.tx.get("Job", jobId);
   if (!job) throw jobNotFound(jobId);
   const id = await freeCaseId(unit, jobId, input.ref);
-  const item: Case = {
+  const item: StoredCase = {
     id,
     job_id: jobId,
     ref: input.ref,
@@ -123,7 +163,8 @@ export async function openCase(
     account,
     description: input.description,
     status: "in_progress",
-    updates: [],
+    update_count: 0,
+    last_error: null,
     total_cost: 0,
     final_delivery: null,
     finished_at: null,
@@ -154,8 +195,8 @@ export async function updateCase(
   unit: Unit,
   id: string,
   input: CaseNodeUpdateInput,
-  change: (item: Case) => Case = (item) => item,
-): Promise<{ item: Case; update: CaseNodeUpdate }> {
+  change: (item: StoredCase) => StoredCase = (item) => item,
+): Promise<{ item: StoredCase; update: CaseNodeUpdate }> {
   const { warning: _warning, ...fields } = input;
   let update: CaseNodeUpdate | undefined;
   const item = await changeCase(
@@ -170,13 +211,14 @@ export async function updateCase(
         is_final: false,
         error: null,
         ...fields,
-        index: current.updates.length + 1,
+        index: current.update_count + 1,
         created_at: laterOf(unit.now, current.updated_at),
       };
       const next = change(current);
       return {
         ...next,
-        updates: [...next.updates, update],
+        update_count: current.update_count + 1,
+        last_error: update.error ?? next.last_error,
         total_cost: next.total_cost + (update.cost ?? 0),
       };
     },
@@ -186,7 +228,12 @@ export async function updateCase(
 }
 
 /** Puts a question inside a unit: case and job await. */
-export async function askCase(unit: Unit, id: string, question: Question, totalCost?: number): Promise<Case> {
+export async function askCase(
+  unit: Unit,
+  id: string,
+  question: Question,
+  totalCost?: number,
+): Promise<StoredCase> {
   const { item } = await updateCase(
     unit,
     id,
@@ -213,7 +260,7 @@ export async function answerCase(
   unit: Unit,
   id: string,
   answer: { answer: Record<string, unknown>; message?: string | null; by?: string },
-): Promise<Case> {
+): Promise<StoredCase> {
   const asked = await unit.tx.get("Case", id);
   if (!asked) throw caseNotFound(id);
   const { question } = asked;
@@ -238,7 +285,7 @@ export async function answerCase(
 }
 
 /** What a case asked, if it did, awaits no answer any more: without any question that does, the job goes on. */
-async function dropQuestion(unit: Unit, before: Case | undefined): Promise<void> {
+async function dropQuestion(unit: Unit, before: StoredCase | undefined): Promise<void> {
   if (!before?.question) return;
   const job = await unit.tx.get("Job", before.job_id);
   // None is open any more once the job is told to end.
@@ -262,7 +309,7 @@ export interface CaseEnd {
 }
 
 /** Ends a case inside a unit, along the edges that lead there; an open question is dropped. */
-export async function endCase(unit: Unit, id: string, end: CaseEnd): Promise<Case> {
+export async function endCase(unit: Unit, id: string, end: CaseEnd): Promise<StoredCase> {
   const before = await unit.tx.get("Case", id);
   const { item } = await updateCase(
     unit,
@@ -313,28 +360,25 @@ export async function reopenCase(unit: Unit, id: string, by?: string): Promise<v
 export async function changeCase(
   unit: Unit,
   id: string,
-  change: (item: Case) => Case,
+  change: (item: StoredCase) => StoredCase,
   told: { by?: string; update?: () => CaseNodeUpdate | undefined } = {},
-): Promise<Case> {
-  let previous: Case | undefined;
-  const next = (current: Case): Case => {
-    previous = current;
-    return { ...change(current), updated_at: laterOf(unit.now, current.updated_at) };
+): Promise<StoredCase> {
+  let before: ReturnType<typeof splitHistory> | undefined;
+  const next = (current: StoredCase): StoredCase => {
+    before = splitHistory(current);
+    return { ...change(before.item), updated_at: laterOf(unit.now, current.updated_at) };
   };
   const item = await unit.tx.change("Case", id, next).catch((error: unknown) => {
     throw error instanceof StoreMissingError ? caseNotFound(id) : error;
   });
-  await unit.tell({
-    kind: "case:changed",
-    case: item,
-    previous: previous!,
-    update: told.update?.(),
-    by: told.by,
-  });
+  const { item: previous, history = [] } = before!;
+  const update = told.update?.();
+  for (const one of update ? [...history, update] : history) await unit.tx.append("CaseUpdate", id, one);
+  await unit.tell({ kind: "case:changed", case: item, previous, update, by: told.by });
   return item;
 }
 
-function hasEnded(item: Case): ServiceError {
+function hasEnded(item: StoredCase): ServiceError {
   return new ServiceError(
     "invalid_transition",
     `Case "${item.id}" is ${item.status}: it takes no more updates`,
@@ -344,7 +388,7 @@ function hasEnded(item: Case): ServiceError {
   );
 }
 
-function followCase(item: Case, event: LifecycleEvent): EntityStatus {
+function followCase(item: StoredCase, event: LifecycleEvent): EntityStatus {
   const next = nextStatus(item.status, event);
   if (next) return next;
   throw new ServiceError(

@@ -1,5 +1,5 @@
 import type { MaybePromise } from "../maybe-promise.ts";
-import type { Case } from "../models/case.ts";
+import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { Transaction } from "../store/store.ts";
@@ -11,10 +11,10 @@ export type Change =
   | { kind: "job:changed"; job: StoredJob; previous: StoredJob; by?: string }
   | { kind: "job:finished"; job: StoredJob; previous: StoredJob; by?: string }
   | { kind: "job:deleted"; job: StoredJob; by?: string }
-  | { kind: "case:opened"; case: Case }
+  | { kind: "case:opened"; case: StoredCase }
   /** `update` is the entry that the change added, where it added one. */
-  | { kind: "case:changed"; case: Case; previous: Case; update?: CaseNodeUpdate; by?: string }
-  | { kind: "case:deleted"; case: Case; by?: string };
+  | { kind: "case:changed"; case: StoredCase; previous: StoredCase; update?: CaseNodeUpdate; by?: string }
+  | { kind: "case:deleted"; case: StoredCase; by?: string };
 
 /**
  * Writes more in the transaction of a change, such as an event to be sent.

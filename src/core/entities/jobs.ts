@@ -6,6 +6,7 @@ import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ListQuery, LogEntry, Page, Store, Transaction } from "../store/store.ts";
 import { StoreMissingError } from "../store/store.ts";
+import { removeCase } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { laterOf } from "./later-of.ts";
 import type { Ledger, Unit } from "./ledger.ts";
@@ -226,8 +227,7 @@ export async function removeCasesOf(unit: Unit, jobId: string, by?: string): Pro
   for (const caseId of ids) {
     const item = await unit.tx.get("Case", caseId);
     if (!item) continue;
-    await unit.tx.remove("Case", caseId);
-    await unit.tell({ kind: "case:deleted", case: item, by });
+    await removeCase(unit, item, by);
   }
   return ids.length;
 }

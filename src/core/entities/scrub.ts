@@ -1,4 +1,4 @@
-import type { Case } from "../models/case.ts";
+import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
@@ -12,7 +12,7 @@ import type { Change } from "./change.ts";
  */
 
 const JOB_FIELDS = ["payload", "result", "error", "responses"] as const;
-const CASE_FIELDS = ["name", "description", "final_delivery", "question"] as const;
+const CASE_FIELDS = ["name", "description", "final_delivery", "question", "last_error"] as const;
 const UPDATE_FIELDS = ["name", "payload", "error"] as const;
 const ENTRY_FIELDS = ["name", "result", "error", "message", "reason", "answer"] as const;
 
@@ -30,12 +30,8 @@ export class Scrub {
     return this.#once(job, () => cleanFields(job, JOB_FIELDS, this.#redactor));
   }
 
-  case(item: Case): Case {
-    return this.#once(item, () => {
-      const clean = cleanFields(item, CASE_FIELDS, this.#redactor);
-      if (this.#redactor.json(item.updates) === item.updates) return clean;
-      return { ...clean, updates: item.updates.map((update) => this.#update(update)) };
-    });
+  case(item: StoredCase): StoredCase {
+    return this.#once(item, () => cleanFields(item, CASE_FIELDS, this.#redactor));
   }
 
   entry(entry: RunEntry): RunEntry {
@@ -56,16 +52,16 @@ export class Scrub {
     }
     const item = this.case(change.case);
     if (change.kind !== "case:changed" || !change.update) return { ...change, case: item } as Change;
-    return { ...change, case: item, update: this.#update(change.update) };
+    return { ...change, case: item, update: this.update(change.update) };
   }
 
   entity<T>(table: string, entity: T): T {
     if (table === "Job") return this.job(entity as StoredJob) as T;
-    return table === "Case" ? (this.case(entity as Case) as T) : entity;
+    return table === "Case" ? (this.case(entity as StoredCase) as T) : entity;
   }
 
-  #update(update: CaseNodeUpdate): CaseNodeUpdate {
-    return cleanFields(update, UPDATE_FIELDS, this.#redactor);
+  update(update: CaseNodeUpdate): CaseNodeUpdate {
+    return this.#once(update, () => cleanFields(update, UPDATE_FIELDS, this.#redactor));
   }
 
   #once<T extends object>(value: T, clean: () => T): T {
@@ -117,7 +113,8 @@ export class ScrubbedTransaction implements Transaction {
   }
 
   append<K extends LogName>(log: K, key: string, entry: Logs[K]): Promise<number> {
-    return this.#tx.append(log, key, entry);
+    if (log !== "CaseUpdate") return this.#tx.append(log, key, entry);
+    return this.#tx.append("CaseUpdate", key, this.#scrub.update(entry as CaseNodeUpdate));
   }
 
   clear<K extends LogName>(log: K, key: string): Promise<void> {

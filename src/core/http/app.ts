@@ -6,6 +6,7 @@ import {
   AGENT_SETTINGS,
   AGENTS,
   CASES,
+  CLIENTS,
   CLOCK,
   GATE,
   HOOKS,
@@ -22,6 +23,7 @@ import {
   STORE,
   STREAMS,
 } from "../tokens.ts";
+import { Clients } from "./clients.ts";
 import { toErrorAnswer, toServiceError } from "./failure.ts";
 import { Gate } from "./gate.ts";
 import { JobFeed } from "./job-feed.ts";
@@ -37,6 +39,11 @@ export function createApp(scope: Container): H3 {
   const options = scope.get(OPTIONS);
   const redactor = scope.get(REDACTOR);
   const hooks = scope.get(HOOKS);
+  const clients = new Clients(options.trustProxy, () =>
+    log.warn(
+      "A request came through a proxy that is not trusted, so its client's address is not known. Set SERVICE_TRUST_PROXY",
+    ),
+  );
   const app = keepMiddlewareNear(
     new H3({
       silent: true,
@@ -49,12 +56,17 @@ export function createApp(scope: Container): H3 {
       },
     }),
   );
-  const gate = new Gate(scope.get(KEYS).apiKey, clock, () =>
-    scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined,
-  );
+  const { apiKey, previousApiKey } = scope.get(KEYS);
+  const gate = new Gate({
+    apiKeys: previousApiKey === undefined ? [apiKey] : [apiKey, previousApiKey],
+    clock,
+    clients,
+    sessions: () => (scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined),
+  });
   const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit, redactor });
   const streams = new LiveStreams();
   hooks.on("service:closing", () => streams.close());
+  scope.value(CLIENTS, clients);
   scope.value(GATE, gate);
   scope.value(ROUTER, router);
   scope.value(STREAMS, streams);

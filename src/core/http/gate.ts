@@ -1,6 +1,6 @@
 import type { H3Event } from "h3";
 import { ServiceError } from "../errors.ts";
-import { clientAddress } from "./client-address.ts";
+import type { Clients } from "./clients.ts";
 import { KeyCheck } from "./key-check.ts";
 import type { RouteAuth } from "./route.ts";
 import { WrongKeys } from "./wrong-keys.ts";
@@ -15,17 +15,27 @@ export interface SessionVerifier {
   challenge?(event: H3Event, error: ServiceError): Response | undefined | Promise<Response | undefined>;
 }
 
-/** Lets callers in: by the API key, or by a session where the route takes one. */
+export interface GateParts {
+  /** Each of them opens. */
+  readonly apiKeys: readonly string[];
+  readonly clock: () => Date;
+  readonly clients: Clients;
+  /** Asked at each request: the plugin that provides it is set up after the gate is made. */
+  readonly sessions: () => SessionVerifier | undefined;
+}
+
+/** Lets callers in: by an API key, or by a session where the route takes one. */
 export class Gate {
-  readonly #key: KeyCheck;
+  readonly #keys: readonly KeyCheck[];
   readonly #wrongKeys: WrongKeys;
+  readonly #clients: Clients;
   readonly #known = new WeakSet<object>();
   readonly #sessions: () => SessionVerifier | undefined;
 
-  /** `sessions` is asked at each request: the plugin that provides it is set up after the gate is made. */
-  constructor(apiKey: string, clock: () => Date, sessions: () => SessionVerifier | undefined) {
-    this.#key = new KeyCheck(apiKey);
+  constructor({ apiKeys, clock, clients, sessions }: GateParts) {
+    this.#keys = apiKeys.map((key) => new KeyCheck(key));
     this.#wrongKeys = new WrongKeys(clock);
+    this.#clients = clients;
     this.#sessions = sessions;
   }
 
@@ -45,11 +55,13 @@ export class Gate {
   /** Checks a key that came by another way than the header, such as a sign-in form. */
   checkKey(key: string, event: H3Event): void {
     const connection = event.runtime?.node?.req.socket;
-    const isRight = this.#key.isRight(key);
-    // The usual case first: who has shown the right key on this connection before needs no address.
-    if (isRight && connection && this.#known.has(connection)) return;
+    const isRight = this.#isRight(key);
+    // The usual case first: who has shown the right key on this connection before needs no address. A proxy's
+    // connections carry the requests of many.
+    if (isRight && connection && this.#known.has(connection) && !event.req.headers.has("x-forwarded-for"))
+      return;
 
-    const address = clientAddress(event);
+    const address = this.#clients.address(event);
     const wait = this.#wrongKeys.wait(address);
     if (wait > 0) throw tooManyWrongKeys(wait);
     if (isRight) {
@@ -57,6 +69,7 @@ export class Gate {
       if (connection) this.#known.add(connection);
       return;
     }
+    if (connection) this.#known.delete(connection);
     const penalty = this.#wrongKeys.wrong(address);
     if (penalty > 0) throw tooManyWrongKeys(penalty);
     throw new ServiceError("unauthorized", "The API key is not right", {
@@ -67,6 +80,13 @@ export class Gate {
   /** The page, if any, that someone refused gets in place of the JSON error. */
   challenge(event: H3Event, error: ServiceError): Response | undefined | Promise<Response | undefined> {
     return this.#sessions()?.challenge?.(event, error);
+  }
+
+  /** Looks at all keys whichever is right, so that the time tells nothing. */
+  #isRight(key: string): boolean {
+    let isRight = false;
+    for (const one of this.#keys) if (one.isRight(key)) isRight = true;
+    return isRight;
   }
 
   async #enterBySession(event: H3Event, sessions: SessionVerifier): Promise<string> {

@@ -15,7 +15,10 @@ export const CaseSchema = v.object({
   account: AccountRefSchema,
   description: v.string(),
   status: EntityStatusSchema,
+  /** Its history, oldest first; a list of cases holds the newest updates of each. */
   updates: v.optional(v.array(CaseNodeUpdateSchema), []),
+  /** Number of all its updates. */
+  update_count: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0)), 0),
   total_cost: v.optional(v.number(), 0),
   final_delivery: optional(JsonMapSchema),
   finished_at: optional(TimestampSchema),
@@ -25,3 +28,9 @@ export const CaseSchema = v.object({
   question: optional(QuestionSchema),
 });
 export type Case = v.InferOutput<typeof CaseSchema>;
+
+/** A case as stored. Its updates stand in the log `CaseUpdate` under its id: here they would be written again with each. */
+export interface StoredCase extends Omit<Case, "updates"> {
+  /** The newest error among its updates; a long one is cut. */
+  last_error: string | null;
+}

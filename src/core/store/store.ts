@@ -3,7 +3,8 @@ import type { AuditEntry } from "../audit/audit-entry.ts";
 import type { AuditHead } from "../audit/audit-table.ts";
 import type { KeyMark } from "../audit/key-mark.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
-import type { Case } from "../models/case.ts";
+import type { StoredCase } from "../models/case.ts";
+import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { RetentionState } from "../retention/retention-table.ts";
@@ -34,7 +35,7 @@ export interface TableSpec<T extends Entity = Entity> {
 /** Rows by table name. A plugin with its own table extends it by declaration merging. */
 export interface Tables {
   Job: StoredJob;
-  Case: Case;
+  Case: StoredCase;
   AgentSetting: AgentSetting;
   Retention: RetentionState;
   AuditHead: AuditHead;
@@ -44,8 +45,11 @@ export type TableName = keyof Tables & string;
 
 /** Entries by log name. A plugin with its own log extends it by declaration merging. */
 export interface Logs {
+  /** What happened to a job, by its id. */
   Run: RunEntry;
   Audit: AuditEntry;
+  /** The history of a case, by its id. */
+  CaseUpdate: CaseNodeUpdate;
 }
 export type LogName = keyof Logs & string;
 

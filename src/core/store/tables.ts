@@ -1,7 +1,7 @@
 import type { AgentSetting } from "../agents/agent-settings.ts";
 import { AUDIT_TABLE } from "../audit/audit-table.ts";
 import { KEY_MARK_TABLE } from "../audit/key-mark.ts";
-import type { Case } from "../models/case.ts";
+import type { StoredCase } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import { RETENTION_TABLE } from "../retention/retention-table.ts";
 import type { TableSpec } from "./store.ts";
@@ -35,7 +35,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
   text: (job) => `${job.id}\n${job.name}`,
 };
 
-const CASE_TABLE: TableSpec<Case> = {
+const CASE_TABLE: TableSpec<StoredCase> = {
   name: "Case",
   entity: true,
   index: (item) => ({

@@ -9,6 +9,7 @@ const appRunnerPlatform: Platform<AppRunnerFlags> = {
   defaultRegion: "us-east-1",
   flags: AppRunnerFlagsSchema,
   ephemeralDisk: true,
+  proxies: 1,
   // Updates take five minutes on average and failed ones fifteen.
   timeout: 1200,
   checkName: (name) =>

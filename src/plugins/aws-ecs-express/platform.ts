@@ -11,6 +11,7 @@ const ecsExpressPlatform: Platform<EcsExpressFlags> = {
   defaultRegion: "us-east-1",
   flags: EcsExpressFlagsSchema,
   ephemeralDisk: true,
+  proxies: 1,
   // A good update is watched for six minutes before it counts.
   timeout: 1200,
   checkName: (name) =>

@@ -11,6 +11,7 @@ const cloudRunPlatform: Platform<CloudRunFlags> = {
   defaultRegion: "us-central1",
   flags: CloudRunFlagsSchema,
   ephemeralDisk: true,
+  proxies: 1,
   timeout: 300,
   checkName: (name) =>
     name.length > LONGEST_NAME

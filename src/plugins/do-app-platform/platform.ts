@@ -10,6 +10,7 @@ const appPlatform: Platform<AppPlatformFlags> = {
   defaultRegion: "nyc",
   flags: AppPlatformFlagsSchema,
   ephemeralDisk: true,
+  proxies: 1,
   timeout: 900,
   checkName: (name) =>
     NAME.test(name)

@@ -91,7 +91,7 @@ export function traceEverything(
             "svc.case.status": item.status,
             "svc.case.cost": item.total_cost,
           },
-          error: item.status === "failed" ? (item.updates.at(-1)?.error ?? "failed") : undefined,
+          error: item.status === "failed" ? (item.last_error ?? "failed") : undefined,
         })),
       );
     }),

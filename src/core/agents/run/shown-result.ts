@@ -5,9 +5,8 @@ const LONGEST = 16 * 1024;
 const BEGINNING = 1000;
 
 /**
- * What a case shows of a step's result in its history. All of that is stored anew with each update of the case, so a
- * long result is only begun there; the job's log has it whole. Secrets are taken out before it is cut: a part of one
- * would not be found.
+ * What a case shows of a step's result in its history: of a long one only the beginning, as the job's log has it whole.
+ * Secrets are taken out before it is cut: a part of one would not be found.
  */
 export function toShown(result: unknown, redact: (text: string) => string): Record<string, unknown> {
   if (isLongerThan(LONGEST, result)) {

@@ -12,6 +12,15 @@ const seconds = (description: string) =>
     v.metadata({ value: "seconds" }),
   );
 
+const port = (description: string) =>
+  v.pipe(
+    v.number(),
+    v.integer("must be a whole number"),
+    v.minValue(1, "must be 1 to 65535"),
+    v.maxValue(65535, "must be 1 to 65535"),
+    v.description(description),
+  );
+
 /** What a deployment is about: options of every command with a platform. */
 export const TARGET_FLAGS = {
   platform: v.pipe(v.string(), v.description("where to deploy to"), v.metadata({ value: "name" })),
@@ -27,19 +36,15 @@ export const TARGET_FLAGS = {
 /** What is to run there. */
 export const RELEASE_FLAGS = {
   port: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(1, "must be 1 to 65535"),
-      v.maxValue(65535, "must be 1 to 65535"),
-      v.description("port that the service listens on"),
-    ),
-    8000,
+    port("port that the service listens on; that of what runs, else 8000, where it is left out"),
   ),
   image: text("image tag; from the git commit where it is left out", "tag"),
   generateApiKey: switchOff("make an API key if the platform keeps none"),
   generateRsa: switchOff("make an RSA private key if the platform keeps none"),
-  publicUrl: text("address under which people reach the service, such as your own domain", "url"),
+  publicUrl: text(
+    "address under which people reach the service, such as your own domain; else it stays as it is",
+    "url",
+  ),
   sourceDir: v.optional(
     v.pipe(v.string(), v.description("folder of the controller"), v.metadata({ value: "folder" })),
     "src",
@@ -63,4 +68,4 @@ export const TIMEOUT = {
   timeout: v.optional(seconds("for rollout and health; 300, or what the platform needs")),
 };
 export const BUILD_TIMEOUT = { buildTimeout: v.optional(seconds("for the build and the push"), 900) };
-export { seconds, switchOff, text };
+export { port, seconds, switchOff, text };

@@ -18,7 +18,7 @@ export const localCommand = defineCommand({
   flags: v.object({
     name: flags.TARGET_FLAGS.name,
     env: flags.TARGET_FLAGS.env,
-    port: flags.RELEASE_FLAGS.port,
+    port: v.optional(flags.port("port that the service listens on"), 8000),
     generateApiKey: flags.switchOff("make an API key for the test"),
     generateRsa: flags.switchOff("make an RSA private key for the test"),
     timeout: v.optional(flags.seconds("to wait for the start"), 30),

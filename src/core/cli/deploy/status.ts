@@ -49,7 +49,7 @@ export const statusCommand: PlatformCommand = ({ entries, platform }) =>
               ["Health", health && [health.status, health.error_message].filter(Boolean).join(": ")],
               ["Checked", checked],
               ["Environment", target.environment],
-              ["Port", String(state?.port ?? target.port)],
+              ["Port", String(state?.port ?? live.env?.SERVICE_PORT ?? target.port)],
               ["Image", live.image],
               ["Revision", live.revision],
               ["CPU", live.resources?.cpu],

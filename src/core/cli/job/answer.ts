@@ -29,7 +29,7 @@ export const answer = defineCommand({
   async run({ args, flags, context }) {
     const [jobId, caseId] = args as [string, string | undefined];
     const client = await connect(flags, context);
-    const cases = await listCases(client, jobId);
+    const cases = await listCases(client, jobId, 0);
     const { item, question } = findQuestion(cases, jobId, caseId);
     if (flags.field.length === 0 && !context.interactive) {
       const names = question.fields.map((field) => field.name).join(", ");

@@ -17,7 +17,7 @@ export const show = defineCommand({
   async run({ args, flags, context }) {
     const client = await connect(flags, context);
     const job = await readJob(client, args[0]!);
-    const cases = await listCases(client, job.id);
+    const cases = await listCases(client, job.id, flags.json ? 1000 : 0);
     context.print(flags.json ? JSON.stringify({ ...job, cases }, null, 2) : render(job, cases));
     return 0;
   },

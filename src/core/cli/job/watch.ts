@@ -51,7 +51,7 @@ export async function watchJob(
 
 /** Questions that have not been told yet. */
 async function openQuestions(client: ServiceClient, id: string, asked: Set<string>): Promise<string[]> {
-  const cases = await listCases(client, id);
+  const cases = await listCases(client, id, 0);
   const fresh = cases.filter((item) => item.question && !asked.has(`${item.id} ${item.question.id}`));
   for (const item of fresh) asked.add(`${item.id} ${item.question?.id}`);
   return fresh.map(describeQuestion);

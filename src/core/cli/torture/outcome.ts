@@ -2,8 +2,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Case } from "../../models/case.ts";
 import type { Job } from "../../models/job.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
+import { listCases } from "../job/list-cases.ts";
 import { type ServiceClient, UnreachableError } from "../job/service-client.ts";
 import { makeAnswer } from "./answer.ts";
+
+/** Updates of each case that are compared. */
+const NEWEST = 1000;
 
 /** A job at its end, with its cases and its log. */
 export interface Outcome {
@@ -21,16 +25,7 @@ export async function readOutcome(client: ServiceClient, jobId: string): Promise
     if (id !== undefined) log.set(id, JSON.parse(data) as RunEntry);
     if (event === "end") break;
   }
-  return { job: job!, cases: await readCases(client, jobId), log };
-}
-
-export async function readCases(client: ServiceClient, jobId: string): Promise<Case[]> {
-  const cases: Case[] = [];
-  for (;;) {
-    const page = await client.get<Case[]>(`/jobs/${jobId}/cases?limit=500&skip=${cases.length}`);
-    cases.push(...page);
-    if (page.length < 500) return cases;
-  }
+  return { job: job!, cases: await listCases(client, jobId, NEWEST), log };
 }
 
 /** Answers what a job asks until it has ended. */
@@ -49,7 +44,7 @@ export async function answerAll(
   jobId: string,
   taken: (item: Case, answer: Record<string, unknown>) => void,
 ): Promise<void> {
-  for (const item of await readCases(client, jobId)) {
+  for (const item of await listCases(client, jobId, 0)) {
     if (item.status !== "awaiting" || !item.question) continue;
     const answer = makeAnswer(item.question, jobId);
     try {

@@ -71,8 +71,9 @@ export function checkJob(job: TrialJob, outcome: Outcome, expected: Expected, fi
     if (kept.length > 1) findings.doubled.push(`${name}: the answer to case ${caseId}`);
   }
   for (const call of repeatedCalls(entries)) findings.doubled.push(`${name}: ${call}`);
-  for (const { id, updates } of outcome.cases) {
-    const isCounted = updates.every(({ index }, at) => index === at + 1);
+  for (const { id, updates, update_count } of outcome.cases) {
+    const before = update_count - updates.length;
+    const isCounted = updates.every(({ index }, at) => index === before + at + 1);
     if (!isCounted) findings.wrong.push(`${name}: the updates of case ${id} have gaps or repeats`);
   }
   if (!isTerminal(outcome.job.status))

@@ -1,3 +1,4 @@
+import { isLoopback } from "../../loopback.ts";
 import { DeployError } from "../errors.ts";
 
 /** An endpoint that replaces a provider's own, without a slash at its end. Plain http only on this machine itself. */
@@ -12,13 +13,4 @@ export function checkEndpoint(text: string, variable: string): string {
       fix: `Use https in ${variable}, or unset it; plain http is accepted for this machine only`,
     });
   return text.replace(/\/+$/, "");
-}
-
-export function isLoopback(hostname: string): boolean {
-  return (
-    hostname === "localhost" ||
-    hostname.endsWith(".localhost") ||
-    hostname === "[::1]" ||
-    /^127(\.\d{1,3}){3}$/.test(hostname)
-  );
 }

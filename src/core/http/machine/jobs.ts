@@ -7,7 +7,7 @@ import { JobResponseSchema } from "../../models/job-response.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import { listJobs } from "./list-jobs.ts";
 import type { MachineParts } from "./parts.ts";
-import { JobPathSchema, JobsQuerySchema, PageQuerySchema } from "./schemas.ts";
+import { CasesQuerySchema, JobPathSchema, JobsQuerySchema } from "./schemas.ts";
 
 const tag = "Jobs";
 
@@ -40,14 +40,16 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       path: `${prefix}/jobs/{id}/cases`,
       auth: "key",
       summary: "List a job's cases",
-      description: "Oldest first; the header `X-Total-Count` counts all.",
+      description:
+        "Oldest first; the header `X-Total-Count` counts all. Of each case's updates it holds the newest, as many as `updates` says; `update_count` counts all. `GET /admin/api/cases/{id}` holds all of them.",
       tag,
       params: JobPathSchema,
-      query: PageQuerySchema,
+      query: CasesQuerySchema,
       responses: { 200: { description: "A page of cases", schema: v.array(CaseSchema) } },
-      handler: async ({ params, query, event }) => {
+      handler: async ({ params, query: { updates, ...query }, event }) => {
         const job = await jobs.get(params.id);
-        const page = await cases.list({ where: { job_id: job.id }, sort: "created_at", ...query });
+        const where = { job_id: job.id };
+        const page = await cases.listWithUpdates({ where, sort: "created_at", ...query }, updates);
         event.res.headers.set("x-total-count", String(page.total));
         return page.items;
       },

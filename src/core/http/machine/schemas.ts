@@ -1,14 +1,19 @@
 import * as v from "valibot";
+import { LISTED_UPDATES } from "../../entities/cases.ts";
 import { EntityStatusSchema } from "../../models/entity-status.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
-import { pageQuery } from "../query.ts";
+import { pageQuery, wholeNumber } from "../query.ts";
 
 export const AgentPathSchema = v.object({ slug: v.string() });
 export const JobPathSchema = v.object({ id: EntityIdSchema });
 export const AgentJobPathSchema = v.object({ slug: v.string(), id: EntityIdSchema });
 export const CasePathSchema = v.object({ job_id: EntityIdSchema, case_id: EntityIdSchema });
 
-export const PageQuerySchema = v.object(pageQuery({ max: 1000, default: 100 }));
+export const CasesQuerySchema = v.object({
+  ...pageQuery({ max: 1000, default: 100 }),
+  /** The newest updates of each case. */
+  updates: wholeNumber({ min: 0, max: 1000, default: LISTED_UPDATES }),
+});
 export const JobsQuerySchema = v.object({
   ...pageQuery({ max: 1000, default: 100 }),
   status: v.optional(EntityStatusSchema),

@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import { type Case, CaseSchema } from "../case.ts";
+import { CaseSchema, type StoredCase } from "../case.ts";
 
-/** A case was opened. */
+/** A case was opened: it has no updates yet. */
 export const CaseStartEventSchema = v.object({
   source: v.object({ job: v.string(), case: v.string() }),
   type: v.literal("agent.case.start"),
@@ -16,7 +16,7 @@ export const CaseStartEventSchema = v.object({
 });
 export type CaseStartEvent = v.InferOutput<typeof CaseStartEventSchema>;
 
-export function caseStartEvent(item: Case): CaseStartEvent {
+export function caseStartEvent(item: StoredCase): CaseStartEvent {
   return {
     source: { job: item.job_id, case: item.id },
     type: "agent.case.start",
@@ -28,7 +28,7 @@ export function caseStartEvent(item: Case): CaseStartEvent {
       name: item.name,
       description: item.description,
       status: item.status,
-      updates: item.updates,
+      updates: [],
       total_cost: item.total_cost,
       final_delivery: item.final_delivery,
     },

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import type { Case } from "../case.ts";
+import type { StoredCase } from "../case.ts";
 import { type CaseNodeUpdate, CaseNodeUpdateSchema } from "../case-node-update.ts";
 
 /** A case went on: an update, a question, an answer or its end. Indexes count from 1 without gap or repeat. */
@@ -14,13 +14,13 @@ export const CaseUpdateEventSchema = v.object({
 });
 export type CaseUpdateEvent = v.InferOutput<typeof CaseUpdateEventSchema>;
 
-export function caseUpdateEvent(item: Case, update: CaseNodeUpdate): CaseUpdateEvent {
+export function caseUpdateEvent(item: StoredCase, update: CaseNodeUpdate): CaseUpdateEvent {
   return {
     source: { job: item.job_id, case: item.id },
     type: "agent.case.update",
     object_type: "case",
     details: {
-      index: update.index ?? item.updates.length,
+      index: update.index ?? item.update_count,
       name: update.name,
       error: update.error,
       cost: update.cost,

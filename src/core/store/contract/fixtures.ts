@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Case } from "../../models/case.ts";
+import type { StoredCase } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { RunEntry } from "../../models/run-entry.ts";
 import type { Store, StoreFactory } from "../store.ts";
@@ -52,7 +52,7 @@ export function makeJob(id: string, fields: Partial<StoredJob> = {}): StoredJob 
 }
 
 /** A complete case as the service stores it. */
-export function makeCase(id: string, jobId: string, fields: Partial<Case> = {}): Case {
+export function makeCase(id: string, jobId: string, fields: Partial<StoredCase> = {}): StoredCase {
   return {
     id,
     job_id: jobId,
@@ -61,7 +61,8 @@ export function makeCase(id: string, jobId: string, fields: Partial<Case> = {}):
     account: { workspace_id: "w", api_url: "http://127.0.0.1", api_key: null },
     description: `described ${id}`,
     status: "in_progress",
-    updates: [],
+    update_count: 0,
+    last_error: null,
     total_cost: 0,
     final_delivery: null,
     finished_at: null,
@@ -70,11 +71,6 @@ export function makeCase(id: string, jobId: string, fields: Partial<Case> = {}):
     question: null,
     ...fields,
   };
-}
-
-/** A node of a case. */
-export function makeUpdate(index: number): Case["updates"][number] {
-  return { index, cost: 1, name: "step", payload: null, is_final: false, error: null, created_at: at(0) };
 }
 
 /** A run log entry. */

@@ -1,21 +1,20 @@
 import assert from "node:assert/strict";
 import type { StoreTest } from "./fixtures.ts";
-import { makeCase, makeJob, makeUpdate } from "./fixtures.ts";
+import { makeCase, makeJob } from "./fixtures.ts";
 
 /** What must hold while others write. */
 export function isolationTests(test: StoreTest): void {
   test("200 changes at once to one entity all count", async (store) => {
-    await store.table("Case").insert(makeCase("c", "a"));
+    await store.table("Job").insert(makeJob("a", { payload: [] }));
     const changes = Array.from({ length: 200 }, () =>
-      store.table("Case").change("c", (item) => ({
-        ...item,
-        updates: [...item.updates, makeUpdate(item.updates.length + 1)],
-      })),
+      store.table("Job").change("a", (job) => {
+        const numbers = job.payload as number[];
+        return { ...job, payload: [...numbers, numbers.length + 1] };
+      }),
     );
     await Promise.all(changes);
-    const indexes = (await store.table("Case").get("c"))?.updates.map((update) => update.index);
     assert.deepEqual(
-      indexes,
+      (await store.table("Job").get("a"))?.payload,
       Array.from({ length: 200 }, (_, at) => at + 1),
     );
   });

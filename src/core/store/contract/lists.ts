@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Case } from "../../models/case.ts";
+import type { StoredCase } from "../../models/case.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { Store } from "../store.ts";
 import type { StoreTest } from "./fixtures.ts";
@@ -121,7 +121,7 @@ export function listTests(test: StoreTest): void {
 
 /** Random writes and queries, each answer compared with what filtering and sorting all entities gives. */
 async function comparedWithScan(store: Store): Promise<void> {
-  const model = new Map<string, Case>();
+  const model = new Map<string, StoredCase>();
   const random = seeded(7);
   const pick = (count: number) => Math.floor(random() * count);
   for (let round = 0; round < 600; round++) {

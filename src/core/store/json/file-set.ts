@@ -1,16 +1,21 @@
 import type { StoreLogger } from "../store.ts";
+import { Claim } from "./claim.ts";
+import { damageError } from "./damage-error.ts";
+import { folderGoneError } from "./disk-errors.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
 import type { StoreIo } from "./io.ts";
-import { codeOf, readFully, writeFully } from "./io.ts";
+import { codeOf, isSameFile, readFully, writeFully } from "./io.ts";
 import { fileHeader } from "./line.ts";
 import type { Manifest } from "./manifest.ts";
-import { writeManifest } from "./manifest.ts";
 import { Removals } from "./removals.ts";
 import type { Segment } from "./segment.ts";
 import { SharedFile } from "./shared-file.ts";
 
 /** Names of files of lines: the table, log or `journal`, and a number that is never used twice. */
 const LINES_FILE = /^([A-Za-z][A-Za-z0-9_-]*)\.(\d+)\.jsonl$/;
+
+/** Files that the owner may begin before it writes another manifest. */
+const NUMBERS = 1000;
 
 /** How every file of lines begins. */
 const HEAD = Buffer.from('{"format":1,"kind":');
@@ -26,16 +31,60 @@ export class FileSet {
   #nextNumber = 1;
   /** The journal that is written to; none before the first write. */
   active: Segment | undefined;
+  /** Size of the journal when it was opened. */
+  #openedSize = 0;
+  /** The right to write to the folder. */
+  readonly claim: Claim;
 
   constructor(options: { io: StoreIo; folder: string; log: StoreLogger; segments: Map<number, Segment> }) {
     this.io = options.io;
     this.folder = options.folder;
     this.#log = options.log;
     this.#segments = options.segments;
+    this.claim = new Claim(this.io, this.folder);
     for (const name of this.io.list(this.folder)) {
       const number = Number(LINES_FILE.exec(name)?.[2] ?? 0);
       this.#nextNumber = Math.max(this.#nextNumber, number + 1);
     }
+  }
+
+  /** Takes the folder from whoever has it. Resolves with the manifest as it was before, `undefined` where there is none. */
+  async take(makeRoom: () => void): Promise<Manifest | undefined> {
+    const manifest = await this.claim.take(makeRoom);
+    // The owner before may still be creating files, or removing them: none has the name of one of this process.
+    this.#nextNumber = Math.max(this.#nextNumber, manifest?.next ?? 0);
+    return manifest;
+  }
+
+  /** Takes a folder that was full when it was opened, if nobody has written to it since. */
+  async takeAgain(): Promise<void> {
+    if (this.claim.isHeld) return;
+    await this.claim.takeAgain();
+    if (this.active === undefined || sizeWithoutZeros(this.io, this.active.file.handle) === this.#openedSize)
+      return;
+    throw this.claim.lose();
+  }
+
+  /**
+   * Throws where the folder, or the journal in it, is gone or no longer this process's: what was written then may not be
+   * where the next start looks for it, and nothing may be acknowledged.
+   */
+  confirm(): void {
+    this.claim.check();
+    if (this.active !== undefined) this.#confirmFile(this.active);
+  }
+
+  /** The same for all files. */
+  confirmAll(): void {
+    this.claim.check();
+    for (const segment of this.#order) this.#confirmFile(segment);
+  }
+
+  #confirmFile({ name, file, size }: Segment): void {
+    const found = this.io.identity(`${this.folder}/${name}`);
+    if (found !== undefined && isSameFile(found, file.identity) && found.size >= size) return;
+    const what = found === undefined ? "is missing" : "is not the file that was written";
+    throw folderGoneError(this.folder, `${name} ${what}`);
   }
 
   get order(): readonly Segment[] {
@@ -48,13 +97,13 @@ export class FileSet {
 
   /** Opens a file that the manifest names. */
   open(name: string, size: number | undefined): Segment {
-    const handle = this.io.open(`${this.folder}/${name}`, "read");
+    const handle = this.#openNamed(name);
     const segment: Segment = {
       id: this.#nextId++,
       kind: name.startsWith("journal.") ? "journal" : "table",
       name,
       file: new SharedFile(this.io, handle),
-      size: size ?? sizeWithoutZeros(this.io, handle),
+      size: size ?? this.#measure(handle),
       live: 0,
       bare: 0,
       removals: new Removals(),
@@ -63,6 +112,21 @@ export class FileSet {
     this.#order.push(segment);
     this.#segments.set(segment.id, segment);
     return segment;
+  }
+
+  /** Where the lines of a journal end that is, or was, being written to. */
+  #measure(handle: number): number {
+    this.#openedSize = sizeWithoutZeros(this.io, handle);
+    return this.#openedSize;
+  }
+
+  #openNamed(name: string): number {
+    try {
+      return this.io.open(`${this.folder}/${name}`, "read");
+    } catch (error) {
+      if (codeOf(error) !== "ENOENT") throw error;
+      throw damageError({ file: name, byte: 0, what: "MANIFEST.json names it and it is missing" });
+    }
   }
 
   /** Creates an empty file of lines; it is part of the store only once it is published. */
@@ -99,11 +163,18 @@ export class FileSet {
     const files = order.map((segment) =>
       segment === active ? { name: segment.name } : { name: segment.name, size: segment.size },
     );
-    const manifest: Manifest = { format: 1, files };
-    await writeManifest(this.io, this.folder, manifest);
+    const { owner } = this.claim;
+    await this.claim.publish({ format: 1, owner, next: this.#nextNumber + NUMBERS, files });
     this.#order = [...order];
     this.active = active;
     for (const segment of order) this.#segments.set(segment.id, segment);
+  }
+
+  /** Marks all files as whole and lets go of the folder, so that any process may take it. */
+  async release(): Promise<void> {
+    const files = this.#order.map(({ name, size }) => ({ name, size }));
+    await this.claim.publish({ format: 1, files });
+    this.active = undefined;
   }
 
   /** Lets go of a file that is not, or no longer, part of the store. */
@@ -114,6 +185,12 @@ export class FileSet {
   }
 
   removeFile(name: string): void {
+    try {
+      this.claim.check();
+    } catch {
+      // What has this name now may be somebody else's.
+      return;
+    }
     // It is not in the manifest: if it stays, it costs room until the next start, nothing else.
     const failed = (error: unknown) => {
       if (codeOf(error) === "ENOENT") return;

@@ -30,6 +30,8 @@ export async function lockFolder(folder: string, log: StoreLogger): Promise<Fold
   try {
     return await lockIn(folder, folder);
   } catch (error) {
+    // A socket's error names its address, which may lead through a descriptor.
+    if (error instanceof Error && "address" in error) Object.assign(error, { path: folder });
     if (!NO_SOCKETS.includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
     const place = join(tmpdir(), `store-lock-${digest(folder)}`);
     fs.mkdirSync(place, { recursive: true, mode: 0o700 });
@@ -44,8 +46,8 @@ async function lockIn(place: string, folder: string): Promise<FolderLock> {
   const address = addressesIn(place);
   try {
     for (let attempt = 0; attempt < 50; attempt++) {
-      const { number, bound } = highest(place);
-      if (bound) await refuseIfAlive(address.of(number), folder);
+      const { number, isBound } = highest(place);
+      if (isBound) await refuseIfAlive(address.of(number), folder);
       const server = await listen(address.of(number + 1));
       if (server === undefined) continue;
       if (highest(place).number > number + 1) {
@@ -54,7 +56,14 @@ async function lockIn(place: string, folder: string): Promise<FolderLock> {
         continue;
       }
       removeBelow(place, number + 1);
-      return { release: () => release(server, { place, number: number + 1, address }) };
+      const socket = join(place, `lock.${number + 1}.sock`);
+      const bound = inodeOf(socket);
+      const release = async () => {
+        // Closing removes whatever has the name: it may be another process's, in a folder that was replaced.
+        if (bound !== undefined && inodeOf(socket) !== bound) return;
+        await letGo(server, { place, number: number + 1, address });
+      };
+      return { release };
     }
   } catch (error) {
     address.close();
@@ -87,11 +96,11 @@ function addressesIn(place: string): Addresses {
 }
 
 /** The highest number, and whether a socket has it. */
-function highest(place: string): { number: number; bound: boolean } {
+function highest(place: string): { number: number; isBound: boolean } {
   let number = 0;
   const names = fs.readdirSync(place);
   for (const name of names) number = Math.max(number, numberOf(name));
-  return { number, bound: names.includes(`lock.${number}.sock`) };
+  return { number, isBound: names.includes(`lock.${number}.sock`) };
 }
 
 function numberOf(name: string): number {
@@ -105,13 +114,17 @@ function removeBelow(place: string, number: number): void {
   }
 }
 
-async function release(
+function inodeOf(path: string): number | undefined {
+  return fs.statSync(path, { throwIfNoEntry: false })?.ino;
+}
+
+async function letGo(
   server: Server,
   { place, number, address }: { place: string; number: number; address: Addresses },
 ): Promise<void> {
   try {
     // Closing removes the socket: the number must stay, or the next process could begin at 1 beside a slower one.
-    fs.writeFileSync(join(place, `lock.${number}.free`), "");
+    fs.writeFileSync(join(place, `lock.${number}.free`), "", { mode: 0o600 });
   } catch {
     // A full disk has no room for the name; a lone next process does not need it.
   }

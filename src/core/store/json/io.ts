@@ -3,6 +3,12 @@
  * What is quick, or happens seldom, is synchronous; what waits for the disk is not.
  */
 export interface StoreIo {
+  /** What a name stands for now; `undefined` where there is no such file or folder. */
+  identity(path: string): FileIdentity | undefined;
+  /** The same of an open file. */
+  identityOf(file: number): FileIdentity;
+  /** What kind of file system a folder is on. */
+  fileSystem(folder: string): FileSystem;
   /** Makes a folder and those above it. */
   makeFolder(path: string): void;
   list(folder: string): string[];
@@ -30,6 +36,28 @@ export interface StoreIo {
   discard(path: string, failed: (error: unknown) => void): void;
   /** Resolves once the names in the folder are on disk. */
   syncFolder(path: string): Promise<void>;
+}
+
+/** Tells one file from another, and one version of it from the next. */
+export interface FileIdentity {
+  readonly device: number;
+  readonly inode: number;
+  readonly size: number;
+  /** When its content or attributes last changed, in milliseconds. */
+  readonly changed: number;
+}
+
+/**
+ * `disk`: what `identity` says is current. `network`: other hosts may write to it, and `identity` may be some seconds old.
+ * `bucket`: files of an object store, which knows no writes in place; `name` is that of the file system.
+ */
+export type FileSystem =
+  | { readonly kind: "disk" | "network" }
+  | { readonly kind: "bucket"; readonly name: string };
+
+/** Tells whether two identities are of one file, whatever was written to it. */
+export function isSameFile(a: FileIdentity, b: FileIdentity): boolean {
+  return a.inode === b.inode && a.device === b.device;
 }
 
 /** Reads until `into` is full or the file ends; returns the number of bytes read. */

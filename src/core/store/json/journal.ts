@@ -33,6 +33,8 @@ type Condition = { readonly kind: "sound" } | { readonly kind: "full" | "failed"
 
 /** Milliseconds between attempts to write again after a failure. */
 const HEAL = 1000;
+/** Milliseconds between looks at whether the folder is still this process's; each group of commits looks as well. */
+const WATCH = 1000;
 
 export interface JournalOptions {
   readonly files: FileSet;
@@ -75,6 +77,7 @@ export class Journal {
   readonly #pace: GroupPace;
   readonly #headroom: Headroom;
   #cancelCheck: (() => void) | undefined;
+  #cancelWatch: (() => void) | undefined;
 
   constructor(options: JournalOptions) {
     this.#options = options;
@@ -83,6 +86,7 @@ export class Journal {
     this.#last = options.last;
     this.#pace = new GroupPace(options.timers);
     this.#headroom = new Headroom(options.files.io, options.headroom);
+    this.#watch();
   }
 
   /** Number of the last write that is on disk. */
@@ -181,10 +185,12 @@ export class Journal {
     this.#closed = true;
     this.#cancelHeal?.();
     this.#cancelCheck?.();
-    if (this.#files.active === undefined || this.#condition.kind === "failed") return;
+    this.#cancelWatch?.();
+    const { active } = this.#files;
+    if (this.#condition.kind === "failed" || (active === undefined && this.#files.order.length === 0)) return;
     try {
-      this.#headroom.drop(this.#files.active);
-      await this.#files.publish(this.#files.order, undefined);
+      if (active !== undefined) this.#headroom.drop(active);
+      await this.#files.release();
     } catch (error) {
       this.#options.log.warn("Store: the journal could not be marked as whole; the next start checks it", {
         error: String(error),
@@ -248,7 +254,11 @@ export class Journal {
       }
     } catch (error) {
       this.#busy = true;
-      this.#rejectAll(batch, diskError(error, this.#files.folder));
+      const { kind } = this.#condition;
+      this.#rejectAll(
+        batch,
+        kind === "failed" ? this.#condition.error : diskError(error, this.#files.folder),
+      );
       return false;
     }
   }
@@ -315,10 +325,36 @@ export class Journal {
     if (synced !== undefined) await this.#writeSynced(synced, bytes, start);
     else await this.#writeAndSync(bytes, { start, onTheSpot });
     this.#pace.noteGroup({ count, waiting: this.#waiting }, { began, onTheSpot });
+    this.#confirm();
     active.size = start + bytes.length;
     this.#last += this.#underWay;
     this.#underWay = 0;
     return { batch, seq, segment: active.id, start };
+  }
+
+  /** Lets nothing be acknowledged that lies where no start will find it, or beside the lines of another owner. */
+  #confirm(): void {
+    try {
+      this.#files.confirm();
+    } catch (error) {
+      this.#fail(error);
+      throw error;
+    }
+  }
+
+  /** Looks at the folder also while nothing is written, so that health tells of its loss. */
+  #watch(): void {
+    this.#cancelWatch = this.#options.timers.after(WATCH, () => {
+      if (this.#closed) return;
+      if (this.isWritable) {
+        try {
+          this.#files.confirmAll();
+        } catch (error) {
+          this.#fail(error);
+        }
+      }
+      this.#watch();
+    });
   }
 
   async #makeHeadroom(): Promise<void> {
@@ -439,10 +475,20 @@ export class Journal {
 
   /** Writes nothing more before the journal is rewritten. */
   #fail(cause: unknown): void {
-    this.#condition = { kind: "failed", error: diskError(cause, this.#files.folder) };
+    this.#condition = { kind: "failed", error: this.#explain(cause) };
     this.#lastHeal = Number.NEGATIVE_INFINITY;
     this.#scheduleHeal();
     this.#report(cause);
+  }
+
+  /** What people are told of a failure: that the folder is gone explains any other. */
+  #explain(cause: unknown): Error {
+    try {
+      this.#files.confirm();
+      return diskError(cause, this.#files.folder);
+    } catch (error) {
+      return diskError(error, this.#files.folder);
+    }
   }
 
   /** Logs a failure once, until writing works again. */
@@ -457,14 +503,19 @@ export class Journal {
     if (condition.kind === "sound") return;
     if (condition.kind === "failed") {
       const now = this.#options.timers.now();
-      if (now - this.#lastHeal < HEAL / 4) throw condition.error;
+      if (now - this.#lastHeal < HEAL / 4) {
+        this.#scheduleHeal();
+        throw condition.error;
+      }
       this.#lastHeal = now;
       this.#headroom.forget();
       try {
+        await this.#files.takeAgain();
+        this.#files.confirmAll();
         await rewriteActive(this.#files, this.#last + 1);
       } catch (error) {
         if (isNoRoom(error)) this.#options.reserve.release();
-        this.#condition = { kind: "failed", error: diskError(error, this.#files.folder) };
+        this.#condition = { kind: "failed", error: this.#explain(error) };
         this.#scheduleHeal();
         throw this.#condition.error;
       }

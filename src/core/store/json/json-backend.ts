@@ -1,3 +1,4 @@
+import { hostname } from "node:os";
 import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "../backend.ts";
 import { Body } from "../body.ts";
@@ -11,10 +12,10 @@ import { FileSet } from "./file-set.ts";
 import type { FolderLock } from "./folder-lock.ts";
 import { lockFolder } from "./folder-lock.ts";
 import type { HeadroomOptions } from "./headroom.ts";
-import type { StoreIo } from "./io.ts";
+import type { FileSystem, StoreIo } from "./io.ts";
 import { Journal } from "./journal.ts";
 import { loadFiles } from "./load.ts";
-import { readManifest } from "./manifest.ts";
+import type { Manifest, Owner } from "./manifest.ts";
 import { Reserve } from "./reserve.ts";
 import type { Segment } from "./segment.ts";
 import type { Timers } from "./timers.ts";
@@ -38,6 +39,7 @@ export async function openBackend(
 ): Promise<JsonBackend> {
   const { io, folder } = options;
   io.makeFolder(folder);
+  refuseBucket(folder, io.fileSystem(folder));
   const lock = options.lock ? await lockFolder(folder, options.log) : undefined;
   try {
     return await openFiles(tables, options, lock);
@@ -45,6 +47,15 @@ export async function openBackend(
     await lock?.release();
     throw error;
   }
+}
+
+/** An object store replaces files as a whole: it can neither keep a line when it is written nor say that it has. */
+function refuseBucket(folder: string, system: FileSystem): void {
+  if (system.kind !== "bucket") return;
+  throw storageError(
+    `${folder} is on ${system.name}, which is an object store and cannot keep a journal`,
+    "Put the data folder on a disk, or on a network file system such as NFS (option dataDir, variable SERVICE_DATA_DIR).",
+  );
 }
 
 async function openFiles(
@@ -55,7 +66,10 @@ async function openFiles(
   const { io, folder, log } = options;
   const contents = new Contents(tables);
   const files = new FileSet({ io, folder, log, segments: contents.segments });
-  const unsealed = openNamed(files);
+  const reserve = new Reserve({ io, folder, size: options.reserveBytes, log });
+  const manifest = await files.take(() => reserve.release());
+  tellOwner(manifest?.owner, log);
+  const unsealed = openNamed(files, manifest);
   const { last, torn } = await loadFiles(files, contents, unsealed).catch((error: unknown) => {
     files.close();
     throw error;
@@ -68,7 +82,6 @@ async function openFiles(
   files.active = unsealed;
   files.sweep();
 
-  const reserve = new Reserve({ io, folder, size: options.reserveBytes, log });
   let compactor: Compactor | undefined;
   const journal = new Journal({
     files,
@@ -86,9 +99,21 @@ async function openFiles(
   return new JsonBackend({ files, contents, journal, compactor, lock });
 }
 
+/** An owner on this host is dead, or the lock would be taken. */
+function tellOwner(owner: Owner | undefined, log: StoreLogger): void {
+  if (owner === undefined || owner.host === hostname()) return;
+  const { pid, host } = owner;
+  log.warn(
+    "Store: the folder was last open on another host; if that process still runs, it can store nothing more",
+    {
+      pid,
+      host,
+    },
+  );
+}
+
 /** Opens the files that the manifest names; returns the one that was being written to when the store was last open. */
-function openNamed(files: FileSet): Segment | undefined {
-  const manifest = readManifest(files.io, files.folder);
+function openNamed(files: FileSet, manifest: Manifest | undefined): Segment | undefined {
   if (manifest === undefined) {
     refuseOrphans(files);
     return undefined;
@@ -120,7 +145,7 @@ async function makeWritable({
   journal: Journal;
   reserve: Reserve;
 }): Promise<void> {
-  if (files.active !== undefined) {
+  if (files.active !== undefined || !files.claim.isHeld) {
     const detail =
       "The journal is not yet rewritten after a stop that was not clean; the service tries again by itself.";
     await journal.distrust(storageError("The store cannot be written to", detail));

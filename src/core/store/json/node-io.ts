@@ -1,12 +1,19 @@
 import * as fs from "node:fs";
 import { promisify } from "node:util";
-import type { StoreIo } from "./io.ts";
+import { fileSystem } from "./file-system.ts";
+import type { FileIdentity, StoreIo } from "./io.ts";
 
 const fdatasync = promisify(fs.fdatasync);
 const fsync = promisify(fs.fsync);
 
 /** The file system of this machine. */
 export const nodeIo: StoreIo = {
+  identity: (path) => {
+    const stats = fs.statSync(path, { throwIfNoEntry: false });
+    return stats === undefined ? undefined : toIdentity(stats);
+  },
+  identityOf: (file) => toIdentity(fs.fstatSync(file)),
+  fileSystem,
   makeFolder: (path) => void fs.mkdirSync(path, { recursive: true, mode: 0o700 }),
   list: (folder) => fs.readdirSync(folder),
   open: (path, mode) => fs.openSync(path, mode === "read" ? "r" : "wx+", 0o600),
@@ -54,3 +61,7 @@ export const nodeIo: StoreIo = {
     }
   },
 };
+
+function toIdentity({ dev: device, ino: inode, size, ctimeMs: changed }: fs.Stats): FileIdentity {
+  return { device, inode, size, changed };
+}

@@ -22,6 +22,7 @@ export async function resealFiles(
 ): Promise<{ lines: number; edited: number; problems: Problem[] }> {
   const log = { info() {}, warn() {}, error() {} };
   const files = new FileSet({ io, folder, log, segments: new Map() });
+  files.claim.seize();
   const names = namesOf(io, folder, files);
   const writers = new Map<string, TableWriter>();
   const outcome = { lines: 0, edited: 0, problems: [] as Problem[] };

@@ -1,9 +1,11 @@
-import type { StoreIo } from "./io.ts";
+import type { FileIdentity, StoreIo } from "./io.ts";
 import { readFully } from "./io.ts";
 
 /** An open file that is closed only once nobody reads from it any more. */
 export class SharedFile {
   readonly handle: number;
+  /** What it was when it was opened. */
+  readonly identity: FileIdentity;
   readonly #io: StoreIo;
   #readers = 0;
   #retired = false;
@@ -13,6 +15,7 @@ export class SharedFile {
   constructor(io: StoreIo, handle: number) {
     this.#io = io;
     this.handle = handle;
+    this.identity = io.identityOf(handle);
   }
 
   /** Reads until `into` is full or the file ends; returns the number of bytes read. */

@@ -1,4 +1,4 @@
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import { EntityStatusSchema, isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { AdminParts } from "../parts.ts";
@@ -84,11 +84,11 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
 }
 
 /** What a change of a case asks before it is made. */
-export function caseConfirms(item: Case, action: string): Confirm {
+export function caseConfirms(item: StoredCase, action: string): Confirm {
   const base = { action: pathTo("cases", item.id, action), back: pathTo("cases", item.id), fields: "" };
   if (action === "status") return { ...base, ...statusConfirm(item.status, "case") };
   const lines = [
-    `"${item.name}" is deleted with ${countOf(item.updates.length, "update")}. Its job stays. This cannot be undone.`,
+    `"${item.name}" is deleted with ${countOf(item.update_count, "update")}. Its job stays. This cannot be undone.`,
   ];
   return {
     ...base,

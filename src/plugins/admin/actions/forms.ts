@@ -36,7 +36,7 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
       pair(parts, "cases", {
         action,
         act,
-        confirm: async (id) => caseConfirms(await parts.cases.get(id), action),
+        confirm: async (id) => caseConfirms(await parts.cases.summary(id), action),
       }),
     ),
   ];

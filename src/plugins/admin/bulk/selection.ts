@@ -1,7 +1,7 @@
 import type * as v from "valibot";
 import { ServiceError } from "../../../core/errors.ts";
 import { check } from "../../../core/http/check.ts";
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
@@ -74,7 +74,7 @@ export async function freeze(
   return { kind, action, ids, cost, leftOut: matching - ids.length, by };
 }
 
-function applies(action: BulkAction, { status }: StoredJob | Case): boolean {
+function applies(action: BulkAction, { status }: StoredJob | StoredCase): boolean {
   if (action === "stop") return !isTerminal(status) && status !== "cancelling";
   return action === "delete" || status === "failed" || status === "cancelled";
 }

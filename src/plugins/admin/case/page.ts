@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import { type Case, CaseSchema } from "../../../core/models/case.ts";
+import { CaseSchema, type StoredCase } from "../../../core/models/case.ts";
 import type { CaseNode } from "../../../core/models/case-node.ts";
 import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
@@ -32,19 +32,25 @@ export function caseRoutes(parts: AdminParts): RouteDefinition[] {
     params: PathSchema,
     answer: "The case",
     schema: CaseSchema,
-    resource: async ({ params }) => caseResource(parts, await parts.cases.get(params.id)),
+    resource: async ({ params }) => caseResource(parts, await parts.cases.summary(params.id)),
   });
 }
 
-function caseResource(parts: AdminParts, item: Case): Resource {
-  return { page: "case", fragment: "case", json: () => item, state: () => caseState(parts, item) };
+function caseResource(parts: AdminParts, item: StoredCase): Resource {
+  return {
+    page: "case",
+    fragment: "case",
+    json: () => parts.cases.get(item.id),
+    state: () => caseState(parts, item),
+  };
 }
 
-async function caseState(parts: AdminParts, item: Case): Promise<Record<string, unknown>> {
+async function caseState(parts: AdminParts, item: StoredCase): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
   const job = await parts.jobs.find(item.job_id);
   const entries = job ? await parts.jobs.logEnds(job.id, SHOWN_ENTRIES) : [];
+  const updates = await parts.cases.updates(item.id, SHOWN_UPDATES);
   return {
     fall: {
       ...toWaterfall(
@@ -69,8 +75,8 @@ async function caseState(parts: AdminParts, item: Case): Promise<Record<string, 
       status: statusPiece(item.status).toString(),
       actions: caseActions(item),
       delivery: item.final_delivery ? renderJson(item.final_delivery) : "",
-      updateCount: formatCount(item.updates.length),
-      updates: toUpdates(item, now, currency),
+      updateCount: formatCount(item.update_count),
+      updates: toUpdates(updates, now, currency),
       facts: toFacts([
         ["Job", linkPiece(pathTo("jobs", item.job_id), job?.name ?? item.job_id)],
         ["Reference", item.ref === item.id ? undefined : item.ref],
@@ -80,7 +86,7 @@ async function caseState(parts: AdminParts, item: Case): Promise<Record<string, 
         ["Finished", item.finished_at ? timePiece(item.finished_at, now) : undefined],
         ["Cost", formatCost(item.total_cost, currency)],
       ]),
-      nodes: toNodes(parts, job, item),
+      nodes: await toNodes(parts, job, item),
     },
   };
 }
@@ -88,7 +94,7 @@ async function caseState(parts: AdminParts, item: Case): Promise<Record<string, 
 /** The case's own lines, on an axis of its own. */
 function caseTimeline(
   job: StoredJob | undefined,
-  item: Case,
+  item: StoredCase,
   { entries, now }: { entries: Parameters<typeof toTimeline>[2]; now: Date },
 ) {
   const from = Date.parse(item.created_at);
@@ -98,19 +104,16 @@ function caseTimeline(
   return { ...whole, from, to, rows: whole.rows.filter((row) => row.case_id === item.id) };
 }
 
-function toUpdates(item: Case, now: Date, currency: string) {
-  return item.updates
-    .slice(-SHOWN_UPDATES)
-    .reverse()
-    .map((update) => ({
-      index: update.index ?? "",
-      name: update.name ?? (update.is_final ? "Final" : "Update"),
-      cost: update.cost ? formatCost(update.cost, currency) : "",
-      time: timePiece(update.created_at, now).toString(),
-      error: update.error ?? "",
-      payload: renderPayload(update.payload),
-      tone: update.error ? "bad" : update.is_final ? "good" : "",
-    }));
+function toUpdates(updates: readonly CaseNodeUpdate[], now: Date, currency: string) {
+  return updates.toReversed().map((update) => ({
+    index: update.index ?? "",
+    name: update.name ?? (update.is_final ? "Final" : "Update"),
+    cost: update.cost ? formatCost(update.cost, currency) : "",
+    time: timePiece(update.created_at, now).toString(),
+    error: update.error ?? "",
+    payload: renderPayload(update.payload),
+    tone: update.error ? "bad" : update.is_final ? "good" : "",
+  }));
 }
 
 /** A question's form is not shown as data: it stands on the page as a form, and in the API in full. */
@@ -121,9 +124,10 @@ function renderPayload(payload: CaseNodeUpdate["payload"]): string {
 }
 
 /** The plan that the method declares, and which of its nodes the case has passed. */
-function toNodes(parts: AdminParts, job: StoredJob | undefined, item: Case) {
+async function toNodes(parts: AdminParts, job: StoredJob | undefined, item: StoredCase) {
   const declared = job ? (parts.agents.find(job.agent_name)?.definition.methods.job_start.nodes ?? []) : [];
-  const names = new Map(item.updates.map((update) => [update.name, update]));
+  if (declared.length === 0) return [];
+  const names = new Map((await parts.cases.updates(item.id)).map((update) => [update.name, update]));
   return declared.map((node: Pick<CaseNode, "name" | "type"> & Partial<CaseNode>) => {
     const update = names.get(node.name);
     return {
@@ -136,7 +140,7 @@ function toNodes(parts: AdminParts, job: StoredJob | undefined, item: Case) {
   });
 }
 
-function caseActions(item: Case): ActionView[] {
+function caseActions(item: StoredCase): ActionView[] {
   return [
     { label: "Set status", href: pathTo("cases", item.id, "status"), icon: "edit", style: "" },
     { label: "Delete", href: pathTo("cases", item.id, "delete"), icon: "trash", style: "danger" },

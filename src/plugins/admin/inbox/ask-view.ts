@@ -1,4 +1,4 @@
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import { type FormState, renderFields } from "../forms/fields.ts";
 import { duePiece } from "../views/due.ts";
 import { pathTo, timePiece } from "../views/pieces.ts";
@@ -14,7 +14,7 @@ export interface AskContext {
 }
 
 /** A question with its form. */
-export function toAskView(item: Case, { now, agent, form, problem, done }: AskContext) {
+export function toAskView(item: StoredCase, { now, agent, form, problem, done }: AskContext) {
   const { question } = item;
   const domId = toDomId(item.id);
   return {

@@ -1,4 +1,4 @@
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import type { AdminParts } from "../parts.ts";
 
 export interface InboxQuery {
@@ -11,7 +11,7 @@ export interface InboxQuery {
 export async function readInbox(
   { cases }: Pick<AdminParts, "cases">,
   { limit, skip, job_id }: InboxQuery,
-): Promise<{ items: Case[]; total: number }> {
+): Promise<{ items: StoredCase[]; total: number }> {
   const where = { status: "awaiting", job_id };
   const urgent = await cases.list({
     where: { ...where, deadline: { gte: 0 } },
@@ -29,7 +29,7 @@ export async function readInbox(
 }
 
 /** A question as the API answers it. */
-export function toInboxItem(item: Case) {
+export function toInboxItem(item: StoredCase) {
   const { id, job_id, name, description, question } = item;
   return { case_id: id, job_id, name, description, question };
 }

@@ -5,7 +5,7 @@ import { listProblems } from "../../../core/describe-issue.ts";
 import { isServiceError, ServiceError } from "../../../core/errors.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import { CaseUpdateRequestSchema } from "../../../core/models/case-update-request.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
@@ -52,7 +52,7 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       body: CaseUpdateRequestSchema,
       responses: { 200: { description: "The answer was taken", schema: AnsweredSchema } },
       handler: async ({ params, body, actor }) => {
-        const { job_id } = await parts.cases.get(params.id);
+        const { job_id } = await parts.cases.summary(params.id);
         const item = await parts.runner().answer(job_id, params.id, body, actor);
         return { message: `The answer to case "${item.id}" was taken`, id: item.id, status: item.status };
       },
@@ -96,7 +96,7 @@ function inboxResource(parts: AdminParts, given: Query): Resource {
   };
 }
 
-async function renderAsks(parts: AdminParts, items: readonly Case[]): Promise<string[]> {
+async function renderAsks(parts: AdminParts, items: readonly StoredCase[]): Promise<string[]> {
   const now = parts.clock();
   const jobs = await Promise.all(items.map((item) => parts.jobs.find(item.job_id)));
   return Promise.all(
@@ -114,7 +114,7 @@ async function answerByForm(
   { id, actor }: { id: string; actor: string },
 ): Promise<Response> {
   const form = await readForm(event);
-  const item = await parts.cases.get(id);
+  const item = await parts.cases.summary(id);
   const answer = readFields(form, item.question?.fields ?? []);
   const message = form.get("message") || null;
   const now = parts.clock();
@@ -146,7 +146,7 @@ async function answerByForm(
   return redirect("/admin/inbox", [flashCookie(parts, event, "good", `Answered: ${item.name}`)]);
 }
 
-function settled(item: Case): ServiceError {
+function settled(item: StoredCase): ServiceError {
   return new ServiceError("invalid_transition", `Case "${item.id}" asks another question by now`, {
     detail: "Reload the page to see it.",
   });
@@ -158,7 +158,7 @@ function invalidAnswer(problems: Readonly<Record<string, string>>): ServiceError
 }
 
 interface Refusal {
-  readonly item: Case;
+  readonly item: StoredCase;
   readonly error: ServiceError;
   /** What is wrong, by field name. */
   readonly problems: Readonly<Record<string, string>>;

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { LISTED_UPDATES } from "../../../core/entities/cases.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import { type StoredJob, toJob } from "../../../core/models/job.ts";
@@ -61,7 +62,7 @@ function jobResource(parts: AdminParts, job: StoredJob): Resource {
     fragment: "job",
     json: async () => {
       const query = { where: { job_id: job.id }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
-      const { items } = await parts.cases.list(query);
+      const { items } = await parts.cases.listWithUpdates(query, LISTED_UPDATES);
       return {
         ...toJob(
           job,

@@ -1,5 +1,5 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import { CaseRowSchema } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { type CasesQuery, CasesQuerySchema, toCasesListQuery } from "./list-query.ts";
@@ -8,7 +8,7 @@ import { toCaseLine, toCaseRow } from "./rows.ts";
 
 /** The list of cases. */
 export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
-  return listRoutes<Case, CasesQuery>(parts, {
+  return listRoutes<StoredCase, CasesQuery>(parts, {
     kind: "cases",
     title: "Cases",
     description: "Filters combine. `search` looks in id, name and description.",

@@ -1,4 +1,4 @@
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
@@ -38,7 +38,7 @@ export function toJobRow(job: StoredJob) {
 }
 
 /** A case as case lists answer it. */
-export function toCaseRow(item: Case) {
+export function toCaseRow(item: StoredCase) {
   const { id, name, description, status, job_id, created_at, updated_at, finished_at, total_cost } = item;
   return {
     id,
@@ -50,7 +50,7 @@ export function toCaseRow(item: Case) {
     updated_at,
     finished_at,
     total_cost,
-    update_count: item.updates.length,
+    update_count: item.update_count,
   };
 }
 
@@ -72,7 +72,7 @@ export function toJobLine(job: StoredJob, { now, currency }: RowContext) {
 }
 
 /** A case as a line of a table. */
-export function toCaseLine(item: Case, { now, currency }: RowContext) {
+export function toCaseLine(item: StoredCase, { now, currency }: RowContext) {
   return {
     isJob: false,
     id: item.id,
@@ -81,7 +81,7 @@ export function toCaseLine(item: Case, { now, currency }: RowContext) {
     status: statusPiece(item.status).toString(),
     jobId: item.job_id,
     jobHref: pathTo("jobs", item.job_id),
-    updates: formatCount(item.updates.length),
+    updates: formatCount(item.update_count),
     cost: costOf(item.total_cost, currency),
     duration: durationOf(item, now),
     updated: timePiece(item.updated_at, now).toString(),
@@ -95,7 +95,7 @@ function costOf(cost: number, currency: string): string {
   return cost === 0 ? "–" : formatCost(cost, currency);
 }
 
-function durationOf(entity: StoredJob | Case, now: Date): string {
+function durationOf(entity: StoredJob | StoredCase, now: Date): string {
   if (entity.status === "stopped") return "–";
   const end = isTerminal(entity.status) ? (entity.finished_at ?? entity.updated_at) : null;
   return formatDuration(elapsed(entity.created_at, end, now));

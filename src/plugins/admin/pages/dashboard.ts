@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { DashboardSchema, RecentSchema, StatsSchema } from "../answers/entities.ts";
 import { readInbox } from "../inbox/read-inbox.ts";
@@ -210,7 +210,7 @@ function toRunning(job: StoredJob, now: Date) {
   return { name: job.name, href: pathTo("jobs", job.id), sub, status: statusPiece(job.status).toString() };
 }
 
-function toWaiting(item: Case, now: Date) {
+function toWaiting(item: StoredCase, now: Date) {
   return {
     question: item.question?.question ?? item.name,
     href: pathTo("cases", item.id),

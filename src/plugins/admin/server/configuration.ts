@@ -1,3 +1,4 @@
+import { describeTrust } from "../../../core/http/clients.ts";
 import type { ResolvedOptions } from "../../../core/options.ts";
 
 /** The options in force; of secrets only whether they are set. */
@@ -13,6 +14,8 @@ export function readConfiguration(
     apiPrefix: options.apiPrefix,
     dataDir: options.dataDir,
     apiKey: options.apiKey === undefined ? "generated" : "set",
+    previousApiKey: options.previousApiKey === undefined ? "none" : "set",
+    trustProxy: describeTrust(options.trustProxy),
     rsaPrivateKey: options.rsaPrivateKey === undefined ? "generated" : "set",
     account: account ? `${account.workspace_id} at ${withoutSecrets(account.api_url)}` : "none",
     logLevel: options.logLevel,

@@ -1,4 +1,4 @@
-import type { Case } from "../../../core/models/case.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import type { Job } from "../../../core/models/job.ts";
 import type { AnswerEntry, AttemptEntry, CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 
@@ -43,7 +43,7 @@ export interface Timeline {
 /** Reads a job's timeline out of its run log. */
 export function toTimeline(
   job: Omit<Job, "case_ids">,
-  cases: readonly Case[],
+  cases: readonly StoredCase[],
   entries: readonly RunEntry[],
   now: Date,
 ): Timeline {
@@ -91,8 +91,6 @@ interface Call {
   readonly entry?: CallEntry;
   /** When it ended, where no entry says so. */
   readonly end?: number;
-  /** The place in the log of a question that was answered: what the run notes of it later is known. */
-  readonly settled?: string;
   readonly tries: readonly AttemptEntry[];
   readonly attempt: number;
 }
@@ -100,14 +98,15 @@ interface Call {
 function collectCalls(entries: readonly RunEntry[]): Call[] {
   const open = new Map<string, Call>();
   const done: Call[] = [];
+  const settled = new Set<string>();
   for (const entry of entries) {
     if (entry.type === "answer") {
-      settle(open, done, entry);
+      settle(open, { done, settled }, entry);
       continue;
     }
     if (entry.type !== "begun" && entry.type !== "attempt" && entry.type !== "call") continue;
     const key = `${entry.case_id ?? ""}\n${entry.position}`;
-    if (done.some((call) => call.settled === key)) continue;
+    if (settled.has(key)) continue;
     const known = open.get(key);
     const begun = known?.begun ?? time((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
     if (entry.type === "begun") {
@@ -149,11 +148,17 @@ function collectCalls(entries: readonly RunEntry[]): Call[] {
 }
 
 /** An answer ends the question that its case has open, whether or not the run has taken it up yet. */
-function settle(open: Map<string, Call>, done: Call[], answer: AnswerEntry): void {
+function settle(
+  open: Map<string, Call>,
+  { done, settled }: { done: Call[]; settled: Set<string> },
+  answer: AnswerEntry,
+): void {
   for (const [key, call] of open) {
     if (call.call !== "ask" || call.case_id !== answer.case_id) continue;
     open.delete(key);
-    done.push({ ...call, end: time(answer.at), settled: key });
+    // What the run notes of it later is known.
+    settled.add(key);
+    done.push({ ...call, end: time(answer.at) });
   }
 }
 
@@ -195,7 +200,7 @@ function callRows(call: Call, now: number): TimelineRow[] {
 }
 
 function caseRows(
-  item: Case,
+  item: StoredCase,
   calls: readonly Call[],
   axis: { to: number; gaps: readonly Span[] },
 ): TimelineRow[] {
@@ -219,17 +224,28 @@ function caseRows(
         ...waits,
         ...gaps.map((gap) => ({ ...gap, from: Math.max(gap.from, from), to: Math.min(gap.to, to) })),
       ],
-      moments: item.updates
-        .filter((update) => update.created_at !== null)
-        .map((update) => ({ at: time(update.created_at!), note: update.error ?? update.name ?? "update" })),
+      moments: own.flatMap(momentsOf).sort((a, b) => a.at - b.at),
       running: item.finished_at === null,
       failed: item.status === "failed",
       attempts: 1,
       cost: item.total_cost,
-      error: item.updates.findLast((update) => update.error !== null)?.error ?? undefined,
+      error: item.last_error ?? undefined,
     },
     ...steps,
   ];
+}
+
+/** What a call told its case, and when. */
+function momentsOf({ call, name, begun, entry, end, tries }: Call): TimelineRow["moments"] {
+  const moments = tries.map((one) => ({ at: time(one.at), note: one.error }));
+  if (call === "ask") {
+    moments.push({ at: begun, note: name });
+    if (end !== undefined) moments.push({ at: end, note: "answer" });
+    return moments;
+  }
+  if (!entry || call === "open_case" || call === "sleep") return moments;
+  const note = entry.error?.message ?? (call === "close" ? "close" : name);
+  return [...moments, { at: time(entry.at), note }];
 }
 
 function statusSpans(entries: readonly RunEntry[], from: number, to: number): Span[] {

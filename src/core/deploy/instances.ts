@@ -1,0 +1,36 @@
+import { DeployError } from "./errors.ts";
+import { parseFlags, toFlagName } from "./flags.ts";
+import type { FlagsSchema } from "./platform.ts";
+
+type Given = Readonly<Record<string, unknown>>;
+
+/**
+ * A platform's options with their defaults. Files of one container are not those of the next: with the file store a service
+ * is one instance at most, also where the platform by itself would start more.
+ */
+export function holdToStore(
+  schema: FlagsSchema,
+  given: Given,
+  { store, known }: { readonly store: "file" | "external"; readonly known: boolean },
+): Record<string, unknown> {
+  const flags = parseFlags(schema, given);
+  if (store === "external" || schema.entries.maxInstances === undefined) return flags;
+  if (known) checkInstances(given);
+  return { ...flags, maxInstances: given.maxInstances ?? 1 };
+}
+
+/** Rejects more than one instance of a service that keeps its jobs in files. */
+export function checkInstances(given: Given): void {
+  for (const key of ["minInstances", "maxInstances"]) {
+    if (given[key] !== undefined && Number(given[key]) > 1)
+      throw new DeployError(
+        "usage",
+        `--${toFlagName(key)} ${String(given[key])}: this service can have one instance at most`,
+        {
+          detail:
+            "It keeps jobs and cases in files; two instances would each have their own and lose each other's",
+          fix: 'Take the option out, or set "store: external" in .deployment/config.yaml once your controller keeps them elsewhere',
+        },
+      );
+  }
+}

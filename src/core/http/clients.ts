@@ -1,0 +1,93 @@
+import { isIP } from "node:net";
+import type { H3Event } from "h3";
+import { readNetworks } from "../networks.ts";
+
+/** Proxies in front of the service: how many, or in which networks they are. */
+export type TrustProxy = number | readonly string[];
+
+/**
+ * Tells where requests come from. `X-Forwarded-For` and `X-Forwarded-Proto` are believed as far as trusted proxies wrote
+ * them; from anyone else they are the client's own word.
+ */
+export class Clients {
+  readonly #isTrusted: (address: string, hop: number) => boolean;
+  readonly #onUntrusted: () => void;
+  #toldOfUntrusted = false;
+
+  /** `onUntrusted` is called once, at the first request that says it was forwarded while no proxy is trusted. */
+  constructor(trust: TrustProxy, onUntrusted: () => void = () => {}) {
+    const isIn = typeof trust === "number" ? undefined : readNetworks(trust);
+    this.#isTrusted =
+      typeof trust === "number" ? (_, hop) => hop < trust : (address) => isIn?.(address) ?? false;
+    this.#onUntrusted = onUntrusted;
+  }
+
+  /** Whom to count a request to: an address, of IPv6 its network of 64 bits; `in process` where there is no socket. */
+  address(event: H3Event): string {
+    const peer = peerOf(event);
+    if (peer === "") return "in process";
+    const forwarded = list(event, "x-forwarded-for");
+    let seen = peer;
+    for (let hop = 0; forwarded.length > 0 && this.#isTrusted(seen, hop); hop++) {
+      const next = withoutPort(forwarded.pop() ?? "");
+      if (isIP(next) === 0) break;
+      seen = next;
+    }
+    if (forwarded.length > 0 && seen === peer) this.#tellOnce();
+    return network(seen);
+  }
+
+  /** Whether the client talks https, to us or to a trusted proxy. */
+  isSecure(event: H3Event): boolean {
+    if (event.url.protocol === "https:") return true;
+    const peer = peerOf(event);
+    return peer !== "" && list(event, "x-forwarded-proto").at(-1) === "https" && this.#isTrusted(peer, 0);
+  }
+
+  #tellOnce(): void {
+    if (this.#toldOfUntrusted) return;
+    this.#toldOfUntrusted = true;
+    this.#onUntrusted();
+  }
+}
+
+/** The proxies, for people. */
+export function describeTrust(trust: TrustProxy): string {
+  if (typeof trust !== "number") return `those in ${trust.join(", ")} are trusted`;
+  if (trust === 0) return "none is trusted";
+  return trust === 1 ? "the nearest one is trusted" : `the nearest ${trust} are trusted`;
+}
+
+function peerOf(event: H3Event): string {
+  return plain(event.runtime?.node?.req.socket?.remoteAddress ?? "");
+}
+
+/** The values of a header that each proxy adds to; the nearest one's comes last. */
+function list(event: H3Event, header: string): string[] {
+  const text = event.req.headers.get(header);
+  return text === null ? [] : text.split(",").map((one) => one.trim().toLowerCase());
+}
+
+/** Some proxies add the port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+function withoutPort(text: string): string {
+  const [, bracketed, v4] = /^(?:\[([^\]]*)\](?::\d+)?|([\d.]+):\d+)$/.exec(text) ?? [];
+  return plain(bracketed ?? v4 ?? text);
+}
+
+/** IPv4 in its IPv6 form is the same peer. */
+function plain(address: string): string {
+  return address.startsWith("::ffff:") ? address.slice(7) : address;
+}
+
+/** One holder of IPv6 addresses has at least 2^64 of them: they count as one. */
+function network(address: string): string {
+  if (isIP(address) !== 6) return address;
+  const [head = "", tail] = address.split("%")[0]!.split("::");
+  const groups = head === "" ? [] : head.split(":");
+  if (tail !== undefined) {
+    const rest = tail === "" ? [] : tail.split(":");
+    while (groups.length + rest.length < 8) groups.push("0");
+    groups.push(...rest);
+  }
+  return `${groups.slice(0, 4).join(":")}::/64`;
+}

@@ -1,0 +1,42 @@
+/** Bits of a key that nobody guesses. */
+const STRONG = 128;
+
+const ALPHABETS = [
+  [/^[0-9]+$/, 10],
+  [/^([0-9a-f]+|[0-9A-F]+)$/, 16],
+  [/^([a-z]+|[A-Z]+)$/, 26],
+  [/^([a-z0-9]+|[A-Z0-9]+)$/, 36],
+  [/^[A-Za-z0-9]+$/, 62],
+  [/^[A-Za-z0-9_-]+$/, 64],
+] as const;
+
+/** A sentence for each key that can be guessed; the key is not in it. */
+export function describeWeakKeys(keys: {
+  readonly apiKey?: string | undefined;
+  readonly previousApiKey?: string | undefined;
+}): string[] {
+  const given = [
+    ["apiKey (SERVICE_API_KEY)", keys.apiKey],
+    ["previousApiKey (SERVICE_PREVIOUS_API_KEY)", keys.previousApiKey],
+  ] as const;
+  return given
+    .filter(([, key]) => key !== undefined && estimateBits(key) < STRONG)
+    .map(
+      ([name]) =>
+        `Option ${name} is a key of less than ${STRONG} bits. Make a better one: openssl rand -hex 32`,
+    );
+}
+
+/**
+ * What a key is worth at most, in bits: its length in its alphabet. Of one that repeats or counts on, only what does not.
+ * A key that a person thought of is worth less.
+ */
+export function estimateBits(key: string): number {
+  const size = ALPHABETS.find(([pattern]) => pattern.test(key))?.[1] ?? 94;
+  const [, unit = key] = /^(.+?)\1+$/.exec(key) ?? [];
+  const steps = Array.from(unit, (_, at) => unit.charCodeAt(at) - unit.charCodeAt(at - 1));
+  const surprising = steps.filter((step, at) => step !== steps[at - 1]).length;
+  // By chance a few follow the one before.
+  const counts = surprising > unit.length * 0.6 ? unit.length : surprising;
+  return Math.floor(counts * Math.log2(size));
+}

@@ -1,0 +1,31 @@
+import { randomBytes } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { describeWeakKeys, estimateBits } from "../../src/core/key-strength.ts";
+
+describe("a key", () => {
+  it("that was made at random with 128 bits or more is strong, however it is written", () => {
+    const keys = Array.from({ length: 200 }, () => [
+      randomBytes(16).toString("hex"),
+      randomBytes(16).toString("base64url"),
+      randomBytes(32).toString("base64url"),
+      randomBytes(18).toString("base64"),
+    ]).flat();
+
+    expect(keys.filter((key) => estimateBits(key) < 128)).toEqual([]);
+  });
+
+  it.each([
+    "12345678",
+    "correct-horse-battery",
+    "a".repeat(200),
+    "0123456789".repeat(10),
+    "secret".repeat(10),
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    randomBytes(12).toString("hex"),
+  ])("%s can be guessed", (key) => {
+    const [sentence] = describeWeakKeys({ apiKey: key });
+
+    expect(sentence).toContain("SERVICE_API_KEY");
+    expect(sentence).not.toContain(key);
+  });
+});

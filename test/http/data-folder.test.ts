@@ -1,0 +1,66 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { testServer } from "agent-control-service/testing";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { explainDataFolderError } from "../../src/core/data-folder-error.ts";
+import { lockFolder } from "../../src/core/store/json/folder-lock.ts";
+import { greeter } from "../_setup.ts";
+import { jobContext } from "./_jobs.ts";
+
+let root: string;
+let dataDir: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "data-folder-"));
+  dataDir = join(root, "data");
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+describe("a data folder that is removed while the service runs", () => {
+  it("refuses jobs, makes health unhealthy, and leaves a second service on the path alone", async () => {
+    await using server = await testServer({ agents: [greeter], dataDir, store: undefined });
+    const start = (id: string) =>
+      server.request("/agents/greeter/jobs", {
+        method: "POST",
+        json: { job_context: jobContext(id), job_fields: { name: "Ada" } },
+      });
+    expect((await start("before")).status).toBe(202);
+    rmSync(dataDir, { recursive: true });
+
+    const refusal = await start("late");
+
+    expect(refusal.status).toBe(503);
+    expect(await refusal.json()).toMatchObject({
+      error_type: "storage_error",
+      error: expect.stringContaining(`The data folder ${dataDir} is gone or was replaced`),
+    });
+    expect(await (await server.request("/.well-known/health")).json()).toMatchObject({ status: "unhealthy" });
+    await using second = await testServer({ agents: [greeter], dataDir, store: undefined });
+    expect(await (await second.request("/jobs")).json()).toEqual([]);
+    expect((await start("later")).status).toBe(503);
+  });
+});
+
+describe("a data folder that this user may not write to", () => {
+  it("is told as such, also where the lock is the first to notice", async () => {
+    mkdirSync(dataDir);
+    chmodSync(root, 0o755);
+    chmodSync(dataDir, 0o555);
+    const isRoot = process.geteuid?.() === 0;
+    if (isRoot) process.seteuid!(65534);
+    const error: unknown = await lockFolder(dataDir, { info() {}, warn() {}, error() {} }).catch(
+      (cause) => cause,
+    );
+    if (isRoot) process.seteuid!(0);
+
+    expect(explainDataFolderError(error, dataDir)).toMatchObject({
+      message: `The data folder ${dataDir} cannot be used (EACCES): let this user write to it, or name another one (option dataDir, SERVICE_DATA_DIR)`,
+    });
+  });
+
+  it("is told to be read-only where the file system is", () => {
+    const error = Object.assign(new Error("listen EROFS"), { code: "EROFS", path: dataDir });
+
+    expect(String(explainDataFolderError(error, dataDir))).toContain("mount it for writing");
+  });
+});

@@ -1,0 +1,254 @@
+import { cpSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { makeJob } from "../../src/core/store/contract/fixtures.ts";
+import { findMount } from "../../src/core/store/json/file-system.ts";
+import type { FileSystem } from "../../src/core/store/json/io.ts";
+import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
+import { nodeIo } from "../../src/core/store/json/node-io.ts";
+import type { Store } from "../../src/core/store/store.ts";
+import { CORE_TABLES } from "../../src/core/store/tables.ts";
+
+let root: string;
+let dataDir: string;
+let warnings: string[];
+const stores: Store[] = [];
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "store-claim-"));
+  dataDir = join(root, "data");
+  warnings = [];
+});
+afterEach(async () => {
+  for (const store of stores.splice(0)) await store.close();
+  rmSync(root, { recursive: true, force: true });
+});
+
+async function open(system: FileSystem = { kind: "disk" }): Promise<Store> {
+  const store = await openJsonStoreWith({
+    tables: CORE_TABLES,
+    dataDir,
+    io: { ...nodeIo, fileSystem: () => system },
+    log: { info() {}, warn: (message) => warnings.push(message), error() {} },
+  });
+  stores.push(store);
+  return store;
+}
+
+/** What a lock between two hosts amounts to. */
+function removeLocks(): void {
+  for (const name of readdirSync(dataDir)) if (name.startsWith("lock.")) rmSync(join(dataDir, name));
+}
+
+const insert = (store: Store, id: string) => store.table("Job").insert(makeJob(id));
+const refused = (message: string | RegExp) => ({
+  type: "storage_error",
+  status: 503,
+  message: expect.stringMatching(message),
+});
+const unhealthy = (store: Store) =>
+  expect.poll(() => store.health().writable, { timeout: 10_000 }).toBe(false);
+
+describe("a folder that a second host opens", () => {
+  it("has all that the first acknowledged; the first stores nothing more and says who has it", async () => {
+    const first = await open();
+    await insert(first, "first");
+    removeLocks();
+
+    const second = await open();
+
+    await expect(insert(first, "late")).rejects.toMatchObject(refused(/^Process \d+ on .+ took over /));
+    expect(first.health()).toMatchObject({
+      writable: false,
+      error: expect.stringContaining("Stop this process"),
+    });
+    await insert(second, "second");
+    expect((await second.table("Job").ids()).sort()).toEqual(["first", "second"]);
+    expect(second.health()).toEqual({ writable: true });
+  });
+
+  it("is never written to by the first again, not even when that ends", async () => {
+    const first = await open();
+    await insert(first, "first");
+    removeLocks();
+    const second = await open();
+    await insert(second, "second");
+    await expect(insert(first, "late")).rejects.toMatchObject(refused("took over"));
+    const manifest = readFileSync(join(dataDir, "MANIFEST.json"), "utf8");
+
+    await first.close();
+
+    expect(readFileSync(join(dataDir, "MANIFEST.json"), "utf8")).toBe(manifest);
+    await insert(second, "third");
+  });
+
+  it("makes the first unhealthy although nobody writes to it", async () => {
+    const first = await open();
+    await insert(first, "first");
+    removeLocks();
+    await open();
+
+    await unhealthy(first);
+  });
+
+  it("is lost to the first also where identities of files are old, as on a network", async () => {
+    const first = await open({ kind: "network" });
+    await insert(first, "first");
+    removeLocks();
+    const second = await open({ kind: "network" });
+
+    await expect(insert(first, "late")).rejects.toMatchObject(refused("took over"));
+    await insert(second, "second");
+  });
+
+  it("bears no owner after a clean stop, so that version 0.1.0 can read it", async () => {
+    const store = await open();
+    await insert(store, "first");
+    expect(readManifest()).toHaveProperty("owner.token");
+
+    await store.close();
+
+    expect(Object.keys(readManifest())).toEqual(["format", "files", "c"]);
+  });
+});
+
+describe("a folder that goes away under a running store", () => {
+  it.each(["removed", "moved"])("is noticed before anything more is acknowledged: %s", async (how) => {
+    const store = await open();
+    await insert(store, "kept");
+
+    if (how === "removed") rmSync(dataDir, { recursive: true });
+    else renameSync(dataDir, join(root, "away"));
+
+    await expect(insert(store, "late")).rejects.toMatchObject(refused("is gone or was replaced"));
+    expect(store.health()).toMatchObject({
+      writable: false,
+      error: expect.stringContaining("restart the service"),
+    });
+  });
+
+  it("is noticed without a write, also before the first one", async () => {
+    const store = await open();
+    rmSync(dataDir, { recursive: true });
+
+    await unhealthy(store);
+  });
+
+  it("is taken up again by itself when it comes back as it was", async () => {
+    const store = await open();
+    await insert(store, "kept");
+    renameSync(dataDir, join(root, "away"));
+    await expect(insert(store, "late")).rejects.toMatchObject(refused("is gone"));
+
+    renameSync(join(root, "away"), dataDir);
+
+    await expect.poll(() => store.health().writable, { timeout: 10_000 }).toBe(true);
+    await insert(store, "after");
+    await store.close();
+    expect((await (await open()).table("Job").ids()).sort()).toEqual(["after", "kept"]);
+  });
+
+  it("leaves a store that begins in its place alone, its lock included", async () => {
+    const first = await open();
+    await insert(first, "kept");
+    rmSync(dataDir, { recursive: true });
+    const second = await open();
+    await insert(second, "new");
+
+    await expect(insert(first, "late")).rejects.toMatchObject(refused("took over"));
+    await first.close();
+
+    await expect(open()).rejects.toThrow("is in use by process");
+    await insert(second, "more");
+    await second.close();
+    expect((await (await open()).table("Job").ids()).sort()).toEqual(["more", "new"]);
+  });
+
+  it("is given up for good when a backup is put in its place", async () => {
+    const store = await open();
+    await insert(store, "first");
+    await store.close();
+    cpSync(dataDir, join(root, "backup"), { recursive: true });
+    const running = await open();
+    await insert(running, "second");
+
+    cpSync(join(root, "backup"), dataDir, { recursive: true });
+
+    await expect(insert(running, "late")).rejects.toMatchObject(
+      refused("was replaced while the service was running"),
+    );
+  });
+
+  it.each(["the journal", "the manifest"])("counts as gone without %s", async (what) => {
+    const store = await open();
+    await insert(store, "kept");
+    const name =
+      what === "the manifest"
+        ? "MANIFEST.json"
+        : readdirSync(dataDir).find((one) => one.startsWith("journal."))!;
+    rmSync(join(dataDir, name));
+
+    await expect(insert(store, "late")).rejects.toMatchObject(
+      refused(`\\(${name.replaceAll(".", "\\.")} is missing\\)`),
+    );
+  });
+});
+
+describe("where the folder lies", () => {
+  it("an object store that looks like a folder is refused", async () => {
+    await expect(open({ kind: "bucket", name: "gcsfuse" })).rejects.toMatchObject(
+      refused("is on gcsfuse, which is an object store"),
+    );
+  });
+
+  it("the mount that a folder is on is the longest that it is below", () => {
+    const mounts = [
+      "22 1 0:20 / / rw,relatime - ext4 /dev/vda rw",
+      "40 22 0:44 / /mnt/a\\040b rw,nosuid - fuse.gcsfuse my-bucket rw,user_id=0",
+      "41 22 0:45 / /mnt/a\\040bc rw shared:1 master:2 - nfs4 host:/export rw",
+    ].join("\n");
+
+    expect(findMount(mounts, "/mnt/a b/data")).toBe("fuse.gcsfuse my-bucket");
+    expect(findMount(mounts, "/mnt/a bc")).toBe("nfs4 host:/export");
+    expect(findMount(mounts, "/srv")).toBe("ext4 /dev/vda");
+  });
+
+  it("a file that the manifest names and that is missing is told with what to do", async () => {
+    const store = await open();
+    await insert(store, "kept");
+    await store.close();
+    const name = readdirSync(dataDir).find((one) => one.startsWith("journal."))!;
+    rmSync(join(dataDir, name));
+
+    await expect(open()).rejects.toMatchObject({
+      message: expect.stringContaining(
+        `${name} is damaged at byte 0: MANIFEST.json names it and it is missing`,
+      ),
+      detail: expect.stringContaining("backup"),
+    });
+  });
+});
+
+describe("data of version 0.1.0", () => {
+  it.each(["stopped", "killed"])("is read and written to: %s", async (how) => {
+    cpSync(join(import.meta.dirname, "data-0.1.0", how), dataDir, { recursive: true });
+
+    const store = await open();
+    await insert(store, "job-3");
+    await store.close();
+
+    const again = await open();
+    expect((await again.table("Job").ids()).sort()).toEqual(["job-1", "job-2", "job-3"]);
+    expect((await again.table("Job").list({ search: "audit 2" })).items.map(({ id }) => id)).toEqual([
+      "job-1",
+    ]);
+    expect(await again.table("Case").countBy("job_id")).toEqual({ "job-1": 1, "job-2": 1 });
+    expect(await again.log("Run").last("job-1")).toBe(1);
+    expect(warnings).toEqual([]);
+  });
+});
+
+function readManifest(): object {
+  return JSON.parse(readFileSync(join(dataDir, "MANIFEST.json"), "utf8")) as object;
+}
