@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import "./core/cli/require-node.ts";
 import { main } from "./core/cli/main.ts";
 import { appRunner } from "./plugins/app-runner/index.ts";
 import { awsEcsExpress } from "./plugins/aws-ecs-express/index.ts";
@@ -8,6 +9,15 @@ import { doAppPlatform } from "./plugins/do-app-platform/index.ts";
 const { env, stdin, stdout, stderr } = process;
 const argv = process.argv.slice(2);
 const screen = { write: (text: string) => void stderr.write(text), columns: () => stderr.columns || 80 };
+
+// Whoever reads the output may stop reading, as `head` does: a command ends quietly then, a service runs on.
+const isService = ["start", "dev", "control"].includes(argv[0] ?? "");
+for (const stream of [stdout, stderr]) {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    if (!isService) process.exit();
+  });
+}
 
 const code = await main(argv, {
   argv,

@@ -1,16 +1,23 @@
 import { VERSION } from "../service-state.ts";
 import type { Command, CommandGroup } from "./command.ts";
+import { completion } from "./completion.ts";
 import type { CliContext } from "./context.ts";
 import { control } from "./control.ts";
 import { dev } from "./dev.ts";
 import { init } from "./init.ts";
+import { open } from "./open.ts";
 import { runProgram } from "./program.ts";
 import { start } from "./start.ts";
 import { torture } from "./torture.ts";
 
-const COMMANDS: readonly Command[] = [start, dev, init, control, torture];
+const COMMANDS: readonly Command[] = [start, dev, init, open, control, torture, completion];
 
 const GROUPS: readonly CommandGroup[] = [
+  {
+    name: "agent",
+    summary: "See the agents of a running service",
+    load: () => import("./agent/main.ts"),
+  },
   {
     name: "job",
     summary: "Start, follow and steer jobs of a running service",

@@ -19,6 +19,9 @@ export interface Program {
   readonly report?: typeof reportError;
 }
 
+/** Word in front of a command line that is being typed. */
+export const COMPLETE = "--complete";
+
 /**
  * Runs one command line: the exit code is 0 when it is done, 1 when it failed, 2 when it could not be understood.
  *
@@ -31,6 +34,7 @@ export async function runProgram(
   context: CliContext,
 ): Promise<number> {
   const words = argv[0] === "help" ? [...argv.slice(1), "--help"] : argv;
+  if (words[0] === COMPLETE) return complete(program, words.slice(1), context);
   try {
     const group = program.groups?.find((one) => one.name === words[0]);
     if (group) return await (await group.load()).run(words.slice(1), context);
@@ -38,6 +42,26 @@ export async function runProgram(
   } catch (error) {
     return (program.report ?? reportError)(error, program.name, context);
   }
+}
+
+/** Prints what the last word may become, a line each; asked for by the scripts of `svc completion`. */
+async function complete(program: Program, words: readonly string[], context: CliContext): Promise<number> {
+  const group = words.length > 1 ? program.groups?.find((one) => one.name === words[0]) : undefined;
+  if (group) return (await group.load()).run([COMPLETE, ...words.slice(1)], context);
+  const last = words.at(-1) ?? "";
+  const command = program.commands.find((one) => nameOf(one.usage) === words[0]);
+  const all =
+    words.length <= 1
+      ? namesOf(program)
+      : command?.flags
+        ? describeFlags(command.flags).map(longSpelling)
+        : [];
+  for (const one of all) if (one.startsWith(last)) context.print(one);
+  return 0;
+}
+
+function longSpelling({ kind, fallback, name }: Flag): string {
+  return `--${kind === "boolean" && fallback === true ? "no-" : ""}${name}`;
 }
 
 async function runCommand(program: Program, words: readonly string[], context: CliContext): Promise<number> {
@@ -115,10 +139,7 @@ function checkOptions(words: readonly string[], flags: readonly Flag[], hasVersi
 }
 
 function unknownCommand(program: Program, word: string): UsageError {
-  const names = [
-    ...program.commands.map((one) => nameOf(one.usage)),
-    ...(program.groups ?? []).map((one) => one.name),
-  ];
+  const names = namesOf(program);
   const meant = suggest(word, names);
   return new UsageError(
     `Unknown command "${word}"`,
@@ -132,6 +153,13 @@ function checkArguments(usage: string, args: readonly string[]): void {
   if (missing) throw new UsageError(`${missing} is missing`, `Write: ${usage}`);
   if (declared.at(-1)?.includes("...") || args.length <= declared.length) return;
   throw new UsageError(`Unexpected argument "${args[declared.length]}"`, `Write: ${usage}`);
+}
+
+function namesOf(program: Program): string[] {
+  return [
+    ...program.commands.map((one) => nameOf(one.usage)),
+    ...(program.groups ?? []).map((one) => one.name),
+  ];
 }
 
 function nameOf(usage: string): string {

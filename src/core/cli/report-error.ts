@@ -9,6 +9,7 @@ const SELF_EXPLAINING = ["OptionsError", "PluginError", "AgentError"];
 
 /** Tells what went wrong and what to do, and gives the exit code. Only the unexpected shows a stack. */
 export function reportError(error: unknown, program: string, context: CliContext): number {
+  if (context.argv.includes("--json") && !program.endsWith(" deploy")) context.print(toJson(error));
   if (error instanceof UsageError) {
     context.note(`${program}: ${error.message}.${error.hint ? ` ${error.hint}` : ""}`);
     context.note(`Run "${program} --help" to see what there is.`);
@@ -37,4 +38,10 @@ export function reportError(error: unknown, program: string, context: CliContext
 function tell(context: CliContext, message: string, detail?: string): void {
   context.note(`Error: ${message}`);
   if (detail) context.note(`  ${detail.replaceAll("\n", "\n  ")}`);
+}
+
+/** The failure as the one document that `--json` promises. */
+function toJson(error: unknown): string {
+  const { message, detail, hint } = error as { message?: string; detail?: string; hint?: string };
+  return JSON.stringify({ error: message ?? String(error), detail: detail ?? hint ?? null }, null, 2);
 }

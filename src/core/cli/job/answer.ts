@@ -40,8 +40,7 @@ export const answer = defineCommand({
     }
     const given =
       flags.field.length > 0 ? readFields(flags.field, question.fields) : await promptAtTerminal(question);
-    const path = `/jobs/${item.job_id}/cases/${item.id}/update`;
-    const result = await client.post<{ message: string }>(path, {
+    const result = await client.post<{ message: string }>(answerPath(item), {
       answer: given,
       message: flags.message ?? null,
     });
@@ -49,6 +48,11 @@ export const answer = defineCommand({
     return 0;
   },
 });
+
+/** Where the open question of a case is answered. */
+export function answerPath(item: Case): string {
+  return `/jobs/${encodeURIComponent(item.job_id)}/cases/${encodeURIComponent(item.id)}/update`;
+}
 
 async function promptAtTerminal({ question, fields }: Question): Promise<Record<string, unknown>> {
   const { promptFields } = await import("./prompt-fields.ts");

@@ -2,6 +2,7 @@ import type { CliContext } from "../context.ts";
 import { printable } from "../printable.ts";
 import { runProgram } from "../program.ts";
 import { answer } from "./answer.ts";
+import { remove } from "./delete.ts";
 import { list } from "./list.ts";
 import { show } from "./show.ts";
 import { start } from "./start.ts";
@@ -14,7 +15,7 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
     {
       name: "svc job",
       summary: "Start, follow and steer jobs of a running service",
-      commands: [start, list, show, watch, answer, stop, retry, resume],
+      commands: [start, list, show, watch, answer, stop, retry, resume, remove],
     },
     argv,
     { ...context, print: (line) => context.print(printable(line)) },

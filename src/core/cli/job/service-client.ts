@@ -35,6 +35,10 @@ export class ServiceClient {
     return this.#read<T>(await this.#send("POST", path, { body: JSON.stringify(body) }));
   }
 
+  async delete<T>(path: string): Promise<T> {
+    return this.#read<T>(await this.#send("DELETE", path));
+  }
+
   /** The events of a stream after the one with this id, until the connection ends. */
   async *events(path: string, after: string | undefined): AsyncGenerator<ServerEventText> {
     const headers = { accept: "text/event-stream", ...(after && { "last-event-id": after }) };

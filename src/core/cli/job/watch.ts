@@ -1,7 +1,10 @@
 import * as v from "valibot";
+import type { Case } from "../../models/case.ts";
 import type { JobResponse } from "../../models/job-response.ts";
 import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
+import { CliError } from "../errors.ts";
+import { answerPath } from "./answer.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { describeEntry } from "./describe-entry.ts";
 import { followJob } from "./follow-job.ts";
@@ -38,7 +41,10 @@ export async function watchJob(
       const line = describeEntry(event.entry, verbose);
       if (line !== undefined) context.print(line);
       if (event.entry.type === "status" && event.entry.to === "awaiting") {
-        for (const text of await openQuestions(client, id, asked)) context.print(text);
+        for (const item of await openQuestions(client, id, asked)) {
+          if (context.interactive) await answerHere(client, item, context);
+          else context.print(describeQuestion(item));
+        }
       }
     }
     if (event.type === "end") {
@@ -50,11 +56,26 @@ export async function watchJob(
 }
 
 /** Questions that have not been told yet. */
-async function openQuestions(client: ServiceClient, id: string, asked: Set<string>): Promise<string[]> {
+async function openQuestions(client: ServiceClient, id: string, asked: Set<string>): Promise<Case[]> {
   const cases = await listCases(client, id, 0);
   const fresh = cases.filter((item) => item.question && !asked.has(`${item.id} ${item.question.id}`));
   for (const item of fresh) asked.add(`${item.id} ${item.question?.id}`);
-  return fresh.map(describeQuestion);
+  return fresh;
+}
+
+/** Asks the person who watches. Whoever wants to leave a question open says so, and gets the command for later. */
+async function answerHere(client: ServiceClient, item: Case, context: CliContext): Promise<void> {
+  const { question, fields } = item.question!;
+  const { promptFields } = await import("./prompt-fields.ts");
+  try {
+    const answer = await promptFields(question, fields);
+    await client.post(answerPath(item), { answer, message: null });
+  } catch (error) {
+    // Escape, or somebody else was quicker.
+    if (!(error instanceof CliError)) throw error;
+    context.print(error.message);
+    context.print(describeQuestion(item));
+  }
 }
 
 function describeEnd(job: JobResponse): string {

@@ -14,6 +14,7 @@ import { THEME_COOKIE } from "../shell.ts";
 import { localPath, showLink, showSignIn } from "./sign-in-page.ts";
 
 const page = { tag: "Admin", hidden: true, bodyLimit: 10_000 } as const;
+const LinkSchema = v.object({ path: v.string(), expires_at: v.pipe(v.string(), v.isoTimestamp()) });
 const YEAR = 365 * 24 * 3600;
 
 /** Signing in and out, and what a browser remembers. */
@@ -27,6 +28,19 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Sign in with the API key",
       responses: { 303: { description: "On to the page one came for" }, 401: { description: "Wrong key" } },
       handler: ({ event }) => signIn(parts, event),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/sign-in-links",
+      auth: "key",
+      summary: "Make a link that signs in once, within five minutes",
+      tag: "Admin",
+      status: 201,
+      responses: { 201: { description: "The link, without the address of the service", schema: LinkSchema } },
+      handler: () => {
+        const { url, expiresAt } = parts.links.create("");
+        return { path: url, expires_at: expiresAt.toISOString() };
+      },
     }),
     defineRoute({
       ...page,

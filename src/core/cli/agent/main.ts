@@ -1,0 +1,14 @@
+import type { CliContext } from "../context.ts";
+import { printable } from "../printable.ts";
+import { runProgram } from "../program.ts";
+import { list } from "./list.ts";
+import { show } from "./show.ts";
+
+/** `svc agent …`: agents of a running service. */
+export function run(argv: readonly string[], context: CliContext): Promise<number> {
+  return runProgram(
+    { name: "svc agent", summary: "See the agents of a running service", commands: [list, show] },
+    argv,
+    { ...context, print: (line) => context.print(printable(line)) },
+  );
+}
