@@ -184,7 +184,8 @@ export class ActiveRuns {
     const { jobs, ledger } = this.#parts;
     const begun = await ledger.write(async (unit) => {
       const current = await unit.tx.get("Job", jobId);
-      const isOpen = current && !isTerminal(current.status) && current.status !== "cancelling";
+      const isOpen =
+        current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
       const isDue = isOpen && !this.isRunning(jobId);
       return isDue ? this.#begin(unit, current, kind) : undefined;
     });

@@ -5,9 +5,9 @@ import {
   changeJob,
   createJob,
   endJob,
+  jobNotFound,
   moveJob,
   type NewJob,
-  overrideJob,
   removeCasesOf,
   removeJob,
   sameRequest,
@@ -20,8 +20,9 @@ import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import type { StopReason, StoredJob } from "../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
+import { JOB_OVERRIDES } from "../models/overrides.ts";
 import type { MarkEntry } from "../models/run-entry.ts";
-import { ActiveRuns, type ActiveRunsParts, type TurnKind } from "./active-runs.ts";
+import { ActiveRuns, type ActiveRunsParts } from "./active-runs.ts";
 import { readFields } from "./fields.ts";
 import { callMethod, checkRequired, openParameters, openSent, toHandlerContext } from "./handler-context.ts";
 import { JobEnds } from "./job-ends.ts";
@@ -30,6 +31,7 @@ import { callBeside, findMethod } from "./method-calls.ts";
 import { refuseUndeclared } from "./parameters.ts";
 import { endCancelled, type ReconcileParts, reconcileJobs } from "./reconcile.ts";
 import type { HostedAgent } from "./registry.ts";
+import { clean } from "./run/limits.ts";
 import { recordedCost } from "./run/recorded-cost.ts";
 import type { Run } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
@@ -37,6 +39,7 @@ import { RunRecord } from "./run/run-record.ts";
 import type { MethodCall, QueuePosition, Runner, StartRequest } from "./runner.ts";
 import type { Place } from "./scheduler.ts";
 import { fingerprintOf, toNewJob, withJobId } from "./start-request.ts";
+import { LEAVES_RUN, storeOverride } from "./store-override.ts";
 
 export interface RunnerParts extends ActiveRunsParts {
   readonly maxQueuedJobs: number;
@@ -153,28 +156,41 @@ class JobRunner implements Runner {
   }
 
   async override(jobId: string, status: EntityStatus, by: string): Promise<StoredJob> {
-    if (!isTerminal(status)) return this.#overrideGoingOn(jobId, status, by);
-    const cost = await this.#costIfIdle(jobId);
-    const end: RunEnd = {
-      to: status === "failed" ? "failed" : "cancelled",
-      reason: "overridden",
-      message: `The job was set to ${status} by an operator`,
+    const { jobs, agents } = this.#parts;
+    const record = RunRecord.read((await jobs.log(jobId)).map(({ entry }) => entry));
+    const message = `The job was set to ${status} by an operator`;
+    const end: RunEnd = { to: status === "failed" ? "failed" : "cancelled", reason: "overridden", message };
+    const decide = async (unit: Unit, found: Run | undefined) => {
+      const before = await unit.tx.get("Job", jobId);
+      if (!before) throw jobNotFound(jobId);
+      const effect = JOB_OVERRIDES[before.status][status];
+      // A run whose end is stored, or about to be, is none any more.
+      const live = found?.isOver || isTerminal(before.status) ? undefined : found;
+      const total_cost = live?.limits.spent ?? clean(record.spent);
+      const job = await storeOverride(unit, before, {
+        ...{ status, by, effect, message, record, total_cost },
+        isRunning: live !== undefined,
+      });
+      return { value: { job, effect, live }, take: LEAVES_RUN.has(effect) };
     };
-    const job = await this.#takeFrom(jobId, end, async (unit, run) => {
-      const total_cost = run && !run.isOver ? run.limits.spent : cost;
-      const job = await overrideJob(unit, jobId, status, by, total_cost === undefined ? {} : { total_cost });
-      const to = status as "completed" | "failed" | "cancelled";
-      const error = to === "completed" ? null : end.message;
-      await endCases(unit, await caseIdsOf(unit.tx, jobId), { to, error, name: "closed with its job" });
-      return job;
-    });
+    const { job, effect, live } = await this.#takeFrom(jobId, end, decide);
+    if (effect === "is stopped") {
+      const agent = agents.find(job.agent_name);
+      this.#runs.scheduler.callOff(jobId);
+      if (live) live.end(STOPPED, () => this.#cleanUp(job, agent));
+      else void endCancelled(this.#reconcileParts(), job, agent);
+    }
+    const isIdle = !live && this.position(jobId) === undefined;
+    if (effect === "is taken up" || effect === "is retried" || (effect === "goes on" && isIdle)) {
+      this.#runs.queue(job, effect === "is retried" || job.run_count === 0 ? "start" : "resume");
+    }
     return job;
   }
 
   async overrideCase(caseId: string, status: EntityStatus, by: string): Promise<StoredCase> {
     const item = await this.#parts.cases.override(caseId, status, by);
     const run = this.#runs.find(item.job_id);
-    if (status !== "awaiting") {
+    if (!item.question) {
       await run?.withdraw(item.id, `Case "${item.id}" was set to ${status} by an operator`);
     }
     return item;
@@ -182,7 +198,10 @@ class JobRunner implements Runner {
 
   remove(jobId: string, by: string): Promise<number> {
     const end: RunEnd = { to: "cancelled", reason: "overridden", message: "The job was deleted" };
-    return this.#takeFrom(jobId, end, (unit) => removeJob(unit, jobId, by));
+    return this.#takeFrom(jobId, end, async (unit) => ({
+      value: await removeJob(unit, jobId, by),
+      take: true,
+    }));
   }
 
   async removeCase(caseId: string, by: string): Promise<void> {
@@ -324,40 +343,6 @@ class JobRunner implements Runner {
     });
   }
 
-  /**
-   * An operator's status other than an end. A job that has ended, and is set to be in progress, is taken up from its
-   * last good step; one that is set to be cancelled is cancelled.
-   */
-  async #overrideGoingOn(jobId: string, status: EntityStatus, by: string): Promise<StoredJob> {
-    const { jobs, agents } = this.#parts;
-    const agent = agents.find((await jobs.get(jobId)).agent_name);
-    const record = RunRecord.read((await jobs.log(jobId)).map(({ entry }) => entry));
-    record.forgetFailures();
-    const goesOn = status === "in_progress" || status === "awaiting";
-    let kind: TurnKind | undefined;
-    const { job, run } = await this.#write(jobId, async (unit, found) => {
-      const run = found?.isOver ? undefined : found;
-      const before = await unit.tx.get("Job", jobId);
-      const isIdle = before && !run && this.position(jobId) === undefined;
-      kind = undefined;
-      if (!isIdle || !goesOn || !agent || this.#isClosing) {
-        return { job: await overrideJob(unit, jobId, status, by), run };
-      }
-      kind = isTerminal(before.status) ? "start" : "resume";
-      if (kind === "start") {
-        for (const id of record.openCases()) await reopenCase(unit, id, by);
-        await unit.record(jobId, { type: "mark", mark: "retried", by });
-      }
-      return { job: await overrideJob(unit, jobId, status, by, { error: null, stop_reason: null }), run };
-    });
-    if (kind) this.#runs.queue(job, kind);
-    if (status !== "cancelling") return job;
-    this.#runs.scheduler.callOff(jobId);
-    if (run) run.end(STOPPED, () => this.#cleanUp(job, agent));
-    else void endCancelled(this.#reconcileParts(), job, agent);
-    return job;
-  }
-
   #reconcileParts(): ReconcileParts {
     return {
       ...this.#parts,
@@ -372,23 +357,23 @@ class JobRunner implements Runner {
     return this.#runs.find(jobId) ? undefined : recordedCost(this.#parts.jobs, jobId);
   }
 
-  /** Takes a job away from its run; nothing that the run still does is stored. */
+  /** Stores a change of a job that may take it away from its run: nothing that the run still does is stored then. */
   async #takeFrom<T>(
     jobId: string,
     end: RunEnd,
-    work: (unit: Unit, run: Run | undefined) => Promise<T>,
+    work: (unit: Unit, run: Run | undefined) => Promise<{ value: T; take: boolean }>,
   ): Promise<T> {
     let taken: Run | undefined;
     let unfence = () => {};
     try {
-      const value = await this.#write(jobId, async (unit, run) => {
+      const { value, take } = await this.#write(jobId, async (unit, run) => {
         const done = await work(unit, run);
-        if (run) unfence = run.fence();
-        taken = run;
+        taken = done.take ? run : undefined;
+        if (taken) unfence = taken.fence();
         return done;
       });
+      if (take) this.#runs.scheduler.callOff(jobId);
       taken?.abandon(end);
-      this.#runs.scheduler.callOff(jobId);
       return value;
     } catch (error) {
       unfence();

@@ -135,8 +135,9 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   };
 }
 
-/** Tells a job that waits for its turn from one that an operator has set to `stopped`. */
+/** Tells a job that waits for its turn from one that an operator has set to `stopped`; version 0.1.0 did not mark it. */
 async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boolean> {
+  if (job.parked) return false;
   if (job.run_count === 0) return true;
   const entries = await jobs.log(job.id);
   const asked = entries.findLast(({ entry }) => entry.type === "mark" || entry.type === "status");
@@ -173,6 +174,8 @@ export async function endCancelled(
     const error = "The job was stopped";
     const total_cost = await recordedCost(jobs, job.id);
     const end = async (unit: Unit): Promise<void> => {
+      // An operator may have given it another status meanwhile.
+      if ((await unit.tx.get("Job", job.id))?.status !== "cancelling") return;
       await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
       await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason: "stopped", total_cost }));
     };

@@ -51,8 +51,9 @@ export interface Runner {
   resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: string): Promise<StoredJob>;
   /** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */
   retry(jobId: string, from: "last_step" | "start", by?: string): Promise<StoredJob>;
-  /** An operator's override; a terminal status aborts the run. */
+  /** An operator's override: sets any status from any status, see `JOB_OVERRIDES`; it is authoritative. */
   override(jobId: string, status: EntityStatus, by: string): Promise<StoredJob>;
+  /** The same for a case, see `CASE_OVERRIDES`. */
   overrideCase(caseId: string, status: EntityStatus, by: string): Promise<StoredCase>;
   /** Aborts the run and removes the job with its cases; resolves with the number of cases. */
   remove(jobId: string, by: string): Promise<number>;

@@ -5,6 +5,7 @@ import type { Case, StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate, CaseNodeUpdateInput } from "../models/case-node-update.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
+import { CASE_OVERRIDES } from "../models/overrides.ts";
 import type { Question } from "../models/question.ts";
 import type { ListQuery, Page, Store } from "../store/store.ts";
 import { StoreMissingError } from "../store/store.ts";
@@ -88,7 +89,7 @@ export class Cases {
     return this.#store.table("Case").countBy(field, query);
   }
 
-  /** An operator's override: any status from any status. */
+  /** An operator's override: any status from any status, see `CASE_OVERRIDES`. */
   override(id: string, status: EntityStatus, by: string): Promise<StoredCase> {
     return this.#ledger.write(async (unit) => {
       const before = await unit.tx.get("Case", id);
@@ -98,7 +99,7 @@ export class Cases {
         (current) => ({
           ...current,
           status,
-          question: status === "awaiting" ? current.question : null,
+          question: keepsQuestion(current, status) ? current.question : null,
           finished_at: isTerminal(status)
             ? (current.finished_at ?? laterOf(unit.now, current.updated_at))
             : null,
@@ -112,7 +113,7 @@ export class Cases {
         message: `status set to ${status}`,
         by,
       });
-      if (status !== "awaiting") await dropQuestion(unit, before);
+      if (!item.question) await dropQuestion(unit, before);
       return item;
     });
   }
@@ -142,6 +143,10 @@ export class Cases {
     const entries = await this.#store.log("CaseUpdate").read(item.id, range);
     return { ...shown, updates: entries.map(({ entry }) => entry) };
   }
+}
+
+function keepsQuestion(item: StoredCase, status: EntityStatus): boolean {
+  return CASE_OVERRIDES[item.status][status] === "keeps its question";
 }
 
 /** Opens a case inside a unit and adds it to its job. */
@@ -244,7 +249,7 @@ export async function askCase(
         question,
       },
     },
-    (current) => ({ ...current, status: followCase(current, "awaiting_on_input"), question }),
+    (current) => ({ ...current, status: asking(current), question }),
   );
   await changeJob(unit, item.job_id, (job) => ({
     ...job,
@@ -386,6 +391,12 @@ function hasEnded(item: StoredCase): ServiceError {
       detail: `The current status is "${item.status}".`,
     },
   );
+}
+
+/** An operator may have marked the case as stopped, or as awaiting without a question: neither keeps it from asking. */
+function asking(item: StoredCase): EntityStatus {
+  const isMarked = item.status === "stopped" || (item.status === "awaiting" && !item.question);
+  return isMarked ? "awaiting" : followCase(item, "awaiting_on_input");
 }
 
 function followCase(item: StoredCase, event: LifecycleEvent): EntityStatus {

@@ -33,6 +33,7 @@ export type JobPatch = Partial<
     | "job_context"
     | "finished_at"
     | "case_count"
+    | "parked"
   >
 >;
 
@@ -287,6 +288,7 @@ export async function changeJob(
     previous = current;
     const changed = change(current);
     changed.updated_at = laterOf(unit.now, current.updated_at);
+    if (changed.parked && changed.status !== "stopped") changed.parked = undefined;
     return changed;
   };
   const job = await unit.tx.change("Job", id, next).catch((error: unknown) => {

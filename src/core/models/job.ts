@@ -58,6 +58,8 @@ export interface StoredJob extends Omit<Job, "case_ids"> {
   open_questions: number;
   /** Runs begun so far; 0 while the job waits for its first turn. */
   run_count: number;
+  /** Set while an operator holds the job back in `stopped`: it does not wait for its turn. */
+  parked?: boolean | undefined;
   /** Value of the `Idempotency-Key` header of the start request. */
   idempotency_key: string | null;
 }

@@ -37,6 +37,8 @@ async function show(job: StoredJob, tx: Transaction): Promise<Job> {
 /** A run that is taken up again goes on; only a first run, or one after an end, begins. */
 function begins({ job, previous, by }: Extract<Change, { kind: "job:changed" }>): boolean {
   if (job.status !== "in_progress") return false;
+  // Also where an operator had set the status before its turn came.
+  if (job.run_count === 1 && previous.run_count === 0) return true;
   if (previous.status !== "stopped" && !isTerminal(previous.status)) return false;
   // An operator's override sets a status without running anything.
   return by === undefined || job.run_count > previous.run_count;

@@ -192,7 +192,8 @@ export class RunRecord {
 
   #addStatus(to: EntityStatus, at: string): void {
     if (to === "in_progress") this.since ??= at;
-    if (!isTerminal(to) || this.since === undefined) return;
+    // A job that is stopped waits for its turn, or for an operator.
+    if ((!isTerminal(to) && to !== "stopped") || this.since === undefined) return;
     // The clock may have been set back in between.
     this.elapsed += Math.max(0, Date.parse(at) - Date.parse(this.since));
     this.since = undefined;

@@ -33,6 +33,10 @@ export function toNotes(
     const text = `In the queue at place ${formatCount(position.position)} of ${formatCount(position.queued)}.`;
     notes.push({ kind: "", icon: "jobs", text, href: "", link: "" });
   }
+  if (job.parked) {
+    const text = "Stopped by an operator. It goes on where it was once its status is set to in progress.";
+    notes.push({ kind: "warn", icon: "stop", text, href: "", link: "" });
+  }
   if (!hosted && job.finished_at === null) {
     const text = `Agent "${job.agent_name}" is not on this service: the job waits until it is again.`;
     notes.push({ kind: "warn", icon: "agents", text, href: "", link: "" });
