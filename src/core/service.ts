@@ -217,7 +217,7 @@ function createScope(options: ResolvedOptions): Container {
   scope.class(LEDGER, Ledger, [STORE, HOOKS, CLOCK, REDACTOR]);
   scope.class(JOBS, Jobs, [STORE, LEDGER]);
   scope.class(CASES, Cases, [STORE, LEDGER]);
-  scope.class(AGENT_SETTINGS, AgentSettings, [STORE, CLOCK]);
+  scope.class(AGENT_SETTINGS, AgentSettings, [STORE, LEDGER, AUDIT]);
   scope.factory(RUNNER, () =>
     createRunner({
       agents: scope.get(AGENTS),
@@ -228,6 +228,7 @@ function createScope(options: ResolvedOptions): Container {
       settings: scope.get(AGENT_SETTINGS),
       hooks: scope.get(HOOKS),
       log: scope.get(LOGGER),
+      audit: scope.get(AUDIT),
       redactor,
       clock: options.clock,
       apiUrl: options.account?.api_url ?? null,

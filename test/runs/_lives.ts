@@ -6,6 +6,7 @@ import { createRunner } from "../../src/core/agents/job-runner.ts";
 import { Parameters } from "../../src/core/agents/parameters.ts";
 import { AgentRegistry } from "../../src/core/agents/registry.ts";
 import type { Runner } from "../../src/core/agents/runner.ts";
+import { AuditLog } from "../../src/core/audit/audit-log.ts";
 import { Cases } from "../../src/core/entities/cases.ts";
 import { Jobs } from "../../src/core/entities/jobs.ts";
 import { Ledger } from "../../src/core/entities/ledger.ts";
@@ -79,12 +80,14 @@ export class Life {
     const ledger = new Ledger(mortal, this.hooks, clock, redactor);
     this.jobs = new Jobs(mortal, ledger);
     this.cases = new Cases(mortal, ledger);
+    const audit = new AuditLog({ store: mortal, ledger, redactor, log });
     const keys = { apiKey: "key", rsaPrivateKey, apiKeyGenerated: false };
     this.runner = createRunner({
       agents: new AgentRegistry([agent]),
       ...{ jobs: this.jobs, cases: this.cases, ledger, hooks: this.hooks, log, redactor, clock, strictSteps },
       parameters: new Parameters(keys, redactor, {}),
-      settings: new AgentSettings(mortal, clock),
+      settings: new AgentSettings(mortal, ledger, audit),
+      audit,
       ...{ apiUrl: null, maxConcurrentJobs: 10, maxQueuedJobs: 10, stopGrace: 1 },
     });
   }

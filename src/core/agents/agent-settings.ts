@@ -1,6 +1,8 @@
+import type { AuditLog } from "../audit/audit-log.ts";
+import type { Actor } from "../audit/caller.ts";
+import type { Ledger } from "../entities/ledger.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Store } from "../store/store.ts";
-import { StoreConflictError } from "../store/store.ts";
 
 /** What a control system has told an agent to keep; parameters stay encrypted. */
 export interface AgentSetting {
@@ -16,11 +18,13 @@ type SettingPatch = Partial<Pick<AgentSetting, "onboarding_status" | "parameters
 /** The settings of agents, by slug. */
 export class AgentSettings {
   readonly #store: Store;
-  readonly #clock: () => Date;
+  readonly #ledger: Ledger;
+  readonly #audit: AuditLog;
 
-  constructor(store: Store, clock: () => Date) {
+  constructor(store: Store, ledger: Ledger, audit: AuditLog) {
     this.#store = store;
-    this.#clock = clock;
+    this.#ledger = ledger;
+    this.#audit = audit;
   }
 
   find(slug: string): Promise<AgentSetting | undefined> {
@@ -33,18 +37,33 @@ export class AgentSettings {
   }
 
   /** Changes what `patch` holds; what is `null` or left out stays as it is. */
-  async change(slug: string, patch: SettingPatch): Promise<AgentSetting> {
-    const table = this.#store.table("AgentSetting");
-    const updated_at = this.#clock().toISOString();
-    const empty = { id: slug, onboarding_status: null, parameters_encrypted: null, updated_at };
-    await table.insert(empty).catch((error: unknown) => {
-      if (!(error instanceof StoreConflictError)) throw error;
+  change(slug: string, patch: SettingPatch, by: Actor): Promise<AgentSetting> {
+    return this.#ledger.write(async (unit) => {
+      const before = await unit.tx.get("AgentSetting", slug);
+      const next: AgentSetting = {
+        id: slug,
+        onboarding_status: patch.onboarding_status ?? before?.onboarding_status ?? null,
+        parameters_encrypted: patch.parameters_encrypted ?? before?.parameters_encrypted ?? null,
+        updated_at: unit.now,
+      };
+      if (before) await unit.tx.change("AgentSetting", slug, () => next);
+      else await unit.tx.insert("AgentSetting", next);
+      const [was, is] = [describe(before), describe(next)];
+      const isReplaced = before?.parameters_encrypted !== next.parameters_encrypted;
+      if (isReplaced || was.onboarding_status !== is.onboarding_status) {
+        const after = isReplaced && was.parameters === "set" ? { ...is, parameters: "replaced" } : is;
+        const target = { kind: "agent", id: slug };
+        await this.#audit.write(unit, { by, action: "agent.parameters", target, before: was, after });
+      }
+      return next;
     });
-    return table.change(slug, (current) => ({
-      ...current,
-      onboarding_status: patch.onboarding_status ?? current.onboarding_status,
-      parameters_encrypted: patch.parameters_encrypted ?? current.parameters_encrypted,
-      updated_at,
-    }));
   }
+}
+
+/** What the audit log may know of settings. */
+function describe(setting: AgentSetting | undefined) {
+  return {
+    onboarding_status: setting?.onboarding_status ?? null,
+    parameters: setting?.parameters_encrypted ? "set" : "none",
+  };
 }

@@ -1,4 +1,6 @@
 import * as v from "valibot";
+import type { AuditEvent, AuditLog } from "../audit/audit-log.ts";
+import { type Actor, nameOf } from "../audit/caller.ts";
 import { answerCase, endCases, reopenCase } from "../entities/cases.ts";
 import {
   caseIdsOf,
@@ -42,6 +44,7 @@ import { fingerprintOf, toNewJob, withJobId } from "./start-request.ts";
 import { LEAVES_RUN, storeOverride } from "./store-override.ts";
 
 export interface RunnerParts extends ActiveRunsParts {
+  readonly audit: AuditLog;
   readonly maxQueuedJobs: number;
 }
 
@@ -89,12 +92,14 @@ class JobRunner implements Runner {
     return this.#ends.wait(jobId, milliseconds, this.#runs.isRunning(jobId));
   }
 
-  async stop(jobId: string, by?: string): Promise<StoredJob> {
+  async stop(jobId: string, actor?: Actor): Promise<StoredJob> {
+    const by = actor && nameOf(actor);
     const { jobs, agents } = this.#parts;
     const cost = await this.#costIfIdle(jobId);
     const { job, run } = await this.#write(jobId, async (unit, run) => {
       const current = await unit.tx.get("Job", jobId);
       if (!current || isTerminal(current.status) || current.status === "cancelling") return { job: current };
+      await this.#note(unit, actor, { action: "job.stop", target: asJob(jobId), before: current.status });
       if (!run || run.isOver) return { job: await this.#cancel(unit, current, { by, cost }) };
       if (current.status === "stopped") await moveJob(unit, jobId, "start_work", {}, by);
       const event = current.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
@@ -106,7 +111,13 @@ class JobRunner implements Runner {
     return job;
   }
 
-  async answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: string): Promise<StoredCase> {
+  async answer(
+    jobId: string,
+    caseId: string,
+    request: CaseUpdateRequest,
+    actor?: Actor,
+  ): Promise<StoredCase> {
+    const by = actor && nameOf(actor);
     const { ledger, jobs, cases } = this.#parts;
     await jobs.get(jobId);
     const { id } = await cases.ofJob(jobId, caseId);
@@ -116,6 +127,7 @@ class JobRunner implements Runner {
       if (item && question && job) this.#checkAnswer(item, job, request.answer, new Date(unit.now));
       const answer = { answer: request.answer, message: request.message, ...(by !== undefined && { by }) };
       const next = await answerCase(unit, id, answer);
+      await this.#note(unit, actor, { action: "case.answer", target: asCase(id) });
       const place = { case_id: id, question_id: question!.id };
       unit.afterwards(() =>
         this.#runs.answered(jobId, { type: "answer", at: unit.now, ...place, ...answer }),
@@ -127,7 +139,7 @@ class JobRunner implements Runner {
   async resume(
     jobId: string,
     instructions: Partial<JobInstructions> | undefined,
-    by?: string,
+    actor?: Actor,
   ): Promise<StoredJob> {
     const job = await this.#parts.jobs.get(jobId);
     if (job.status !== "failed" || !LIMITS.includes(job.stop_reason)) {
@@ -138,10 +150,10 @@ class JobRunner implements Runner {
     }
     const merged = { ...job.job_context.job_instructions, ...instructions };
     const job_context = { ...job.job_context, job_instructions: v.parse(JobInstructionsSchema, merged) };
-    return this.#again(job, "limits_raised", { job_context }, by);
+    return this.#again(job, "limits_raised", { job_context }, actor);
   }
 
-  async retry(jobId: string, from: "last_step" | "start", by?: string): Promise<StoredJob> {
+  async retry(jobId: string, from: "last_step" | "start", actor?: Actor): Promise<StoredJob> {
     const job = await this.#parts.jobs.get(jobId);
     if (job.status !== "failed" && job.status !== "cancelled") {
       throw new ServiceError(
@@ -152,10 +164,10 @@ class JobRunner implements Runner {
         },
       );
     }
-    return this.#again(job, from === "start" ? "restarted" : "retried", {}, by);
+    return this.#again(job, from === "start" ? "restarted" : "retried", {}, actor);
   }
 
-  async override(jobId: string, status: EntityStatus, by: string): Promise<StoredJob> {
+  async override(jobId: string, status: EntityStatus, actor: Actor): Promise<StoredJob> {
     const { jobs, agents } = this.#parts;
     const record = RunRecord.read((await jobs.log(jobId)).map(({ entry }) => entry));
     const message = `The job was set to ${status} by an operator`;
@@ -163,12 +175,19 @@ class JobRunner implements Runner {
     const decide = async (unit: Unit, found: Run | undefined) => {
       const before = await unit.tx.get("Job", jobId);
       if (!before) throw jobNotFound(jobId);
+      const note = {
+        action: "job.status",
+        target: asJob(jobId),
+        before: before.status,
+        after: status,
+      } as const;
+      await this.#note(unit, actor, note);
       const effect = JOB_OVERRIDES[before.status][status];
       // A run whose end is stored, or about to be, is none any more.
       const live = found?.isOver || isTerminal(before.status) ? undefined : found;
       const total_cost = live?.limits.spent ?? clean(record.spent);
       const job = await storeOverride(unit, before, {
-        ...{ status, by, effect, message, record, total_cost },
+        ...{ status, by: nameOf(actor), effect, message, record, total_cost },
         isRunning: live !== undefined,
       });
       return { value: { job, effect, live }, take: LEAVES_RUN.has(effect) };
@@ -187,8 +206,10 @@ class JobRunner implements Runner {
     return job;
   }
 
-  async overrideCase(caseId: string, status: EntityStatus, by: string): Promise<StoredCase> {
-    const item = await this.#parts.cases.override(caseId, status, by);
+  async overrideCase(caseId: string, status: EntityStatus, actor: Actor): Promise<StoredCase> {
+    const item = await this.#parts.cases.override(caseId, status, nameOf(actor), (unit, { status: before }) =>
+      this.#note(unit, actor, { action: "case.status", target: asCase(caseId), before, after: status }),
+    );
     const run = this.#runs.find(item.job_id);
     if (!item.question) {
       await run?.withdraw(item.id, `Case "${item.id}" was set to ${status} by an operator`);
@@ -196,17 +217,23 @@ class JobRunner implements Runner {
     return item;
   }
 
-  remove(jobId: string, by: string): Promise<number> {
+  remove(jobId: string, actor: Actor): Promise<number> {
     const end: RunEnd = { to: "cancelled", reason: "overridden", message: "The job was deleted" };
-    return this.#takeFrom(jobId, end, async (unit) => ({
-      value: await removeJob(unit, jobId, by),
-      take: true,
-    }));
+    return this.#takeFrom(jobId, end, async (unit) => {
+      const job = await unit.tx.get("Job", jobId);
+      const cases = await removeJob(unit, jobId, nameOf(actor));
+      const before = job && { status: job.status, agent: job.agent_name, name: job.name, cases };
+      await this.#note(unit, actor, { action: "job.delete", target: asJob(jobId), before });
+      return { value: cases, take: true };
+    });
   }
 
-  async removeCase(caseId: string, by: string): Promise<void> {
+  async removeCase(caseId: string, actor: Actor): Promise<void> {
     const item = await this.#parts.cases.summary(caseId);
-    await this.#parts.cases.remove(caseId, by);
+    await this.#parts.cases.remove(caseId, nameOf(actor), (unit, { status, job_id, name }) => {
+      const before = { status, job: job_id, name };
+      return this.#note(unit, actor, { action: "case.delete", target: asCase(caseId), before });
+    });
     await this.#runs.find(item.job_id)?.withdraw(caseId, `Case "${caseId}" was deleted`);
   }
 
@@ -425,8 +452,9 @@ class JobRunner implements Runner {
     job: StoredJob,
     mark: MarkEntry["mark"],
     patch: Partial<Pick<StoredJob, "job_context">>,
-    by?: string,
+    actor?: Actor,
   ): Promise<StoredJob> {
+    const by = actor && nameOf(actor);
     const { jobs, ledger, agents } = this.#parts;
     if (this.#isClosing) throw closing();
     agents.get(job.agent_name);
@@ -437,6 +465,9 @@ class JobRunner implements Runner {
       const current = await unit.tx.get("Job", job.id);
       if (current && !isTerminal(current.status))
         throw new ServiceError("invalid_transition", `Job "${job.id}" is ${current.status} already`);
+      const action = mark === "limits_raised" ? "job.resume" : "job.retry";
+      const after = mark === "limits_raised" ? patch.job_context?.job_instructions : { from: mark };
+      await this.#note(unit, actor, { action, target: asJob(job.id), before: job.status, after });
       if (fromStart) await removeCasesOf(unit, job.id, by);
       if (!fromStart) for (const id of record.openCases()) await reopenCase(unit, id, by);
       await unit.record(job.id, { type: "mark", mark, by: by ?? "api" });
@@ -459,7 +490,15 @@ class JobRunner implements Runner {
     this.#runs.queue(next, "start");
     return next;
   }
+
+  /** Adds a line to the audit log with a change that somebody asked for. */
+  async #note(unit: Unit, by: Actor | undefined, event: Omit<AuditEvent, "by">): Promise<void> {
+    if (by !== undefined) await this.#parts.audit.write(unit, { by, ...event });
+  }
 }
+
+const asJob = (id: string) => ({ kind: "job", id });
+const asCase = (id: string) => ({ kind: "case", id });
 
 function closing(): ServiceError {
   return new ServiceError("unavailable", "The service is closing", {

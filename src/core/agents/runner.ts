@@ -1,3 +1,4 @@
+import type { Actor } from "../audit/caller.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseUpdateRequest } from "../models/case-update-request.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
@@ -33,7 +34,7 @@ export interface QueuePosition {
 
 /**
  * Runs jobs: starts, steers and ends them. The machine routes, the admin interface and the command line
- * go through it. `by` names who asked, for the timeline. Failures are `ServiceError`s.
+ * go through it. `by` names who asked, for the timeline and the audit log. Failures are `ServiceError`s.
  */
 export interface Runner {
   /**
@@ -44,20 +45,20 @@ export interface Runner {
   /** The job once it has ended, or as it stands after so many milliseconds. */
   ended(jobId: string, milliseconds: number): Promise<StoredJob>;
   /** Asks a job to stop; `cancelling` until the run has ended, then `cancelled`. A job that has ended stays as it is. */
-  stop(jobId: string, by?: string): Promise<StoredJob>;
+  stop(jobId: string, by?: Actor): Promise<StoredJob>;
   /** Answers the open question of a job's case, named by id or ref. */
-  answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: string): Promise<StoredCase>;
+  answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: Actor): Promise<StoredCase>;
   /** Goes on with a job that a limit ended, under raised limits. */
-  resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: string): Promise<StoredJob>;
+  resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: Actor): Promise<StoredJob>;
   /** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */
-  retry(jobId: string, from: "last_step" | "start", by?: string): Promise<StoredJob>;
+  retry(jobId: string, from: "last_step" | "start", by?: Actor): Promise<StoredJob>;
   /** An operator's override: sets any status from any status, see `JOB_OVERRIDES`; it is authoritative. */
-  override(jobId: string, status: EntityStatus, by: string): Promise<StoredJob>;
+  override(jobId: string, status: EntityStatus, by: Actor): Promise<StoredJob>;
   /** The same for a case, see `CASE_OVERRIDES`. */
-  overrideCase(caseId: string, status: EntityStatus, by: string): Promise<StoredCase>;
+  overrideCase(caseId: string, status: EntityStatus, by: Actor): Promise<StoredCase>;
   /** Aborts the run and removes the job with its cases; resolves with the number of cases. */
-  remove(jobId: string, by: string): Promise<number>;
-  removeCase(caseId: string, by: string): Promise<void>;
+  remove(jobId: string, by: Actor): Promise<number>;
+  removeCase(caseId: string, by: Actor): Promise<void>;
   /** Calls a method beside the run; its answer as it is for `chat`, a JobResponse for the others. */
   call(slug: string, call: MethodCall): Promise<unknown>;
   /** The newest JobResponse of a job. */

@@ -38,6 +38,8 @@ export const AuditEntrySchema = v.object({
     kind: v.picklist(["key", "session", "system", "nobody"]),
     /** Beginning of the session's id. */
     session: v.optional(v.string()),
+    /** A name that whoever let them in vouches for. */
+    name: v.optional(v.string()),
     /** A name that was typed; nobody checked it. */
     says: v.optional(v.string()),
   }),

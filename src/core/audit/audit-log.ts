@@ -4,7 +4,7 @@ import type { Redactor } from "../redactor.ts";
 import type { Store } from "../store/store.ts";
 import { type AuditEntry, ChainCheck, hashOf } from "./audit-entry.ts";
 import type { AuditHead } from "./audit-table.ts";
-import { type Actor, nameOf, SYSTEM } from "./caller.ts";
+import { type Actor, type Caller, nameOf, SYSTEM } from "./caller.ts";
 
 /** Lines that are read at once. */
 const READ = 500;
@@ -150,8 +150,8 @@ export class AuditLog {
   #toEntry(event: AuditEvent, { at, last }: { at: string; last: { n: number; hash: string } }): AuditEntry {
     const { by, action, target = null, before = null, after = null, outcome = "done" } = event;
     const { address = null, ...who } = typeof by === "string" ? { kind: "system" as const, says: by } : by;
-    const known = { kind: who.kind, ...(who.session && { session: who.session }) };
-    const said = who.says ? { says: who.says } : {};
+    const { kind, session, name, says } = who as Caller;
+    const said = { ...(name && { name }), ...(says && { says }) };
     const clean = this.#parts.redactor.json({ said, target, before, after }) as {
       said: object;
       target: AuditEntry["target"];
@@ -161,7 +161,7 @@ export class AuditLog {
     const entry = {
       n: last.n + 1,
       at,
-      who: { ...known, ...clean.said },
+      who: { kind, ...(session && { session }), ...clean.said },
       address,
       action,
       target: clean.target,

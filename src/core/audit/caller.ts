@@ -6,6 +6,8 @@ export interface Caller {
   readonly kind: CallerKind;
   /** Beginning of the session's id. */
   readonly session?: string;
+  /** The name that whoever let them in vouches for; the admin interface vouches for none. */
+  readonly name?: string;
   /** The name that a person typed when signing in. Nobody checked it. */
   readonly says?: string;
   /** Client address; absent for the service itself. */
@@ -15,6 +17,9 @@ export interface Caller {
 /** Who asks for a change: with all that is known, or only a name to show. */
 export type Actor = string | Caller;
 
+/** A request without key and session. */
+export const ANYONE: Caller = { kind: "nobody" };
+
 /** The service itself. */
 export const SYSTEM: Caller = { kind: "system" };
 
@@ -23,7 +28,8 @@ export function nameOf(actor: Actor): string {
   if (typeof actor === "string") return actor;
   if (actor.kind === "key") return "api-key";
   if (actor.kind === "nobody") return "anyone";
-  if (actor.kind === "system") return "the service";
+  if (actor.kind === "system") return actor.says ?? "the service";
+  if (actor.name !== undefined) return actor.name;
   return nameOfSession(actor.session ?? "", actor.says);
 }
 

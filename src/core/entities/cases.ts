@@ -25,6 +25,10 @@ export interface NewCase {
   readonly description: string;
 }
 
+/** Writes more in the unit of a change; gets the case as it was. */
+type Also = (unit: Unit, before: StoredCase) => Promise<void>;
+const nothing: Also = async () => {};
+
 /** The only writer of cases. The functions below it do the same inside a unit. */
 export class Cases {
   readonly #store: Store;
@@ -90,9 +94,10 @@ export class Cases {
   }
 
   /** An operator's override: any status from any status, see `CASE_OVERRIDES`. */
-  override(id: string, status: EntityStatus, by: string): Promise<StoredCase> {
+  override(id: string, status: EntityStatus, by: string, also: Also = nothing): Promise<StoredCase> {
     return this.#ledger.write(async (unit) => {
       const before = await unit.tx.get("Case", id);
+      if (before) await also(unit, before);
       const item = await changeCase(
         unit,
         id,
@@ -119,10 +124,11 @@ export class Cases {
   }
 
   /** Removes a case and takes its id out of its job. */
-  remove(id: string, by?: string): Promise<void> {
+  remove(id: string, by?: string, also: Also = nothing): Promise<void> {
     return this.#ledger.write(async (unit) => {
       const item = await unit.tx.get("Case", id);
       if (!item) throw caseNotFound(id);
+      await also(unit, item);
       await removeCase(unit, item, by);
       if (!(await unit.tx.get("Job", item.job_id))) return;
       await dropQuestion(unit, item);

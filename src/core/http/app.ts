@@ -16,6 +16,7 @@ import {
   OPTIONS,
   PARAMETERS,
   REDACTOR,
+  REJECTED_KEYS,
   ROUTER,
   RUNNER,
   SERVICE_STATE,
@@ -61,6 +62,7 @@ export function createApp(scope: Container): H3 {
     apiKeys: previousApiKey === undefined ? [apiKey] : [apiKey, previousApiKey],
     clock,
     clients,
+    rejected: scope.get(REJECTED_KEYS),
     sessions: () => (scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined),
   });
   const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit, redactor });

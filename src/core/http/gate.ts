@@ -1,25 +1,41 @@
 import type { H3Event } from "h3";
+import { ANYONE, type Caller } from "../audit/caller.ts";
+import type { RejectedKeys } from "../audit/rejected-keys.ts";
 import { ServiceError } from "../errors.ts";
 import type { Clients } from "./clients.ts";
 import { KeyCheck } from "./key-check.ts";
 import type { RouteAuth } from "./route.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
+/** Who has a session. */
+export interface SignedIn {
+  /** What the session is shown by: not what lets somebody in. */
+  readonly session: string;
+  /** The name that was typed when signing in, as it was typed. */
+  readonly says?: string;
+}
+
 /** Accepts signed-in people where a route's auth is `session`; the admin plugin provides one as `SESSIONS`. */
 export interface SessionVerifier {
   /**
-   * Who is signed in, for the timeline, or `undefined`. Throws `forbidden` where a write comes from another site.
+   * Who is signed in, or `undefined`; a text is a name that the verifier vouches for. Throws `forbidden` where a write
+   * comes from another site.
    */
-  verify(event: H3Event): string | undefined | Promise<string | undefined>;
+  verify(event: H3Event): SignedIn | string | undefined | Promise<SignedIn | string | undefined>;
   /** The answer to someone without key or session where it is not the JSON error: the sign-in page. */
   challenge?(event: H3Event, error: ServiceError): Response | undefined | Promise<Response | undefined>;
 }
+
+/** Who only reads leaves no line in the audit log. */
+const READER: Caller = { kind: "key" };
 
 export interface GateParts {
   /** Each of them opens. */
   readonly apiKeys: readonly string[];
   readonly clock: () => Date;
   readonly clients: Clients;
+  /** Counts wrong keys for the audit log. */
+  readonly rejected: Pick<RejectedKeys, "add">;
   /** Asked at each request: the plugin that provides it is set up after the gate is made. */
   readonly sessions: () => SessionVerifier | undefined;
 }
@@ -29,10 +45,12 @@ export class Gate {
   readonly #keys: readonly KeyCheck[];
   readonly #wrongKeys: WrongKeys;
   readonly #clients: Clients;
+  readonly #rejected: Pick<RejectedKeys, "add">;
   readonly #known = new WeakSet<object>();
   readonly #sessions: () => SessionVerifier | undefined;
 
-  constructor({ apiKeys, clock, clients, sessions }: GateParts) {
+  constructor({ apiKeys, clock, clients, rejected, sessions }: GateParts) {
+    this.#rejected = rejected;
     this.#keys = apiKeys.map((key) => new KeyCheck(key));
     this.#wrongKeys = new WrongKeys(clock);
     this.#clients = clients;
@@ -40,12 +58,13 @@ export class Gate {
   }
 
   /** Who calls; throws `unauthorized` or `rate_limited`. At once for `none` and `key`. */
-  enter(event: H3Event, auth: RouteAuth): string | Promise<string> {
-    if (auth === "none") return "anyone";
+  enter(event: H3Event, auth: RouteAuth): Caller | Promise<Caller> {
+    if (auth === "none") return ANYONE;
     const key = event.req.headers.get("x-api-key");
     if (key !== null) {
       this.checkKey(key, event);
-      return "api-key";
+      // Taken now: a client that breaks off takes its address with it.
+      return event.req.method === "GET" ? READER : { kind: "key", address: this.#clients.address(event) };
     }
     const sessions = auth === "session" ? this.#sessions() : undefined;
     if (!sessions) throw keyMissing();
@@ -63,7 +82,10 @@ export class Gate {
 
     const address = this.#clients.address(event);
     const wait = this.#wrongKeys.wait(address);
-    if (wait > 0) throw tooManyWrongKeys(wait);
+    if (wait > 0) {
+      this.#rejected.add(address, true);
+      throw tooManyWrongKeys(wait);
+    }
     if (isRight) {
       this.#wrongKeys.right(address);
       if (connection) this.#known.add(connection);
@@ -71,10 +93,16 @@ export class Gate {
     }
     if (connection) this.#known.delete(connection);
     const penalty = this.#wrongKeys.wrong(address);
+    this.#rejected.add(address, penalty > 0);
     if (penalty > 0) throw tooManyWrongKeys(penalty);
     throw new ServiceError("unauthorized", "The API key is not right", {
       detail: "Send the service's API key in the X-API-Key header.",
     });
+  }
+
+  /** The address that a request is counted to. */
+  addressOf(event: H3Event): string {
+    return this.#clients.address(event);
   }
 
   /** The page, if any, that someone refused gets in place of the JSON error. */
@@ -89,10 +117,12 @@ export class Gate {
     return isRight;
   }
 
-  async #enterBySession(event: H3Event, sessions: SessionVerifier): Promise<string> {
-    const actor = await sessions.verify(event);
-    if (actor === undefined) throw keyMissing();
-    return actor;
+  async #enterBySession(event: H3Event, sessions: SessionVerifier): Promise<Caller> {
+    const address = this.#clients.address(event);
+    const signedIn = await sessions.verify(event);
+    if (signedIn === undefined) throw keyMissing();
+    const who = typeof signedIn === "string" ? { name: signedIn } : signedIn;
+    return { kind: "session", ...who, address };
   }
 }
 

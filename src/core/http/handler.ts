@@ -1,5 +1,6 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
+import { type Caller, nameOf } from "../audit/caller.ts";
 import { isServiceError } from "../errors.ts";
 import type { Redactor } from "../redactor.ts";
 import { createAnswerer, withSecurityHeaders } from "./answer.ts";
@@ -34,35 +35,36 @@ export function createHandler(
   const bodyRequired = body !== undefined && !v.is(body, undefined);
   const toAnswer = createAnswerer(route, redactor);
 
-  const run = (event: H3Event, actor: string, bytes: Buffer | undefined): Response | Promise<Response> => {
+  const run = (event: H3Event, caller: Caller, bytes: Buffer | undefined): Response | Promise<Response> => {
     const type = event.req.headers.get("content-type");
     const answer = route.handler({
       body: body && check(body, readJson(bytes, type, bodyRequired), "body"),
       params: params && check(params, decode(event.context.params), "path"),
       query: query && check(query, readQuery(event.url), "query"),
       event,
-      actor,
+      actor: nameOf(caller),
+      caller,
     });
     return answer instanceof Promise ? answer.then(toAnswer) : toAnswer(answer);
   };
 
-  const proceed = (event: H3Event, actor: string): Response | Promise<Response> => {
+  const proceed = (event: H3Event, caller: Caller): Response | Promise<Response> => {
     const received = receiveBody(event, limit);
-    return received ? received.then((bytes) => run(event, actor, bytes)) : run(event, actor, undefined);
+    return received ? received.then((bytes) => run(event, caller, bytes)) : run(event, caller, undefined);
   };
 
-  if (route.auth !== "session") return (event) => proceed(event, gate.enter(event, route.auth) as string);
+  if (route.auth !== "session") return (event) => proceed(event, gate.enter(event, route.auth) as Caller);
 
   return async (event) => {
-    let actor: string;
+    let caller: Caller;
     try {
-      actor = await gate.enter(event, "session");
+      caller = await gate.enter(event, "session");
     } catch (error) {
       const page = isServiceError(error) ? await gate.challenge(event, error) : undefined;
       if (page) return withSecurityHeaders(page);
       throw error;
     }
-    return proceed(event, actor);
+    return proceed(event, caller);
   };
 }
 

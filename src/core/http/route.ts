@@ -1,5 +1,6 @@
 import type { H3Event } from "h3";
 import type * as v from "valibot";
+import type { Caller } from "../audit/caller.ts";
 
 type Schema = v.GenericSchema;
 type Output<S> = S extends Schema ? v.InferOutput<S> : undefined;
@@ -24,6 +25,8 @@ export interface RouteInput<P, Q, B> {
   readonly event: H3Event;
   /** Who asks, for the timeline: `api-key`, or the session. */
   readonly actor: string;
+  /** Who asks, with the address: what changes are made with, for the audit log. */
+  readonly caller: Caller;
 }
 
 /**

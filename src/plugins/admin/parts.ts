@@ -1,6 +1,7 @@
 import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { AgentRegistry } from "../../core/agents/registry.ts";
 import type { Runner } from "../../core/agents/runner.ts";
+import type { AuditLog } from "../../core/audit/audit-log.ts";
 import type { ControlSystem } from "../../core/control-system.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
@@ -9,6 +10,7 @@ import type { Logger } from "../../core/log.ts";
 import type { ResolvedOptions } from "../../core/options.ts";
 import type { PluginReport } from "../../core/plugin.ts";
 import type { Redactor } from "../../core/redactor.ts";
+import type { Retention } from "../../core/retention/retention.ts";
 import type { ServiceState } from "../../core/service-state.ts";
 import type { Store } from "../../core/store/store.ts";
 import type { Activity } from "./activity.ts";
@@ -30,6 +32,8 @@ export interface AdminParts {
   readonly jobs: Jobs;
   readonly cases: Cases;
   readonly agents: AgentRegistry;
+  readonly audit: AuditLog;
+  readonly retention: Retention;
   readonly settings: AgentSettings;
   readonly store: Store;
   readonly gate: Gate;

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { H3Event } from "h3";
-import type { SessionVerifier } from "../../core/http/gate.ts";
+import type { SessionVerifier, SignedIn } from "../../core/http/gate.ts";
 import type { Store } from "../../core/store/store.ts";
 import { readCookie } from "./cookies.ts";
 import { assertSameOrigin, isSafeMethod } from "./same-origin.ts";
@@ -53,7 +53,7 @@ export class Sessions implements SessionVerifier {
   }
 
   /** The cookie value of a new session. */
-  create(name: string): { readonly value: string; readonly maxAge: number } {
+  create(name: string): { readonly value: string; readonly maxAge: number; readonly signedIn: SignedIn } {
     const maxAge = Math.round(this.#parts.hours * 3600);
     const claims: Claims = {
       id: randomBytes(12).toString("base64url"),
@@ -61,14 +61,14 @@ export class Sessions implements SessionVerifier {
       until: this.#parts.clock().getTime() + maxAge * 1000,
     };
     const body = Buffer.from(JSON.stringify(claims)).toString("base64url");
-    return { value: `${body}.${this.#sign(body)}`, maxAge };
+    return { value: `${body}.${this.#sign(body)}`, maxAge, signedIn: toSignedIn(claims) };
   }
 
-  verify(event: H3Event): string | undefined {
+  verify(event: H3Event): SignedIn | undefined {
     const claims = this.#read(event);
     if (!claims) return undefined;
     if (!isSafeMethod(event.req.method)) assertSameOrigin(event, this.#parts.publicUrl());
-    return toActor(claims);
+    return toSignedIn(claims);
   }
 
   /** Ends the session of a request, wherever its cookie went. */
@@ -99,8 +99,7 @@ export class Sessions implements SessionVerifier {
   }
 }
 
-/** How a person is named in a job's history. */
-function toActor({ id, name }: Claims): string {
-  const session = `session ${id.slice(0, 6)}`;
-  return name === "" ? session : `${name} (${session})`;
+/** What is shown of a session: the beginning of its id, and the name as it was typed. */
+function toSignedIn({ id, name }: Claims): SignedIn {
+  return { session: id.slice(0, 6), ...(name !== "" && { says: name }) };
 }

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { Parameters } from "../../core/agents/parameters.ts";
+import type { Caller } from "../../core/audit/caller.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Account } from "../../core/models/account.ts";
 import type { Fetch } from "../../core/post-json.ts";
@@ -20,6 +21,9 @@ export interface OnboardingParts {
   readonly parameters: Parameters;
   readonly log: Logger;
 }
+
+/** Who changes settings here, for the audit log. */
+const CONTROL_SYSTEM: Caller = { kind: "system", says: "the control system" };
 
 /** Fetches what the control system keeps for an agent, where it offers that. Parameters stay encrypted. */
 export async function fetchOnboarding(slug: string, parts: OnboardingParts): Promise<void> {
@@ -43,7 +47,7 @@ export async function fetchOnboarding(slug: string, parts: OnboardingParts): Pro
     const { onboarding_status = null, parameters_encrypted = null } = answer.output;
     if (onboarding_status === null && !parameters_encrypted) return;
     if (parameters_encrypted) parameters.open(parameters_encrypted);
-    await settings.change(slug, { onboarding_status, parameters_encrypted });
+    await settings.change(slug, { onboarding_status, parameters_encrypted }, CONTROL_SYSTEM);
   } catch (error) {
     log.warn("the control system's settings for this agent could not be taken over", { agent: slug, error });
   }

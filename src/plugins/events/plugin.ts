@@ -6,6 +6,7 @@ import type { Transaction } from "../../core/store/store.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
+  AUDIT,
   CLOCK,
   CONTROL_SYSTEM,
   EVENTS,
@@ -47,7 +48,7 @@ export function events(options: EventsOptions = {}, fetch: Fetch = globalThis.fe
       const link = await createLink(context, resolveEventsOptions(options), fetch);
       context.provide(EVENTS, () => link);
       context.provide(CONTROL_SYSTEM, () => link);
-      for (const route of eventRoutes(link)) context.get(ROUTER).add(route);
+      for (const route of eventRoutes(link, context.get(AUDIT))) context.get(ROUTER).add(route);
     },
   };
 }

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { AuditLog } from "../../core/audit/audit-log.ts";
 import { type ControlSystem, OutboxMessageSchema } from "../../core/control-system.ts";
 import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
 import { optional } from "../../core/models/scalars.ts";
@@ -38,7 +39,7 @@ const whole = (least: number, most: number) =>
   );
 
 /** What people see and steer of the outbox. */
-export function eventRoutes(control: ControlSystem): RouteDefinition[] {
+export function eventRoutes(control: ControlSystem, audit: AuditLog): RouteDefinition[] {
   return [
     defineRoute({
       method: "GET",
@@ -88,7 +89,11 @@ export function eventRoutes(control: ControlSystem): RouteDefinition[] {
       tag,
       body: WhichSchema,
       responses: { 200: { description: "How many", schema: v.object({ retried: v.number() }) } },
-      handler: async ({ body }) => ({ retried: await control.retry(body.ids) }),
+      handler: async ({ body, caller }) => {
+        const retried = await control.retry(body.ids);
+        await audit.note({ by: caller, action: "events.retry", after: { events: retried } });
+        return { retried };
+      },
     }),
     defineRoute({
       method: "POST",
@@ -98,7 +103,11 @@ export function eventRoutes(control: ControlSystem): RouteDefinition[] {
       tag,
       body: WhichSchema,
       responses: { 200: { description: "How many", schema: v.object({ dropped: v.number() }) } },
-      handler: async ({ body }) => ({ dropped: await control.drop(body.ids) }),
+      handler: async ({ body, caller }) => {
+        const dropped = await control.drop(body.ids);
+        await audit.note({ by: caller, action: "events.drop", after: { events: dropped } });
+        return { dropped };
+      },
     }),
   ];
 }

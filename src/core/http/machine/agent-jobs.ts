@@ -90,9 +90,9 @@ export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): 
       params: AgentPathSchema,
       body: v.object({ job_context: JobContextSchema }),
       responses: { 200: { description: "The job as it stands", schema: JobResponseSchema } },
-      handler: async ({ params, body, actor }) => {
+      handler: async ({ params, body, caller }) => {
         const job = await find(params.slug, body.job_context.job_id);
-        return runner.describe(await runner.stop(job.id, actor));
+        return runner.describe(await runner.stop(job.id, caller));
       },
     }),
   ];

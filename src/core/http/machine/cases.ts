@@ -26,8 +26,8 @@ export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] 
       params: CasePathSchema,
       body: CaseUpdateRequestSchema,
       responses: { 200: { description: "The answer was taken", schema: AnsweredSchema } },
-      handler: async ({ params, body, actor }) => {
-        const item = await runner.answer(params.job_id, params.case_id, body, actor);
+      handler: async ({ params, body, caller }) => {
+        const item = await runner.answer(params.job_id, params.case_id, body, caller);
         return {
           status: "success",
           message: `The answer to case "${item.id}" was taken`,

@@ -65,8 +65,8 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       body: v.optional(v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }), {}),
       status: 202,
       responses: { 202: { description: "The job, queued again", schema: JobSchema } },
-      handler: async ({ params, body, actor }) =>
-        jobs.show(await runner.resume(params.id, body.job_instructions, actor)),
+      handler: async ({ params, body, caller }) =>
+        jobs.show(await runner.resume(params.id, body.job_instructions, caller)),
     }),
     defineRoute({
       method: "POST",
@@ -79,7 +79,8 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       body: v.optional(v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }), {}),
       status: 202,
       responses: { 202: { description: "The job, queued again", schema: JobSchema } },
-      handler: async ({ params, body, actor }) => jobs.show(await runner.retry(params.id, body.from, actor)),
+      handler: async ({ params, body, caller }) =>
+        jobs.show(await runner.retry(params.id, body.from, caller)),
     }),
   ];
 }

@@ -28,10 +28,10 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
         parameters_encrypted: optional(v.string()),
       }),
       responses: { 200: { description: "The agent", schema: AgentResponseSchema } },
-      handler: async ({ params, body }) => {
+      handler: async ({ params, body, caller }) => {
         const agent = agents.get(params.slug);
         if (body.parameters_encrypted) parameters.decrypt(body.parameters_encrypted);
-        await settings.change(agent.slug, body);
+        await settings.change(agent.slug, body, caller);
         return toAgentResponse(agent, parts);
       },
     }),

@@ -25,8 +25,8 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       params: PathSchema,
       body: StatusSchema,
       responses: changed,
-      handler: async ({ params, body, actor }) => {
-        const { id, status } = await runner().override(params.id, body.status, actor);
+      handler: async ({ params, body, caller }) => {
+        const { id, status } = await runner().override(params.id, body.status, caller);
         return { message: `Job "${id}" is ${status}`, id, status };
       },
     }),
@@ -39,8 +39,8 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       params: PathSchema,
       body: StatusSchema,
       responses: changed,
-      handler: async ({ params, body, actor }) => {
-        const { id, status } = await runner().overrideCase(params.id, body.status, actor);
+      handler: async ({ params, body, caller }) => {
+        const { id, status } = await runner().overrideCase(params.id, body.status, caller);
         return { message: `Case "${id}" is ${status}`, id, status };
       },
     }),
@@ -58,8 +58,8 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
           schema: v.object({ message: v.string(), id: v.string(), deleted_cases: v.number() }),
         },
       },
-      handler: async ({ params: { id }, actor }) => {
-        const deleted_cases = await runner().remove(id, actor);
+      handler: async ({ params: { id }, caller }) => {
+        const deleted_cases = await runner().remove(id, caller);
         return { message: `Job "${id}" was deleted`, id, deleted_cases };
       },
     }),
@@ -73,8 +73,8 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       responses: {
         200: { description: "What was deleted", schema: v.object({ message: v.string(), id: v.string() }) },
       },
-      handler: async ({ params: { id }, actor }) => {
-        await runner().removeCase(id, actor);
+      handler: async ({ params: { id }, caller }) => {
+        await runner().removeCase(id, caller);
         return { message: `Case "${id}" was deleted`, id };
       },
     }),
@@ -86,8 +86,8 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       tag,
       params: PathSchema,
       responses: changed,
-      handler: async ({ params, actor }) => {
-        const { id, status } = await runner().stop(params.id, actor);
+      handler: async ({ params, caller }) => {
+        const { id, status } = await runner().stop(params.id, caller);
         return { message: `Job "${id}" is ${status}`, id, status };
       },
     }),
@@ -100,8 +100,8 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       params: PathSchema,
       body: v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }),
       responses: { 200: { description: "The job", schema: JobSchema } },
-      handler: async ({ params, body, actor }) =>
-        jobs.show(await runner().retry(params.id, body.from, actor)),
+      handler: async ({ params, body, caller }) =>
+        jobs.show(await runner().retry(params.id, body.from, caller)),
     }),
     defineRoute({
       method: "POST",
@@ -112,8 +112,8 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       params: PathSchema,
       body: v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }),
       responses: { 200: { description: "The job", schema: JobSchema } },
-      handler: async ({ params, body, actor }) =>
-        jobs.show(await runner().resume(params.id, body.job_instructions, actor)),
+      handler: async ({ params, body, caller }) =>
+        jobs.show(await runner().resume(params.id, body.job_instructions, caller)),
     }),
   ];
 }

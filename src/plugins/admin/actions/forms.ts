@@ -1,5 +1,6 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/errors.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
@@ -19,7 +20,7 @@ const PathSchema = v.object({ id: EntityIdSchema });
 type Act = (
   parts: AdminParts,
   id: string,
-  input: { form: URLSearchParams; actor: string },
+  input: { form: URLSearchParams; caller: Caller },
 ) => Promise<string>;
 
 /** The same changes by forms: first what will happen, then the doing; in a dialog, or as a page without script. */
@@ -69,11 +70,11 @@ function pair(parts: AdminParts, kind: "jobs" | "cases", { action, act, confirm 
       method: "POST",
       summary: `By form: ${action}`,
       responses: { 303: { description: "On to the entity, or to the list" } },
-      handler: async ({ params, event, actor }) => {
+      handler: async ({ params, event, caller }) => {
         const form = await readForm(event);
         const here = pathTo(kind, params.id);
         const after = action === "delete" ? `/admin/${kind}` : here;
-        return perform(parts, event, { after, here, run: () => act(parts, params.id, { form, actor }) });
+        return perform(parts, event, { after, here, run: () => act(parts, params.id, { form, caller }) });
       },
     }),
   ];
@@ -96,37 +97,37 @@ async function perform(
 }
 
 const JOB_ACTS: Readonly<Record<string, Act>> = {
-  stop: async ({ runner }, id, { actor }) => {
-    const { status } = await runner().stop(id, actor);
+  stop: async ({ runner }, id, { caller }) => {
+    const { status } = await runner().stop(id, caller);
     return status === "cancelling"
       ? "The job was asked to stop."
       : `The job is ${labelOf(status).toLowerCase()}.`;
   },
-  retry: async ({ runner }, id, { form, actor }) => {
-    await runner().retry(id, form.get("from") === "start" ? "start" : "last_step", actor);
+  retry: async ({ runner }, id, { form, caller }) => {
+    await runner().retry(id, form.get("from") === "start" ? "start" : "last_step", caller);
     return "The job runs again.";
   },
-  resume: async ({ runner }, id, { form, actor }) => {
-    await runner().resume(id, readLimits(form), actor);
+  resume: async ({ runner }, id, { form, caller }) => {
+    await runner().resume(id, readLimits(form), caller);
     return "The job goes on.";
   },
-  status: async ({ runner }, id, { form, actor }) => {
-    const { status } = await runner().override(id, readStatus(form), actor);
+  status: async ({ runner }, id, { form, caller }) => {
+    const { status } = await runner().override(id, readStatus(form), caller);
     return `The status was set to "${labelOf(status)}".`;
   },
-  delete: async ({ runner }, id, { actor }) => {
-    const cases = await runner().remove(id, actor);
+  delete: async ({ runner }, id, { caller }) => {
+    const cases = await runner().remove(id, caller);
     return `The job was deleted${cases > 0 ? ` with ${countOf(cases, "case")}` : ""}.`;
   },
 };
 
 const CASE_ACTS: Readonly<Record<string, Act>> = {
-  status: async ({ runner }, id, { form, actor }) => {
-    const { status } = await runner().overrideCase(id, readStatus(form), actor);
+  status: async ({ runner }, id, { form, caller }) => {
+    const { status } = await runner().overrideCase(id, readStatus(form), caller);
     return `The status was set to "${labelOf(status)}".`;
   },
-  delete: async ({ runner }, id, { actor }) => {
-    await runner().removeCase(id, actor);
+  delete: async ({ runner }, id, { caller }) => {
+    await runner().removeCase(id, caller);
     return "The case was deleted.";
   },
 };

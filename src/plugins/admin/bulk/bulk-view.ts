@@ -1,3 +1,4 @@
+import { nameOf } from "../../../core/audit/caller.ts";
 import type { AdminParts } from "../parts.ts";
 import { countOf, formatCost, formatCount } from "../views/format.ts";
 import { pathTo, statusPiece } from "../views/pieces.ts";
@@ -7,9 +8,10 @@ const SAMPLE = 20;
 
 /** An operation as the API answers it. */
 export function toBulkData(operation: BulkOperation) {
-  const { failures, ids, leftOut, createdAt, ...rest } = operation;
+  const { failures, ids, leftOut, createdAt, by, ...rest } = operation;
   return {
     ...rest,
+    by: nameOf(by),
     count: ids.length,
     left_out: leftOut,
     created_at: createdAt,

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Runner } from "../../../core/agents/runner.ts";
+import { type Actor, nameOf } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/errors.ts";
 import type { Logger } from "../../../core/log.ts";
 
@@ -19,7 +20,7 @@ export interface BulkOperation {
   readonly leftOut: number;
   readonly createdAt: string;
   /** Who previewed it: only they may carry it out. */
-  readonly by: string;
+  readonly by: Actor;
   state: BulkState;
   done: number;
   /** Ids that could not be changed, with the reason. */
@@ -32,7 +33,7 @@ export interface BulkRequest {
   readonly ids: readonly string[];
   readonly cost: number;
   readonly leftOut: number;
-  readonly by: string;
+  readonly by: Actor;
 }
 
 /** Entities in one operation. */
@@ -80,9 +81,20 @@ export class BulkOperations {
   }
 
   /** Carries a preview out, in the background. The hash shows that it is the one that was seen. */
-  run(id: string, hash: string, by: string): BulkOperation {
+  run(id: string, hash: string, by: Actor): BulkOperation {
+    const operation = this.mayRun(id, hash, by);
+    operation.state = "running";
+    this.#work(operation).catch((error: unknown) => {
+      operation.state = "aborted";
+      this.#parts.log.error("a bulk operation failed", { operation: id, error });
+    });
+    return operation;
+  }
+
+  /** The preview, where it may be carried out. */
+  mayRun(id: string, hash: string, by: Actor): BulkOperation {
     const operation = this.get(id);
-    if (operation.by !== by) {
+    if (nameOf(operation.by) !== nameOf(by)) {
       throw new ServiceError("forbidden", "Somebody else made this preview", {
         detail: "Make one of your own.",
       });
@@ -95,11 +107,6 @@ export class BulkOperations {
     if (operation.state !== "preview") {
       throw new ServiceError("invalid_transition", `This operation is ${operation.state} already`);
     }
-    operation.state = "running";
-    this.#work(operation).catch((error: unknown) => {
-      operation.state = "aborted";
-      this.#parts.log.error("a bulk operation failed", { operation: id, error });
-    });
     return operation;
   }
 
@@ -117,7 +124,7 @@ export class BulkOperations {
   async #work(operation: BulkOperation): Promise<void> {
     const { log, onProgress } = this.#parts;
     const { id, action, kind, ids, by } = operation;
-    log.info("bulk operation begun", { operation: id, action, kind, count: ids.length, by });
+    log.info("bulk operation begun", { operation: id, action, kind, count: ids.length, by: nameOf(by) });
     let next = 0;
     const worker = async (): Promise<void> => {
       for (let at = next++; at < ids.length; at = next++) {
@@ -131,7 +138,7 @@ export class BulkOperations {
     if (operation.state === "running") operation.state = this.#closed ? "aborted" : "done";
     onProgress();
     const { state, done, failures } = operation;
-    log.info("bulk operation ended", { operation: id, state, done, failed: failures.size, by });
+    log.info("bulk operation ended", { operation: id, state, done, failed: failures.size, by: nameOf(by) });
   }
 
   async #change({ action, kind, failures, by }: BulkOperation, id: string): Promise<void> {

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
@@ -43,8 +44,8 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       body: BulkBodySchema,
       status: 201,
       responses: { 201: { description: "The preview", schema: BulkSchema } },
-      handler: async ({ body, actor }) =>
-        toBulkData(parts.bulk.preview(await freeze(parts, selectionOf(body), actor))),
+      handler: async ({ body, caller }) =>
+        toBulkData(parts.bulk.preview(await freeze(parts, selectionOf(body), caller))),
     }),
     ...resourceRoutes(parts, {
       page: ["/admin/bulk/{id}", "Preview page"],
@@ -64,7 +65,8 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       body: v.object({ hash: v.string() }),
       status: 202,
       responses: { 202: { description: "The operation, under way", schema: BulkSchema } },
-      handler: ({ params, body, actor }) => toBulkData(parts.bulk.run(params.id, body.hash, actor)),
+      handler: async ({ params, body, caller }) =>
+        toBulkData(await runBulk(parts, params.id, body.hash, caller)),
     }),
     defineRoute({
       method: "POST",
@@ -74,7 +76,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       tag,
       params: PathSchema,
       responses: { 200: { description: "The operation", schema: BulkSchema } },
-      handler: ({ params }) => toBulkData(parts.bulk.abort(params.id)),
+      handler: async ({ params, caller }) => toBulkData(await abortBulk(parts, params.id, caller)),
     }),
     ...formRoutes(parts),
   ];
@@ -90,10 +92,10 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/bulk",
       summary: "Preview by form",
       responses: { 303: { description: "On to the preview" } },
-      handler: async ({ event, actor }) => {
+      handler: async ({ event, caller }) => {
         const form = await readForm(event);
         const body = check(BulkBodySchema, fromForm(form), "body");
-        return redirect(pageOf(parts.bulk.preview(await freeze(parts, selectionOf(body), actor)).id));
+        return redirect(pageOf(parts.bulk.preview(await freeze(parts, selectionOf(body), caller)).id));
       },
     }),
     defineRoute({
@@ -103,9 +105,9 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Carry a preview out by form",
       params: PathSchema,
       responses: { 303: { description: "Back to its page" } },
-      handler: async ({ params, event, actor }) => {
+      handler: async ({ params, event, caller }) => {
         const form = await readForm(event);
-        parts.bulk.run(params.id, form.get("hash") ?? "", actor);
+        await runBulk(parts, params.id, form.get("hash") ?? "", caller);
         return redirect(pageOf(params.id));
       },
     }),
@@ -116,9 +118,29 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Abort by form",
       params: PathSchema,
       responses: { 303: { description: "Back to its page" } },
-      handler: ({ params }) => redirect(pageOf(parts.bulk.abort(params.id).id)),
+      handler: async ({ params, caller }) => {
+        const { id } = await abortBulk(parts, params.id, caller);
+        return redirect(pageOf(id));
+      },
     }),
   ];
+}
+
+/** Who began what is known before the first entity is changed. */
+async function runBulk(parts: AdminParts, id: string, hash: string, by: Caller): Promise<BulkOperation> {
+  const { kind, action, ids } = parts.bulk.mayRun(id, hash, by);
+  const after = { kind, action, count: ids.length };
+  await parts.audit.record({ by, action: "bulk.run", target: { kind: "bulk", id }, after });
+  return parts.bulk.run(id, hash, by);
+}
+
+async function abortBulk(parts: AdminParts, id: string, by: Caller): Promise<BulkOperation> {
+  const { state, done } = parts.bulk.get(id);
+  const operation = parts.bulk.abort(id);
+  if (state === "running") {
+    await parts.audit.note({ by, action: "bulk.abort", target: { kind: "bulk", id }, after: { done } });
+  }
+  return operation;
 }
 
 function bulkResource(parts: AdminParts, operation: BulkOperation): Resource {

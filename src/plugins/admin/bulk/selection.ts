@@ -1,4 +1,5 @@
 import type * as v from "valibot";
+import type { Actor } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
@@ -55,7 +56,7 @@ export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selecti
 export async function freeze(
   parts: AdminParts,
   { kind, action, query }: Selection,
-  by: string,
+  by: Actor,
 ): Promise<BulkRequest> {
   const table = kind === "jobs" ? parts.jobs : parts.cases;
   const ids: string[] = [];

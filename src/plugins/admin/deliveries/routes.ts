@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
 import type { ControlSystem, OutboxMessage } from "../../../core/control-system.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { pageQuery } from "../../../core/http/query.ts";
@@ -41,16 +42,17 @@ export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
       tag: "Admin",
       hidden: true,
       responses: { 303: { description: "Back to the page" } },
-      handler: async ({ event }) => {
+      handler: async ({ event, caller }) => {
         const form = await readForm(event);
-        const text = await changeDeliveries(found(parts), form);
+        const text = await changeDeliveries(parts, form, caller);
         return redirect("/admin/deliveries", [flashCookie(parts, event, "good", text)]);
       },
     }),
   ];
 }
 
-async function changeDeliveries(control: ControlSystem, form: URLSearchParams): Promise<string> {
+async function changeDeliveries(parts: AdminParts, form: URLSearchParams, by: Caller): Promise<string> {
+  const control = found(parts);
   const picked = form.getAll("id");
   const ids = form.get("all") ? "all" : picked;
   if (ids.length === 0) {
@@ -58,8 +60,14 @@ async function changeDeliveries(control: ControlSystem, form: URLSearchParams): 
       detail: "Tick some events, or choose all.",
     });
   }
-  if (form.get("action") === "drop") return `${countOf(await control.drop(ids), "event")} dropped.`;
-  return `${countOf(await control.retry(ids), "event")} will be sent again.`;
+  if (form.get("action") === "drop") {
+    const events = await control.drop(ids);
+    await parts.audit.note({ by, action: "events.drop", after: { events } });
+    return `${countOf(events, "event")} dropped.`;
+  }
+  const events = await control.retry(ids);
+  await parts.audit.note({ by, action: "events.retry", after: { events } });
+  return `${countOf(events, "event")} will be sent again.`;
 }
 
 function deliveriesResource(parts: AdminParts, query: Query): Resource {

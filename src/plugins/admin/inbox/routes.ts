@@ -1,6 +1,7 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
 import { readFields as readCoreFields } from "../../../core/agents/fields.ts";
+import type { Caller } from "../../../core/audit/caller.ts";
 import { listProblems } from "../../../core/describe-issue.ts";
 import { isServiceError, ServiceError } from "../../../core/errors.ts";
 import { pageQuery } from "../../../core/http/query.ts";
@@ -51,9 +52,9 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       body: CaseUpdateRequestSchema,
       responses: { 200: { description: "The answer was taken", schema: AnsweredSchema } },
-      handler: async ({ params, body, actor }) => {
+      handler: async ({ params, body, caller }) => {
         const { job_id } = await parts.cases.summary(params.id);
-        const item = await parts.runner().answer(job_id, params.id, body, actor);
+        const item = await parts.runner().answer(job_id, params.id, body, caller);
         return { message: `The answer to case "${item.id}" was taken`, id: item.id, status: item.status };
       },
     }),
@@ -66,7 +67,7 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       hidden: true,
       params: PathSchema,
       responses: { 303: { description: "Back to the inbox" } },
-      handler: ({ params, event, actor }) => answerByForm(parts, event, { id: params.id, actor }),
+      handler: ({ params, event, caller }) => answerByForm(parts, event, { id: params.id, caller }),
     }),
   ];
 }
@@ -111,7 +112,7 @@ async function renderAsks(parts: AdminParts, items: readonly StoredCase[]): Prom
 async function answerByForm(
   parts: AdminParts,
   event: H3Event,
-  { id, actor }: { id: string; actor: string },
+  { id, caller }: { id: string; caller: Caller },
 ): Promise<Response> {
   const form = await readForm(event);
   const item = await parts.cases.summary(id);
@@ -134,7 +135,7 @@ async function answerByForm(
   try {
     // A form that was open when another question came must not answer that one.
     if (item.question && form.get("question_id") !== item.question.id) throw settled(item);
-    await parts.runner().answer(item.job_id, id, { answer, message }, actor);
+    await parts.runner().answer(item.job_id, id, { answer, message }, caller);
   } catch (error) {
     if (!isServiceError(error) || error.status >= 500 || wantsJson(event)) throw error;
     return refused(parts, event, { item, error, problems: {}, typed: form, agent });

@@ -71,7 +71,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
         assertOwnPage(parts, event);
         const token = (await readForm(event)).get("token") ?? "";
         if (!parts.links.take(token)) return refuseLink(parts, event, token);
-        return redirect("/admin/", [sessionCookie(parts, event, "")]);
+        return beginSession(parts, event, { next: "/admin/", name: "", by: "link" });
       },
     }),
     defineRoute({
@@ -81,8 +81,10 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       auth: "session",
       summary: "Sign out",
       responses: { 303: { description: "On to the sign-in page" } },
-      handler: async ({ event }) => {
+      handler: async ({ event, caller }) => {
         await parts.sessions.end(event);
+        const target = { kind: "session", id: caller.session ?? "" };
+        await parts.audit.note({ by: caller, action: "session.end", target });
         return redirect("/admin/", [
           toCookie(SESSION_COOKIE, "", { secure: secure(parts, event), maxAge: 0 }),
         ]);
@@ -140,12 +142,23 @@ async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
       headers: error.headers,
     });
   }
-  return redirect(next, [sessionCookie(parts, event, toName(form.get("name")))]);
+  return beginSession(parts, event, { next, name: toName(form.get("name")), by: "key" });
 }
 
-function sessionCookie(parts: AdminParts, event: H3Event, name: string): string {
-  const { value, maxAge } = parts.sessions.create(name);
-  return toCookie(SESSION_COOKIE, value, { secure: secure(parts, event), maxAge });
+/** Nobody is signed in whose beginning is not recorded. */
+async function beginSession(
+  parts: AdminParts,
+  event: H3Event,
+  { next, name, by }: { next: string; name: string; by: "key" | "link" },
+): Promise<Response> {
+  const { value, maxAge, signedIn } = parts.sessions.create(name);
+  await parts.audit.record({
+    by: { kind: "session", ...signedIn, address: parts.gate.addressOf(event) },
+    action: "session.begin",
+    target: { kind: "session", id: signedIn.session },
+    after: { with: by },
+  });
+  return redirect(next, [toCookie(SESSION_COOKIE, value, { secure: secure(parts, event), maxAge })]);
 }
 
 function secure(parts: AdminParts, event: H3Event): boolean {
