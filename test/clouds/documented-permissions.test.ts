@@ -83,6 +83,7 @@ const GOOGLE: readonly (readonly [RegExp, string])[] = [
   [/^secretmanager POST .*:setIamPolicy$/, "secretmanager.secrets.setIamPolicy"],
   [/^secretmanager GET .*:getIamPolicy$/, "secretmanager.secrets.getIamPolicy"],
   [/^secretmanager POST .*:addVersion$/, "secretmanager.versions.add"],
+  [/^secretmanager GET .*\/versions\/.*:access$/, "secretmanager.versions.access"],
   [/^secretmanager GET .*\/versions\//, "secretmanager.versions.get"],
   [/^secretmanager POST .*\/secrets$/, "secretmanager.secrets.create"],
   [/^secretmanager GET .*\/secrets$/, "secretmanager.secrets.list"],

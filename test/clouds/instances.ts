@@ -39,6 +39,7 @@ export class StandInImages implements ImageRunner {
     if (behaviour === undefined || behaviour === "crashes")
       throw new Error("the container ended with code 1");
     const server = await serveHttp(async ({ path }) => {
+      if (path === "/jobs") return { status: 200, body: [] };
       if (path !== "/.well-known/health") return { status: 200, body: { image, env } };
       const healthy = behaviour === "healthy";
       const body = { status: behaviour, timestamp: new Date().toISOString(), version: image, uptime: 1 };

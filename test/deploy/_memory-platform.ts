@@ -30,6 +30,8 @@ export interface MemoryOptions {
   readonly locks?: boolean;
   /** Whether it keeps hashes beside its secrets. */
   readonly annotations?: boolean;
+  /** Whether whoever deploys may read its vault. */
+  readonly readable?: boolean;
   readonly remoteBuild?: boolean;
 }
 
@@ -202,6 +204,9 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
             await call(`secret.delete ${key}`, () => world.change((now) => delete now.secrets[name]?.[key]));
           }
         },
+        ...(options.readable === false
+          ? {}
+          : { readSecret: async (key: string) => world.read().secrets[name]?.[key]?.value }),
         async *logs() {
           yield "line one";
           yield "line two";

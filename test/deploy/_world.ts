@@ -32,6 +32,8 @@ export interface World {
   /** What goes wrong, by call: `fail`, `fail-after` (it happens, then the answer is lost), `hang`, `slow`. */
   readonly faults: Record<string, string>;
   readonly locks: Record<string, string>;
+  /** Jobs that have not ended, by service. */
+  readonly jobs?: Record<string, { job_id: string; status: string }[]>;
 }
 
 export interface WorldFile {
@@ -69,6 +71,17 @@ export async function serveWorld(
     const revision = service?.revisions.find((one) => one.name === (wanted ?? service.serving));
     if (!service || !revision || (service.instances === 0 && wanted === undefined)) {
       response.writeHead(404).end("no such service");
+      return;
+    }
+    if (rest.join("/").startsWith("jobs")) {
+      const key = world.read().secrets[name]?.SERVICE_API_KEY?.value;
+      if (key !== undefined && request.headers["x-api-key"] !== key) {
+        response.writeHead(401).end("{}");
+        return;
+      }
+      const status = new URL(request.url ?? "/", "http://world").searchParams.get("status");
+      const jobs = (world.read().jobs?.[name] ?? []).filter((job) => job.status === status);
+      response.writeHead(200, { "x-total-count": String(jobs.length) }).end(JSON.stringify(jobs));
       return;
     }
     if (rest.join("/") !== ".well-known/health") {

@@ -72,7 +72,7 @@ describe("svc deploy on the command line", () => {
     expect(again.out).toMatch(/nothing to remove/);
   });
 
-  it.each(["plan", "up", "status", "doctor", "logs", "rollback", "down"])(
+  it.each(["plan", "up", "status", "doctor", "logs", "rollback", "down --yes"])(
     "%s --json prints one document and nothing else",
     async (command) => {
       const at = await stage({ predictable: true });
@@ -87,6 +87,46 @@ describe("svc deploy on the command line", () => {
       expect(err).toBe("");
     },
   );
+
+  it.each([{}, { interactive: true, json: true }])(
+    "down removes nothing where nobody can be asked and --yes was not given: %j",
+    async ({ json, ...some }: { json?: boolean; interactive?: boolean }) => {
+      const at = await stage({ predictable: true });
+      await svc(at, UP);
+      const before = at.world.read().calls;
+
+      const refused = await svc(at, `down --platform memory --name hello${json ? " --json" : ""}`, some);
+      const local = await svc(at, `local --stop --name hello${json ? " --json" : ""}`, some);
+
+      expect([refused.code, local.code]).toEqual([2, 2]);
+      expect(refused.out + refused.err).toMatch(/removes for good, and nobody can be asked here/);
+      expect(local.out + local.err).toMatch(/Give --yes/);
+      expect(at.world.read().calls).toEqual(before);
+    },
+  );
+
+  it("open jobs end the command with 7, and the document lists them", async () => {
+    const at = await stage({ predictable: true, ephemeralDisk: true });
+    await svc(at, `${UP} --generate-api-key`);
+    at.world.change((world) =>
+      Object.assign(world, { jobs: { "hello-dev": [{ job_id: "j1", status: "awaiting" }] } }),
+    );
+    writeAll(at.cwd, { ".deployment/config.yaml": "environment: {A: b}" });
+
+    const planned = await svc(at, "plan --platform memory --name hello");
+    const stopped = await svc(at, `${UP} --json`);
+    const lost = await svc(at, `${UP} --json --accept-data-loss`);
+
+    const work = { known: true, jobs: [{ id: "j1", status: "awaiting" }], total: 1 };
+    expect(planned.err).toMatch(/1 question is open on "hello-dev"; svc deploy up wants --accept-data-loss/);
+    expect(stopped.code).toBe(7);
+    expect(JSON.parse(stopped.out)).toMatchObject({
+      success: false,
+      status: "open_work",
+      error_details: { exit_code: 7, open_work: work },
+    });
+    expect(JSON.parse(lost.out)).toMatchObject({ success: true, open_work: work });
+  });
 
   it("a failure is a document too, with the exit code, what stands and what to do", async () => {
     const at = await stage({ predictable: true });

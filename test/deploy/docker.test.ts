@@ -47,7 +47,7 @@ async function localWith(plugins: Plugins, files: Record<string, string> = {}) {
       env: { ...env, SERVICE_API_KEY: "planted-api-key" },
       emit: (event) => events.push(event),
     });
-  onTestFinished(async () => void (await localStop(await open())));
+  onTestFinished(async () => void (await localStop(await open(), async () => true)));
   const outcome = await localUp(await open());
   const platform = docker(
     "image",
@@ -56,7 +56,7 @@ async function localWith(plugins: Plugins, files: Record<string, string> = {}) {
     "{{.Os}}/{{.Architecture}}",
     `${name}-dev:local-test`,
   );
-  await localStop(await open());
+  await localStop(await open(), async () => true);
   return { cwd, name, calls: calls(), events, outcome, platform };
 }
 
@@ -69,6 +69,7 @@ const LOCAL = {
   sourceDir: "src",
   controllerFile: undefined,
   overwriteFiles: false,
+  acceptDataLoss: true,
 } as const;
 
 const withBuildKit = requirement("docker", "buildkit");

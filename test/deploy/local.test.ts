@@ -29,6 +29,7 @@ const DEFAULTS: LocalOptions = {
   sourceDir: "src",
   controllerFile: undefined,
   overwriteFiles: false,
+  acceptDataLoss: true,
 };
 
 interface Started {
@@ -51,7 +52,7 @@ async function local(files: Record<string, string> = {}): Promise<Started> {
       env: { ...(process.env as Record<string, string>), ...env },
       emit: (event) => events.push(event),
     });
-  onTestFinished(async () => void (await localStop(await open())));
+  onTestFinished(async () => void (await localStop(await open(), async () => true)));
   return { cwd, name, port, events, open };
 }
 
@@ -69,7 +70,7 @@ describe("svc deploy local", () => {
     writeAll(at.cwd, { ".deployment/config.yaml": "environment: {LOG_LEVEL: debug}" });
     const second = await localUp(await at.open({ generateApiKey: true, generateRsa: true }));
     const updated = await whoami(at);
-    await localStop(await at.open());
+    await localStop(await at.open(), async () => true);
 
     expect(first.service?.endpoints.map(({ path, status }) => [path, status])).toEqual([
       ["/.well-known/health", 200],

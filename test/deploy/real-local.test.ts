@@ -34,6 +34,8 @@ function setDependency(cwd: string, dependency: string): void {
   writeFileSync(path, JSON.stringify(manifest, null, 2));
 }
 
+const GONE = ["--yes", "--accept-data-loss"];
+
 /** Deploys locally, runs a job in the container, stops, and looks for what is left. */
 async function lifeOf(
   cwd: string,
@@ -42,7 +44,7 @@ async function lifeOf(
 ): Promise<{ told: string; job: string }> {
   const port = String(await freePort());
   const target = ["--name", name, "--port", port];
-  onTestFinished(async () => void (await svc(cwd, ["deploy", "local", "--stop", ...target])));
+  onTestFinished(async () => void (await svc(cwd, ["deploy", "local", "--stop", ...GONE, ...target])));
   const told = await svc(cwd, [
     "deploy",
     "local",
@@ -58,7 +60,7 @@ async function lifeOf(
     SERVICE_API_KEY: key,
     SERVICE_URL: `http://127.0.0.1:${port}`,
   });
-  await svc(cwd, ["deploy", "local", "--stop", ...target]);
+  await svc(cwd, ["deploy", "local", "--stop", ...GONE, ...target]);
   return { told, job };
 }
 

@@ -2,6 +2,9 @@ import type { DeploymentPlan, ResourceAction } from "../models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
+import { liveWork } from "./live-work.ts";
+import type { OpenWork } from "./open-work.ts";
+import { guardOpenWork } from "./open-work.ts";
 import type { Release, StoredSecret } from "./platform.ts";
 import { standing } from "./standing.ts";
 import type { Consent } from "./up.ts";
@@ -9,6 +12,8 @@ import type { Consent } from "./up.ts";
 export interface DownOutcome {
   /** What was removed; empty where nothing was there. */
   readonly removed: readonly string[];
+  /** What was open on the service, where its files went with it. */
+  readonly openWork?: OpenWork | undefined;
 }
 
 /** Removes a service: scales it to zero, deletes it and its secrets, and looks whether it is gone. Images stay. */
@@ -27,6 +32,14 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     journal.finish();
     return { removed: [] };
   }
+  const openWork = await liveWork(deployment, live, "removed");
+  guardOpenWork(openWork, {
+    serviceName: target.serviceName,
+    fate: "removed",
+    accepted: deployment.options.acceptDataLoss,
+    resumed: journal.recall("down") !== undefined,
+    emit,
+  });
   const plan = toPlan(deployment, live, secrets);
   emit({ type: "plan", plan });
   if (!(await consent(plan)))
@@ -34,6 +47,7 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
       stands: "Nothing was changed",
     });
 
+  await journal.record({ step: "down" }, async () => undefined);
   const whenOver = () =>
     new DeployError("timed_out", `"${target.serviceName}" is still being removed after ${timeout} s`, {
       fix: "Run the same command again: it goes on waiting",
@@ -58,7 +72,10 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
   }
   await state.remove();
   journal.finish();
-  return { removed: plan.actions.map((action) => `${action.resource_type} ${action.resource_name}`) };
+  return {
+    removed: plan.actions.map((action) => `${action.resource_type} ${action.resource_name}`),
+    openWork,
+  };
 }
 
 async function confirmGone({ session, target }: Deployment): Promise<void> {

@@ -8,6 +8,7 @@ export const EXIT = {
   timedOut: 4,
   preflight: 5,
   locked: 6,
+  openWork: 7,
 } as const;
 
 /** Exit code each kind of deployment error ends the command with. */
@@ -27,6 +28,7 @@ export const EXIT_OF = {
   missing_program: EXIT.preflight,
   locked: EXIT.locked,
   superseded: EXIT.locked,
+  open_work: EXIT.openWork,
 } as const;
 export type DeployErrorCode = keyof typeof EXIT_OF;
 
@@ -39,6 +41,8 @@ export interface DeployErrorOptions {
   fix?: string | undefined;
   /** Last lines of the log that shows the cause. */
   log?: readonly string[] | undefined;
+  /** What a program may want to know: goes into the JSON of the failure. */
+  facts?: Readonly<Record<string, unknown>> | undefined;
   cause?: unknown;
 }
 
@@ -55,6 +59,7 @@ export class DeployError extends Error {
   readonly stands: string | undefined;
   readonly fix: string | undefined;
   readonly log: readonly string[];
+  readonly facts: Readonly<Record<string, unknown>>;
 
   constructor(code: DeployErrorCode, message: string, options: DeployErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -63,6 +68,7 @@ export class DeployError extends Error {
     this.stands = options.stands;
     this.fix = options.fix;
     this.log = options.log ?? [];
+    this.facts = options.facts ?? {};
   }
 
   get exitCode(): number {
@@ -76,6 +82,7 @@ export class DeployError extends Error {
       stands: this.stands ?? options.stands,
       fix: this.fix ?? options.fix,
       log: this.log,
+      facts: this.facts,
       cause: this.cause,
     });
   }

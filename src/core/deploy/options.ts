@@ -22,7 +22,7 @@ export interface DeployOptions {
   readonly publicUrl?: string | undefined;
   readonly sourceDir?: string | undefined;
   readonly controllerFile?: string | undefined;
-  /** Deploy to `prod` although the service's files will not last. */
+  /** Go on although jobs and cases in the service's files are lost by it. */
   readonly acceptDataLoss: boolean;
   /** Write generated files again although they were edited. */
   readonly overwriteFiles: boolean;

@@ -9,6 +9,8 @@ import { effectiveFile } from "./files.ts";
 import { resolveImageTag } from "./image-tag.ts";
 import type { EffectiveConfig } from "./kept.ts";
 import { effectiveConfig, settleInstances, tellKept } from "./kept.ts";
+import { liveWork } from "./live-work.ts";
+import type { OpenWork } from "./open-work.ts";
 import type { Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import type { Project } from "./project.ts";
 import { readProject } from "./project.ts";
@@ -34,6 +36,8 @@ export interface Prepared {
   readonly drift: readonly string[];
   /** Whether anything is to be done. */
   readonly changes: boolean;
+  /** What of the service's open jobs is at stake, where it would be replaced and its files do not last. */
+  readonly openWork: OpenWork | undefined;
 }
 
 export const HEALTH_PATH = "/.well-known/health";
@@ -119,6 +123,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
     ];
     const estimate = await session.estimate?.(spec, live);
     const changes = actions.some((action) => action.action_type !== "noop");
+    const openWork = changes ? await liveWork(deployment, live, "replaced") : undefined;
     note(changes ? summary(actions) : "no changes");
     return {
       project,
@@ -133,6 +138,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
       findings,
       drift,
       changes,
+      openWork,
       plan: {
         platform: platform.name,
         service_name: serviceName,

@@ -127,8 +127,8 @@ export interface LockHolder {
 }
 
 /**
- * One target on one platform. `preflight`, `inspect`, `listSecrets`, `plan`, `estimate`, `predictUrl`, `history` and `logs`
- * never write. Every other call to the outside that changes something goes through `tools.journal`.
+ * One target on one platform. `preflight`, `inspect`, `listSecrets`, `plan`, `estimate`, `predictUrl`, `readSecret`, `history`
+ * and `logs` never write. Every other call to the outside that changes something goes through `tools.journal`.
  */
 export interface PlatformSession {
   /** Credentials, permissions, APIs, quotas and names. */
@@ -172,6 +172,8 @@ export interface PlatformSession {
   /** Removes the service and what was created for it, images and foreign resources excepted. Twice is no error. */
   remove(): Promise<void>;
   dropSecrets(names: readonly string[]): Promise<void>;
+  /** The value of a secret that the platform keeps, where whoever deploys may read it; nothing where not. */
+  readSecret?(name: string): Promise<string | undefined>;
   /** The command by which a person reads a secret from the platform's vault. */
   secretCommand?(name: string): string | undefined;
   logs?(options: { readonly since: Date; readonly follow: boolean }): AsyncIterable<string>;

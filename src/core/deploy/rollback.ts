@@ -3,6 +3,9 @@ import type { Deployment } from "./deployment.ts";
 import { DeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { waitHealthy } from "./health.ts";
+import { liveWork } from "./live-work.ts";
+import type { OpenWork } from "./open-work.ts";
+import { guardOpenWork } from "./open-work.ts";
 import { HEALTH_PATH } from "./plan.ts";
 import type { Release } from "./platform.ts";
 import { confirmServing } from "./serving.ts";
@@ -13,6 +16,8 @@ export interface RollbackOutcome {
   readonly from: Release;
   readonly release: Release;
   readonly health: HealthCheckResult;
+  /** What was open on the service that was replaced, where its files did not last. */
+  readonly openWork: OpenWork | undefined;
 }
 
 /** Goes back to the release before the one that serves, or to a named revision. */
@@ -36,12 +41,20 @@ export async function rollback(
         },
       );
     const candidates = await earlierReleases(deployment, live);
-    note(`revision ${live.revision}, ${candidates.length} to go back to`);
+    note(`${nameOf(live)}, ${candidates.length} to go back to`);
     return { live, candidates };
   });
   // After a run that was killed the world may stand at its goal already: what it set out for counts.
   const begun = begunRollback(deployment, options.to);
   const { from, to } = begun ?? { from: live, to: choose(candidates, live, options.to) };
+  const openWork = await liveWork(deployment, live, "replaced");
+  guardOpenWork(openWork, {
+    serviceName: target.serviceName,
+    fate: "replaced",
+    accepted: deployment.options.acceptDataLoss,
+    resumed: begun !== undefined,
+    emit,
+  });
   if (!(await options.consent(from, to)))
     throw new DeployError("declined", "Not rolled back", { stands: "Nothing was changed" });
 
@@ -77,7 +90,7 @@ export async function rollback(
         detail: health.error_message ?? health.status,
         fix: "Go further back with svc deploy rollback --to <revision>",
       });
-    return { from, release, health };
+    return { from, release, health, openWork };
   } catch (error) {
     const failure = toDeployError(error, `"${target.serviceName}" was not rolled back`);
     if (failure.code === "superseded") journal.finish();
@@ -109,7 +122,7 @@ function choose(candidates: readonly Release[], live: Release, wanted: string | 
   if (wanted === undefined) {
     const [newest] = candidates;
     if (newest !== undefined) return newest;
-    throw new DeployError("not_deployed", `There is no release before revision ${live.revision}`, {
+    throw new DeployError("not_deployed", `There is no release before ${nameOf(live)}`, {
       fix: "Deploy the version you want with svc deploy up",
     });
   }
@@ -118,6 +131,11 @@ function choose(candidates: readonly Release[], live: Release, wanted: string | 
   throw new DeployError("usage", `--to ${wanted}: no such revision`, {
     fix: names === "" ? "There is none to go back to" : `Choose one of ${names}`,
   });
+}
+
+/** What serves, by what the platform tells of it. */
+function nameOf({ revision, image, id }: Release): string {
+  return revision === undefined ? (image ?? id) : `revision ${revision}`;
 }
 
 async function record(

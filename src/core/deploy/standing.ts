@@ -1,7 +1,7 @@
 import type { Journal, RecalledStep } from "./journal.ts";
 
 /** What a run set out to do, and how far it had come: no changes by themselves. */
-const INTENTIONS: readonly string[] = ["deploy", "release", "rollback", "recover"];
+const INTENTIONS: readonly string[] = ["deploy", "release", "rollback", "recover", "down"];
 
 /** What a run has changed so far, in words, from its journal. */
 export function standing(journal: Journal): string {

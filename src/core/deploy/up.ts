@@ -5,6 +5,9 @@ import { DeployError, isDeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { ignoreFolder, writeFiles } from "./files.ts";
 import { publishImage } from "./image.ts";
+import { liveWork } from "./live-work.ts";
+import type { OpenWork } from "./open-work.ts";
+import { guardOpenWork } from "./open-work.ts";
 import type { Prepared } from "./plan.ts";
 import { prepare } from "./plan.ts";
 import type { Release, ReleaseSpec, SecretRef } from "./platform.ts";
@@ -24,6 +27,8 @@ export interface UpOutcome {
   /** Keys made by this run, with their values for those who ask to see them. */
   readonly generated: Readonly<Record<string, string>>;
   readonly changed: boolean;
+  /** What was open on the service that was replaced, where its files did not last. */
+  readonly openWork: OpenWork | undefined;
 }
 
 /** Resolves with whether to go on; is asked once, with the plan in sight. */
@@ -52,6 +57,7 @@ export async function up(deployment: Deployment, consent: Consent): Promise<UpOu
   await endRecovery(deployment, { prepared, previous: previousOf(deployment, prepared) });
   // Said before consent: an image that cannot be built here must not surprise after it.
   if (!prepared.imageCurrent && !deployment.session.build) await findDocker(tools);
+  guard(deployment, prepared.openWork);
   emit({ type: "plan", plan: prepared.plan });
   const idle = !prepared.changes && !resumed;
   if (!idle && !(await consent(prepared.plan)))
@@ -69,6 +75,7 @@ export async function up(deployment: Deployment, consent: Consent): Promise<UpOu
       image,
       health,
       changed: !idle,
+      openWork: prepared.openWork,
       generated: Object.fromEntries(
         prepared.secrets.generated.map((name) => [name, prepared.secrets.values[name]?.value ?? ""]),
       ),
@@ -137,6 +144,9 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
 
   const startedAt = releaseStart(deployment);
   const until = tools.now().getTime() + deployment.timeout * 1000;
+  // The build took its time: a job may have begun meanwhile.
+  if (prepared.openWork !== undefined)
+    guard(deployment, await liveWork(deployment, await session.inspect(), "replaced"));
   await journal.record({ step: "release" }, async () => undefined);
   const recovery = { previous, prepared, image, endedBefore: journal.ended };
   let release: Release;
@@ -174,6 +184,12 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   );
   journal.finish();
   return { release, image, health };
+}
+
+function guard({ target, options, journal, emit }: Deployment, work: OpenWork | undefined): void {
+  const resumed = journal.recall("release") !== undefined;
+  const { serviceName } = target;
+  guardOpenWork(work, { serviceName, fate: "replaced", accepted: options.acceptDataLoss, resumed, emit });
 }
 
 /** Releases, and where the URL was not known before, once more with it. */

@@ -1,7 +1,7 @@
 import { Aws } from "../../core/deploy/aws/aws.ts";
 import { readIdentity } from "../../core/deploy/aws/aws-context.ts";
 import { ensureRepository, heldImage, imageName, registryLogin } from "../../core/deploy/aws/ecr.ts";
-import { dropSecrets, listSecrets, putSecrets } from "../../core/deploy/aws/secrets.ts";
+import { dropSecrets, listSecrets, putSecrets, readSecret } from "../../core/deploy/aws/secrets.ts";
 import type { DeployTarget, PlatformSession } from "../../core/deploy/platform.ts";
 import type { DeployTools } from "../../core/deploy/tools.ts";
 import type { Context } from "./context.ts";
@@ -45,6 +45,7 @@ export async function openSession(
     scaleToZero: () => pauseService(context),
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
+    readSecret: (name) => readSecret(context, name),
     logs: (options) => serviceLogs(context, options),
     close: () => aws.close(),
   };

@@ -1,3 +1,4 @@
+import { isCloudError } from "../../core/deploy/cloud/cloud-error.ts";
 import { isOwn, ownershipOf } from "../../core/deploy/cloud/ownership.ts";
 import { DeployError } from "../../core/deploy/errors.ts";
 import type { ReleaseSpec, SecretRef, SecretValue, StoredSecret } from "../../core/deploy/platform.ts";
@@ -30,6 +31,23 @@ export async function listSecrets(context: Context): Promise<StoredSecret[]> {
     const ref = `projects/${context.project}/secrets/${idOf(secret)}/versions/${version}`;
     return [{ name, ref, ...(hash === undefined ? {} : { hash }) }];
   });
+}
+
+/** The value of a secret of this target, where whoever deploys may read it. */
+export async function readSecret(context: Context, name: string): Promise<string | undefined> {
+  try {
+    const stored = (await listSecrets(context)).find((secret) => secret.name === name);
+    if (stored === undefined) return undefined;
+    const google = await context.google();
+    const found = await google.find<{ payload?: { data?: string } }>(
+      "secretmanager",
+      `/v1/${stored.ref}:access`,
+    );
+    return found?.payload?.data && Buffer.from(found.payload.data, "base64").toString("utf8");
+  } catch (error) {
+    if (isCloudError(error) && error.status === 403) return undefined;
+    throw error;
+  }
 }
 
 /** Writes the given values, each as a new version unless it holds that value already. */

@@ -18,7 +18,7 @@ import { promoteNewest, releaseService } from "./release.ts";
 import { servingRelease } from "./release-of.ts";
 import { removeService, scaleToZero } from "./remove.ts";
 import { revisionHistory, rollbackTo } from "./rollback.ts";
-import { dropSecrets, listSecrets, putSecrets } from "./secrets.ts";
+import { dropSecrets, listSecrets, putSecrets, readSecret } from "./secrets.ts";
 import type { Service } from "./service-types.ts";
 
 /** One target on Cloud Run. */
@@ -66,6 +66,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
     scaleToZero: () => scaleToZero(context),
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
+    readSecret: (name) => readSecret(context, name),
     logs: (options) => serviceLogs(context, options),
     probeHeaders: () => invokerHeaders(context),
   };

@@ -27,6 +27,10 @@ export function secretsApi(state: AwsState, operation: string, input: Json): Ans
       400,
       "Message",
     );
+  if (operation === "GetSecretValue") {
+    const value = { VersionId: secret.current, SecretString: secret.versions.get(secret.current) };
+    return ok({ ARN: secret.arn, Name: secret.name, ...value, VersionStages: ["AWSCURRENT"] });
+  }
   if (operation === "PutSecretValue") return put(secret, input);
   if (operation === "TagResource") {
     const tags = input.Tags as { Key: string; Value: string }[];

@@ -43,7 +43,7 @@ export async function secretManagerApi(state: GoogleState, request: Received, bo
     state.secrets.set(id, { resource, versions: [], policy: newPolicy(state) });
     return { status: 200, body: resource };
   }
-  const match = /^\/([^/:]+)(?::(\w+)|\/versions\/(\w+))?$/.exec(path.slice(parent.length));
+  const match = /^\/([^/:]+)(?::(\w+)|\/versions\/(\w+)(:access)?)?$/.exec(path.slice(parent.length));
   const id = match?.[1] ?? "";
   const secret = state.secrets.get(id);
   if (!secret) return notFound();
@@ -62,8 +62,11 @@ export async function secretManagerApi(state: GoogleState, request: Received, bo
   }
   if (match?.[3]) {
     const number = match[3] === "latest" ? secret.versions.length : Number(match[3]);
-    if (!secret.versions[number - 1]) return notFound();
-    return { status: 200, body: { name: `${secret.resource.name}/versions/${number}`, state: "ENABLED" } };
+    const version = secret.versions[number - 1];
+    if (!version) return notFound();
+    const name = `${secret.resource.name}/versions/${number}`;
+    if (match[4]) return { status: 200, body: { name, payload: version } };
+    return { status: 200, body: { name, state: "ENABLED" } };
   }
   if (method === "GET") return { status: 200, body: secret.resource };
   if (method === "PATCH") {

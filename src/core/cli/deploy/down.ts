@@ -15,6 +15,7 @@ export const downCommand: PlatformCommand = ({ entries, platform }) =>
     flags: v.object({
       ...flags.TARGET_FLAGS,
       ...flags.TIMEOUT,
+      ...flags.ACCEPT_DATA_LOSS,
       ...flags.YES,
       ...flags.VERBOSE,
       ...flags.JSON_FLAG,
@@ -28,7 +29,8 @@ export const downCommand: PlatformCommand = ({ entries, platform }) =>
       withShell(context, given, async (shell) => {
         const deployment = await openFrom(shell, platform(), given, "svc deploy down");
         try {
-          const { removed } = await down(deployment, async (plan) => {
+          shell.needYes("svc deploy down");
+          const { removed, openWork } = await down(deployment, async (plan) => {
             if (shell.json) return true;
             shell.progress.clear();
             shell.print("");
@@ -38,7 +40,13 @@ export const downCommand: PlatformCommand = ({ entries, platform }) =>
           });
           shell.progress.clear();
           const { serviceName } = deployment.target;
-          if (shell.json) shell.document({ success: true, service_name: serviceName, removed });
+          if (shell.json)
+            shell.document({
+              success: true,
+              service_name: serviceName,
+              removed,
+              open_work: openWork ?? null,
+            });
           else if (removed.length === 0) shell.print(`${serviceName} is not there: nothing to remove.`);
           else shell.print(`${serviceName} is removed. Its images are still in the registry.`);
           return EXIT.done;

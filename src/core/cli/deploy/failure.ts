@@ -36,6 +36,7 @@ export function failureResult(error: DeployError): DeploymentResult {
       stands: error.stands ?? null,
       next: error.fix ?? null,
       log: error.log,
+      ...error.facts,
     },
   };
 }

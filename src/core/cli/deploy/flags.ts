@@ -33,6 +33,11 @@ export const TARGET_FLAGS = {
   projectId: text("cloud project or account; from the provider's own settings where it is left out", "id"),
 };
 
+/** Agrees to the loss of what the service keeps in files. */
+export const ACCEPT_DATA_LOSS = {
+  acceptDataLoss: switchOff("go on although open jobs, or what the disk keeps in prod, are lost by it"),
+};
+
 /** What is to run there. */
 export const RELEASE_FLAGS = {
   port: v.optional(
@@ -50,7 +55,7 @@ export const RELEASE_FLAGS = {
     "src",
   ),
   controllerFile: text("controller file in it; controller.ts where it is left out", "file"),
-  acceptDataLoss: switchOff("deploy to prod although the platform's disk does not last"),
+  ...ACCEPT_DATA_LOSS,
 };
 
 export const SOURCE_FLAGS = {

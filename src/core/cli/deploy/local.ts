@@ -26,6 +26,7 @@ export const localCommand = defineCommand({
     ...flags.SOURCE_FLAGS,
     stop: flags.switchOff("remove containers, data, images and keys of the test"),
     ...flags.OVERWRITE,
+    ...flags.ACCEPT_DATA_LOSS,
     ...flags.YES,
     ...flags.VERBOSE,
     ...flags.JSON_FLAG,
@@ -33,7 +34,7 @@ export const localCommand = defineCommand({
   examples: [
     "svc deploy local --generate-api-key --generate-rsa",
     "svc deploy local --port 8100 --verbose",
-    "svc deploy local --stop",
+    "svc deploy local --stop --yes",
   ],
   run: ({ flags: given, context }) =>
     withShell(context, given, async (shell) => {
@@ -47,9 +48,12 @@ export const localCommand = defineCommand({
       });
       shell.logPath = run.log.path;
       if (given.stop === true) {
-        const removed = await localStop(run);
+        shell.needYes("svc deploy local --stop");
+        const { removed, openWork } = await localStop(run, async () =>
+          shell.ask(`Remove ${run.serviceName} with its data?`),
+        );
         shell.progress.clear();
-        if (shell.json) shell.document({ success: true, removed });
+        if (shell.json) shell.document({ success: true, removed, open_work: openWork ?? null });
         else
           shell.print(
             removed.length === 0 ? "Nothing was there to remove." : `Removed: ${removed.join(", ")}.`,

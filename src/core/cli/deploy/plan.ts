@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { EXIT } from "../../deploy/errors.ts";
+import { describeOpenWork, mayLose } from "../../deploy/open-work.ts";
 import { prepare } from "../../deploy/plan.ts";
 import { defineCommand } from "../command.ts";
 import * as flags from "./flags.ts";
@@ -28,9 +29,15 @@ export const planCommand: PlatformCommand = ({ entries, platform }) =>
       withShell(context, given, async (shell) => {
         const deployment = await openFrom(shell, platform(), given, "svc deploy plan");
         try {
-          const { plan, changes, drift, findings } = await prepare(deployment);
+          const { plan, changes, drift, findings, openWork } = await prepare(deployment);
+          if (mayLose(openWork))
+            shell.emit({
+              type: "notice",
+              level: "warning",
+              message: `${describeOpenWork(openWork, plan.service_name)}; svc deploy up wants --accept-data-loss then`,
+            });
           shell.progress.clear();
-          if (shell.json) shell.document({ ...plan, changes, drift, findings });
+          if (shell.json) shell.document({ ...plan, changes, drift, findings, open_work: openWork ?? null });
           else {
             shell.print("");
             for (const line of planTable(plan, shell.paint)) shell.print(line);

@@ -16,6 +16,7 @@ export const rollbackCommand: PlatformCommand = ({ entries, platform }) =>
       ...flags.TARGET_FLAGS,
       to: flags.text("revision to go back to; the one before where it is left out", "revision"),
       ...flags.TIMEOUT,
+      ...flags.ACCEPT_DATA_LOSS,
       ...flags.YES,
       ...flags.VERBOSE,
       ...flags.JSON_FLAG,
@@ -37,7 +38,7 @@ export const rollbackCommand: PlatformCommand = ({ entries, platform }) =>
               ),
           });
           shell.progress.clear();
-          const { from, release, health } = outcome;
+          const { from, release, health, openWork } = outcome;
           if (shell.json)
             shell.document({
               success: true,
@@ -45,6 +46,7 @@ export const rollbackCommand: PlatformCommand = ({ entries, platform }) =>
               revision: release.revision,
               image: release.image,
               health,
+              open_work: openWork ?? null,
             });
           else {
             shell.print(shell.paint("bold", `Revision ${release.revision} serves again`));

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { relative } from "node:path";
 import { confirm, isCancel } from "@clack/prompts";
 import { type Deployment, openDeployment } from "../../deploy/deployment.ts";
-import { isDeployError, toDeployError } from "../../deploy/errors.ts";
+import { DeployError, isDeployError, toDeployError } from "../../deploy/errors.ts";
 import type { DeployEvent } from "../../deploy/events.ts";
 import { run as runProgram } from "../../deploy/exec.ts";
 import type { DeployOptions } from "../../deploy/options.ts";
@@ -29,6 +29,8 @@ export interface Shell {
   emit(event: DeployEvent): void;
   /** Asks where a person sits there and did not say `--yes`; says yes elsewhere. */
   ask(question: string): Promise<boolean>;
+  /** Rejects where nobody can be asked and `--yes` was not given: for what cannot be undone. */
+  needYes(command: string): void;
   /** Writes a line of the result, secrets masked. */
   print(line: string): void;
   /** Writes the one document of `--json`. */
@@ -65,6 +67,13 @@ export async function withShell(
     emit: (event) => progress.show(event),
     print: (line) => context.print(redactor.text(line)),
     document: (value) => context.print(JSON.stringify(redactor.json(value), null, 2)),
+    needYes(command) {
+      if (flags.yes === true || (context.interactive && !json)) return;
+      throw new DeployError("usage", `${command} removes for good, and nobody can be asked here`, {
+        stands: "Nothing was changed",
+        fix: "Give --yes to remove without a question",
+      });
+    },
     async ask(question) {
       if (flags.yes === true || json || !context.interactive) return true;
       progress.clear();

@@ -59,9 +59,16 @@ export const upCommand: PlatformCommand = ({ entries, platform }) =>
       }),
   });
 
-function toDocument({ result, changed, plan }: UpOutcome): unknown {
+function toDocument({ result, changed, plan, openWork }: UpOutcome): unknown {
   const base = result.service_url?.replace(/\/$/, "");
-  return { ...result, changed, admin_url: base && `${base}/admin/`, docs_url: base && `${base}/docs`, plan };
+  return {
+    ...result,
+    changed,
+    admin_url: base && `${base}/admin/`,
+    docs_url: base && `${base}/docs`,
+    open_work: openWork ?? null,
+    plan,
+  };
 }
 
 function report(shell: Shell, deployment: Deployment, outcome: UpOutcome, showKey: boolean): void {

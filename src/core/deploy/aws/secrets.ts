@@ -2,6 +2,7 @@ import { CloudError } from "../cloud/cloud-error.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { DeployError } from "../errors.ts";
 import type { SecretRef, SecretValue, StoredSecret } from "../platform.ts";
+import { isDenied } from "./aws.ts";
 import type { AwsContext } from "./aws-context.ts";
 import { toSecretRef } from "./secret-ref.ts";
 import type { AwsTag } from "./tags.ts";
@@ -48,6 +49,25 @@ export async function listSecrets(context: AwsContext): Promise<StoredSecret[]> 
     const ref = toSecretRef(secret.ARN ?? "", currentVersion(secret));
     return [{ name, ref, ...(hash === undefined ? {} : { hash }) }];
   });
+}
+
+/** The value of a secret of this target, where whoever deploys may read it. */
+export async function readSecret(context: AwsContext, name: string): Promise<string | undefined> {
+  try {
+    const secret = await describe(context, name);
+    if (secret === undefined || !isOwn(tagMap(secret.Tags), context.target)) return undefined;
+    if (secret.DeletedDate !== undefined) return undefined;
+    const found = await context.aws.find<{ SecretString?: string }>(
+      "secrets-manager",
+      "GetSecretValue",
+      { SecretId: secret.ARN },
+      MISSING,
+    );
+    return found?.SecretString;
+  } catch (error) {
+    if (isDenied(error)) return undefined;
+    throw error;
+  }
 }
 
 /** Writes the given values, each unless it is held already. */

@@ -24,6 +24,8 @@ export interface LocalOptions {
   readonly sourceDir: string;
   readonly controllerFile: string | undefined;
   readonly overwriteFiles: boolean;
+  /** Whether open jobs may be lost with the data that `localStop` removes. */
+  readonly acceptDataLoss: boolean;
 }
 
 /** A test of a service in containers of this machine. */

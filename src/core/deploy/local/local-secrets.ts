@@ -17,6 +17,11 @@ export function secretsFolder({ cwd, serviceName }: LocalRun): string {
   return join(cwd, ".deployment", "secrets", serviceName);
 }
 
+/** File in which a local test keeps a secret that was made for it. */
+export function secretFile(run: LocalRun, name: string): string {
+  return join(secretsFolder(run), name);
+}
+
 /** Names of the secrets that a local test gives to its service. */
 export async function localSecretNames(run: LocalRun): Promise<string[]> {
   const { options, config, tools } = run;

@@ -1,15 +1,30 @@
 import { docker, findDocker } from "../docker.ts";
+import { DeployError } from "../errors.ts";
 import { step } from "../events.ts";
+import type { OpenWork } from "../open-work.ts";
+import { guardOpenWork } from "../open-work.ts";
 import type { LocalRun } from "./local-run.ts";
 import { dropLocalSecrets } from "./local-secrets.ts";
+import { localWork } from "./local-work.ts";
 
-/** Removes what a local test made: containers, network, data, images and test keys. Resolves with what was there. */
-export async function localStop(run: LocalRun): Promise<readonly string[]> {
-  const { tools, emit, project, image, name } = run;
+/**
+ * Removes what a local test made: containers, network, data, images and test keys. Resolves with what was there. Open jobs
+ * in that data stop it, unless their loss was accepted; `consent` is asked once before anything goes.
+ */
+export async function localStop(
+  run: LocalRun,
+  consent: (work: OpenWork | undefined) => Promise<boolean>,
+): Promise<{ readonly removed: readonly string[]; readonly openWork: OpenWork | undefined }> {
+  const { tools, emit, project, image, name, serviceName, options } = run;
+  await findDocker(tools);
+  const openWork = await localWork(run);
+  const accepted = options.acceptDataLoss;
+  guardOpenWork(openWork, { serviceName, fate: "removed", accepted, resumed: false, emit });
+  if (!(await consent(openWork)))
+    throw new DeployError("declined", "Not removed", { stands: "Nothing was changed" });
   const filter = ["--filter", `label=com.docker.compose.project=${project}`];
   const removed: string[] = [];
   await step(emit, "stop", async ({ note, skip }) => {
-    await findDocker(tools);
     const remove = async (what: string, list: readonly string[], command: readonly string[]) => {
       const ids = (await docker(tools, list, `The ${what} could not be listed`)).stdout
         .split(/\s+/)
@@ -33,5 +48,5 @@ export async function localStop(run: LocalRun): Promise<readonly string[]> {
     if (removed.length === 0) skip("nothing runs");
     else note(removed.join(", "));
   });
-  return removed;
+  return { removed, openWork };
 }

@@ -1,0 +1,37 @@
+import type { Deployment } from "./deployment.ts";
+import { effectiveConfig } from "./kept.ts";
+import type { OpenWork } from "./open-work.ts";
+import { askOpenWork } from "./open-work.ts";
+import type { Release } from "./platform.ts";
+import { detailsOf } from "./state.ts";
+
+/**
+ * Asks the service that runs for its open work, where that is at stake. Nothing where its files outlive what is about to
+ * happen, or where it never came up.
+ */
+export async function liveWork(
+  deployment: Deployment,
+  live: Release | undefined,
+  fate: "replaced" | "removed",
+): Promise<OpenWork | undefined> {
+  const { config, platform, session, state, tools } = deployment;
+  if (live === undefined) return undefined;
+  if (effectiveConfig(config, live).store === "external") return undefined;
+  if (fate === "replaced" && !platform.ephemeralDisk) return undefined;
+  const recorded = await state.read();
+  const neverServed =
+    recorded?.status === "failed" && detailsOf(recorded).release?.revision === live.revision;
+  if (neverServed && detailsOf(recorded).previous?.length === 0) return undefined;
+  const headers = await session.probeHeaders?.();
+  return askOpenWork({
+    tools,
+    url: live.url,
+    prefix: live.env?.SERVICE_API_PREFIX,
+    headers,
+    keys: [
+      () => tools.env.SERVICE_API_KEY,
+      () => config.secrets.find(({ name }) => name === "SERVICE_API_KEY")?.value,
+      async () => session.readSecret?.("SERVICE_API_KEY"),
+    ],
+  });
+}

@@ -1,0 +1,33 @@
+import { readIfThere } from "../atomic-file.ts";
+import type { OpenWork } from "../open-work.ts";
+import { askOpenWork } from "../open-work.ts";
+import type { LocalRun } from "./local-run.ts";
+import { secretFile } from "./local-secrets.ts";
+
+/** Asks the service of a local test for its open jobs; nothing where neither containers nor data are there. */
+export async function localWork(run: LocalRun): Promise<OpenWork | undefined> {
+  const { tools, project, config } = run;
+  const filter = ["--filter", `label=com.docker.compose.project=${project}`];
+  const read = async (...args: readonly string[]) => {
+    const { code, stdout } = await tools.exec("docker", args);
+    return code === 0 ? stdout.trim() : "";
+  };
+  const volumes = await read("volume", "ls", "--quiet", ...filter);
+  if (volumes === "") return undefined;
+  const [container] = (await read("ps", "--quiet", ...filter)).split(/\s+/);
+  if (!container) return { known: false, reason: "its container does not run, and its data is there" };
+  const ports = "{{range .NetworkSettings.Ports}}{{range .}}{{.HostPort}} {{end}}{{end}}";
+  const [port] = (await read("inspect", "--format", ports, container)).split(/\s+/);
+  return askOpenWork({
+    tools,
+    url: port ? `http://127.0.0.1:${port}` : undefined,
+    prefix: config.environment.SERVICE_API_PREFIX,
+    keys: [
+      () => tools.env.SERVICE_API_KEY,
+      () => config.secrets.find(({ name }) => name === "SERVICE_API_KEY")?.value,
+      () => readIfThere(secretFile(run, "SERVICE_API_KEY")),
+      // The one that a service without a key made for itself.
+      () => read("exec", container, "cat", "/data/api-key"),
+    ],
+  });
+}

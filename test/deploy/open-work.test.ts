@@ -1,0 +1,171 @@
+import { describe, expect, it } from "vitest";
+import { down } from "../../src/core/deploy/down.ts";
+import { rollback } from "../../src/core/deploy/rollback.ts";
+import { up } from "../../src/core/deploy/up.ts";
+import type { Stage } from "./_fixture.ts";
+import { stage, writeAll } from "./_fixture.ts";
+
+const yes = async () => true;
+
+async function deploy(at: Stage, ...args: Parameters<Stage["open"]>) {
+  const deployment = await at.open({ generateApiKey: true, ...args[0] }, args[1]);
+  try {
+    return await up(deployment, yes);
+  } finally {
+    await deployment.close();
+  }
+}
+
+/** A service whose disk does not last, with a job that runs and one that asks, and something new to deploy. */
+async function busy(options: Parameters<typeof stage>[0] = {}): Promise<Stage> {
+  const at = await stage({ predictable: true, ephemeralDisk: true, ...options });
+  await deploy(at);
+  writeAll(at.cwd, { "src/controller.ts": "export default { next: true };\n" });
+  begin(at, "running-1", "in_progress");
+  begin(at, "asking-1", "awaiting");
+  return at;
+}
+
+function begin(at: Stage, job_id: string, status: string): void {
+  at.world.change((world) => {
+    const jobs = world.jobs?.["hello-dev"] ?? [];
+    Object.assign(world, { jobs: { ...world.jobs, "hello-dev": [...jobs, { job_id, status }] } });
+  });
+}
+
+const end = (at: Stage) => at.world.change((world) => Object.assign(world, { jobs: {} }));
+const serving = (at: Stage) => at.world.read().services["hello-dev"]?.serving;
+const notices = (at: Stage) => at.events.flatMap((event) => (event.type === "notice" ? [event.message] : []));
+
+describe("a service with open jobs whose disk does not last", () => {
+  it("is not replaced: the jobs are listed, and nothing is changed", async () => {
+    const at = await busy();
+    const before = at.world.read().calls;
+
+    const stopped = deploy(at);
+
+    await expect(stopped).rejects.toMatchObject({
+      code: "open_work",
+      exitCode: 7,
+      message: expect.stringMatching(/1 job has not ended and 1 question is open/),
+      detail: "running-1: in_progress\nasking-1: awaiting",
+      fix: expect.stringContaining("--accept-data-loss"),
+      facts: { open_work: { known: true, total: 2 } },
+    });
+    expect(at.world.read().calls).toEqual(before);
+  });
+
+  it("is replaced once their loss is accepted, which is told", async () => {
+    const at = await busy();
+
+    const outcome = await deploy(at, { acceptDataLoss: true });
+
+    expect(outcome).toMatchObject({ changed: true, openWork: { known: true, total: 2 } });
+    expect(notices(at).join("\n")).toMatch(/1 job has not ended .* --accept-data-loss/);
+  });
+
+  it("is replaced once they have ended", async () => {
+    const at = await busy();
+    end(at);
+
+    await deploy(at);
+
+    expect(serving(at)).toBe("r2");
+  });
+
+  it("is asked again right before the release: the build took its time", async () => {
+    const at = await busy();
+    end(at);
+    const deployment = await at.open({ generateApiKey: true });
+    const build = deployment.session.build?.bind(deployment.session);
+    Object.assign(deployment.session, {
+      async build(...args: Parameters<NonNullable<typeof build>>) {
+        begin(at, "late-1", "in_progress");
+        return build?.(...args);
+      },
+    });
+
+    await expect(up(deployment, yes)).rejects.toMatchObject({
+      code: "open_work",
+      detail: "late-1: in_progress",
+    });
+    expect(serving(at)).toBe("r1");
+  });
+
+  it("counts as busy where it cannot be asked", async () => {
+    const at = await busy({ readable: false });
+    end(at);
+
+    await expect(deploy(at)).rejects.toMatchObject({
+      code: "open_work",
+      message: expect.stringMatching(/not known: its key is not known here/),
+      fix: expect.stringContaining("SERVICE_API_KEY"),
+    });
+    const wrong = deploy(at, {}, { env: { PATH: process.env.PATH, SERVICE_API_KEY: "another" } });
+    await expect(wrong).rejects.toThrow(/does not take the key/);
+    expect(serving(at)).toBe("r1");
+  });
+
+  it("is asked with the key that the platform keeps where the one at hand is new", async () => {
+    const at = await busy();
+
+    const env = { PATH: process.env.PATH, SERVICE_API_KEY: "a-new-key" };
+
+    await expect(deploy(at, {}, { env })).rejects.toMatchObject({ facts: { open_work: { total: 2 } } });
+  });
+
+  it("is not rolled back", async () => {
+    const at = await busy();
+    end(at);
+    await deploy(at);
+    begin(at, "running-2", "in_progress");
+    const deployment = await at.open();
+
+    const stopped = rollback(deployment, { to: undefined, consent: yes });
+
+    await expect(stopped).rejects.toMatchObject({ code: "open_work", detail: "running-2: in_progress" });
+    expect(serving(at)).toBe("r2");
+  });
+});
+
+describe("a service with open jobs", () => {
+  it("is not removed, on any disk", async () => {
+    const at = await busy({ ephemeralDisk: false });
+    const stopping = await at.open();
+
+    await expect(down(stopping, yes)).rejects.toMatchObject({
+      code: "open_work",
+      message: expect.stringContaining("removed"),
+    });
+    await stopping.close();
+    const accepted = await at.open({ acceptDataLoss: true });
+    const { removed, openWork } = await down(accepted, yes);
+
+    expect(removed).toContain("service hello-dev");
+    expect(openWork).toMatchObject({ total: 2 });
+  });
+
+  it("is replaced without a word where its disk lasts, or its store is outside", async () => {
+    const lasting = await busy({ ephemeralDisk: false });
+    await deploy(lasting);
+    const outside = await stage({ predictable: true, ephemeralDisk: true });
+    writeAll(outside.cwd, { ".deployment/config.yaml": "store: external" });
+    await deploy(outside);
+    begin(outside, "running-1", "in_progress");
+    writeAll(outside.cwd, { "src/controller.ts": "export default { next: true };\n" });
+    await deploy(outside);
+
+    expect([serving(lasting), serving(outside)]).toEqual(["r2", "r2"]);
+  });
+
+  it("whose first release failed has none, and is mended without a question", async () => {
+    const at = await stage({ predictable: true, ephemeralDisk: true, readable: false });
+    writeAll(at.cwd, { ".deployment/config.yaml": 'environment: {SICK: "500"}' });
+    await deploy(at).catch(() => undefined);
+    writeAll(at.cwd, { ".deployment/config.yaml": "environment: {OK: yes}" });
+
+    const { result } = await deploy(at);
+
+    expect(result.success).toBe(true);
+  });
+});
