@@ -7,7 +7,6 @@ import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { openJsonStore, openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import { fileHeader, LineBuffer } from "../../src/core/store/json/line.ts";
 import { manifestText } from "../../src/core/store/json/manifest.ts";
-import { versionOf } from "../../src/core/store/json/table-versions.ts";
 import { exportStore, resealStore, verifyStore } from "../../src/core/store/maintenance.ts";
 import type { Store, TableSpec } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
@@ -119,7 +118,7 @@ describe("the files of a store", () => {
     lines.addBytes(fileHeader({ kind: "journal", from: 1 }).subarray(0, -1));
     const add = (s: number, id: string, rest: string) =>
       lines.add(`{"s":${s},"k":${s - 1},"n":0,"t":"Job","id":"${id}",${rest}`, []);
-    const index = `"v":"${versionOf(job!)}","x":"A\\nLast","ix":{"status":"as it says"}`;
+    const index = `"v":"${job!.version}","x":"A\\nLast","ix":{"status":"as it says"}`;
     add(1, "a", `"v":"older","x":"","ix":{"d":"x","d":1},"d":${JSON.stringify(makeJob("a"))}`);
     add(2, "b", `"v":"older","x":"","ix":{"d":"x","d":1},"d":${JSON.stringify(makeJob("b"))}`);
     add(3, "a", `${index},"d":${JSON.stringify(makeJob("a", { name: "Last" }))}`);

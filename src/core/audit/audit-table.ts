@@ -13,6 +13,7 @@ export interface AuditHead {
 
 export const AUDIT_TABLE: TableSpec<AuditHead> = {
   name: "AuditHead",
+  version: 1,
   entity: false,
   index: () => ({}),
   facets: [],

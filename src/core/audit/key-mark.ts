@@ -13,6 +13,7 @@ export interface KeyMark {
 
 export const KEY_MARK_TABLE: TableSpec<KeyMark> = {
   name: "KeyMark",
+  version: 1,
   entity: false,
   index: () => ({}),
   facets: [],

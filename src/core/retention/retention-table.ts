@@ -15,6 +15,7 @@ export interface RetentionState {
 
 export const RETENTION_TABLE: TableSpec<RetentionState> = {
   name: "Retention",
+  version: 1,
   entity: false,
   index: () => ({}),
   facets: [],

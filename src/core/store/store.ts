@@ -20,6 +20,11 @@ export type IndexValue = string | number | boolean | null;
 /** Describes a table: which of an entity's values can be asked for. */
 export interface TableSpec<T extends Entity = Entity> {
   readonly name: string;
+  /**
+   * A whole number from 1. Raise it with every change by which `index` or `text`, or a function that they call, gives
+   * other values: stored values of another version are taken from the entities again at the next start.
+   */
+  readonly version: number;
   /** Whether it counts as an entity table in statistics and stands in exports. */
   readonly entity: boolean;
   /** The values `where` filters and `sort` orders by. */

@@ -16,6 +16,7 @@ const duration = ({ created_at, finished_at }: { created_at: string; finished_at
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
+  version: 1,
   entity: true,
   index: (job) => ({
     status: job.status,
@@ -37,6 +38,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
 
 const CASE_TABLE: TableSpec<StoredCase> = {
   name: "Case",
+  version: 1,
   entity: true,
   index: (item) => ({
     status: item.status,
@@ -57,6 +59,7 @@ const CASE_TABLE: TableSpec<StoredCase> = {
 
 const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
   name: "AgentSetting",
+  version: 1,
   entity: false,
   index: () => ({}),
   facets: [],

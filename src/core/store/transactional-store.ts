@@ -29,6 +29,8 @@ export function createStoreTables(specs: readonly TableSpec[]): Map<string, Stor
   const tables = new Map<string, StoreTable>();
   for (const spec of specs) {
     if (tables.has(spec.name)) throw new TypeError(`There are two tables of the name "${spec.name}"`);
+    if (!Number.isSafeInteger(spec.version) || spec.version < 1)
+      throw new TypeError(`Table "${spec.name}" needs a version: a whole number from 1`);
     tables.set(spec.name, { name: spec.name, spec, index: new TableIndex(spec), pending: new Map() });
   }
   return tables;

@@ -1,4 +1,5 @@
 import type { Driver } from "unstorage";
+import { toJob } from "../models/job.ts";
 import type { Entity, Store, Table, TableName } from "./store.ts";
 
 const DRIVER_NAME = "agent-control-store";
@@ -14,47 +15,33 @@ export interface StoreDriverOptions {
 }
 
 /**
- * Shows a store as an unstorage driver: `Job:<id>` is the key of a job. Values never pass through unstorage's parser, which
- * drops some keys; transactions, lists and logs are behind `getInstance()`.
+ * Shows a store as an unstorage driver that only reads: `Job:<id>` is the key of a job, and its value what the service
+ * gives out of it. Jobs and cases change by their own rules, which a key and a value cannot say: writing throws. Values
+ * never pass through unstorage's parser, which drops some keys.
  *
  * @example
  * const storage = createStorage({ driver: storeDriver({ store }) });
  * await storage.getItem("Job:a1");
  */
-export function storeDriver(options: StoreDriverOptions): Driver<StoreDriverOptions, Store> {
+export function storeDriver(options: StoreDriverOptions): Driver<StoreDriverOptions> {
   const { store, tables = ["Job", "Case"] } = options;
-  const tableOf = (key: string): { table: Table<Entity>; name: TableName; id: string } | undefined => {
+  const read = async (key: string): Promise<Entity | undefined> => {
     const [name, ...rest] = key.split(":");
     const known = tables.find((table) => table === name);
     if (known === undefined || rest.length !== 1) return undefined;
-    return { table: store.table(known) as unknown as Table<Entity>, name: known, id: fromKey(rest[0]!) };
+    const id = fromKey(rest[0]!);
+    if (known !== "Job") return store.table(known).get(id);
+    const job = await store.table("Job").get(id);
+    return job && toJob(job, await store.table("Case").ids({ where: { job_id: id }, sort: "created_at" }));
   };
   return {
     name: DRIVER_NAME,
     options,
-    getInstance: () => store,
-    hasItem: async (key) => {
-      const found = tableOf(key);
-      return found !== undefined && (await found.table.get(found.id)) !== undefined;
-    },
-    getItem: async (key) => {
-      const found = tableOf(key);
-      return ((await found?.table.get(found.id)) ?? null) as never;
-    },
-    setItem: async (key, value) => {
-      const found = tableOf(key);
-      if (found === undefined) throw new TypeError(`Key "${key}" is not of the form <table>:<id>`);
-      const entity = JSON.parse(value) as Entity;
-      if (entity.id !== found.id) throw new TypeError(`The value of "${key}" must have the id "${found.id}"`);
-      await store.transaction(async (tx) => {
-        await tx.remove(found.name, found.id);
-        await tx.insert(found.name, entity as never);
-      });
-    },
-    removeItem: async (key) => {
-      const found = tableOf(key);
-      await found?.table.remove(found.id);
-    },
+    hasItem: async (key) => (await read(key)) !== undefined,
+    getItem: async (key) => ((await read(key)) ?? null) as never,
+    // Without these, unstorage takes a write for done.
+    setItem: refuse,
+    removeItem: refuse,
     getKeys: async (base = "") => {
       const keys: string[] = [];
       for (const name of tables) {
@@ -64,8 +51,11 @@ export function storeDriver(options: StoreDriverOptions): Driver<StoreDriverOpti
       }
       return keys;
     },
-    dispose: () => store.close(),
   };
+}
+
+function refuse(key: string): never {
+  throw new TypeError(`"${key}" cannot be written: the driver only reads. Use the service's API`);
 }
 
 async function* idsOf(table: Table<Entity>): AsyncIterable<string> {

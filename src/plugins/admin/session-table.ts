@@ -15,6 +15,7 @@ declare module "../../core/store/store.ts" {
 
 export const SESSION_TABLE: TableSpec<EndedSession> = {
   name: "AdminSession",
+  version: 1,
   entity: false,
   index: ({ until }) => ({ until }),
   facets: [],

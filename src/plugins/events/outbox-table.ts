@@ -20,6 +20,7 @@ export function laneOf(target: string, stream: string): string {
 
 export const OUTBOX_TABLE: TableSpec<OutboxRow> = {
   name: "Outbox",
+  version: 1,
   entity: false,
   index: (row) => ({
     state: row.state,

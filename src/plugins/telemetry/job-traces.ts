@@ -19,6 +19,7 @@ declare module "../../core/store/store.ts" {
 
 export const JOB_TRACE_TABLE: TableSpec<JobTraceRow> = {
   name: "JobTrace",
+  version: 1,
   entity: false,
   index: () => ({}),
   facets: [],

@@ -4,7 +4,7 @@ import type { Contents } from "./contents.ts";
 import { damageError } from "./damage-error.ts";
 import type { FileSet } from "./file-set.ts";
 import type { LineNames } from "./line.ts";
-import { isBare, readNames, withIndex } from "./line.ts";
+import { readNames, withIndex } from "./line.ts";
 import type { LiveLine } from "./live-lines.ts";
 import { findLiveLines } from "./live-lines.ts";
 import type { Locator } from "./locators.ts";
@@ -94,8 +94,9 @@ function removes(line: SourceLine): line is RemovalLine {
   return "removal" in line;
 }
 
+/** A line with the index of the service's version. */
 function indexed(line: LiveLine, bytes: Buffer, names: LineNames): Buffer {
-  const index = isBare(bytes) ? line.index() : undefined;
+  const index = line.version === names.v ? undefined : line.index();
   return index === undefined ? bytes : withIndex(bytes, names, index);
 }
 

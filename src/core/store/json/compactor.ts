@@ -80,15 +80,16 @@ export class Compactor {
   }
 
   /**
-   * The oldest files with lines that lack an index, once there are many of these. Few at a time: most of their lines may
-   * still count, and what is out of date elsewhere waits meanwhile.
+   * The oldest files with lines that lack an index, once there are many of these, or where the index is of another
+   * version: a start takes it from the bodies until they are written again. Few at a time: most of their lines may still
+   * count, and what is out of date elsewhere waits meanwhile.
    */
   #bare(sealed: readonly Segment[]): Segment[] {
     const { limit } = this.#options;
-    if (sealed.reduce((sum, { bare }) => sum + bare, 0) <= limit * BARE) return [];
+    const isMuch = sealed.reduce((sum, { bare }) => sum + bare, 0) > limit * BARE;
     let needed = 0;
     return sealed.filter((segment) => {
-      if (segment.bare === 0 || needed >= limit * 2) return false;
+      if (!(isMuch ? segment.bare > 0 : segment.isOutdated) || needed >= limit * 2) return false;
       needed += neededOf(segment);
       return true;
     });

@@ -6,7 +6,6 @@ import { BodyCache } from "./body-cache.ts";
 import type { Locator } from "./locators.ts";
 import { EntryLocators, Locators } from "./locators.ts";
 import type { Segment } from "./segment.ts";
-import { versionOf } from "./table-versions.ts";
 
 /** Characters of recently used bodies that are kept for each table. */
 const CACHE = 8 * 1024 * 1024;
@@ -30,13 +29,13 @@ export class Contents {
 
   constructor(tables: ReadonlyMap<string, StoreTable>) {
     this.tables = new Map(tables);
-    this.#versions = new Map([...tables].map(([name, { spec }]) => [name, versionOf(spec)]));
+    this.#versions = new Map([...tables].map(([name, { spec }]) => [name, String(spec.version)]));
   }
 
   /** A table by name; one that the service does not know (its plugin is missing) is kept as it is. */
   tableOf(name: string): StoreTable {
     return getOrMake(this.tables, name, () => {
-      const spec = { name, entity: false, index: () => ({}), facets: [], sorted: [] };
+      const spec = { name, version: 0, entity: false, index: () => ({}), facets: [], sorted: [] };
       return { name, spec, index: new TableIndex(spec), pending: new Map() };
     });
   }
@@ -77,10 +76,12 @@ export class Contents {
     return slot;
   }
 
-  /** Counts a line without index of a table that the service knows. */
-  countBare({ segment, length }: Locator): void {
+  /** Counts a line of a table that the service knows, without index or with one of another version. */
+  countBare({ segment, length }: Locator, { isOutdated = false } = {}): void {
     const found = this.segments.get(segment);
-    if (found !== undefined) found.bare += length + 1;
+    if (found === undefined) return;
+    found.bare += length + 1;
+    if (isOutdated) found.isOutdated = true;
   }
 
   remove({ index }: StoreTable, id: string): void {

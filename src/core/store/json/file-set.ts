@@ -106,6 +106,7 @@ export class FileSet {
       size: size ?? this.#measure(handle),
       live: 0,
       bare: 0,
+      isOutdated: false,
       removals: new Removals(),
       from: Number.MAX_SAFE_INTEGER,
     };
@@ -141,6 +142,7 @@ export class FileSet {
       size: header.length,
       live: 0,
       bare: 0,
+      isOutdated: false,
       removals: new Removals(),
       from,
     };

@@ -185,12 +185,7 @@ function headerEnd(line: Buffer): number {
   return indexed < 0 ? -1 : indexed + 1;
 }
 
-/** Whether a sealed line of an entity or entry has no index; those that remove have an empty one. */
-export function isBare(line: Buffer): boolean {
-  return line[headerEnd(line) - 1] !== BRACE;
-}
-
-/** A sealed line that has no index, with one, and with a checksum of its own. The body's bytes are copied as they are. */
+/** A sealed line with another index, or one where it has none, and with a checksum of its own. The body's bytes are copied as they are. */
 export function withIndex(line: Buffer, { s, t, id }: LineNames, index: LineIndex): Buffer {
   const names = `{"s":${s},"k":0,"n":0,"t":${JSON.stringify(t)},"id":${JSON.stringify(id)}`;
   const header = Buffer.from(`${names}${indexText(index)}`);
@@ -204,18 +199,24 @@ export function withIndex(line: Buffer, { s, t, id }: LineNames, index: LineInde
 }
 
 /** Which write a line is, and of what. */
-export type LineNames = Pick<LineHeader, "s" | "t" | "id" | "i">;
+export type LineNames = Pick<LineHeader, "s" | "t" | "id" | "i" | "v">;
 
 /** How a header begins whose names need no escaping. */
 const NAMES =
-  /^\{"s":(\d+),"k":\d+,"n":\d+,"t":"([\x20-\x21\x23-\x5b\x5d-\x7e]+)","id":"([\x20-\x21\x23-\x5b\x5d-\x7e]*)",(?:"i":(\d+),)?/;
+  /^\{"s":(\d+),"k":\d+,"n":\d+,"t":"([\x20-\x21\x23-\x5b\x5d-\x7e]+)","id":"([\x20-\x21\x23-\x5b\x5d-\x7e]*)",(?:"i":(\d+),)?(?:"v":"([0-9a-f]+)",)?/;
 
 /** The names of a sealed line, mostly without parsing its header; `undefined` where it is not of an entity or entry. */
 export function readNames(line: Buffer): LineNames | undefined {
   const names = NAMES.exec(line.toString("latin1", 0, 256));
   if (names === null) return readHeader(line);
-  const [, s, t, id, i] = names;
-  return { s: Number(s), t: t!, id: id!, ...(i === undefined ? {} : { i: Number(i) }) };
+  const [, s, t, id, i, v] = names;
+  return {
+    s: Number(s),
+    t: t!,
+    id: id!,
+    ...(i === undefined ? {} : { i: Number(i) }),
+    ...(v === undefined ? {} : { v }),
+  };
 }
 
 /** The body of a sealed line, as JSON. */

@@ -14,6 +14,8 @@ export interface LiveLine {
   isLive(): boolean;
   /** Whether the line is of that entity or entry. */
   isOf(names: LineNames): boolean;
+  /** The version of an entity's index, where the service knows its table. */
+  readonly version: string | undefined;
   /** The index of an entity as it is now, where the service knows its table. */
   index(): LineIndex | undefined;
   /** Points the index to a copy of it. */
@@ -76,8 +78,12 @@ class LiveEntity implements LiveLine {
     return t === this.#table.name && id === this.#id && i === undefined;
   }
 
+  get version(): string | undefined {
+    return this.#contents.versionOf(this.#table);
+  }
+
   index(): LineIndex | undefined {
-    const version = this.#contents.versionOf(this.#table);
+    const { version } = this;
     return version === undefined ? undefined : { version, record: this.#table.index.recordOf(this.#slot) };
   }
 
@@ -92,6 +98,7 @@ class LiveEntry implements LiveLine {
   readonly #key: string;
   readonly #number: number;
   readonly at: Locator;
+  readonly version = undefined;
 
   constructor(
     contents: Contents,

@@ -41,9 +41,9 @@ export class Replay {
       return;
     }
     const { v, x: text, ix: values } = header;
-    const hasIndex = values !== undefined && text !== undefined;
-    const record = hasIndex && v === version ? { values, text } : indexAgain(table, line.bytes);
-    if (!hasIndex && version !== undefined) this.#contents.countBare(at);
+    const hasIndex = values !== undefined && text !== undefined && v === version;
+    const record = hasIndex ? { values, text } : indexAgain(table, line.bytes);
+    if (!hasIndex && version !== undefined) this.#contents.countBare(at, { isOutdated: v !== undefined });
     seqs[this.#contents.put(table, { id: header.id, record }, at)] = header.s;
     if (slot === undefined) removed.delete(header.id);
   }

@@ -13,8 +13,10 @@ export interface Segment {
   size: number;
   /** Bytes of lines that the index points to. */
   live: number;
-  /** Bytes of lines, live or not, that are written without an index: a start parses their bodies. */
+  /** Bytes of lines, live or not, without an index of the service's version: a start parses their bodies. */
   bare: number;
+  /** Whether lines have an index of another version than the service's. */
+  isOutdated: boolean;
   readonly removals: Removals;
   /** Lowest number of a write in it: a removal matters as long as anything older exists. */
   from: number;
