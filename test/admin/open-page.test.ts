@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { defineAgent } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { requirement } from "../_require.ts";
 import { DESKTOP, launch, signIn, visit } from "./_browser.ts";
 import { seedCase, seedJob } from "./_seed.ts";
@@ -32,7 +32,9 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => browser?.close());
 
-async function startTicker(server: TestServer, id: string): Promise<void> {
+const startTicker = (server: TestServer, id: string) => startJob(server, "ticker", id);
+
+async function startJob(server: TestServer, agent: string, id: string): Promise<void> {
   const job_context = {
     workspace_id: "w",
     job_id: id,
@@ -41,7 +43,7 @@ async function startTicker(server: TestServer, id: string): Promise<void> {
     mission_id: "m",
     mission_name: id,
   };
-  await server.request("/agents/ticker/jobs", { json: { job_context, job_fields: {} } });
+  await server.request(`/agents/${agent}/jobs`, { json: { job_context, job_fields: {} } });
 }
 
 /** Waits until the page shows so many more lines of the running job. */
@@ -93,6 +95,48 @@ chromium.it(
   },
   120_000,
 );
+
+it("a step that runs stands in the timeline before anything is stored of it", async () => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const holder = defineAgent({
+    name: "Holder",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        async run({ job }) {
+          await job.step("quick", () => 1);
+          const item = await job.openCase({ id: "h-1", name: "Case" });
+          await item.step("slow", () => held);
+          return { message: "done" };
+        },
+      },
+    },
+  });
+  await using server = await testServer({ agents: [holder] });
+  await startJob(server, "holder", "h");
+  const rows = async () => {
+    const timeline = await (await server.request("/admin/api/jobs/h/timeline")).json();
+    return (timeline as { rows: { kind: string; name: string; running: boolean }[] }).rows
+      .filter(({ kind }) => kind === "step")
+      .map(({ name, running }) => [name, running]);
+  };
+
+  await expect.poll(rows).toEqual([
+    ["quick", false],
+    ["slow", true],
+  ]);
+  const page = await (await server.request("/admin/cases/h-1", { headers: { accept: "text/html" } })).text();
+  release();
+  await expect.poll(rows).toEqual([
+    ["quick", false],
+    ["slow", false],
+  ]);
+
+  expect(page).toMatch(/slow<\/span>\s*<small>running/);
+});
 
 chromium.it(
   "counts follow the filters, change while the list is open, and catch up after the tab was hidden",

@@ -23,7 +23,7 @@ import type { StopReason, StoredJob } from "../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
 import { JOB_OVERRIDES } from "../models/overrides.ts";
-import type { MarkEntry } from "../models/run-entry.ts";
+import type { BegunEntry, MarkEntry } from "../models/run-entry.ts";
 import { ActiveRuns, type ActiveRunsParts } from "./active-runs.ts";
 import { readFields } from "./fields.ts";
 import { callMethod, checkRequired, openParameters, openSent, toHandlerContext } from "./handler-context.ts";
@@ -257,6 +257,10 @@ class JobRunner implements Runner {
 
   position(jobId: string): QueuePosition | undefined {
     return this.#runs.scheduler.position(jobId);
+  }
+
+  runningSteps(jobId: string): BegunEntry[] {
+    return this.#runs.find(jobId)?.runningSteps() ?? [];
   }
 
   load(): { readonly running: number; readonly queued: number } {

@@ -6,6 +6,7 @@ import type { StoredJob } from "../models/job.ts";
 import type { JobContext } from "../models/job-context.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
+import type { BegunEntry } from "../models/run-entry.ts";
 
 /** A request to start a job, already checked against its schema but not against the method's fields. */
 export interface StartRequest {
@@ -71,6 +72,8 @@ export interface Runner {
   ): Promise<Record<string, string>>;
   /** The job's place in the queue, where it waits. */
   position(jobId: string): QueuePosition | undefined;
+  /** The steps whose functions run now, as the run log would tell their beginning: it does not. */
+  runningSteps(jobId: string): BegunEntry[];
   /** Jobs that run and wait now. */
   load(): { readonly running: number; readonly queued: number };
   /** Takes unfinished jobs up again; called once when the service starts. */

@@ -173,7 +173,7 @@ export class RunCase implements CaseHandle {
   async #tellAgent(call: Call, answer: AnswerEntry): Promise<void> {
     const run = this.#run;
     await run.enter(call);
-    const told = { call, name: call.name, attempt: 1, cost: 0, isRecorded: false };
+    const told = { call, name: call.name, attempt: 1, cost: 0, startedAt: "", isRecorded: false };
     const waiting = run.begin(told);
     if (waiting) await waiting;
     try {

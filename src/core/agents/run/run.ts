@@ -8,7 +8,7 @@ import { isServiceError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import type { AccountRef } from "../../models/account.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
-import type { AnswerEntry } from "../../models/run-entry.ts";
+import type { AnswerEntry, BegunEntry } from "../../models/run-entry.ts";
 import type { Place } from "../scheduler.ts";
 import type { Call } from "./call.ts";
 import { Deliveries } from "./deliveries.ts";
@@ -46,6 +46,8 @@ export interface StepUnderWay {
   readonly name: string;
   readonly attempt: number;
   readonly cost: number;
+  /** When its function was called; empty before that. */
+  startedAt: string;
   /** Whether what became of it is on its way into the store, and its cost was counted. */
   isRecorded: boolean;
 }
@@ -281,6 +283,19 @@ export class Run {
       this.#waits--;
       if (this.#phase === "live" || this.#phase === "frozen") await this.#goOn();
     }
+  }
+
+  /** The steps whose functions run now, as entries of the log would tell it. */
+  runningSteps(): BegunEntry[] {
+    return [...this.#underWay]
+      .filter(({ call, startedAt }) => call.kind === "step" && startedAt !== "")
+      .map(({ call, attempt, startedAt }) => ({
+        type: "begun",
+        at: startedAt,
+        call: "step",
+        ...call.fields,
+        attempt,
+      }));
   }
 
   /** Counts a step as under way until `done`: at once, or when the run has its place again. */

@@ -60,7 +60,7 @@ export async function runStep<T>(step: StepCall<T>): Promise<T> {
   for (let attempt = scope.nextAttempt(call); ; attempt++) {
     await run.enter(call);
     run.stopAt(run.limits.reserve(cost, name));
-    const underWay = { call, name, attempt, cost, isRecorded: false };
+    const underWay = { call, name, attempt, cost, startedAt: "", isRecorded: false };
     const waiting = run.begin(underWay);
     if (waiting) await waiting;
     if (isAgain) await recordBegun(run, underWay);
@@ -112,6 +112,7 @@ async function tryOnce<T>(
 ): Promise<Tried<T>> {
   const { run } = call.scope;
   const startedAt = run.parts.ledger.now();
+  one.startedAt = startedAt;
   try {
     const value = await run.orEnd(() => invoke(call, one));
     const result = toRecord(value, call.name);

@@ -15,6 +15,7 @@ import { toFacts } from "../views/facts.ts";
 import { formatCost, formatCount, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { withRunning } from "../views/running.ts";
 import { toTimeline } from "../views/timeline.ts";
 import { SHOWN_ENTRIES, toWaterfall } from "../views/waterfall.ts";
 
@@ -54,7 +55,7 @@ async function caseState(parts: AdminParts, item: StoredCase): Promise<Record<st
   return {
     fall: {
       ...toWaterfall(
-        caseTimeline(job, item, { entries: entries.map(({ entry }) => entry), now }),
+        caseTimeline(job, item, { entries: withRunning(parts, item.job_id, entries), now }),
         currency,
         MOST_LINES,
       ),

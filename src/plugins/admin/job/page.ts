@@ -15,6 +15,7 @@ import { fold } from "../views/fold.ts";
 import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { withRunning } from "../views/running.ts";
 import { toStory } from "../views/story.ts";
 import { toTimeline } from "../views/timeline.ts";
 import { SHOWN_ENTRIES, toWaterfall } from "../views/waterfall.ts";
@@ -78,8 +79,7 @@ function jobResource(parts: AdminParts, job: StoredJob): Resource {
 async function readWholeTimeline(parts: AdminParts, job: StoredJob) {
   const query = { where: { job_id: job.id }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
   const [cases, entries] = await Promise.all([parts.cases.list(query), parts.jobs.log(job.id)]);
-  const all = entries.map(({ entry }) => entry);
-  return toTimeline(job, cases.items, all, parts.clock());
+  return toTimeline(job, cases.items, withRunning(parts, job.id, entries), parts.clock());
 }
 
 /** The first cases, and those that failed or are open, wherever they stand. */
@@ -100,12 +100,7 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
     readCases(parts, job),
     parts.jobs.logEnds(job.id, SHOWN_ENTRIES),
   ]);
-  const timeline = toTimeline(
-    job,
-    cases,
-    entries.map(({ entry }) => entry),
-    now,
-  );
+  const timeline = toTimeline(job, cases, withRunning(parts, job.id, entries), now);
   const fall = toWaterfall(timeline, currency);
   const waited = fall.waited ? `, ${fall.waited} waiting for a person` : "";
   const breaks = fall.interruptions > 0 ? `, ${countOf(fall.interruptions, "interruption")}` : "";
