@@ -86,6 +86,12 @@
     if (change.spoken) speak(change.spoken);
   }
 
+  // A session ends when nobody does anything for a while: what a page asks for by itself does not count.
+  const unattended = { "X-Unattended": "1" };
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (event.detail.triggeringEvent?.type === "refresh") Object.assign(event.detail.headers, unattended);
+  });
+
   // Elements that are being refreshed, and whether something changed meanwhile.
   const refreshing = new Map();
   function refresh(element) {
@@ -124,7 +130,7 @@
     if (stale.length === 0 || list.dataset.busy) return;
     list.dataset.busy = "1";
     try {
-      const response = await fetch(list.dataset.rows + encodeURIComponent(stale.join(",")), { headers: { "HX-Request": "true" } });
+      const response = await fetch(list.dataset.rows + encodeURIComponent(stale.join(",")), { headers: { "HX-Request": "true", ...unattended } });
       if (!response.ok) return;
       replaceRows(await response.text());
     } finally {
@@ -150,7 +156,7 @@
     if (inbox.dataset.busy) return;
     inbox.dataset.busy = "1";
     try {
-      const response = await fetch(`${inbox.dataset.inbox}?limit=100`, { headers: { accept: "application/json" } });
+      const response = await fetch(`${inbox.dataset.inbox}?limit=100`, { headers: { accept: "application/json", ...unattended } });
       if (!response.ok) return;
       const open = new Set((await response.json()).items.map((item) => item.case_id));
       const shown = $$("[data-ask]", inbox);

@@ -1,5 +1,6 @@
 import { CASES, type RouteDefinition } from "agent-control-service";
 import { SIGN_IN_LINK } from "../../src/core/tokens.ts";
+import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";
 import { sampleOf } from "./_sample.ts";
 import type { World } from "./_world.ts";
@@ -101,6 +102,13 @@ const run = async (world: World, who: Values): Promise<Example> => {
   const { id, hash } = await previewOf(world, who);
   return { params: { id }, json: { hash }, form: { hash } };
 };
+const sessionOf = async ({ server }: World): Promise<Values> => {
+  await signIn(server, "Guest");
+  const { items } = (await (await server.request("/admin/api/sessions")).json()) as {
+    items: { id: string }[];
+  };
+  return { id: items[0]!.id };
+};
 const token = ({ server, url }: World): Values => ({
   token: new URL(server.service.get(SIGN_IN_LINK).create(url).url).searchParams.get("token") ?? "",
 });
@@ -163,5 +171,7 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /admin/jobs/{id}/retry": failed,
   "POST /admin/bulk": async (world) => ({ form: { kind: "jobs", action: "stop", id: await world.job() } }),
   "POST /admin/bulk/{id}/run": run,
+  "POST /admin/sessions": async (world) => ({ form: await sessionOf(world) }),
+  "DELETE /admin/api/sessions/{id}": async (world) => ({ params: await sessionOf(world) }),
   "POST /admin/deliveries": () => ({ form: { all: "1", action: "retry" } }),
 };

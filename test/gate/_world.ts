@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { JOBS, PARAMETERS, ROUTER, type RouteDefinition } from "agent-control-service";
+import { admin, JOBS, PARAMETERS, ROUTER, type RouteDefinition } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";
@@ -49,7 +49,8 @@ export async function openWorld(): Promise<World> {
     agents: [clerk],
     apiKey: CANARIES.apiKey,
     account: { workspace_id: "w", api_key: CANARIES.accountKey, api_url: urlOf(control) },
-    plugins: [guest],
+    // Hours pass in this suite.
+    plugins: [guest, admin({ sessionIdleMinutes: 0 })],
     bodyLimit: LIMIT,
     logLevel: "debug",
     maxConcurrentJobs: 100,

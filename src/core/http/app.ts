@@ -2,6 +2,7 @@ import { H3, type H3Event, type HTTPError } from "h3";
 import type { Container } from "../container.ts";
 import { ServiceError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import type { ResolvedOptions } from "../options.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
@@ -48,7 +49,7 @@ export function createApp(scope: Container): H3 {
   const app = keepMiddlewareNear(
     new H3({
       silent: true,
-      ...(options.logLevel === "debug" && logRequests(log)),
+      ...observe(log, options, clients),
       onError: (error, event) => {
         const failure = isUnanswered(error, event)
           ? noRoute(router.allowed(event))
@@ -111,7 +112,25 @@ function noRoute(allowed: readonly string[]): ServiceError {
   });
 }
 
-/** Only at debug level: a hook on every answer costs each of them a promise. */
+const YEAR = 31_536_000;
+
+/** Only where there is something to do: a hook on every answer costs each of them a promise. */
+function observe(log: Logger, { logLevel, publicUrl, trustProxy }: ResolvedOptions, clients: Clients) {
+  const isPublic = publicUrl?.startsWith("https:") === true;
+  const mayBeSecure = isPublic || trustProxy !== 0;
+  const requests = logLevel === "debug" ? logRequests(log) : undefined;
+  if (!mayBeSecure) return requests;
+  return {
+    ...requests,
+    onResponse: (response: Response, event: H3Event) => {
+      requests?.onResponse(response, event);
+      // Browsers that came by https once come by nothing else (RFC 6797).
+      if (isPublic || clients.isSecure(event))
+        response.headers.set("strict-transport-security", `max-age=${YEAR}`);
+    },
+  };
+}
+
 function logRequests(log: Logger) {
   const begun = new WeakMap<H3Event, number>();
   return {

@@ -44,8 +44,8 @@ export class LiveStreams {
     return this.#open.size;
   }
 
-  /** Answers with what `source` gives, until it ends, the reader goes or the service closes. */
-  open(source: StreamSource): Response {
+  /** Answers with what `source` gives, until it ends, the reader goes, the service closes or `over` aborts. */
+  open(source: StreamSource, over?: AbortSignal): Response {
     if (this.#closed) throw new ServiceError("unavailable", "The service is closing");
     if (this.#open.size >= this.#most) {
       throw new ServiceError("unavailable", "Too many live streams are open", {
@@ -53,7 +53,12 @@ export class LiveStreams {
         headers: { "retry-after": "10" },
       });
     }
-    const stream = new LiveStream(source, () => this.#forget(stream));
+    const end = (): void => stream.end();
+    const stream = new LiveStream(source, () => {
+      over?.removeEventListener("abort", end);
+      this.#forget(stream);
+    });
+    over?.addEventListener("abort", end);
     this.#open.add(stream);
     this.#timer ??= setInterval(() => {
       for (const one of this.#open) one.beat(this.#patience);

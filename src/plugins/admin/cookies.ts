@@ -1,4 +1,5 @@
 import type { H3Event } from "h3";
+import type { OwnAddress } from "./same-origin.ts";
 
 export interface CookieOptions {
   readonly secure: boolean;
@@ -21,6 +22,6 @@ export function readCookie(event: H3Event, name: string): string | undefined {
 }
 
 /** Whether the browser talks https to us, or to the proxy in front of us. */
-export function isSecure(event: H3Event, publicUrl: string | undefined): boolean {
-  return event.url.protocol === "https:" || publicUrl?.startsWith("https:") === true;
+export function isSecure(event: H3Event, { clients, state }: OwnAddress): boolean {
+  return clients.isSecure(event) || state.publicUrl?.startsWith("https:") === true;
 }

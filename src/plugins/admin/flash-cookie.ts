@@ -5,6 +5,6 @@ import type { AdminParts } from "./parts.ts";
 
 /** The cookie that carries a message to the next page. */
 export function flashCookie(parts: AdminParts, event: H3Event, kind: Flash["kind"], text: string): string {
-  const secure = isSecure(event, parts.state.publicUrl);
+  const secure = isSecure(event, parts);
   return toCookie(FLASH_COOKIE, writeFlash(kind, text), { secure, maxAge: 30 });
 }

@@ -5,6 +5,7 @@ import {
   AGENTS,
   AUDIT,
   CASES,
+  CLIENTS,
   CLOCK,
   CONTROL_SYSTEM,
   GATE,
@@ -80,12 +81,16 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
   const { hooks, log } = context;
   const runner = () => context.get(RUNNER);
   const assets = await Assets.load();
+  const clients = context.get(CLIENTS);
   const sessions = new Sessions({
-    apiKey: context.get(KEYS).apiKey,
+    keys: context.get(KEYS),
     hours: options.sessionHours,
+    idleMinutes: options.sessionIdleMinutes,
     clock,
-    publicUrl: () => state.publicUrl,
+    clients,
+    state,
     store: context.get(STORE),
+    log,
   });
   await sessions.load();
   const hub = new LiveHub({
@@ -96,7 +101,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
   const activity = new Activity(jobs, hooks, clock);
   const console = new ConsoleBuffer(hooks, options.consoleLines);
   const bulk = new BulkOperations({ runner, clock, log, onProgress: () => {} });
-  for (const part of [hub, activity, console, bulk]) context.onClose(() => part.close());
+  for (const part of [hub, activity, console, bulk, sessions]) context.onClose(() => part.close());
   return {
     options,
     service: context.get(OPTIONS),
@@ -108,6 +113,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     retention: context.get(RETENTION),
     settings: context.get(AGENT_SETTINGS),
     store: context.get(STORE),
+    clients,
     gate: context.get(GATE),
     log,
     redactor: context.get(REDACTOR),

@@ -6,8 +6,10 @@ export interface AdminOptions {
   readonly currency?: string;
   /** Log lines kept for the console page. @default 2000 */
   readonly consoleLines?: number;
-  /** Hours that a session lasts. @default 12 */
+  /** Hours that a session lasts at most. @default 12 */
   readonly sessionHours?: number;
+  /** Minutes after which a session ends in which nobody does anything, 0 for no such limit. @default 30 */
+  readonly sessionIdleMinutes?: number;
 }
 
 export type ResolvedAdminOptions = Required<AdminOptions>;
@@ -19,5 +21,6 @@ export function resolveAdminOptions(options: AdminOptions): ResolvedAdminOptions
     currency: options.currency ?? "$",
     consoleLines: Math.max(100, options.consoleLines ?? 2000),
     sessionHours: options.sessionHours ?? 12,
+    sessionIdleMinutes: options.sessionIdleMinutes ?? 30,
   };
 }

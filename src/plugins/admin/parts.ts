@@ -5,6 +5,7 @@ import type { AuditLog } from "../../core/audit/audit-log.ts";
 import type { ControlSystem } from "../../core/control-system.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
+import type { Clients } from "../../core/http/clients.ts";
 import type { Gate } from "../../core/http/gate.ts";
 import type { Logger } from "../../core/log.ts";
 import type { ResolvedOptions } from "../../core/options.ts";
@@ -36,6 +37,7 @@ export interface AdminParts {
   readonly retention: Retention;
   readonly settings: AgentSettings;
   readonly store: Store;
+  readonly clients: Clients;
   readonly gate: Gate;
   readonly log: Logger;
   readonly redactor: Redactor;

@@ -50,7 +50,7 @@ export async function renderPage(
     headers: { ...refreshHeader(event), ...answer.headers },
   });
   if (flash) {
-    const secure = isSecure(event, parts.state.publicUrl);
+    const secure = isSecure(event, parts);
     response.headers.append("set-cookie", toCookie(FLASH_COOKIE, "", { secure, maxAge: 0 }));
   }
   return response;

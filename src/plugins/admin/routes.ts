@@ -19,6 +19,7 @@ import { dashboardRoutes } from "./pages/dashboard.ts";
 import type { AdminParts } from "./parts.ts";
 import { pluginPageRoutes } from "./plugin-pages.ts";
 import { serverRoutes } from "./server/page.ts";
+import { sessionListRoutes } from "./session/list.ts";
 import { sessionRoutes } from "./session/routes.ts";
 
 /** Every route of the admin interface. */
@@ -38,9 +39,10 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...actionApiRoutes(parts),
     ...actionFormRoutes(parts),
     ...bulkRoutes(parts),
-    liveRoute({ hub: parts.hub, streams }),
+    liveRoute(parts, streams),
     ...pluginPageRoutes(parts),
     ...sessionRoutes(parts),
+    ...sessionListRoutes(parts),
     ...helpRoutes(parts),
     ...assetRoutes(parts.assets),
   ];

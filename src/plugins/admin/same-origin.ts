@@ -1,11 +1,19 @@
 import type { H3Event } from "h3";
 import { ServiceError } from "../../core/errors.ts";
+import type { Clients } from "../../core/http/clients.ts";
+import type { ServiceState } from "../../core/service-state.ts";
+
+/** What is known of the address under which people see the service. */
+export interface OwnAddress {
+  readonly clients: Clients;
+  readonly state: Pick<ServiceState, "publicUrl">;
+}
 
 /**
  * Throws `forbidden` for a write that a page of another site may have caused. A browser says where a request comes from
  * in headers that no page can forge; a write with a session that says nothing is refused too.
  */
-export function assertSameOrigin(event: H3Event, publicUrl: string | undefined): void {
+export function assertSameOrigin(event: H3Event, own: OwnAddress): void {
   const { headers } = event.req;
   const site = headers.get("sec-fetch-site");
   if (site !== null) {
@@ -13,10 +21,16 @@ export function assertSameOrigin(event: H3Event, publicUrl: string | undefined):
     throw crossSite();
   }
   const origin = headers.get("origin");
-  if (origin === null) throw crossSite();
-  if (publicUrl !== undefined && origin === new URL(publicUrl).origin) return;
-  if (hostOf(origin) === headers.get("host")) return;
-  throw crossSite();
+  if (origin === null || !originsOf(event, own).includes(origin)) throw crossSite();
+}
+
+/** Origins of the service's own pages. Scheme and all: who can change http on the way must not write to https. */
+function originsOf(event: H3Event, { clients, state }: OwnAddress): string[] {
+  const host = event.req.headers.get("host");
+  const asked = `${clients.isSecure(event) ? "https" : "http"}://${host}`;
+  if (state.publicUrl === undefined) return [asked];
+  const { origin, host: publicHost } = new URL(state.publicUrl);
+  return host === publicHost ? [origin] : [origin, asked];
 }
 
 /** Whether a request changes nothing by its method. */
@@ -24,16 +38,9 @@ export function isSafeMethod(method: string): boolean {
   return method === "GET" || method === "HEAD" || method === "OPTIONS";
 }
 
-function hostOf(origin: string): string | undefined {
-  try {
-    return new URL(origin).host;
-  } catch {
-    return undefined;
-  }
-}
-
 function crossSite(): ServiceError {
   return new ServiceError("forbidden", "This change was not asked for by a page of this service", {
-    detail: "Use the admin pages of this service, or send the X-API-Key header.",
+    detail:
+      "Use the admin pages of this service, or send the X-API-Key header. Behind a TLS proxy, set SERVICE_PUBLIC_URL or SERVICE_TRUST_PROXY.",
   });
 }

@@ -1,19 +1,31 @@
 import type { TableSpec } from "../../core/store/store.ts";
 
-/** A session that was signed out before its time. */
-export interface EndedSession {
+/** A person who is signed in. Times are milliseconds since the epoch. */
+export interface AdminSession {
+  /** Digest of the cookie's value, which is kept nowhere. */
   readonly id: string;
-  /** When it would have ended, milliseconds since the epoch. */
+  /** The name that was typed; nobody checked it. */
+  readonly name: string;
+  /** How the session was opened. */
+  readonly by: "key" | "link";
+  /** Address that it was opened from. */
+  readonly address: string;
+  /** What tells whether the API key that opened it still holds. */
+  readonly key: string;
+  readonly since: number;
+  /** When the person last did something, to the minute. */
+  readonly seen: number;
+  /** When it ends at the latest. */
   readonly until: number;
 }
 
 declare module "../../core/store/store.ts" {
   interface Tables {
-    AdminSession: EndedSession;
+    AdminSession: AdminSession;
   }
 }
 
-export const SESSION_TABLE: TableSpec<EndedSession> = {
+export const SESSION_TABLE: TableSpec<AdminSession> = {
   name: "AdminSession",
   version: 1,
   entity: false,

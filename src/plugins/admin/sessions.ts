@@ -1,105 +1,184 @@
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, randomBytes } from "node:crypto";
 import type { H3Event } from "h3";
+import type { Clients } from "../../core/http/clients.ts";
 import type { SessionVerifier, SignedIn } from "../../core/http/gate.ts";
+import type { ServiceKeys } from "../../core/keys.ts";
+import type { Logger } from "../../core/log.ts";
+import type { ServiceState } from "../../core/service-state.ts";
 import type { Store } from "../../core/store/store.ts";
 import { readCookie } from "./cookies.ts";
 import { assertSameOrigin, isSafeMethod } from "./same-origin.ts";
+import type { AdminSession } from "./session-table.ts";
 
 export const SESSION_COOKIE = "svc-admin";
-
-/** What a session's cookie says, under a signature. */
-interface Claims {
-  readonly id: string;
-  readonly name: string;
-  /** Milliseconds since the epoch. */
-  readonly until: number;
-}
+/** Sent by pages that bring themselves up to date: nobody has done anything. */
+const UNATTENDED = "x-unattended";
+const MINUTE = 60_000;
 
 export interface SessionsParts {
-  readonly apiKey: string;
+  readonly keys: ServiceKeys;
+  /** Longest life of a session. */
   readonly hours: number;
+  /** Longest time without anything done, 0 for no limit. */
+  readonly idleMinutes: number;
   readonly clock: () => Date;
-  readonly publicUrl: () => string | undefined;
+  readonly clients: Clients;
+  readonly state: Pick<ServiceState, "publicUrl">;
   readonly store: Store;
+  readonly log: Logger;
+}
+
+/** A session as it is kept, and what hangs on it. */
+interface Open {
+  readonly row: AdminSession;
+  seen: number;
+  /** `seen` as the store has it. */
+  stored: number;
+  readonly over: AbortController;
 }
 
 /**
- * Sessions of people. The cookie carries the session, signed with a key derived from the API key: a new key ends them
- * all, and a restart ends none. Those that were signed out are remembered in the store until they would have ended.
+ * Sessions of people. A cookie carries a random value, whose digest names the session in the store: a restart ends none.
+ * They end when somebody ends them, when nothing is done for a while, after some hours, and with the key that opened them.
  */
 export class Sessions implements SessionVerifier {
   readonly #parts: SessionsParts;
-  readonly #signingKey: Buffer;
-  readonly #ended = new Map<string, number>();
+  readonly #open = new Map<string, Open>();
+  readonly #sweep: NodeJS.Timeout;
 
   constructor(parts: SessionsParts) {
     this.#parts = parts;
-    this.#signingKey = createHmac("sha256", parts.apiKey).update("admin session, version 1").digest();
+    this.#sweep = setInterval(() => void this.#removeEnded(), MINUTE / 2).unref();
   }
 
-  /** Reads which sessions have been signed out; forgets those that have ended anyway. */
+  /** Reads the sessions of earlier runs; those whose key holds no longer are gone for good. */
   async load(): Promise<void> {
+    const { apiKey, previousApiKey } = this.#parts.keys;
+    const marks = [apiKey, previousApiKey].map((key) => key !== undefined && this.#markOf(key));
     const table = this.#parts.store.table("AdminSession");
-    const now = this.#parts.clock().getTime();
-    for (let skip = 0; ; ) {
-      const { items } = await table.list({ sort: "id", limit: 500, skip });
-      for (const item of items) {
-        if (item.until > now) this.#ended.set(item.id, item.until);
-        else await table.remove(item.id);
-      }
-      skip += items.filter((item) => item.until > now).length;
-      if (items.length < 500) return;
+    for (const id of await table.ids()) {
+      const row = await table.get(id);
+      if (!row || !marks.includes(row.key)) await table.remove(id);
+      else this.#open.set(id, { row, seen: row.seen, stored: row.seen, over: new AbortController() });
     }
+    await this.#removeEnded();
   }
 
-  /** The cookie value of a new session. */
-  create(name: string): { readonly value: string; readonly maxAge: number; readonly signedIn: SignedIn } {
+  /** Opens a session with the key that was shown, or by a link; the value is for the cookie. */
+  async create(
+    event: H3Event,
+    { name = "", key }: { readonly name?: string; readonly key?: string },
+  ): Promise<{ readonly value: string; readonly maxAge: number; readonly signedIn: SignedIn }> {
+    const value = randomBytes(32).toString("base64url");
     const maxAge = Math.round(this.#parts.hours * 3600);
-    const claims: Claims = {
-      id: randomBytes(12).toString("base64url"),
+    const now = this.#now();
+    const row: AdminSession = {
+      id: toId(value),
       name,
-      until: this.#parts.clock().getTime() + maxAge * 1000,
+      by: key === undefined ? "link" : "key",
+      address: this.#parts.clients.address(event),
+      key: this.#markOf(key ?? this.#parts.keys.apiKey),
+      since: now,
+      seen: now,
+      until: now + maxAge * 1000,
     };
-    const body = Buffer.from(JSON.stringify(claims)).toString("base64url");
-    return { value: `${body}.${this.#sign(body)}`, maxAge, signedIn: toSignedIn(claims) };
+    await this.#parts.store.table("AdminSession").insert(row);
+    this.#open.set(row.id, { row, seen: now, stored: now, over: new AbortController() });
+    return { value, maxAge, signedIn: toSignedIn(row) };
   }
 
   verify(event: H3Event): SignedIn | undefined {
-    const claims = this.#read(event);
-    if (!claims) return undefined;
-    if (!isSafeMethod(event.req.method)) assertSameOrigin(event, this.#parts.publicUrl());
-    return toSignedIn(claims);
+    const session = this.#find(event);
+    if (!session) return undefined;
+    if (!isSafeMethod(event.req.method)) assertSameOrigin(event, this.#parts);
+    this.#see(session, event);
+    return toSignedIn(session.row);
   }
 
-  /** Ends the session of a request, wherever its cookie went. */
-  async end(event: H3Event): Promise<void> {
-    const claims = this.#read(event);
-    if (!claims) return;
-    this.#ended.set(claims.id, claims.until);
-    const table = this.#parts.store.table("AdminSession");
-    await table.insert({ id: claims.id, until: claims.until }).catch((error: unknown) => {
-      // Signed out twice at once: it is remembered already.
-      if ((error as Error).name !== "StoreConflictError") throw error;
-    });
+  /** The sessions that are open, the latest first. */
+  list(): AdminSession[] {
+    const open = [...this.#open.values()].filter((session) => !this.#hasEnded(session));
+    return open.map(({ row, seen }) => ({ ...row, seen })).sort((a, b) => b.since - a.since);
   }
 
-  #read(event: H3Event): Claims | undefined {
-    const [body, signature, ...rest] = readCookie(event, SESSION_COOKIE)?.split(".") ?? [];
-    if (!body || !signature || rest.length > 0) return undefined;
-    const expected = Buffer.from(this.#sign(body));
-    const given = Buffer.from(signature);
-    if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
-    const claims = JSON.parse(Buffer.from(body, "base64url").toString("utf8")) as Claims;
-    if (claims.until <= this.#parts.clock().getTime() || this.#ended.has(claims.id)) return undefined;
-    return claims;
+  /** The session of a request. */
+  current(event: H3Event): AdminSession | undefined {
+    return this.#find(event)?.row;
   }
 
-  #sign(body: string): string {
-    return createHmac("sha256", this.#signingKey).update(body).digest("base64url");
+  /** Aborts when the session of a request ends; nothing for a request with a key. */
+  over(event: H3Event): AbortSignal | undefined {
+    return this.#find(event)?.over.signal;
+  }
+
+  /** Ends a session, wherever its cookie went; resolves with whether it was open. */
+  async end(id: string): Promise<boolean> {
+    const session = this.#open.get(id);
+    this.#open.delete(id);
+    session?.over.abort();
+    return (await this.#parts.store.table("AdminSession").remove(id)) && session !== undefined;
+  }
+
+  close(): void {
+    clearInterval(this.#sweep);
+  }
+
+  #find(event: H3Event): Open | undefined {
+    const value = readCookie(event, SESSION_COOKIE);
+    const session = value === undefined ? undefined : this.#open.get(toId(value));
+    return session && !this.#hasEnded(session) ? session : undefined;
+  }
+
+  #hasEnded({ row, seen }: Open): boolean {
+    const { idleMinutes } = this.#parts;
+    const now = this.#now();
+    return row.until <= now || (idleMinutes > 0 && seen + idleMinutes * MINUTE <= now);
+  }
+
+  /** The store hears of it once a minute: what is lost by a crash shortens the time without action by as much. */
+  #see(session: Open, { req }: H3Event): void {
+    // An event stream is opened by the page too.
+    if (req.headers.has(UNATTENDED) || req.headers.get("accept") === "text/event-stream") return;
+    const now = this.#now();
+    session.seen = now;
+    if (now - session.stored < MINUTE) return;
+    session.stored = now;
+    this.#parts.store
+      .table("AdminSession")
+      .change(session.row.id, (row) => ({ ...row, seen: now }))
+      .catch((error: unknown) => this.#parts.log.debug("a session's last use was not stored", { error }));
+  }
+
+  async #removeEnded(): Promise<void> {
+    for (const [id, session] of this.#open) {
+      if (!this.#hasEnded(session)) continue;
+      await this.end(id).catch((error: unknown) =>
+        this.#parts.log.debug("an ended session was not removed", { error }),
+      );
+    }
+  }
+
+  /** Tells keys apart; without the RSA key, a key that somebody chose cannot be searched for with it. */
+  #markOf(apiKey: string): string {
+    const { rsaPrivateKey } = this.#parts.keys;
+    return createHmac("sha256", rsaPrivateKey).update(`admin session\n${apiKey}`).digest("base64url");
+  }
+
+  #now(): number {
+    return this.#parts.clock().getTime();
   }
 }
 
-/** What is shown of a session: the beginning of its id, and the name as it was typed. */
-function toSignedIn({ id, name }: Claims): SignedIn {
-  return { session: id.slice(0, 6), ...(name !== "" && { says: name }) };
+function toId(value: string): string {
+  return hash("sha256", value, "base64url");
+}
+
+/** What a session is shown by. */
+export function shortId(id: string): string {
+  return id.slice(0, 6);
+}
+
+/** Who has the session; the name is as it was typed. */
+function toSignedIn({ id, name }: AdminSession): SignedIn {
+  return { session: shortId(id), ...(name !== "" && { says: name }) };
 }

@@ -35,6 +35,11 @@ export class OneTimeLinks implements SignInLinks {
     this.#open.delete(hash(token));
     return isOpen;
   }
+
+  /** Makes all links useless that were not used yet. */
+  close(): void {
+    this.#open.clear();
+  }
 }
 
 function hash(token: string): string {

@@ -61,6 +61,7 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
         const last = Number(event.req.headers.get("last-event-id") ?? query.after);
         return streams.open(
           followLines(buffer, withoutEmpty(query), Number.isInteger(last) ? last : query.after),
+          parts.sessions.over(event),
         );
       },
     }),

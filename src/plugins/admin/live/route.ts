@@ -3,11 +3,15 @@ import type { LiveStreams, StreamSource } from "../../../core/http/live-streams.
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import type { AdminParts } from "../parts.ts";
 import type { LiveHub } from "./hub.ts";
 import { Mailbox } from "./mailbox.ts";
 
 /** The stream of an open admin page: what changed, not what it looks like now. */
-export function liveRoute({ hub, streams }: { hub: LiveHub; streams: LiveStreams }): RouteDefinition {
+export function liveRoute(
+  { hub, sessions }: Pick<AdminParts, "hub" | "sessions">,
+  streams: LiveStreams,
+): RouteDefinition {
   return defineRoute({
     method: "GET",
     path: "/admin/api/live",
@@ -20,7 +24,7 @@ export function liveRoute({ hub, streams }: { hub: LiveHub; streams: LiveStreams
     responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
     handler: ({ query, event }) => {
       if (event.req.method === "HEAD") return eventStreamHead();
-      return streams.open(followChanges(hub, query.job));
+      return streams.open(followChanges(hub, query.job), sessions.over(event));
     },
   });
 }

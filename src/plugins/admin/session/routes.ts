@@ -11,6 +11,7 @@ import { optionalText } from "../query.ts";
 import { assertSameOrigin } from "../same-origin.ts";
 import { SESSION_COOKIE } from "../sessions.ts";
 import { THEME_COOKIE } from "../shell.ts";
+import { endSession } from "./end-session.ts";
 import { localPath, showLink, showSignIn } from "./sign-in-page.ts";
 
 const page = { tag: "Admin", hidden: true, bodyLimit: 10_000 } as const;
@@ -71,7 +72,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
         assertOwnPage(parts, event);
         const token = (await readForm(event)).get("token") ?? "";
         if (!parts.links.take(token)) return refuseLink(parts, event, token);
-        return beginSession(parts, event, { next: "/admin/", name: "", by: "link" });
+        return beginSession(parts, event, { next: "/admin/" });
       },
     }),
     defineRoute({
@@ -82,9 +83,8 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       summary: "Sign out",
       responses: { 303: { description: "On to the sign-in page" } },
       handler: async ({ event, caller }) => {
-        await parts.sessions.end(event);
-        const target = { kind: "session", id: caller.session ?? "" };
-        await parts.audit.note({ by: caller, action: "session.end", target });
+        const current = parts.sessions.current(event);
+        if (current) await endSession(parts, current.id, caller);
         return redirect("/admin/", [
           toCookie(SESSION_COOKIE, "", { secure: secure(parts, event), maxAge: 0 }),
         ]);
@@ -111,7 +111,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
 /** A page of another site must not sign its visitors in either. */
 function assertOwnPage(parts: AdminParts, event: H3Event): void {
   if (event.req.headers.has("sec-fetch-site") || event.req.headers.has("origin")) {
-    assertSameOrigin(event, parts.state.publicUrl);
+    assertSameOrigin(event, parts);
   }
 }
 
@@ -131,8 +131,9 @@ async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
   assertOwnPage(parts, event);
   const form = await readForm(event);
   const next = localPath(form.get("next"));
+  const key = form.get("key")?.trim() ?? "";
   try {
-    parts.gate.checkKey(form.get("key")?.trim() ?? "", event);
+    parts.gate.checkKey(key, event);
   } catch (error) {
     if (!isServiceError(error) || wantsJson(event)) throw error;
     return showSignIn(parts, event, {
@@ -142,27 +143,27 @@ async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
       headers: error.headers,
     });
   }
-  return beginSession(parts, event, { next, name: toName(form.get("name")), by: "key" });
+  return beginSession(parts, event, { next, name: toName(form.get("name")), key });
 }
 
-/** Nobody is signed in whose beginning is not recorded. */
+/** Nobody is signed in whose beginning is not recorded. Without a key it is a link that lets the person in. */
 async function beginSession(
   parts: AdminParts,
   event: H3Event,
-  { next, name, by }: { next: string; name: string; by: "key" | "link" },
+  { next, ...person }: { readonly next: string; readonly name?: string; readonly key?: string },
 ): Promise<Response> {
-  const { value, maxAge, signedIn } = parts.sessions.create(name);
+  const { value, maxAge, signedIn } = await parts.sessions.create(event, person);
   await parts.audit.record({
-    by: { kind: "session", ...signedIn, address: parts.gate.addressOf(event) },
+    by: { kind: "session", ...signedIn, address: parts.clients.address(event) },
     action: "session.begin",
     target: { kind: "session", id: signedIn.session },
-    after: { with: by },
+    after: { with: person.key === undefined ? "link" : "key" },
   });
   return redirect(next, [toCookie(SESSION_COOKIE, value, { secure: secure(parts, event), maxAge })]);
 }
 
 function secure(parts: AdminParts, event: H3Event): boolean {
-  return isSecure(event, parts.state.publicUrl);
+  return isSecure(event, parts);
 }
 
 function describe(error: ServiceError): string {

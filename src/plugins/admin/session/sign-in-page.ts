@@ -2,6 +2,7 @@ import type { H3Event } from "h3";
 import { htmlAnswer } from "../answer.ts";
 import type { AdminParts } from "../parts.ts";
 import { readTheme } from "../shell.ts";
+import { countOf } from "../views/format.ts";
 
 type PageParts = Pick<AdminParts, "renderer" | "options" | "assets">;
 
@@ -19,7 +20,10 @@ export async function showSignIn(
   event: H3Event,
   { status, next, problem, headers }: SignInView,
 ): Promise<Response> {
-  const state = { shell: bareShell(parts, event), token: undefined, next, problem };
+  const { sessionHours, sessionIdleMinutes } = parts.options;
+  const idle = sessionIdleMinutes > 0 ? `, or ${countOf(sessionIdleMinutes, "minute")} without use` : "";
+  const lasts = `${countOf(sessionHours, "hour")}${idle}`;
+  const state = { shell: bareShell(parts, event), token: undefined, lasts, next, problem };
   const text = await parts.renderer.render("pages/sign-in", state);
   return htmlAnswer(event, text, { status, headers });
 }

@@ -1,0 +1,136 @@
+import type { H3Event } from "h3";
+import * as v from "valibot";
+import type { Caller } from "../../../core/audit/caller.ts";
+import { ServiceError } from "../../../core/errors.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { redirect } from "../answer.ts";
+import { flashCookie } from "../flash-cookie.ts";
+import { readForm } from "../forms/read-form.ts";
+import type { AdminParts } from "../parts.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
+import type { AdminSession } from "../session-table.ts";
+import { shortId } from "../sessions.ts";
+import { countOf } from "../views/format.ts";
+import { timePiece } from "../views/pieces.ts";
+import { endSession } from "./end-session.ts";
+
+const SessionsSchema = v.object({
+  items: v.array(
+    v.object({
+      id: v.string(),
+      name: v.string(),
+      signed_in_by: v.picklist(["key", "link"]),
+      address: v.string(),
+      since: v.string(),
+      last_used: v.string(),
+      until: v.string(),
+      current: v.boolean(),
+    }),
+  ),
+});
+const EndedSchema = v.object({ message: v.string(), ended: v.number() });
+
+/** Who is signed in, and signing them out. */
+export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
+  return [
+    ...resourceRoutes(parts, {
+      page: ["/admin/sessions", "Sessions page"],
+      api: ["/admin/api/sessions", "List the people who are signed in"],
+      answer: "Sessions, the latest first",
+      schema: SessionsSchema,
+      resource: ({ event }) => sessionsResource(parts, event),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/sessions",
+      auth: "session",
+      summary: "Sign out one or all, by form",
+      tag: "Admin",
+      hidden: true,
+      responses: { 303: { description: "Back to the page" } },
+      handler: async ({ event, caller }) => {
+        const form = await readForm(event);
+        const id = form.get("id") ?? "";
+        const ended = form.get("all") ? await endAll(parts, caller) : await endOne(parts, id, caller);
+        const text = `${countOf(ended, "session")} ended.`;
+        return redirect("/admin/sessions", [flashCookie(parts, event, "good", text)]);
+      },
+    }),
+    defineRoute({
+      method: "DELETE",
+      path: "/admin/api/sessions/{id}",
+      auth: "session",
+      summary: "Sign out one session",
+      tag: "Admin",
+      params: v.object({ id: EntityIdSchema }),
+      responses: { 200: { description: "Done", schema: EndedSchema } },
+      handler: async ({ params, caller }) => toEnded(await endOne(parts, params.id, caller)),
+    }),
+    defineRoute({
+      method: "DELETE",
+      path: "/admin/api/sessions",
+      auth: "session",
+      summary: "Sign out everywhere",
+      description: "Ends all sessions, one's own included. Sign-in links that are open end too.",
+      tag: "Admin",
+      responses: { 200: { description: "Done", schema: EndedSchema } },
+      handler: async ({ caller }) => toEnded(await endAll(parts, caller)),
+    }),
+  ];
+}
+
+function toEnded(ended: number): v.InferOutput<typeof EndedSchema> {
+  return { message: `${countOf(ended, "session")} ended`, ended };
+}
+
+async function endOne(parts: AdminParts, id: string, by: Caller): Promise<number> {
+  if (await endSession(parts, id, by)) return 1;
+  throw new ServiceError("not_found", "There is no such session", { detail: "It may have ended already." });
+}
+
+async function endAll(parts: AdminParts, by: Caller): Promise<number> {
+  parts.links.close();
+  const ended = await Promise.all(parts.sessions.list().map(({ id }) => endSession(parts, id, by)));
+  return ended.filter(Boolean).length;
+}
+
+function sessionsResource(parts: AdminParts, event: H3Event): Resource {
+  const current = parts.sessions.current(event)?.id;
+  return {
+    page: "sessions",
+    fragment: "sessions",
+    json: () => ({ items: parts.sessions.list().map((session) => toItem(session, current)) }),
+    state: () => {
+      const now = parts.clock();
+      const rows = parts.sessions.list().map((session) => {
+        const item = toItem(session, current);
+        return {
+          ...item,
+          person: item.name === "" ? "No name given" : item.name,
+          short: shortId(item.id),
+          how: item.signed_in_by === "key" ? "API key" : "Link",
+          since: timePiece(item.since, now).toString(),
+          used: timePiece(item.last_used, now).toString(),
+          until: timePiece(item.until, now).toString(),
+        };
+      });
+      return { rows };
+    },
+  };
+}
+
+function toItem({ id, name, by, address, since, seen, until }: AdminSession, current: string | undefined) {
+  const time = (milliseconds: number) => new Date(milliseconds).toISOString();
+  return {
+    id,
+    name,
+    signed_in_by: by,
+    address,
+    since: time(since),
+    last_used: time(seen),
+    until: time(until),
+    current: id === current,
+  };
+}
