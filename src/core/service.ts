@@ -17,6 +17,7 @@ import { createApp } from "./http/app.ts";
 import { explainListenError } from "./http/listen-error.ts";
 import { type HttpServer, type Serve, serveWithNode } from "./http/serve.ts";
 import { loadKeys } from "./keys.ts";
+import { leaveLifeSigns } from "./life-sign.ts";
 import { createLogger, type LoggerParts } from "./log.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { orderPlugins, type Plugin, type PluginReport, setUpPlugins } from "./plugin.ts";
@@ -114,7 +115,9 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     });
     // Jobs taken up only to be interrupted again would lose what their steps have done.
     if (state.closing) return;
-    await scope.get(RUNNER).reconcile();
+    const life = leaveLifeSigns(options.dataDir, options.clock);
+    scope.onClose(() => life.end());
+    await scope.get(RUNNER).reconcile(life.before);
     scope.onClose(() => scope.get(RETENTION).close());
     scope.onClose(() => scope.get(REJECTED_KEYS).flush());
     const marked = noteKeyChange(

@@ -47,7 +47,7 @@ const entries: RunEntry[] = [
     started_at: at(2),
   },
   { type: "call", at: at(10), case_id: "c", position: 0, call: "update", name: "checked" },
-  { type: "mark", at: at(20), mark: "interrupted" },
+  { type: "mark", at: at(23), mark: "interrupted", since: at(20) },
   { type: "mark", at: at(24), mark: "resumed" },
   { type: "status", at: at(25), from: "in_progress", to: "awaiting" },
   { type: "begun", at: at(25), case_id: "c", position: 1, call: "ask", name: "Pay?", attempt: 1 },
@@ -74,7 +74,8 @@ it("spans tell queueing, work, waiting, failed tries and interruptions apart", (
 
   expect(jobRow!.spans.map(({ kind, from, to }) => [kind, from, to])).toEqual([
     ["queued", time(0), time(2)],
-    ["work", time(2), time(25)],
+    ["work", time(2), time(20)],
+    ["work", time(24), time(25)],
     ["waiting", time(25), time(35)],
     ["work", time(35), time(40)],
     ["interrupted", time(20), time(24)],
@@ -84,13 +85,87 @@ it("spans tell queueing, work, waiting, failed tries and interruptions apart", (
     ["work", time(3), time(5)],
   ]);
   expect([step!.attempts, step!.cost]).toEqual([2, 1]);
-  expect(caseRow!.spans.map(({ kind }) => kind)).toEqual(["work", "waiting", "interrupted"]);
+  expect(caseRow!.spans.map(({ kind }) => kind)).toEqual(["work", "work", "waiting", "interrupted"]);
   expect(caseRow!.moments).toEqual([
     { at: time(10), note: "checked" },
     { at: time(25), note: "Pay?" },
     { at: time(35), note: "answer" },
   ]);
   expect(question).toMatchObject({ from: time(25), to: time(35), running: false });
+});
+
+it("downtime has its real length, from the last sign of life on, and is no work of the job, its case or its step", () => {
+  const log: RunEntry[] = [
+    ...entries.slice(0, 2),
+    { type: "call", call: "open_case", at: at(6), case_id: "c", position: 0, name: "c", result: "c" },
+    { type: "call", call: "step", at: at(8), case_id: "c", position: 0, name: "one", started_at: at(7) },
+    { type: "begun", call: "step", at: at(9), case_id: "c", position: 1, name: "two", attempt: 2 },
+    { type: "mark", at: at(33), mark: "interrupted", since: at(10) },
+    { type: "mark", at: at(34), mark: "resumed" },
+    { type: "call", call: "step", at: at(36), case_id: "c", position: 1, name: "two", started_at: at(9) },
+  ];
+
+  const timeline = toTimeline(job, [item], log, now);
+  const fall = toWaterfall(timeline, "$");
+
+  expect([timeline.downtime, timeline.interruptions, fall.downtime]).toEqual([24_000, 1, "24 s"]);
+  for (const row of timeline.rows.filter(({ name }) => name !== "one")) {
+    const spans = row.spans.filter(({ kind }) => kind === "work" || kind === "interrupted");
+    expect(spans.map(({ kind, from, to }) => [kind, from, to])).toEqual([
+      ["work", row.name === "Job" ? time(2) : row.from, time(10)],
+      ["work", time(34), row.to],
+      ["interrupted", time(10), time(34)],
+    ]);
+  }
+  expect(fall.parts[0]!.items[0]!.shapes).toContain('fill="url(#fall-hatch)" x="25%" y="2" width="60%"');
+});
+
+it("a log of version 0.1.0 tells downtime from what was done last before it", () => {
+  const log: RunEntry[] = [
+    ...entries.slice(0, 2),
+    { type: "call", call: "step", at: at(8), position: 0, name: "one", started_at: at(7) },
+    { type: "mark", at: at(33), mark: "interrupted" },
+    { type: "mark", at: at(34), mark: "resumed" },
+  ];
+
+  expect(toTimeline(job, [], log, now).downtime).toBe(26_000);
+});
+
+it("the history tells how long the service was down, and after what the job was resumed", () => {
+  const log: RunEntry[] = [
+    ...entries.slice(0, 2),
+    { type: "call", call: "step", at: at(8), position: 0, name: "round 6", started_at: at(7) },
+    { type: "mark", at: at(41), mark: "interrupted", message: "m", since: at(9) },
+    { type: "mark", at: at(42), mark: "resumed" },
+    {
+      type: "mark",
+      at: at(50),
+      mark: "interrupted",
+      message: "The job was set to stopped by an operator",
+      by: "Ada",
+    },
+    { type: "mark", at: at(55), mark: "resumed" },
+  ];
+
+  const story = toStory(
+    log.map((entry, index) => ({ seq: index + 1, entry })),
+    now,
+  );
+  const cut = toStory(
+    log.map((entry, index) => ({ seq: index < 3 ? index + 1 : index + 10, entry })),
+    now,
+  );
+
+  expect(story.slice(0, 4).map(({ text, by }) => [text, by])).toEqual([
+    ['Resumed after step "round 6"', ""],
+    ["Run ended: The job was set to stopped by an operator", "by Ada"],
+    ['Down for 33 s: resumed after step "round 6"', ""],
+    ["Service stopped while this job was in progress", ""],
+  ]);
+  expect(story[3]!.time).toContain(at(9));
+  // Lines that are left out may have done more.
+  expect(cut[2]!.text).toBe("Down for 33 s: resumed where it was");
+  expect(toTimeline(job, [], log, now).interruptions).toBe(1);
 });
 
 it("a step under way reaches to now", () => {

@@ -268,8 +268,8 @@ class JobRunner implements Runner {
     return { running, queued };
   }
 
-  async reconcile(): Promise<void> {
-    await reconcileJobs(this.#reconcileParts());
+  async reconcile(aliveUntil?: string): Promise<void> {
+    await reconcileJobs({ ...this.#reconcileParts(), aliveUntil });
   }
 
   async close(grace: number): Promise<void> {

@@ -1,9 +1,11 @@
 import { endCases } from "../entities/cases.ts";
 import { caseIdsOf, changeJob, endJob, type Jobs, removeCasesOf } from "../entities/jobs.ts";
+import { laterOf } from "../entities/later-of.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import type { Logger } from "../log.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { RunEntry } from "../models/run-entry.ts";
 import type { TurnKind } from "./active-runs.ts";
 import type { AgentRegistry, HostedAgent } from "./registry.ts";
 import { clean } from "./run/limits.ts";
@@ -16,6 +18,8 @@ export interface ReconcileParts {
   readonly jobs: Jobs;
   readonly ledger: Ledger;
   readonly log: Logger;
+  /** When the process before this one was last seen alive, ISO 8601. */
+  readonly aliveUntil?: string | undefined;
   /** Whether the service is closing. */
   isClosed(): boolean;
   queue(job: StoredJob, kind: TurnKind): void;
@@ -99,7 +103,9 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
 
   const policy = agent.definition.onInterruption ?? "resume";
   const message = "The process ended while the job was in progress";
-  const interrupted = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "interrupted", message });
+  const since = downSince(await lastEntry(parts, job), parts.aliveUntil);
+  const interrupted = (unit: Unit) =>
+    unit.record(job.id, { type: "mark", mark: "interrupted", message, since: earlierOf(since, unit.now) });
   if (policy === "resume") return { store: interrupted, proceed: () => queue(job, "resume") };
   if (policy === "fail") {
     const total_cost = await recordedCost(parts.jobs, job.id);
@@ -135,6 +141,22 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   };
 }
 
+async function lastEntry({ jobs }: ReconcileParts, job: StoredJob): Promise<RunEntry | undefined> {
+  return (await jobs.logEnds(job.id, { first: 0, last: 1 })).at(-1)?.entry;
+}
+
+/** Since when nothing was done for a job: since the process was last seen, or did something for it. */
+function downSince(last: RunEntry | undefined, aliveUntil = ""): string {
+  // It was down already when it began to wait for its agent.
+  if (last?.type === "mark" && last.mark === "waiting_for_agent") return last.since ?? last.at;
+  return laterOf(last?.at ?? "", aliveUntil);
+}
+
+/** The clock may have been set back. */
+function earlierOf(one: string, other: string): string {
+  return one < other ? one : other;
+}
+
 /** Tells a job that waits for its turn from one that an operator has set to `stopped`; version 0.1.0 did not mark it. */
 async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boolean> {
   if (job.parked) return false;
@@ -148,16 +170,20 @@ async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boole
   return asked !== undefined && asked.seq - before.seq <= 1;
 }
 
-async function waitForAgent({ jobs, log }: ReconcileParts, job: StoredJob): Promise<Plan> {
+async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: StoredJob): Promise<Plan> {
   log.warn("a job waits for its agent, which is not registered", { job_id: job.id, agent: job.agent_name });
   const entries = (await jobs.log(job.id)).map(({ entry }) => entry);
   const last = entries.at(-1);
   if (last?.type === "mark" && last.mark === "waiting_for_agent") return {};
   const message = `Agent "${job.agent_name}" is not registered: the job goes on once it is`;
+  const since = job.status === "stopped" ? undefined : downSince(last, aliveUntil);
   const total_cost = clean(RunRecord.read(entries).spent);
   return {
     store: async (unit) => {
-      await unit.record(job.id, { type: "mark", mark: "waiting_for_agent", message });
+      await unit.record(job.id, {
+        ...{ type: "mark", mark: "waiting_for_agent", message },
+        ...(since !== undefined && { since: earlierOf(since, unit.now) }),
+      });
       await changeJob(unit, job.id, (current) => ({ ...current, total_cost }));
     },
   };

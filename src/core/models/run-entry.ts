@@ -91,6 +91,8 @@ export interface MarkEntry extends EntryBase {
     | "waiting_for_agent"
     | "note";
   message?: string;
+  /** When nothing was done any more, where the end of the process left the job: the last sign of life, ISO 8601. */
+  since?: string;
   by?: string;
 }
 

@@ -75,6 +75,8 @@ export const TimelineSchema = v.object({
     }),
   ),
   interruptions: v.number(),
+  /** Milliseconds in which the service was down. */
+  downtime: v.number(),
   waited: v.number(),
 });
 

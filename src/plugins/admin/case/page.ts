@@ -100,7 +100,7 @@ function caseTimeline(
 ) {
   const from = Date.parse(item.created_at);
   const to = Math.max(from + 1, item.finished_at ? Date.parse(item.finished_at) : now.getTime());
-  if (!job) return { from, to, rows: [], interruptions: 0, waited: 0 };
+  if (!job) return { from, to, rows: [], interruptions: 0, downtime: 0, waited: 0 };
   const whole = toTimeline(job, [item], entries, now);
   return { ...whole, from, to, rows: whole.rows.filter((row) => row.case_id === item.id) };
 }

@@ -103,7 +103,8 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
   const timeline = toTimeline(job, cases, withRunning(parts, job.id, entries), now);
   const fall = toWaterfall(timeline, currency);
   const waited = fall.waited ? `, ${fall.waited} waiting for a person` : "";
-  const breaks = fall.interruptions > 0 ? `, ${countOf(fall.interruptions, "interruption")}` : "";
+  const times = fall.interruptions > 1 ? ` in ${countOf(fall.interruptions, "interruption")}` : "";
+  const breaks = fall.downtime ? `, down for ${fall.downtime}${times}` : "";
   const context = job.job_context;
   const { job_instructions: _limits, ...shownContext } = context;
   const api = `/admin/api/jobs/${encodeURIComponent(job.id)}`;

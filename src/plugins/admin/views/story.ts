@@ -1,4 +1,4 @@
-import type { RunEntry } from "../../../core/models/run-entry.ts";
+import type { CallEntry, MarkEntry, RunEntry } from "../../../core/models/run-entry.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
 import { formatDuration, toLabel } from "./format.ts";
 import { renderJson } from "./json-tree.ts";
@@ -16,19 +16,60 @@ export interface StoryLine {
 /** The history of a job, newest first. */
 export function toStory(entries: readonly LogEntry<RunEntry>[], now: Date): StoryLine[] {
   const lines: StoryLine[] = [];
-  for (const { entry } of entries) {
-    const line = toLine(entry);
-    if (line)
-      lines.push({ by: "", detail: "", tone: "", ...line, time: timePiece(entry.at, now).toString() });
+  let before: Before = {};
+  let last: LogEntry<RunEntry> | undefined;
+  for (const { seq, entry } of entries) {
+    // What was left out may have done more.
+    if (last && seq !== last.seq + 1) before = {};
+    const downSince = tellsDown(entry)
+      ? ((entry as MarkEntry).since ?? last?.entry.at ?? entry.at)
+      : undefined;
+    const line = toLine(entry, before);
+    if (line) {
+      const time = timePiece(downSince ?? entry.at, now).toString();
+      lines.push({ by: "", detail: "", tone: "", ...line, time });
+    }
+    before = follow(before, entry, downSince);
+    last = { seq, entry };
   }
   return lines.reverse();
 }
 
+/** What a line of the history may refer to. */
+interface Before {
+  /** What was done last. */
+  readonly done?: string;
+  /** Since when the service is down. */
+  readonly downSince?: string;
+}
+
+function tellsDown(entry: RunEntry): boolean {
+  return entry.type === "mark" && entry.mark === "interrupted" && entry.by === undefined;
+}
+
+function follow(before: Before, entry: RunEntry, downSince: string | undefined): Before {
+  if (downSince !== undefined) return { downSince, ...before };
+  if (entry.type === "mark" && RESUMES.includes(entry.mark)) return { done: before.done };
+  if (entry.type !== "call") return before;
+  return { ...before, done: DONE[entry.call]?.(entry.name) ?? before.done };
+}
+
+const RESUMES: readonly MarkEntry["mark"][] = ["resumed", "restarted", "started"];
+
+const DONE: Partial<Record<CallEntry["call"], (name: string) => string>> = {
+  step: (name) => `step "${name}"`,
+  update: (name) => `update "${name}"`,
+  ask: (name) => `question "${name}"`,
+  open_case: (name) => `the opening of case "${name}"`,
+  close: () => "the end of a case",
+  sleep: () => "its sleep",
+};
+
 type Line = Pick<StoryLine, "text"> & Partial<Pick<StoryLine, "by" | "tone" | "detail">>;
 
-function toLine(entry: RunEntry): Line | undefined {
+function toLine(entry: RunEntry, before: Before): Line | undefined {
   if (entry.type === "status") return statusLine(entry);
-  if (entry.type === "mark") return markLine(entry);
+  if (entry.type === "mark") return markLine(entry, before);
   if (entry.type === "attempt") {
     return { text: `Step "${entry.name}", try ${entry.attempt}, failed: ${entry.error}`, tone: "warn" };
   }
@@ -50,16 +91,24 @@ function statusLine(entry: Extract<RunEntry, { type: "status" }>): Line {
   return { text, by: byOf(entry.by), tone: toneOf(entry.to) };
 }
 
-function markLine(entry: Extract<RunEntry, { type: "mark" }>): Line {
+function markLine(entry: MarkEntry, { done, downSince }: Before): Line {
+  if (tellsDown(entry)) return { text: "Service stopped while this job was in progress", tone: "bad" };
+  const down =
+    downSince === undefined
+      ? ""
+      : `Down for ${formatDuration(Date.parse(entry.at) - Date.parse(downSince))}: `;
+  if (entry.mark === "resumed")
+    return { text: `${down}resumed ${done ? `after ${done}` : "where it was"}`.replace(/^r/, "R") };
+  if (entry.mark === "restarted" && down)
+    return { text: `${down}begun again from the start`, by: byOf(entry.by) };
   const text = `${MARKS[entry.mark] ?? toLabel(entry.mark)}${entry.message ? `: ${entry.message}` : ""}`;
-  return { text, by: byOf(entry.by), tone: entry.mark === "interrupted" ? "bad" : "" };
+  return { text, by: byOf(entry.by) };
 }
 
 const MARKS: Readonly<Record<string, string>> = {
   created: "Created",
   started: "Run begun",
-  interrupted: "Interrupted by the end of the process",
-  resumed: "Taken up again where it was",
+  interrupted: "Run ended",
   restarted: "Begun again from the start",
   retried: "Retried",
   limits_raised: "Limits raised",

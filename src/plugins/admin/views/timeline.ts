@@ -1,4 +1,5 @@
 import type { StoredCase } from "../../../core/models/case.ts";
+import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { Job } from "../../../core/models/job.ts";
 import type { AnswerEntry, AttemptEntry, CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 
@@ -36,6 +37,8 @@ export interface Timeline {
   readonly to: number;
   readonly rows: readonly TimelineRow[];
   readonly interruptions: number;
+  /** Milliseconds in which the service was down. */
+  readonly downtime: number;
   /** Milliseconds that the job waited for people. */
   readonly waited: number;
 }
@@ -51,7 +54,7 @@ export function toTimeline(
   const end = job.finished_at ? time(job.finished_at) : now.getTime();
   const to = Math.max(end, from + 1, ...entries.slice(-1).map((entry) => time(entry.at)));
   const gaps = interruptions(entries, to);
-  const spans = [...statusSpans(entries, from, job.finished_at ? end : to), ...gaps];
+  const spans = withGaps(statusSpans(entries, from, job.finished_at ? end : to), gaps);
   const calls = collectCalls(entries);
   const jobRow: TimelineRow = {
     kind: "job",
@@ -69,7 +72,7 @@ export function toTimeline(
   const known = new Set(cases.map((item) => item.id));
   const own = calls.filter((call) => call.case_id === undefined || !known.has(call.case_id));
   const blocks = [
-    ...own.map((call) => callRows(call, to)),
+    ...own.map((call) => callRows(call, { to, gaps })),
     ...cases.map((item) => caseRows(item, calls, { to, gaps })),
   ].filter((rows) => rows.length > 0);
   blocks.sort((a, b) => a[0]!.from - b[0]!.from);
@@ -78,6 +81,7 @@ export function toTimeline(
     to,
     rows: [jobRow, ...blocks.flat()],
     interruptions: gaps.length,
+    downtime: gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0),
     waited: spans.reduce((sum, span) => (span.kind === "waiting" ? sum + span.to - span.from : sum), 0),
   };
 }
@@ -162,9 +166,15 @@ function settle(
   }
 }
 
-function callRows(call: Call, now: number): TimelineRow[] {
+/** How far lines reach, and when the service was down. */
+interface Axis {
+  readonly to: number;
+  readonly gaps: readonly Span[];
+}
+
+function callRows(call: Call, axis: Axis): TimelineRow[] {
   if (call.call === "open_case" || call.call === "update" || call.call === "close") return [];
-  const to = call.entry ? time(call.entry.at) : (call.end ?? now);
+  const to = call.entry ? time(call.entry.at) : (call.end ?? axis.to);
   const kind = call.call === "ask" ? "question" : call.call === "sleep" ? "sleep" : "step";
   const base: SpanKind = kind === "question" ? "waiting" : kind === "sleep" ? "sleeping" : "work";
   const failures: Span[] = [];
@@ -188,7 +198,7 @@ function callRows(call: Call, now: number): TimelineRow[] {
       case_id: call.case_id,
       from: call.begun,
       to,
-      spans: failures,
+      spans: withGaps(failures, axis.gaps),
       moments: [],
       running: call.entry === undefined && call.end === undefined,
       failed: error !== undefined,
@@ -199,19 +209,14 @@ function callRows(call: Call, now: number): TimelineRow[] {
   ];
 }
 
-function caseRows(
-  item: StoredCase,
-  calls: readonly Call[],
-  axis: { to: number; gaps: readonly Span[] },
-): TimelineRow[] {
+function caseRows(item: StoredCase, calls: readonly Call[], axis: Axis): TimelineRow[] {
   const own = calls.filter((call) => call.case_id === item.id);
   const from = time(item.created_at);
   const to = item.finished_at ? time(item.finished_at) : axis.to;
-  const steps = own.flatMap((call) => callRows(call, item.finished_at ? to : axis.to));
+  const steps = own.flatMap((call) => callRows(call, { ...axis, to }));
   const waits = steps
     .filter((row) => row.kind === "question")
     .map((row): Span => ({ kind: "waiting", from: row.from, to: row.to }));
-  const gaps = axis.gaps.filter((gap) => gap.to > from && gap.from < to);
   return [
     {
       kind: "case",
@@ -219,11 +224,10 @@ function caseRows(
       case_id: item.id,
       from,
       to,
-      spans: [
-        { kind: item.status === "failed" ? "failed" : "work", from, to },
-        ...waits,
-        ...gaps.map((gap) => ({ ...gap, from: Math.max(gap.from, from), to: Math.min(gap.to, to) })),
-      ],
+      spans: withGaps(
+        [{ kind: item.status === "failed" ? "failed" : "work", from, to }, ...waits],
+        axis.gaps,
+      ),
       moments: own.flatMap(momentsOf).sort((a, b) => a.at - b.at),
       running: item.finished_at === null,
       failed: item.status === "failed",
@@ -269,22 +273,54 @@ function kindOf(status: string): SpanKind | undefined {
   return status === "in_progress" || status === "cancelling" ? "work" : undefined;
 }
 
+/** The times in which the service was down: from the last sign of life to when the job was taken up again. */
 function interruptions(entries: readonly RunEntry[], to: number): Span[] {
   const gaps: Span[] = [];
   let since: number | undefined;
-  for (const entry of entries) {
-    if (entry.type !== "mark") continue;
-    if (entry.mark === "interrupted") {
-      since ??= time(entry.at);
-      continue;
-    }
-    const again = entry.mark === "resumed" || entry.mark === "restarted" || entry.mark === "started";
-    if (since === undefined || !again) continue;
-    gaps.push({ kind: "interrupted", from: since, to: time(entry.at), note: "interrupted" });
+  const end = (at: number) => {
+    if (since !== undefined && at > since)
+      gaps.push({ kind: "interrupted", from: since, to: at, note: "service down" });
     since = undefined;
+  };
+  for (const [at, entry] of entries.entries()) {
+    if (entry.type === "status" && isTerminal(entry.to)) end(time(entry.at));
+    if (entry.type !== "mark") continue;
+    const isDown =
+      entry.mark === "interrupted" || (entry.mark === "waiting_for_agent" && entry.since !== undefined);
+    // Where an operator ended the run, the service was there.
+    if (isDown && entry.by === undefined) since ??= time(entry.since ?? entries[at - 1]?.at ?? entry.at);
+    if (entry.mark === "resumed" || entry.mark === "restarted" || entry.mark === "started")
+      end(time(entry.at));
   }
-  if (since !== undefined) gaps.push({ kind: "interrupted", from: since, to, note: "interrupted" });
+  end(to);
   return gaps;
+}
+
+/** Takes the gaps out of what was worked on, and shows them where they belong to the line. */
+function withGaps(spans: readonly Span[], gaps: readonly Span[]): Span[] {
+  if (gaps.length === 0 || spans.length === 0) return [...spans];
+  const from = Math.min(...spans.map((span) => span.from));
+  const to = Math.max(...spans.map((span) => span.to));
+  const within = gaps
+    .filter((gap) => gap.to > from && gap.from < to)
+    .map((gap) => ({ ...gap, from: Math.max(gap.from, from), to: Math.min(gap.to, to) }));
+  const worked = spans.flatMap((span) =>
+    span.kind === "work" || span.kind === "failed" ? cut(span, within) : span,
+  );
+  return [...worked, ...within];
+}
+
+/** What is left of a span beside the gaps, which are in order. */
+function cut(span: Span, gaps: readonly Span[]): Span[] {
+  const left: Span[] = [];
+  let from = span.from;
+  for (const gap of gaps) {
+    if (gap.to <= from || gap.from >= span.to) continue;
+    if (gap.from > from) left.push({ ...span, from, to: gap.from });
+    from = gap.to;
+  }
+  if (from < span.to || left.length === 0) left.push({ ...span, from: Math.min(from, span.to) });
+  return left;
 }
 
 function time(timestamp: string): number {

@@ -47,6 +47,8 @@ export interface WaterfallView {
   readonly ticks: readonly { readonly x: string; readonly label: string }[];
   readonly duration: string;
   readonly interruptions: number;
+  /** How long the service was down, empty where it was not. */
+  readonly downtime: string;
   readonly waited: string;
 }
 
@@ -74,6 +76,7 @@ export function toWaterfall(timeline: Timeline, currency: string, most = MOST_RO
     ticks: toTicks(length),
     duration: formatDuration(length),
     interruptions: timeline.interruptions,
+    downtime: timeline.downtime > 0 ? formatDuration(timeline.downtime) : "",
     waited: timeline.waited > 0 ? formatDuration(timeline.waited) : "",
   };
 }
@@ -144,7 +147,8 @@ function bar(span: Span, axis: Timeline): string {
   const width = Math.max(LEAST_WIDTH, ((span.to - span.from) / length) * 100);
   const x = Math.min(100 - width, ((span.from - axis.from) / length) * 100);
   const title = `${toLabel(span.kind)} ${formatDuration(span.to - span.from)}${span.note ? `: ${span.note}` : ""}`;
-  return `<rect class="w-${span.kind}" x="${percent(x)}" y="2" width="${percent(width)}" height="10" rx="2"><title>${escapeHtml(title)}</title></rect>`;
+  const fill = span.kind === "interrupted" ? ' fill="url(#fall-hatch)"' : "";
+  return `<rect class="w-${span.kind}"${fill} x="${percent(x)}" y="2" width="${percent(width)}" height="10" rx="2"><title>${escapeHtml(title)}</title></rect>`;
 }
 
 function moments(row: TimelineRow, axis: Timeline): string {

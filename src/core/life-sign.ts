@@ -1,0 +1,66 @@
+import { closeSync, constants, openSync, readFileSync, write, writeSync } from "node:fs";
+import { join } from "node:path";
+
+/** Milliseconds between two signs. */
+const PAUSE = 1000;
+
+/** What a process leaves for the next one in its data folder. */
+export interface LifeSign {
+  /** When the process before this one was last seen alive, ISO 8601; none in a new folder, or one of version 0.1.0. */
+  readonly before: string | undefined;
+  /** Leaves the last sign. */
+  end(): void;
+}
+
+/**
+ * Writes the time into a file of the data folder, each second and at the end, so that the next process knows since when
+ * nothing ran. It is never synced: after a power cut the last signs may be missing, and the run logs still say when
+ * something was done last. Where the file cannot be written, there is no sign and the service runs all the same.
+ */
+export function leaveLifeSigns(dataDir: string, clock: () => Date): LifeSign {
+  const path = join(dataDir, "alive");
+  const before = readSign(path);
+  const file = openSign(path);
+  if (file === undefined) return { before, end() {} };
+  const sign = () => Buffer.from(clock().toISOString());
+  let isWriting = false;
+  const leave = (): void => {
+    if (isWriting) return;
+    isWriting = true;
+    write(file, sign(), 0, undefined, 0, () => {
+      isWriting = false;
+    });
+  };
+  leave();
+  const timer = setInterval(leave, PAUSE);
+  timer.unref();
+  return {
+    before,
+    end() {
+      clearInterval(timer);
+      try {
+        writeSync(file, sign(), 0, undefined, 0);
+      } catch {
+        // No room, or no disk: the sign before it stands.
+      }
+      closeSync(file);
+    },
+  };
+}
+
+function readSign(path: string): string | undefined {
+  try {
+    const text = readFileSync(path, "utf8");
+    return Number.isNaN(Date.parse(text)) ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+function openSign(path: string): number | undefined {
+  try {
+    return openSync(path, constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+  } catch {
+    return undefined;
+  }
+}
