@@ -35,7 +35,7 @@ export async function run(): Promise<BenchRow[]> {
     const ignore = files[".dockerignore"] ?? "";
     const build = async (ref: string, dockerfile: string) => {
       const begun = performance.now();
-      const context = await packContext(cwd, { dockerfile, dockerignore: ignore });
+      const context = await packContext(input.project, { dockerfile, dockerignore: ignore });
       await buildImage(tools, docker, { tar: context.tar(), ref });
       return (performance.now() - begun) / 1000;
     };

@@ -50,7 +50,7 @@ export default definePlatform({
         return [{ level: "ok", subject: "Docker", message: `${flags.host}, engine ${version}` }];
       },
       async build(context, ref) {
-        await docker.input(await context.pack())`build --tag ${ref} -`;
+        await docker.input(context.pack())`build --tag ${ref} -`;
         return docker`image inspect --format {{.Id}} ${ref}`;
       },
       async remove() {

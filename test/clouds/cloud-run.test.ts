@@ -300,7 +300,11 @@ describe("preflight", () => {
 describe("remote build", () => {
   const context = {
     tag: "one",
-    pack: async () => Buffer.from("archive"),
+    hash: "0".repeat(64),
+    pack: async function* () {
+      yield Buffer.from("arch");
+      yield Buffer.from("ive");
+    },
     onLine: (line: string) => void at.said.push(line),
   };
   const ref = "us-central1-docker.pkg.dev/demo-project/agent-services/hello-dev:one";

@@ -6,10 +6,11 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { importPeer, installCommand } from "../../src/core/deploy/import-peer.ts";
-import { toTarGz } from "../../src/core/deploy/tar.ts";
+import { gzipped, toTar } from "../../src/core/deploy/tar.ts";
 import type { BuiltPackage } from "../_built.ts";
 import { buildPackage } from "../_built.ts";
 import { requirement } from "../_require.ts";
+import { bytesOf, textFile } from "../deploy/_context.ts";
 import type { RunningServer } from "./http-server.ts";
 import { serveHttp } from "./http-server.ts";
 
@@ -33,10 +34,14 @@ async function serveRegistry(): Promise<RunningServer> {
     const name = PEERS.find((peer) => path.startsWith(`/${peer}`));
     if (name === undefined) return { status: 404, body: {} };
     const manifest = { name, version: "1.0.0", type: "module", exports: "./index.js" };
-    const tarball = await toTarGz([
-      { path: "package/package.json", content: Buffer.from(JSON.stringify(manifest)) },
-      { path: "package/index.js", content: Buffer.from(`export const name = "${name}";\n`) },
-    ]);
+    const tarball = await bytesOf(
+      gzipped(
+        toTar([
+          textFile("package/package.json", JSON.stringify(manifest)),
+          textFile("package/index.js", `export const name = "${name}";\n`),
+        ]),
+      ),
+    );
     if (path.endsWith(".tgz"))
       return { status: 200, body: tarball, headers: { "content-type": "application/octet-stream" } };
     const integrity = `sha512-${createHash("sha512").update(tarball).digest("base64")}`;

@@ -120,9 +120,9 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
           ? {}
           : {
               async build(context, ref) {
-                const digest = `sha256:${createHash("sha256")
-                  .update(await context.pack())
-                  .digest("hex")}`;
+                const sum = createHash("sha256");
+                for await (const chunk of context.pack()) sum.update(chunk);
+                const digest = `sha256:${sum.digest("hex")}`;
                 context.onLine("Step 1/1 : FROM scratch");
                 if (world.read().images[ref] === digest) return digest;
                 return call("image.build", () => {

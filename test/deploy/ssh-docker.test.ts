@@ -10,6 +10,7 @@ import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
 import { toTar } from "../../src/core/deploy/tar.ts";
 import { up } from "../../src/core/deploy/up.ts";
 import { requirement } from "../_require.ts";
+import { textFile } from "./_context.ts";
 import { writeAll } from "./_fixture.ts";
 import { docker, dropPacked, freePort, localProject } from "./_local-project.ts";
 
@@ -24,7 +25,7 @@ beforeAll(async () => {
   for (const word of ["one", "two"]) {
     const script = `require('http').createServer((q, s) => s.end('${word}')).listen(process.env.PORT_IN)`;
     const dockerfile = `FROM node:22-slim\nCMD ["node", "-e", ${JSON.stringify(script)}]\n`;
-    const input = toTar([{ path: "Dockerfile", content: Buffer.from(dockerfile) }]);
+    const input = toTar([textFile("Dockerfile", dockerfile)]);
     const built = await tools.exec("docker", ["build", "--quiet", "-"], { input });
     images.push(`contract@${built.stdout.trim()}`);
   }

@@ -1,18 +1,25 @@
 import { createHash } from "node:crypto";
-import { lstat, readdir, readFile, readlink } from "node:fs/promises";
-import { join } from "node:path";
-import { readIfThere } from "./atomic-file.ts";
-import { parseIgnore } from "./dockerignore.ts";
+import { lstat, open, readFile, readlink } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { LeftOut } from "./context-files.ts";
+import { contextFiles } from "./context-files.ts";
+import { DeployError } from "./errors.ts";
+import type { SecretForm } from "./secret-forms.ts";
+import { findSecret, SCANNED_BYTES } from "./secret-forms.ts";
 import type { TarEntry } from "./tar.ts";
-import { toTar, toTarGz } from "./tar.ts";
+import { gzipped, toTar } from "./tar.ts";
+import { SETTINGS_FILES, withoutCredentials } from "./without-credentials.ts";
 
-/** What an image is built from: the project's files after the ignore rules, with the Dockerfile at the root. */
-export interface PackedContext {
-  readonly files: readonly TarEntry[];
-  /** SHA-256 over names, modes and contents. */
-  readonly hash: string;
-  tar(): Buffer;
-  tarGz(): Promise<Buffer>;
+/** The files that an image is built from, and where among them the project lies. */
+export interface ContextSource {
+  /** Folder that the build gets, absolute: the project's, or the root of the workspace that it belongs to. */
+  readonly root: string;
+  /** The project's folder below it, with `/`; empty where it is the root itself. */
+  readonly folder: string;
+  /** The controller's file below `folder`. */
+  readonly controller: string;
+  /** Folders of other packages of the workspace, which the image does not need: their package.json alone goes along. */
+  readonly unused: readonly string[];
 }
 
 export interface ContextFiles {
@@ -20,59 +27,135 @@ export interface ContextFiles {
   readonly dockerignore: string;
 }
 
-/** Lines of an `.npmrc` that hold a credential: they must not enter a layer. */
-const NPMRC_CREDENTIAL = /^[^#;=]*(?:_auth|_authToken|_password|certfile|keyfile|\bkey|\bcert)\s*=/i;
+/** What an image is built from: the project's files after the ignore rules, with the Dockerfile at the root. */
+export interface PackedContext {
+  /** In the order of their paths. */
+  readonly files: readonly TarEntry[];
+  /** SHA-256 over names, modes and contents. */
+  readonly hash: string;
+  /** Bytes of all files together. */
+  readonly size: number;
+  /** Left out although no ignore rule of the user says so. */
+  readonly leftOut: readonly LeftOut[];
+  /** Files that hold what looks like a secret, and that no `!` line of the user names. */
+  readonly suspects: readonly (SecretForm & { readonly path: string })[];
+  /** Reads the files again; rejects where they are no longer those of `hash`. */
+  tar(): AsyncIterable<Uint8Array>;
+  tarGz(): AsyncIterable<Uint8Array>;
+}
 
-/** Collects a project's files. The project's own `.dockerignore` counts too. */
+const CHUNK = 256 * 1024;
+
+/** Collects a project's files, and reads each once for the hash; contents are not kept. */
 export async function packContext(
-  cwd: string,
+  source: ContextSource,
   { dockerfile, dockerignore }: ContextFiles,
 ): Promise<PackedContext> {
-  const own = (await readIfThere(join(cwd, ".dockerignore"))) ?? "";
-  const ignored = parseIgnore(`${dockerignore}\n${own}`);
-  const files: TarEntry[] = [{ path: "Dockerfile", content: Buffer.from(dockerfile) }];
-  for await (const entry of walk(cwd, "", ignored)) {
-    if (entry.path !== "Dockerfile") files.push(entry);
+  const found = await contextFiles(source, dockerignore);
+  const files: TarEntry[] = [inMemory("Dockerfile", dockerfile)];
+  for (const path of found.paths) {
+    const entry = path === "Dockerfile" ? undefined : await toEntry(source.root, path);
+    if (entry) files.push(entry);
   }
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
-  return { files, hash: hashOf(files), tar: () => toTar(files), tarGz: () => toTarGz(files) };
-}
-
-/** An `.npmrc` without its credentials. */
-export function withoutCredentials(npmrc: string): string {
-  return npmrc
-    .split(/\r?\n/)
-    .filter((line) => !NPMRC_CREDENTIAL.test(line))
-    .join("\n");
-}
-
-async function* walk(
-  cwd: string,
-  folder: string,
-  ignored: (path: string) => boolean,
-): AsyncGenerator<TarEntry> {
-  for (const name of await readdir(join(cwd, folder))) {
-    const path = folder === "" ? name : `${folder}/${name}`;
-    const stats = await lstat(join(cwd, path));
-    if (stats.isDirectory()) {
-      // Not left out as a whole: a later rule may keep something below an ignored folder.
-      if (name === "node_modules" || name === ".git" || path === ".deployment") continue;
-      yield* walk(cwd, path, ignored);
-    } else if (ignored(path)) continue;
-    else if (stats.isSymbolicLink())
-      yield { path, content: new Uint8Array(), link: await readlink(join(cwd, path)) };
-    else if (stats.isFile()) {
-      const content = await readFile(join(cwd, path));
-      const clean = name === ".npmrc" ? Buffer.from(withoutCredentials(content.toString())) : content;
-      yield { path, content: clean, executable: (stats.mode & 0o100) !== 0 };
-    }
-  }
-}
-
-function hashOf(files: readonly TarEntry[]): string {
+  const suspects: (SecretForm & { path: string })[] = [];
   const hash = createHash("sha256");
-  for (const { path, content, executable = false, link = "" } of files) {
-    hash.update(`${path}\0${executable ? "x" : "-"}\0${link}\0${content.length}\0`).update(content);
+  for (const file of files) {
+    const secret = await readOnce(file, hash);
+    if (secret && !found.keptByName.has(file.path)) suspects.push({ path: file.path, ...secret });
   }
-  return hash.digest("hex");
+  const sum = hash.digest("hex");
+  const tar = () => toTar(checked(files, sum));
+  return {
+    files,
+    hash: sum,
+    size: files.reduce((total, { size }) => total + size, 0),
+    leftOut: found.leftOut,
+    suspects,
+    tar,
+    tarGz: () => gzipped(tar()),
+  };
+}
+
+async function toEntry(root: string, path: string): Promise<TarEntry | undefined> {
+  const from = join(root, path);
+  const stats = await lstat(from);
+  if (stats.isSymbolicLink()) return { path, size: 0, content: () => [], link: await readlink(from) };
+  if (!stats.isFile()) return undefined;
+  const executable = (stats.mode & 0o100) !== 0;
+  const name = basename(path);
+  if ((SETTINGS_FILES as readonly string[]).includes(name))
+    return { ...inMemory(path, withoutCredentials(name, await readFile(from, "utf8"))), executable };
+  const { size } = stats;
+  return { path, size, executable, content: () => contentOf(from, path, size) };
+}
+
+function inMemory(path: string, text: string): TarEntry {
+  const content = Buffer.from(text);
+  return { path, size: content.length, content: () => [content] };
+}
+
+async function* contentOf(from: string, path: string, size: number): AsyncGenerator<Uint8Array> {
+  const file = await open(from);
+  try {
+    for (let at = 0; ; ) {
+      const { bytesRead, buffer } = await file.read({ buffer: Buffer.allocUnsafe(CHUNK), position: at });
+      at += bytesRead;
+      // The archive's header has promised the size.
+      if (at > size || (bytesRead === 0 && at < size)) throw changed(path);
+      if (bytesRead === 0) return;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** Adds a file to the hash; resolves with the secret that it holds. */
+async function readOnce(
+  file: TarEntry,
+  hash: ReturnType<typeof createHash>,
+): Promise<SecretForm | undefined> {
+  addHead(file, hash);
+  const start: Uint8Array[] = [];
+  let scanned = 0;
+  for await (const chunk of file.content()) {
+    hash.update(chunk);
+    if (scanned < SCANNED_BYTES) start.push(chunk);
+    scanned += chunk.length;
+  }
+  return findSecret(Buffer.concat(start).toString("latin1"));
+}
+
+/** The entries as they were hashed; rejects after the last one where a content has become another. */
+async function* checked(files: readonly TarEntry[], sum: string): AsyncGenerator<TarEntry> {
+  const hash = createHash("sha256");
+  for (const file of files) {
+    addHead(file, hash);
+    yield {
+      ...file,
+      async *content() {
+        for await (const chunk of file.content()) {
+          hash.update(chunk);
+          yield chunk;
+        }
+      },
+    };
+  }
+  if (hash.digest("hex") !== sum) throw changed();
+}
+
+function addHead(
+  { path, executable = false, link = "", size }: TarEntry,
+  hash: ReturnType<typeof createHash>,
+): void {
+  hash.update(`${path}\0${executable ? "x" : "-"}\0${link}\0${size}\0`);
+}
+
+function changed(path?: string): DeployError {
+  return new DeployError("failed", `${path ?? "A file"} changed while the project was packed`, {
+    detail: "The image would not hold what the plan was made from",
+    stands: "Nothing was released",
+    fix: "Run the command again once nothing writes to the project. Name files that change by themselves in .dockerignore",
+  });
 }

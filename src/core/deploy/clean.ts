@@ -1,7 +1,7 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { DeployError } from "./errors.ts";
-import { deploymentFolder, isEdited } from "./files.ts";
+import { deploymentFolder, isEdited, refuseLinks } from "./files.ts";
 
 export interface CleanOutcome {
   readonly removed: readonly string[];
@@ -11,6 +11,7 @@ export interface CleanOutcome {
 /** Removes generated files and logs, or the whole folder. Unfinished runs keep what they need. */
 export async function clean(cwd: string, options: { readonly all: boolean }): Promise<CleanOutcome> {
   const folder = deploymentFolder(cwd);
+  await refuseLinks(cwd);
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
   const unfinished = (await readdir(join(folder, "state"), { recursive: true }).catch(() => [])).filter(
     (file) => file.endsWith(".journal") || file.endsWith(".lock"),

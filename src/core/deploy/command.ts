@@ -1,5 +1,5 @@
 import { DeployError } from "./errors.ts";
-import type { DeployTools, ExecResult } from "./tools.ts";
+import type { DeployTools, ExecInput, ExecResult } from "./tools.ts";
 
 /** A value of a command line: one word, or one word for each entry of a list. */
 export type Word = string | number | readonly (string | number)[];
@@ -9,7 +9,7 @@ export interface Command {
   /** Runs it; resolves with what it printed, without the spaces around, and rejects where it fails. */
   (template: TemplateStringsArray, ...values: readonly Word[]): Promise<string>;
   /** The same with this on its standard input: the way for a secret, which is never a word. */
-  input(content: string | Uint8Array): Command;
+  input(content: ExecInput): Command;
 }
 
 const LAST_LINES = 25;
@@ -22,7 +22,7 @@ const LAST_LINES = 25;
  * const id = await docker`run --detach --name ${name} ${variables.flatMap((each) => ["--env", each])} ${image}`;
  */
 export function createCommand(tools: DeployTools, program: string, ...first: readonly string[]): Command {
-  const withInput = (input: string | Uint8Array): Command =>
+  const withInput = (input: ExecInput): Command =>
     Object.assign(
       async (template: TemplateStringsArray, ...values: readonly Word[]) => {
         const words = toWords(template, values);

@@ -5,6 +5,7 @@ import { readConfig } from "./config.ts";
 import { createDeployTools } from "./create-tools.ts";
 import { DeployError } from "./errors.ts";
 import type { Emit } from "./events.ts";
+import { refuseLinks, USED_ENTRIES } from "./files.ts";
 import { holdToStore } from "./instances.ts";
 import type { Journal, JournalLine } from "./journal.ts";
 import { openJournal } from "./journal.ts";
@@ -79,6 +80,7 @@ export interface OpenOptions {
 /** Resolves the target, connects the platform and opens state and journal. Writes nothing. */
 export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   const { platform, options, cwd, env, command, now = () => new Date(), newId = randomUUID } = open;
+  await refuseLinks(cwd, USED_ENTRIES);
   const config = await readConfig(cwd);
   const name = resolveName(options.name, cwd);
   const serviceName = toServiceName(name, options.env);

@@ -1,8 +1,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { DeployError } from "./errors.ts";
 import type { RegistryAuth } from "./platform.ts";
+import { secretId } from "./templates.ts";
 import type { DeployTools, ExecResult } from "./tools.ts";
 
 /** What this machine's Docker can do. */
@@ -35,23 +36,25 @@ export async function buildImage(
   tools: DeployTools,
   docker: Docker,
   options: {
-    readonly tar: Uint8Array;
+    readonly tar: AsyncIterable<Uint8Array>;
     readonly ref: string;
-    readonly npmrc?: string;
+    /** Files that only the installation sees, absolute. */
+    readonly secretFiles?: readonly string[];
     readonly env?: Record<string, string>;
   },
 ): Promise<void> {
-  const { tar, ref, npmrc, env = {} } = options;
-  if (npmrc !== undefined && !docker.buildx)
+  const { tar, ref, secretFiles = [], env = {} } = options;
+  const [first] = secretFiles;
+  if (first !== undefined && !docker.buildx)
     throw new DeployError(
       "preflight",
-      "The .npmrc of this project holds a login, and this Docker cannot hide it",
+      `The ${basename(first)} of this project holds a login, and this Docker cannot hide it`,
       {
         detail: "Only BuildKit can show a file to a build without leaving it in a layer",
         fix: "Install the Docker buildx plugin: https://docs.docker.com/go/buildx/",
       },
     );
-  const secret = npmrc === undefined ? [] : ["--secret", `id=npmrc,src=${npmrc}`];
+  const secret = secretFiles.flatMap((file) => ["--secret", `id=${secretId(file)},src=${file}`]);
   const args = docker.buildx
     ? ["buildx", "build", "--load", "--provenance=false", "--progress=plain", ...secret]
     : ["build", "--force-rm"];

@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process";
+import { Readable, type Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { DeployError } from "./errors.ts";
-import type { ExecOptions, ExecResult } from "./tools.ts";
+import type { ExecInput, ExecOptions, ExecResult } from "./tools.ts";
 
 /** What is kept of a program's output; the end of it tells the cause. */
 const KEEP = 16 * 1024 * 1024;
@@ -33,16 +35,41 @@ export function run(
       signal?.removeEventListener("abort", onAbort);
       reject(startError(command, error, options.cwd));
     });
+    let inputFailure: { readonly error: unknown } | undefined;
     child.once("close", (code, killed) => {
       signal?.removeEventListener("abort", onAbort);
       clearTimeout(killer);
       if (signal?.aborted) return reject(signal.reason);
+      if (inputFailure) return reject(inputFailure.error);
       resolve({ code: code ?? (killed === null ? 1 : 128), stdout: out.text(), stderr: err.text() });
     });
-    // A program that ends without reading its input closes the pipe; its exit code tells why.
-    child.stdin.on("error", () => undefined);
-    child.stdin.end(options.input ?? "");
+    writeInput(child.stdin, options.input ?? "").catch((error: unknown) => {
+      // Half an input must not count as a whole one.
+      inputFailure = { error };
+      child.kill("SIGKILL");
+    });
   });
+}
+
+/** Writes what a program reads; rejects only where the input itself fails. */
+async function writeInput(stdin: Writable, input: ExecInput): Promise<void> {
+  // A program that ends without reading its input closes the pipe; its exit code tells why.
+  stdin.on("error", () => undefined);
+  if (typeof input === "string" || input instanceof Uint8Array) {
+    stdin.end(input);
+    return;
+  }
+  let failure: { readonly error: unknown } | undefined;
+  const source = async function* () {
+    try {
+      yield* input;
+    } catch (error) {
+      failure = { error };
+      throw error;
+    }
+  };
+  await pipeline(Readable.from(source(), { objectMode: false }), stdin).catch(() => undefined);
+  if (failure) throw failure.error;
 }
 
 function collect(stream: NodeJS.ReadableStream, onLine: ((line: string) => void) | undefined) {

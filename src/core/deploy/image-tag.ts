@@ -3,6 +3,9 @@ import type { DeployTools } from "./tools.ts";
 
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 
+/** Login files that a pipeline's own steps write beside the sources; they are never part of an image. */
+const NOT_OURS = [":(exclude,glob)**/gha-creds-*.json"];
+
 /** The tag of an image: as typed, else from the git commit (marked when the tree differs from it), else from the content. */
 export async function resolveImageTag(
   tools: DeployTools,
@@ -18,7 +21,7 @@ export async function resolveImageTag(
   }
   const commit = await git(tools, cwd, ["rev-parse", "--short=12", "HEAD"]);
   if (commit === undefined) return `content-${contentHash.slice(0, 12)}`;
-  const changes = await git(tools, cwd, ["status", "--porcelain", "--", "."]);
+  const changes = await git(tools, cwd, ["status", "--porcelain", "--", ".", ...NOT_OURS]);
   return changes === "" ? commit : `${commit}-dirty-${contentHash.slice(0, 8)}`;
 }
 

@@ -42,7 +42,7 @@ async function makeImage(
   { context, imageTag, project }: Prepared,
   ref: string,
 ): Promise<string> {
-  const { session, emit, journal, tools, target } = deployment;
+  const { session, emit, journal, tools } = deployment;
   if (session.build) {
     const build = session.build.bind(session);
     return step(emit, "build", ({ note }) =>
@@ -50,6 +50,7 @@ async function makeImage(
         const digest = await build(
           {
             tag: imageTag,
+            hash: context.hash,
             pack: () => context.tarGz(),
             onLine: (line) => emit({ type: "output", line: deployment.redactor.text(line) }),
           },
@@ -63,8 +64,8 @@ async function makeImage(
   }
   const docker = await findDocker(tools);
   await step(emit, "build", async ({ note }) => {
-    const npmrc = project.npmrcHasCredentials ? { npmrc: join(target.cwd, ".npmrc") } : {};
-    await buildImage(tools, docker, { tar: context.tar(), ref, ...npmrc });
+    const secretFiles = project.secretFiles.map((file) => join(project.root, file));
+    await buildImage(tools, docker, { tar: context.tar(), ref, secretFiles });
     note(ref);
   });
   return step(emit, "push", ({ note }) =>

@@ -2,6 +2,7 @@ import type { DeploymentPlan, DeploymentState, ResourceAction } from "../models/
 import type { PackedContext } from "./build-context.ts";
 import { packContext } from "./build-context.ts";
 import { STORE } from "./config.ts";
+import { checkContext, sizeOf } from "./context-findings.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
@@ -99,10 +100,11 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
         secretNames: secretNames(secrets),
       });
     const draft = await render("latest");
-    const context = await packContext(cwd, {
+    const context = await packContext(project, {
       dockerfile: await effectiveFile(cwd, "Dockerfile", draft.Dockerfile ?? ""),
       dockerignore: await effectiveFile(cwd, ".dockerignore", draft[".dockerignore"] ?? ""),
     });
+    findings.push(...checkContext(context, emit));
     const imageTag = await resolveImageTag(tools, { typed: options.image, cwd, contentHash: context.hash });
     const imageCurrent =
       live?.image !== undefined && details.image === live.image && details.context_hash === context.hash;
@@ -117,7 +119,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
       healthPath: HEALTH_PATH,
     };
     const actions = [
-      ...imageActions(spec, imageCurrent, options.image),
+      ...imageActions(spec, imageCurrent, options.image, sizeOf(context)),
       ...secretActions(secrets, stored),
       ...(await session.plan(spec, live)),
     ];
@@ -296,7 +298,12 @@ function plannedSecrets(
   return refs;
 }
 
-function imageActions(spec: ReleaseSpec, current: boolean, typed: string | undefined): ResourceAction[] {
+function imageActions(
+  spec: ReleaseSpec,
+  current: boolean,
+  typed: string | undefined,
+  size: string,
+): ResourceAction[] {
   return [
     {
       resource_type: "image",
@@ -304,7 +311,7 @@ function imageActions(spec: ReleaseSpec, current: boolean, typed: string | undef
       resource_name: spec.image,
       description: current
         ? "runs already, built from these files"
-        : `build for linux/amd64 and push${typed === undefined ? "" : " under the tag you gave"}`,
+        : `build for linux/amd64 from ${size} and push${typed === undefined ? "" : " under the tag you gave"}`,
       cost_estimate: null,
       metadata: null,
     },

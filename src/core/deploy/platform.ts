@@ -105,8 +105,13 @@ export interface RegistryAuth {
 
 /** What a remote build gets. */
 export interface BuildContext {
-  /** The project as `.tar.gz`: ignore rules applied, `Dockerfile` at its root, the same bytes for the same files. */
-  pack(): Promise<Uint8Array>;
+  /** SHA-256 over names, modes and contents of the files, in hexadecimal: equal for equal files. */
+  readonly hash: string;
+  /**
+   * The project as `.tar.gz` in pieces: ignore rules applied, `Dockerfile` at its root, the same bytes for the same files.
+   * It is made while it is read, anew with each call. Reading rejects where the files are no longer those of `hash`.
+   */
+  pack(): AsyncIterable<Uint8Array>;
   readonly tag: string;
   /** Receives a line of the build's log. */
   readonly onLine: (line: string) => void;

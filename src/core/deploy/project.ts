@@ -1,13 +1,14 @@
 import { existsSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { readIfThere } from "./atomic-file.ts";
-import { withoutCredentials } from "./build-context.ts";
+import type { ContextSource } from "./build-context.ts";
 import { DeployError } from "./errors.ts";
+import { SETTINGS_FILES, withoutCredentials } from "./without-credentials.ts";
 
 export type PackageManager = "npm" | "pnpm" | "yarn";
 
 /** What the deployment files need to know of a project. */
-export interface Project {
+export interface Project extends ContextSource {
   readonly packageManager: PackageManager;
   /** Such as `pnpm@10.4.1`, where the project says it. */
   readonly packageManagerVersion: string | undefined;
@@ -17,9 +18,8 @@ export interface Project {
   /** Files and folders besides package.json and the lock file that an install reads. */
   readonly installFiles: readonly string[];
   readonly hasBuild: boolean;
-  readonly npmrcHasCredentials: boolean;
-  /** Controller file relative to the project, with `/`. */
-  readonly controller: string;
+  /** Settings of the installation that hold a login, below `root`: a build sees them while it installs, and no later. */
+  readonly secretFiles: readonly string[];
   /** Major version of the base image. */
   readonly nodeVersion: string;
 }
@@ -42,15 +42,17 @@ export async function readProject(
 ): Promise<Project> {
   const manifest = await readManifest(cwd);
   const packageManager = packageManagerOf(cwd, manifest);
-  const npmrc = await readIfThere(join(cwd, ".npmrc"));
   return {
+    root: cwd,
+    folder: "",
+    unused: [],
     packageManager,
-    packageManagerVersion: manifest.packageManager?.split("+")[0],
+    packageManagerVersion: versionOf(manifest),
     lockFile: LOCK_FILES[packageManager].find((file) => existsSync(join(cwd, file))),
     yarnBerry: packageManager === "yarn" && isBerry(cwd, manifest),
     installFiles: installFilesOf(cwd, manifest),
     hasBuild: manifest.scripts?.build !== undefined,
-    npmrcHasCredentials: npmrc !== undefined && withoutCredentials(npmrc) !== npmrc.replaceAll("\r\n", "\n"),
+    secretFiles: await secretFilesOf(cwd),
     controller: controllerOf(cwd, options),
     nodeVersion: await nodeVersionOf(cwd),
   };
@@ -77,6 +79,30 @@ async function readManifest(cwd: string): Promise<Manifest> {
       fix: "Mend the file",
     });
   }
+}
+
+/** Settings of the installation from which credentials are taken out. */
+async function secretFilesOf(folder: string): Promise<string[]> {
+  const files: string[] = [];
+  for (const file of SETTINGS_FILES) {
+    const text = await readIfThere(join(folder, file));
+    if (text !== undefined && withoutCredentials(file, text) !== text) files.push(file);
+  }
+  return files;
+}
+
+/** The package manager with its version, which becomes a word of the Dockerfile. */
+function versionOf({ packageManager }: Manifest): string | undefined {
+  if (packageManager === undefined) return undefined;
+  const found =
+    typeof packageManager === "string" &&
+    /^((?:npm|pnpm|yarn)@\d+(?:\.\d+){0,2}(?:-[0-9A-Za-z.-]+)?)(?:\+[0-9A-Za-z.-]+)?$/.exec(packageManager);
+  if (found) return found[1];
+  throw new DeployError("usage", `"packageManager" in package.json is ${JSON.stringify(packageManager)}`, {
+    detail: "It must be npm, pnpm or yarn with an exact version, such as pnpm@10.4.1",
+    stands: "Nothing was built",
+    fix: "Correct it in package.json, or take it out: the lock file tells the package manager too",
+  });
 }
 
 function packageManagerOf(cwd: string, { packageManager }: Manifest): PackageManager {

@@ -1,71 +1,100 @@
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
+import { pipeline, Readable } from "node:stream";
+import { createGzip } from "node:zlib";
 
 /** A file of an archive. */
 export interface TarEntry {
   readonly path: string;
-  readonly content: Uint8Array;
+  /** Bytes; 0 for a link. */
+  readonly size: number;
+  /** Yields exactly `size` bytes. */
+  readonly content: () => AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
   readonly executable?: boolean;
   /** Target of a symbolic link. */
   readonly link?: string;
 }
 
 const BLOCK = 512;
+/** Largest size that the header's eleven octal digits hold: 8 GiB less one byte. */
+const LARGEST = 0o77777777777;
 
-/** A tar archive (POSIX ustar with pax records for long names) that depends on names and contents only. */
-export function toTar(entries: readonly TarEntry[]): Buffer {
-  const blocks: Buffer[] = [];
-  for (const entry of [...entries].sort((a, b) => (a.path < b.path ? -1 : 1))) {
-    if (Buffer.byteLength(entry.path) > 100 || Buffer.byteLength(entry.link ?? "") > 100)
-      blocks.push(...record("pax", "x", pax(entry)));
-    const type = entry.link === undefined ? "0" : "2";
-    blocks.push(
-      ...record(entry.path, type, entry.link === undefined ? entry.content : new Uint8Array(), entry),
-    );
+/**
+ * A tar archive (POSIX ustar with pax records for long names and large files), piece by piece. It depends on names and
+ * contents only; entries are archived in the order given.
+ */
+export async function* toTar(
+  entries: Iterable<TarEntry> | AsyncIterable<TarEntry>,
+): AsyncGenerator<Uint8Array> {
+  for await (const entry of entries) {
+    const records = paxRecords(entry);
+    if (records.length > 0) {
+      const content = pax(records);
+      yield header({ path: "pax", type: "x", size: content.length });
+      yield content;
+      yield padding(content.length);
+    }
+    yield header({
+      ...entry,
+      type: entry.link === undefined ? "0" : "2",
+      size: entry.size > LARGEST ? 0 : entry.size,
+    });
+    yield* entry.content();
+    if (entry.size % BLOCK !== 0) yield padding(entry.size);
   }
-  blocks.push(Buffer.alloc(2 * BLOCK));
-  return Buffer.concat(blocks);
+  yield Buffer.alloc(2 * BLOCK);
 }
 
-/** The archive compressed; equal archives give equal bytes. */
-export async function toTarGz(entries: readonly TarEntry[]): Promise<Buffer> {
+/** The same compressed, and as free of times: equal archives give equal bytes. */
+export function gzipped(tar: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   // Node's gzip writes no time and no name into its header.
-  return promisify(gzip)(toTar(entries), { level: 6 });
+  const gzip = createGzip({ level: 6 });
+  pipeline(Readable.from(tar, { objectMode: false }), gzip, () => undefined);
+  return gzip;
 }
 
-function record(path: string, type: string, content: Uint8Array, entry?: TarEntry): Buffer[] {
-  const header = Buffer.alloc(BLOCK);
+function header(entry: {
+  readonly path: string;
+  readonly type: string;
+  readonly size: number;
+  readonly executable?: boolean;
+  readonly link?: string;
+}): Buffer {
+  const block = Buffer.alloc(BLOCK);
   const octal = (value: number, at: number, length: number) =>
-    header.write(`${value.toString(8).padStart(length - 1, "0")}\0`, at, "ascii");
-  header.write(Buffer.from(path).subarray(0, 100).toString("latin1"), 0, 100, "latin1");
-  octal(entry?.executable ? 0o755 : 0o644, 100, 8);
+    block.write(`${value.toString(8).padStart(length - 1, "0")}\0`, at, "ascii");
+  Buffer.from(entry.path).copy(block, 0, 0, 100);
+  octal(entry.executable ? 0o755 : 0o644, 100, 8);
   octal(0, 108, 8);
   octal(0, 116, 8);
-  octal(content.length, 124, 12);
+  octal(entry.size, 124, 12);
   octal(0, 136, 12);
-  header.write("        ", 148, "ascii");
-  header.write(type, 156, "ascii");
-  header.write(
-    Buffer.from(entry?.link ?? "")
-      .subarray(0, 100)
-      .toString("latin1"),
-    157,
-    100,
-    "latin1",
-  );
-  header.write("ustar\x0000", 257, "ascii");
+  block.write("        ", 148, "ascii");
+  block.write(entry.type, 156, "ascii");
+  Buffer.from(entry.link ?? "").copy(block, 157, 0, 100);
+  block.write("ustar\x0000", 257, "ascii");
   let sum = 0;
-  for (const byte of header) sum += byte;
-  header.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148, "ascii");
-  const padding = Buffer.alloc((BLOCK - (content.length % BLOCK)) % BLOCK);
-  return [header, Buffer.from(content), padding];
+  for (const byte of block) sum += byte;
+  block.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148, "ascii");
+  return block;
 }
 
-function pax(entry: TarEntry): Buffer {
-  const lines = [["path", entry.path]];
-  if (entry.link !== undefined) lines.push(["linkpath", entry.link]);
+function padding(size: number): Buffer {
+  return Buffer.alloc((BLOCK - (size % BLOCK)) % BLOCK);
+}
+
+/** What of an entry does not fit into its header. */
+function paxRecords({ path, link, size }: TarEntry): [string, string][] {
+  const records: [string, string][] = [];
+  if (Buffer.byteLength(path) > 100 || Buffer.byteLength(link ?? "") > 100) {
+    records.push(["path", path]);
+    if (link !== undefined) records.push(["linkpath", link]);
+  }
+  if (size > LARGEST) records.push(["size", String(size)]);
+  return records;
+}
+
+function pax(records: readonly [string, string][]): Buffer {
   return Buffer.concat(
-    lines.map(([key, value]) => {
+    records.map(([key, value]) => {
       const rest = Buffer.byteLength(` ${key}=${value}\n`);
       // The length counts its own digits.
       let length = rest + String(rest).length;

@@ -1,5 +1,7 @@
+import { basename } from "node:path";
 import { Edge } from "edge.js";
 import { TEMPLATES } from "../../paths.ts";
+import { CREDENTIAL_NAMES } from "./credential-names.ts";
 import type { PackageManager, Project } from "./project.ts";
 
 /** What the deployment files are made from. */
@@ -41,6 +43,11 @@ export async function renderTemplates(input: FileInput): Promise<Record<string, 
   return files;
 }
 
+/** The name under which a build knows a file of settings: `npmrc` of `.npmrc`. */
+export function secretId(file: string): string {
+  return basename(file).slice(1).replaceAll(".", "-");
+}
+
 function toData({ project, name, serviceName, port, localImage, imageTag, env, secretNames }: FileInput) {
   const folders = project.installFiles.filter((path) => path.includes("/") || !/\./.test(path.slice(1)));
   const rootFiles = project.installFiles.filter((path) => !folders.includes(path));
@@ -58,8 +65,11 @@ function toData({ project, name, serviceName, port, localImage, imageTag, env, s
     installRootFiles: [...(project.lockFile ? [project.lockFile] : []), ...rootFiles].join(" "),
     installFolders: folders,
     removeAfterInstall: removable.map((path) => ` ${path}`).join(""),
-    // BuildKit shows the project's .npmrc to this one command; nothing of it stays in a layer.
-    secretMount: project.npmrcHasCredentials ? "--mount=type=secret,id=npmrc,target=/app/.npmrc " : "",
+    // BuildKit shows these files to this one command; nothing of them stays in a layer.
+    secretMount: project.secretFiles
+      .map((file) => `--mount=type=secret,id=${secretId(file)},target=/app/${file} `)
+      .join(""),
+    credentialNames: CREDENTIAL_NAMES,
     ...manager,
     variables: [
       ...Object.entries(env).map(

@@ -5,12 +5,15 @@ export interface ExecResult {
   readonly stderr: string;
 }
 
+/** Standard input of a process, whole or piece by piece. */
+export type ExecInput = string | Uint8Array | AsyncIterable<Uint8Array>;
+
 export interface ExecOptions {
   readonly cwd?: string;
   /** Variables besides those of the deploy itself. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Standard input: the way for a password, never an argument. */
-  readonly input?: string | Uint8Array;
+  /** Standard input: the way for a password, never an argument; in pieces where it is large. */
+  readonly input?: ExecInput;
   readonly signal?: AbortSignal;
   readonly onLine?: (line: string) => void;
 }

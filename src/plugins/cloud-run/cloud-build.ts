@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { DeployError } from "../../core/deploy/errors.ts";
 import type { BuildContext } from "../../core/deploy/platform.ts";
 import type { Context } from "./context.ts";
@@ -23,10 +22,8 @@ const EVERY = 3000;
 /** Builds on Cloud Build from an uploaded archive, and resolves with the digest of the pushed image. */
 export async function buildRemotely(context: Context, build: BuildContext, ref: string): Promise<string> {
   await ensureRepository(context);
-  const archive = await build.pack();
-  const sum = createHash("sha256").update(archive).digest("hex");
-  const source = await uploadSource(context, archive, sum);
-  const operation = await submit(context, source, ref, sum);
+  const source = await uploadSource(context, build);
+  const operation = await submit(context, source, ref, build.hash);
   const ended = await follow(context, operation, build);
   const digest = buildOf(ended)?.results?.images?.[0]?.digest;
   if (digest !== undefined) return digest;

@@ -21,7 +21,7 @@ export type GoogleApi =
   | "logging"
   | "iam";
 
-export interface GoogleCall<T> extends Pick<RestRequest, "query" | "body" | "headers"> {
+export interface GoogleCall<T> extends Pick<RestRequest, "query" | "body" | "stream" | "headers"> {
   /** Making the call twice is as good as once. */
   readonly idempotent?: boolean;
   readonly reread?: () => Promise<T | undefined>;

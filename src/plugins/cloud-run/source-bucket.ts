@@ -1,6 +1,7 @@
 import { isCloudError } from "../../core/deploy/cloud/cloud-error.ts";
 import { ownershipOf } from "../../core/deploy/cloud/ownership.ts";
 import { DeployError } from "../../core/deploy/errors.ts";
+import type { BuildContext } from "../../core/deploy/platform.ts";
 import { readProjectNumber } from "./apis.ts";
 import type { Context } from "./context.ts";
 import { isExisting } from "./google-error.ts";
@@ -16,15 +17,14 @@ interface Bucket {
   readonly projectNumber?: string;
 }
 
-/** Uploads an archive under its own checksum, unless it is there. */
+/** Uploads an archive under the hash of its files, unless it is there. */
 export async function uploadSource(
   context: Context,
-  archive: Uint8Array,
-  sum: string,
+  { hash, pack }: Pick<BuildContext, "hash" | "pack">,
 ): Promise<StoredObject> {
   const bucket = await ensureBucket(context);
   const google = await context.google();
-  const object = `services/${context.target.serviceName}/${sum}.tar.gz`;
+  const object = `services/${context.target.serviceName}/${hash}.tar.gz`;
   const find = () =>
     google.find<{ generation?: string }>(
       "storage",
@@ -35,7 +35,7 @@ export async function uploadSource(
     (await context.tools.journal({ step: "build.upload", data: { bucket, object } }, () =>
       google.send<{ generation?: string }>("storage", "POST", `/upload/storage/v1/b/${bucket}/o`, {
         query: { uploadType: "media", name: object },
-        body: archive,
+        stream: pack,
         headers: { "content-type": "application/gzip" },
         idempotent: true,
       }),

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { createFetch } from "ofetch";
 import type { DeployTools } from "../tools.ts";
 import { CloudError } from "./cloud-error.ts";
@@ -7,6 +8,8 @@ export interface RestRequest {
   readonly url: string;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
   readonly body?: unknown;
+  /** A body in pieces, instead of `body`: made for each try, and without the limit of time that other calls have. */
+  readonly stream?: (() => AsyncIterable<Uint8Array>) | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -26,14 +29,15 @@ export async function sendRest<T>(
   request: RestRequest,
   toError: (refusal: RestRefusal) => Error,
 ): Promise<T> {
-  const { method, url, query, body, headers } = request;
+  const { method, url, query, stream, headers } = request;
+  const body = stream ? Readable.from(stream(), { objectMode: false }) : request.body;
   const send = createFetch({ fetch: tools.fetch });
   const response = await send
     .raw<T>(url, {
       method,
       retry: false,
       ignoreResponseError: true,
-      timeout: UNANSWERED,
+      ...(stream ? {} : { timeout: UNANSWERED }),
       ...(query ? { query: withoutBlanks(query) } : {}),
       ...(body === undefined ? {} : { body: body as Record<string, unknown> }),
       ...(headers ? { headers } : {}),

@@ -4,6 +4,7 @@ import type { DeployConfig } from "../config.ts";
 import { readConfig } from "../config.ts";
 import { createDeployTools } from "../create-tools.ts";
 import type { Emit } from "../events.ts";
+import { refuseLinks, USED_ENTRIES } from "../files.ts";
 import type { LogFile } from "../log-file.ts";
 import { createLogFile } from "../log-file.ts";
 import type { DeployEnvironment } from "../name.ts";
@@ -61,6 +62,7 @@ export async function openLocal(open: OpenLocal): Promise<LocalRun> {
   const { options, cwd, env, now = () => new Date(), redactor = new Redactor() } = open;
   const name = resolveName(options.name, cwd);
   const serviceName = toServiceName(name, options.env);
+  await refuseLinks(cwd, [...USED_ENTRIES, "secrets", `secrets/${serviceName}`]);
   const log = createLogFile(cwd, now);
   const limits = createTimeLimits(open.signal);
   const emit: Emit = (event) => {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { packContext } from "../build-context.ts";
+import { checkContext, sizeOf } from "../context-findings.ts";
 import type { Docker } from "../docker.ts";
 import { buildImage, findDocker } from "../docker.ts";
 import { DeployError } from "../errors.ts";
@@ -75,7 +76,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     return gathered;
   });
   await step(emit, "build", async ({ note }) => {
-    const context = await packContext(run.cwd, {
+    const context = await packContext(project, {
       dockerfile: await effectiveFile(run.cwd, "Dockerfile", files.Dockerfile ?? ""),
       dockerignore: await effectiveFile(run.cwd, ".dockerignore", files[".dockerignore"] ?? ""),
     });
@@ -83,11 +84,12 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
       new DeployError("build_failed", `The image was not ready within ${BUILD_TIMEOUT} s`, {
         fix: `Look for what is slow in ${run.log.path}`,
       });
-    const npmrc = project.npmrcHasCredentials ? { npmrc: join(run.cwd, ".npmrc") } : {};
+    const secretFiles = project.secretFiles.map((file) => join(project.root, file));
+    checkContext(context, emit);
     await limits.within(BUILD_TIMEOUT, tooLong, () =>
-      buildImage(tools, docker, { tar: context.tar(), ref: run.image, ...npmrc }),
+      buildImage(tools, docker, { tar: context.tar(), ref: run.image, secretFiles }),
     );
-    note(run.image);
+    note(`${run.image}, from ${sizeOf(context)}`);
   });
   await step(emit, "start", () => compose(run, docker, secrets, ["up", "--detach", "--remove-orphans"]));
   await step(emit, "health", ({ note }) => waitForStart(run, note));

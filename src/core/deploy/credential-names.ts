@@ -1,0 +1,58 @@
+import type { IgnoreRules } from "./dockerignore.ts";
+import { parseIgnore } from "./dockerignore.ts";
+
+/** Names under which credentials lie in projects, as lines of a `.dockerignore`. */
+export const CREDENTIAL_NAMES: readonly string[] = [
+  // Variables
+  "**/.env",
+  "**/.env.*",
+  "**/.envrc",
+  "**/*.env",
+  ...["example", "sample", "template", "dist", "defaults"].flatMap((word) => [
+    `!**/.env.${word}`,
+    `!**/${word}.env`,
+  ]),
+  // Keys
+  "**/*.key",
+  "**/*.pem",
+  "**/*.p12",
+  "**/*.pfx",
+  "**/*.jks",
+  "**/*.keystore",
+  "**/*.ppk",
+  "**/*.kdbx",
+  "**/id_rsa*",
+  "**/id_dsa*",
+  "**/id_ecdsa*",
+  "**/id_ed25519*",
+  // Logins
+  "**/.netrc",
+  "**/_netrc",
+  "**/.git-credentials",
+  "**/.pgpass",
+  "**/.pypirc",
+  "**/.ssh",
+  "**/.gnupg",
+  "**/.aws",
+  "**/.azure",
+  "**/.kube",
+  "**/.config/gcloud",
+  "**/.docker/config.json",
+  "**/gha-creds-*.json",
+  "**/*service-account*.json",
+  "**/*service_account*.json",
+  "**/*credentials*.json",
+  // Terraform keeps every value that it knows in its state.
+  "**/.terraform",
+  "**/*.tfstate*",
+  "**/*.tfvars",
+  "**/*.tfvars.json",
+  // Keys that a service made for itself
+  "**/api-key",
+  "**/rsa-private-key.pem",
+];
+
+/** Which files are credentials by their name, in upper or lower case. */
+export function credentialNames(): IgnoreRules {
+  return parseIgnore(CREDENTIAL_NAMES.join("\n"), { ignoreCase: true });
+}

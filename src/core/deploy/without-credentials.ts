@@ -1,0 +1,47 @@
+import { isMap, isPair, parseDocument, visit } from "yaml";
+import { DeployError } from "./errors.ts";
+
+/** Lines of an `.npmrc` or `.yarnrc` that hold a credential. */
+const CREDENTIAL_LINE =
+  /^[^#;=]*(?:_auth|_authToken|_password|certfile|keyfile|\bkey|\bcert)"?\s*[=\s]\s*\S|^[^#;]*(?:https?:)?\/\/[^\s/@]+@/i;
+/** Settings of Yarn 2 and later that hold one. */
+const YARN_SETTINGS = /^npmAuth(?:Token|Ident)$/;
+
+/** Files of an installation's settings; a login among them must not enter a layer. */
+export const SETTINGS_FILES = [".npmrc", ".yarnrc", ".yarnrc.yml"] as const;
+
+/** The text of such a file without its credentials; the very same text where it has none. */
+export function withoutCredentials(file: string, text: string): string {
+  return file === ".yarnrc.yml" ? yarnSettings(text) : lines(text);
+}
+
+function lines(text: string): string {
+  const all = text.split(/(?<=\n)/);
+  return all.filter((line) => !CREDENTIAL_LINE.test(line)).join("");
+}
+
+function yarnSettings(text: string): string {
+  const document = parseDocument(text);
+  if (document.errors.length > 0)
+    throw new DeployError("usage", "The .yarnrc.yml cannot be read", {
+      detail: document.errors[0]?.message,
+      stands: "Nothing was built",
+      fix: "Correct the file: svc takes logins out of the copy that a build gets",
+    });
+  let found = false;
+  visit(document, {
+    Pair(_key, pair) {
+      if (!isPair(pair) || !YARN_SETTINGS.test(String(pair.key))) return undefined;
+      found = true;
+      return visit.REMOVE;
+    },
+  });
+  // A map that lost all its entries would read as null.
+  if (!found) return text;
+  visit(document, {
+    Map(_key, map) {
+      if (isMap(map) && map.items.length === 0) map.flow = true;
+    },
+  });
+  return document.toString();
+}
