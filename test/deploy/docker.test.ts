@@ -45,7 +45,7 @@ async function localWith(plugins: Plugins, files: Record<string, string> = {}) {
     openLocal({
       options: { ...LOCAL, name, port },
       cwd,
-      env: { ...env, SERVICE_API_KEY: "planted-api-key" },
+      env: { ...env, XDG_CONFIG_HOME: "", SERVICE_API_KEY: "planted-api-key" },
       emit: (event) => events.push(event),
     });
   onTestFinished(async () => void (await localStop(await open(), async () => true)));

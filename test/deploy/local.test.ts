@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
@@ -8,7 +8,7 @@ import { openLocal } from "../../src/core/deploy/local/local-run.ts";
 import { localStop } from "../../src/core/deploy/local/local-stop.ts";
 import { localUp } from "../../src/core/deploy/local/local-up.ts";
 import { requirement } from "../_require.ts";
-import { allText, writeAll } from "./_fixture.ts";
+import { allText, temporaryProject, writeAll } from "./_fixture.ts";
 import { imageFiles } from "./_image-text.ts";
 import { docker, dropPacked, freePort, localProject } from "./_local-project.ts";
 import { shim } from "./_shim.ts";
@@ -42,6 +42,7 @@ interface Started {
 
 async function local(files: Record<string, string> = {}): Promise<Started> {
   const cwd = localProject(files);
+  const config = temporaryProject({});
   const name = `t${Math.random().toString(36).slice(2, 8)}`;
   const port = await freePort();
   const events: DeployEvent[] = [];
@@ -49,7 +50,7 @@ async function local(files: Record<string, string> = {}): Promise<Started> {
     openLocal({
       options: { ...DEFAULTS, name, port, ...options },
       cwd,
-      env: { ...(process.env as Record<string, string>), ...env },
+      env: { ...(process.env as Record<string, string>), XDG_CONFIG_HOME: config, ...env },
       emit: (event) => events.push(event),
     });
   onTestFinished(async () => void (await localStop(await open(), async () => true)));
@@ -194,6 +195,27 @@ describe("svc deploy local", () => {
       code: "build_failed",
       log: expect.arrayContaining(["about to fail"]),
     });
+  }, 120_000);
+});
+
+describe("svc deploy local in a project that came from elsewhere", () => {
+  it("starts no container by a compose file that this user did not write", async () => {
+    const mark = join(temporaryProject({}), "mark");
+    const compose = `services: {service: {image: "node:22-slim", command: ["touch", "/host/${"mark"}"], volumes: ["${mark.replace(/\/mark$/, "")}:/host"]}}`;
+    const at = await local({ ".deployment/docker-compose.yml": compose });
+
+    const refused = await localUp(await at.open()).catch((error: unknown) => error);
+    const ids = docker(
+      "ps",
+      "--all",
+      "--quiet",
+      "--filter",
+      `label=com.docker.compose.project=svc-${at.name}-dev`,
+    );
+
+    expect(refused).toMatchObject({ exitCode: 5, fix: expect.stringContaining("--trust-files") });
+    expect([existsSync(mark), ids]).toEqual([false, ""]);
+    expect(at.events.some((event) => event.type === "step" && event.id === "build")).toBe(false);
   }, 120_000);
 });
 

@@ -1,8 +1,9 @@
 import { execFile } from "node:child_process";
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, onTestFinished } from "vitest";
+import { afterAll, expect, onTestFinished } from "vitest";
 import { requirement } from "../_require.ts";
 import { temporaryProject } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
@@ -11,6 +12,10 @@ const { describe, it } = requirement("docker");
 const run = promisify(execFile);
 const ROOT = new URL("../..", import.meta.url).pathname;
 const SVC = join(ROOT, "dist/cli.js");
+
+/** Folder of the configuration of the user that runs the commands. */
+const config = mkdtempSync(join(tmpdir(), "svc-config-"));
+afterAll(() => rmSync(config, { recursive: true, force: true }));
 
 /** Packs this package into a project's folder; the name of the tarball. */
 async function packInto(cwd: string): Promise<string> {
@@ -21,7 +26,8 @@ async function packInto(cwd: string): Promise<string> {
 
 /** Runs the command of this package in a project; its standard output. */
 async function svc(cwd: string, args: readonly string[], env: Record<string, string> = {}): Promise<string> {
-  const options = { cwd, env: { ...process.env, CI: "1", ...env }, maxBuffer: 16 * 1024 * 1024 };
+  const own = { CI: "1", XDG_CONFIG_HOME: config };
+  const options = { cwd, env: { ...process.env, ...own, ...env }, maxBuffer: 16 * 1024 * 1024 };
   const { stdout } = await run(process.execPath, [SVC, ...args], options);
   return stdout;
 }

@@ -27,6 +27,9 @@ export const localCommand = defineCommand({
     stop: flags.switchOff("remove containers, data, images and keys of the test"),
     ...flags.OVERWRITE,
     ...flags.ACCEPT_DATA_LOSS,
+    trustFiles: flags.switchOff(
+      "use a compose file and keys in .deployment/ that svc does not know as yours",
+    ),
     ...flags.YES,
     ...flags.VERBOSE,
     ...flags.JSON_FLAG,
@@ -43,6 +46,7 @@ export const localCommand = defineCommand({
         cwd: context.cwd,
         env: context.env,
         emit: shell.emit,
+        ask: shell.askPerson,
         signal: shell.signal,
         redactor: shell.redactor,
       });

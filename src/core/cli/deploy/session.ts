@@ -31,6 +31,8 @@ export interface Shell {
   ask(question: string): Promise<boolean>;
   /** Rejects where nobody can be asked and `--yes` was not given: for what cannot be undone. */
   needYes(command: string): void;
+  /** Asks the person who sits there, `--yes` or not; missing where nobody does. */
+  readonly askPerson?: (question: string) => Promise<boolean>;
   /** Writes a line of the result, secrets masked. */
   print(line: string): void;
   /** Writes the one document of `--json`. */
@@ -56,6 +58,11 @@ export async function withShell(
     if (!json) context.note("Stopping; once more to stop at once");
     stopping.abort();
   });
+  const askPerson = async (question: string, initialValue = false) => {
+    progress.clear();
+    const answer = await confirm({ message: question, initialValue });
+    return !isCancel(answer) && answer;
+  };
   const shell: Shell = {
     context,
     progress,
@@ -76,10 +83,9 @@ export async function withShell(
     },
     async ask(question) {
       if (flags.yes === true || json || !context.interactive) return true;
-      progress.clear();
-      const answer = await confirm({ message: question, initialValue: true });
-      return !isCancel(answer) && answer;
+      return askPerson(question, true);
     },
+    ...(json || !context.interactive ? {} : { askPerson }),
   };
   try {
     return await retryWithPackages(shell, flags, () => body(shell));

@@ -12,6 +12,8 @@ import { resolveName, toServiceName } from "../name.ts";
 import type { TimeLimits } from "../time-limits.ts";
 import { createTimeLimits } from "../time-limits.ts";
 import type { DeployTools } from "../tools.ts";
+import type { TrustedFiles } from "./trusted-files.ts";
+import { readTrustedFiles } from "./trusted-files.ts";
 
 export interface LocalOptions {
   readonly name: string | undefined;
@@ -27,6 +29,8 @@ export interface LocalOptions {
   readonly overwriteFiles: boolean;
   /** Whether open jobs may be lost with the data that `localStop` removes. */
   readonly acceptDataLoss: boolean;
+  /** Uses a compose file and keys that are not known to be this user's, and remembers them. @default false */
+  readonly trustFiles?: boolean;
 }
 
 /** A test of a service in containers of this machine. */
@@ -45,6 +49,9 @@ export interface LocalRun {
   readonly redactor: Redactor;
   readonly log: LogFile;
   readonly emit: Emit;
+  readonly trusted: TrustedFiles;
+  /** Asks the person at the terminal; missing where there is none. */
+  readonly ask?: ((question: string) => Promise<boolean>) | undefined;
 }
 
 export interface OpenLocal {
@@ -52,6 +59,8 @@ export interface OpenLocal {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly emit: Emit;
+  /** Asks the person at the terminal, whatever was agreed to beforehand; missing where there is none. */
+  readonly ask?: ((question: string) => Promise<boolean>) | undefined;
   readonly signal?: AbortSignal;
   readonly redactor?: Redactor;
   readonly now?: () => Date;
@@ -78,6 +87,8 @@ export async function openLocal(open: OpenLocal): Promise<LocalRun> {
     image: `${serviceName}:local-test`,
     url: `http://127.0.0.1:${options.port}`,
     config: await readConfig(cwd),
+    trusted: await readTrustedFiles(cwd, env),
+    ask: open.ask,
     limits,
     redactor,
     log,

@@ -35,7 +35,7 @@ export async function localSecretNames(run: LocalRun): Promise<string[]> {
 
 /** Gathers the secrets: of the environment, of the config, kept from the last test, or made now. */
 export async function gatherLocalSecrets(run: LocalRun): Promise<LocalSecrets> {
-  const { tools, config } = run;
+  const { tools, config, trusted, serviceName } = run;
   const folder = secretsFolder(run);
   const values: Record<string, string> = {};
   const generated: string[] = [];
@@ -55,8 +55,11 @@ export async function gatherLocalSecrets(run: LocalRun): Promise<LocalSecrets> {
     values[name] = value;
     if (given) continue;
     generated.push(name);
+    if (kept !== undefined) continue;
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    if (kept === undefined) await writeAtomic(join(folder, name), value, 0o600);
+    // Before it is there: a key without a memory of it would be taken for a stranger's.
+    await trusted.trust({ [`secrets/${serviceName}/${name}`]: value });
+    await writeAtomic(join(folder, name), value, 0o600);
   }
   return { values, generated };
 }

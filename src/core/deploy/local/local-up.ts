@@ -15,6 +15,7 @@ import { checkPort } from "./free-port.ts";
 import type { LocalRun } from "./local-run.ts";
 import type { LocalSecrets } from "./local-secrets.ts";
 import { gatherLocalSecrets, localSecretNames } from "./local-secrets.ts";
+import { checkOwnFiles } from "./own-files.ts";
 
 export interface EndpointCheck {
   readonly path: string;
@@ -48,6 +49,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     ? undefined
     : await step(emit, "runtime", ({ note }) => checkRuntime(run, note));
 
+  if (!options.filesOnly) await checkOwnFiles(run);
   const secretNames = await localSecretNames(run);
   const files = await renderTemplates({
     project,
@@ -63,7 +65,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     const written = await writeFiles(run.cwd, files, () => options.overwriteFiles);
     await ignoreFolder(run.cwd);
     const kept = written.filter(({ outcome }) => outcome === "kept").map(({ file }) => file);
-    note(kept.length > 0 ? `kept as you edited them: ${kept.join(", ")}` : ".deployment/");
+    note(kept.length > 0 ? `kept as they are: ${kept.join(", ")}` : ".deployment/");
     return written;
   });
   if (docker === undefined) return { files: outcomes };

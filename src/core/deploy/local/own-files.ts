@@ -1,0 +1,47 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { readIfThere } from "../atomic-file.ts";
+import { DeployError } from "../errors.ts";
+import { deploymentFolder, isEdited, refuseLinks } from "../files.ts";
+import type { LocalRun } from "./local-run.ts";
+import { secretsFolder } from "./local-secrets.ts";
+
+const COMPOSE = "docker-compose.yml";
+
+/**
+ * Makes sure that the compose file and the kept keys are this user's own: made by svc for this user, or agreed to once with
+ * this very content. Others may have come with the project, to start containers or name variables of the user's choosing.
+ * A person is asked, `--yes` or not; elsewhere this rejects.
+ */
+export async function checkOwnFiles(run: LocalRun): Promise<void> {
+  const { cwd, trusted, options, ask } = run;
+  const texts = await filesInUse(run);
+  const unknown = Object.keys(texts).filter((file) => !trusted.knows(file, texts[file] ?? ""));
+  if (unknown.length === 0) return;
+  const names = unknown.map((file) => `.deployment/${file}`).join(", ");
+  const agreed =
+    options.trustFiles ||
+    (await ask?.(`${names}: not made by you with svc, or changed since. Use as they are?`));
+  if (agreed !== true)
+    throw new DeployError("preflight", `${names}: not made by you with svc, or changed since`, {
+      detail: `Whoever wrote a file in ${deploymentFolder(cwd)} decides what runs on this machine, and which variables it gets`,
+      stands: "Nothing was built or started",
+      fix: "Read the files. Then delete them to have them made by svc, or give --trust-files once to use them as they are",
+    });
+  await trusted.trust(Object.fromEntries(unknown.map((file) => [file, texts[file] ?? ""])));
+}
+
+/** Texts of the compose file, where it is not the generated one, and of the kept keys, by name below `.deployment/`. */
+async function filesInUse(run: LocalRun): Promise<Record<string, string>> {
+  const { cwd, serviceName, options } = run;
+  const texts: Record<string, string> = {};
+  await refuseLinks(cwd, [COMPOSE]);
+  const compose = await readIfThere(join(deploymentFolder(cwd), COMPOSE));
+  if (compose !== undefined && isEdited(compose) && !options.overwriteFiles) texts[COMPOSE] = compose;
+  for (const name of await readdir(secretsFolder(run)).catch(() => [])) {
+    const file = `secrets/${serviceName}/${name}`;
+    await refuseLinks(cwd, [file]);
+    texts[file] = await readFile(join(deploymentFolder(cwd), file), "utf8");
+  }
+  return texts;
+}
