@@ -452,3 +452,14 @@ it("a secret that changes is readable for the account that the service runs as",
 
   expect(release?.secretNames).toEqual(["KEY"]);
 });
+
+it("a private service that these credentials cannot call says so, and whose check counts", async () => {
+  const session = await at.connect({ private: true });
+  await deploy(session, specOf(ONE));
+
+  expect(await session.probeBlocked?.()).toMatch(
+    /is private, and the access token in CLOUDSDK_AUTH_ACCESS_TOKEN/,
+  );
+  await deploy(await at.connect({ public: true }), specOf(ONE));
+  expect(await session.probeBlocked?.()).toBeUndefined();
+});

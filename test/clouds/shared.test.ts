@@ -44,6 +44,13 @@ describe("repeated calls", () => {
     await expect(retrying(failing(fault, 1), { tools })).rejects.toBe(fault);
   });
 
+  it("repeats a call that could not be queued, once it is known that it took no effect", async () => {
+    const fault = new CloudError("unable to queue the operation", { status: 409, code: "ABORTED" });
+
+    expect(await retrying(failing(fault, 2), { tools, reread: async () => undefined })).toBe(3);
+    await expect(retrying(failing(fault, 1), { tools })).rejects.toBe(fault);
+  });
+
   it("gives up on a named propagation error when its budget is spent", async () => {
     const fault = new CloudError("not yet", { status: 403, code: "PERMISSION_DENIED" });
     const propagation = [{ what: "it", matches: () => true, budget: 3000 }];

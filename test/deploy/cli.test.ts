@@ -252,6 +252,15 @@ describe("svc deploy on the command line", () => {
     expect(out).toMatch(/--max-instances <number> +memory: Instances at most \(default: 1\)/);
   });
 
+  it("the help names a platform that has two names once", async () => {
+    const at = await stage();
+    const memory = async () => ({ default: at.platform as Platform<never> });
+
+    const { out } = await svc(at, "up --help", { platforms: { memory, "other-name": async () => memory() } });
+
+    expect(out).toMatch(/--max-instances <number> +memory: Instances at most/);
+  });
+
   it("two runs at once: the second ends with 6 and names the first", async () => {
     const at = await stage();
     const held = await at.open();

@@ -130,6 +130,19 @@ describe("svc deploy rollback", () => {
       using(at, (deployment) => rollback(deployment, { to: undefined, consent: yes })),
     ).rejects.toMatchObject({ message: "There is no release before revision r1" });
   });
+
+  it("names what serves by its image where the platform numbers no revisions", async () => {
+    const at = await deployed();
+
+    const refused = using(at, (deployment) => {
+      const inspect = deployment.session.inspect.bind(deployment.session);
+      const unnumbered = async () => ({ ...(await inspect())!, revision: undefined });
+      Object.assign(deployment.session, { inspect: unnumbered });
+      return rollback(deployment, { to: undefined, consent: yes });
+    });
+
+    await expect(refused).rejects.toThrow(/There is no release before memory\.example\/hello-dev@sha256/);
+  });
 });
 
 describe("svc deploy status", () => {

@@ -434,6 +434,17 @@ describe("deploying to a platform", () => {
     expect(accepted.result.success).toBe(true);
   });
 
+  it("a service that only its platform can check is up by that check, and told so", async () => {
+    const at = await stage({ predictable: true });
+    const deployment = await at.open();
+    Object.assign(deployment.session, { probeBlocked: async () => "the service is private" });
+
+    const { result, health } = await up(deployment, yes);
+
+    expect(result).toMatchObject({ success: true, health_status: "unknown" });
+    expect(health.error_message).toBe("checked by memory only: the service is private");
+  });
+
   it("a service with files is one instance at most", async () => {
     const at = await stage();
 

@@ -5,6 +5,7 @@ import { run } from "./exec.ts";
 import { importPeer } from "./import-peer.ts";
 import type { Journal } from "./journal.ts";
 import { openJournal } from "./journal.ts";
+import { proxiedFetch } from "./proxy.ts";
 import type { DeployTools } from "./tools.ts";
 
 export interface DeployToolsOptions {
@@ -22,7 +23,7 @@ export interface DeployToolsOptions {
   readonly onReport?: (message: string) => void;
   /** Receives each line that a program writes, redacted. */
   readonly onOutput?: (line: string) => void;
-  /** @default the global one */
+  /** @default the global one, through the proxy that the environment names */
   readonly fetch?: typeof fetch;
   readonly now?: () => Date;
   readonly sleep?: (milliseconds: number, signal: AbortSignal) => Promise<void>;
@@ -43,7 +44,7 @@ export function createDeployTools(options: DeployToolsOptions): DeployTools {
     sleep = pause,
     newId = randomUUID,
   } = options;
-  const request = options.fetch ?? fetch;
+  const request = options.fetch ?? proxiedFetch(env, fetch);
   const journal = options.journal ?? openJournal({ run: newId(), now, clean: (text) => redactor.text(text) });
 
   return {

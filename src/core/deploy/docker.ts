@@ -77,7 +77,7 @@ export async function pushImage(
     const host = await engineHost(tools);
     await writeFile(join(folder, "config.json"), JSON.stringify(toDockerConfig(auth)), { mode: 0o600 });
     const pushed = await tools.exec("docker", ["--config", folder, "push", ref], { env: host });
-    if (pushed.code !== 0) throw failed(`The image ${ref} was not pushed`, pushed);
+    if (pushed.code !== 0) throw pushFailure(ref, pushed, auth);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -151,6 +151,27 @@ function failed(message: string, result: ExecResult): DeployError {
     fix: fixFor(lines.join("\n")),
   });
 }
+
+/** Why a push failed: the way to the registry, its login, or something else. */
+function pushFailure(ref: string, result: ExecResult, auth: RegistryAuth | undefined): DeployError {
+  const error = failed(`The image ${ref} was not pushed`, result);
+  const output = `${result.stdout}\n${result.stderr}`;
+  const host = auth?.registry ?? ref.split("/")[0] ?? ref;
+  const { detail, log } = error;
+  if (NO_WAY.test(output))
+    return new DeployError("unreachable", `${host} could not be reached: Docker's push got no answer`, {
+      detail,
+      log,
+      fix: "Check the network and name server. Docker uses the proxy of its own engine: https://docs.docker.com/engine/daemon/proxy/",
+    });
+  if (!/\b401\b|unauthorized|authentication required|no basic auth|expired/i.test(output)) return error;
+  const fix = auth?.renew ?? `Log in to ${host} again, and check the permissions with svc deploy doctor`;
+  const message = `${host} does not take the login: it has expired, or is not valid`;
+  return new DeployError("login_expired", message, { detail, log, fix });
+}
+
+const NO_WAY =
+  /no such host|connection refused|i\/o timeout|network is unreachable|no route to host|proxyconnect|TLS handshake timeout|context deadline exceeded|Client\.Timeout/i;
 
 function fixFor(output: string): string {
   if (/exec format error/i.test(output))

@@ -26,6 +26,8 @@ export const EXIT_OF = {
   preflight: EXIT.preflight,
   missing_package: EXIT.preflight,
   missing_program: EXIT.preflight,
+  unreachable: EXIT.preflight,
+  login_expired: EXIT.preflight,
   locked: EXIT.locked,
   superseded: EXIT.locked,
   open_work: EXIT.openWork,

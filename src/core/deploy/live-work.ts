@@ -22,6 +22,8 @@ export async function liveWork(
   const neverServed =
     recorded?.status === "failed" && detailsOf(recorded).release?.revision === live.revision;
   if (neverServed && detailsOf(recorded).previous?.length === 0) return undefined;
+  const blocked = await session.probeBlocked?.();
+  if (blocked !== undefined) return { known: false, reason: blocked };
   const headers = await session.probeHeaders?.();
   return askOpenWork({
     tools,

@@ -101,6 +101,8 @@ export interface RegistryAuth {
   readonly registry: string;
   readonly username: string;
   readonly password: string;
+  /** What to do where the registry does not take it: the command that logs in again. */
+  readonly renew?: string;
 }
 
 /** What a remote build gets. */
@@ -184,6 +186,11 @@ export interface PlatformSession {
   logs?(options: { readonly since: Date; readonly follow: boolean }): AsyncIterable<string>;
   /** Headers for the health check, such as an identity token of a service that is not public. */
   probeHeaders?(): Promise<Record<string, string>>;
+  /**
+   * Why the service cannot be asked from here although the platform itself checks its health; nothing where it can be.
+   * A release then counts by the platform's own check, and is told so.
+   */
+  probeBlocked?(): Promise<string | undefined>;
   close?(): MaybePromise<void>;
 }
 

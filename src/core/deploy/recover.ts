@@ -6,7 +6,7 @@ import { DeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import type { Prepared } from "./plan.ts";
 import type { Release } from "./platform.ts";
-import { releaseHealth } from "./release-health.ts";
+import { isWell, releaseHealth } from "./release-health.ts";
 import { isSameImage, superseded } from "./serving.ts";
 import { writeState } from "./write-state.ts";
 
@@ -22,7 +22,7 @@ export interface Failed {
 }
 
 /** A run that stopped on these goes on later: the world may still be moving. */
-const GOING_ON: readonly DeployErrorCode[] = ["timed_out", "interrupted"];
+const GOING_ON: readonly DeployErrorCode[] = ["timed_out", "interrupted", "unreachable", "login_expired"];
 
 /** Name of the journal's entry that tells of a rollback under way. */
 const RECOVERY = "recover";
@@ -135,7 +135,7 @@ async function rollBack(
   });
   await record(deployment, failed, "running", restored);
   journal.finish();
-  const well = health.status === "healthy";
+  const well = isWell(health);
   throw new DeployError("rolled_back", error.message, {
     detail: error.detail,
     log: error.log,

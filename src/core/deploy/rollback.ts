@@ -2,12 +2,11 @@ import type { HealthCheckResult } from "../models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
-import { waitHealthy } from "./health.ts";
 import { liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
 import { guardOpenWork } from "./open-work.ts";
-import { HEALTH_PATH } from "./plan.ts";
 import type { Release } from "./platform.ts";
+import { isWell, releaseHealth } from "./release-health.ts";
 import { confirmServing } from "./serving.ts";
 import { standing } from "./standing.ts";
 import { detailsOf } from "./state.ts";
@@ -28,7 +27,7 @@ export async function rollback(
     readonly consent: (from: Release, to: Release) => Promise<boolean>;
   },
 ): Promise<RollbackOutcome> {
-  const { session, emit, target, journal, limits, timeout, tools, polling, state } = deployment;
+  const { session, emit, target, journal, limits, timeout, state } = deployment;
   await deployment.lock();
   const { live, candidates } = await step(emit, "inspect", async ({ note }) => {
     const live = await session.inspect();
@@ -71,21 +70,11 @@ export async function rollback(
         return back;
       }),
     );
-    const headers = await session.probeHeaders?.();
-    const health = await step(emit, "health", () =>
-      waitHealthy({
-        tools,
-        endpoints: [`${(release.url ?? "").replace(/\/$/, "")}${HEALTH_PATH}`],
-        firstWait: polling.firstWait ?? 30,
-        interval: polling.interval ?? 5,
-        config: { timeout: polling.timeout ?? 60 },
-        ...(headers ? { headers } : {}),
-      }),
-    );
+    const health = await step(emit, "health", () => releaseHealth(deployment, release, undefined, timeout));
     if (to.image !== undefined) await confirmServing(deployment, { image: to.image, env: to.env });
     await record(deployment, { from, release, health, before: await state.read() });
     journal.finish();
-    if (health.status !== "healthy")
+    if (!isWell(health))
       throw new DeployError("unhealthy", `Revision ${release.revision} serves again and is not healthy`, {
         detail: health.error_message ?? health.status,
         fix: "Go further back with svc deploy rollback --to <revision>",

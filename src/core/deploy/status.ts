@@ -4,6 +4,7 @@ import { checkWithRetries } from "./health.ts";
 import { readLock } from "./lock.ts";
 import { driftOf, HEALTH_PATH } from "./plan.ts";
 import type { LockHolder, Release } from "./platform.ts";
+import { checkedElsewhere } from "./release-health.ts";
 import { standing } from "./standing.ts";
 import { stateBase } from "./state.ts";
 
@@ -28,16 +29,19 @@ export async function status(deployment: Deployment): Promise<Status> {
   const lock = readLock(
     `${stateBase({ cwd: target.cwd, platform: platform.name, serviceName: target.serviceName })}.lock`,
   );
-  const headers = live === undefined ? undefined : await session.probeHeaders?.();
+  const blocked = live === undefined ? undefined : await session.probeBlocked?.();
+  const headers = live === undefined || blocked ? undefined : await session.probeHeaders?.();
   const health =
     live?.url === undefined
       ? undefined
-      : await checkWithRetries({
-          tools,
-          endpoints: [`${live.url.replace(/\/$/, "")}${HEALTH_PATH}`],
-          config: { timeout: deployment.polling.timeout ?? 60, max_retries: 2 },
-          ...(headers ? { headers } : {}),
-        });
+      : blocked !== undefined
+        ? checkedElsewhere(deployment, blocked)
+        : await checkWithRetries({
+            tools,
+            endpoints: [`${live.url.replace(/\/$/, "")}${HEALTH_PATH}`],
+            config: { timeout: deployment.polling.timeout ?? 60, max_retries: 2 },
+            ...(headers ? { headers } : {}),
+          });
   if (state !== undefined && health !== undefined && lock === undefined)
     await deployment.state.write({
       ...state,

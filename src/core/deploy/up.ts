@@ -12,7 +12,7 @@ import type { Prepared } from "./plan.ts";
 import { prepare } from "./plan.ts";
 import type { Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import { endRecovery, recover } from "./recover.ts";
-import { releaseHealth } from "./release-health.ts";
+import { isWell, releaseHealth } from "./release-health.ts";
 import { checkRelease, confirmServing } from "./serving.ts";
 import { standing } from "./standing.ts";
 import { detailsOf } from "./state.ts";
@@ -110,7 +110,7 @@ interface Done {
 async function confirmLive(deployment: Deployment, { live, state, spec }: Prepared): Promise<Done> {
   if (live === undefined) throw new DeployError("not_deployed", "Nothing runs");
   const health = await releaseHealth(deployment, live, undefined, 60);
-  if (health.status !== "healthy")
+  if (!isWell(health))
     throw new DeployError("unhealthy", `"${deployment.target.serviceName}" is up to date and not healthy`, {
       detail: `${health.endpoint}: ${health.error_message}`,
       fix: "Look at its log with svc deploy logs",
@@ -160,13 +160,13 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   const health = await step(emit, "health", async ({ note }) => {
     const result = await releaseHealth(deployment, release, isNew ? startedAt : undefined, remaining);
     note(
-      result.status === "healthy"
+      result.status_code !== null && isWell(result)
         ? `200, ${result.response_time} s`
         : (result.error_message ?? result.status),
     );
     return result;
   });
-  if (health.status !== "healthy") {
+  if (!isWell(health)) {
     const at = release.probeUrl ?? release.url ?? target.serviceName;
     const error = new DeployError("unhealthy", `The new revision did not become healthy at ${at}`, {
       detail: health.error_message ?? health.status,

@@ -73,13 +73,30 @@ async function ensurePublic(context: Context, service: Service): Promise<boolean
 
 /** Headers that let a check into a service that is not public. */
 export async function invokerHeaders(context: Context): Promise<Record<string, string>> {
-  const google = await context.google();
-  const service = await google.find<Service>("run", `/v2/${context.service}`);
-  if (service === undefined || (await isPublic(context, service))) return {};
-  const audience = service.uri ?? publicUrl(context, service);
-  const token = audience === undefined ? undefined : await google.identity.idToken(audience);
+  const { token } = await invoker(context);
   // This header leaves `Authorization` to the service itself.
   return token === undefined ? {} : { "x-serverless-authorization": `Bearer ${token}` };
+}
+
+/** Why a private service cannot be asked with these credentials; nothing where it can be, or is public. */
+export async function invokerProblem(context: Context): Promise<string | undefined> {
+  const { needed, token } = await invoker(context);
+  if (!needed || token !== undefined) return undefined;
+  const { identity } = await context.google();
+  return `the service is private, and the ${identity.source} gives no identity token (gcloud auth login does, or a service account)`;
+}
+
+async function invoker(
+  context: Context,
+): Promise<{ readonly needed: boolean; readonly token?: string | undefined }> {
+  const google = await context.google();
+  const service = await google.find<Service>("run", `/v2/${context.service}`);
+  if (service === undefined || (await isPublic(context, service))) return { needed: false };
+  const audience = service.uri ?? publicUrl(context, service);
+  return {
+    needed: true,
+    token: audience === undefined ? undefined : await google.identity.idToken(audience),
+  };
 }
 
 function everyone(context: Context): Grant {

@@ -1,3 +1,4 @@
+import { networkCode, unreachable } from "../../core/deploy/cloud/network.ts";
 import { DeployError } from "../../core/deploy/errors.ts";
 import type { DeployTools } from "../../core/deploy/tools.ts";
 import { credentialsFile, readGcloudConfig } from "./gcloud-config.ts";
@@ -8,6 +9,8 @@ export interface GoogleIdentity {
   readonly source: string;
   /** Project that the calls are counted against, where it is not the one they are about. */
   readonly quotaProject: string | undefined;
+  /** What to do where the login is not taken any more. */
+  readonly renew: string;
   token(): Promise<string>;
   /** A token that proves who calls a service which is not public; nothing where these credentials cannot make one. */
   idToken(audience: string): Promise<string | undefined>;
@@ -25,8 +28,10 @@ export async function findIdentity(tools: DeployTools): Promise<GoogleIdentity> 
     return {
       source: "access token in CLOUDSDK_AUTH_ACCESS_TOKEN",
       quotaProject,
+      renew:
+        "Put a new token into CLOUDSDK_AUTH_ACCESS_TOKEN (gcloud auth print-access-token), or unset it and log in with: gcloud auth application-default login",
       token: async () => given,
-      idToken: () => gcloudIdToken(tools),
+      idToken: async (audience) => (await gcloudIdToken(tools)) ?? metadataIdToken(tools, audience),
     };
   }
   const file = credentialsFile(tools.env);
@@ -42,17 +47,18 @@ async function libraryIdentity(
 ): Promise<GoogleIdentity> {
   const { GoogleAuth } = await tools.importPeer<AuthLibrary>("google-auth-library");
   const auth = new GoogleAuth({ scopes: [SCOPE], ...(keyFile === undefined ? {} : { keyFile }) });
-  const client = await auth.getClient().catch((error: unknown) => {
-    throw noCredentials(error);
+  const client = await quietly(() => auth.getClient()).catch((error: unknown) => {
+    throw noCredentials(tools, error);
   });
   return {
     source,
+    renew: LOGIN,
     quotaProject: tools.env.GOOGLE_CLOUD_QUOTA_PROJECT ?? client.quotaProjectId,
     async token() {
       const { token } = await client.getAccessToken().catch((error: unknown) => {
-        throw noCredentials(error);
+        throw noCredentials(tools, error);
       });
-      if (!token) throw noCredentials(undefined);
+      if (!token) throw noCredentials(tools, undefined);
       tools.redact(token);
       return token;
     },
@@ -74,11 +80,12 @@ async function gcloudIdentity(tools: DeployTools, account: string): Promise<Goog
   let kept: { readonly value: string; readonly until: number } | undefined;
   return {
     source: `gcloud login of ${account}`,
+    renew: "Log in with: gcloud auth login",
     quotaProject: tools.env.GOOGLE_CLOUD_QUOTA_PROJECT,
     async token() {
       if (kept && kept.until > tools.now().getTime()) return kept.value;
       const { code, stdout, stderr } = await tools.exec("gcloud", ["auth", "print-access-token"]);
-      if (code !== 0) throw noCredentials(new Error(stderr.trim().split("\n").at(-1)));
+      if (code !== 0) throw noCredentials(tools, new Error(stderr.trim().split("\n").at(-1)));
       const value = stdout.trim();
       tools.redact(value);
       kept = { value, until: tools.now().getTime() + 10 * 60_000 };
@@ -100,10 +107,47 @@ async function gcloudIdToken(tools: DeployTools): Promise<string | undefined> {
   }
 }
 
-function noCredentials(cause: unknown): DeployError {
+const LOGIN =
+  "Log in with: gcloud auth application-default login (or set GOOGLE_APPLICATION_CREDENTIALS to a key file)";
+
+/** The identity of the machine that this runs on, where it is one of Google's. */
+async function metadataIdToken(tools: DeployTools, audience: string): Promise<string | undefined> {
+  const host = tools.env.GCE_METADATA_HOST ?? "metadata.google.internal";
+  const path = "computeMetadata/v1/instance/service-accounts/default/identity";
+  try {
+    const response = await tools.fetch(`http://${host}/${path}?audience=${encodeURIComponent(audience)}`, {
+      headers: { "metadata-flavor": "Google" },
+      signal: AbortSignal.timeout(3000),
+    });
+    const token = (await response.text()).trim();
+    if (!response.ok || token.split(".").length !== 3) return undefined;
+    tools.redact(token);
+    return token;
+  } catch {
+    // No machine of Google's: there is nobody to ask.
+    tools.signal.throwIfAborted();
+    return undefined;
+  }
+}
+
+/** Without the warning that its search for a machine of Google's writes about every other one. */
+async function quietly<T>(search: () => Promise<T>): Promise<T> {
+  const emit = process.emitWarning;
+  process.emitWarning = ((warning: string, ...rest: never[]) => {
+    if (rest[0] !== "MetadataLookupWarning") emit.call(process, warning, ...rest);
+  }) as typeof process.emitWarning;
+  try {
+    return await search();
+  } finally {
+    process.emitWarning = emit;
+  }
+}
+
+function noCredentials(tools: DeployTools, cause: unknown): DeployError {
+  if (networkCode(cause) !== undefined) return unreachable(tools, "https://oauth2.googleapis.com", cause);
   return new DeployError("preflight", "No usable Google credentials were found", {
     detail: cause instanceof Error ? cause.message : undefined,
-    fix: "Log in with: gcloud auth application-default login (or set GOOGLE_APPLICATION_CREDENTIALS to a key file)",
+    fix: LOGIN,
     cause,
   });
 }

@@ -1,5 +1,6 @@
 import { CloudError } from "../../core/deploy/cloud/cloud-error.ts";
 import { checkEndpoint } from "../../core/deploy/cloud/endpoint.ts";
+import { explainFailure } from "../../core/deploy/cloud/network.ts";
 import type { RestRequest } from "../../core/deploy/cloud/rest.ts";
 import { sendRest } from "../../core/deploy/cloud/rest.ts";
 import type { Propagation } from "../../core/deploy/cloud/retry.ts";
@@ -66,12 +67,16 @@ export class Google {
     call: GoogleCall<T> = {},
   ): Promise<T> {
     const url = `${this.#endpoint(api)}${path}`;
-    return retrying(() => this.#once<T>({ method, url, ...call }), {
-      tools: this.#tools,
-      idempotent: call.idempotent ?? false,
-      reread: call.reread,
-      propagation: this.#fresh ? FRESH : [],
-    });
+    try {
+      return await retrying(() => this.#once<T>({ method, url, ...call }), {
+        tools: this.#tools,
+        idempotent: call.idempotent ?? false,
+        reread: call.reread,
+        propagation: this.#fresh ? FRESH : [],
+      });
+    } catch (error) {
+      throw explainFailure(this.#tools, error, { provider: "Google", url, login: this.identity.renew });
+    }
   }
 
   async #once<T>(request: RestRequest): Promise<T> {

@@ -56,5 +56,10 @@ export async function ensureRepository(context: Context): Promise<void> {
 export async function registryLogin(context: Context): Promise<RegistryAuth> {
   await ensureRepository(context);
   const { identity } = await context.google();
-  return { registry: registryHost(context), username: "oauth2accesstoken", password: await identity.token() };
+  return {
+    registry: registryHost(context),
+    username: "oauth2accesstoken",
+    password: await identity.token(),
+    renew: identity.renew,
+  };
 }

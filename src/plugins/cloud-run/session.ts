@@ -1,6 +1,6 @@
 import type { BuildContext, DeployTarget, PlatformSession } from "../../core/deploy/platform.ts";
 import type { DeployTools } from "../../core/deploy/tools.ts";
-import { invokerHeaders } from "./access.ts";
+import { invokerHeaders, invokerProblem } from "./access.ts";
 import { enableApis, readProjectNumber } from "./apis.ts";
 import { buildRemotely } from "./cloud-build.ts";
 import type { Context } from "./context.ts";
@@ -69,6 +69,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
     readSecret: (name) => readSecret(context, name),
     logs: (options) => serviceLogs(context, options),
     probeHeaders: () => invokerHeaders(context),
+    probeBlocked: () => invokerProblem(context),
   };
 }
 

@@ -1,9 +1,13 @@
 import { CloudError, readRetryAfter } from "../../core/deploy/cloud/cloud-error.ts";
 import { checkEndpoint } from "../../core/deploy/cloud/endpoint.ts";
+import { explainFailure } from "../../core/deploy/cloud/network.ts";
 import type { RestRefusal, RestRequest } from "../../core/deploy/cloud/rest.ts";
 import { sendRest } from "../../core/deploy/cloud/rest.ts";
 import { retrying } from "../../core/deploy/cloud/retry.ts";
 import type { DeployTools } from "../../core/deploy/tools.ts";
+
+/** What to do where the token is not taken any more. */
+export const RENEW = "Log in with: doctl auth init (or set DIGITALOCEAN_ACCESS_TOKEN to a new token)";
 
 export interface DigitalOceanCall<T> extends Pick<RestRequest, "query" | "body"> {
   readonly idempotent?: boolean;
@@ -43,7 +47,15 @@ export class DigitalOcean {
     const headers = { authorization: `Bearer ${this.#token}` };
     const once = () =>
       sendRest<T>(this.#tools, { ...request, headers }, (refusal) => toError(refusal, this.#tools.now()));
-    return retrying(once, { tools: this.#tools, idempotent: call.idempotent ?? false, reread: call.reread });
+    try {
+      return await retrying(once, {
+        tools: this.#tools,
+        idempotent: call.idempotent ?? false,
+        reread: call.reread,
+      });
+    } catch (error) {
+      throw explainFailure(this.#tools, error, { provider: "DigitalOcean", url: this.#base, login: RENEW });
+    }
   }
 }
 

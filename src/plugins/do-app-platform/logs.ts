@@ -23,7 +23,7 @@ export async function* appLogs(
 async function* live(context: Context, url: string): AsyncIterable<string> {
   if (!url.startsWith("ws")) return yield* lines(context, url);
   let rest = "";
-  for await (const message of webSocketMessages(url, context.tools.signal)) {
+  for await (const message of webSocketMessages(url, context.tools)) {
     const pieces = `${rest}${pieceOf(message)}`.split(/\r?\n/);
     rest = pieces.pop() ?? "";
     for (const line of pieces) if (line !== "") yield line;

@@ -3,6 +3,7 @@ import { DeployError } from "../../core/deploy/errors.ts";
 import type { RegistryAuth } from "../../core/deploy/platform.ts";
 import type { Context } from "./context.ts";
 import type { DigitalOcean } from "./digitalocean.ts";
+import { RENEW } from "./digitalocean.ts";
 import type { AppPlatformFlags } from "./flags.ts";
 import { registryRegion } from "./regions.ts";
 
@@ -83,5 +84,5 @@ export async function registryLogin(context: Context): Promise<RegistryAuth> {
   const colon = login.indexOf(":");
   const password = login.slice(colon + 1);
   context.tools.redact(password);
-  return { registry: REGISTRY_HOST, username: login.slice(0, colon), password };
+  return { registry: REGISTRY_HOST, username: login.slice(0, colon), password, renew: RENEW };
 }

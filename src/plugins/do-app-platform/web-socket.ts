@@ -3,6 +3,9 @@ import { request as overHttp } from "node:http";
 import { request as overHttps } from "node:https";
 import type { Duplex } from "node:stream";
 import { DeployError } from "../../core/deploy/errors.ts";
+import type { HttpProxy } from "../../core/deploy/proxy.ts";
+import { proxyFor, TunnelAgent } from "../../core/deploy/proxy.ts";
+import type { DeployTools } from "../../core/deploy/tools.ts";
 
 /** Words of RFC 6455 that every server mixes into its answer. */
 const ACCEPTED = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -25,8 +28,11 @@ interface Frame {
  * Text messages that a server pushes, until it closes or the signal fires. It only listens; Node has no WebSocket of its
  * own before version 22.
  */
-export async function* webSocketMessages(url: string, signal: AbortSignal): AsyncGenerator<string> {
-  const socket = await upgrade(url, signal);
+export async function* webSocketMessages(
+  url: string,
+  { signal, env }: Pick<DeployTools, "signal" | "env">,
+): AsyncGenerator<string> {
+  const socket = await upgrade(url, signal, proxyFor(url.replace(/^ws/, "http"), env));
   const stop = () => socket.destroy();
   signal.addEventListener("abort", stop, { once: true });
   let arrived = Buffer.alloc(0);
@@ -52,13 +58,14 @@ export async function* webSocketMessages(url: string, signal: AbortSignal): Asyn
   }
 }
 
-function upgrade(url: string, signal: AbortSignal): Promise<Duplex> {
+function upgrade(url: string, signal: AbortSignal, proxy: HttpProxy | undefined): Promise<Duplex> {
   const key = randomBytes(16).toString("base64");
   const accepted = createHash("sha1").update(`${key}${ACCEPTED}`).digest("base64");
   const begin = url.startsWith("wss:") ? overHttps : overHttp;
   return new Promise((resolve, reject) => {
     const asked = begin(url.replace(/^ws/, "http"), {
       signal,
+      ...(proxy ? { agent: new TunnelAgent(proxy) } : {}),
       headers: {
         connection: "Upgrade",
         upgrade: "websocket",

@@ -49,8 +49,11 @@ export async function loadPlatform(name: string, context: CliContext): Promise<P
 export async function allFlags(context: CliContext): Promise<FlagsSchema["entries"]> {
   const entries: Record<string, FlagsSchema["entries"][string]> = {};
   const owners: Record<string, string[]> = {};
-  for (const load of new Set(Object.values(context.platforms))) {
-    const { name, flags } = (await load()).default;
+  // A platform with two names is one platform.
+  const loaded = await Promise.all(
+    Object.values(context.platforms).map(async (load) => (await load()).default),
+  );
+  for (const { name, flags } of new Set(loaded)) {
     for (const [key, entry] of Object.entries(flags.entries)) {
       entries[key] ??= entry;
       owners[key] = [...(owners[key] ?? []), name];

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { DeployError, EXIT } from "../../deploy/errors.ts";
+import { isWell } from "../../deploy/release-health.ts";
 import type { Status } from "../../deploy/status.ts";
 import { status } from "../../deploy/status.ts";
 import { defineCommand } from "../command.ts";
@@ -63,7 +64,7 @@ export const statusCommand: PlatformCommand = ({ entries, platform }) =>
             for (const line of lines) shell.print(line);
             for (const line of found.drift) shell.print(`${shell.paint("yellow", "!")} ${line}`);
           }
-          return found.health?.status === "healthy" ? EXIT.done : EXIT.failed;
+          return found.health && isWell(found.health) ? EXIT.done : EXIT.failed;
         } finally {
           await deployment.close();
         }

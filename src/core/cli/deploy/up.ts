@@ -76,7 +76,7 @@ function report(shell: Shell, deployment: Deployment, outcome: UpOutcome, showKe
   const { target, session } = deployment;
   const base = release.url?.replace(/\/$/, "") ?? "";
   const title = changed
-    ? `${target.serviceName} is up and healthy (${result.deployment_time} s)`
+    ? `${target.serviceName} is up${health.status_code === null ? "" : " and healthy"} (${result.deployment_time} s)`
     : `${target.serviceName} is up to date and healthy: there was nothing to deploy`;
   shell.print("");
   shell.print(shell.paint("bold", title));
@@ -86,7 +86,12 @@ function report(shell: Shell, deployment: Deployment, outcome: UpOutcome, showKe
     ["URL", base],
     ["Admin", `${base}/admin/`],
     ["API docs", `${base}/docs`],
-    ["Health", `${health.status} (${health.status_code}, ${health.response_time} s)`],
+    [
+      "Health",
+      health.status_code === null
+        ? health.error_message
+        : `${health.status} (${health.status_code}, ${health.response_time} s)`,
+    ],
     ["Revision", release.revision],
     ["Image", image],
     [

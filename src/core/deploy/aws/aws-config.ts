@@ -24,6 +24,14 @@ export function credentialsSource(env: Env): string {
   return "the default chain (profile, web identity, container or instance role)";
 }
 
+/** What to do where a login is not taken any more. */
+export function renewal(env: Env): string {
+  if (env.AWS_ACCESS_KEY_ID)
+    return "Renew AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or unset them and log in with: aws sso login (or aws configure)";
+  const profile = env.AWS_PROFILE ? ` --profile ${env.AWS_PROFILE}` : "";
+  return `Log in with: aws sso login${profile} (or aws configure${profile})`;
+}
+
 function readSection(path: string, section: string): Record<string, string> {
   const values: Record<string, string> = {};
   let inside = false;

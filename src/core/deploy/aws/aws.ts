@@ -1,9 +1,12 @@
 import { CloudError } from "../cloud/cloud-error.ts";
 import { checkEndpoint } from "../cloud/endpoint.ts";
+import { explainFailure, networkCode } from "../cloud/network.ts";
 import type { Propagation } from "../cloud/retry.ts";
 import { retrying } from "../cloud/retry.ts";
 import { DeployError } from "../errors.ts";
+import { proxyFor, TunnelAgent } from "../proxy.ts";
 import type { DeployTools } from "../tools.ts";
+import { renewal } from "./aws-config.ts";
 
 /** Clients by service: the package's last part, its class, and the variable's part that replaces its endpoint. */
 const SERVICES = {
@@ -16,6 +19,13 @@ const SERVICES = {
   "cloudwatch-logs": ["CloudWatchLogsClient", "CLOUDWATCH_LOGS"],
 } as const;
 export type AwsService = keyof typeof SERVICES;
+
+/** Hosts that are not called as the package is. */
+const HOSTS: Readonly<Partial<Record<AwsService, string>>> = {
+  ecr: "api.ecr",
+  "secrets-manager": "secretsmanager",
+  "cloudwatch-logs": "logs",
+};
 
 /** What every deployment on AWS makes use of. */
 const COMMON: readonly AwsService[] = ["sts", "ecr", "iam", "secrets-manager", "cloudwatch-logs"];
@@ -82,12 +92,18 @@ export class Aws {
         throw toCloudError(error, `${service} ${command}`);
       }
     };
-    return retrying(once, {
-      tools: this.#tools,
-      idempotent: call.idempotent ?? false,
-      reread: call.reread,
-      propagation: call.propagation,
-    });
+    try {
+      return await retrying(once, {
+        tools: this.#tools,
+        idempotent: call.idempotent ?? false,
+        reread: call.reread,
+        propagation: call.propagation,
+      });
+    } catch (error) {
+      const url = this.#address(service);
+      const login = renewal(this.#tools.env);
+      throw explainFailure(this.#tools, error, { provider: "AWS", url, login, isExpired });
+    }
   }
 
   async close(): Promise<void> {
@@ -107,13 +123,21 @@ export class Aws {
     const [className, variable] = SERVICES[service];
     const Class = constructors[className] as unknown as new (options: object) => Client;
     const endpoint = this.#endpoint(variable);
+    const proxy = proxyFor(this.#address(service), this.#tools.env);
     const client = new Class({
       region: this.#region,
       maxAttempts: 1,
       ...(endpoint === undefined ? {} : { endpoint }),
+      ...(proxy ? { requestHandler: { httpsAgent: new TunnelAgent(proxy) } } : {}),
       ...this.#credentials(),
     });
     return { client, constructors };
+  }
+
+  /** Where a service is asked, as far as it is known before the SDK works it out. */
+  #address(service: AwsService): string {
+    const host = `${HOSTS[service] ?? service}.${this.#region}.amazonaws.com`;
+    return this.#endpoint(SERVICES[service][1]) ?? `https://${host}`;
   }
 
   #endpoint(variable: string): string | undefined {
@@ -165,8 +189,16 @@ function toCloudError(error: unknown, call: string): unknown {
     status,
     code: name,
     retryAfter: Number.isFinite(seconds) ? seconds * 1000 : undefined,
-    // Not kept as the cause: the SDK's error holds the signed request.
+    // The SDK's error itself holds the signed request; its cause only the failure of the connection.
+    cause: status === 0 ? Object.assign(new Error(message), { code: networkCode(error) }) : undefined,
   });
+}
+
+/** Codes of a login that has expired or never was one. */
+function isExpired(code: string): boolean {
+  return /^(ExpiredToken|RequestExpired|InvalidClientTokenId|UnrecognizedClient|InvalidAccessKeyId|InvalidSignature|SignatureDoesNotMatch|AuthFailure)/.test(
+    code,
+  );
 }
 
 /** Whether a refusal is for want of permission. */

@@ -1,5 +1,6 @@
 import { CloudError } from "../cloud/cloud-error.ts";
 import type { RegistryAuth } from "../platform.ts";
+import { renewal } from "./aws-config.ts";
 import type { AwsContext } from "./aws-context.ts";
 import { tagsOf } from "./tags.ts";
 
@@ -68,5 +69,10 @@ export async function registryLogin(context: AwsContext): Promise<RegistryAuth> 
   const login = Buffer.from(authorizationData[0]?.authorizationToken ?? "", "base64").toString("utf8");
   const password = login.slice(login.indexOf(":") + 1);
   context.tools.redact(password);
-  return { registry: registryHost(context), username: "AWS", password };
+  return {
+    registry: registryHost(context),
+    username: "AWS",
+    password,
+    renew: renewal(context.tools.env),
+  };
 }

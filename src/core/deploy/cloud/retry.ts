@@ -53,7 +53,8 @@ export async function retrying<T>(call: () => Promise<T>, options: RetryOptions<
         await tools.sleep(delay);
         continue;
       }
-      const transient = isTransient(error);
+      // Where nothing took effect, a call that the provider could not queue is worth another one.
+      const transient = isTransient(error) || (reread !== undefined && error.code === "ABORTED");
       if (reread && (transient || error.status === 409)) {
         const found = await reread();
         if (found !== undefined) return found;
