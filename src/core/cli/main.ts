@@ -34,6 +34,11 @@ const GROUPS: readonly CommandGroup[] = [
     load: () => import("./events/main.ts"),
   },
   {
+    name: "audit",
+    summary: "See, export and check who did what that concerns security",
+    load: () => import("./audit/main.ts"),
+  },
+  {
     name: "deploy",
     summary: "Deploy the service, look after it, test it in containers here",
     load: () => import("./deploy/main.ts"),

@@ -5,6 +5,7 @@ import { actionFormRoutes } from "./actions/forms.ts";
 import { agentRoutes } from "./agents/agents-page.ts";
 import { startRoutes } from "./agents/start-page.ts";
 import { assetRoutes } from "./asset-routes.ts";
+import { auditRoutes } from "./audit/routes.ts";
 import { bulkRoutes } from "./bulk/routes.ts";
 import { caseRoutes } from "./case/page.ts";
 import { consoleRoutes } from "./console/routes.ts";
@@ -18,6 +19,7 @@ import { liveRoute } from "./live/route.ts";
 import { dashboardRoutes } from "./pages/dashboard.ts";
 import type { AdminParts } from "./parts.ts";
 import { pluginPageRoutes } from "./plugin-pages.ts";
+import { retentionRoutes } from "./retention/routes.ts";
 import { serverRoutes } from "./server/page.ts";
 import { sessionListRoutes } from "./session/list.ts";
 import { sessionRoutes } from "./session/routes.ts";
@@ -35,6 +37,8 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...startRoutes(parts),
     ...consoleRoutes(parts, streams),
     ...deliveryRoutes(parts),
+    ...auditRoutes(parts),
+    ...retentionRoutes(parts),
     ...serverRoutes(parts),
     ...actionApiRoutes(parts),
     ...actionFormRoutes(parts),

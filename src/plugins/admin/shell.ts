@@ -41,6 +41,7 @@ const PAGES = [
   ["/admin/agents", "Agents", "agents"],
   ["/admin/console", "Console", "console"],
   ["/admin/deliveries", "Deliveries", "out"],
+  ["/admin/audit", "Audit log", "audit"],
   ["/admin/server", "Server", "server"],
 ] as const;
 

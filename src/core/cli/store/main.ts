@@ -1,6 +1,7 @@
 import type { CliContext } from "../context.ts";
 import { runProgram } from "../program.ts";
 import { exportData } from "./export.ts";
+import { prune } from "./prune.ts";
 import { reseal } from "./reseal.ts";
 import { verify } from "./verify.ts";
 
@@ -10,7 +11,7 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
     {
       name: "svc store",
       summary: "Export, check and accept the data folder of a stopped service",
-      commands: [exportData, verify, reseal],
+      commands: [exportData, verify, reseal, prune],
     },
     argv,
     context,

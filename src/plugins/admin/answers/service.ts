@@ -4,6 +4,7 @@ import { AgentHealthSchema } from "../../../core/http/machine/health.ts";
 import { LOG_LEVELS } from "../../../core/log.ts";
 import { AgentResponseSchema } from "../../../core/models/agent-response.ts";
 import { ServerInfoSchema } from "../../../core/models/server-info.ts";
+import { RetentionSchema } from "../retention/routes.ts";
 import { pageOf } from "./entities.ts";
 
 const value = v.nullable(v.union([v.string(), v.number(), v.boolean()]));
@@ -58,6 +59,7 @@ export const ServiceSchema = v.object({
     }),
   ),
   live: v.object({ open_pages: v.number() }),
+  retention: RetentionSchema,
   control_system: v.nullable(
     v.object({
       status: v.string(),

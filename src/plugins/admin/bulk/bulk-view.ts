@@ -80,7 +80,7 @@ export async function toBulkView(
         },
         { name: "Cost so far", value: formatCost(cost, parts.options.currency) },
         { name: "Frozen at", value: `${operation.createdAt.slice(0, 19).replace("T", " ")} UTC` },
-        { name: "By", value: operation.by },
+        { name: "By", value: nameOf(operation.by) },
         { name: "Hash", value: operation.hash },
       ],
     },

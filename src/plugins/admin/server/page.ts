@@ -5,6 +5,7 @@ import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
+import { readRetention, retentionFacts } from "../retention/routes.ts";
 import { formatBytes, formatCount, formatDuration, toLabel } from "../views/format.ts";
 import { statusPiece } from "../views/pieces.ts";
 import { readConfiguration } from "./configuration.ts";
@@ -41,6 +42,7 @@ async function readServer(parts: AdminParts) {
     store: { ...(await store.stats()), health: store.health() },
     plugins: parts.plugins(),
     live: { open_pages: hub.listeners },
+    retention: await readRetention(parts),
     control_system: control ? await readControlView(control) : null,
   };
 }
@@ -106,6 +108,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
             },
           ]
         : []),
+      { title: "Retention", status: "", facts: retentionFacts(data.retention) },
       {
         title: "Plugins",
         status: "",

@@ -1,0 +1,29 @@
+import { Ledger } from "../entities/ledger.ts";
+import { Hooks } from "../hooks.ts";
+import type { Logger } from "../log.ts";
+import { Redactor } from "../redactor.ts";
+import { openJsonStore } from "../store/json/json-store.ts";
+import type { Store } from "../store/store.ts";
+import { CORE_TABLES } from "../store/tables.ts";
+import { AuditLog } from "./audit-log.ts";
+
+/** The data folder of a service that is not running, open for a command. */
+export interface OpenFolder {
+  readonly store: Store;
+  readonly ledger: Ledger;
+  readonly audit: AuditLog;
+}
+
+const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {}, with: () => SILENT };
+
+/** Opens a data folder for as long as `work` takes. The service must not be running. */
+export async function withFolder<T>(dataDir: string, work: (folder: OpenFolder) => Promise<T>): Promise<T> {
+  const store = await openJsonStore({ tables: CORE_TABLES, dataDir, log: SILENT });
+  try {
+    const redactor = new Redactor();
+    const ledger = new Ledger(store, new Hooks(() => {}), () => new Date(), redactor);
+    return await work({ store, ledger, audit: new AuditLog({ store, ledger, redactor, log: SILENT }) });
+  } finally {
+    await store.close();
+  }
+}

@@ -1,0 +1,134 @@
+import * as v from "valibot";
+import { AUDIT_ACTIONS, type AuditEntry, AuditEntrySchema } from "../../../core/audit/audit-entry.ts";
+import { nameOf } from "../../../core/audit/caller.ts";
+import { wholeNumber } from "../../../core/http/query.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { TimestampSchema } from "../../../core/models/scalars.ts";
+import type { AdminParts } from "../parts.ts";
+import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
+import { formatCount } from "../views/format.ts";
+import { pathTo, timePiece } from "../views/pieces.ts";
+
+const MOST = 1_000_000_000_000;
+const text = v.pipe(v.string(), v.maxLength(200));
+/** A time, or a day for its beginning. */
+const moment = v.union(
+  [v.pipe(v.string(), v.isoDate()), TimestampSchema],
+  "must be a day such as 2026-01-31, or a time such as 2026-01-31T09:30:00Z",
+);
+
+const QuerySchema = filterQuery({
+  limit: wholeNumber({ min: 1, max: 200, default: 50 }),
+  before: wholeNumber({ min: 1, max: MOST, default: MOST }),
+  action: optionalText(v.picklist(AUDIT_ACTIONS)),
+  who: optionalText(text),
+  target: optionalText(text),
+  since: optionalText(moment),
+  until: optionalText(moment),
+});
+type Query = v.InferOutput<typeof QuerySchema>;
+
+const PageSchema = v.object({
+  items: v.array(AuditEntrySchema),
+  /** Send it as `before` for what is older; `null` where there is nothing. */
+  next: v.nullable(v.number()),
+  /** Number of lines in the log, whatever was asked for. */
+  total: v.number(),
+});
+
+/** Who did what that concerns security. */
+export function auditRoutes(parts: AdminParts): RouteDefinition[] {
+  return [
+    ...resourceRoutes(parts, {
+      page: ["/admin/audit", "Audit log"],
+      api: [
+        "/admin/api/audit",
+        "List the audit log, newest first",
+        "Filters combine. `who` looks in names and addresses, `target` in what was changed. Go on with `next` as `before`.",
+      ],
+      query: QuerySchema,
+      answer: "A page of lines",
+      schema: PageSchema,
+      resource: ({ query }) => auditResource(parts, query),
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/admin/api/audit/lines",
+      auth: "session",
+      summary: "Read the audit log in its order",
+      description: "Lines after a number, the oldest first: for exports, and to check the chain of hashes.",
+      tag: "Admin",
+      query: filterQuery({
+        after: wholeNumber({ min: 0, max: MOST, default: 0 }),
+        limit: wholeNumber({ min: 1, max: 1000, default: 1000 }),
+      }),
+      responses: {
+        200: { description: "The lines", schema: v.object({ items: v.array(AuditEntrySchema) }) },
+      },
+      handler: async ({ query }) => ({ items: await parts.audit.after(query.after, query.limit) }),
+    }),
+  ];
+}
+
+function auditResource(parts: AdminParts, given: Query): Resource {
+  const { refresh: _, ...query } = withoutEmpty(given);
+  const read = () => parts.audit.list(query);
+  return {
+    page: "audit",
+    fragment: "audit",
+    json: read,
+    state: async () => {
+      const { items, next, total } = await read();
+      const now = parts.clock();
+      const { before, limit: _limit, ...filters } = query;
+      return {
+        rows: items.map((entry) => toRow(entry, now)),
+        total: formatCount(total),
+        filters: {
+          who: filters.who ?? "",
+          target: filters.target ?? "",
+          since: filters.since?.slice(0, 10) ?? "",
+          until: filters.until?.slice(0, 10) ?? "",
+        },
+        actions: ["", ...AUDIT_ACTIONS].map((value) => ({
+          value,
+          label: value === "" ? "Any action" : value,
+          selected: value === (filters.action ?? ""),
+        })),
+        isFiltered: Object.values(filters).some((value) => value !== undefined),
+        newest: before < MOST ? withQuery("/admin/audit", filters) : "",
+        older: next === null ? "" : withQuery("/admin/audit", filters, { before: next }),
+      };
+    },
+  };
+}
+
+function toRow(entry: AuditEntry, now: Date) {
+  const { n, at, who, address, action, target, outcome } = entry;
+  return {
+    n: formatCount(n),
+    time: timePiece(at, now).toString(),
+    who: nameOf(who),
+    address: address ?? "",
+    action,
+    outcome: outcome === "refused" ? "refused" : "",
+    target: target ? `${target.kind} ${target.id}` : "",
+    href:
+      target?.kind === "job"
+        ? pathTo("jobs", target.id)
+        : target?.kind === "case"
+          ? pathTo("cases", target.id)
+          : "",
+    change: [entry.before, entry.after]
+      .map(shown)
+      .filter((part) => part !== "")
+      .join(" → "),
+  };
+}
+
+function shown(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -1,0 +1,105 @@
+import * as v from "valibot";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { KEPT_STATUSES, type RetentionPolicy } from "../../../core/retention/policy.ts";
+import type { AdminParts } from "../parts.ts";
+import { formatCount, formatDuration } from "../views/format.ts";
+
+const kept = v.nullable(v.number());
+/** Milliseconds that jobs are kept after their end; `null` for good. */
+const PolicySchema = v.object({ completed: kept, failed: kept, cancelled: kept });
+const StatusSchema = v.picklist(KEPT_STATUSES);
+
+export const RetentionSchema = v.object({
+  policy: PolicySchema,
+  /** The agents' own. */
+  agents: v.record(v.string(), PolicySchema),
+  /** What goes next, by agent and status. */
+  due: v.array(
+    v.object({
+      agent: v.string(),
+      status: StatusSchema,
+      jobs: v.number(),
+      before: v.string(),
+      oldest: v.string(),
+    }),
+  ),
+  /** What was removed in all since `since`, and the last batch. */
+  removed: v.nullable(
+    v.object({
+      at: v.string(),
+      jobs: v.number(),
+      cases: v.number(),
+      since: v.string(),
+      last: v.object({
+        agent: v.string(),
+        status: StatusSchema,
+        jobs: v.number(),
+        cases: v.number(),
+        oldest: v.string(),
+        newest: v.string(),
+      }),
+    }),
+  ),
+});
+
+/** How long jobs are kept, what goes next and what has gone. */
+export function retentionRoutes(parts: AdminParts): RouteDefinition[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/admin/api/retention",
+      auth: "session",
+      summary: "Show how long jobs are kept, and what goes next",
+      tag: "Admin",
+      responses: {
+        200: { description: "The times, what is due, what was removed", schema: RetentionSchema },
+      },
+      handler: () => readRetention(parts),
+    }),
+  ];
+}
+
+export async function readRetention({ retention, service, agents }: AdminParts) {
+  const own = agents.list().filter(({ definition }) => definition.retention !== undefined);
+  const { id: _, ...removed } = (await retention.state()) ?? { id: "" };
+  return {
+    policy: service.retention,
+    agents: Object.fromEntries(own.map(({ slug }) => [slug, retention.policyOf(slug)])),
+    due: await retention.due(),
+    removed: "at" in removed ? removed : null,
+  };
+}
+
+/** The same as a card of the server page. */
+export function retentionFacts(data: Awaited<ReturnType<typeof readRetention>>) {
+  const { policy, agents, due, removed } = data;
+  const waiting = due.reduce((sum, { jobs }) => sum + jobs, 0);
+  return [
+    { name: "Jobs are kept", value: toText(policy) },
+    ...Object.entries(agents).map(([slug, own]) => ({ name: slug, value: toText(own) })),
+    { name: "Due now", value: formatCount(waiting) },
+    ...(removed
+      ? [
+          {
+            name: "Removed",
+            value: `${formatCount(removed.jobs)} jobs, ${formatCount(removed.cases)} cases since ${day(removed.since)}`,
+          },
+          {
+            name: "Last",
+            value: `${formatCount(removed.last.jobs)} ${removed.last.status} of ${removed.last.agent}, ${day(removed.at)}`,
+          },
+        ]
+      : []),
+  ];
+}
+
+function toText(policy: RetentionPolicy): string {
+  const limited = KEPT_STATUSES.filter((status) => policy[status] !== null);
+  if (limited.length === 0) return "for good";
+  const parts = limited.map((status) => `${status} for ${formatDuration(policy[status]!)}`);
+  return limited.length === KEPT_STATUSES.length ? parts.join(", ") : `${parts.join(", ")}, others for good`;
+}
+
+function day(timestamp: string): string {
+  return `${timestamp.slice(0, 16).replace("T", " ")} UTC`;
+}

@@ -1,0 +1,169 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { AUDIT } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { expect, it } from "vitest";
+import { main } from "../../src/core/cli/main.ts";
+import { greeter } from "../_setup.ts";
+import { startJob, until } from "../runs/_jobs.ts";
+
+/** Runs a command as the program does, in this process. */
+async function svc(server: TestServer, ...argv: string[]): Promise<{ code: number; out: string }> {
+  const out: string[] = [];
+  const code = await main(argv, {
+    argv,
+    self: [],
+    cwd: server.dataDir,
+    env: { SERVICE_URL: server.url, SERVICE_API_KEY: server.key },
+    print: (line) => void out.push(line),
+    note: (line) => void out.push(line),
+    interactive: false,
+    platforms: {},
+  });
+  return { code, out: out.join("\n") };
+}
+
+async function begin(): Promise<TestServer> {
+  const server = await testServer({ agents: [greeter], store: undefined });
+  for (const id of ["job-1", "job-2"]) {
+    await startJob(server.service, { id, fields: { name: "Ada" } });
+    await until(server.service, id);
+    await server.request(`/admin/api/jobs/${id}`, { method: "DELETE" });
+  }
+  return server;
+}
+
+it("svc audit list shows the newest lines of a running service, filtered", async () => {
+  await using server = await begin();
+
+  const all = await svc(server, "audit", "list");
+  const one = await svc(server, "audit", "list", "--target", "job-2", "--json");
+  const none = await svc(server, "audit", "list", "--action", "key.changed");
+  const wrong = await svc(server, "audit", "list", "--since", "yesterday");
+
+  expect(all.code).toBe(0);
+  expect(all.out).toMatch(/2 .*job\.delete .*job job-2 .*api-key .*127\.0\.0\.1[\s\S]*1 .*job job-1/);
+  expect(JSON.parse(one.out)).toMatchObject({
+    items: [{ n: 2, action: "job.delete" }],
+    total: 2,
+    next: null,
+  });
+  expect(none).toEqual({ code: 0, out: "No line matches." });
+  expect(wrong.code).toBe(1);
+});
+
+it("svc audit export and verify work on a running service, a folder and a file", async () => {
+  await using server = await begin();
+
+  const running = await svc(server, "audit", "export");
+  const checked = await svc(server, "audit", "verify");
+  await server.service.close();
+  const folder = await svc(server, "audit", "export", "--data-dir", ".");
+  const checkedFolder = await svc(server, "audit", "verify", "--data-dir", ".");
+  await writeFile(join(server.dataDir, "audit.jsonl"), `${running.out}\n`);
+  const checkedFile = await svc(server, "audit", "verify", "audit.jsonl");
+
+  expect(running.out.split("\n")).toHaveLength(2);
+  expect(folder).toEqual(running);
+  for (const { code, out } of [checked, checkedFolder, checkedFile]) {
+    expect(code).toBe(0);
+    expect(out).toMatch(/^2 lines: the chain is whole; the newest hash is [\w-]{43}$/);
+  }
+});
+
+it("svc audit verify names a line of an export that was changed or is missing", async () => {
+  await using server = await begin();
+  const { out } = await svc(server, "audit", "export");
+  const file = join(server.dataDir, "audit.jsonl");
+
+  await writeFile(file, out.replace('"job-2"', '"job-9"'));
+  const changed = await svc(server, "audit", "verify", "audit.jsonl");
+  await writeFile(file, out.split("\n").slice(0, 1).concat("{").join("\n"));
+  const broken = await svc(server, "audit", "verify", "audit.jsonl");
+
+  expect(changed).toMatchObject({ code: 1, out: expect.stringContaining("line 2 is not as it was written") });
+  expect(broken).toMatchObject({
+    code: 1,
+    out: expect.stringContaining("line 2 is no line of an audit log"),
+  });
+});
+
+it("the API answers pages of the audit log, and refuses filters that it does not know", async () => {
+  await using server = await begin();
+
+  const first = (await (await server.request("/admin/api/audit?limit=1")).json()) as Record<string, unknown>;
+  const second = await (await server.request(`/admin/api/audit?limit=1&before=${first.next}`)).json();
+  const misspelled = await server.request("/admin/api/audit?actions=job.delete");
+  const wrong = await server.request("/admin/api/audit?action=job.destroy");
+
+  expect(first).toMatchObject({ items: [{ n: 2 }], next: 2, total: 2 });
+  expect(second).toMatchObject({ items: [{ n: 1 }], next: null, total: 2 });
+  expect([misspelled.status, wrong.status]).toEqual([422, 422]);
+});
+
+it("the page shows names and targets as text", async () => {
+  await using server = await begin();
+  const by = { kind: "session", session: "abc123", says: '<img src=x onerror="alert(1)">' } as const;
+  await server.service
+    .get(AUDIT)
+    .record({ by, action: "job.stop", target: { kind: "job", id: "<b>job</b>" } });
+
+  const response = await server.request("/admin/audit?who=img", { headers: { accept: "text/html" } });
+  const page = await response.text();
+
+  expect(response.status).toBe(200);
+  expect(page).toContain("session abc123, says &quot;&lt;img src=x");
+  expect(page).not.toContain("<img src=x");
+  expect(page).not.toContain("<b>job</b>");
+});
+
+it("svc store prune says what would go from a folder or a running service, and removes it from a folder", async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), "prune-"));
+  try {
+    const old = new Date(Date.now() - 40 * 24 * 3_600_000);
+    const server = await testServer({ agents: [greeter], store: undefined, dataDir, clock: () => old });
+    for (const id of ["job-1", "job-2"]) {
+      await startJob(server.service, { id, fields: { name: "Ada" } });
+      await until(server.service, id);
+    }
+    const running = await svc(server, "store", "prune", "--dry-run", "--url", server.url);
+    const refused = await svc(server, "store", "prune", "--url", server.url);
+    await server.service.close();
+
+    const unsaid = await svc(server, "store", "prune", "--data-dir", ".");
+    const kept = await svc(server, "store", "prune", "--dry-run", "--completed", "50d", "--data-dir", ".");
+    const dry = await svc(server, "store", "prune", "--dry-run", "--completed", "30d", "--data-dir", ".");
+    const other = await svc(
+      server,
+      "store",
+      "prune",
+      "--completed",
+      "30d",
+      "--agent",
+      "x",
+      "--data-dir",
+      ".",
+    );
+    const done = await svc(server, "store", "prune", "--completed", "30d", "--data-dir", ".");
+    const again = await svc(server, "store", "prune", "--completed", "30d", "--json", "--data-dir", ".");
+    const recorded = await svc(server, "audit", "export", "--data-dir", ".");
+
+    expect(running).toEqual({ code: 0, out: "0 jobs would go" });
+    expect([refused.code, unsaid.code]).toEqual([2, 2]);
+    expect(kept.out).toBe("0 jobs would go");
+    expect(dry.out).toMatch(
+      new RegExp(`greeter +completed +2 +${old.toISOString().slice(0, 10)}[\\s\\S]*2 jobs would go`),
+    );
+    expect(other.out).toBe("0 jobs removed");
+    expect(done.out).toMatch(/2 jobs removed$/);
+    expect(JSON.parse(again.out)).toEqual({ jobs: 0, due: [], removed: true });
+    expect(JSON.parse(recorded.out)).toMatchObject({
+      action: "retention.remove",
+      who: { kind: "system", says: "svc store prune" },
+      after: { status: "completed", jobs: 2 },
+    });
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+});
