@@ -193,7 +193,7 @@ export function diskFindings(
   if (!platform.ephemeralDisk || store === "external") return [];
   const lost = "jobs, cases and a key that the service made for itself are lost";
   const fix =
-    'Keep them outside (a mounted disk, a database) and set "store: external" in .deployment/config.yaml; docs/deploy.md shows how';
+    'Keep them in a database and set "store: external" in .deployment/config.yaml; docs/deploy.md shows how';
   const message = `${platform.name} wipes the service's files: at each deployment, restart and scale-down ${lost}`;
   if (target.environment === "prod" && !options.acceptDataLoss)
     return [

@@ -4,6 +4,7 @@ import { readIfThere } from "./atomic-file.ts";
 import type { ContextSource } from "./build-context.ts";
 import { DeployError } from "./errors.ts";
 import { SETTINGS_FILES, withoutCredentials } from "./without-credentials.ts";
+import { checkWorkspace } from "./workspace.ts";
 
 export type PackageManager = "npm" | "pnpm" | "yarn";
 
@@ -30,7 +31,6 @@ interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly devDependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
-  readonly workspaces?: unknown;
 }
 
 const DEFAULT_NODE = "22";
@@ -42,13 +42,15 @@ export async function readProject(
 ): Promise<Project> {
   const manifest = await readManifest(cwd);
   const packageManager = packageManagerOf(cwd, manifest);
+  const lockFile = LOCK_FILES[packageManager].find((file) => existsSync(join(cwd, file)));
+  await checkWorkspace({ cwd, packageManager, lockFile, dependencies: dependenciesOf(manifest) });
   return {
     root: cwd,
     folder: "",
     unused: [],
     packageManager,
     packageManagerVersion: versionOf(manifest),
-    lockFile: LOCK_FILES[packageManager].find((file) => existsSync(join(cwd, file))),
+    lockFile,
     yarnBerry: packageManager === "yarn" && isBerry(cwd, manifest),
     installFiles: installFilesOf(cwd, manifest),
     hasBuild: manifest.scripts?.build !== undefined,
@@ -79,6 +81,10 @@ async function readManifest(cwd: string): Promise<Manifest> {
       fix: "Mend the file",
     });
   }
+}
+
+function dependenciesOf(manifest: Manifest): Record<string, string> {
+  return { ...manifest.dependencies, ...manifest.devDependencies, ...manifest.optionalDependencies };
 }
 
 /** Settings of the installation from which credentials are taken out. */
@@ -120,8 +126,7 @@ function installFilesOf(cwd: string, manifest: Manifest): string[] {
   const files = [".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn", "pnpm-workspace.yaml", "patches"].filter(
     (file) => existsSync(join(cwd, file)),
   );
-  const wanted = { ...manifest.dependencies, ...manifest.devDependencies, ...manifest.optionalDependencies };
-  for (const [name, version] of Object.entries(wanted)) {
+  for (const [name, version] of Object.entries(dependenciesOf(manifest))) {
     const local = /^(?:file|link|portal):(.+)$/.exec(version)?.[1];
     if (local === undefined) continue;
     const path = relative(cwd, resolve(cwd, local)).replaceAll("\\", "/");

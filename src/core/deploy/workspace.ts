@@ -1,0 +1,173 @@
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { parse } from "yaml";
+import { readIfThere } from "./atomic-file.ts";
+import { parseIgnore } from "./dockerignore.ts";
+import { DeployError } from "./errors.ts";
+
+/** A workspace of npm, pnpm or yarn that a project lies in. */
+interface Workspace {
+  /** Its root, absolute. */
+  readonly root: string;
+  /** Whether the project is one of its packages. */
+  readonly isMember: boolean;
+  readonly lockFile: string | undefined;
+}
+
+/** What of a project the check looks at. */
+export interface WorkspaceUser {
+  readonly cwd: string;
+  readonly packageManager: "npm" | "pnpm" | "yarn";
+  /** The project's own lock file. */
+  readonly lockFile: string | undefined;
+  /** All dependencies, by name. */
+  readonly dependencies: Readonly<Record<string, string>>;
+}
+
+const LOCK_FILES = ["package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock"];
+
+/**
+ * Rejects where an image of the project's folder alone would not hold what the workspace around it says: other versions
+ * than in its lock file, or whatever a public registry has under the name of one of its packages.
+ */
+export async function checkWorkspace(project: WorkspaceUser): Promise<void> {
+  const { cwd, dependencies, lockFile } = project;
+  const protocol = Object.entries(dependencies).find(([, version]) => version.startsWith("workspace:"));
+  const workspace = await findWorkspace(cwd);
+  if (protocol)
+    throw refused(
+      project,
+      workspace,
+      `Dependency "${protocol[0]}" (${protocol[1]}) is a package of a workspace`,
+    );
+  // With a lock file of its own the project says by itself what it gets.
+  if (workspace === undefined || lockFile !== undefined) return;
+  const wanted = Object.keys(dependencies).filter((name) => !isFile(dependencies[name] ?? ""));
+  const names = wanted.length === 0 ? new Set<string>() : await packageNames(workspace.root, cwd);
+  const shared = wanted.find((name) => names.has(name));
+  if (shared !== undefined)
+    throw refused(
+      project,
+      workspace,
+      `Dependency "${shared}" (${dependencies[shared]}) is a package of this repository`,
+    );
+  if (workspace.isMember && workspace.lockFile !== undefined)
+    throw refused(
+      project,
+      workspace,
+      `The lock file of this project is ${relative(cwd, workspace.lockFile)}`,
+    );
+}
+
+/** The nearest folder above that declares packages, up to the one that holds the repository. */
+async function findWorkspace(cwd: string): Promise<Workspace | undefined> {
+  let folder = cwd;
+  while (!existsSync(join(folder, ".git")) && dirname(folder) !== folder) {
+    folder = dirname(folder);
+    const patterns = await readPatterns(folder);
+    if (patterns === undefined) continue;
+    return {
+      root: folder,
+      isMember: isMember(patterns, relative(folder, cwd).replaceAll("\\", "/")),
+      lockFile: LOCK_FILES.map((file) => join(folder, file)).find((path) => existsSync(path)),
+    };
+  }
+  return undefined;
+}
+
+/** The patterns of a workspace's packages; nothing where the folder is the root of none. */
+async function readPatterns(folder: string): Promise<string[] | undefined> {
+  try {
+    const pnpm = await readIfThere(join(folder, "pnpm-workspace.yaml"));
+    const fromPnpm =
+      pnpm === undefined ? undefined : (parse(pnpm) as { packages?: unknown } | null)?.packages;
+    if (fromPnpm !== undefined) return texts(fromPnpm);
+    const manifest = JSON.parse((await readIfThere(join(folder, "package.json"))) ?? "{}") as {
+      workspaces?: unknown;
+    };
+    const { workspaces } = manifest;
+    if (workspaces === undefined || workspaces === null) return undefined;
+    return texts(Array.isArray(workspaces) ? workspaces : (workspaces as { packages?: unknown }).packages);
+  } catch (error) {
+    throw new DeployError("usage", `The workspace in ${folder} cannot be read`, {
+      detail: (error as Error).message,
+      stands: "Nothing was built",
+      fix: "Correct package.json or pnpm-workspace.yaml there",
+      cause: error,
+    });
+  }
+}
+
+function texts(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
+}
+
+function isMember(patterns: readonly string[], folder: string): boolean {
+  let member = false;
+  for (const pattern of patterns) {
+    const negated = pattern.startsWith("!");
+    const path = pattern.replace(/^!/, "").replace(/^(?:\.?\/)+|\/+$/g, "");
+    // A rule matches what lies below a match too: without `**` a package lies exactly as deep as its pattern.
+    const deep = path.includes("**") || path.split("/").length === folder.split("/").length;
+    if (deep && parseIgnore(path).ignores(folder)) member = !negated;
+  }
+  return member;
+}
+
+/** Names of the packages below a folder but for the project itself. */
+async function packageNames(root: string, cwd: string): Promise<Set<string>> {
+  const names = new Set<string>();
+  const visit = async (folder: string): Promise<void> => {
+    for (const entry of await readdir(folder, { withFileTypes: true })) {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) {
+        if (entry.name !== "node_modules" && entry.name !== ".git" && path !== cwd) await visit(path);
+      } else if (entry.name === "package.json") {
+        const name = nameOf((await readIfThere(path)) ?? "{}");
+        if (name !== undefined) names.add(name);
+      }
+    }
+  };
+  await visit(root);
+  return names;
+}
+
+function nameOf(manifest: string): string | undefined {
+  try {
+    const { name } = JSON.parse(manifest) as { name?: unknown };
+    return typeof name === "string" ? name : undefined;
+  } catch {
+    // A fixture or a template somewhere in the repository; npm could not install it either.
+    return undefined;
+  }
+}
+
+function isFile(version: string): boolean {
+  return /^(?:file|link|portal):/.test(version);
+}
+
+const INSTALL = {
+  npm: "npm install --no-workspaces ./<the file>",
+  pnpm: "pnpm add --ignore-workspace ./<the file>",
+  yarn: "yarn add ./<the file>, in a folder with a yarn.lock of its own",
+} as const;
+const LOCK = {
+  npm: "npm install --no-workspaces --package-lock-only",
+  pnpm: "pnpm install --ignore-workspace --lockfile-only",
+  yarn: "yarn install, in a folder with a yarn.lock of its own",
+} as const;
+
+function refused(
+  { packageManager, cwd }: WorkspaceUser,
+  workspace: Workspace | undefined,
+  message: string,
+): DeployError {
+  const where = workspace === undefined ? "" : ` (workspace ${relative(cwd, workspace.root) || "."})`;
+  return new DeployError("usage", `${message}${where}`, {
+    detail:
+      "An image is built from the project's folder alone: without that lock file it gets other versions, and a package of the repository would be looked up on the public registry",
+    stands: "Nothing was built",
+    fix: `Give the project a lock file of its own: pack each package of the repository that it uses (${packageManager} pack) into its folder and add it with "${INSTALL[packageManager]}"; where it uses none, run "${LOCK[packageManager]}". Or bundle it with what it imports into a folder of its own, and deploy that`,
+  });
+}

@@ -1,0 +1,109 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { readProject } from "../../src/core/deploy/project.ts";
+import { PROJECT, temporaryProject } from "./_fixture.ts";
+
+/** A repository with a project in apps/agent, and what reading the project gives. */
+async function read(
+  files: Record<string, string>,
+  dependencies: Record<string, string> = {},
+  folder = "apps/agent",
+) {
+  const root = temporaryProject({
+    [`${folder}/package.json`]: JSON.stringify({ name: "agent", type: "module", dependencies }),
+    [`${folder}/src/controller.ts`]: PROJECT["src/controller.ts"] ?? "",
+    "packages/shared/package.json": '{"name": "@x/shared", "version": "1.0.0"}',
+    ...files,
+  });
+  return readProject(join(root, folder));
+}
+
+const NPM = {
+  "package.json": '{"private": true, "workspaces": ["packages/*", "apps/*"]}',
+  "package-lock.json": "{}",
+};
+const PNPM = {
+  "package.json": '{"private": true, "packageManager": "pnpm@10.4.1"}',
+  "pnpm-workspace.yaml": "packages:\n  - 'packages/*'\n  - 'apps/**'\n",
+  "pnpm-lock.yaml": "",
+};
+const YARN = {
+  "package.json": '{"private": true, "workspaces": {"packages": ["packages/*", "./apps/*/"]}}',
+  "yarn.lock": "",
+};
+
+describe("a project in a workspace", () => {
+  it.each([
+    ["npm", NPM, "*"],
+    ["npm", NPM, "^1"],
+    ["npm", NPM, "workspace:*"],
+    ["pnpm", PNPM, "workspace:*"],
+    ["pnpm", PNPM, "workspace:^1.0.0"],
+    ["pnpm", PNPM, "1.0.0"],
+    ["yarn", YARN, "*"],
+    ["yarn", YARN, "workspace:^"],
+  ])(
+    "never has a package of the repository looked up elsewhere (%s, %j, %s)",
+    async (_manager, files, version) => {
+      await expect(read(files, { "@x/shared": version })).rejects.toMatchObject({
+        exitCode: 2,
+        message: expect.stringContaining('"@x/shared"'),
+        fix: expect.stringContaining("pack"),
+      });
+    },
+  );
+
+  it.each([
+    ["npm", NPM, "package-lock.json"],
+    ["pnpm", PNPM, "pnpm-lock.yaml"],
+    ["yarn", YARN, "yarn.lock"],
+  ])("is not built without the lock file that %s keeps for it", async (_manager, files, lock) => {
+    await expect(read(files, { valibot: "^1" })).rejects.toMatchObject({
+      exitCode: 2,
+      message: `The lock file of this project is ../../${lock} (workspace ../..)`,
+    });
+  });
+
+  it("is built with a lock file of its own, and with packed packages", async () => {
+    const own = { "apps/agent/package-lock.json": "{}", "apps/agent/shared.tgz": "" };
+
+    expect((await read({ ...NPM, ...own }, { "@x/shared": "file:shared.tgz" })).lockFile).toBe(
+      "package-lock.json",
+    );
+    await expect(read({ ...NPM, ...own }, { "@x/shared": "workspace:*" })).rejects.toMatchObject({
+      exitCode: 2,
+    });
+  });
+
+  it("that is none of its packages has no lock file to lose, but may not take a package's name either", async () => {
+    const excluded = { ...NPM, "package.json": '{"workspaces": ["packages/*"]}' };
+    const negated = { ...NPM, "package.json": '{"workspaces": ["packages/*", "apps/*", "!apps/agent"]}' };
+
+    expect((await read(excluded, { valibot: "^1" })).lockFile).toBeUndefined();
+    expect((await read(negated, { valibot: "^1" })).lockFile).toBeUndefined();
+    await expect(read(excluded, { "@x/shared": "^1" })).rejects.toMatchObject({ exitCode: 2 });
+  });
+
+  it("ends at the repository", async () => {
+    const root = temporaryProject({
+      ...NPM,
+      "apps/agent/package.json": '{"dependencies": {"@x/shared": "*"}}',
+      "apps/agent/src/controller.ts": "",
+      "packages/shared/package.json": '{"name": "@x/shared"}',
+    });
+    mkdirSync(join(root, "apps/agent/.git"));
+
+    expect((await readProject(join(root, "apps/agent"))).lockFile).toBeUndefined();
+  });
+
+  it("workspace: without a workspace around is refused before a build", async () => {
+    const cwd = temporaryProject({ ...PROJECT, "package.json": '{"dependencies": {"z": "workspace:*"}}' });
+
+    await expect(readProject(cwd)).rejects.toThrow(/"z" \(workspace:\*\) is a package of a workspace/);
+  });
+
+  it("a manifest of the workspace that cannot be read ends the deployment", async () => {
+    await expect(read({ ...NPM, "package.json": "{" })).rejects.toThrow(/workspace in .* cannot be read/);
+  });
+});
