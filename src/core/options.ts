@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { resolve } from "node:path";
 import * as v from "valibot";
 import type { AgentDefinition } from "./agents/define-agent.ts";
+import { ACCEPTED_ENVELOPES, type AcceptedEnvelopes } from "./agents/parameters.ts";
 import type { Duration } from "./agents/run-context.ts";
 import { atLeast, checkOptions, OptionsError, wholeAtLeast } from "./check-options.ts";
 import type { TrustProxy } from "./http/clients.ts";
@@ -58,6 +59,12 @@ export interface ServerOptions {
   apiPrefix?: string;
   /** RSA private key, PEM. Variable `SERVICE_RSA_PRIVATE_KEY`. @default generated once and kept in the data folder */
   rsaPrivateKey?: string;
+  /**
+   * Envelopes of encrypted parameters that are taken: all, or `v2`, those alone that cannot be changed unnoticed. Jobs and
+   * settings that are kept already go on. Variable `SERVICE_ENVELOPES`.
+   * @default "all"
+   */
+  envelopes?: AcceptedEnvelopes;
   /** Account at the control system. Variables `SERVICE_ACCOUNT_WORKSPACE_ID`, `…_API_KEY`, `…_API_URL`. @default none: nothing is sent */
   account?: Account;
   /** Variable `SERVICE_LOG_LEVEL`. @default "info" */
@@ -121,6 +128,7 @@ export interface ResolvedOptions {
   readonly trustProxy: TrustProxy;
   readonly apiPrefix: string;
   readonly rsaPrivateKey: string | undefined;
+  readonly envelopes: AcceptedEnvelopes;
   readonly account: Account | undefined;
   readonly logLevel: LogLevel;
   readonly logFormat: LogFormat;
@@ -177,6 +185,7 @@ const ScalarsSchema = v.object({
   rsaPrivateKey: v.optional(
     v.pipe(v.string(), v.check(isRsaPrivateKey, "must be an RSA private key in PEM, of 2048 bits or more")),
   ),
+  envelopes: v.picklist(ACCEPTED_ENVELOPES),
   logLevel: v.picklist(LOG_LEVELS),
   logFormat: v.picklist(LOG_FORMATS),
   bodyLimit: wholeAtLeast(1),
@@ -207,6 +216,7 @@ const VARIABLES = {
   environment: "SERVICE_ENVIRONMENT",
   apiPrefix: "SERVICE_API_PREFIX",
   rsaPrivateKey: "SERVICE_RSA_PRIVATE_KEY",
+  envelopes: "SERVICE_ENVELOPES",
   logLevel: "SERVICE_LOG_LEVEL",
   logFormat: "SERVICE_LOG_FORMAT",
   maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
@@ -241,6 +251,7 @@ export function resolveOptions(
     environment: options.environment ?? text(env, "SERVICE_ENVIRONMENT") ?? "dev",
     apiPrefix: options.apiPrefix ?? text(env, "SERVICE_API_PREFIX") ?? "",
     rsaPrivateKey: options.rsaPrivateKey ?? text(env, "SERVICE_RSA_PRIVATE_KEY")?.replaceAll("\\n", "\n"),
+    envelopes: options.envelopes ?? text(env, "SERVICE_ENVELOPES") ?? "all",
     logLevel: options.logLevel ?? text(env, "SERVICE_LOG_LEVEL") ?? "info",
     logFormat: options.logFormat ?? text(env, "SERVICE_LOG_FORMAT") ?? (isTerminal ? "text" : "json"),
     bodyLimit: options.bodyLimit ?? 1024 * 1024,

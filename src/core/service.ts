@@ -216,7 +216,10 @@ function createScope(options: ResolvedOptions): Container {
   );
   scope.value(AGENTS, new AgentRegistry(options.agents));
   scope.class(SERVICE_STATE, ServiceState, [OPTIONS, AGENTS]);
-  scope.factory(PARAMETERS, () => new Parameters(scope.get(KEYS), redactor));
+  scope.factory(
+    PARAMETERS,
+    () => new Parameters(scope.get(KEYS), redactor, { envelopes: options.envelopes }),
+  );
   scope.class(LEDGER, Ledger, [STORE, HOOKS, CLOCK, REDACTOR]);
   scope.class(JOBS, Jobs, [STORE, LEDGER]);
   scope.class(CASES, Cases, [STORE, LEDGER]);

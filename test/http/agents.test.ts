@@ -1,5 +1,6 @@
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
+import { AGENT_SETTINGS } from "../../src/core/tokens.ts";
 import { describeServer, greeter } from "../_setup.ts";
 import { clerk } from "./_clerk.ts";
 import { startJob, waitFor } from "./_client.ts";
@@ -222,15 +223,19 @@ describe("agent parameters", () => {
         json: { onboarding_status: "in_progress", parameters_encrypted: encrypted },
       });
       expect(changed.status).toBe(200);
+      expect(await changed.json()).toMatchObject({ server_encrypted_parameters: encrypted });
       await server.request("/agents/clerk/parameters", { json: { onboarding_status: "completed" } });
     }
     await using server = await testServer(options);
     const agent = await (await server.request("/agents/clerk")).json();
+    const kept = await server.service.get(AGENT_SETTINGS).find("clerk");
 
     expect(agent).toMatchObject({
       server_agent_onboarding_status: "completed",
-      server_encrypted_parameters: encrypted,
+      // Only for the one who sent it: a reader could try changes on it.
+      server_encrypted_parameters: null,
     });
+    expect(kept?.parameters_encrypted).toBe(encrypted);
   });
 
   it("that cannot be decrypted are not kept", async () => {

@@ -85,7 +85,7 @@ export class Life {
     this.runner = createRunner({
       agents: new AgentRegistry([agent]),
       ...{ jobs: this.jobs, cases: this.cases, ledger, hooks: this.hooks, log, redactor, clock, strictSteps },
-      parameters: new Parameters(keys, redactor, {}),
+      parameters: new Parameters(keys, redactor, { env: {} }),
       settings: new AgentSettings(mortal, ledger, audit),
       audit,
       ...{ apiUrl: null, maxConcurrentJobs: 10, maxQueuedJobs: 10, stopGrace: 1 },

@@ -37,7 +37,8 @@ export async function toAgentResponse(
     server_agent_id: null,
     server_agent_status: null,
     server_agent_onboarding_status: setting?.onboarding_status ?? null,
-    server_encrypted_parameters: setting?.parameters_encrypted ?? null,
+    // For who may read it, an envelope is something to try changes on.
+    server_encrypted_parameters: null,
   };
 }
 

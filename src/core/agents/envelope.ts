@@ -8,8 +8,11 @@ import {
   randomBytes,
 } from "node:crypto";
 
-/** Stands in front of the authenticated layout; `.` is no base64 character, so the plain layout never starts like it. */
-const V2_PREFIX = "v2.";
+/**
+ * Stands in front of the authenticated layout, with the agent that it is for, if it is for one alone: `v2.` or
+ * `v2.<slug>.`. `.` is no base64 character, so the plain layout never starts like it.
+ */
+const V2_PREFIX = /^v2\.(?:([^.]+)\.)?/;
 const KEY_BYTES = 32;
 const CBC_IV_BYTES = 16;
 const GCM_NONCE_BYTES = 12;
@@ -18,12 +21,24 @@ const GCM_TAG_BYTES = 16;
 /** How text is sealed: 1 is what clients of the family know, 2 is authenticated. */
 export type EnvelopeVersion = 1 | 2;
 
+export interface SealOptions {
+  /** @default 2 */
+  readonly version?: EnvelopeVersion;
+  /** Slug of the one agent that may open it; of version 2 only. @default any agent of the service */
+  readonly agent?: string | undefined;
+}
+
+/** Whether what is sealed like this cannot be changed without that being noticed. */
+export function isAuthenticated(envelope: string): boolean {
+  return V2_PREFIX.test(envelope);
+}
+
 /**
  * Seals text for the holder of the private key.
- * Version 1 is base64( RSA-OAEP(AES key) ‖ IV ‖ AES-256-CBC ). Version 2 is `v2.` and
- * base64( RSA-OAEP(AES key) ‖ nonce ‖ AES-256-GCM ‖ tag ), with prefix and wrapped key authenticated too.
+ * Version 1 is base64( RSA-OAEP(AES key) ‖ IV ‖ AES-256-CBC ). Version 2 is `v2.` (or `v2.<slug>.`) and
+ * base64( RSA-OAEP(AES key) ‖ nonce ‖ AES-256-GCM ‖ tag ), with what stands in front and the wrapped key authenticated too.
  */
-export function seal(text: string, publicKey: KeyObject, version: EnvelopeVersion = 1): string {
+export function seal(text: string, publicKey: KeyObject, { version = 2, agent }: SealOptions = {}): string {
   const key = randomBytes(KEY_BYTES);
   const wrapped = publicEncrypt({ key: publicKey, ...OAEP }, key);
   const plain = Buffer.from(text, "utf8");
@@ -32,23 +47,26 @@ export function seal(text: string, publicKey: KeyObject, version: EnvelopeVersio
     const cipher = createCipheriv("aes-256-cbc", key, iv);
     return Buffer.concat([wrapped, iv, cipher.update(plain), cipher.final()]).toString("base64");
   }
+  const prefix = agent === undefined ? "v2." : `v2.${agent}.`;
   const nonce = randomBytes(GCM_NONCE_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key, nonce, { authTagLength: GCM_TAG_BYTES });
-  cipher.setAAD(Buffer.concat([Buffer.from(V2_PREFIX), wrapped]));
+  cipher.setAAD(Buffer.concat([Buffer.from(prefix), wrapped]));
   const sealed = Buffer.concat([wrapped, nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
-  return V2_PREFIX + sealed.toString("base64");
+  return prefix + sealed.toString("base64");
 }
 
-/** The sealed text, or `undefined` where it cannot be opened: why not is nobody's business. */
-export function unseal(envelope: string, privateKey: KeyObject): string | undefined {
-  const authenticated = envelope.startsWith(V2_PREFIX);
-  const bytes = readBase64(authenticated ? envelope.slice(V2_PREFIX.length) : envelope);
+/** The sealed text, or `undefined` where `agent` cannot open it: why not is nobody's business. */
+export function unseal(envelope: string, privateKey: KeyObject, agent?: string): string | undefined {
+  const [prefix = "", boundTo = agent] = V2_PREFIX.exec(envelope) ?? [];
+  const bytes = readBase64(envelope.slice(prefix.length));
   const wrappedBytes = (privateKey.asymmetricKeyDetails?.modulusLength ?? 2048) / 8;
   const wrapped = bytes.subarray(0, wrappedBytes);
   const rest = bytes.subarray(wrappedBytes);
   const key = unwrap(wrapped, privateKey);
   try {
-    const plain = authenticated ? openGcm(key, wrapped, rest) : openCbc(key, rest);
+    const plain =
+      prefix === "" ? openCbc(key, rest) : openGcm(key, Buffer.concat([Buffer.from(prefix), wrapped]), rest);
+    if (boundTo !== agent) return undefined;
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(plain);
   } catch {
     return undefined;
@@ -73,11 +91,11 @@ function openCbc(key: Buffer, rest: Buffer): Buffer {
   return Buffer.concat([decipher.update(rest.subarray(CBC_IV_BYTES)), decipher.final()]);
 }
 
-function openGcm(key: Buffer, wrapped: Buffer, rest: Buffer): Buffer {
+function openGcm(key: Buffer, header: Buffer, rest: Buffer): Buffer {
   const decipher = createDecipheriv("aes-256-gcm", key, rest.subarray(0, GCM_NONCE_BYTES), {
     authTagLength: GCM_TAG_BYTES,
   });
-  decipher.setAAD(Buffer.concat([Buffer.from(V2_PREFIX), wrapped]));
+  decipher.setAAD(header);
   decipher.setAuthTag(rest.subarray(-GCM_TAG_BYTES));
   return Buffer.concat([decipher.update(rest.subarray(GCM_NONCE_BYTES, -GCM_TAG_BYTES)), decipher.final()]);
 }

@@ -3,7 +3,7 @@ import { listProblems, MOST_TOLD } from "../describe-issue.ts";
 import { ServiceError } from "../errors.ts";
 import type { ServiceKeys } from "../keys.ts";
 import type { Redactor } from "../redactor.ts";
-import { type EnvelopeVersion, seal, unseal } from "./envelope.ts";
+import { isAuthenticated, type SealOptions, seal, unseal } from "./envelope.ts";
 import type { HostedAgent } from "./registry.ts";
 
 /** Answer to a check of encrypted parameters; holds names, never values. */
@@ -17,18 +17,41 @@ export interface ParametersCheck {
 type Values = Record<string, string>;
 type Environment = Readonly<Record<string, string | undefined>>;
 
+/** Which envelopes are taken from outside: all, or those alone that cannot be changed unnoticed. */
+export const ACCEPTED_ENVELOPES = ["all", "v2"] as const;
+export type AcceptedEnvelopes = (typeof ACCEPTED_ENVELOPES)[number];
+
+/** An envelope that cannot be opened or holds no parameters: the words are the same whatever the reason. */
+export class UnreadableParameters extends ServiceError {
+  constructor() {
+    super("invalid_parameters", "The encrypted agent parameters cannot be read", {
+      detail:
+        "Encrypt JSON, a list of {name, value} or a map of name to value, with this service's current public key (GET /utils/public_key).",
+    });
+  }
+}
+
 /** Encrypts and decrypts agent parameters. What it decrypts is for the agent's handler; the redactor learns every value. */
 export class Parameters {
   readonly #privateKey: KeyObject;
   readonly #publicKey: KeyObject;
   readonly #redactor: Redactor;
   readonly #env: Environment;
+  readonly #envelopes: AcceptedEnvelopes;
 
-  constructor(keys: ServiceKeys, redactor: Redactor, env: Environment = process.env) {
+  constructor(
+    keys: ServiceKeys,
+    redactor: Redactor,
+    {
+      env = process.env,
+      envelopes = "all",
+    }: { readonly env?: Environment; readonly envelopes?: AcceptedEnvelopes } = {},
+  ) {
     this.#privateKey = createPrivateKey(keys.rsaPrivateKey);
     this.#publicKey = createPublicKey(this.#privateKey);
     this.#redactor = redactor;
     this.#env = env;
+    this.#envelopes = envelopes;
   }
 
   /** PEM, SPKI. */
@@ -36,15 +59,30 @@ export class Parameters {
     return this.#publicKey.export({ type: "spki", format: "pem" }).toString();
   }
 
-  /** Base64 that this service can decrypt. */
-  encrypt(text: string, version?: EnvelopeVersion): string {
-    return seal(text, this.#publicKey, version);
+  /** An envelope that this service can decrypt. */
+  encrypt(text: string, options: SealOptions = {}): string {
+    const envelope = seal(text, this.#publicKey, options);
+    this.assertAccepted(envelope);
+    return envelope;
+  }
+
+  /** Throws `invalid_parameters` where an envelope from outside is of a version that the service does not take. */
+  assertAccepted(encrypted: string): void {
+    if (this.#envelopes === "all" || isAuthenticated(encrypted)) return;
+    throw new ServiceError(
+      "invalid_parameters",
+      "This service takes encrypted parameters of version 2 only",
+      {
+        detail:
+          "Encrypt them with POST /utils/encrypt, or as docs/security.md describes; they begin with v2.",
+      },
+    );
   }
 
   /** The text inside, or `invalid_parameters`, with the same words whatever the reason. */
-  decrypt(encrypted: string): string {
-    const text = unseal(encrypted, this.#privateKey);
-    if (text === undefined) throw cannotRead();
+  decrypt(encrypted: string, agent?: HostedAgent): string {
+    const text = unseal(encrypted, this.#privateKey, agent?.slug);
+    if (text === undefined) throw new UnreadableParameters();
     this.#redactor.addPassing(text);
     return text;
   }
@@ -54,9 +92,9 @@ export class Parameters {
    * The redactor learns each value but those of parameters that `agent` declares with `is_secret: false`.
    */
   open(encrypted: string, agent?: HostedAgent): Values {
-    const text = unseal(encrypted, this.#privateKey);
+    const text = unseal(encrypted, this.#privateKey, agent?.slug);
     const values = text === undefined ? undefined : readValues(text);
-    if (!values) throw cannotRead();
+    if (!values) throw new UnreadableParameters();
     const open = new Set(
       agent?.definition.parameters?.filter((one) => one.is_secret === false).map((one) => one.name),
     );
@@ -147,11 +185,4 @@ function toValues(pairs: readonly (readonly [string, unknown])[]): Values {
   return Object.fromEntries(
     given.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]),
   );
-}
-
-function cannotRead(): ServiceError {
-  return new ServiceError("invalid_parameters", "The encrypted agent parameters cannot be read", {
-    detail:
-      "Encrypt JSON, a list of {name, value} or a map of name to value, with this service's current public key (GET /utils/public_key).",
-  });
 }

@@ -26,6 +26,7 @@ import {
   STREAMS,
 } from "../tokens.ts";
 import { Clients } from "./clients.ts";
+import { EnvelopeGate } from "./envelope-gate.ts";
 import { toErrorAnswer, toServiceError } from "./failure.ts";
 import { Gate } from "./gate.ts";
 import { JobFeed } from "./job-feed.ts";
@@ -75,12 +76,14 @@ export function createApp(scope: Container): H3 {
   scope.value(STREAMS, streams);
 
   const store = scope.get(STORE);
+  const parameters = scope.get(PARAMETERS);
   const jobs = scope.get(JOBS);
   const routes = machineRoutes({
     prefix: options.apiPrefix,
     agents: scope.get(AGENTS),
     settings: scope.get(AGENT_SETTINGS),
-    parameters: scope.get(PARAMETERS),
+    parameters,
+    envelopes: new EnvelopeGate({ parameters, clients, clock }),
     runner: scope.get(RUNNER),
     jobs,
     cases: scope.get(CASES),

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { Parameters } from "../../core/agents/parameters.ts";
+import type { AgentRegistry } from "../../core/agents/registry.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Account } from "../../core/models/account.ts";
@@ -17,6 +18,7 @@ const AnswerSchema = v.object({
 export interface OnboardingParts {
   readonly account: Account;
   readonly fetch: Fetch;
+  readonly agents: Pick<AgentRegistry, "get">;
   readonly settings: AgentSettings;
   readonly parameters: Parameters;
   readonly log: Logger;
@@ -27,7 +29,7 @@ const CONTROL_SYSTEM: Caller = { kind: "system", says: "the control system" };
 
 /** Fetches what the control system keeps for an agent, where it offers that. Parameters stay encrypted. */
 export async function fetchOnboarding(slug: string, parts: OnboardingParts): Promise<void> {
-  const { account, fetch, settings, parameters, log } = parts;
+  const { account, fetch, agents, settings, parameters, log } = parts;
   try {
     const response = await fetch(`${controlUrl(account)}/agents/by-slug/${slug}`, {
       headers: accountHeaders(account),
@@ -46,7 +48,10 @@ export async function fetchOnboarding(slug: string, parts: OnboardingParts): Pro
     if (!answer.success) return log.warn("the control system's settings cannot be read", { agent: slug });
     const { onboarding_status = null, parameters_encrypted = null } = answer.output;
     if (onboarding_status === null && !parameters_encrypted) return;
-    if (parameters_encrypted) parameters.open(parameters_encrypted);
+    if (parameters_encrypted) {
+      parameters.assertAccepted(parameters_encrypted);
+      parameters.open(parameters_encrypted, agents.get(slug));
+    }
     await settings.change(slug, { onboarding_status, parameters_encrypted }, CONTROL_SYSTEM);
   } catch (error) {
     log.warn("the control system's settings for this agent could not be taken over", { agent: slug, error });

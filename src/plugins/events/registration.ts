@@ -21,11 +21,9 @@ export async function registrationEvents(parts: RegistrationParts): Promise<NewE
   const { state, options, agents, settings, parameters } = parts;
   const url = state.publicUrl;
   if (url === undefined) return [];
-  const described = await Promise.all(
+  const known = await Promise.all(
     agents.list().map((agent) => toAgentResponse(agent, { prefix: options.apiPrefix, settings })),
   );
-  // What the control system gave us to keep need not go back to it.
-  const known = described.map((agent) => ({ ...agent, server_encrypted_parameters: null }));
   const info = state.info();
   const server = serverRegisterEvent(info.id, {
     url,

@@ -60,7 +60,7 @@ export const start = defineCommand({
     const slug = args[0]!;
     const client = await connect(flags, context);
     const agent = await client.get<AgentResponse>(`/agents/${encodeURIComponent(slug)}`);
-    const parameters = await encryptParameters(client, flags.param, context.env);
+    const parameters = await encryptParameters(client, agent.slug, { names: flags.param, env: context.env });
     const job = await client.post<Job>(`/agents/${encodeURIComponent(slug)}/jobs`, {
       job_context: toJobContext(flags, agent.name, userName(context.env)),
       job_fields: readFields(flags.field, agent.methods?.job_start.fields ?? []),
@@ -102,8 +102,8 @@ function toInstructions(flags: Flags): Partial<JobInstructions> | null {
 /** Values come from the environment, as arguments show in process lists and shell histories. */
 async function encryptParameters(
   client: ServiceClient,
-  names: readonly string[],
-  env: CliContext["env"],
+  slug: string,
+  { names, env }: { readonly names: readonly string[]; readonly env: CliContext["env"] },
 ): Promise<string | undefined> {
   if (names.length === 0) return undefined;
   const values = names.map((name) => {
@@ -111,7 +111,7 @@ async function encryptParameters(
     if (value === undefined) throw new UsageError(`The variable ${name} of --param ${name} is not set`);
     return { name, value };
   });
-  return client.post<string>("/utils/encrypt", JSON.stringify(values));
+  return client.post<string>(`/utils/encrypt?agent=${encodeURIComponent(slug)}`, JSON.stringify(values));
 }
 
 function describeStart(id: string): string {

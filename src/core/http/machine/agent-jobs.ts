@@ -23,7 +23,7 @@ const StartSchema = v.object({
 });
 
 /** Starting and stopping an agent's jobs, and looking at them. */
-export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): RouteDefinition[] {
+export function agentJobRoutes({ prefix, agents, envelopes, jobs, runner }: MachineParts): RouteDefinition[] {
   const find = (slug: string, id: string): Promise<StoredJob> => jobs.get(id, agents.get(slug).slug);
   return [
     defineRoute({
@@ -40,7 +40,10 @@ export function agentJobRoutes({ prefix, agents, jobs, runner }: MachineParts): 
       responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
       handler: async ({ params, body, event }) => {
         const { slug } = agents.get(params.slug);
-        const job = await runner.start(slug, { idempotencyKey: readIdempotencyKey(event), ...body });
+        const request = { idempotencyKey: readIdempotencyKey(event), ...body };
+        const job = await envelopes.pass(event, body.encrypted_agent_parameters, () =>
+          runner.start(slug, request),
+        );
         const headers: [string, string][] = [["location", `${prefix}/agents/${slug}/jobs/${job.id}`]];
         const place = runner.position(job.id);
         if (place) {

@@ -13,7 +13,7 @@ const verdict = { valid: v.boolean(), message: v.string(), errors: v.array(v.str
 
 /** An agent's parameters, and checks before a job is started. */
 export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
-  const { prefix, agents, parameters, settings, runner } = parts;
+  const { prefix, agents, parameters, envelopes, settings, runner } = parts;
   return [
     defineRoute({
       method: "POST",
@@ -28,11 +28,13 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
         parameters_encrypted: optional(v.string()),
       }),
       responses: { 200: { description: "The agent", schema: AgentResponseSchema } },
-      handler: async ({ params, body, caller }) => {
+      handler: async ({ params, body, event, caller }) => {
         const agent = agents.get(params.slug);
-        if (body.parameters_encrypted) parameters.decrypt(body.parameters_encrypted);
+        const sent = body.parameters_encrypted;
+        await envelopes.pass(event, sent, () => sent && parameters.decrypt(sent, agent));
         await settings.change(agent.slug, body, caller);
-        return toAgentResponse(agent, parts);
+        // Back to the one who sent them, and to nobody else.
+        return { ...(await toAgentResponse(agent, parts)), server_encrypted_parameters: sent ?? null };
       },
     }),
     defineRoute({
@@ -46,10 +48,11 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
       responses: {
         200: { description: "The verdict", schema: v.object({ ...verdict, invalid_parameters: Problems }) },
       },
-      handler: ({ params, body }) => {
+      handler: async ({ params, body, event }) => {
         const agent = agents.get(params.slug);
+        const sent = body.encrypted_agent_parameters;
         try {
-          return parameters.validate(agent, body.encrypted_agent_parameters);
+          return await envelopes.pass(event, sent, () => parameters.validate(agent, sent));
         } catch (error) {
           if (!isServiceError(error) || error.type !== "invalid_parameters") throw error;
           return {

@@ -6,6 +6,7 @@ import type { Cases } from "../../entities/cases.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { ServiceState } from "../../service-state.ts";
 import type { Store } from "../../store/store.ts";
+import type { EnvelopeGate } from "../envelope-gate.ts";
 import type { JobFeed } from "../job-feed.ts";
 import type { LiveStreams } from "../live-streams.ts";
 
@@ -16,6 +17,7 @@ export interface MachineParts {
   readonly agents: AgentRegistry;
   readonly settings: AgentSettings;
   readonly parameters: Parameters;
+  readonly envelopes: EnvelopeGate;
   readonly runner: Runner;
   readonly jobs: Jobs;
   readonly cases: Cases;

@@ -4,8 +4,13 @@ import type { MachineParts } from "./parts.ts";
 
 const tag = "Encryption";
 
+const EncryptQuerySchema = v.pipe(
+  v.object({ version: v.optional(v.picklist(["1", "2"]), "2"), agent: v.optional(v.string()) }),
+  v.check(({ version, agent }) => version === "2" || agent === undefined, "agent needs version 2"),
+);
+
 /** The service's public key, and encryption for clients that have none of their own. */
-export function utilRoutes({ prefix, parameters }: MachineParts): RouteDefinition[] {
+export function utilRoutes({ prefix, agents, parameters }: MachineParts): RouteDefinition[] {
   return [
     defineRoute({
       method: "GET",
@@ -21,11 +26,16 @@ export function utilRoutes({ prefix, parameters }: MachineParts): RouteDefinitio
       path: `${prefix}/utils/encrypt`,
       auth: "key",
       summary: "Encrypt agent parameters",
-      description: "Takes the text to encrypt: JSON, a list of `{name, value}` or a map of name to value.",
+      description:
+        "Takes the text to encrypt: JSON, a list of `{name, value}` or a map of name to value. The envelope is authenticated; with `agent`, no other agent can open it. `version=1` gives the older layout without authentication, for clients that need it.",
       tag,
+      query: EncryptQuerySchema,
       body: v.string(),
-      responses: { 200: { description: "Base64, for `encrypted_agent_parameters`", schema: v.string() } },
-      handler: ({ body }) => parameters.encrypt(body),
+      responses: { 200: { description: "For `encrypted_agent_parameters`", schema: v.string() } },
+      handler: ({ query, body }) => {
+        const agent = query.agent === undefined ? undefined : agents.get(query.agent).slug;
+        return parameters.encrypt(body, { version: query.version === "1" ? 1 : 2, agent });
+      },
     }),
   ];
 }

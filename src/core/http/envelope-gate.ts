@@ -1,0 +1,52 @@
+import type { H3Event } from "h3";
+import { type Parameters, UnreadableParameters } from "../agents/parameters.ts";
+import { ServiceError } from "../errors.ts";
+import { Attempts } from "./attempts.ts";
+import type { Clients } from "./clients.ts";
+
+/** Envelopes that an address may send in one window that cannot be read. */
+const ALLOWED = 10;
+const WINDOW = 10 * 60_000;
+
+export interface EnvelopeGateParts {
+  readonly parameters: Pick<Parameters, "assertAccepted">;
+  readonly clients: Clients;
+  readonly clock: () => Date;
+}
+
+/**
+ * Stands before whatever opens an envelope that a client sent. One without authentication can be changed bit by bit, and
+ * each answer tells whether it can still be read: so tries are few.
+ */
+export class EnvelopeGate {
+  readonly #parts: EnvelopeGateParts;
+  readonly #attempts: Attempts;
+
+  constructor(parts: EnvelopeGateParts) {
+    this.#parts = parts;
+    this.#attempts = new Attempts(parts.clock, WINDOW);
+  }
+
+  /** Does what opens the envelope; throws `rate_limited`, without doing it, where too many could not be read. */
+  async pass<T>(event: H3Event, envelope: string | null | undefined, open: () => T | Promise<T>): Promise<T> {
+    if (!envelope) return open();
+    const { parameters, clients } = this.#parts;
+    parameters.assertAccepted(envelope);
+    const address = clients.address(event);
+    const before = this.#attempts.find(address);
+    if (before && before.failed >= ALLOWED) throw tooMany(this.#attempts.secondsTo(before.until));
+    try {
+      return await open();
+    } catch (error) {
+      if (error instanceof UnreadableParameters) this.#attempts.fail(address);
+      throw error;
+    }
+  }
+}
+
+function tooMany(wait: number): ServiceError {
+  return new ServiceError("rate_limited", "Too many encrypted parameters from this address cannot be read", {
+    detail: `Try again in ${wait} s, with what was encrypted for this service's current public key (GET /utils/public_key).`,
+    headers: { "retry-after": String(wait) },
+  });
+}
