@@ -43,3 +43,14 @@ export function readable(read: () => string): string {
 export function toText(value: unknown): string {
   return typeof value === "string" ? value : String(value);
 }
+
+/** Characters of an error's message that are stored. */
+export const LONGEST_MESSAGE = 4096;
+/** Characters of a stack, with its causes, that are stored. */
+export const LONGEST_STACK = 16_384;
+
+/** The beginning of a long text. Secrets must be taken out before: a part of one would not be found. */
+export function shorten(text: string, most: number): string {
+  if (text.length <= most) return text;
+  return `${text.slice(0, most)}… (cut: it has ${text.length} characters)`;
+}

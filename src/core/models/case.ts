@@ -31,6 +31,6 @@ export type Case = v.InferOutput<typeof CaseSchema>;
 
 /** A case as stored. Its updates stand in the log `CaseUpdate` under its id: here they would be written again with each. */
 export interface StoredCase extends Omit<Case, "updates"> {
-  /** The newest error among its updates; a long one is cut. */
+  /** The newest error among its updates. */
   last_error: string | null;
 }

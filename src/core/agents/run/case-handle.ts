@@ -1,5 +1,5 @@
 import { askCase, endCase, updateCase } from "../../entities/cases.ts";
-import { messageOf } from "../../error-text.ts";
+import { LONGEST_MESSAGE, messageOf, shorten } from "../../error-text.ts";
 import type { Case } from "../../models/case.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
 import type { Question } from "../../models/question.ts";
@@ -75,7 +75,10 @@ export class RunCase implements CaseHandle {
   async #update(update: CaseNodeUpdateInput, { key }: CallOptions): Promise<void> {
     const name = update.name ?? "update";
     const run = this.#run;
-    const stored = toJsonValue(update, `The update "${name}"`) as CaseNodeUpdateInput;
+    const given = toJsonValue(update, `The update "${name}"`) as CaseNodeUpdateInput;
+    const stored = given.error
+      ? { ...given, error: shorten(run.parts.redact(given.error), LONGEST_MESSAGE) }
+      : given;
     const cost = readCost(stored.cost, `The update "${name}"`);
     const call = this.#scope.take("update", name, key);
     if (!call.isDue) {
@@ -126,7 +129,7 @@ export class RunCase implements CaseHandle {
   }
 
   async #fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
-    const message = this.#run.parts.redact(messageOf(error));
+    const message = shorten(this.#run.parts.redact(messageOf(error)), LONGEST_MESSAGE);
     const isNew = await this.#end("failed", { delivery, error: message });
     if (isNew) this.#run.stopAt(this.#run.limits.error(`case "${this.id}" failed: ${message}`));
   }

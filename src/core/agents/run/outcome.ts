@@ -1,7 +1,14 @@
 import type { CaseEnd } from "../../entities/cases.ts";
 import type { Ending } from "../../entities/ending.ts";
 import type { JobPatch } from "../../entities/jobs.ts";
-import { causeOf, describeError, messageOf } from "../../error-text.ts";
+import {
+  causeOf,
+  describeError,
+  LONGEST_MESSAGE,
+  LONGEST_STACK,
+  messageOf,
+  shorten,
+} from "../../error-text.ts";
 import type { StopReason, StoredJob } from "../../models/job.ts";
 import type { JobResponse } from "../../models/job-response.ts";
 import { toJsonValue } from "../json-value.ts";
@@ -86,8 +93,9 @@ function threw(error: unknown, redact: (text: string) => string): JobEnd {
     : error instanceof NondeterminismError
       ? "nondeterministic"
       : "error";
-  const message = redact(messageOf(error)) || "The handler failed without a message";
-  const traceback = redact(describeError(error));
+  const message =
+    shorten(redact(messageOf(error)), LONGEST_MESSAGE) || "The handler failed without a message";
+  const traceback = shorten(redact(describeError(error)), LONGEST_STACK);
   return {
     to,
     reason,

@@ -1,5 +1,5 @@
 import type { Unit } from "../../entities/ledger.ts";
-import { messageOf } from "../../error-text.ts";
+import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../error-text.ts";
 import { toMilliseconds } from "../duration.ts";
 import { toJsonValue } from "../json-value.ts";
 import type { StepFunction, StepInfo, StepOptions } from "../run-context.ts";
@@ -166,8 +166,9 @@ async function recordFailure<T>(
   const { attempt, cost } = one;
   const isFinal = pause === undefined;
   const failure = toRecordedError(error);
-  const message = run.parts.redact(failure.message);
-  const stack = failure.stack && run.parts.redact(failure.stack);
+  const { redact } = run.parts;
+  const message = shorten(redact(failure.message), LONGEST_MESSAGE);
+  const stack = failure.stack && shorten(redact(failure.stack), LONGEST_STACK);
   const entry = { ...one.call.fields, started_at: startedAt };
   const charge = cost > 0 ? { cost } : {};
   const payload = { attempt, ...(!isFinal && { retried: true }) };
