@@ -85,6 +85,40 @@ describe("a project in a workspace", () => {
     await expect(read(excluded, { "@x/shared": "^1" })).rejects.toMatchObject({ exitCode: 2 });
   });
 
+  it.each([
+    ["npm without a lock file", NPM],
+    ["pnpm", PNPM],
+    ["yarn", YARN],
+  ])("at its root may not take a package's name from elsewhere: %s", async (_what, files) => {
+    const { "package-lock.json": _lock, ...rest } = files as Record<string, string>;
+    const manifest = { ...JSON.parse(files["package.json"]), dependencies: { "@x/shared": "*" } };
+    const root = { ...PROJECT, ...rest, "package.json": JSON.stringify(manifest) };
+
+    await expect(
+      readProject(temporaryProject({ ...root, "packages/shared/package.json": '{"name": "@x/shared"}' })),
+    ).rejects.toMatchObject({ exitCode: 2, message: expect.stringContaining("@x/shared") });
+  });
+
+  it("at its root is built by npm's lock file, where all modules lie at the root", async () => {
+    const manifest = { workspaces: ["packages/*"], dependencies: { "@x/shared": "*" } };
+    const files = (packages: object) => ({
+      ...PROJECT,
+      "package.json": JSON.stringify(manifest),
+      "package-lock.json": JSON.stringify({ packages }),
+      "packages/shared/package.json": '{"name": "@x/shared"}',
+    });
+    const linked = {
+      "node_modules/@x/shared": { resolved: "packages/shared", link: true },
+      "packages/shared": {},
+    };
+    const nested = { ...linked, "packages/shared/node_modules/valibot": {} };
+
+    expect((await readProject(temporaryProject(files(linked)))).lockFile).toBe("package-lock.json");
+    await expect(readProject(temporaryProject(files(nested)))).rejects.toThrow(
+      /packages\/shared\/node_modules\/valibot/,
+    );
+  });
+
   it("ends at the repository", async () => {
     const root = temporaryProject({
       ...NPM,

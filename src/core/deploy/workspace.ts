@@ -41,10 +41,13 @@ export async function checkWorkspace(project: WorkspaceUser): Promise<void> {
       workspace,
       `Dependency "${protocol[0]}" (${protocol[1]}) is a package of a workspace`,
     );
-  // With a lock file of its own the project says by itself what it gets.
-  if (workspace === undefined || lockFile !== undefined) return;
+  const own = (await readPatterns(cwd)) !== undefined;
+  if (own && (await isInstalledByLock(project))) return;
+  // With a lock file of its own a project below the root says by itself what it gets.
+  if (!own && (workspace === undefined || lockFile !== undefined)) return;
+  const root = own ? cwd : (workspace?.root ?? cwd);
   const wanted = Object.keys(dependencies).filter((name) => !isFile(dependencies[name] ?? ""));
-  const names = wanted.length === 0 ? new Set<string>() : await packageNames(workspace.root, cwd);
+  const names = wanted.length === 0 ? new Set<string>() : await packageNames(root, cwd);
   const shared = wanted.find((name) => names.has(name));
   if (shared !== undefined)
     throw refused(
@@ -52,12 +55,27 @@ export async function checkWorkspace(project: WorkspaceUser): Promise<void> {
       workspace,
       `Dependency "${shared}" (${dependencies[shared]}) is a package of this repository`,
     );
-  if (workspace.isMember && workspace.lockFile !== undefined)
+  if (!own && workspace?.isMember && workspace.lockFile !== undefined)
     throw refused(
       project,
       workspace,
       `The lock file of this project is ${relative(cwd, workspace.lockFile)}`,
     );
+}
+
+/** Whether the root of a workspace is installed whole from its manifest and lock file: npm's tells all of it. */
+async function isInstalledByLock({ cwd, packageManager, lockFile }: WorkspaceUser): Promise<boolean> {
+  if (packageManager !== "npm" || lockFile === undefined) return false;
+  const lock = JSON.parse((await readIfThere(join(cwd, lockFile))) ?? "{}") as { packages?: object };
+  const nested = Object.keys(lock.packages ?? {}).find((path) =>
+    /^(?!node_modules\/).*\/node_modules\//.test(path),
+  );
+  if (nested === undefined) return true;
+  throw new DeployError("usage", `A package of this workspace has modules of its own: ${nested}`, {
+    detail: "The image gets the modules of the workspace's root alone, so that package would miss it",
+    stands: "Nothing was built",
+    fix: "Make the versions in the workspace's packages agree, and run npm dedupe",
+  });
 }
 
 /** The nearest folder above that declares packages, up to the one that holds the repository. */
