@@ -38,6 +38,22 @@ describe("the OpenAPI document", () => {
     expect(result).toEqual({ valid: true });
   });
 
+  it("is compressed for who takes that, and not sent again to who has it", async () => {
+    await using server = await testServer({ agents: [greeter] });
+    const get = (headers: Record<string, string>) => server.request("/openapi.json", { headers });
+
+    const plain = await get({ "accept-encoding": "identity" });
+    const packed = await get({ "accept-encoding": "gzip" });
+    const again = await get({ "if-none-match": packed.headers.get("etag") ?? "" });
+
+    expect([plain.headers.get("content-encoding"), packed.headers.get("content-encoding")]).toEqual([
+      null,
+      "gzip",
+    ]);
+    expect(await packed.json()).toEqual(await plain.json());
+    expect(again.status).toBe(304);
+  });
+
   it("holds every route, those of third parties too", async () => {
     await using server = await testServer({ agents: [greeter], plugins: [thirdParty] });
 

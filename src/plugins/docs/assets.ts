@@ -4,7 +4,8 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { H3Event } from "h3";
 
-interface Asset {
+/** Something that is the same for everyone who asks, as it is and compressed. */
+export interface Asset {
   readonly type: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly zipped: Uint8Array<ArrayBuffer>;
@@ -33,29 +34,28 @@ export class Assets {
       // Read again at the next request.
       loading.catch(() => this.#loaded.delete(name));
     }
-    const { type, bytes, zipped, tag } = await loading;
-    const headers = {
-      "content-type": type,
-      "cache-control": "public, max-age=3600",
-      etag: tag,
-      vary: "accept-encoding",
-      "x-content-type-options": "nosniff",
-    };
-    if (event.req.headers.get("if-none-match") === tag) return new Response(null, { status: 304, headers });
-    if (!/\bgzip\b/.test(event.req.headers.get("accept-encoding") ?? ""))
-      return new Response(bytes, { headers });
-    return new Response(zipped, { headers: { ...headers, "content-encoding": "gzip" } });
+    return answerAsset(await loading, event, "public, max-age=3600");
   }
 
   async #load(name: string): Promise<Asset> {
-    const bytes = new Uint8Array(await readFile(new URL(name, this.#folder)));
-    const zipped = new Uint8Array(await promisify(gzip)(bytes));
-    const tag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
-    return {
-      type: TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream",
-      bytes,
-      zipped,
-      tag,
-    };
+    const type = TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream";
+    return toAsset(await readFile(new URL(name, this.#folder)), type);
   }
+}
+
+/** Compresses something once and for all. */
+export async function toAsset(content: Uint8Array, type: string): Promise<Asset> {
+  const bytes = new Uint8Array(content);
+  const zipped = new Uint8Array(await promisify(gzip)(bytes));
+  const tag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
+  return { type, bytes, zipped, tag };
+}
+
+/** Answers with an asset, compressed where the client takes it, or with 304 where the client has it. */
+export function answerAsset({ type, bytes, zipped, tag }: Asset, event: H3Event, cache: string): Response {
+  const headers = { "content-type": type, "cache-control": cache, etag: tag, vary: "accept-encoding" };
+  if (event.req.headers.get("if-none-match") === tag) return new Response(null, { status: 304, headers });
+  if (!/\bgzip\b/.test(event.req.headers.get("accept-encoding") ?? ""))
+    return new Response(bytes, { headers });
+  return new Response(zipped, { headers: { ...headers, "content-encoding": "gzip" } });
 }

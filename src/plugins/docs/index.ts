@@ -1,10 +1,10 @@
 import * as v from "valibot";
-import { defineRoute } from "../../core/http/route.ts";
+import { defineRoute, type Router } from "../../core/http/route.ts";
 import type { Plugin } from "../../core/plugin.ts";
 import { VERSION } from "../../core/service-state.ts";
 import { ROUTER } from "../../core/tokens.ts";
 import { PUBLIC } from "../../paths.ts";
-import { Assets } from "./assets.ts";
+import { type Asset, Assets, answerAsset, toAsset } from "./assets.ts";
 
 const POLICY = [
   "default-src 'none'",
@@ -40,6 +40,7 @@ export function docs(): Plugin {
     name: "docs",
     setup({ get }) {
       const router = get(ROUTER);
+      let document: { readonly of: number; readonly asset: Promise<Asset> } | undefined;
       const assets = new Assets(new URL("swagger/", PUBLIC));
       const shared = { method: "GET", auth: "none", tag: "Documentation" } as const;
       router.add(
@@ -48,14 +49,10 @@ export function docs(): Plugin {
           path: "/openapi.json",
           summary: "This document",
           responses: { 200: { description: "OpenAPI 3.1", schema: v.record(v.string(), v.unknown()) } },
-          // Loaded on demand: a service that nobody asks for its document starts faster without.
-          handler: async () => {
-            const { createDocument } = await import("./document.ts");
-            return createDocument(router.routes, {
-              title: "Agent control service",
-              version: VERSION,
-              description: "Hosts agents, runs their jobs and keeps their cases.",
-            });
+          handler: ({ event }) => {
+            const of = router.routes.length;
+            if (document?.of !== of) document = { of, asset: makeDocument(router) };
+            return document.asset.then((asset) => answerAsset(asset, event, "no-cache"));
           },
         }),
       );
@@ -82,6 +79,17 @@ export function docs(): Plugin {
       );
     },
   };
+}
+
+/** Made for the first who asks: a service that nobody asks for its document starts faster without. */
+async function makeDocument(router: Router): Promise<Asset> {
+  const { createDocument } = await import("./document.ts");
+  const document = createDocument(router.routes, {
+    title: "Agent control service",
+    version: VERSION,
+    description: "Hosts agents, runs their jobs and keeps their cases.",
+  });
+  return toAsset(Buffer.from(JSON.stringify(document)), "application/json; charset=utf-8");
 }
 
 function pageHeaders(): Record<string, string> {
