@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { JobFeed } from "../../src/core/http/job-feed.ts";
 import { LiveStreams } from "../../src/core/http/live-streams.ts";
 import { describeServer, greeter } from "../_setup.ts";
+import { signIn } from "../admin/_sign-in.ts";
 import { EventReader } from "./_event-reader.ts";
 import { note, storeJob } from "./_jobs.ts";
 
@@ -187,6 +188,46 @@ describe("live streams", () => {
     expect(() => streams.open(wait)).toThrow("Too many live streams");
     streams.close();
     expect(streams.size).toBe(0);
+  });
+
+  it("leave a share to others, and take back what a caller closes", async () => {
+    const streams = new LiveStreams({ most: 4 });
+    const wait = () => new Promise<undefined>(() => {});
+
+    const first = streams.open(wait, { caller: "api-key" });
+    streams.open(wait, { caller: "api-key" });
+
+    expect(() => streams.open(wait, { caller: "api-key" })).toThrow(
+      "This caller has too many live streams open",
+    );
+    streams.open(wait, { caller: "Ada" });
+    await first.body?.cancel();
+    streams.open(wait, { caller: "api-key" });
+    expect(() => streams.open(wait, { caller: "api-key" })).toThrow(
+      "This caller has too many live streams open",
+    );
+    streams.close();
+    streams.close();
+    expect(streams.size).toBe(0);
+  });
+
+  it("of all kinds are counted together for the key, and leave those of people alone", async () => {
+    await using server = await testServer({ agents: [greeter] });
+    await storeJob(server.service, "job-1");
+    const cookie = await signIn(server, "Ada");
+    const paths = ["/jobs/job-1/stream", "/admin/api/live", "/admin/api/console/stream"];
+    const ask = async (path: string, headers: Record<string, string>) =>
+      (await server.service.fetch(new Request(server.url + path, { headers }))).status;
+    const key = { "x-api-key": server.key };
+
+    const statuses = [];
+    for (let nth = 0; nth < 500; nth++) statuses.push(await ask(paths[nth % 3]!, key));
+    const over = await Promise.all(paths.map((path) => ask(path, key)));
+    const people = await Promise.all(paths.slice(1).map((path) => ask(path, { cookie })));
+
+    expect(new Set(statuses)).toEqual(new Set([200]));
+    expect(over).toEqual([429, 429, 429]);
+    expect(people).toEqual([200, 200]);
   });
 
   it("fail without harm when their source does", async () => {

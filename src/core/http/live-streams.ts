@@ -11,15 +11,24 @@ export interface LiveStreamLimits {
   readonly patience?: number;
   /** Streams open at once. @default 1000 */
   readonly most?: number;
+  /** Streams that one caller may have open at once. @default half of them all */
+  readonly share?: number;
 }
 
 const HEADERS: [string, string][] = [
   ["content-type", "text/event-stream; charset=utf-8"],
   ["cache-control", "no-store, no-transform"],
-  ["x-content-type-options", "nosniff"],
   // Some proxies hold an answer back until it is whole.
   ["x-accel-buffering", "no"],
 ];
+
+/** Who reads a stream. */
+export interface StreamReader {
+  /** As the route is told: nobody gets more than a share, so that whoever holds the key leaves some for open pages. */
+  readonly caller?: string;
+  /** Ends the stream, as the session of its reader does. */
+  readonly over?: AbortSignal;
+}
 
 /**
  * The open event streams of a service. A stream holds one text at most: its source is asked again when the
@@ -29,7 +38,10 @@ export class LiveStreams {
   readonly #heartbeat: number;
   readonly #patience: number;
   readonly #most: number;
+  readonly #share: number;
   readonly #open = new Set<LiveStream>();
+  /** Open streams by caller. */
+  readonly #callers = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -37,6 +49,7 @@ export class LiveStreams {
     this.#heartbeat = limits.heartbeat ?? 15_000;
     this.#patience = limits.patience ?? 3;
     this.#most = limits.most ?? 1000;
+    this.#share = limits.share ?? Math.ceil(this.#most / 2);
   }
 
   /** Number of open streams. */
@@ -45,7 +58,7 @@ export class LiveStreams {
   }
 
   /** Answers with what `source` gives, until it ends, the reader goes, the service closes or `over` aborts. */
-  open(source: StreamSource, over?: AbortSignal): Response {
+  open(source: StreamSource, { caller = "anyone", over }: StreamReader = {}): Response {
     if (this.#closed) throw new ServiceError("unavailable", "The service is closing");
     if (this.#open.size >= this.#most) {
       throw new ServiceError("unavailable", "Too many live streams are open", {
@@ -53,13 +66,21 @@ export class LiveStreams {
         headers: { "retry-after": "10" },
       });
     }
+    const own = this.#callers.get(caller) ?? 0;
+    if (own >= this.#share) {
+      throw new ServiceError("rate_limited", "This caller has too many live streams open", {
+        detail: `Close one of the ${own}, or try again later.`,
+        headers: { "retry-after": "10" },
+      });
+    }
     const end = (): void => stream.end();
     const stream = new LiveStream(source, () => {
       over?.removeEventListener("abort", end);
-      this.#forget(stream);
+      this.#forget(stream, caller);
     });
     over?.addEventListener("abort", end);
     this.#open.add(stream);
+    this.#callers.set(caller, own + 1);
     this.#timer ??= setInterval(() => {
       for (const one of this.#open) one.beat(this.#patience);
     }, this.#heartbeat).unref();
@@ -72,8 +93,11 @@ export class LiveStreams {
     for (const stream of this.#open) stream.end();
   }
 
-  #forget(stream: LiveStream): void {
-    this.#open.delete(stream);
+  #forget(stream: LiveStream, caller: string): void {
+    if (!this.#open.delete(stream)) return;
+    const own = this.#callers.get(caller) ?? 0;
+    if (own > 1) this.#callers.set(caller, own - 1);
+    else this.#callers.delete(caller);
     if (this.#open.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;

@@ -23,14 +23,14 @@ export function jobStreamRoute(
       200: { description: "The stream", contentType: "text/event-stream" },
       204: { description: "The job has ended and all its events are known" },
     },
-    handler: async ({ params, event }) => {
+    handler: async ({ params, event, actor }) => {
       const after = readLastEventId(event);
       const job = await jobs.get(params.id);
       if (after > 0 && isTerminal(job.status) && (await feed.last(job.id)) <= after) return undefined;
       if (event.req.method === "HEAD") {
         return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } });
       }
-      return streams.open(feed.follow(job.id, after));
+      return streams.open(feed.follow(job.id, after), { caller: actor });
     },
   });
 }

@@ -56,13 +56,12 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
       tag,
       query: RangeSchema,
       responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
-      handler: ({ query, event }) => {
+      handler: ({ query, event, actor }) => {
         if (event.req.method === "HEAD") return eventStreamHead();
         const last = Number(event.req.headers.get("last-event-id") ?? query.after);
-        return streams.open(
-          followLines(buffer, withoutEmpty(query), Number.isInteger(last) ? last : query.after),
-          parts.sessions.over(event),
-        );
+        const from = Number.isInteger(last) ? last : query.after;
+        const lines = followLines(buffer, withoutEmpty(query), from);
+        return streams.open(lines, { caller: actor, over: parts.sessions.over(event) });
       },
     }),
     defineRoute({

@@ -22,9 +22,9 @@ export function liveRoute(
     tag: "Admin",
     query: v.object({ job: v.optional(EntityIdSchema) }),
     responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
-    handler: ({ query, event }) => {
+    handler: ({ query, event, actor }) => {
       if (event.req.method === "HEAD") return eventStreamHead();
-      return streams.open(followChanges(hub, query.job), sessions.over(event));
+      return streams.open(followChanges(hub, query.job), { caller: actor, over: sessions.over(event) });
     },
   });
 }
