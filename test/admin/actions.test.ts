@@ -43,6 +43,19 @@ async function startJob(server: TestServer, id: string): Promise<void> {
   await vi.waitFor(async () => expect(await statusOf(server, id)).toBe("awaiting"), { timeout: 10_000 });
 }
 
+it("what cannot be done by a form is told to a program as an error, to a person on the page", async () => {
+  await using server = await start();
+  await startJob(server, "a");
+  const cookie = await signIn(server, "Ada");
+  const send = (accept: string) => postForm(server, "/admin/jobs/a/retry", {}, { cookie, accept });
+
+  const program = await send("application/json");
+  const person = await send("text/html");
+
+  expect([program.status, person.status]).toEqual([409, 303]);
+  expect(await json(program)).toMatchObject({ error_type: "invalid_transition", status_code: 409 });
+});
+
 it("a status is set from any status, by name and in the history", async () => {
   await using server = await start();
   await startJob(server, "a");

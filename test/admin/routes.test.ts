@@ -43,21 +43,6 @@ async function start() {
   return { server, routes, pages, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
 }
 
-it("every admin route refuses a request without key or session, and says so in JSON", async () => {
-  await using world = await start();
-
-  for (const { route, path } of world.routes) {
-    const response = await world.server.request(path, {
-      method: route.method,
-      key: null,
-      headers: { accept: "application/json" },
-    });
-
-    expect([path, response.status]).toEqual([path, 401]);
-    expect(await response.json()).toMatchObject({ error_type: "unauthorized", status_code: 401 });
-  }
-});
-
 it("every admin page without key or session is the sign-in page, with 401", async () => {
   await using world = await start();
 
@@ -121,24 +106,6 @@ it("every admin route that reads answers a fragment to the page's script, and a 
     expect([path, whole.includes("<html")]).toEqual([path, !route.path.startsWith("/admin/api/")]);
     expect(part).not.toMatch(/undefined|\[object Object\]|@if|@each|\{\{/);
     expect(whole).not.toMatch(/\[object Object\]|@if|@each|@include|\{\{/);
-  }
-});
-
-it("every answer below /admin has a strict content security policy", async () => {
-  await using world = await start();
-
-  for (const { path } of world.pages) {
-    const response = await world.server.request(path);
-    const policy = response.headers.get("content-security-policy") ?? "";
-
-    expect([path, policy.includes("default-src 'none'"), policy.includes("frame-ancestors 'none'")]).toEqual([
-      path,
-      true,
-      true,
-    ]);
-    expect(policy).not.toContain("unsafe");
-    expect(response.headers.get("x-content-type-options")).toBe("nosniff");
-    expect(response.headers.get("referrer-policy")).toBe("same-origin");
   }
 });
 

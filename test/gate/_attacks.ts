@@ -148,8 +148,16 @@ export function inspect({ status, headers, text }: Got): string[] {
   const missing = HEADERS.filter((name) => headers[name] === undefined).map((name) => `has no ${name}`);
   const policy = headers["content-security-policy"] ?? "";
   const framed = policy.includes("frame-ancestors 'none'") ? [] : ["can be framed"];
+  const loose =
+    !policy.includes("default-src 'none'") || policy.includes("unsafe") ? ["has a loose policy"] : [];
   const out = leaks(`${JSON.stringify(headers)}\n${text}`).map((name) => `holds ${name}`);
-  return [...missing, ...framed, ...out, ...(status >= 500 && status !== 503 ? [`answered ${status}`] : [])];
+  return [
+    ...missing,
+    ...framed,
+    ...loose,
+    ...out,
+    ...(status >= 500 && status !== 503 ? [`answered ${status}`] : []),
+  ];
 }
 
 /** Names of the canaries that a text holds, in any form in which they can be read. */
