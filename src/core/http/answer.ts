@@ -36,15 +36,14 @@ export class Answer {
  * JSON without the secrets that are known. Each has the security headers.
  */
 export function createAnswerer(
-  { status = 200, responses }: Pick<RouteDefinition, "status" | "responses">,
+  { status = 200, responses, stored }: Pick<RouteDefinition, "status" | "responses" | "stored">,
   redactor: Redactor,
 ): (given: unknown) => Response {
   const toJson = (value: unknown, code: number, headers: [string, string][]): Response => {
     const text = JSON.stringify(value);
-    const clean = redactor.finds(text)
-      ? JSON.stringify(cleanAnswer(value, responses[code]?.schema, redactor))
-      : text;
-    return new FastResponse(clean, { status: code, headers });
+    if (stored || !redactor.finds(text)) return new FastResponse(text, { status: code, headers });
+    const clean = cleanAnswer(value, responses[code]?.schema, redactor);
+    return new FastResponse(JSON.stringify(clean), { status: code, headers });
   };
   return (given) => {
     if (given instanceof Response) return withSecurityHeaders(given);

@@ -54,6 +54,8 @@ export interface RouteDefinition<
   readonly responses: Readonly<Record<number, RouteResponse>>;
   /** Status of the answer where the handler gives a plain value. @default 200 */
   readonly status?: number;
+  /** The answer holds only what the store holds, and that lost its secrets when it was written: spares looking again. */
+  readonly stored?: boolean;
   /** Left out of the document: pages for people. */
   readonly hidden?: boolean;
   /**

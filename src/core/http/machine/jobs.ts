@@ -23,6 +23,7 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       tag,
       query: JobsQuerySchema,
       responses: { 200: { description: "A page of jobs", schema: v.array(JobResponseSchema) } },
+      stored: true,
       handler: ({ query, event }) => listJobs({ jobs, runner }, { query, event }),
     }),
     defineRoute({
@@ -33,6 +34,7 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       tag,
       params: JobPathSchema,
       responses: { 200: { description: "The job", schema: JobResponseSchema } },
+      stored: true,
       handler: ({ params }) => andThen(jobs.peek(params.id), (job) => runner.describe(job)),
     }),
     defineRoute({
