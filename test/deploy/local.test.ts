@@ -62,6 +62,27 @@ async function whoami({ port }: Started): Promise<{ uid: number; env: Record<str
 }
 
 describe("svc deploy local", () => {
+  it("does not tell success of a container that another folder started meanwhile", async () => {
+    const at = await local();
+    const other = await local({ "src/controller.ts": "// another one\n" });
+    const mine = await at.open({ generateApiKey: true });
+    const key = () =>
+      readFileSync(join(at.cwd, `.deployment/secrets/${at.name}-dev/SERVICE_API_KEY`), "utf8");
+    const { fetch } = mine.tools;
+    let once = true;
+    const late: typeof fetch = async (input, init) => {
+      if (once && String(input).endsWith("/docs")) {
+        once = false;
+        await localUp(await other.open({ name: at.name, port: at.port }, { SERVICE_API_KEY: key() }));
+      }
+      return fetch(input, init);
+    };
+
+    const failed = localUp({ ...mine, tools: Object.create(mine.tools, { fetch: { value: late } }) });
+
+    await expect(failed).rejects.toMatchObject({ code: "superseded", exitCode: 6 });
+  });
+
   it("runs the service in a container, checks it, updates it and leaves nothing behind", async () => {
     const at = await local();
 

@@ -38,12 +38,14 @@ export async function buildImage(
   options: {
     readonly tar: AsyncIterable<Uint8Array>;
     readonly ref: string;
+    /** Labels of the image, by name. */
+    readonly labels?: Readonly<Record<string, string>>;
     /** Files that only the installation sees, absolute. */
     readonly secretFiles?: readonly string[];
     readonly env?: Record<string, string>;
   },
 ): Promise<void> {
-  const { tar, ref, secretFiles = [], env = {} } = options;
+  const { tar, ref, labels = {}, secretFiles = [], env = {} } = options;
   const [first] = secretFiles;
   if (first !== undefined && !docker.buildx)
     throw new DeployError(
@@ -58,7 +60,9 @@ export async function buildImage(
   const args = docker.buildx
     ? ["buildx", "build", "--load", "--provenance=false", "--progress=plain", ...secret]
     : ["build", "--force-rm"];
-  const result = await tools.exec("docker", [...args, "--platform", "linux/amd64", "--tag", ref, "-"], {
+  const marks = Object.entries(labels).flatMap(([name, value]) => ["--label", `${name}=${value}`]);
+  const words = [...args, "--platform", "linux/amd64", ...marks, "--tag", ref, "-"];
+  const result = await tools.exec("docker", words, {
     input: tar,
     env: { DOCKER_CLI_HINTS: "false", ...env },
   });

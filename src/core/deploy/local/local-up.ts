@@ -10,6 +10,7 @@ import { effectiveFile, ignoreFolder, writeFiles } from "../files.ts";
 import { waitHealthy } from "../health.ts";
 import { HEALTH_PATH } from "../plan.ts";
 import { readProject } from "../project.ts";
+import { superseded } from "../serving.ts";
 import { renderTemplates } from "../templates.ts";
 import { checkPort } from "./free-port.ts";
 import type { LocalRun } from "./local-run.ts";
@@ -39,6 +40,8 @@ export interface LocalOutcome {
 
 /** Seconds for a build on a slow line. */
 const BUILD_TIMEOUT = 900;
+/** Label of the image: the hash of the files that it was built from. */
+const CONTEXT = "agent-control-service.context";
 const LOG_LINES = "25";
 
 /** Builds the service and runs it in containers of this machine; a second time updates what runs. */
@@ -77,7 +80,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     else note(names.join(", "));
     return gathered;
   });
-  await step(emit, "build", async ({ note }) => {
+  const hash = await step(emit, "build", async ({ note }) => {
     const context = await packContext(project, {
       dockerfile: await effectiveFile(run.cwd, "Dockerfile", files.Dockerfile ?? ""),
       dockerignore: await effectiveFile(run.cwd, ".dockerignore", files[".dockerignore"] ?? ""),
@@ -89,13 +92,20 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     const secretFiles = project.secretFiles.map((file) => join(project.root, file));
     checkContext(context, emit);
     await limits.within(BUILD_TIMEOUT, tooLong, () =>
-      buildImage(tools, docker, { tar: context.tar(), ref: run.image, secretFiles }),
+      buildImage(tools, docker, {
+        tar: context.tar(),
+        ref: run.image,
+        labels: { [CONTEXT]: context.hash },
+        secretFiles,
+      }),
     );
     note(`${run.image}, from ${sizeOf(context)}`);
+    return context.hash;
   });
   await step(emit, "start", () => compose(run, docker, secrets, ["up", "--detach", "--remove-orphans"]));
   await step(emit, "health", ({ note }) => waitForStart(run, note));
   const endpoints = await step(emit, "endpoints", ({ note }) => checkEndpoints(run, secrets, note));
+  await confirmContainer(run, hash);
   const key = secrets.values.SERVICE_API_KEY;
   return {
     files: outcomes,
@@ -239,6 +249,20 @@ async function checkEndpoints(
         ? "The key differs from the service's own: see SERVICE_API_KEY"
         : "See the lines above",
   });
+}
+
+/** Rejects where the container was made from other files than these: another folder deployed under this name meanwhile. */
+async function confirmContainer({ tools, project, serviceName }: LocalRun, hash: string): Promise<void> {
+  const filter = `label=com.docker.compose.project=${project}`;
+  const format = `{{.Label "${CONTEXT}"}} {{.Image}}`;
+  const { stdout } = await tools.exec("docker", ["ps", "--filter", filter, "--format", format]);
+  const [serving = "", image] = (stdout.trim().split("\n")[0] ?? "").split(" ");
+  if (serving === hash) return;
+  const found =
+    image === undefined
+      ? undefined
+      : { id: project, revision: serving || undefined, image, url: undefined, status: "" };
+  throw superseded(serviceName, found);
 }
 
 async function containerLogs({ tools, project }: LocalRun): Promise<string[]> {
