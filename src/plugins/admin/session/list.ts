@@ -113,7 +113,6 @@ function sessionsResource(parts: AdminParts, event: H3Event): Resource {
           how: item.signed_in_by === "key" ? "API key" : "Link",
           since: timePiece(item.since, now).toString(),
           used: timePiece(item.last_used, now).toString(),
-          until: timePiece(item.until, now).toString(),
         };
       });
       return { rows };
