@@ -34,7 +34,7 @@ export type { Gate, SessionVerifier } from "./core/http/gate.ts";
 export type { RouteAuth, RouteDefinition, RouteInput, RouteResponse, Router } from "./core/http/route.ts";
 export { defineRoute } from "./core/http/route.ts";
 // Entities
-export type { Case } from "./core/models/case.ts";
+export type { Case, StoredCase } from "./core/models/case.ts";
 export type { CaseNodeUpdate } from "./core/models/case-node-update.ts";
 export type { EntityStatus } from "./core/models/entity-status.ts";
 export type { ErrorResponse, ErrorType } from "./core/models/error-response.ts";

@@ -135,7 +135,7 @@ for (const view of VIEWS) {
       await page.getByRole("button", { name: "Answer" }).click();
       await page.getByText("Answered. The agent goes on.").waitFor();
       await watcher.locator(".top .st-completed").waitFor();
-      await watcher.getByText("by Ada (session").first().waitFor();
+      await watcher.getByText('says "Ada"').first().waitFor();
       await look({ page: watcher, complaints }, "job-completed", view);
       await watcher.bringToFront();
       await watcher.getByRole("link", { name: "Invoice 1", exact: true }).first().click({ timeout: 4000 });
@@ -223,7 +223,7 @@ chromium.it(
     await page.getByLabel("Status").selectOption("failed");
     await page.getByRole("button", { name: "Set status" }).click();
     await page.locator(".top .st-failed").waitFor();
-    await page.getByText("by Ada (session").first().waitFor();
+    await page.getByText('says "Ada"').first().waitFor();
 
     expect(complaints).toEqual([]);
     await context.close();
