@@ -48,6 +48,22 @@ describe("the audit log has", () => {
     expect(await linesOf(server, "session.end")).toMatchObject([ADA]);
   });
 
+  it("one-time links, when they are made and when somebody signs in with one", async () => {
+    await using server = await begin();
+
+    const link = (await (await server.request("/admin/api/sign-in-links", { method: "POST" })).json()) as {
+      path: string;
+    };
+    const token = new URL(link.path, server.url).searchParams.get("token") ?? "";
+    await postForm(server, "/admin/sign-in", { token });
+
+    expect(await linesOf(server, "session.link")).toMatchObject([KEY]);
+    expect(await linesOf(server, "session.begin")).toMatchObject([
+      { who: { kind: "session" }, address: "127.0.0.1", after: { with: "link" } },
+    ]);
+    expect(JSON.stringify(await server.service.get(AUDIT).list())).not.toContain(token);
+  });
+
   it("wrong keys, in the header and in the form, by address and not one by one", async () => {
     await using server = await begin();
     for (let n = 0; n < 8; n++) await server.request("/agents", { key: `wrong-key-${n}` });

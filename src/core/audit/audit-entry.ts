@@ -6,7 +6,7 @@ import { TimestampSchema } from "../models/scalars.ts";
 export const AUDIT_ACTIONS = [
   "session.begin",
   "session.end",
-  "session.end_all",
+  "session.link",
   "key.rejected",
   "key.locked_out",
   "key.changed",
@@ -55,6 +55,17 @@ export const AuditEntrySchema = v.object({
   hash: v.string(),
 });
 export type AuditEntry = v.InferOutput<typeof AuditEntrySchema>;
+
+/** A value before or after a change, as people read it. */
+export function describeValue(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  if (typeof value !== "object") return String(value);
+  const parts = Object.entries(value).map(([name, one]) => {
+    const text = typeof one === "object" && one !== null ? JSON.stringify(one) : String(one ?? "none");
+    return Array.isArray(value) ? text : `${name.replaceAll("_", " ")} ${text}`;
+  });
+  return parts.join(", ");
+}
 
 /** The hash of a line, over itself and the hash of the line before it: a line that is changed or left out shows. */
 export function hashOf(entry: Omit<AuditEntry, "hash">, before: string): string {

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { AUDIT_ACTIONS, type AuditEntry } from "../../audit/audit-entry.ts";
+import { AUDIT_ACTIONS, type AuditEntry, describeValue } from "../../audit/audit-entry.ts";
 import type { AuditPage } from "../../audit/audit-log.ts";
 import { nameOf } from "../../audit/caller.ts";
 import { defineCommand } from "../command.ts";
@@ -50,7 +50,7 @@ export const list = defineCommand({
 });
 
 function toRow({ n, at, action, target, who, address, before, after, outcome }: AuditEntry): string[] {
-  const change = [before, after].map(shown).filter((part) => part !== "");
+  const change = [before, after].map(describeValue).filter((part) => part !== "");
   return [
     String(n),
     `${at.slice(0, 19).replace("T", " ")}`,
@@ -60,9 +60,4 @@ function toRow({ n, at, action, target, who, address, before, after, outcome }: 
     address ?? "",
     change.join(" → ").slice(0, 80),
   ];
-}
-
-function shown(value: unknown): string {
-  if (value === null || value === undefined) return "";
-  return typeof value === "string" ? value : JSON.stringify(value);
 }

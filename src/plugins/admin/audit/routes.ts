@@ -1,5 +1,10 @@
 import * as v from "valibot";
-import { AUDIT_ACTIONS, type AuditEntry, AuditEntrySchema } from "../../../core/audit/audit-entry.ts";
+import {
+  AUDIT_ACTIONS,
+  type AuditEntry,
+  AuditEntrySchema,
+  describeValue,
+} from "../../../core/audit/audit-entry.ts";
 import { nameOf } from "../../../core/audit/caller.ts";
 import { wholeNumber } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
@@ -122,13 +127,8 @@ function toRow(entry: AuditEntry, now: Date) {
           ? pathTo("cases", target.id)
           : "",
     change: [entry.before, entry.after]
-      .map(shown)
+      .map(describeValue)
       .filter((part) => part !== "")
       .join(" → "),
   };
-}
-
-function shown(value: unknown): string {
-  if (value === null || value === undefined) return "";
-  return typeof value === "string" ? value : JSON.stringify(value);
 }

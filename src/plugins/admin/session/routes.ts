@@ -38,7 +38,8 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       tag: "Admin",
       status: 201,
       responses: { 201: { description: "The link, without the address of the service", schema: LinkSchema } },
-      handler: () => {
+      handler: async ({ caller }) => {
+        await parts.audit.record({ by: caller, action: "session.link" });
         const { url, expiresAt } = parts.links.create("");
         return { path: url, expires_at: expiresAt.toISOString() };
       },
