@@ -29,6 +29,12 @@ export class Column {
     this.#numbers[slot] = value ?? Number.NaN;
   }
 
+  /** Gives back room behind the first `capacity` slots, which hold nothing. */
+  trim(capacity: number): void {
+    if (this.#numbers === undefined) this.#values.length = Math.min(this.#values.length, capacity);
+    else this.#numbers = this.#numbers.slice(0, Math.max(capacity, 64));
+  }
+
   /** Order of the values of two slots. */
   compare(a: number, b: number): number {
     if (this.#numbers === undefined) return compareValues(this.#values[a] ?? null, this.#values[b] ?? null);

@@ -76,6 +76,11 @@ export class Facet {
     return this.#postings.keys();
   }
 
+  /** Gives back room behind the first `capacity` slots, which hold nothing. */
+  trim(capacity: number): void {
+    this.#places = this.#places.slice(0, capacity);
+  }
+
   #place(slot: number, at: number): void {
     if (slot >= this.#places.length) {
       const next = new Uint32Array(Math.ceil((slot + 1) * 1.5));

@@ -1,5 +1,6 @@
 import { Column } from "./column.ts";
 import { Facet } from "./facet.ts";
+import { FreeSlots } from "./free-slots.ts";
 import { getOrMake } from "./get-or-make.ts";
 import { SortedOrder } from "./sorted-order.ts";
 import type { IndexValue, TableSpec } from "./store.ts";
@@ -17,6 +18,9 @@ interface Field {
   readonly facet: Facet | undefined;
 }
 
+/** Room for fewer slots than this is not worth giving back. */
+const SMALL = 4096;
+
 /**
  * The index of one table in memory: ids, index values and text, never bodies. An entity has a slot, a small number,
  * from its insertion to its removal.
@@ -26,7 +30,9 @@ export class TableIndex {
   readonly #slots = new Map<string, number>();
   readonly #ids: (string | undefined)[] = [];
   readonly #texts: string[] = [];
-  readonly #free: number[] = [];
+  readonly #free = new FreeSlots();
+  /** The capacity for which the columns have room. */
+  #room = 0;
   readonly #fields = new Map<string, Field>();
   readonly #orders = new Map<string, SortedOrder>();
 
@@ -121,12 +127,43 @@ export class TableIndex {
     this.#slots.delete(id);
     this.#ids[slot] = undefined;
     this.#texts[slot] = "";
-    this.#free.push(slot);
+    this.#free.add(slot);
+    if (slot === this.#ids.length - 1) this.#giveBack();
+    return slot;
+  }
+
+  /** Gives back what the free slots at the end take: a table that was large once need not stay so. */
+  #giveBack(): void {
+    while (this.#ids.length > 0 && this.#ids[this.#ids.length - 1] === undefined) {
+      this.#ids.pop();
+      this.#texts.pop();
+    }
+    const { capacity } = this;
+    if (capacity * 4 > this.#room || this.#room < SMALL) return;
+    this.#room = capacity;
+    for (const { column, facet } of this.#fields.values()) {
+      column.trim(capacity);
+      facet?.trim(capacity);
+    }
+  }
+
+  /** The lowest free slot, else a new one. */
+  #takeSlot(): number {
+    for (let slot = this.#free.take(); slot !== undefined; slot = this.#free.take()) {
+      if (slot >= this.#ids.length) {
+        // They were given back, and all that follow.
+        this.#free.clear();
+        break;
+      }
+      if (this.#ids[slot] === undefined) return slot;
+    }
+    const slot = this.#ids.length;
+    this.#room = Math.max(this.#room, slot + 1);
     return slot;
   }
 
   #insert(id: string, record: IndexRecord): number {
-    const slot = this.#free.pop() ?? this.#ids.length;
+    const slot = this.#takeSlot();
     this.#slots.set(id, slot);
     this.#ids[slot] = id;
     this.#texts[slot] = record.text.toLowerCase();
