@@ -46,6 +46,8 @@ export async function openWorld(): Promise<World> {
   process.env[VARIABLE] = CANARIES.variable;
   let passed = 0;
   const server = await testServer({
+    // The real one: only it can be backed up.
+    store: undefined,
     agents: [clerk],
     apiKey: CANARIES.apiKey,
     account: { workspace_id: "w", api_key: CANARIES.accountKey, api_url: urlOf(control) },

@@ -6,6 +6,7 @@ import type { Logger } from "../log.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
+import type { DamagedJob } from "../store/damaged-jobs.ts";
 import type { TurnKind } from "./active-runs.ts";
 import type { AgentRegistry, HostedAgent } from "./registry.ts";
 import { clean } from "./run/limits.ts";
@@ -43,10 +44,11 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
     left.push(...page.items);
     if (left.length >= page.total || page.items.length === 0) break;
   }
-  if (left.length === 0) return;
+  if (left.length === 0 && (await jobs.damaged()).length === 0) return;
   log.info("unfinished jobs are taken up", { jobs: left.length });
   try {
-    while (left.length > 0) await takeUp(parts, left);
+    do await takeUp(parts, left);
+    while (left.length > 0);
   } catch (error) {
     if (!isStorageError(error)) throw error;
     log.error("the store cannot write: unfinished jobs are taken up once it can", {
@@ -61,9 +63,21 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
 
 /** Takes up the first of some jobs, and takes them off the list. */
 async function takeUp(parts: ReconcileParts, left: StoredJob[]): Promise<void> {
-  const batch = await Promise.all(left.slice(0, BATCH).map((job) => plan(parts, job)));
+  const damaged = new Map((await parts.jobs.damaged()).map((row) => [row.id, row]));
+  const batch = await Promise.all(
+    left.slice(0, BATCH).map((job) => {
+      const damage = damaged.get(job.id);
+      return damage && job.status !== "cancelling" ? hold(parts, job, damage) : plan(parts, job);
+    }),
+  );
   await parts.ledger.write(async (unit) => {
     for (const { store } of batch) await store?.(unit);
+    // A later job of the same id is another one.
+    for (const id of damaged.keys()) {
+      const job = await unit.tx.get("Job", id);
+      if (!job || isTerminal(job.status) || job.status === "cancelling")
+        await unit.tx.remove("DamagedJob", id);
+    }
   });
   left.splice(0, BATCH);
   for (const { proceed } of batch) proceed?.();
@@ -107,24 +121,7 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   const interrupted = (unit: Unit) =>
     unit.record(job.id, { type: "mark", mark: "interrupted", message, since: earlierOf(since, unit.now) });
   if (policy === "resume") return { store: interrupted, proceed: () => queue(job, "resume") };
-  if (policy === "fail") {
-    const total_cost = await recordedCost(parts.jobs, job.id);
-    return {
-      store: async (unit) => {
-        await interrupted(unit);
-        await endCases(unit, await caseIdsOf(unit.tx, job.id), {
-          to: "failed",
-          error: message,
-          name: "interrupted",
-        });
-        await endJob(unit, job.id, "failed", () => ({
-          error: message,
-          stop_reason: "interrupted",
-          total_cost,
-        }));
-      },
-    };
-  }
+  if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", tell: interrupted });
   return {
     store: async (unit) => {
       await interrupted(unit);
@@ -155,6 +152,33 @@ function downSince(last: RunEntry | undefined, aliveUntil = ""): string {
 /** The clock may have been set back. */
 function earlierOf(one: string, other: string): string {
   return one < other ? one : other;
+}
+
+/** Ends a job that lost data: what it would go on with is not what was stored. A person may retry it. */
+function hold(parts: ReconcileParts, job: StoredJob, { at, what }: DamagedJob): Promise<Plan> {
+  const message = `Data of this job was lost and the store was repaired at ${at}: ${what.join("; ")}. Check what it did before you retry it`;
+  parts.log.error("a job that lost data does not go on", { job_id: job.id, what });
+  const tell = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "note", message });
+  return fail(parts, job, { message, reason: "damaged", tell });
+}
+
+async function fail(
+  { jobs }: ReconcileParts,
+  { id }: StoredJob,
+  {
+    message,
+    reason,
+    tell,
+  }: { message: string; reason: "interrupted" | "damaged"; tell: (unit: Unit) => Promise<unknown> },
+): Promise<Plan> {
+  const total_cost = await recordedCost(jobs, id);
+  return {
+    store: async (unit) => {
+      await tell(unit);
+      await endCases(unit, await caseIdsOf(unit.tx, id), { to: "failed", error: message, name: reason });
+      await endJob(unit, id, "failed", () => ({ error: message, stop_reason: reason, total_cost }));
+    },
+  };
 }
 
 /** Tells a job that waits for its turn from one that an operator has set to `stopped`; version 0.1.0 did not mark it. */

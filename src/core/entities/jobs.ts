@@ -4,6 +4,7 @@ import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import { type Job, type StoredJob, toJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { RunEntry } from "../models/run-entry.ts";
+import type { DamagedJob } from "../store/damaged-jobs.ts";
 import type { ListQuery, LogEntry, Page, Store, Transaction } from "../store/store.ts";
 import { StoreMissingError } from "../store/store.ts";
 import { removeCase } from "./case-history.ts";
@@ -52,6 +53,11 @@ export class Jobs {
   /** Tells who knows what a job that runs has cost: it is stored with each step, but with the job only now and then. */
   costsKnownBy(costNow: (id: string) => number | undefined): void {
     this.#costNow = costNow;
+  }
+
+  /** Jobs that lost data which a repair of the store could not save, and that must not go on by themselves. */
+  async damaged(): Promise<DamagedJob[]> {
+    return (await this.#store.table("DamagedJob").list({ limit: Number.POSITIVE_INFINITY })).items;
   }
 
   async find(id: string): Promise<StoredJob | undefined> {

@@ -17,6 +17,7 @@ export const StopReasonSchema = v.picklist([
   "question_expired",
   "nondeterministic",
   "overridden",
+  "damaged",
   "error",
 ]);
 export type StopReason = v.InferOutput<typeof StopReasonSchema>;

@@ -1,5 +1,6 @@
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Body } from "./body.ts";
+import type { StoreSnapshot } from "./snapshot.ts";
 import type { IndexValue, StoreHealth, TableSpec } from "./store.ts";
 import type { IndexRecord, TableIndex } from "./table-index.ts";
 
@@ -77,6 +78,8 @@ export interface Backend {
    * changed, and all commits waiting behind it fail in the same breath, as they may be built on it.
    */
   commit(changes: readonly Change[], done: (error?: Error) => void): void;
+  /** Its files as they are now; missing where it has none. */
+  snapshot?(): Promise<StoreSnapshot>;
   health(): StoreHealth;
   bytes(): number | undefined;
   details(): Readonly<Record<string, IndexValue>>;

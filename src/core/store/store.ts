@@ -8,6 +8,8 @@ import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { RetentionState } from "../retention/retention-table.ts";
+import type { DamagedJob } from "./damaged-jobs.ts";
+import type { StoreSnapshot } from "./snapshot.ts";
 
 /** What every stored entity has. */
 export interface Entity {
@@ -40,6 +42,7 @@ export interface TableSpec<T extends Entity = Entity> {
 /** Rows by table name. A plugin with its own table extends it by declaration merging. */
 export interface Tables {
   Job: StoredJob;
+  DamagedJob: DamagedJob;
   Case: StoredCase;
   AgentSetting: AgentSetting;
   Retention: RetentionState;
@@ -179,6 +182,8 @@ export interface Store {
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
   health(): StoreHealth;
   stats(): Promise<StoreStats>;
+  /** The files of the store as of one moment, to back up while it is written to; missing where it has no files. */
+  snapshot?(): Promise<StoreSnapshot>;
   /** Waits for writes under way and lets go of the folder. */
   close(): Promise<void>;
 }

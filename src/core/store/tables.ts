@@ -4,6 +4,7 @@ import { KEY_MARK_TABLE } from "../audit/key-mark.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import { RETENTION_TABLE } from "../retention/retention-table.ts";
+import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
 import type { TableSpec } from "./store.ts";
 import { parseTimestamp } from "./timestamp.ts";
 
@@ -74,4 +75,5 @@ export const CORE_TABLES: readonly TableSpec[] = [
   RETENTION_TABLE,
   AUDIT_TABLE,
   KEY_MARK_TABLE,
+  DAMAGED_JOB_TABLE,
 ];

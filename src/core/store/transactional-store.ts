@@ -2,6 +2,7 @@ import { andThen, type MaybePromise } from "../maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
 import { getOrMake } from "./get-or-make.ts";
 import { countByValue, findSlots } from "./query.ts";
+import type { StoreSnapshot } from "./snapshot.ts";
 import { Stage } from "./stage.ts";
 import { closedError, storageError } from "./storage-error.ts";
 import type {
@@ -117,6 +118,11 @@ export class TransactionalStore implements Store {
     } finally {
       this.#turns.release();
     }
+  }
+
+  get snapshot(): (() => Promise<StoreSnapshot>) | undefined {
+    const backend = this.#backend;
+    return backend.snapshot && (() => this.#open(backend).snapshot!());
   }
 
   health(): StoreHealth {

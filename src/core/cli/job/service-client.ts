@@ -51,6 +51,17 @@ export class ServiceClient {
     }
   }
 
+  /** What a route answers, as it comes. */
+  async *download(path: string): AsyncGenerator<Uint8Array, void> {
+    const { body } = await this.#send("GET", path);
+    if (!body) return;
+    try {
+      yield* body;
+    } catch (error) {
+      throw this.#unreachable(error);
+    }
+  }
+
   async #send(method: string, path: string, init: { headers?: Record<string, string>; body?: string } = {}) {
     const headers = {
       ...init.headers,

@@ -15,9 +15,14 @@ export const FOLDER_FLAGS = {
   ),
 };
 
+/** Where the data folder is, whether it exists or not. */
+export function dataFolderOf(flags: { dataDir?: string | undefined }, { cwd, env }: CliContext): string {
+  return resolve(cwd, flags.dataDir ?? (env.SERVICE_DATA_DIR || "data"));
+}
+
 /** The data folder that a command works on. */
 export function readDataFolder(flags: { dataDir?: string | undefined }, context: CliContext): string {
-  const folder = resolve(context.cwd, flags.dataDir ?? context.env.SERVICE_DATA_DIR ?? "data");
+  const folder = dataFolderOf(flags, context);
   if (existsSync(folder)) return folder;
   throw new CliError(`There is no folder ${folder}`, { detail: "Name the data folder with --data-dir." });
 }

@@ -1,8 +1,11 @@
 import type { CliContext } from "../context.ts";
 import { runProgram } from "../program.ts";
+import { backup } from "./backup.ts";
 import { exportData } from "./export.ts";
+import { importData } from "./import.ts";
 import { prune } from "./prune.ts";
-import { reseal } from "./reseal.ts";
+import { repair } from "./repair.ts";
+import { restore } from "./restore.ts";
 import { verify } from "./verify.ts";
 
 /** `svc store …`: the data folder of a service that is not running. */
@@ -10,8 +13,8 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
   return runProgram(
     {
       name: "svc store",
-      summary: "Export, check and accept the data folder of a stopped service",
-      commands: [exportData, verify, reseal, prune],
+      summary: "Back up, restore, export, check, repair and prune the data of a service",
+      commands: [exportData, importData, backup, restore, verify, repair, prune],
     },
     argv,
     context,

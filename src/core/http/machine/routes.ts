@@ -1,6 +1,7 @@
 import type { RouteDefinition } from "../route.ts";
 import { agentJobRoutes } from "./agent-jobs.ts";
 import { agentRoutes } from "./agents.ts";
+import { backupRoute } from "./backup.ts";
 import { caseRoutes } from "./cases.ts";
 import { healthRoutes } from "./health.ts";
 import { jobStreamRoute } from "./job-stream.ts";
@@ -20,5 +21,6 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     jobStreamRoute(parts),
     ...caseRoutes(parts),
     ...utilRoutes(parts),
+    backupRoute(parts),
   ];
 }

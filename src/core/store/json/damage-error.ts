@@ -13,8 +13,8 @@ export function damageError(where: {
     `${where.file} is damaged at ${line}byte ${where.byte}: ${where.what}`,
     {
       detail:
-        "Restore the file from a backup. `svc store verify` lists every damaged line. After an edit by hand on purpose, " +
-        "`svc store reseal` accepts the files as they are.",
+        "Restore a backup, or run `svc store repair`: it keeps what is sound, tells what is lost, and holds the jobs concerned. " +
+        "`svc store verify` lists every damaged line. Data is edited by `svc store export` and `import`, not in these files.",
     },
   );
 }

@@ -4,12 +4,23 @@ import type { Server } from "node:net";
 import { createConnection, createServer } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
+import { ServiceError } from "../../errors.ts";
 import { storageError } from "../storage-error.ts";
 import type { StoreLogger } from "../store.ts";
 
 /** Keeps other processes out of a folder until it is released, or until the process ends in whatever way. */
 export interface FolderLock {
   release(): Promise<void>;
+}
+
+/** Another process has the folder. */
+export class FolderInUseError extends ServiceError {
+  constructor(folder: string, holder: string) {
+    super("storage_error", `${folder} is in use by ${holder}`, {
+      detail:
+        "Stop that process, or give this service another data folder (option dataDir, variable SERVICE_DATA_DIR).",
+    });
+  }
 }
 
 /** The address of a Unix socket has room for this many bytes on every system. */
@@ -156,10 +167,7 @@ function close(server: Server): Promise<void> {
 async function refuseIfAlive(path: string, folder: string): Promise<void> {
   const answer = await ask(path);
   if (answer === undefined) return;
-  throw storageError(
-    `${folder} is in use by ${describeHolder(answer)}`,
-    "Stop that process, or give this service another data folder (option dataDir, variable SERVICE_DATA_DIR).",
-  );
+  throw new FolderInUseError(folder, describeHolder(answer));
 }
 
 /** What the holder of a lock says; empty where it is too busy; `undefined` where there is none. */

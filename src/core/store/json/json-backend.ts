@@ -3,6 +3,7 @@ import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "../backend.ts";
 import { Body } from "../body.ts";
 import { findSlots } from "../query.ts";
+import type { StoreSnapshot } from "../snapshot.ts";
 import { storageError } from "../storage-error.ts";
 import type { IndexValue, StoreHealth, StoreLogger } from "../store.ts";
 import { readBodies, readBodySync } from "./bodies.ts";
@@ -12,12 +13,14 @@ import { FileSet } from "./file-set.ts";
 import type { FolderLock } from "./folder-lock.ts";
 import { lockFolder } from "./folder-lock.ts";
 import type { HeadroomOptions } from "./headroom.ts";
+import { refuseIncomplete } from "./incomplete.ts";
 import type { FileSystem, StoreIo } from "./io.ts";
 import { Journal } from "./journal.ts";
 import { loadFiles } from "./load.ts";
 import type { Manifest, Owner } from "./manifest.ts";
 import { Reserve } from "./reserve.ts";
 import type { Segment } from "./segment.ts";
+import { takeSnapshot } from "./take-snapshot.ts";
 import type { Timers } from "./timers.ts";
 import { keepTornTail } from "./torn-tail.ts";
 
@@ -40,6 +43,7 @@ export async function openBackend(
   const { io, folder } = options;
   io.makeFolder(folder);
   refuseBucket(folder, io.fileSystem(folder));
+  refuseIncomplete(io, folder);
   const lock = options.lock ? await lockFolder(folder, options.log) : undefined;
   try {
     return await openFiles(tables, options, lock);
@@ -132,7 +136,7 @@ function refuseOrphans(files: FileSet): void {
   if (orphans.length === 0) return;
   throw storageError(
     `MANIFEST.json is missing in ${files.folder}, but there are files of a store: ${orphans.join(", ")}`,
-    "Restore MANIFEST.json from a backup, or run `svc store reseal` to accept the files as they are.",
+    "Restore MANIFEST.json from a backup, or run `svc store repair` to go on with what the files hold.",
   );
 }
 
@@ -211,6 +215,11 @@ export class JsonBackend implements Backend {
 
   commit(changes: readonly Change[], done: (error?: Error) => void): void {
     this.#journal.commit(changes, done);
+  }
+
+  /** Between two groups of commits, so that only whole transactions are in it. */
+  snapshot(): Promise<StoreSnapshot> {
+    return this.#journal.exclusive(async () => takeSnapshot(this.#files.order));
   }
 
   health(): StoreHealth {

@@ -37,7 +37,7 @@ const INDEXED_BODY = Buffer.from('},"d":');
 const INDEX_TEXT = ',"ix":{';
 const INDEX = Buffer.from(INDEX_TEXT);
 /** Length of `,"c":"01234567"}`. */
-const SEAL = 16;
+export const SEAL = 16;
 const CHECKSUM = Buffer.from(',"c":"');
 /** Characters from which on text is not joined with others before it is encoded. */
 const SHORT = 512;
@@ -107,7 +107,7 @@ export class LineBuffer {
 }
 
 /** Writes the end of a line; returns where the next one begins. */
-function seal(buffer: Buffer, start: number, crc: number): number {
+export function seal(buffer: Buffer, start: number, crc: number): number {
   let at = start;
   for (let byte = 0; byte < CHECKSUM.length; byte++) buffer[at++] = CHECKSUM[byte]!;
   for (let shift = 28; shift >= 0; shift -= 4) buffer[at++] = HEX[(crc >>> shift) & 15]!;
@@ -153,7 +153,7 @@ export function isSealed(line: Buffer): boolean {
 }
 
 /** Eight lower-case hexadecimal digits as a number; -1 where they are not. */
-function readHex(line: Buffer, start: number): number {
+export function readHex(line: Buffer, start: number): number {
   let value = 0;
   for (let at = start; at < start + 8; at++) {
     const code = line[at]!;

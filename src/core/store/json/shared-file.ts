@@ -53,6 +53,15 @@ export class SharedFile {
     return this.#synced ?? undefined;
   }
 
+  /** Keeps the file open until the function that this returns is called, also where nothing else needs it any more. */
+  hold(): () => void {
+    this.#readers++;
+    return () => {
+      this.#readers--;
+      this.#closeUnused();
+    };
+  }
+
   /** Closes the file after the last read under way. */
   retire(): void {
     this.#retired = true;

@@ -1,8 +1,7 @@
 import { sizeWithoutZeros } from "./headroom.ts";
 import type { StoreIo } from "./io.ts";
 import { readManifest } from "./manifest.ts";
-import { sealedPart } from "./read-segment.ts";
-import { scanLines } from "./scan-lines.ts";
+import { siftFile } from "./sift.ts";
 
 /** A place in a file that is not as it was written. */
 export interface Problem {
@@ -12,7 +11,7 @@ export interface Problem {
   readonly what: string;
 }
 
-/** Checks every line of every file that the manifest names. */
+/** Checks every line of every file that the manifest names, and of journals their order and transactions. */
 export async function verifyFiles(
   io: StoreIo,
   folder: string,
@@ -31,12 +30,18 @@ export async function verifyFiles(
       if (size !== undefined && actual < size) {
         problems.push({ file: name, byte: actual, what: `${size - actual} bytes are missing` });
       }
-      await scanLines(io, { file, size: Math.min(size ?? actual, actual) }, (line) => {
-        lines++;
-        if (sealedPart(line) !== undefined) return;
-        const what = line.complete ? "the checksum does not match" : "the line is cut short";
-        problems.push({ file: name, line: line.number, byte: line.position, what });
-      });
+      const isJournal = name.startsWith("journal.");
+      await siftFile(
+        io,
+        { file, size: Math.min(size ?? actual, actual), isJournal },
+        {
+          keep: () => lines++,
+          drop: ({ line, byte, what }) => {
+            problems.push({ file: name, byte, what, ...(line === undefined ? {} : { line }) });
+            if (line !== undefined) lines++;
+          },
+        },
+      );
     } finally {
       io.close(file);
     }

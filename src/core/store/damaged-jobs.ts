@@ -1,0 +1,31 @@
+import type { TableSpec } from "./store.ts";
+
+/** A job that lost data which `svc store repair` could not save; it must not go on by itself. */
+export interface DamagedJob {
+  /** The job's. */
+  readonly id: string;
+  /** When the repair was made. */
+  readonly at: string;
+  /** What was lost, for people. */
+  readonly what: readonly string[];
+}
+
+/** Written by a repair; the next start ends each of these jobs and removes its row. */
+export const DAMAGED_JOB_TABLE: TableSpec<DamagedJob> = {
+  name: "DamagedJob",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
+
+/** What an entity or log key belongs to: a job, or a case of one; `undefined` where it is of neither. */
+export function ownerOf(
+  table: string,
+  id: string,
+): { readonly job: string } | { readonly case: string } | undefined {
+  if (table === "Job" || table === "Run") return { job: id };
+  if (table === "Case" || table === "CaseUpdate") return { case: id };
+  return undefined;
+}

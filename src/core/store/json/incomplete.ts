@@ -1,0 +1,34 @@
+import { storageError } from "../storage-error.ts";
+import type { StoreIo } from "./io.ts";
+
+/** File that is in a folder while a store is copied into it. */
+const INCOMPLETE = "INCOMPLETE";
+
+/** Refuses a folder into which only a part of a store was copied. */
+export function refuseIncomplete(io: StoreIo, folder: string): void {
+  if (!io.list(folder).includes(INCOMPLETE)) return;
+  throw storageError(
+    `${folder} holds a part of a store only: a backup, restore or import into it was cut short`,
+    "Remove what is in the folder and make the backup, restore or import again.",
+  );
+}
+
+/**
+ * Fills an empty folder. Until all is there and on the disk, a file in it says so, and nothing opens the folder.
+ */
+export async function fillFolder<T>(io: StoreIo, folder: string, fill: () => Promise<T>): Promise<T> {
+  io.makeFolder(folder);
+  // A file system of its own has this folder from the start.
+  const names = io.list(folder).filter((name) => name !== "lost+found");
+  if (names.length > 0) {
+    throw storageError(`${folder} is not empty`, "Name a folder that is empty, or that does not exist.");
+  }
+  const marker = `${folder}/${INCOMPLETE}`;
+  io.close(io.open(marker, "create"));
+  await io.syncFolder(folder);
+  const filled = await fill();
+  await io.syncFolder(folder);
+  io.remove(marker);
+  await io.syncFolder(folder);
+  return filled;
+}

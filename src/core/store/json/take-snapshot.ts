@@ -1,0 +1,31 @@
+import type { StoreSnapshot } from "../snapshot.ts";
+import { damageError } from "./damage-error.ts";
+import type { Segment } from "./segment.ts";
+
+const CHUNK = 1024 * 1024;
+
+/** Pins files as they are now: what is written later lies behind their sizes, and who removes them leaves them open. */
+export function takeSnapshot(order: readonly Segment[]): StoreSnapshot {
+  const pins = order.map(({ name, size, file }) => ({ name, size, file, release: file.hold() }));
+  const release = () => {
+    for (const pin of pins.splice(0)) pin.release();
+  };
+  const files = pins.map(({ name, size }) => ({ name, size }));
+  async function* read(): AsyncGenerator<Uint8Array, void> {
+    try {
+      for (const { name, size, file } of pins) {
+        for (let at = 0; at < size; ) {
+          const chunk = Buffer.allocUnsafe(Math.min(CHUNK, size - at));
+          const count = await file.read(chunk, at);
+          if (count === 0)
+            throw damageError({ file: name, byte: at, what: `${size - at} bytes are missing` });
+          yield chunk.subarray(0, count);
+          at += count;
+        }
+      }
+    } finally {
+      release();
+    }
+  }
+  return { files, read, release };
+}

@@ -1,0 +1,127 @@
+import { storageError } from "../storage-error.ts";
+import { fillFolder } from "./incomplete.ts";
+import type { StoreIo } from "./io.ts";
+import { writeFully } from "./io.ts";
+import { MANIFEST, manifestText } from "./manifest.ts";
+import { verifyFiles } from "./verify.ts";
+
+/** What a file of a store may be called; no path, whoever sends it. */
+const NAME = /^[A-Za-z][A-Za-z0-9_-]*\.\d+\.jsonl$/;
+const NEWLINE = 10;
+
+type SentFiles = readonly { readonly name: string; readonly size: number }[];
+
+/**
+ * Writes what `sendSnapshot` gives into an empty folder, and checks it there. Until that is done the folder says that it
+ * is not complete, and nothing opens it.
+ */
+export async function writeBackup(
+  io: StoreIo,
+  folder: string,
+  sent: AsyncIterable<Uint8Array>,
+): Promise<{ files: number; bytes: number; lines: number }> {
+  const chunks = sent[Symbol.asyncIterator]();
+  try {
+    const reader = new Reader(chunks);
+    // Before the folder is touched: whoever sends may refuse.
+    const files = await readFiles(reader);
+    return await fillFolder(io, folder, () => copyFiles(io, folder, { files, reader }));
+  } finally {
+    await chunks.return?.();
+  }
+}
+
+async function copyFiles(
+  io: StoreIo,
+  folder: string,
+  { files, reader }: { files: SentFiles; reader: Reader },
+): Promise<{ files: number; bytes: number; lines: number }> {
+  let bytes = 0;
+  for (const { name, size } of files) {
+    await writeFile(io, `${folder}/${name}`, reader.take(size));
+    bytes += size;
+  }
+  await writeFile(io, `${folder}/${MANIFEST}`, one(Buffer.from(manifestText({ format: 1, files }))));
+  const { lines, problems } = await verifyFiles(io, folder);
+  const [first] = problems;
+  if (first !== undefined) {
+    const place = `${first.file}, byte ${first.byte}: ${first.what}`;
+    throw storageError(`The copy in ${folder} is not sound (${place})`, "Remove it and make another one.");
+  }
+  return { files: files.length, bytes, lines };
+}
+
+async function readFiles(reader: Reader): Promise<SentFiles> {
+  const text = await reader.line();
+  try {
+    const { files } = JSON.parse(text) as { files: SentFiles };
+    const ok = files.every(({ name, size }) => NAME.test(name) && Number.isSafeInteger(size) && size >= 0);
+    if (ok && new Set(files.map(({ name }) => name)).size === files.length)
+      return files.map(({ name, size }) => ({ name, size }));
+  } catch {
+    // Told below.
+  }
+  throw storageError(
+    "What was sent is no backup of a store",
+    "Check the address and the version of the service.",
+  );
+}
+
+/** Takes lines and counted bytes from what comes in chunks of any size. */
+class Reader {
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(chunks: AsyncIterator<Uint8Array>) {
+    this.#chunks = chunks;
+  }
+
+  async line(): Promise<string> {
+    let line = Buffer.alloc(0);
+    for (;;) {
+      const end = this.#rest.indexOf(NEWLINE);
+      if (end >= 0) {
+        line = Buffer.concat([line, this.#rest.subarray(0, end)]);
+        this.#rest = this.#rest.subarray(end + 1);
+        return line.toString();
+      }
+      line = Buffer.concat([line, this.#rest]);
+      if (line.length > 16 * 1024 * 1024) return "";
+      await this.#next();
+    }
+  }
+
+  async *take(size: number): AsyncGenerator<Uint8Array, void> {
+    for (let left = size; left > 0; ) {
+      if (this.#rest.length === 0) await this.#next();
+      const part = this.#rest.subarray(0, left);
+      this.#rest = this.#rest.subarray(part.length);
+      left -= part.length;
+      yield part;
+    }
+  }
+
+  async #next(): Promise<void> {
+    const { value, done } = await this.#chunks.next();
+    if (done) throw storageError("The backup broke off", "Remove what is there of it and make it again.");
+    this.#rest = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  }
+}
+
+async function writeFile(io: StoreIo, path: string, parts: AsyncIterable<Uint8Array>): Promise<void> {
+  const file = io.open(path, "create");
+  try {
+    let at = 0;
+    for await (const part of parts) {
+      writeFully(io, file, part, at);
+      at += part.length;
+    }
+    await io.sync(file);
+  } finally {
+    io.close(file);
+  }
+}
+
+async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array, void> {
+  yield bytes;
+}

@@ -1,0 +1,38 @@
+/** A store as of one moment, to be copied while it is written to. */
+export interface StoreSnapshot {
+  /** The files that it consists of, in the order in which `read` gives their bytes. */
+  readonly files: readonly { readonly name: string; readonly size: number }[];
+  /** Gives the bytes of all files, one behind the other, and lets go of them at the end. */
+  read(): AsyncGenerator<Uint8Array, void>;
+  /** Lets go of the files without reading them. */
+  release(): void;
+}
+
+/** What a backup sends: the files on a line of JSON, then their bytes. */
+export async function* sendSnapshot(snapshot: StoreSnapshot): AsyncGenerator<Uint8Array, void> {
+  try {
+    yield Buffer.from(`${JSON.stringify({ files: snapshot.files })}\n`);
+    yield* snapshot.read();
+  } finally {
+    snapshot.release();
+  }
+}
+
+/** The same as a stream, which lets go of the files also where nobody reads it. */
+export function streamSnapshot(snapshot: StoreSnapshot): ReadableStream<Uint8Array> {
+  const sent = sendSnapshot(snapshot);
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const { value, done } = await sent.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await sent.return();
+        snapshot.release();
+      },
+    },
+    { highWaterMark: 1 },
+  );
+}
