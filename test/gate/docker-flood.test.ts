@@ -52,7 +52,8 @@ it("a service in 512 MB survives a body of 1 GB without a key, sent to every POS
     const at = path.replace(/\{\w+\}/g, "x");
     const { status } = await flood(port, { method: "POST", path: at, type, megabytes: 1024 });
     const expected = auth === "none" ? 413 : 401;
-    if (status !== expected) statuses.push(`${path}: ${status}`);
+    // Who is cut off while it sends may never get to read its answer.
+    if (status !== expected && status !== 0) statuses.push(`${path}: ${status}`);
   }
 
   const health = await fetch(`http://127.0.0.1:${port}/.well-known/health`);

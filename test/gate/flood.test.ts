@@ -29,7 +29,8 @@ it.each(["nobody", "the key"])(
       };
       const { status } = await flood(port, { method, path, type, headers, megabytes: MEGABYTES, look });
       const expected = who === "nobody" && route.auth !== "none" ? 401 : 413;
-      if (status !== expected) problems.push(`${method} ${path}: answered ${status}`);
+      // Who is cut off while it sends may never get to read its answer.
+      if (status !== expected && status !== 0) problems.push(`${method} ${path}: answered ${status}`);
       if (most - before > WAITING) problems.push(`${method} ${path}: held ${(most - before) / 1e6} MB`);
     }
 
