@@ -158,6 +158,13 @@ describe("a service with open jobs", () => {
     expect([serving(lasting), serving(outside)]).toEqual(["r2", "r2"]);
   });
 
+  it("is not replaced by one that would keep its jobs elsewhere: its own would be lost all the same", async () => {
+    const at = await busy();
+    writeAll(at.cwd, { ".deployment/config.yaml": "store: external" });
+
+    await expect(deploy(at)).rejects.toMatchObject({ code: "open_work" });
+  });
+
   it("whose first release failed has none, and is mended without a question", async () => {
     const at = await stage({ predictable: true, ephemeralDisk: true, readable: false });
     writeAll(at.cwd, { ".deployment/config.yaml": 'environment: {SICK: "500"}' });

@@ -1,5 +1,5 @@
+import { STORE } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
-import { effectiveConfig } from "./kept.ts";
 import type { OpenWork } from "./open-work.ts";
 import { askOpenWork } from "./open-work.ts";
 import type { Release } from "./platform.ts";
@@ -16,7 +16,9 @@ export async function liveWork(
 ): Promise<OpenWork | undefined> {
   const { config, platform, session, state, tools } = deployment;
   if (live === undefined) return undefined;
-  if (effectiveConfig(config, live).store === "external") return undefined;
+  // What is to run may keep its jobs elsewhere than what runs: those of the latter are at stake.
+  const store = live.env === undefined ? config.store : live.env[STORE];
+  if (store === "external") return undefined;
   if (fate === "replaced" && !platform.ephemeralDisk) return undefined;
   const recorded = await state.read();
   const neverServed =
