@@ -99,7 +99,8 @@ describe("svc deploy on a machine that ssh reaches", () => {
     const open = () =>
       openDeployment({
         platform: sshDocker as never,
-        options: { ...DEFAULT_OPTIONS, name, port, generateApiKey: true },
+        // The stand-in has no list of jobs to be asked for.
+        options: { ...DEFAULT_OPTIONS, name, port, generateApiKey: true, acceptDataLoss: true },
         flags: { host: HOST },
         cwd,
         env: process.env,
