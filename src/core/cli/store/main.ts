@@ -8,7 +8,7 @@ import { repair } from "./repair.ts";
 import { restore } from "./restore.ts";
 import { verify } from "./verify.ts";
 
-/** `svc store …`: the data folder of a service that is not running. */
+/** `svc store …`: the data of a service. */
 export function run(argv: readonly string[], context: CliContext): Promise<number> {
   return runProgram(
     {
