@@ -2,11 +2,11 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { packContext } from "../src/core/deploy/build-context.ts";
-import { createDeployTools } from "../src/core/deploy/create-tools.ts";
-import { buildImage, findDocker } from "../src/core/deploy/docker.ts";
-import { readProject } from "../src/core/deploy/project.ts";
-import { renderTemplates } from "../src/core/deploy/templates.ts";
+import { packContext } from "../src/deploy/build-context.ts";
+import { createDeployTools } from "../src/deploy/create-tools.ts";
+import { buildImage, findDocker } from "../src/deploy/docker.ts";
+import { readProject } from "../src/deploy/project.ts";
+import { renderTemplates } from "../src/deploy/templates.ts";
 import type { BenchRow } from "./row.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;

@@ -1,10 +1,10 @@
 #!/usr/bin/env node
-import "./core/cli/require-node.ts";
-import { main } from "./core/cli/main.ts";
-import { appRunner } from "./plugins/app-runner/index.ts";
-import { awsEcsExpress } from "./plugins/aws-ecs-express/index.ts";
-import { cloudRun } from "./plugins/cloud-run/index.ts";
-import { doAppPlatform } from "./plugins/do-app-platform/index.ts";
+import "./cli/require-node.ts";
+import { main } from "./cli/main.ts";
+import { appRunner } from "./platforms/app-runner/index.ts";
+import { awsEcsExpress } from "./platforms/aws-ecs-express/index.ts";
+import { cloudRun } from "./platforms/cloud-run/index.ts";
+import { doAppPlatform } from "./platforms/do-app-platform/index.ts";
 
 const { env, stdin, stdout, stderr } = process;
 const argv = process.argv.slice(2);

@@ -4,9 +4,10 @@ export type { AgentDefinition, InterruptionPolicy, MethodDefinition } from "./co
 // Agents
 export { defineAgent } from "./core/agents/define-agent.ts";
 export type * from "./core/agents/run-context.ts";
-export type { Runner, StartRequest } from "./core/agents/runner.ts";
-export { OptionsError } from "./core/check-options.ts";
-export { createToken, type Token } from "./core/container.ts";
+export { OptionsError } from "./core/base/check-options.ts";
+export { createToken, type Token } from "./core/base/container.ts";
+// Errors
+export { ServiceError } from "./core/base/errors.ts";
 // Events
 export type {
   ControlCounts,
@@ -14,22 +15,10 @@ export type {
   ControlSystem,
   OutboxMessage,
   TargetHealth,
-} from "./core/control-system.ts";
-// Deploy platforms
-export { type Command, createCommand, type Word } from "./core/deploy/command.ts";
-export type { PlatformDefinition, SessionDefinition } from "./core/deploy/define-platform.ts";
-export { definePlatform } from "./core/deploy/define-platform.ts";
-export { DeployError } from "./core/deploy/errors.ts";
-export type * from "./core/deploy/platform.ts";
-export { createReleases, type ReleasePlace, type ReleaseRecord } from "./core/deploy/releases.ts";
-export { type FieldChange, specChanges } from "./core/deploy/spec-changes.ts";
-export type * from "./core/deploy/tools.ts";
-export { createVault, type ValueStore } from "./core/deploy/vault.ts";
-// Errors
-export { ServiceError } from "./core/errors.ts";
-export type { Delivery, DeliveryTarget, Events, NewEvent } from "./core/events.ts";
-export { DeliveryError } from "./core/events.ts";
-export type { ServiceHooks } from "./core/hooks.ts";
+} from "./core/delivery/control-system.ts";
+export type { Delivery, DeliveryTarget, Events, NewEvent } from "./core/delivery/events.ts";
+export { DeliveryError } from "./core/delivery/events.ts";
+export type { ServiceHooks } from "./core/entities/hooks.ts";
 export type { Gate, SessionVerifier } from "./core/http/gate.ts";
 export type { RouteAuth, RouteDefinition, RouteInput, RouteResponse, Router } from "./core/http/route.ts";
 export { defineRoute } from "./core/http/route.ts";
@@ -43,17 +32,27 @@ export type { JobContext } from "./core/models/job-context.ts";
 export type { JobInstructions } from "./core/models/job-instructions.ts";
 export type { JobResponse } from "./core/models/job-response.ts";
 export type { RunEntry } from "./core/models/run-entry.ts";
-export type { ResolvedOptions, ServerOptions } from "./core/options.ts";
-
+export type { Runner, StartRequest } from "./core/runs/runner.ts";
+export type { ResolvedOptions, ServerOptions } from "./core/service/options.ts";
 // Plugins
-export type { Plugin, PluginContext, PluginInput } from "./core/plugin.ts";
-export { PluginError } from "./core/plugin.ts";
-export type { Service } from "./core/service.ts";
+export type { Plugin, PluginContext, PluginInput } from "./core/service/plugin.ts";
+export { PluginError } from "./core/service/plugin.ts";
+export type { Service } from "./core/service/service.ts";
+export * from "./core/service/tokens.ts";
 // Store
 export type * from "./core/store/store.ts";
 export type { StoreDriverOptions } from "./core/store/unstorage-driver.ts";
 export { storeDriver } from "./core/store/unstorage-driver.ts";
-export * from "./core/tokens.ts";
+// Deploy platforms
+export { type Command, createCommand, type Word } from "./deploy/command.ts";
+export type { PlatformDefinition, SessionDefinition } from "./deploy/define-platform.ts";
+export { definePlatform } from "./deploy/define-platform.ts";
+export { DeployError } from "./deploy/errors.ts";
+export type * from "./deploy/platform.ts";
+export { createReleases, type ReleasePlace, type ReleaseRecord } from "./deploy/releases.ts";
+export { type FieldChange, specChanges } from "./deploy/spec-changes.ts";
+export type * from "./deploy/tools.ts";
+export { createVault, type ValueStore } from "./deploy/vault.ts";
 // Admin interface
 export type { AdminCard, AdminExtensions, AdminPage, AdminPageRequest } from "./plugins/admin/extension.ts";
 export { ADMIN } from "./plugins/admin/extension.ts";

@@ -1,5 +1,5 @@
-import { resolveOptions, type ServerOptions } from "./core/options.ts";
-import { createService, type Service } from "./core/service.ts";
+import { resolveOptions, type ServerOptions } from "./core/service/options.ts";
+import { createService, type Service } from "./core/service/service.ts";
 import { openJsonStore } from "./core/store/json/json-store.ts";
 import { admin } from "./plugins/admin/index.ts";
 import { docs } from "./plugins/docs/index.ts";

@@ -2,8 +2,8 @@ import { generateKeyPairSync } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ServerOptions } from "./core/options.ts";
-import type { Service } from "./core/service.ts";
+import type { ServerOptions } from "./core/service/options.ts";
+import type { Service } from "./core/service/service.ts";
 import { createMemoryStore } from "./core/store/memory-store.ts";
 import { createServer } from "./server.ts";
 

@@ -6,7 +6,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 /** A file of the package's sources, with what it imports. */
 export interface SourceFile {
-  /** From the root of the package: `src/core/service.ts`. */
+  /** From the root of the package: `src/core/service/service.ts`. */
   readonly path: string;
   readonly text: string;
   readonly imports: readonly SourceImport[];

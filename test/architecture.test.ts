@@ -9,18 +9,43 @@ const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.
   Record<string, string> | undefined
 >;
 
-type Layer = "entry" | "plugins" | "core";
+/**
+ * Folders of the sources, from the ground up: each imports from those before it only, types included. CONTRIBUTING.md
+ * has a sentence for each.
+ */
+const FOLDERS = [
+  "src/core/models",
+  "src/core/base",
+  "src/core/store",
+  "src/core/entities",
+  "src/core/audit",
+  "src/core/agents",
+  "src/core/runs",
+  "src/core/retention",
+  "src/core/delivery",
+  "src/core/http",
+  "src/deploy",
+  "src/core/service",
+  "src/platforms/cloud",
+  "src/platforms/aws",
+  "src/platforms",
+  "src/plugins",
+  "src/cli",
+] as const;
 
-function layerOf(path: string): Layer {
-  // Finds the package's folders, so it has to lie one level under the root; it imports nothing.
-  if (path.startsWith("src/core/") || path === "src/paths.ts") return "core";
-  return path.startsWith("src/plugins/") ? "plugins" : "entry";
+/** The place of a file among the folders; files at the top of `src` are what people import and run, above all others. */
+function rankOf(path: string): number {
+  if (/^src\/[^/]+\.ts$/.test(path)) return FOLDERS.length;
+  return FOLDERS.findIndex((folder) => path.startsWith(`${folder}/`));
 }
 
-/** `src/plugins/admin/pages/jobs.ts` belongs to `admin`. */
-function pluginOf(path: string): string | undefined {
-  return /^src\/plugins\/([^/]+)/.exec(path)?.[1];
+/** `src/plugins/admin/pages/jobs.ts` belongs to `src/plugins/admin`. */
+function memberOf(path: string): string | undefined {
+  return /^src\/(?:plugins|platforms)\/[^/]+/.exec(path)?.[0];
 }
+
+/** What the clouds have in common, and what those of one provider have. */
+const SHARED_BY_PLATFORMS = ["src/platforms/cloud", "src/platforms/aws"];
 
 /** Arrows that a rule forbids, as text that names both ends. */
 function arrows(forbidden: (file: SourceFile, one: SourceImport) => boolean): string[] {
@@ -35,20 +60,25 @@ describe("the sources", () => {
     expect(sources.find(({ path }) => path === "src/server.ts")?.imports.length).toBeGreaterThan(0);
   });
 
-  it("import downwards only: entry files → plugins → core", () => {
-    const rank: Record<Layer, number> = { entry: 2, plugins: 1, core: 0 };
+  it("lie in folders that are known, each explained in CONTRIBUTING.md", () => {
+    const guide = readFileSync(new URL("../CONTRIBUTING.md", import.meta.url), "utf8");
 
+    expect(sources.filter(({ path }) => rankOf(path) === -1).map(({ path }) => path)).toEqual([]);
+    expect(FOLDERS.filter((folder) => !guide.includes(`\`${folder}\``))).toEqual([]);
+  });
+
+  it("import from folders below their own only", () => {
     const upward = arrows(
-      ({ path }, { target }) => target.startsWith("src/") && rank[layerOf(target)] > rank[layerOf(path)],
+      ({ path }, { target }) => target.startsWith("src/") && rankOf(target) > rankOf(path),
     );
 
     expect(upward).toEqual([]);
   });
 
-  it("keep plugins apart from each other", () => {
+  it("keep plugins apart from each other, and platforms but for what they share", () => {
     const across = arrows(({ path }, { target }) => {
-      const [from, to] = [pluginOf(path), pluginOf(target)];
-      return from !== undefined && to !== undefined && from !== to;
+      const [from, to] = [memberOf(path), memberOf(target)];
+      return from !== undefined && to !== undefined && from !== to && !SHARED_BY_PLATFORMS.includes(to);
     });
 
     expect(across).toEqual([]);
@@ -57,7 +87,8 @@ describe("the sources", () => {
   it("know the container's library in one file only", () => {
     const elsewhere = arrows(
       ({ path }, { specifier }) =>
-        ["tsyringe", "reflect-metadata"].includes(packageOf(specifier)) && path !== "src/core/container.ts",
+        ["tsyringe", "reflect-metadata"].includes(packageOf(specifier)) &&
+        path !== "src/core/base/container.ts",
     );
 
     expect(elsewhere).toEqual([]);

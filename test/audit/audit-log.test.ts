@@ -3,7 +3,7 @@ import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import type { AuditEvent } from "../../src/core/audit/audit-log.ts";
 import { RejectedKeys } from "../../src/core/audit/rejected-keys.ts";
-import { REJECTED_KEYS } from "../../src/core/tokens.ts";
+import { REJECTED_KEYS } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 
 const DAY = 24 * 3_600_000;

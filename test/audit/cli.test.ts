@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { AUDIT } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
-import { main } from "../../src/core/cli/main.ts";
+import { main } from "../../src/cli/main.ts";
 import { greeter } from "../_setup.ts";
 import { startJob, until } from "../runs/_jobs.ts";
 

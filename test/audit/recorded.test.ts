@@ -1,7 +1,7 @@
 import { AUDIT, CASES, defineAgent, JOBS, REJECTED_KEYS, RETENTION, RUNNER } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
-import type { AuditAction, AuditEntry } from "../../src/core/audit/audit-entry.ts";
+import type { AuditAction, AuditEntry } from "../../src/core/models/audit-entry.ts";
 import { postForm, signIn } from "../admin/_sign-in.ts";
 import { startJob, until } from "../runs/_jobs.ts";
 

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { isLoopback } from "../../src/core/loopback.ts";
+import { isLoopback } from "../../src/core/base/loopback.ts";
 import { project, svc } from "./_svc.ts";
 
 const KEY = "prod-key-of-the-user-0123456789";

@@ -1,11 +1,11 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
-import { followJob, type JobEvent, readJob } from "../../src/core/cli/job/follow-job.ts";
-import { listCases } from "../../src/core/cli/job/list-cases.ts";
-import { readFields } from "../../src/core/cli/job/read-fields.ts";
-import { readServerEvents } from "../../src/core/cli/job/server-events.ts";
-import { ServiceClient } from "../../src/core/cli/job/service-client.ts";
+import { followJob, type JobEvent, readJob } from "../../src/cli/job/follow-job.ts";
+import { listCases } from "../../src/cli/job/list-cases.ts";
+import { readFields } from "../../src/cli/job/read-fields.ts";
+import { readServerEvents } from "../../src/cli/job/server-events.ts";
+import { ServiceClient } from "../../src/cli/job/service-client.ts";
 import type { AgentMethodField, FieldType } from "../../src/core/models/agent-method-field.ts";
 
 const field = (name: string, field_type: FieldType): AgentMethodField => ({

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { loadController } from "../../src/core/cli/load-controller.ts";
+import { loadController } from "../../src/cli/load-controller.ts";
 import { project } from "./_svc.ts";
 
 const AGENT = `

@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
-import { type Command, type CommandInput, defineCommand } from "../../src/core/cli/command.ts";
-import type { CliContext } from "../../src/core/cli/context.ts";
-import { runProgram } from "../../src/core/cli/program.ts";
+import { type Command, type CommandInput, defineCommand } from "../../src/cli/command.ts";
+import type { CliContext } from "../../src/cli/context.ts";
+import { runProgram } from "../../src/cli/program.ts";
 
 const flags = v.object({
   port: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.description("port to listen on"))),

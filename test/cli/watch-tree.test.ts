@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { watchTree } from "../../src/core/cli/watch-tree.ts";
+import { watchTree } from "../../src/cli/watch-tree.ts";
 
 let folder: string;
 

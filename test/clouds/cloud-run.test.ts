@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { platformContract } from "../../src/core/deploy/platform-contract.ts";
-import cloudRunPlatform from "../../src/plugins/cloud-run/platform.ts";
-import type { Template } from "../../src/plugins/cloud-run/service-types.ts";
+import { platformContract } from "../../src/deploy/platform-contract.ts";
+import cloudRunPlatform from "../../src/platforms/cloud-run/platform.ts";
+import type { Template } from "../../src/platforms/cloud-run/service-types.ts";
 import type { CloudRunHarness } from "./google/harness.ts";
 import { BROKEN, cloudRunHarness, deploy, ONE, secret, specOf, TWO } from "./google/harness.ts";
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
-import type { DeployOptions } from "../../src/core/deploy/options.ts";
-import { up } from "../../src/core/deploy/up.ts";
+import type { DeployOptions } from "../../src/deploy/options.ts";
+import { up } from "../../src/deploy/up.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import type { Site } from "./flow/site.ts";
 import { openSite } from "./flow/site.ts";

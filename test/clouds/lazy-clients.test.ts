@@ -16,9 +16,9 @@ const PROGRAM = `
 import { register } from "node:module";
 register(new URL("./loader.mjs", import.meta.url));
 const folders = ["cloud-run", "app-runner", "do-app-platform", "aws-ecs-express"];
-const plugins = await Promise.all(folders.map((name) => import("./dist/plugins/" + name + "/index.js")));
+const plugins = await Promise.all(folders.map((name) => import("./dist/platforms/" + name + "/index.js")));
 const loaders = Object.assign({}, ...plugins.flatMap(Object.values).map((plugin) => plugin.platforms));
-const { createDeployTools } = await import("./dist/core/deploy/create-tools.js");
+const { createDeployTools } = await import("./dist/deploy/create-tools.js");
 const platform = (await loaders[process.env.PLATFORM]()).default;
 const tools = createDeployTools({ cwd: process.cwd() });
 const target = { name: "hello", environment: "dev", serviceName: "hello-dev", region: platform.defaultRegion, projectId: "demo-project", port: 8000, flags: {}, cwd: process.cwd() };
@@ -31,10 +31,10 @@ process.exit(0);
 
 /** Packages and folders that each platform may load; no other cloud's is among them. */
 const OWN: Readonly<Record<string, RegExp>> = {
-  "cloud-run": /^plugins\/cloud-run$/,
-  "do-app-platform": /^plugins\/do-app-platform$/,
-  "aws-app-runner": /^(plugins\/app-runner|@aws-sdk\/client-(apprunner|iam|sts))$/,
-  "aws-ecs-express": /^(plugins\/aws-ecs-express|@aws-sdk\/client-(ecs|iam|sts))$/,
+  "cloud-run": /^platforms\/cloud-run$/,
+  "do-app-platform": /^platforms\/do-app-platform$/,
+  "aws-app-runner": /^(platforms\/app-runner|@aws-sdk\/client-(apprunner|iam|sts))$/,
+  "aws-ecs-express": /^(platforms\/aws-ecs-express|@aws-sdk\/client-(ecs|iam|sts))$/,
 };
 
 it("a deployment to one platform loads no other platform's client", { timeout: 240_000 }, async () => {
@@ -59,7 +59,7 @@ it("a deployment to one platform loads no other platform's client", { timeout: 2
       const clients = loaded.flatMap(
         (url) =>
           /node_modules\/(@aws-sdk\/client-[^/]+|google-auth-library)\//.exec(url)?.[1] ??
-          /dist\/(plugins\/[^/]+)\/platform\.js$/.exec(url)?.[1] ??
+          /dist\/(platforms\/[^/]+)\/platform\.js$/.exec(url)?.[1] ??
           [],
       );
       expect(clients.length).toBeGreaterThan(0);

@@ -1,6 +1,6 @@
-import { createDeployTools } from "../../src/core/deploy/create-tools.ts";
-import type { Journal } from "../../src/core/deploy/journal.ts";
-import type { DeployTools } from "../../src/core/deploy/tools.ts";
+import { createDeployTools } from "../../src/deploy/create-tools.ts";
+import type { Journal } from "../../src/deploy/journal.ts";
+import type { DeployTools } from "../../src/deploy/tools.ts";
 
 export interface TestToolsOptions {
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Container, createToken } from "../../src/core/container.ts";
+import { Container, createToken } from "../../src/core/base/container.ts";
 
 const NAME = createToken<string>("name");
 const PART = createToken<{ name: string }>("part");

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Hooks } from "../../src/core/hooks.ts";
+import { Hooks } from "../../src/core/entities/hooks.ts";
 
 interface Told {
   ping: number;

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { describeWeakKeys, estimateBits } from "../../src/core/key-strength.ts";
+import { describeWeakKeys, estimateBits } from "../../src/core/service/key-strength.ts";
 
 describe("a key", () => {
   it("that was made at random with 128 bits or more is strong, however it is written", () => {

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, defineAgent, KEYS } from "agent-control-service";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { loadKeys } from "../../src/core/keys.ts";
-import { createLogger } from "../../src/core/log.ts";
-import { resolveOptions } from "../../src/core/options.ts";
-import { Redactor } from "../../src/core/redactor.ts";
+import { createLogger } from "../../src/core/base/log.ts";
+import { Redactor } from "../../src/core/base/redactor.ts";
+import { loadKeys } from "../../src/core/service/keys.ts";
+import { resolveOptions } from "../../src/core/service/options.ts";
 
 const agents = [defineAgent({ name: "A", version: "1", methods: { job_start: { run: () => null } } })];
 let folder: string;

@@ -1,6 +1,6 @@
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
-import { HOOKS, LOGGER } from "../../src/core/tokens.ts";
+import { HOOKS, LOGGER } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 
 it.each([

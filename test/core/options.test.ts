@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { defineAgent } from "../../src/core/agents/define-agent.ts";
-import { OptionsError } from "../../src/core/check-options.ts";
-import { resolveOptions } from "../../src/core/options.ts";
+import { OptionsError } from "../../src/core/base/check-options.ts";
+import { resolveOptions } from "../../src/core/service/options.ts";
 
 const agent = defineAgent({ name: "A", version: "1", methods: { job_start: { run: () => null } } });
 const agents = [agent];

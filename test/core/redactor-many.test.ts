@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { Redactor } from "../../src/core/redactor.ts";
+import { Redactor } from "../../src/core/base/redactor.ts";
 
 it("secrets that overlap vanish together", () => {
   const redactor = new Redactor();

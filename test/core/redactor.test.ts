@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { createLogger } from "../../src/core/log.ts";
-import { Redactor } from "../../src/core/redactor.ts";
+import { createLogger } from "../../src/core/base/log.ts";
+import { Redactor } from "../../src/core/base/redactor.ts";
 
 describe("redactor", () => {
   it("takes a secret out of text however it is written", () => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { takeVariables } from "../../src/core/secret-variables.ts";
+import { takeVariables } from "../../src/core/service/secret-variables.ts";
 
 const secrets = {
   SERVICE_API_KEY: "key",

@@ -1,8 +1,8 @@
-import type { ContextSource, PackedContext } from "../../src/core/deploy/build-context.ts";
-import { packContext } from "../../src/core/deploy/build-context.ts";
-import { readProject } from "../../src/core/deploy/project.ts";
-import type { TarEntry } from "../../src/core/deploy/tar.ts";
-import { renderTemplates } from "../../src/core/deploy/templates.ts";
+import type { ContextSource, PackedContext } from "../../src/deploy/build-context.ts";
+import { packContext } from "../../src/deploy/build-context.ts";
+import { readProject } from "../../src/deploy/project.ts";
+import type { TarEntry } from "../../src/deploy/tar.ts";
+import { renderTemplates } from "../../src/deploy/templates.ts";
 
 /** An entry of an archive with this text. */
 export function textFile(path: string, text: string, more: Partial<TarEntry> = {}): TarEntry {

@@ -2,10 +2,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
-import type { Deployment, OpenOptions } from "../../src/core/deploy/deployment.ts";
-import { openDeployment } from "../../src/core/deploy/deployment.ts";
-import type { DeployEvent } from "../../src/core/deploy/events.ts";
-import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
+import type { Deployment, OpenOptions } from "../../src/deploy/deployment.ts";
+import { openDeployment } from "../../src/deploy/deployment.ts";
+import type { DeployEvent } from "../../src/deploy/events.ts";
+import { DEFAULT_OPTIONS } from "../../src/deploy/options.ts";
 import type { MemoryOptions } from "./_memory-platform.ts";
 import { memoryPlatform } from "./_memory-platform.ts";
 import type { WorldFile } from "./_world.ts";

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 
 import * as v from "valibot";
-import { DeployError } from "../../src/core/deploy/errors.ts";
-import type { Platform, PlatformSession, Release, ReleaseSpec } from "../../src/core/deploy/platform.ts";
-import { specChanges } from "../../src/core/deploy/spec-changes.ts";
+import { DeployError } from "../../src/deploy/errors.ts";
+import type { Platform, PlatformSession, Release, ReleaseSpec } from "../../src/deploy/platform.ts";
+import { specChanges } from "../../src/deploy/spec-changes.ts";
 import type { WorldFile, WorldRevision, WorldService } from "./_world.ts";
 
 const flags = v.object({

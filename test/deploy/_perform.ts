@@ -1,11 +1,11 @@
-import type { Deployment } from "../../src/core/deploy/deployment.ts";
-import { openDeployment } from "../../src/core/deploy/deployment.ts";
-import { down } from "../../src/core/deploy/down.ts";
-import { isDeployError } from "../../src/core/deploy/errors.ts";
-import type { JournalLine } from "../../src/core/deploy/journal.ts";
-import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
-import { rollback } from "../../src/core/deploy/rollback.ts";
-import { up } from "../../src/core/deploy/up.ts";
+import type { Deployment } from "../../src/deploy/deployment.ts";
+import { openDeployment } from "../../src/deploy/deployment.ts";
+import { down } from "../../src/deploy/down.ts";
+import { isDeployError } from "../../src/deploy/errors.ts";
+import type { JournalLine } from "../../src/deploy/journal.ts";
+import { DEFAULT_OPTIONS } from "../../src/deploy/options.ts";
+import { rollback } from "../../src/deploy/rollback.ts";
+import { up } from "../../src/deploy/up.ts";
 import { memoryPlatform } from "./_memory-platform.ts";
 import { openWorld } from "./_world.ts";
 

@@ -2,12 +2,12 @@ import { appendFileSync, readdirSync, readFileSync, symlinkSync, truncateSync, w
 import { join } from "node:path";
 import { createServer, defineAgent } from "agent-control-service";
 import { describe, expect, it } from "vitest";
-import { packContext } from "../../src/core/deploy/build-context.ts";
-import { checkContext } from "../../src/core/deploy/context-findings.ts";
-import type { DeployEvent } from "../../src/core/deploy/events.ts";
-import { run } from "../../src/core/deploy/exec.ts";
-import { newRsaKey } from "../../src/core/deploy/secrets.ts";
-import { toTar } from "../../src/core/deploy/tar.ts";
+import { packContext } from "../../src/deploy/build-context.ts";
+import { checkContext } from "../../src/deploy/context-findings.ts";
+import type { DeployEvent } from "../../src/deploy/events.ts";
+import { run } from "../../src/deploy/exec.ts";
+import { newRsaKey } from "../../src/deploy/secrets.ts";
+import { toTar } from "../../src/deploy/tar.ts";
 import { jobContext } from "../http/_jobs.ts";
 import { alone, bytesOf, packed, pathsOf, textFile } from "./_context.ts";
 import { tarNames } from "./_docker-client.ts";

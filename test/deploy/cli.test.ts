@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { CliContext } from "../../src/core/cli/context.ts";
-import { run } from "../../src/core/cli/deploy/main.ts";
-import { DeployError } from "../../src/core/deploy/errors.ts";
-import type { Platform } from "../../src/core/deploy/platform.ts";
+import type { CliContext } from "../../src/cli/context.ts";
+import { run } from "../../src/cli/deploy/main.ts";
+import { DeployError } from "../../src/deploy/errors.ts";
+import type { Platform } from "../../src/deploy/platform.ts";
 import type { Stage } from "./_fixture.ts";
 import { stage, writeAll } from "./_fixture.ts";
 

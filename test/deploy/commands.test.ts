@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { clean } from "../../src/core/deploy/clean.ts";
-import { doctor } from "../../src/core/deploy/doctor.ts";
-import { down } from "../../src/core/deploy/down.ts";
-import { rollback } from "../../src/core/deploy/rollback.ts";
-import { status } from "../../src/core/deploy/status.ts";
-import { up } from "../../src/core/deploy/up.ts";
+import { clean } from "../../src/deploy/clean.ts";
+import { doctor } from "../../src/deploy/doctor.ts";
+import { down } from "../../src/deploy/down.ts";
+import { rollback } from "../../src/deploy/rollback.ts";
+import { status } from "../../src/deploy/status.ts";
+import { up } from "../../src/deploy/up.ts";
 import type { Stage } from "./_fixture.ts";
 import { stage, writeAll } from "./_fixture.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { parseConfig } from "../../src/core/deploy/config.ts";
-import { resolveName, toName, toServiceName } from "../../src/core/deploy/name.ts";
+import { parseConfig } from "../../src/deploy/config.ts";
+import { resolveName, toName, toServiceName } from "../../src/deploy/name.ts";
 
 describe("the config file", () => {
   it("gives variables and secrets", () => {

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { parseIgnore } from "../../src/core/deploy/dockerignore.ts";
+import { parseIgnore } from "../../src/deploy/dockerignore.ts";
 import { requirement } from "../_require.ts";
 import { openDockerClient } from "./_docker-client.ts";
 import { seeded, someFiles, someLines } from "./_ignore-cases.ts";

@@ -1,15 +1,15 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createDeployTools } from "../../src/core/deploy/create-tools.ts";
-import { run } from "../../src/core/deploy/exec.ts";
-import { ignoreFolder, writeFiles } from "../../src/core/deploy/files.ts";
-import { resolveImageTag } from "../../src/core/deploy/image-tag.ts";
-import { openLocal } from "../../src/core/deploy/local/local-run.ts";
-import { localUp } from "../../src/core/deploy/local/local-up.ts";
-import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
-import { readProject } from "../../src/core/deploy/project.ts";
-import { renderTemplates } from "../../src/core/deploy/templates.ts";
+import { createDeployTools } from "../../src/deploy/create-tools.ts";
+import { run } from "../../src/deploy/exec.ts";
+import { ignoreFolder, writeFiles } from "../../src/deploy/files.ts";
+import { resolveImageTag } from "../../src/deploy/image-tag.ts";
+import { openLocal } from "../../src/deploy/local/local-run.ts";
+import { localUp } from "../../src/deploy/local/local-up.ts";
+import { DEFAULT_OPTIONS } from "../../src/deploy/options.ts";
+import { readProject } from "../../src/deploy/project.ts";
+import { renderTemplates } from "../../src/deploy/templates.ts";
 import { PROJECT, temporaryProject, writeAll } from "./_fixture.ts";
 
 describe("generated files", () => {

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parseConfig } from "../../src/core/deploy/config.ts";
-import { prepare } from "../../src/core/deploy/plan.ts";
-import { up } from "../../src/core/deploy/up.ts";
+import { parseConfig } from "../../src/deploy/config.ts";
+import { prepare } from "../../src/deploy/plan.ts";
+import { up } from "../../src/deploy/up.ts";
 import type { Stage } from "./_fixture.ts";
 import { PROJECT, stage, temporaryProject, writeAll } from "./_fixture.ts";
 

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { Aws } from "../../src/core/deploy/aws/aws.ts";
-import { createDeployTools } from "../../src/core/deploy/create-tools.ts";
-import { pushImage } from "../../src/core/deploy/docker.ts";
-import { proxyFor } from "../../src/core/deploy/proxy.ts";
-import type { DeployTools } from "../../src/core/deploy/tools.ts";
-import { findIdentity } from "../../src/plugins/cloud-run/credentials.ts";
-import { Google } from "../../src/plugins/cloud-run/google.ts";
-import { DigitalOcean } from "../../src/plugins/do-app-platform/digitalocean.ts";
+import { createDeployTools } from "../../src/deploy/create-tools.ts";
+import { pushImage } from "../../src/deploy/docker.ts";
+import { proxyFor } from "../../src/deploy/proxy.ts";
+import type { DeployTools } from "../../src/deploy/tools.ts";
+import { Aws } from "../../src/platforms/aws/aws.ts";
+import { findIdentity } from "../../src/platforms/cloud-run/credentials.ts";
+import { Google } from "../../src/platforms/cloud-run/google.ts";
+import { DigitalOcean } from "../../src/platforms/do-app-platform/digitalocean.ts";
 import { serveHttp } from "../clouds/http-server.ts";
 import { testHttps, testProxy } from "./_tunnel.ts";
 

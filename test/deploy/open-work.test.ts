@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { down } from "../../src/core/deploy/down.ts";
-import { rollback } from "../../src/core/deploy/rollback.ts";
-import { up } from "../../src/core/deploy/up.ts";
+import { down } from "../../src/deploy/down.ts";
+import { rollback } from "../../src/deploy/rollback.ts";
+import { up } from "../../src/deploy/up.ts";
 import type { Stage } from "./_fixture.ts";
 import { stage, writeAll } from "./_fixture.ts";
 

@@ -1,11 +1,11 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { writeFiles } from "../../src/core/deploy/files.ts";
-import { openLocal } from "../../src/core/deploy/local/local-run.ts";
-import { gatherLocalSecrets } from "../../src/core/deploy/local/local-secrets.ts";
-import { checkOwnFiles } from "../../src/core/deploy/local/own-files.ts";
-import { DEFAULT_OPTIONS } from "../../src/core/deploy/options.ts";
+import { writeFiles } from "../../src/deploy/files.ts";
+import { openLocal } from "../../src/deploy/local/local-run.ts";
+import { gatherLocalSecrets } from "../../src/deploy/local/local-secrets.ts";
+import { checkOwnFiles } from "../../src/deploy/local/own-files.ts";
+import { DEFAULT_OPTIONS } from "../../src/deploy/options.ts";
 import { PROJECT, temporaryProject, writeAll } from "./_fixture.ts";
 
 const COMPOSE = ".deployment/docker-compose.yml";

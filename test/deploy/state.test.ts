@@ -2,8 +2,8 @@ import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { readLock, takeLock } from "../../src/core/deploy/lock.ts";
-import { openState, parseState } from "../../src/core/deploy/state.ts";
+import { readLock, takeLock } from "../../src/deploy/lock.ts";
+import { openState, parseState } from "../../src/deploy/state.ts";
 import { temporaryProject, writeAll } from "./_fixture.ts";
 
 const now = () => new Date();

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Platform, PlatformSession } from "../../src/core/deploy/platform.ts";
-import { rollback } from "../../src/core/deploy/rollback.ts";
-import { up } from "../../src/core/deploy/up.ts";
+import type { Platform, PlatformSession } from "../../src/deploy/platform.ts";
+import { rollback } from "../../src/deploy/rollback.ts";
+import { up } from "../../src/deploy/up.ts";
 import type { Stage } from "./_fixture.ts";
 import { PROJECT, stage, temporaryProject, writeAll } from "./_fixture.ts";
 

@@ -5,7 +5,7 @@ import { createCommand, createReleases, createVault, definePlatform } from "agen
 import { createDeployTools, platformContract } from "agent-control-service/testing";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
-import { openJournal } from "../../src/core/deploy/journal.ts";
+import { openJournal } from "../../src/deploy/journal.ts";
 
 const tools = createDeployTools({ cwd: tmpdir() });
 const node = createCommand(tools, process.execPath, "-e");

@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { DeployError } from "../../src/core/deploy/errors.ts";
-import type { DeployEvent } from "../../src/core/deploy/events.ts";
-import { prepare } from "../../src/core/deploy/plan.ts";
-import { up } from "../../src/core/deploy/up.ts";
+import { DeployError } from "../../src/deploy/errors.ts";
+import type { DeployEvent } from "../../src/deploy/events.ts";
+import { prepare } from "../../src/deploy/plan.ts";
+import { up } from "../../src/deploy/up.ts";
 import type { Stage } from "./_fixture.ts";
 import { allText, stage, writeAll } from "./_fixture.ts";
 

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { readProject } from "../../src/core/deploy/project.ts";
+import { readProject } from "../../src/deploy/project.ts";
 import { PROJECT, temporaryProject } from "./_fixture.ts";
 
 /** A repository with a project in apps/agent, and what reading the project gives. */

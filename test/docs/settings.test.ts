@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { resolveOptions } from "../../src/core/options.ts";
+import { resolveOptions } from "../../src/core/service/options.ts";
 import { greeter } from "../_setup.ts";
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
@@ -8,7 +8,7 @@ const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta
 it("the page of settings names every option and every variable", () => {
   const page = read("docs/settings.md");
   const { id: _made, ...options } = resolveOptions({ agents: [greeter] }, {});
-  const variables = new Set(read("src/core/options.ts").match(/\bSERVICE_[A-Z_]*[A-Z]\b/g));
+  const variables = new Set(read("src/core/service/options.ts").match(/\bSERVICE_[A-Z_]*[A-Z]\b/g));
 
   const names = [...Object.keys(options), ...variables];
 

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach } from "vitest";
-import type { Order } from "../../src/core/dev-control/behaviour.ts";
-import type { Received } from "../../src/core/dev-control/inbox.ts";
+import type { Order } from "../../src/cli/control/behaviour.ts";
+import type { Received } from "../../src/cli/control/inbox.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 export const ACCOUNT_KEY = "account-key-of-the-tests";

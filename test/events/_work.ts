@@ -1,6 +1,6 @@
 import type { Service } from "agent-control-service";
 import { answerCase, askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
-import { JOBS, LEDGER } from "../../src/core/tokens.ts";
+import { JOBS, LEDGER } from "../../src/core/service/tokens.ts";
 
 const ACCOUNT = { workspace_id: "dev", api_key: null, api_url: null };
 

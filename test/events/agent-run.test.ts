@@ -1,7 +1,7 @@
 import { defineAgent } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
-import { JOBS } from "../../src/core/tokens.ts";
+import { JOBS } from "../../src/core/service/tokens.ts";
 import { bodies, sharedControl } from "./_control.ts";
 
 const shared = sharedControl();

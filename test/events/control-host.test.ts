@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import { expect, it } from "vitest";
-import { startControlServer } from "../../src/core/dev-control/control-server.ts";
+import { startControlServer } from "../../src/cli/control/control-server.ts";
 
 function ask(url: string, path: string, host: string, method = "GET"): Promise<number | undefined> {
   return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { toJsonSchema } from "@valibot/to-json-schema";
 import { expect, it } from "vitest";
-import { EVENT_SCHEMAS } from "../../src/core/dev-control/verify.ts";
+import { EVENT_SCHEMAS } from "../../src/cli/control/verify.ts";
 
 const FILE = new URL("../../docs/events.md", import.meta.url);
 const SECTION = /<!-- schemas -->[\s\S]*<!-- \/schemas -->/;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { describeReceived } from "../../src/core/cli/control.ts";
-import { Inbox } from "../../src/core/dev-control/inbox.ts";
+import { Inbox } from "../../src/cli/control/inbox.ts";
+import { describeReceived } from "../../src/cli/control.ts";
 
 const message = (key: string, body: unknown = {}) => ({
   kind: "event" as const,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { defineAgent, events, telemetry } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
-import { CONTROL_SYSTEM, JOBS, PARAMETERS } from "../../src/core/tokens.ts";
+import { CONTROL_SYSTEM, JOBS, PARAMETERS } from "../../src/core/service/tokens.ts";
 import { bodies, sharedControl } from "./_control.ts";
 
 const TOKEN = 'planted-"token"-8f3a/+ü';

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { type Service, webhooks } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { JOBS, RUNNER, STORE } from "../../src/core/tokens.ts";
+import { JOBS, RUNNER, STORE } from "../../src/core/service/tokens.ts";
 import { asker, otlpReceiver } from "./_otlp.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { testServer } from "agent-control-service/testing";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { JOBS } from "../../src/core/tokens.ts";
+import { JOBS } from "../../src/core/service/tokens.ts";
 import { asker, otlpReceiver, type Span } from "./_otlp.ts";
 
 const { spans, metricNames } = otlpReceiver();

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { events, type Service } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Received } from "../../src/core/dev-control/inbox.ts";
-import { CONTROL_SYSTEM } from "../../src/core/tokens.ts";
+import type { Received } from "../../src/cli/control/inbox.ts";
+import { CONTROL_SYSTEM } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 import {
   bodies,

@@ -11,8 +11,8 @@ import {
 import { describe, expect, it } from "vitest";
 import { Parameters } from "../../src/core/agents/parameters.ts";
 import { AgentRegistry } from "../../src/core/agents/registry.ts";
-import { isServiceError } from "../../src/core/errors.ts";
-import { Redactor } from "../../src/core/redactor.ts";
+import { isServiceError } from "../../src/core/base/errors.ts";
+import { Redactor } from "../../src/core/base/redactor.ts";
 
 const { privateKey } = generateKeyPairSync("rsa", {
   modulusLength: 2048,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { openCase, updateCase } from "../../src/core/entities/cases.ts";
-import { CASES, HOOKS, JOBS, LEDGER, REDACTOR } from "../../src/core/tokens.ts";
+import { CASES, HOOKS, JOBS, LEDGER, REDACTOR } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 import { workThrough } from "./_work.ts";
 

@@ -1,7 +1,7 @@
 import { type Delivery, type DeliveryTarget, EVENTS, events, type NewEvent } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
-import { CONTROL_SYSTEM } from "../../src/core/tokens.ts";
+import { CONTROL_SYSTEM } from "../../src/core/service/tokens.ts";
 import { resolveEventsOptions } from "../../src/plugins/events/options.ts";
 import { greeter } from "../_setup.ts";
 import { workThrough } from "./_work.ts";

@@ -1,7 +1,7 @@
 import { events, telemetry } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
-import { CONTROL_SYSTEM, HOOKS, REDACTOR } from "../../src/core/tokens.ts";
+import { CONTROL_SYSTEM, HOOKS, REDACTOR } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 import { sharedControl } from "./_control.ts";
 import { workThrough } from "./_work.ts";

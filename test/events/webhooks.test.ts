@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { events, webhooks } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
-import { CONTROL_SYSTEM } from "../../src/core/tokens.ts";
+import { CONTROL_SYSTEM } from "../../src/core/service/tokens.ts";
 import { isPublicAddress } from "../../src/plugins/webhooks/addresses.ts";
 import { createGuardedFetch } from "../../src/plugins/webhooks/guarded-post.ts";
 import { greeter } from "../_setup.ts";

@@ -1,5 +1,5 @@
 import { CASES, type RouteDefinition } from "agent-control-service";
-import { SIGN_IN_LINK } from "../../src/core/tokens.ts";
+import { SIGN_IN_LINK } from "../../src/core/service/tokens.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";
 import { sampleOf } from "./_sample.ts";

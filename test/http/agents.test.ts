@@ -1,6 +1,6 @@
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
-import { AGENT_SETTINGS } from "../../src/core/tokens.ts";
+import { AGENT_SETTINGS } from "../../src/core/service/tokens.ts";
 import { describeServer, greeter } from "../_setup.ts";
 import { clerk } from "./_clerk.ts";
 import { startJob, waitFor } from "./_client.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { testServer } from "agent-control-service/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { explainDataFolderError } from "../../src/core/data-folder-error.ts";
+import { explainDataFolderError } from "../../src/core/service/data-folder-error.ts";
 import { lockFolder } from "../../src/core/store/json/folder-lock.ts";
 import { greeter } from "../_setup.ts";
 import { jobContext } from "./_jobs.ts";

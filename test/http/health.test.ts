@@ -1,6 +1,6 @@
 import { ServiceError, type StoreFactory, type StoreHealth } from "agent-control-service";
 import { expect, it } from "vitest";
-import { VERSION } from "../../src/core/service-state.ts";
+import { VERSION } from "../../src/core/http/service-state.ts";
 import { createMemoryStore } from "../../src/core/store/memory-store.ts";
 import { describeServer, greeter } from "../_setup.ts";
 import { clerk } from "./_clerk.ts";

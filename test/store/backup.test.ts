@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { testServer } from "agent-control-service/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { main } from "../../src/core/cli/main.ts";
+import { main } from "../../src/cli/main.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import { splitJson } from "../../src/core/store/json/split-json.ts";

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { main } from "../../src/core/cli/main.ts";
+import { main } from "../../src/cli/main.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { openJsonStore, openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import { fileHeader, LineBuffer } from "../../src/core/store/json/line.ts";

@@ -1,17 +1,9 @@
 import type { AuditLog } from "../audit/audit-log.ts";
 import type { Actor } from "../audit/caller.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Ledger } from "../entities/ledger.ts";
-import type { MaybePromise } from "../maybe-promise.ts";
+import type { AgentSetting } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
-
-/** What a control system has told an agent to keep; parameters stay encrypted. */
-export interface AgentSetting {
-  /** The agent's slug. */
-  readonly id: string;
-  readonly onboarding_status: string | null;
-  readonly parameters_encrypted: string | null;
-  readonly updated_at: string;
-}
 
 type SettingPatch = Partial<Pick<AgentSetting, "onboarding_status" | "parameters_encrypted">>;
 

@@ -2,7 +2,7 @@ import type * as v from "valibot";
 import type { AgentMethodFieldInput } from "../models/agent-method-field.ts";
 import type { CaseNode } from "../models/case-node.ts";
 import type { ParameterInput } from "../models/parameter.ts";
-import type { RetentionOptions } from "../retention/policy.ts";
+import type { RetentionOptions } from "./retention-policy.ts";
 import type {
   ChatContext,
   CustomContext,

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { describeIssue, MOST_TOLD } from "../describe-issue.ts";
+import { describeIssue, MOST_TOLD } from "../base/describe-issue.ts";
 import {
   type AgentMethodField,
   type AgentMethodFieldInput,

@@ -1,8 +1,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
-import { listProblems, MOST_TOLD } from "../describe-issue.ts";
-import { ServiceError } from "../errors.ts";
-import type { ServiceKeys } from "../keys.ts";
-import type { Redactor } from "../redactor.ts";
+import { listProblems, MOST_TOLD } from "../base/describe-issue.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Redactor } from "../base/redactor.ts";
 import { isAuthenticated, type SealOptions, seal, unseal } from "./envelope.ts";
 import type { HostedAgent } from "./registry.ts";
 
@@ -40,7 +39,7 @@ export class Parameters {
   readonly #envelopes: AcceptedEnvelopes;
 
   constructor(
-    keys: ServiceKeys,
+    keys: { readonly rsaPrivateKey: string },
     redactor: Redactor,
     {
       env = process.env,

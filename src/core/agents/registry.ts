@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../base/errors.ts";
 import { AgentError } from "./agent-error.ts";
 import type { AgentDefinition } from "./define-agent.ts";
 import { toAgentId, toSlug } from "./identity.ts";

@@ -1,4 +1,5 @@
-import type { Logger } from "../log.ts";
+import type { Duration } from "../base/duration.ts";
+import type { Logger } from "../base/log.ts";
 import type { Case } from "../models/case.ts";
 import type { CaseNodeUpdateInput } from "../models/case-node-update.ts";
 import type { Job } from "../models/job.ts";
@@ -7,9 +8,6 @@ import type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "../mod
 import type { FieldsInput, FieldValues } from "./define-agent.ts";
 
 type MaybePromise<T> = T | Promise<T>;
-
-/** Seconds, or text such as `"90s"`, `"15m"`, `"2h"`, `"3d"`. */
-export type Duration = number | string;
 
 /** What a step's function is told. */
 export interface StepInfo {

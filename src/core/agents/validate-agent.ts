@@ -1,10 +1,10 @@
 import * as v from "valibot";
 import { CaseNodeSchema } from "../models/case-node.ts";
 import { ParameterSchema } from "../models/parameter.ts";
-import { problemOf } from "../retention/policy.ts";
 import { AgentError } from "./agent-error.ts";
 import type { AgentDefinition, FieldsInput, MethodDefinition } from "./define-agent.ts";
 import { readFields } from "./fields.ts";
+import { problemOf } from "./retention-policy.ts";
 
 const POLICIES = ["resume", "restart", "fail"];
 const METHODS = ["job_start", "job_stop", "job_status", "human_answer", "chat", "custom"];

@@ -1,7 +1,7 @@
+import type { Logger } from "../base/log.ts";
+import { Redactor } from "../base/redactor.ts";
+import { Hooks } from "../entities/hooks.ts";
 import { Ledger } from "../entities/ledger.ts";
-import { Hooks } from "../hooks.ts";
-import type { Logger } from "../log.ts";
-import { Redactor } from "../redactor.ts";
 import { openJsonStore } from "../store/json/json-store.ts";
 import type { Store } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";

@@ -1,9 +1,9 @@
+import type { Logger } from "../base/log.ts";
+import type { Redactor } from "../base/redactor.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
-import type { Logger } from "../log.ts";
-import type { Redactor } from "../redactor.ts";
+import { type AuditEntry, ChainCheck, hashOf } from "../models/audit-entry.ts";
+import type { AuditHead } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
-import { type AuditEntry, ChainCheck, hashOf } from "./audit-entry.ts";
-import type { AuditHead } from "./audit-table.ts";
 import { type Actor, type Caller, nameOf, SYSTEM } from "./caller.ts";
 
 /** Lines that are read at once. */

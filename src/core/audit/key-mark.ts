@@ -1,24 +1,9 @@
 import { randomBytes, scrypt } from "node:crypto";
 import type { Ledger } from "../entities/ledger.ts";
-import type { Store, TableSpec } from "../store/store.ts";
+import type { KeyMark } from "../models/own-rows.ts";
+import type { Store } from "../store/store.ts";
 import type { AuditLog } from "./audit-log.ts";
 import { SYSTEM } from "./caller.ts";
-
-/** What tells at a start whether the API key is still the one of the last start. The key cannot be found from it. */
-export interface KeyMark {
-  readonly id: string;
-  readonly salt: string;
-  readonly hash: string;
-}
-
-export const KEY_MARK_TABLE: TableSpec<KeyMark> = {
-  name: "KeyMark",
-  version: 1,
-  entity: false,
-  index: () => ({}),
-  facets: [],
-  sorted: [],
-};
 
 /** Records that the API key is another one than at the last start, and remembers it for the next. */
 export async function noteKeyChange(

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../base/errors.ts";
 import type { AccountRef } from "../models/account.ts";
 import type { Case, StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate, CaseNodeUpdateInput } from "../models/case-node-update.ts";

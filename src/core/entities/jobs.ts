@@ -1,5 +1,5 @@
-import { ServiceError } from "../errors.ts";
-import { andThen, type MaybePromise } from "../maybe-promise.ts";
+import { ServiceError } from "../base/errors.ts";
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import { type Job, type StoredJob, toJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";

@@ -1,8 +1,8 @@
-import type { HookName, Hooks } from "../hooks.ts";
+import type { Redactor } from "../base/redactor.ts";
 import type { RunEntry } from "../models/run-entry.ts";
-import type { Redactor } from "../redactor.ts";
 import type { Store, Transaction } from "../store/store.ts";
 import type { Change, Participant } from "./change.ts";
+import type { HookName, Hooks } from "./hooks.ts";
 import { Scrub, ScrubbedTransaction } from "./scrub.ts";
 
 /** A run-log entry as it is written; the time is filled in. */

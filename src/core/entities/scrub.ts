@@ -1,8 +1,8 @@
+import type { Redactor } from "../base/redactor.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
-import type { Redactor } from "../redactor.ts";
 import type { IndexValue, LogName, Logs, TableName, Tables, Transaction } from "../store/store.ts";
 import type { Change } from "./change.ts";
 

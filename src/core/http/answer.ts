@@ -1,5 +1,5 @@
 import { FastResponse } from "srvx";
-import type { Redactor } from "../redactor.ts";
+import type { Redactor } from "../base/redactor.ts";
 import { cleanAnswer } from "./clean-answer.ts";
 import type { RouteDefinition } from "./route.ts";
 

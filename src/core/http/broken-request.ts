@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../base/errors.ts";
 import { SECURITY_HEADERS } from "./answer.ts";
 
 /** Answers what Node cannot read as a request, or what came too slowly, with the body of every failure. */

@@ -1,6 +1,6 @@
 import * as v from "valibot";
-import { describeIssue, listProblems } from "../describe-issue.ts";
-import { ServiceError } from "../errors.ts";
+import { describeIssue, listProblems } from "../base/describe-issue.ts";
+import { ServiceError } from "../base/errors.ts";
 import { findList } from "./find-list.ts";
 
 /** Checks a value; throws `invalid_request` naming each field that is wrong. */

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import type { Redactor } from "../redactor.ts";
+import type { Redactor } from "../base/redactor.ts";
 
 interface SchemaNode {
   readonly type: string;

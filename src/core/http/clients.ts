@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import type { H3Event } from "h3";
-import { readNetworks } from "../networks.ts";
+import { readNetworks } from "../base/networks.ts";
 
 /** Proxies in front of the service: how many, or in which networks they are. */
 export type TrustProxy = number | readonly string[];

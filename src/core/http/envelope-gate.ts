@@ -1,6 +1,6 @@
 import type { H3Event } from "h3";
 import { type Parameters, UnreadableParameters } from "../agents/parameters.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../base/errors.ts";
 import { Attempts } from "./attempts.ts";
 import type { Clients } from "./clients.ts";
 

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { HTTPError } from "h3";
-import { isServiceError, ServiceError } from "../errors.ts";
-import type { Logger } from "../log.ts";
-import type { Redactor } from "../redactor.ts";
+import { isServiceError, ServiceError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import type { Redactor } from "../base/redactor.ts";
 import { jsonResponse } from "./answer.ts";
 
 /** What stands behind an error of h3: our own one, or what its status says; anything else hides its text. */

@@ -1,7 +1,7 @@
 import type { H3Event } from "h3";
 import { ANYONE, type Caller } from "../audit/caller.ts";
 import type { RejectedKeys } from "../audit/rejected-keys.ts";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../base/errors.ts";
 import type { Clients } from "./clients.ts";
 import { KeyCheck } from "./key-check.ts";
 import type { RouteAuth } from "./route.ts";

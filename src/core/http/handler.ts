@@ -1,8 +1,8 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
 import { type Caller, nameOf } from "../audit/caller.ts";
-import { isServiceError } from "../errors.ts";
-import type { Redactor } from "../redactor.ts";
+import { isServiceError } from "../base/errors.ts";
+import type { Redactor } from "../base/redactor.ts";
 import { createAnswerer, withSecurityHeaders } from "./answer.ts";
 import { check } from "./check.ts";
 import type { Gate } from "./gate.ts";

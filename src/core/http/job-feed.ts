@@ -1,5 +1,5 @@
+import type { Hooks } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
-import type { Hooks } from "../hooks.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { Log } from "../store/store.ts";

@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../base/errors.ts";
 
 /** Deeper values would overflow the stack of whoever walks them later. */
 const MAX_DEPTH = 100;

@@ -1,4 +1,4 @@
-import { OptionsError } from "../check-options.ts";
+import { OptionsError } from "../base/check-options.ts";
 
 /** Says what to do where a server cannot listen; other errors stay as they are. */
 export function explainListenError(error: unknown, host: string, port: number): unknown {

@@ -1,5 +1,5 @@
 import { FastResponse } from "srvx";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../base/errors.ts";
 
 /** Gives the next text to send, when the reader has taken the last one; `undefined` ends the stream. */
 export type StreamSource = (signal: AbortSignal) => Promise<string | undefined>;

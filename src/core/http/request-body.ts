@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { assertBodySize, type H3Event } from "h3";
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../base/errors.ts";
 import { tooLarge } from "./failure.ts";
 
 /** Media types whose text is read here: JSON and the fields of a form. */

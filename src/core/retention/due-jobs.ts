@@ -1,5 +1,5 @@
+import { KEPT_STATUSES, type KeptStatus, type RetentionPolicy } from "../agents/retention-policy.ts";
 import type { ListQuery, Store } from "../store/store.ts";
-import { KEPT_STATUSES, type KeptStatus, type RetentionPolicy } from "./policy.ts";
 
 /** Jobs of one agent and status whose time is over. */
 export interface DueGroup {

@@ -1,14 +1,14 @@
 import type { AgentRegistry } from "../agents/registry.ts";
+import { KEPT_STATUSES, type RetentionPolicy, withOverride } from "../agents/retention-policy.ts";
 import type { AuditLog } from "../audit/audit-log.ts";
 import { SYSTEM } from "../audit/caller.ts";
+import type { Logger } from "../base/log.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
-import type { Logger } from "../log.ts";
+import type { RemovedBatch, RetentionState } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
 import { ClockGuard, HOLD } from "./clock-guard.ts";
 import { countDue, type DueCount } from "./due-jobs.ts";
-import { KEPT_STATUSES, type RetentionPolicy, withOverride } from "./policy.ts";
-import type { RetentionState } from "./retention-table.ts";
-import { type RemovedBatch, sweep } from "./sweep.ts";
+import { sweep } from "./sweep.ts";
 
 /** Bounds of the time from one sweep to the next, milliseconds; in between, a hundredth of the shortest time to keep. */
 const OFTEN = 1000;

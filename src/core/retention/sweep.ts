@@ -1,25 +1,14 @@
+import type { RetentionPolicy } from "../agents/retention-policy.ts";
 import { removeJob } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
+import type { RemovedBatch } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
 import { type DueGroup, dueGroups } from "./due-jobs.ts";
-import type { KeptStatus, RetentionPolicy } from "./policy.ts";
 
 /** Jobs and cases that one transaction removes, about: few enough not to hold up the writes of agents. */
 const BATCH = 200;
 /** Ids that are read at once: to find them looks through the index. */
 const FOUND = 5000;
-
-/** What one transaction removed. */
-export interface RemovedBatch {
-  /** Slug of the agent. */
-  readonly agent: string;
-  readonly status: KeptStatus;
-  readonly jobs: number;
-  readonly cases: number;
-  /** When the first and the last of them ended, ISO 8601. */
-  readonly oldest: string;
-  readonly newest: string;
-}
 
 export interface SweepParts {
   readonly store: Store;

@@ -1,4 +1,4 @@
-import type { MaybePromise } from "../maybe-promise.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Body } from "./body.ts";
 import type { StoreSnapshot } from "./snapshot.ts";
 import type { IndexValue, StoreHealth, TableSpec } from "./store.ts";

@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../base/errors.ts";
 
 /** Serialises a value, before anything is reserved for it, with an error that names what could not be stored. */
 export function toJson(value: unknown, what: string): string {

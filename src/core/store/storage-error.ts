@@ -1,4 +1,4 @@
-import { ServiceError } from "../errors.ts";
+import { ServiceError } from "../base/errors.ts";
 
 /** A failure of the store: nothing of the write was kept. `detail` says what to do. */
 export function storageError(message: string, detail: string, cause?: unknown): ServiceError {

@@ -1,13 +1,10 @@
-import type { AgentSetting } from "../agents/agent-settings.ts";
-import type { AuditEntry } from "../audit/audit-entry.ts";
-import type { AuditHead } from "../audit/audit-table.ts";
-import type { KeyMark } from "../audit/key-mark.ts";
-import type { MaybePromise } from "../maybe-promise.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { AuditEntry } from "../models/audit-entry.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { AgentSetting, AuditHead, KeyMark, RetentionState } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
-import type { RetentionState } from "../retention/retention-table.ts";
 import type { DamagedJob } from "./damaged-jobs.ts";
 import type { StoreSnapshot } from "./snapshot.ts";
 

@@ -1,9 +1,6 @@
-import type { AgentSetting } from "../agents/agent-settings.ts";
-import { AUDIT_TABLE } from "../audit/audit-table.ts";
-import { KEY_MARK_TABLE } from "../audit/key-mark.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
-import { RETENTION_TABLE } from "../retention/retention-table.ts";
+import type { AgentSetting, AuditHead, KeyMark, RetentionState } from "../models/own-rows.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
 import type { TableSpec } from "./store.ts";
 import { parseTimestamp } from "./timestamp.ts";
@@ -56,6 +53,33 @@ const CASE_TABLE: TableSpec<StoredCase> = {
   facets: ["status", "job_id"],
   sorted: ["created_at", "updated_at", "name"],
   text: (item) => `${item.id}\n${item.name}\n${item.description}`,
+};
+
+export const RETENTION_TABLE: TableSpec<RetentionState> = {
+  name: "Retention",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
+
+export const AUDIT_TABLE: TableSpec<AuditHead> = {
+  name: "AuditHead",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
+
+export const KEY_MARK_TABLE: TableSpec<KeyMark> = {
+  name: "KeyMark",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
 };
 
 const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {

@@ -1,4 +1,4 @@
-import { andThen, type MaybePromise } from "../maybe-promise.ts";
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
 import { getOrMake } from "./get-or-make.ts";
 import { countByValue, findSlots } from "./query.ts";

@@ -1,5 +1,5 @@
+import type { Hooks } from "../../core/entities/hooks.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
-import type { Hooks } from "../../core/hooks.ts";
 import { type EntityStatus, FAILED, RUNNING } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { ServiceError } from "../../core/errors.ts";
+import { ServiceError } from "../../core/base/errors.ts";
 import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
 import type { Assets } from "./assets.ts";
 

@@ -1,5 +1,5 @@
 import type { H3, H3Event, HTTPError } from "h3";
-import { isServiceError, ServiceError } from "../../core/errors.ts";
+import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { toServiceError } from "../../core/http/failure.ts";
 import { SECURITY_HEADERS } from "./answer.ts";
 import { negotiate, type Wanted } from "./negotiate.ts";

@@ -1,4 +1,4 @@
-import { createSharedToken } from "../../core/container.ts";
+import { createSharedToken } from "../../core/base/container.ts";
 import type { Html } from "./views/html.ts";
 
 type MaybePromise<T> = T | Promise<T>;

@@ -1,5 +1,5 @@
-import type { ControlSystem } from "../../core/control-system.ts";
-import type { Plugin, PluginContext } from "../../core/plugin.ts";
+import type { ControlSystem } from "../../core/delivery/control-system.ts";
+import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
@@ -22,7 +22,7 @@ import {
   SIGN_IN_LINK,
   STORE,
   STREAMS,
-} from "../../core/tokens.ts";
+} from "../../core/service/tokens.ts";
 import { Activity } from "./activity.ts";
 import { Assets } from "./assets.ts";
 import { BulkOperations } from "./bulk/operations.ts";

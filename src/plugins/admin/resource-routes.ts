@@ -1,6 +1,6 @@
 import type * as v from "valibot";
+import type { MaybePromise } from "../../core/base/maybe-promise.ts";
 import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { AdminParts } from "./parts.ts";
 import { type Resource, respond } from "./respond.ts";
 

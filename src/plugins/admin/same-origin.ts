@@ -1,7 +1,7 @@
 import type { H3Event } from "h3";
-import { ServiceError } from "../../core/errors.ts";
+import { ServiceError } from "../../core/base/errors.ts";
 import type { Clients } from "../../core/http/clients.ts";
-import type { ServiceState } from "../../core/service-state.ts";
+import type { ServiceState } from "../../core/http/service-state.ts";
 
 /** What is known of the address under which people see the service. */
 export interface OwnAddress {

@@ -1,10 +1,10 @@
 import { createHmac, hash, randomBytes } from "node:crypto";
 import type { H3Event } from "h3";
+import type { Logger } from "../../core/base/log.ts";
 import type { Clients } from "../../core/http/clients.ts";
 import type { SessionVerifier, SignedIn } from "../../core/http/gate.ts";
-import type { ServiceKeys } from "../../core/keys.ts";
-import type { Logger } from "../../core/log.ts";
-import type { ServiceState } from "../../core/service-state.ts";
+import type { ServiceState } from "../../core/http/service-state.ts";
+import type { ServiceKeys } from "../../core/service/keys.ts";
 import type { Store } from "../../core/store/store.ts";
 import { readCookie } from "./cookies.ts";
 import { assertSameOrigin, isSafeMethod } from "./same-origin.ts";

@@ -1,5 +1,5 @@
 import type { H3Event } from "h3";
-import { VERSION } from "../../core/service-state.ts";
+import { VERSION } from "../../core/http/service-state.ts";
 import { readCookie } from "./cookies.ts";
 import type { Flash } from "./flash.ts";
 import type { AdminParts } from "./parts.ts";

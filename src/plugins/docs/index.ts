@@ -1,9 +1,9 @@
 import * as v from "valibot";
+import { PUBLIC } from "../../core/base/paths.ts";
 import { defineRoute, type Router } from "../../core/http/route.ts";
-import type { Plugin } from "../../core/plugin.ts";
-import { VERSION } from "../../core/service-state.ts";
-import { ROUTER } from "../../core/tokens.ts";
-import { PUBLIC } from "../../paths.ts";
+import { VERSION } from "../../core/http/service-state.ts";
+import type { Plugin } from "../../core/service/plugin.ts";
+import { ROUTER } from "../../core/service/tokens.ts";
 import { type Asset, Assets, answerAsset, toAsset } from "./assets.ts";
 
 const POLICY = [

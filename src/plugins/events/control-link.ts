@@ -1,13 +1,19 @@
+import type { Logger } from "../../core/base/log.ts";
 import type {
   ControlCounts,
   ControlStatus,
   ControlSystem,
   OutboxMessage,
-} from "../../core/control-system.ts";
-import type { DeliveryTarget, Events, HeaderSource, NewEvent, PostedMessage } from "../../core/events.ts";
-import type { Logger } from "../../core/log.ts";
+} from "../../core/delivery/control-system.ts";
+import type {
+  DeliveryTarget,
+  Events,
+  HeaderSource,
+  NewEvent,
+  PostedMessage,
+} from "../../core/delivery/events.ts";
 import type { Account } from "../../core/models/account.ts";
-import { PluginError } from "../../core/plugin.ts";
+import { PluginError } from "../../core/service/plugin.ts";
 import type { Store, Transaction } from "../../core/store/store.ts";
 import { CONTROL } from "./control-target.ts";
 import type { Dispatcher } from "./dispatcher.ts";

@@ -1,6 +1,6 @@
-import type { DeliveryTarget, NewEvent } from "../../core/events.ts";
+import type { DeliveryTarget, NewEvent } from "../../core/delivery/events.ts";
+import { type Fetch, postJson } from "../../core/delivery/post-json.ts";
 import type { Account } from "../../core/models/account.ts";
-import { type Fetch, postJson } from "../../core/post-json.ts";
 
 /** Name under which messages for the control system stand in the outbox. */
 export const CONTROL = "control";

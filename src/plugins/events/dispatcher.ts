@@ -1,6 +1,6 @@
-import { DeliveryError, type DeliveryTarget } from "../../core/events.ts";
-import type { Logger } from "../../core/log.ts";
-import type { Redactor } from "../../core/redactor.ts";
+import type { Logger } from "../../core/base/log.ts";
+import type { Redactor } from "../../core/base/redactor.ts";
+import { DeliveryError, type DeliveryTarget } from "../../core/delivery/events.ts";
 import { backoff } from "./breaker.ts";
 import type { ResolvedEventsOptions } from "./options.ts";
 import type { Outbox } from "./outbox.ts";

@@ -3,9 +3,9 @@ import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { Parameters } from "../../core/agents/parameters.ts";
 import type { AgentRegistry } from "../../core/agents/registry.ts";
 import type { Caller } from "../../core/audit/caller.ts";
-import type { Logger } from "../../core/log.ts";
+import type { Logger } from "../../core/base/log.ts";
+import type { Fetch } from "../../core/delivery/post-json.ts";
 import type { Account } from "../../core/models/account.ts";
-import type { Fetch } from "../../core/post-json.ts";
 import { accountHeaders, controlUrl } from "./control-target.ts";
 
 const TIMEOUT = 10_000;

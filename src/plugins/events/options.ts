@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { atLeast, checkOptions, wholeAtLeast } from "../../core/check-options.ts";
+import { atLeast, checkOptions, wholeAtLeast } from "../../core/base/check-options.ts";
 
 /** Options of the plugin `events`; times in seconds. */
 export interface EventsOptions {

@@ -1,4 +1,4 @@
-import type { OutboxMessage } from "../../core/control-system.ts";
+import type { OutboxMessage } from "../../core/delivery/control-system.ts";
 import type { TableSpec } from "../../core/store/store.ts";
 import { timeOf } from "./message-ids.ts";
 

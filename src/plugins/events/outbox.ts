@@ -1,7 +1,7 @@
-import type { MessageState } from "../../core/control-system.ts";
-import type { DeliveryError } from "../../core/events.ts";
-import type { Logger } from "../../core/log.ts";
-import type { Redactor } from "../../core/redactor.ts";
+import type { Logger } from "../../core/base/log.ts";
+import type { Redactor } from "../../core/base/redactor.ts";
+import type { MessageState } from "../../core/delivery/control-system.ts";
+import type { DeliveryError } from "../../core/delivery/events.ts";
 import type { Store, Transaction } from "../../core/store/store.ts";
 import type { MessageIds } from "./message-ids.ts";
 import { laneOf, type OutboxRow } from "./outbox-table.ts";

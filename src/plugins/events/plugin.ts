@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
+import type { Fetch } from "../../core/delivery/post-json.ts";
 import type { Change } from "../../core/entities/change.ts";
-import type { Plugin, PluginContext } from "../../core/plugin.ts";
-import type { Fetch } from "../../core/post-json.ts";
-import type { Transaction } from "../../core/store/store.ts";
+import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
@@ -17,7 +16,8 @@ import {
   ROUTER,
   SERVICE_STATE,
   STORE,
-} from "../../core/tokens.ts";
+} from "../../core/service/tokens.ts";
+import type { Transaction } from "../../core/store/store.ts";
 import { ControlLink, SERVICE_STREAM } from "./control-link.ts";
 import { CONTROL, createControlTarget } from "./control-target.ts";
 import { Dispatcher } from "./dispatcher.ts";

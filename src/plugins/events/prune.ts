@@ -1,4 +1,4 @@
-import type { Logger } from "../../core/log.ts";
+import type { Logger } from "../../core/base/log.ts";
 import type { ResolvedEventsOptions } from "./options.ts";
 import type { Outbox } from "./outbox.ts";
 

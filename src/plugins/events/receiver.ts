@@ -1,5 +1,5 @@
-import type { TargetHealth } from "../../core/control-system.ts";
-import type { DeliveryTarget } from "../../core/events.ts";
+import type { TargetHealth } from "../../core/delivery/control-system.ts";
+import type { DeliveryTarget } from "../../core/delivery/events.ts";
 import { Breaker, type BreakerOptions } from "./breaker.ts";
 
 /** A target with how deliveries to it go. */

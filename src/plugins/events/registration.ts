@@ -2,11 +2,11 @@ import { toAgentResponse } from "../../core/agents/agent-response.ts";
 import type { AgentSettings } from "../../core/agents/agent-settings.ts";
 import type { Parameters } from "../../core/agents/parameters.ts";
 import type { AgentRegistry } from "../../core/agents/registry.ts";
-import type { NewEvent } from "../../core/events.ts";
+import type { NewEvent } from "../../core/delivery/events.ts";
+import type { ServiceState } from "../../core/http/service-state.ts";
 import { agentRegisterEvent } from "../../core/models/events/agent-register-event.ts";
 import { serverRegisterEvent } from "../../core/models/events/server-register-event.ts";
-import type { ResolvedOptions } from "../../core/options.ts";
-import type { ServiceState } from "../../core/service-state.ts";
+import type { ResolvedOptions } from "../../core/service/options.ts";
 
 export interface RegistrationParts {
   readonly state: ServiceState;

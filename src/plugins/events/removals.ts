@@ -1,4 +1,4 @@
-import type { Logger } from "../../core/log.ts";
+import type { Logger } from "../../core/base/log.ts";
 import type { Store } from "../../core/store/store.ts";
 
 /** Removals in one transaction: few enough not to hold up an agent's writes. */

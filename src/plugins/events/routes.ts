@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { AuditLog } from "../../core/audit/audit-log.ts";
-import { type ControlSystem, OutboxMessageSchema } from "../../core/control-system.ts";
+import { type ControlSystem, OutboxMessageSchema } from "../../core/delivery/control-system.ts";
 import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
 import { optional } from "../../core/models/scalars.ts";
 

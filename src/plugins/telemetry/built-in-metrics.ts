@@ -1,9 +1,9 @@
-import type { ControlSystem } from "../../core/control-system.ts";
+import type { ControlSystem } from "../../core/delivery/control-system.ts";
 import type { Cases } from "../../core/entities/cases.ts";
+import type { Hooks } from "../../core/entities/hooks.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
-import type { Hooks } from "../../core/hooks.ts";
+import type { ServiceState } from "../../core/http/service-state.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
-import type { ServiceState } from "../../core/service-state.ts";
 import type { Store } from "../../core/store/store.ts";
 import { watchHttp } from "./http-metrics.ts";
 import { Counter, Gauge, Histogram, type Metric } from "./metrics.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
-import { atLeast, checkOptions, wholeAtLeast } from "../../core/check-options.ts";
-import { LOG_LEVELS } from "../../core/log.ts";
+import { atLeast, checkOptions, wholeAtLeast } from "../../core/base/check-options.ts";
+import { LOG_LEVELS } from "../../core/base/log.ts";
 import type { TelemetrySeverity } from "../../core/models/telemetry.ts";
 
 /** Options of the plugin `telemetry`; times in seconds. */

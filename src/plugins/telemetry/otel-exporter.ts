@@ -1,9 +1,9 @@
 import type { Attributes, HrTime } from "@opentelemetry/api";
 import type { Resource } from "@opentelemetry/resources";
 import type { ReadableSpan } from "@opentelemetry/sdk-trace-base";
-import { importPeer } from "../../core/deploy/import-peer.ts";
-import type { Redactor } from "../../core/redactor.ts";
-import { VERSION } from "../../core/service-state.ts";
+import type { Redactor } from "../../core/base/redactor.ts";
+import { VERSION } from "../../core/http/service-state.ts";
+import { importPeer } from "../../deploy/import-peer.ts";
 import type { Metric } from "./metrics.ts";
 import { wantsOtel } from "./wants-otel.ts";
 

@@ -1,8 +1,9 @@
+import { LOG_LEVELS, type LogLevel } from "../../core/base/log.ts";
+import { within } from "../../core/base/within.ts";
+import type { Fetch } from "../../core/delivery/post-json.ts";
 import { defineRoute } from "../../core/http/route.ts";
-import { LOG_LEVELS, type LogLevel } from "../../core/log.ts";
 import type { Telemetry, TelemetrySeverity } from "../../core/models/telemetry.ts";
-import type { Plugin, PluginContext } from "../../core/plugin.ts";
-import type { Fetch } from "../../core/post-json.ts";
+import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
   AGENTS,
   CASES,
@@ -15,8 +16,7 @@ import {
   ROUTER,
   SERVICE_STATE,
   STORE,
-} from "../../core/tokens.ts";
-import { within } from "../../core/within.ts";
+} from "../../core/service/tokens.ts";
 import { builtInMetrics } from "./built-in-metrics.ts";
 import { JOB_TRACE_TABLE } from "./job-traces.ts";
 import { type Metric, toPrometheus } from "./metrics.ts";

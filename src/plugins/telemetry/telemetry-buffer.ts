@@ -1,5 +1,5 @@
+import { within } from "../../core/base/within.ts";
 import type { Telemetry } from "../../core/models/telemetry.ts";
-import { within } from "../../core/within.ts";
 
 /** Pieces that are sent at once. */
 const CONCURRENCY = 4;

@@ -1,7 +1,7 @@
-import type { DeliveryTarget } from "../../core/events.ts";
+import type { DeliveryTarget } from "../../core/delivery/events.ts";
+import { type Fetch, postJson } from "../../core/delivery/post-json.ts";
 import type { Account } from "../../core/models/account.ts";
 import type { Telemetry } from "../../core/models/telemetry.ts";
-import { type Fetch, postJson } from "../../core/post-json.ts";
 
 /** Name under which telemetry that must not be lost stands in the outbox. */
 export const TELEMETRY = "telemetry";

@@ -1,5 +1,5 @@
-import { importPeer } from "../../core/deploy/import-peer.ts";
-import type { Logger } from "../../core/log.ts";
+import type { Logger } from "../../core/base/log.ts";
+import { importPeer } from "../../deploy/import-peer.ts";
 
 /**
  * Says whether what stands in a trace is exported. `parent` is the flag of what it hangs from, `undefined` where it

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { isTerminal } from "../../core/models/entity-status.ts";
-import type { PluginContext } from "../../core/plugin.ts";
-import { AGENTS, EVENTS, LEDGER, STORE } from "../../core/tokens.ts";
+import type { PluginContext } from "../../core/service/plugin.ts";
+import { AGENTS, EVENTS, LEDGER, STORE } from "../../core/service/tokens.ts";
 import { type JobPlace, JobTraces } from "./job-traces.ts";
 import type { FinishedSpan } from "./otel-exporter.ts";
 import {

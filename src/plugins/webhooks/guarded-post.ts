@@ -2,8 +2,8 @@ import { lookup } from "node:dns";
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
-import { DeliveryError } from "../../core/events.ts";
-import type { Fetch } from "../../core/post-json.ts";
+import { DeliveryError } from "../../core/delivery/events.ts";
+import type { Fetch } from "../../core/delivery/post-json.ts";
 import { isPublicAddress } from "./addresses.ts";
 
 /** Answers are only looked at for their status and a line of text. */

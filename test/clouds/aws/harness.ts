@@ -1,4 +1,4 @@
-import type { DeployTarget } from "../../../src/core/deploy/platform.ts";
+import type { DeployTarget } from "../../../src/deploy/platform.ts";
 import { StandInImages } from "../instances.ts";
 import { testTools } from "../tools.ts";
 import type { AwsEmulator } from "./emulator.ts";

@@ -1,11 +1,11 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import type { Deployment } from "../../../src/core/deploy/deployment.ts";
-import { openDeployment } from "../../../src/core/deploy/deployment.ts";
-import type { DeployEvent } from "../../../src/core/deploy/events.ts";
-import type { DeployOptions } from "../../../src/core/deploy/options.ts";
-import { DEFAULT_OPTIONS } from "../../../src/core/deploy/options.ts";
+import type { Deployment } from "../../../src/deploy/deployment.ts";
+import { openDeployment } from "../../../src/deploy/deployment.ts";
+import type { DeployEvent } from "../../../src/deploy/events.ts";
+import type { DeployOptions } from "../../../src/deploy/options.ts";
+import { DEFAULT_OPTIONS } from "../../../src/deploy/options.ts";
 import { frontFetch } from "../tools.ts";
 import { quickClock } from "./clock.ts";
 import type { FlowCloud, FlowPlatform } from "./clouds.ts";

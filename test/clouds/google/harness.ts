@@ -1,13 +1,13 @@
-import type { Journal } from "../../../src/core/deploy/journal.ts";
+import type { Journal } from "../../../src/deploy/journal.ts";
 import type {
   DeployTarget,
   PlatformSession,
   ReleaseSpec,
   SecretValue,
-} from "../../../src/core/deploy/platform.ts";
-import type { DeployTools } from "../../../src/core/deploy/tools.ts";
-import type { CloudRunFlags } from "../../../src/plugins/cloud-run/flags.ts";
-import cloudRunPlatform from "../../../src/plugins/cloud-run/platform.ts";
+} from "../../../src/deploy/platform.ts";
+import type { DeployTools } from "../../../src/deploy/tools.ts";
+import type { CloudRunFlags } from "../../../src/platforms/cloud-run/flags.ts";
+import cloudRunPlatform from "../../../src/platforms/cloud-run/platform.ts";
 import { StandInImages } from "../instances.ts";
 import { testTools } from "../tools.ts";
 import type { GoogleEmulator } from "./emulator.ts";

@@ -11,8 +11,9 @@ const PEERS = ["google-auth-library", ...AWS.map((name) => `@aws-sdk/client-${na
 /** The child and the clouds' packages, each in one file: hundreds of children start in a third of the time. */
 export async function bundleChild(): Promise<{ readonly path: string; remove(): void }> {
   const folder = mkdtempSync(join(tmpdir(), "svc-killed-"));
-  // As deep as the modules that look for the package's own file, and beside the templates.
-  const dist = join(folder, "dist/core/deploy");
+  // Modules of two depths look for the package's own file, and one of them for the templates: they are one file here.
+  const root = join(folder, "package");
+  const dist = join(root, "dist/deploy");
   const peers = PEERS.map((name) => [`node_modules/${name}/index`, name] as const);
   await build({
     root: ROOT,
@@ -31,9 +32,9 @@ export async function bundleChild(): Promise<{ readonly path: string; remove(): 
     },
   });
   const modules = { type: "module", exports: "./index.js" };
-  copyFileSync(join(ROOT, "package.json"), join(folder, "package.json"));
+  for (const place of [root, folder]) copyFileSync(join(ROOT, "package.json"), join(place, "package.json"));
   for (const [entry] of peers)
     writeFileSync(join(dist, dirname(entry), "package.json"), JSON.stringify(modules));
-  symlinkSync(join(ROOT, "templates"), join(dist, "../templates"));
+  symlinkSync(join(ROOT, "templates"), join(folder, "templates"));
   return { path: join(dist, "child.js"), remove: () => rmSync(folder, { recursive: true, force: true }) };
 }

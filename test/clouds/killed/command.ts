@@ -1,10 +1,10 @@
-import { openDeployment } from "../../../src/core/deploy/deployment.ts";
-import { down } from "../../../src/core/deploy/down.ts";
-import { isDeployError } from "../../../src/core/deploy/errors.ts";
-import { DEFAULT_OPTIONS } from "../../../src/core/deploy/options.ts";
-import type { Platform } from "../../../src/core/deploy/platform.ts";
-import { rollback } from "../../../src/core/deploy/rollback.ts";
-import { up } from "../../../src/core/deploy/up.ts";
+import { openDeployment } from "../../../src/deploy/deployment.ts";
+import { down } from "../../../src/deploy/down.ts";
+import { isDeployError } from "../../../src/deploy/errors.ts";
+import { DEFAULT_OPTIONS } from "../../../src/deploy/options.ts";
+import type { Platform } from "../../../src/deploy/platform.ts";
+import { rollback } from "../../../src/deploy/rollback.ts";
+import { up } from "../../../src/deploy/up.ts";
 import { quickClock } from "../flow/clock.ts";
 import { frontFetch } from "../tools.ts";
 

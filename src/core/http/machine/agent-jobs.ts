@@ -1,6 +1,6 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
-import { andThen } from "../../maybe-promise.ts";
+import { andThen } from "../../base/maybe-promise.ts";
 import { AgentJobContextBaseSchema } from "../../models/agent-method.ts";
 import { JobSchema, type StoredJob } from "../../models/job.ts";
 import { JobContextSchema } from "../../models/job-context.ts";

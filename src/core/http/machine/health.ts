@@ -1,9 +1,9 @@
 import * as v from "valibot";
 import { readAgentHealth } from "../../agents/agent-health.ts";
 import { TimestampSchema } from "../../models/scalars.ts";
-import { VERSION } from "../../service-state.ts";
 import { Answer } from "../answer.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
+import { VERSION } from "../service-state.ts";
 import type { MachineParts } from "./parts.ts";
 
 const tag = "Health";

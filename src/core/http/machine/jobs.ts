@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { andThen } from "../../maybe-promise.ts";
+import { andThen } from "../../base/maybe-promise.ts";
 import { CaseSchema } from "../../models/case.ts";
 import { JobSchema } from "../../models/job.ts";
 import { JobInstructionsSchema } from "../../models/job-instructions.ts";

@@ -1,14 +1,14 @@
 import type { AgentSettings } from "../../agents/agent-settings.ts";
 import type { Parameters } from "../../agents/parameters.ts";
 import type { AgentRegistry } from "../../agents/registry.ts";
-import type { Runner } from "../../agents/runner.ts";
 import type { Cases } from "../../entities/cases.ts";
 import type { Jobs } from "../../entities/jobs.ts";
-import type { ServiceState } from "../../service-state.ts";
+import type { Runner } from "../../runs/runner.ts";
 import type { Store } from "../../store/store.ts";
 import type { EnvelopeGate } from "../envelope-gate.ts";
 import type { JobFeed } from "../job-feed.ts";
 import type { LiveStreams } from "../live-streams.ts";
+import type { ServiceState } from "../service-state.ts";
 
 /** What the machine routes work with. */
 export interface MachineParts {

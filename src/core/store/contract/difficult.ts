@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isServiceError } from "../../errors.ts";
+import { isServiceError } from "../../base/errors.ts";
 import type { StoreTest } from "./fixtures.ts";
 import { makeEntry, makeJob } from "./fixtures.ts";
 

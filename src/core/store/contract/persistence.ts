@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isServiceError } from "../../errors.ts";
+import { isServiceError } from "../../base/errors.ts";
 import type { StoreContractOptions } from "../store-contract.ts";
 import { inFolder, makeEntry, makeJob, withStore } from "./fixtures.ts";
 

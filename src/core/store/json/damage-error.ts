@@ -1,4 +1,4 @@
-import { ServiceError } from "../../errors.ts";
+import { ServiceError } from "../../base/errors.ts";
 
 /** A file of the store is not as it was written. */
 export function damageError(where: {

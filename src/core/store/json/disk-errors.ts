@@ -1,4 +1,4 @@
-import { isServiceError } from "../../errors.ts";
+import { isServiceError } from "../../base/errors.ts";
 import { storageError } from "../storage-error.ts";
 import { codeOf, isNoRoom } from "./io.ts";
 import type { Owner } from "./manifest.ts";

@@ -4,7 +4,7 @@ import type { Server } from "node:net";
 import { createConnection, createServer } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
-import { ServiceError } from "../../errors.ts";
+import { ServiceError } from "../../base/errors.ts";
 import { storageError } from "../storage-error.ts";
 import type { StoreLogger } from "../store.ts";
 

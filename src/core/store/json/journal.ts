@@ -1,4 +1,4 @@
-import type { ServiceError } from "../../errors.ts";
+import type { ServiceError } from "../../base/errors.ts";
 import type { Change } from "../backend.ts";
 import { closedError } from "../storage-error.ts";
 import type { StoreHealth, StoreLogger } from "../store.ts";

@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import type { MaybePromise } from "../../maybe-promise.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "../backend.ts";
 import { Body } from "../body.ts";
 import { findSlots } from "../query.ts";

@@ -1,7 +1,7 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
-import { isServiceError, ServiceError } from "../../../core/errors.ts";
+import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";

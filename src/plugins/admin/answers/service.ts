@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import { OutboxMessageSchema } from "../../../core/control-system.ts";
+import { LOG_LEVELS } from "../../../core/base/log.ts";
+import { OutboxMessageSchema } from "../../../core/delivery/control-system.ts";
 import { AgentHealthSchema } from "../../../core/http/machine/health.ts";
-import { LOG_LEVELS } from "../../../core/log.ts";
 import { AgentResponseSchema } from "../../../core/models/agent-response.ts";
 import { ServerInfoSchema } from "../../../core/models/server-info.ts";
 import { RetentionSchema } from "../retention/routes.ts";

@@ -1,13 +1,13 @@
 import * as v from "valibot";
+import { nameOf } from "../../../core/audit/caller.ts";
+import { wholeNumber } from "../../../core/http/query.ts";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import {
   AUDIT_ACTIONS,
   type AuditEntry,
   AuditEntrySchema,
   describeValue,
-} from "../../../core/audit/audit-entry.ts";
-import { nameOf } from "../../../core/audit/caller.ts";
-import { wholeNumber } from "../../../core/http/query.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+} from "../../../core/models/audit-entry.ts";
 import { TimestampSchema } from "../../../core/models/scalars.ts";
 import type { AdminParts } from "../parts.ts";
 import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";

@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from "node:crypto";
-import type { Runner } from "../../../core/agents/runner.ts";
 import { type Actor, nameOf } from "../../../core/audit/caller.ts";
-import { isServiceError, ServiceError } from "../../../core/errors.ts";
-import type { Logger } from "../../../core/log.ts";
+import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import type { Logger } from "../../../core/base/log.ts";
+import type { Runner } from "../../../core/runs/runner.ts";
 
 export type BulkAction = "stop" | "retry" | "delete";
 export type BulkState = "preview" | "running" | "done" | "aborted";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
-import { ServiceError } from "../../../core/errors.ts";
+import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";

@@ -1,6 +1,6 @@
 import type * as v from "valibot";
 import type { Actor } from "../../../core/audit/caller.ts";
-import { ServiceError } from "../../../core/errors.ts";
+import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";

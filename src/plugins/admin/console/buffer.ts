@@ -1,5 +1,5 @@
-import type { Hooks } from "../../../core/hooks.ts";
-import { LOG_LEVELS, type LogLevel, type LogRecord } from "../../../core/log.ts";
+import { LOG_LEVELS, type LogLevel, type LogRecord } from "../../../core/base/log.ts";
+import type { Hooks } from "../../../core/entities/hooks.ts";
 
 /** Longer lines are cut: one stack trace must not push everything else out. */
 const LONGEST_LINE = 8000;

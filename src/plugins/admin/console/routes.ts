@@ -1,9 +1,9 @@
 import * as v from "valibot";
+import { LOG_LEVELS } from "../../../core/base/log.ts";
 import type { LiveStreams, StreamSource } from "../../../core/http/live-streams.ts";
 import { wholeNumber } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
-import { LOG_LEVELS } from "../../../core/log.ts";
 import { ConsoleSchema } from "../answers/service.ts";
 import { Mailbox } from "../live/mailbox.ts";
 import { eventStreamHead } from "../live/route.ts";

@@ -1,4 +1,4 @@
-import type { ControlCounts, ControlStatus, ControlSystem } from "../../../core/control-system.ts";
+import type { ControlCounts, ControlStatus, ControlSystem } from "../../../core/delivery/control-system.ts";
 import type { ControlSystemView } from "../parts.ts";
 import { withoutSecrets } from "../server/configuration.ts";
 import { countOf, formatCount } from "../views/format.ts";

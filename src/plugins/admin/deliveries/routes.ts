@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
-import type { ControlSystem, OutboxMessage } from "../../../core/control-system.ts";
-import { ServiceError } from "../../../core/errors.ts";
+import { ServiceError } from "../../../core/base/errors.ts";
+import type { ControlSystem, OutboxMessage } from "../../../core/delivery/control-system.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { redirect } from "../answer.ts";

@@ -1,5 +1,5 @@
 import type { H3Event } from "h3";
-import { ServiceError } from "../../../core/errors.ts";
+import { ServiceError } from "../../../core/base/errors.ts";
 import { assertUtf8 } from "../../../core/http/query.ts";
 
 /** The fields of a form that a page of ours has sent; its size was checked before the handler was called. */

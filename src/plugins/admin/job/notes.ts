@@ -1,5 +1,5 @@
-import type { QueuePosition } from "../../../core/agents/runner.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import type { QueuePosition } from "../../../core/runs/runner.ts";
 import { withQuery } from "../query.ts";
 import { countOf, formatCount } from "../views/format.ts";
 

@@ -1,4 +1,4 @@
-import type { Hooks } from "../../../core/hooks.ts";
+import type { Hooks } from "../../../core/entities/hooks.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 
 /** What changed since the last message. */

@@ -1,6 +1,6 @@
 import * as v from "valibot";
+import { KEPT_STATUSES, type RetentionPolicy } from "../../../core/agents/retention-policy.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
-import { KEPT_STATUSES, type RetentionPolicy } from "../../../core/retention/policy.ts";
 import type { AdminParts } from "../parts.ts";
 import { formatCount, formatDuration } from "../views/format.ts";
 

@@ -1,5 +1,5 @@
 import { describeTrust } from "../../../core/http/clients.ts";
-import type { ResolvedOptions } from "../../../core/options.ts";
+import type { ResolvedOptions } from "../../../core/service/options.ts";
 
 /** The options in force; of secrets only whether they are set. */
 export function readConfiguration(

@@ -1,5 +1,5 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import { VERSION } from "../../../core/service-state.ts";
+import { VERSION } from "../../../core/http/service-state.ts";
 import { ServiceSchema } from "../answers/service.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";

@@ -1,6 +1,6 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
-import { isServiceError, ServiceError } from "../../../core/errors.ts";
+import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { redirect } from "../answer.ts";
 import { isSecure, toCookie } from "../cookies.ts";

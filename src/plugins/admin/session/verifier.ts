@@ -1,5 +1,5 @@
 import type { H3Event } from "h3";
-import type { ServiceError } from "../../../core/errors.ts";
+import type { ServiceError } from "../../../core/base/errors.ts";
 import type { SessionVerifier } from "../../../core/http/gate.ts";
 import { negotiate } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";

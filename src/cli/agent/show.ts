@@ -1,0 +1,55 @@
+import * as v from "valibot";
+import type { AgentMethodField } from "../../core/models/agent-method-field.ts";
+import type { AgentResponse } from "../../core/models/agent-response.ts";
+import { defineCommand } from "../command.ts";
+import { CONNECTION_FLAGS, connect } from "../job/connection.ts";
+import { renderTable } from "../table.ts";
+
+/** `svc agent show`: what an agent takes, and how to start it. */
+export const show = defineCommand({
+  usage: "show <agent>",
+  summary: "Show an agent's inputs and parameters, and how to start it",
+  flags: v.object(CONNECTION_FLAGS),
+  examples: ["svc agent show invoice-audit"],
+  async run({ args, flags, context }) {
+    const client = await connect(flags, context);
+    const agent = await client.get<AgentResponse>(`/agents/${encodeURIComponent(args[0]!)}`);
+    context.print(flags.json ? JSON.stringify(agent, null, 2) : render(args[0]!, agent));
+    return 0;
+  },
+});
+
+function render(slug: string, agent: AgentResponse): string {
+  const fields = agent.methods?.job_start.fields ?? [];
+  const parameters = agent.parameters_setup ?? [];
+  return [
+    `${agent.name} ${agent.version}`,
+    ...(agent.description ? [agent.description] : []),
+    ...(fields.length > 0
+      ? ["", renderTable(["input", "type", "required", "default", "about"], fields.map(toRow))]
+      : ["", "It takes no inputs."]),
+    ...(parameters.length > 0
+      ? [
+          "",
+          `Parameters: ${parameters.map(({ name, is_required }) => `${name}${is_required ? "" : " (optional)"}`).join(", ")}`,
+        ]
+      : []),
+    "",
+    `Start a job: npx svc job start ${slug}${fields
+      .filter((field) => field.required)
+      .map((field) => ` --field ${field.name}=…`)
+      .join("")} --wait`,
+  ].join("\n");
+}
+
+function toRow(field: AgentMethodField): string[] {
+  const { name, field_type, required, description } = field;
+  const shown = field.default === null || field.default === undefined ? "" : JSON.stringify(field.default);
+  return [
+    name,
+    field_type.replace(/Field$/, "").toLowerCase(),
+    required ? "yes" : "no",
+    shown,
+    description ?? "",
+  ];
+}

@@ -1,0 +1,63 @@
+import * as v from "valibot";
+import type { AuditPage } from "../../core/audit/audit-log.ts";
+import { nameOf } from "../../core/audit/caller.ts";
+import { AUDIT_ACTIONS, type AuditEntry, describeValue } from "../../core/models/audit-entry.ts";
+import { defineCommand } from "../command.ts";
+import { CONNECTION_FLAGS, connectToAdmin } from "../events/connection.ts";
+import { renderTable } from "../table.ts";
+
+const text = (description: string, value: string) =>
+  v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
+
+const flags = v.object({
+  action: v.optional(v.pipe(v.picklist(AUDIT_ACTIONS), v.description("only this action"))),
+  who: text("only lines with this in the name or address", "text"),
+  target: text("only lines with this in what was changed, such as a job's id", "text"),
+  since: text("only lines from this day or time on, UTC", "time"),
+  until: text("only lines before this day or time, UTC", "time"),
+  limit: v.optional(
+    v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(200), v.description("how many, newest first")),
+    50,
+  ),
+  ...CONNECTION_FLAGS,
+});
+
+/** `svc audit list`: the newest lines. */
+export const list = defineCommand({
+  usage: "list",
+  summary: "List what was done, newest first",
+  flags,
+  examples: [
+    "svc audit list",
+    "svc audit list --action job.delete --since 2026-01-31",
+    "svc audit list --target job-1",
+  ],
+  async run({ flags, context }) {
+    const { action, who, target, since, until, limit } = flags;
+    const client = await connectToAdmin(flags, context);
+    const given = Object.entries({ action, who, target, since, until, limit: String(limit) });
+    const query = new URLSearchParams(given.filter((one): one is [string, string] => one[1] !== undefined));
+    const page = await client.get<AuditPage>(`/admin/api/audit?${query}`);
+    if (flags.json) context.print(JSON.stringify(page, null, 2));
+    else if (page.items.length === 0) context.print("No line matches.");
+    else
+      context.print(
+        renderTable(["no.", "time", "action", "target", "who", "from", "change"], page.items.map(toRow)),
+      );
+    if (!flags.json && page.next !== null) context.print(`… and older ones; ${page.total} lines in all`);
+    return 0;
+  },
+});
+
+function toRow({ n, at, action, target, who, address, before, after, outcome }: AuditEntry): string[] {
+  const change = [before, after].map(describeValue).filter((part) => part !== "");
+  return [
+    String(n),
+    `${at.slice(0, 19).replace("T", " ")}`,
+    outcome === "refused" ? `${action} (refused)` : action,
+    target ? `${target.kind} ${target.id}` : "",
+    nameOf(who),
+    address ?? "",
+    change.join(" → ").slice(0, 80),
+  ];
+}

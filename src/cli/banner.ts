@@ -1,0 +1,69 @@
+import { join, relative } from "node:path";
+import type { MethodDefinition } from "../core/agents/define-agent.ts";
+import { toFormFields } from "../core/agents/form-fields.ts";
+import type { HostedAgent } from "../core/agents/registry.ts";
+import { describeTrust } from "../core/http/clients.ts";
+import { VERSION } from "../core/http/service-state.ts";
+import type { Service } from "../core/service/service.ts";
+import { AGENTS, KEYS, PLUGINS, SIGN_IN_LINK } from "../core/service/tokens.ts";
+
+export interface BannerOptions {
+  readonly cwd: string;
+  /** Whether a person reads it: a link that signs in must not end in a log. */
+  readonly interactive: boolean;
+}
+
+/** What a person wants to know of a service that has just started. */
+export function banner(service: Service, { cwd, interactive }: BannerOptions): string {
+  const { options } = service;
+  const url = options.publicUrl ?? service.url ?? "";
+  const plugins = service
+    .get(PLUGINS)()
+    .map((plugin) => plugin.name);
+  const agents = service.get(AGENTS).list();
+  const rows = [
+    ["service", `${url}${options.apiPrefix}`],
+    ...(plugins.includes("admin") ? [["admin", `${url}/admin/`]] : []),
+    ...(interactive ? signInRow(service, url) : []),
+    ...(plugins.includes("docs") ? [["API docs", `${url}/docs`]] : []),
+    ["API key", whereKeyIs(service, cwd)],
+    ["proxies", describeTrust(options.trustProxy)],
+    ["data", relative(cwd, options.dataDir) || "."],
+    ["agents", agents.map((agent) => agent.slug).join(", ")],
+  ];
+  return [
+    `agent-control-service ${VERSION} is running`,
+    "",
+    ...rows.map(([name, value]) => `  ${name!.padEnd(9)} ${value}`),
+    "",
+    "Start a job from another terminal:",
+    "",
+    ...agents.map((agent) => `  ${startCommand(agent)}`),
+    "",
+    "Ctrl-C ends it; unfinished jobs go on at the next start.",
+  ].join("\n");
+}
+
+/** Only where a plugin makes such links. */
+function signInRow(service: Service, url: string): string[][] {
+  try {
+    const link = service.get(SIGN_IN_LINK).create(url);
+    return [["sign in", `${link.url} (works once, until ${link.expiresAt.toTimeString().slice(0, 5)})`]];
+  } catch {
+    return [];
+  }
+}
+
+function whereKeyIs(service: Service, cwd: string): string {
+  if (!service.get(KEYS).apiKeyGenerated) return "as set";
+  return `in ${relative(cwd, join(service.options.dataDir, "api-key"))} (commands on this machine find it)`;
+}
+
+/** With a place for every input that has to be given. */
+function startCommand({ slug, definition }: HostedAgent): string {
+  const { fields } = definition.methods.job_start as MethodDefinition<never, never, unknown>;
+  const required = fields ? toFormFields(fields).filter((field) => field.required) : [];
+  return ["npx svc job start", slug, ...required.map((field) => `--field ${field.name}=…`), "--wait"].join(
+    " ",
+  );
+}

@@ -1,0 +1,106 @@
+import { randomBytes } from "node:crypto";
+import * as v from "valibot";
+import { defineCommand } from "./command.ts";
+import { ModeSchema } from "./control/behaviour.ts";
+import type { Received } from "./control/inbox.ts";
+import { CliError } from "./errors.ts";
+import { listenForStop } from "./stop-signal.ts";
+
+const FlagsSchema = v.object({
+  port: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(0, "must be 0 to 65535"),
+      v.maxValue(65535, "must be 0 to 65535"),
+      v.description("port to listen on, 0 for a free one"),
+    ),
+    8100,
+  ),
+  host: v.optional(v.pipe(v.string(), v.description("address to listen on")), "127.0.0.1"),
+  workspace: v.optional(v.pipe(v.string(), v.nonEmpty(), v.description("workspace that it serves")), "dev"),
+  fail: v.optional(
+    v.pipe(
+      ModeSchema,
+      v.description("how to answer: ok, a status such as 503, hang, reset, cut or slow"),
+      v.metadata({ value: "mode" }),
+    ),
+  ),
+  times: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer(),
+      v.minValue(1),
+      v.description("messages that --fail holds for; all by default"),
+    ),
+  ),
+  retryAfter: v.optional(
+    v.pipe(v.string(), v.description("Retry-After header of failures, seconds or a date")),
+  ),
+  keep: v.optional(
+    v.pipe(v.number(), v.integer(), v.minValue(10), v.description("messages to keep in memory")),
+    20_000,
+  ),
+  quiet: v.optional(v.pipe(v.boolean(), v.description("do not print what comes in")), false),
+});
+
+/** `svc control`: a control system for development. */
+export const control = defineCommand({
+  usage: "control",
+  summary: "Run a control system for development: shows events and telemetry, and fails on demand",
+  flags: FlagsSchema,
+  examples: ["svc control", "svc control --fail 503 --times 5", "svc control --fail 429 --retry-after 2"],
+  async run({ flags, context }) {
+    const { startControlServer } = await import("./control/control-server.ts");
+    const apiKey = context.env.SERVICE_ACCOUNT_API_KEY || randomBytes(18).toString("base64url");
+    const stop = listenForStop(() => {});
+    const server = await startControlServer({
+      host: flags.host,
+      port: flags.port,
+      workspace: flags.workspace,
+      apiKey,
+      webhookSecret: context.env.SVC_CONTROL_WEBHOOK_SECRET || undefined,
+      order: { mode: flags.fail ?? "ok", times: flags.times, retry_after: flags.retryAfter },
+      keep: flags.keep,
+      onReceived: flags.quiet ? undefined : (item) => context.print(describeReceived(item)),
+    }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "EADDRINUSE") throw error;
+      throw new CliError(`Port ${flags.port} is taken by another program`, {
+        detail: "Choose another one with --port, or --port 0 for a free one.",
+        cause: error,
+      });
+    });
+    context.print(`Control system for development at ${server.url}/ (the page shows all and makes it fail)`);
+    context.print("Start the service with:");
+    context.print(`  export SERVICE_ACCOUNT_API_URL=${server.url}`);
+    context.print(`  export SERVICE_ACCOUNT_WORKSPACE_ID=${flags.workspace}`);
+    // A key of its own, made for this run, on the terminal of the person who runs it.
+    const own = context.env.SERVICE_ACCOUNT_API_KEY ? "(the value set here)" : apiKey;
+    context.print(`  export SERVICE_ACCOUNT_API_KEY=${own}`);
+    await stop.received;
+    await server.close();
+    stop.release();
+    return 0;
+  },
+});
+
+/** One line for what came in. */
+export function describeReceived({ at, kind, body, duplicate, problems }: Received): string {
+  const { event_type, eventType, type, source, details, agentId } = (body ?? {}) as Record<string, unknown>;
+  const { index, name, status, is_final } = (details ?? {}) as Record<string, unknown>;
+  const said = [index !== undefined && `#${index}`, name, status, is_final === true && "(final)"];
+  const parts = [
+    at.slice(11, 23),
+    kind.padEnd(9),
+    String(event_type ?? eventType ?? type ?? "?").padEnd(28),
+    JSON.stringify(source ?? agentId ?? null),
+    ...said.filter((part) => part !== undefined && part !== null && part !== false),
+    duplicate ? "(again)" : "",
+    problems.length > 0 ? `PROBLEM: ${problems.join("; ")}` : "",
+  ];
+  // What comes in must not steer the terminal.
+  return parts
+    .join(" ")
+    .replace(/\p{Cc}/gu, " ")
+    .trimEnd();
+}

@@ -1,0 +1,56 @@
+import type { DeploymentPlan, ResourceAction } from "../../core/models/deployment.ts";
+import type { Paint } from "./terminal.ts";
+import { pad } from "./terminal.ts";
+
+const COLOURS = { create: "green", update: "yellow", delete: "red", noop: "dim" } as const;
+
+interface Change {
+  readonly field: string;
+  readonly from: string | null;
+  readonly to: string | null;
+}
+
+/** The plan as a table, ready to print. */
+export function planTable(plan: DeploymentPlan, paint: Paint): string[] {
+  const place = [plan.region, plan.project_id && `project ${plan.project_id}`].filter(Boolean).join(", ");
+  const rows = plan.actions.map((action) => [
+    paint(COLOURS[action.action_type], action.action_type.toUpperCase()),
+    action.resource_type.replace("_", " "),
+    action.resource_name,
+    [action.description, action.cost_estimate].filter(Boolean).join(", "),
+  ]);
+  const widths = [6, 1, 2].map((least, column) =>
+    Math.max(least, ...plan.actions.map((action) => cells(action)[column]!.length)),
+  );
+  const lines = [paint("bold", `Plan for ${plan.service_name} on ${plan.platform} (${place})`), ""];
+  plan.actions.forEach((action, index) => {
+    const row = rows[index]!;
+    const cellsOfRow = row.slice(0, 3).map((cell, column) => pad(cell, widths[column]!));
+    lines.push(`  ${[...cellsOfRow, row[3]].join("  ")}`.trimEnd());
+    for (const change of changesOf(action)) lines.push(`          ${changeLine(change, paint)}`);
+  });
+  const facts = [
+    ["Cost", plan.total_cost_estimate],
+    ["Duration", plan.estimated_duration],
+    ["Runs now", [plan.current_status, plan.current_url].filter(Boolean).join(", ")],
+  ].filter(([, value]) => value);
+  if (facts.length > 0) lines.push("", ...facts.map(([name, value]) => `  ${pad(name ?? "", 10)}${value}`));
+  return lines;
+}
+
+function cells(action: ResourceAction): string[] {
+  return [action.action_type, action.resource_type, action.resource_name];
+}
+
+function changesOf({ metadata, action_type, resource_type }: ResourceAction): Change[] {
+  // What is made anew has no change to show: its fields stand in the configuration.
+  if (action_type !== "update" || resource_type === "secret") return [];
+  const changes = metadata?.changes;
+  return Array.isArray(changes) ? (changes as Change[]) : [];
+}
+
+function changeLine({ field, from, to }: Change, paint: Paint): string {
+  if (from === null) return `${paint("green", "+")} ${field}: ${to}`;
+  if (to === null) return `${paint("red", "-")} ${field}: ${from}`;
+  return `${paint("yellow", "~")} ${field}: ${from} → ${to}`;
+}

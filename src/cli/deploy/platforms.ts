@@ -1,0 +1,91 @@
+import * as v from "valibot";
+import { orderPlugins } from "../../core/service/plugin.ts";
+import type { FlagsSchema, Platform, PlatformLoader } from "../../deploy/platform.ts";
+import type { CliContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { describeFlags } from "../flags.ts";
+import { findController, loadController } from "../load-controller.ts";
+import { suggest } from "../suggest.ts";
+
+/** The value of an option as it stands in the words of a command line. */
+export function wordOf(argv: readonly string[], flag: string): string | undefined {
+  for (const [index, word] of argv.entries()) {
+    if (word === "--") return undefined;
+    if (word === `--${flag}`) return argv[index + 1];
+    if (word.startsWith(`--${flag}=`)) return word.slice(flag.length + 3);
+  }
+  return undefined;
+}
+
+/** Whether an option was given, in any of its spellings. */
+export function isGiven(argv: readonly string[], flag: string): boolean {
+  const end = argv.indexOf("--");
+  const words = end < 0 ? argv : argv.slice(0, end);
+  return words.some(
+    (word) => word === `--${flag}` || word === `--no-${flag}` || word.startsWith(`--${flag}=`),
+  );
+}
+
+/** Loads a platform by name: one that comes with the package, else one of the project's own plugins. */
+export async function loadPlatform(name: string, context: CliContext): Promise<Platform<never>> {
+  const own = context.platforms[name];
+  if (own) return (await own()).default;
+  const others = await projectPlatforms(context).catch((error: unknown) => {
+    // A slip of the pen needs no project that can be loaded.
+    if (suggest(name, Object.keys(context.platforms)) !== undefined) return {};
+    throw error;
+  });
+  const loader = (others as Readonly<Record<string, PlatformLoader>>)[name];
+  if (loader) return (await loader()).default;
+  const names = [...Object.keys(context.platforms), ...Object.keys(others)];
+  const meant = suggest(name, names);
+  throw new UsageError(
+    `Unknown platform "${name}"`,
+    meant ? `Did you mean ${meant}?` : `Platforms: ${names.join(", ") || "none"}.`,
+  );
+}
+
+/** The options of all built-in platforms, each naming those that have it: for the help. */
+export async function allFlags(context: CliContext): Promise<FlagsSchema["entries"]> {
+  const entries: Record<string, FlagsSchema["entries"][string]> = {};
+  const owners: Record<string, string[]> = {};
+  // A platform with two names is one platform.
+  const loaded = await Promise.all(
+    Object.values(context.platforms).map(async (load) => (await load()).default),
+  );
+  for (const { name, flags } of new Set(loaded)) {
+    for (const [key, entry] of Object.entries(flags.entries)) {
+      entries[key] ??= entry;
+      owners[key] = [...(owners[key] ?? []), name];
+    }
+  }
+  const told = describeFlags(v.object(entries)).map(({ key, description }) => {
+    const entry = entries[key] as v.GenericSchema;
+    return [key, v.pipe(entry, v.description(`${owners[key]?.join(", ")}: ${description}`))] as const;
+  });
+  return Object.fromEntries(told) as FlagsSchema["entries"];
+}
+
+/** The option `--platform`, whose help names those that come with the package. */
+export function platformFlag(context: CliContext): FlagsSchema["entries"] {
+  const names = Object.keys(context.platforms).join(", ");
+  const description = `where to deploy to: ${names}, or one that your controller brings`;
+  return {
+    platform: v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value: "name" }))),
+  };
+}
+
+async function projectPlatforms(context: CliContext): Promise<Readonly<Record<string, PlatformLoader>>> {
+  const file = wordOf(context.argv, "controller-file");
+  const folder = wordOf(context.argv, "source-dir") ?? "src";
+  let path: string;
+  try {
+    path = findController(file === undefined ? undefined : `${folder}/${file}`, context.cwd);
+  } catch {
+    // Without a controller there are no plugins to ask.
+    return {};
+  }
+  const service = await loadController(path, context.cwd);
+  const plugins = orderPlugins(service.options.plugins);
+  return Object.assign({}, ...plugins.map((plugin) => plugin.platforms ?? {}));
+}

@@ -1,0 +1,185 @@
+import { existsSync } from "node:fs";
+import { relative } from "node:path";
+import { confirm, isCancel } from "@clack/prompts";
+import { Redactor } from "../../core/base/redactor.ts";
+import { type Deployment, openDeployment } from "../../deploy/deployment.ts";
+import { DeployError, isDeployError, toDeployError } from "../../deploy/errors.ts";
+import type { DeployEvent } from "../../deploy/events.ts";
+import { run as runProgram } from "../../deploy/exec.ts";
+import type { DeployOptions } from "../../deploy/options.ts";
+import { DEFAULT_OPTIONS } from "../../deploy/options.ts";
+import type { Platform } from "../../deploy/platform.ts";
+import type { CliContext } from "../context.ts";
+import { CliError, UsageError } from "../errors.ts";
+import { describeFlags } from "../flags.ts";
+import { listenForStop } from "../stop-signal.ts";
+import { failureResult, tellFailure } from "./failure.ts";
+import { isGiven } from "./platforms.ts";
+import { createProgress, type Progress } from "./progress.ts";
+import { type Paint, paintFor } from "./terminal.ts";
+
+/** What a deploy command works with besides its options. */
+export interface Shell {
+  readonly context: CliContext;
+  readonly progress: Progress;
+  readonly paint: Paint;
+  readonly redactor: Redactor;
+  readonly json: boolean;
+  readonly signal: AbortSignal;
+  emit(event: DeployEvent): void;
+  /** Asks where a person sits there and did not say `--yes`; says yes elsewhere. */
+  ask(question: string): Promise<boolean>;
+  /** Rejects where nobody can be asked and `--yes` was not given: for what cannot be undone. */
+  needYes(command: string): void;
+  /** Asks the person who sits there, `--yes` or not; missing where nobody does. */
+  readonly askPerson?: (question: string) => Promise<boolean>;
+  /** Writes a line of the result, secrets masked. */
+  print(line: string): void;
+  /** Writes the one document of `--json`. */
+  document(value: unknown): void;
+  /** Path of the log, told where the command fails. */
+  logPath: string | undefined;
+}
+
+type Given = Readonly<Record<string, unknown>>;
+
+/** Runs a deploy command: progress, questions, Ctrl-C, and its failure in words or as a document. */
+export async function withShell(
+  context: CliContext,
+  flags: Given,
+  body: (shell: Shell) => Promise<number>,
+): Promise<number> {
+  const json = flags.json === true;
+  const redactor = new Redactor();
+  const progress = createProgress(context, { verbose: flags.verbose === true, quiet: json });
+  const stopping = new AbortController();
+  const stop = listenForStop(() => {
+    progress.clear();
+    if (!json) context.note("Stopping; once more to stop at once");
+    stopping.abort();
+  });
+  const askPerson = async (question: string, initialValue = false) => {
+    progress.clear();
+    const answer = await confirm({ message: question, initialValue });
+    return !isCancel(answer) && answer;
+  };
+  const shell: Shell = {
+    context,
+    progress,
+    paint: paintFor(context),
+    redactor,
+    json,
+    signal: stopping.signal,
+    logPath: undefined,
+    emit: (event) => progress.show(event),
+    print: (line) => context.print(redactor.text(line)),
+    document: (value) => context.print(JSON.stringify(redactor.json(value), null, 2)),
+    needYes(command) {
+      if (flags.yes === true || (context.interactive && !json)) return;
+      throw new DeployError("usage", `${command} removes for good, and nobody can be asked here`, {
+        stands: "Nothing was changed",
+        fix: "Give --yes to remove without a question",
+      });
+    },
+    async ask(question) {
+      if (flags.yes === true || json || !context.interactive) return true;
+      return askPerson(question, true);
+    },
+    ...(json || !context.interactive ? {} : { askPerson }),
+  };
+  try {
+    return await retryWithPackages(shell, flags, () => body(shell));
+  } catch (error) {
+    progress.clear();
+    if (error instanceof UsageError || error instanceof CliError) throw error;
+    const failure = toDeployError(error, "Something unexpected went wrong");
+    if (json) shell.document(failureResult(failure));
+    else {
+      const path = shell.logPath;
+      const log = path !== undefined && existsSync(path) ? relative(context.cwd, path) : undefined;
+      tellFailure(masked(context, redactor), failure, log);
+    }
+    return failure.exitCode;
+  } finally {
+    progress.clear();
+    stop.release();
+  }
+}
+
+/** Opens the deployment that the options are about. */
+export async function openFrom(
+  shell: Shell,
+  platform: Platform<never>,
+  flags: Given,
+  command: string,
+): Promise<Deployment> {
+  const { context } = shell;
+  const own = describeFlags(platform.flags)
+    .filter((flag) => isGiven(context.argv, flag.name))
+    .map((flag) => [flag.key, flags[flag.key]]);
+  const options = Object.fromEntries(
+    OPTION_KEYS.filter((key) => flags[key] !== undefined).map((key) => [key, flags[key]]),
+  ) as Partial<DeployOptions>;
+  const deployment = await openDeployment({
+    platform,
+    options: { ...DEFAULT_OPTIONS, ...options },
+    flags: Object.fromEntries(own),
+    cwd: context.cwd,
+    env: context.env,
+    command,
+    emit: shell.emit,
+    signal: shell.signal,
+    redactor: shell.redactor,
+  });
+  shell.logPath = deployment.log.path;
+  return deployment;
+}
+
+/** Options of the command that the engine takes as they are. */
+const OPTION_KEYS: readonly (keyof DeployOptions)[] = [
+  "name",
+  "env",
+  "region",
+  "projectId",
+  "port",
+  "image",
+  "generateApiKey",
+  "generateRsa",
+  "rollback",
+  "timeout",
+  "buildTimeout",
+  "publicUrl",
+  "sourceDir",
+  "controllerFile",
+  "acceptDataLoss",
+  "overwriteFiles",
+];
+
+/** A platform whose packages are missing: a person is offered to have them installed, and the command goes on. */
+async function retryWithPackages(shell: Shell, flags: Given, body: () => Promise<number>): Promise<number> {
+  const { context } = shell;
+  try {
+    return await body();
+  } catch (error) {
+    if (!isDeployError(error) || error.code !== "missing_package" || !error.fix) throw error;
+    // `--yes` agrees to the plan of a deployment, not to changes of the project.
+    if (!context.interactive || shell.json || flags.yes === true) throw error;
+    shell.progress.clear();
+    context.note(error.message);
+    if (!(await shell.ask(`Run "${error.fix}" now?`))) throw error;
+    const [command = "npm", ...args] = error.fix.split(" ");
+    const installed = await runProgram(command, args, {
+      cwd: context.cwd,
+      env: context.env,
+      signal: shell.signal,
+      onLine: (line) => context.note(`  ${line}`),
+    });
+    if (installed.code !== 0)
+      throw error.with({ stands: `"${command}" ended with exit code ${installed.code}` });
+    return body();
+  }
+}
+
+function masked(context: CliContext, redactor: Redactor): CliContext {
+  return { ...context, note: (line) => context.note(redactor.text(line)) };
+}

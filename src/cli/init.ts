@@ -1,0 +1,69 @@
+import { createRequire } from "node:module";
+import { basename, resolve } from "node:path";
+import * as v from "valibot";
+import { toSlug } from "../core/agents/identity.ts";
+import { defineCommand } from "./command.ts";
+import { CliError } from "./errors.ts";
+import { writeTemplate } from "./write-template.ts";
+
+const TEMPLATE = new URL("../../templates/init/", import.meta.url);
+const own = createRequire(import.meta.url)("../../package.json") as {
+  version: string;
+  dependencies: Record<string, string>;
+  devDependencies: Record<string, string>;
+};
+
+const flags = v.object({
+  agent: v.optional(
+    v.pipe(v.string(), v.description("name of the first agent"), v.metadata({ value: "name" })),
+  ),
+  package: v.optional(
+    v.pipe(
+      v.string(),
+      v.description("what to install as agent-control-service, such as a version or a tarball"),
+      v.metadata({ value: "spec" }),
+    ),
+    `^${own.version}`,
+  ),
+  yes: v.optional(v.pipe(v.boolean(), v.description("ask nothing"), v.metadata({ alias: "y" })), false),
+});
+
+/** `svc init`: writes a small project that runs. */
+export const init = defineCommand({
+  usage: "init [folder]",
+  summary: "Write a small project that runs",
+  flags,
+  examples: ["svc init my-service", "svc init --yes"],
+  async run({ args, flags, context }) {
+    const ask = async (message: string, initialValue: string): Promise<string> => {
+      if (flags.yes || !context.interactive) return initialValue;
+      const { isCancel, text } = await import("@clack/prompts");
+      const answer = await text({ message, initialValue });
+      if (isCancel(answer)) throw new CliError("Nothing was written");
+      return answer.trim() || initialValue;
+    };
+    const folder = args[0] ?? (await ask("Folder of the project", "."));
+    const root = resolve(context.cwd, folder);
+    const agent = flags.agent ?? (await ask("Name of the first agent", "Word Counter"));
+    if (toSlug(agent) === "") {
+      throw new CliError(`"${agent}" cannot name an agent`, {
+        detail: "A name needs at least one letter or digit.",
+      });
+    }
+    await writeTemplate(TEMPLATE, root, {
+      name: toSlug(basename(root)) || "my-service",
+      agent: JSON.stringify(agent).slice(1, -1),
+      slug: toSlug(agent),
+      package: flags.package,
+      valibot: `^${own.dependencies.valibot}`,
+      typescript: own.devDependencies.typescript ?? "5",
+    });
+    context.print(nextSteps(folder));
+    return 0;
+  },
+});
+
+function nextSteps(folder: string): string {
+  const enter = folder === "." ? [] : [`  cd ${folder}`];
+  return ["The project is written. Next:", "", ...enter, "  npm install", "  npx svc dev"].join("\n");
+}

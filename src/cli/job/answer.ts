@@ -1,0 +1,85 @@
+import * as v from "valibot";
+import type { Case } from "../../core/models/case.ts";
+import type { Question } from "../../core/models/question.ts";
+import { defineCommand } from "../command.ts";
+import { CliError, UsageError } from "../errors.ts";
+import { CONNECTION_FLAGS, connect } from "./connection.ts";
+import { listCases } from "./list-cases.ts";
+import { readFields } from "./read-fields.ts";
+
+const flags = v.object({
+  field: v.optional(
+    v.pipe(
+      v.array(v.string()),
+      v.description("part of the answer, name=value, or name:=json; may be repeated"),
+      v.metadata({ value: "name=value" }),
+    ),
+    [],
+  ),
+  message: v.optional(v.pipe(v.string(), v.description("a word to the agent"))),
+  ...CONNECTION_FLAGS,
+});
+
+/** `svc job answer`: answers the open question of a case. */
+export const answer = defineCommand({
+  usage: "answer <job> [case]",
+  summary: "Answer a question that a job's case asks",
+  flags,
+  examples: ["svc job answer job-1f9c2a77 sw-77121098 --field approved=no --field comment='ask them first'"],
+  async run({ args, flags, context }) {
+    const [jobId, caseId] = args as [string, string | undefined];
+    const client = await connect(flags, context);
+    const cases = await listCases(client, jobId, 0);
+    const { item, question } = findQuestion(cases, jobId, caseId);
+    if (flags.field.length === 0 && !context.interactive) {
+      const names = question.fields.map((field) => field.name).join(", ");
+      throw new UsageError(
+        `"${question.question}" needs an answer`,
+        `Give it with --field name=value. Fields: ${names}.`,
+      );
+    }
+    const given =
+      flags.field.length > 0 ? readFields(flags.field, question.fields) : await promptAtTerminal(question);
+    const result = await client.post<{ message: string }>(answerPath(item), {
+      answer: given,
+      message: flags.message ?? null,
+    });
+    context.print(flags.json ? JSON.stringify(result, null, 2) : result.message);
+    return 0;
+  },
+});
+
+/** Where the open question of a case is answered. */
+export function answerPath(item: Case): string {
+  return `/jobs/${encodeURIComponent(item.job_id)}/cases/${encodeURIComponent(item.id)}/update`;
+}
+
+async function promptAtTerminal({ question, fields }: Question): Promise<Record<string, unknown>> {
+  const { promptFields } = await import("./prompt-fields.ts");
+  return promptFields(question, fields);
+}
+
+function findQuestion(
+  cases: readonly Case[],
+  jobId: string,
+  caseId: string | undefined,
+): { item: Case; question: Question } {
+  const open = cases.filter((item) => item.question);
+  const item = caseId === undefined ? open[0] : cases.find((one) => one.id === caseId || one.ref === caseId);
+  if (!item && caseId !== undefined) {
+    throw new CliError(`Job "${jobId}" has no case "${caseId}"`, {
+      detail: `Show them: svc job show ${jobId}`,
+    });
+  }
+  if (!item?.question) {
+    const which = item ? `Case "${item.id}"` : `Job "${jobId}"`;
+    throw new CliError(`${which} asks nothing now`, { detail: `See how it stands: svc job show ${jobId}` });
+  }
+  if (caseId === undefined && open.length > 1) {
+    throw new UsageError(
+      `${open.length} questions are open`,
+      `Name the case: ${open.map((one) => one.id).join(", ")}.`,
+    );
+  }
+  return { item, question: item.question };
+}

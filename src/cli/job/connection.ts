@@ -1,0 +1,82 @@
+import { readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import * as v from "valibot";
+import { isLoopback } from "../../core/base/loopback.ts";
+import type { CliContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { ServiceClient } from "./service-client.ts";
+
+/** The service to talk to. */
+export const CONNECTION_FLAGS = {
+  url: v.optional(
+    v.pipe(
+      v.string(),
+      v.description("address of the service; better kept in SERVICE_URL"),
+      v.metadata({ value: "url" }),
+    ),
+  ),
+  key: v.optional(
+    v.pipe(
+      v.string(),
+      v.description("its API key; better kept in SERVICE_API_KEY"),
+      v.metadata({ value: "key" }),
+    ),
+  ),
+  insecure: v.optional(
+    v.pipe(v.boolean(), v.description("send the key to another machine over plain http")),
+    false,
+  ),
+  json: v.optional(v.pipe(v.boolean(), v.description("print JSON")), false),
+};
+
+/** File in the data folder that says where the running service listens. */
+export const ADDRESS_FILE = "address";
+
+interface ConnectionFlags {
+  readonly url?: string | undefined;
+  readonly key?: string | undefined;
+  readonly insecure?: boolean | undefined;
+}
+
+/**
+ * Connects to the service that the flags name, else the environment, else the one that was started in this folder.
+ * A service on this machine needs no key: it is read from the data folder. Keys go where somebody named an address or
+ * to this machine, not where a file of the folder leads, which may have come with somebody else's project.
+ */
+export async function connect(flags: ConnectionFlags, { cwd, env }: CliContext): Promise<ServiceClient> {
+  const dataDir = resolve(cwd, env.SERVICE_DATA_DIR || "data");
+  const named = flags.url ?? (env.SERVICE_URL || undefined);
+  const found = named === undefined ? await readText(join(dataDir, ADDRESS_FILE)) : undefined;
+  const url = named ?? found ?? `http://127.0.0.1:${env.SERVICE_PORT || env.PORT || 8000}`;
+  if (!URL.canParse(url) || !/^https?:/.test(url)) {
+    throw new UsageError(`"${url}" is no address`, "Write it like http://127.0.0.1:8000.");
+  }
+  const { protocol, hostname } = new URL(url);
+  const isLocal = isLoopback(hostname);
+  if (found !== undefined && !isLocal) {
+    throw new UsageError(
+      `${join(dataDir, ADDRESS_FILE)} leads to ${url}, which is not this machine`,
+      "If that is your service, name it: --url, or SERVICE_URL.",
+    );
+  }
+  if (protocol === "http:" && !isLocal && !flags.insecure) {
+    throw new UsageError(
+      `${url} is another machine, and http would send the key and all data unencrypted`,
+      "Use https, or add --insecure where the network between is your own.",
+    );
+  }
+  const key =
+    flags.key ??
+    (env.SERVICE_API_KEY || undefined) ??
+    (isLocal ? await readText(join(dataDir, "api-key")) : undefined);
+  return new ServiceClient({ url, key, fetch: globalThis.fetch });
+}
+
+async function readText(file: string): Promise<string | undefined> {
+  try {
+    return (await readFile(file, "utf8")).trim() || undefined;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}

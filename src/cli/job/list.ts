@@ -1,0 +1,40 @@
+import * as v from "valibot";
+import { EntityStatusSchema } from "../../core/models/entity-status.ts";
+import type { JobResponse } from "../../core/models/job-response.ts";
+import { defineCommand } from "../command.ts";
+import { renderTable } from "../table.ts";
+import { CONNECTION_FLAGS, connect } from "./connection.ts";
+
+const flags = v.object({
+  agent: v.optional(
+    v.pipe(v.string(), v.description("only this agent's jobs"), v.metadata({ value: "slug" })),
+  ),
+  status: v.optional(v.pipe(EntityStatusSchema, v.description("only jobs in this status"))),
+  limit: v.optional(v.pipe(v.number(), v.description("how many, newest first")), 20),
+  ...CONNECTION_FLAGS,
+});
+
+/** `svc job list`: the newest jobs. */
+export const list = defineCommand({
+  usage: "list",
+  summary: "List jobs, newest first",
+  flags,
+  examples: ["svc job list --status awaiting", "svc job list --agent invoice-audit --limit 5 --json"],
+  async run({ flags, context }) {
+    const client = await connect(flags, context);
+    const query = new URLSearchParams({
+      limit: String(flags.limit),
+      ...(flags.status && { status: flags.status }),
+    });
+    const path = flags.agent ? `/agents/${encodeURIComponent(flags.agent)}/jobs` : "/jobs";
+    const jobs = await client.get<JobResponse[]>(`${path}?${query}`);
+    if (flags.json) context.print(JSON.stringify(jobs, null, 2));
+    else if (jobs.length === 0) context.print("There are no such jobs. Start one: svc job start <agent>");
+    else context.print(renderTable(["job", "status", "message"], jobs.map(toRow)));
+    return 0;
+  },
+});
+
+function toRow(job: JobResponse): string[] {
+  return [job.job_id, job.status, (job.error_message ?? job.message).split("\n")[0]!.slice(0, 100)];
+}

@@ -1,0 +1,23 @@
+import type { AgentMethodField } from "../../core/models/agent-method-field.ts";
+import type { Case } from "../../core/models/case.ts";
+
+/** An open question, and the command that answers it. */
+export function describeQuestion(item: Case): string {
+  const { question } = item;
+  if (!question) return "";
+  const until = question.deadline ? ` (until ${question.deadline.slice(0, 19).replace("T", " ")} UTC)` : "";
+  const fields = question.fields.map((field) => `--field ${field.name}=${example(field)}`).join(" ");
+  return [
+    "",
+    `? ${question.question}${until}`,
+    `  npx svc job answer ${item.job_id} ${item.id} ${fields}`,
+    "",
+  ].join("\n");
+}
+
+function example(field: AgentMethodField): string {
+  if (field.field_type === "BooleanField") return "yes";
+  const choice = field.choices?.[0];
+  if (choice !== undefined) return typeof choice === "string" ? choice : choice[0];
+  return "…";
+}

@@ -1,0 +1,68 @@
+import type { AgentMethodField } from "../../core/models/agent-method-field.ts";
+import { UsageError } from "../errors.ts";
+import { suggest } from "../suggest.ts";
+
+/**
+ * Turns `name=value` into the type that the method asks for, and `name:=json` into what the JSON says.
+ *
+ * @example
+ * readFields(["limit=3", "tags:=[\"a\"]"], [{ name: "limit", field_type: "IntegerField", … }]) // { limit: 3, tags: ["a"] }
+ */
+export function readFields(
+  given: readonly string[],
+  declared: readonly AgentMethodField[],
+): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const text of given) {
+    const [, name, operator, value] = /^([^=:]+)(:?=)(.*)$/s.exec(text) ?? [];
+    if (name === undefined || value === undefined) {
+      throw new UsageError(
+        `--field ${text} has no value`,
+        "Write --field name=value, or --field name:=json.",
+      );
+    }
+    const field = declared.find((one) => one.name === name);
+    if (!field && declared.length > 0) throw unknownField(name, declared);
+    values[name] = operator === ":=" ? parseJson(name, value) : toFieldValue(field, value);
+  }
+  return values;
+}
+
+function unknownField(name: string, declared: readonly AgentMethodField[]): UsageError {
+  const names = declared.map((one) => one.name);
+  const meant = suggest(name, names);
+  return new UsageError(
+    `There is no field "${name}"`,
+    meant ? `Did you mean ${meant}?` : `Fields: ${names.join(", ")}.`,
+  );
+}
+
+/** What does not fit the type stays text: the service says what it must be. */
+function toFieldValue(field: AgentMethodField | undefined, text: string): unknown {
+  switch (field?.field_type) {
+    case "IntegerField":
+    case "FloatField":
+      return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+    case "BooleanField":
+      if (/^(true|yes|on)$/i.test(text)) return true;
+      return /^(false|no|off)$/i.test(text) ? false : text;
+    case "MultipleChoiceField":
+      return text === "" ? [] : text.split(",").map((one) => one.trim());
+    case "JSONField":
+      try {
+        return JSON.parse(text) as unknown;
+      } catch {
+        return text;
+      }
+    default:
+      return text;
+  }
+}
+
+function parseJson(name: string, text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new UsageError(`--field ${name}:=… must be JSON`, `For plain text write --field ${name}=text.`);
+  }
+}

@@ -1,0 +1,124 @@
+import type { ErrorResponse } from "../../core/models/error-response.ts";
+import { CliError } from "../errors.ts";
+import { readServerEvents, type ServerEventText } from "./server-events.ts";
+
+export interface ServiceClientOptions {
+  /** Address of the service, with its API prefix. */
+  readonly url: string;
+  readonly key: string | undefined;
+  readonly fetch: typeof globalThis.fetch;
+}
+
+/** What a service that closes answers, and a proxy that has lost it. */
+const AWAY = new Set([502, 503, 504]);
+
+/** The service cannot be reached now: it may be starting again. */
+export class UnreachableError extends CliError {}
+
+/** Calls a running service; failures are told as the service tells them. */
+export class ServiceClient {
+  readonly url: string;
+  readonly #key: string | undefined;
+  readonly #fetch: typeof globalThis.fetch;
+
+  constructor({ url, key, fetch }: ServiceClientOptions) {
+    this.url = url.replace(/\/+$/, "");
+    this.#key = key;
+    this.#fetch = fetch;
+  }
+
+  async get<T>(path: string): Promise<T> {
+    return this.#read<T>(await this.#send("GET", path));
+  }
+
+  async post<T>(path: string, body: unknown): Promise<T> {
+    return this.#read<T>(await this.#send("POST", path, { body: JSON.stringify(body) }));
+  }
+
+  async delete<T>(path: string): Promise<T> {
+    return this.#read<T>(await this.#send("DELETE", path));
+  }
+
+  /** The events of a stream after the one with this id, until the connection ends. */
+  async *events(path: string, after: string | undefined): AsyncGenerator<ServerEventText> {
+    const headers = { accept: "text/event-stream", ...(after && { "last-event-id": after }) };
+    const response = await this.#send("GET", path, { headers });
+    if (!response.body) return;
+    try {
+      yield* readServerEvents(response.body);
+    } catch (error) {
+      throw this.#unreachable(error);
+    }
+  }
+
+  /** What a route answers, as it comes. */
+  async *download(path: string): AsyncGenerator<Uint8Array, void> {
+    const { body } = await this.#send("GET", path);
+    if (!body) return;
+    try {
+      yield* body;
+    } catch (error) {
+      throw this.#unreachable(error);
+    }
+  }
+
+  async #send(method: string, path: string, init: { headers?: Record<string, string>; body?: string } = {}) {
+    const headers = {
+      ...init.headers,
+      ...(init.body && { "content-type": "application/json" }),
+      ...(this.#key && { "x-api-key": this.#key }),
+    };
+    let response: Response;
+    try {
+      // A redirect would take the key to a place that nobody named.
+      const options = { method, headers, body: init.body ?? null, redirect: "manual" } as const;
+      response = await this.#fetch(this.url + path, options);
+    } catch (error) {
+      throw this.#unreachable(error);
+    }
+    if (response.ok) return response;
+    throw await this.#explain(response);
+  }
+
+  async #read<T>(response: Response): Promise<T> {
+    try {
+      return (await response.json()) as T;
+    } catch (error) {
+      throw new CliError(`${this.url} does not answer like an agent service`, {
+        detail: "Check the address: --url, or SERVICE_URL.",
+        cause: error,
+      });
+    }
+  }
+
+  #unreachable(cause: unknown): UnreachableError {
+    return new UnreachableError(`No service answers at ${this.url}`, {
+      detail: "Start one with: svc start. Or name another one: --url, or SERVICE_URL.",
+      cause,
+    });
+  }
+
+  async #explain(response: Response): Promise<CliError> {
+    const location = response.headers.get("location");
+    if (response.status >= 300 && response.status < 400 && location !== null) {
+      await response.body?.cancel();
+      const target = URL.canParse(location, response.url) ? new URL(location, response.url).origin : location;
+      return new CliError(`${this.url} redirects to ${JSON.stringify(target)}, which is not followed`, {
+        detail: "If that is where the service is, name it: --url, or SERVICE_URL.",
+      });
+    }
+    if (response.status === 401) {
+      return new CliError(
+        `The service at ${this.url} ${this.#key ? "does not know this key" : "needs its API key"}`,
+        {
+          detail:
+            "Set SERVICE_API_KEY to the key that the service uses, or run this in the folder it was started in.",
+        },
+      );
+    }
+    const body = (await response.json().catch(() => undefined)) as Partial<ErrorResponse> | undefined;
+    const message = body?.error ?? `The service answered ${response.status} ${response.statusText}`;
+    const Failure = AWAY.has(response.status) ? UnreachableError : CliError;
+    return new Failure(message, body?.detail ? { detail: body.detail } : {});
+  }
+}

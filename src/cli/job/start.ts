@@ -1,0 +1,119 @@
+import { randomUUID } from "node:crypto";
+import * as v from "valibot";
+import type { AgentResponse } from "../../core/models/agent-response.ts";
+import type { Job } from "../../core/models/job.ts";
+import type { JobInstructions } from "../../core/models/job-instructions.ts";
+import { defineCommand } from "../command.ts";
+import type { CliContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { CONNECTION_FLAGS, connect } from "./connection.ts";
+import { readFields } from "./read-fields.ts";
+import type { ServiceClient } from "./service-client.ts";
+import { userName } from "./user-name.ts";
+import { watchJob } from "./watch.ts";
+
+const flags = v.object({
+  field: v.optional(
+    v.pipe(
+      v.array(v.string()),
+      v.description("an input, name=value, or name:=json; may be repeated"),
+      v.metadata({ value: "name=value" }),
+    ),
+    [],
+  ),
+  wait: v.optional(
+    v.pipe(v.boolean(), v.description("follow the job to its end"), v.metadata({ alias: "w" })),
+    false,
+  ),
+  verbose: v.optional(v.pipe(v.boolean(), v.description("with --wait: every step")), false),
+  id: v.optional(v.pipe(v.string(), v.description("id of the job; the same one again starts nothing twice"))),
+  param: v.optional(
+    v.pipe(
+      v.array(v.string()),
+      v.description("an agent parameter, its value taken from the environment variable of that name"),
+      v.metadata({ value: "NAME" }),
+    ),
+    [],
+  ),
+  workspace: v.optional(v.pipe(v.string(), v.description("workspace of the job")), "local"),
+  mission: v.optional(v.pipe(v.string(), v.description("name of the mission; the agent's name by default"))),
+  maxCases: v.optional(v.pipe(v.number(), v.description("end the job before it opens more cases"))),
+  maxCost: v.optional(v.pipe(v.number(), v.description("end the job before it costs more"))),
+  maxDuration: v.optional(v.pipe(v.number(), v.description("end the job after so many seconds"))),
+  stopOnWarning: v.optional(v.pipe(v.boolean(), v.description("end the job at the first warning"))),
+  stopOnError: v.optional(v.pipe(v.boolean(), v.description("go on when a case fails")), true),
+  ...CONNECTION_FLAGS,
+});
+type Flags = v.InferOutput<typeof flags>;
+
+/** `svc job start`: starts a job of an agent. */
+export const start = defineCommand({
+  usage: "start <agent>",
+  summary: "Start a job of an agent",
+  flags,
+  examples: [
+    "svc job start invoice-audit --wait",
+    "svc job start invoice-audit --field folder=/srv/invoices --field factor=5",
+    "svc job start hello --field 'names=Ada, Grace' --max-cost 0.01 --json",
+  ],
+  async run({ args, flags, context }) {
+    const slug = args[0]!;
+    const client = await connect(flags, context);
+    const agent = await client.get<AgentResponse>(`/agents/${encodeURIComponent(slug)}`);
+    const parameters = await encryptParameters(client, agent.slug, { names: flags.param, env: context.env });
+    const job = await client.post<Job>(`/agents/${encodeURIComponent(slug)}/jobs`, {
+      job_context: toJobContext(flags, agent.name, userName(context.env)),
+      job_fields: readFields(flags.field, agent.methods?.job_start.fields ?? []),
+      ...(parameters && { encrypted_agent_parameters: parameters }),
+    });
+    if (flags.wait) {
+      if (!flags.json) context.print(`Job ${job.id} is started`);
+      return watchJob(client, job.id, flags, context);
+    }
+    context.print(flags.json ? JSON.stringify(job, null, 2) : describeStart(job.id));
+    return 0;
+  },
+});
+
+function toJobContext(flags: Flags, agentName: string, user: string): Record<string, unknown> {
+  return {
+    workspace_id: flags.workspace,
+    job_id: flags.id ?? `job-${randomUUID().slice(0, 8)}`,
+    started_by: user,
+    started_at: new Date().toISOString(),
+    mission_id: "command-line",
+    mission_name: flags.mission ?? agentName,
+    job_instructions: toInstructions(flags),
+  };
+}
+
+function toInstructions(flags: Flags): Partial<JobInstructions> | null {
+  const { maxCases, maxCost, maxDuration, stopOnWarning, stopOnError } = flags;
+  const instructions = {
+    ...(maxCases !== undefined && { max_cases: maxCases }),
+    ...(maxCost !== undefined && { max_cost: maxCost }),
+    ...(maxDuration !== undefined && { max_duration: maxDuration }),
+    ...(stopOnWarning && { stop_on_warning: true }),
+    ...(!stopOnError && { stop_on_error: false }),
+  };
+  return Object.keys(instructions).length > 0 ? instructions : null;
+}
+
+/** Values come from the environment, as arguments show in process lists and shell histories. */
+async function encryptParameters(
+  client: ServiceClient,
+  slug: string,
+  { names, env }: { readonly names: readonly string[]; readonly env: CliContext["env"] },
+): Promise<string | undefined> {
+  if (names.length === 0) return undefined;
+  const values = names.map((name) => {
+    const value = env[name];
+    if (value === undefined) throw new UsageError(`The variable ${name} of --param ${name} is not set`);
+    return { name, value };
+  });
+  return client.post<string>(`/utils/encrypt?agent=${encodeURIComponent(slug)}`, JSON.stringify(values));
+}
+
+function describeStart(id: string): string {
+  return [`Job ${id} is started. Follow it with:`, "", `  npx svc job watch ${id}`].join("\n");
+}

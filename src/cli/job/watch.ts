@@ -1,0 +1,86 @@
+import * as v from "valibot";
+import type { Case } from "../../core/models/case.ts";
+import type { JobResponse } from "../../core/models/job-response.ts";
+import { defineCommand } from "../command.ts";
+import type { CliContext } from "../context.ts";
+import { CliError } from "../errors.ts";
+import { answerPath } from "./answer.ts";
+import { CONNECTION_FLAGS, connect } from "./connection.ts";
+import { describeEntry } from "./describe-entry.ts";
+import { followJob } from "./follow-job.ts";
+import { listCases } from "./list-cases.ts";
+import { describeQuestion } from "./question.ts";
+import type { ServiceClient } from "./service-client.ts";
+
+const flags = v.object({
+  verbose: v.optional(v.pipe(v.boolean(), v.description("tell every step")), false),
+  ...CONNECTION_FLAGS,
+});
+
+/** `svc job watch`: follows a job to its end. */
+export const watch = defineCommand({
+  usage: "watch <job>",
+  summary: "Follow a job to its end, its questions too",
+  flags,
+  examples: ["svc job watch job-1f9c2a77", "svc job watch job-1f9c2a77 --json | jq .type"],
+  run: async ({ args, flags, context }) => watchJob(await connect(flags, context), args[0]!, flags, context),
+});
+
+/** Prints what happens to a job; the exit code is 0 once it is completed, 1 when it ends otherwise. */
+export async function watchJob(
+  client: ServiceClient,
+  id: string,
+  { verbose, json }: { readonly verbose: boolean; readonly json: boolean },
+  context: CliContext,
+): Promise<number> {
+  const asked = new Set<string>();
+  for await (const event of followJob(client, id)) {
+    if (json) context.print(JSON.stringify(event.type === "entry" ? event.entry : event));
+    if (event.type === "reconnecting" && !json) context.note("The service is away; waiting for it …");
+    if (event.type === "entry" && !json) {
+      const line = describeEntry(event.entry, verbose);
+      if (line !== undefined) context.print(line);
+      if (event.entry.type === "status" && event.entry.to === "awaiting") {
+        for (const item of await openQuestions(client, id, asked)) {
+          if (context.interactive) await answerHere(client, item, context);
+          else context.print(describeQuestion(item));
+        }
+      }
+    }
+    if (event.type === "end") {
+      if (!json) context.print(describeEnd(await client.get<JobResponse>(`/jobs/${encodeURIComponent(id)}`)));
+      return event.status === "completed" ? 0 : 1;
+    }
+  }
+  return 1;
+}
+
+/** Questions that have not been told yet. */
+async function openQuestions(client: ServiceClient, id: string, asked: Set<string>): Promise<Case[]> {
+  const cases = await listCases(client, id, 0);
+  const fresh = cases.filter((item) => item.question && !asked.has(`${item.id} ${item.question.id}`));
+  for (const item of fresh) asked.add(`${item.id} ${item.question?.id}`);
+  return fresh;
+}
+
+/** Asks the person who watches. Whoever wants to leave a question open says so, and gets the command for later. */
+async function answerHere(client: ServiceClient, item: Case, context: CliContext): Promise<void> {
+  const { question, fields } = item.question!;
+  const { promptFields } = await import("./prompt-fields.ts");
+  try {
+    const answer = await promptFields(question, fields);
+    await client.post(answerPath(item), { answer, message: null });
+  } catch (error) {
+    // Escape, or somebody else was quicker.
+    if (!(error instanceof CliError)) throw error;
+    context.print(error.message);
+    context.print(describeQuestion(item));
+  }
+}
+
+function describeEnd(job: JobResponse): string {
+  const lines = [`${job.status}: ${job.error_message ?? job.message}`];
+  const { message: _told, ...rest } = job.payload ?? {};
+  if (Object.keys(rest).length > 0) lines.push(JSON.stringify(rest, null, 2));
+  return ["", ...lines].join("\n");
+}

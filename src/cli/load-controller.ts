@@ -1,0 +1,87 @@
+import { existsSync, statSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Service } from "../core/service/service.ts";
+import { CliError } from "./errors.ts";
+
+const DEFAULT_FILES = ["src/controller.ts", "src/controller.js", "controller.ts", "controller.js"];
+const EXPORT_LINE = "export default createServer({ agents: [myAgent] });";
+
+/** The controller file that a command is about: the one given, else the first of the usual ones. */
+export function findController(file: string | undefined, cwd: string): string {
+  const found = (file ? [file] : DEFAULT_FILES).find((one) => existsSync(resolve(cwd, one)));
+  if (found && statSync(resolve(cwd, found)).isDirectory()) {
+    throw new CliError(`${found} is a folder`, {
+      detail: `Name the file in it that exports your service: svc start ${join(found, "controller.ts")}`,
+    });
+  }
+  if (found) return resolve(cwd, found);
+  throw new CliError(`There is no file ${file ?? DEFAULT_FILES[0]} here`, {
+    detail: "Name the file that exports your service, or make a new project with: svc init my-service",
+  });
+}
+
+/** Loads a controller file, TypeScript or JavaScript, and gives the service that it exports. */
+export async function loadController(path: string, cwd: string): Promise<Service> {
+  const name = relative(cwd, path);
+  const module = await importFile(path).catch((error: unknown) => {
+    throw explain(error, name, path);
+  });
+  const exported: unknown = await defaultExport(module);
+  if (isService(exported)) return exported;
+  throw new CliError(`${name} ${describeExport(exported)}`, {
+    detail: `Its last line should be: ${EXPORT_LINE}`,
+  });
+}
+
+/** The file cache of jiti would lie in a folder that other users can write to. */
+async function importFile(path: string): Promise<unknown> {
+  if (/\.m?js$/.test(path)) return import(pathToFileURL(path).href);
+  const { createJiti } = await import("jiti");
+  return createJiti(import.meta.url, { fsCache: false, interopDefault: false }).import(path);
+}
+
+function defaultExport(module: unknown): unknown {
+  const outer = (module as { default?: unknown }).default;
+  return isService(outer) ? outer : ((outer as { default?: unknown } | undefined)?.default ?? outer);
+}
+
+/** By shape, as the project may use another copy of this package. */
+function isService(value: unknown): value is Service {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    ["fetch", "ready", "listen", "close"].every((name) => typeof (value as never)[name] === "function")
+  );
+}
+
+function describeExport(value: unknown): string {
+  if (value === undefined) return "has no default export";
+  if (typeof value === "function") return "exports a function, not a service";
+  if (Array.isArray(value)) return "exports a list, not a service";
+  const isAgent = typeof value === "object" && value !== null && "methods" in value;
+  return isAgent ? "exports an agent, not a service" : "does not export a service by default";
+}
+
+/** Errors that say by themselves what to do go through as they are. */
+function explain(error: unknown, name: string, path: string): unknown {
+  if (!(error instanceof Error))
+    return new CliError(`${name} could not be loaded`, { detail: String(error) });
+  if (["OptionsError", "PluginError", "AgentError", "ServiceError"].includes(error.name)) return error;
+  const missing = /Cannot find (?:module|package) '([^']+)'/.exec(error.message)?.[1];
+  const isPackage = missing !== undefined && /^[@a-z]/i.test(missing);
+  const detail = isPackage
+    ? `${missing} is not installed. Install it: npm install ${missing}`
+    : place(error, path);
+  return new CliError(`${name} could not be loaded`, { detail, cause: error });
+}
+
+/** The error with the lines of its stack that lie in the project. */
+function place(error: Error, path: string): string {
+  const folder = resolve(path, "..");
+  const lines = (error.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
+  const own = lines.filter((line) => line.includes(folder) && !line.includes("node_modules"));
+  return [error.message.replaceAll(/\s+\n\s*/g, "\n"), ...own.slice(0, 5).map((line) => line.trim())].join(
+    "\n",
+  );
+}

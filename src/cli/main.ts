@@ -1,0 +1,61 @@
+import { VERSION } from "../core/http/service-state.ts";
+import type { Command, CommandGroup } from "./command.ts";
+import { completion } from "./completion.ts";
+import type { CliContext } from "./context.ts";
+import { control } from "./control.ts";
+import { dev } from "./dev.ts";
+import { init } from "./init.ts";
+import { open } from "./open.ts";
+import { runProgram } from "./program.ts";
+import { start } from "./start.ts";
+import { torture } from "./torture.ts";
+
+const COMMANDS: readonly Command[] = [start, dev, init, open, control, torture, completion];
+
+const GROUPS: readonly CommandGroup[] = [
+  {
+    name: "agent",
+    summary: "See the agents of a running service",
+    load: () => import("./agent/main.ts"),
+  },
+  {
+    name: "job",
+    summary: "Start, follow and steer jobs of a running service",
+    load: () => import("./job/main.ts"),
+  },
+  {
+    name: "store",
+    summary: "Export, check and accept the data folder of a stopped service",
+    load: () => import("./store/main.ts"),
+  },
+  {
+    name: "events",
+    summary: "See, send again or drop what a running service could not deliver",
+    load: () => import("./events/main.ts"),
+  },
+  {
+    name: "audit",
+    summary: "See, export and check who did what that concerns security",
+    load: () => import("./audit/main.ts"),
+  },
+  {
+    name: "deploy",
+    summary: "Deploy the service, look after it, test it in containers here",
+    load: () => import("./deploy/main.ts"),
+  },
+];
+
+/** Runs `svc` with the words behind it; resolves with the exit code. */
+export function main(argv: readonly string[], context: CliContext): Promise<number> {
+  return runProgram(
+    {
+      name: "svc",
+      summary: `svc ${VERSION}: runs agents as a service`,
+      version: VERSION,
+      commands: COMMANDS,
+      groups: GROUPS,
+    },
+    argv,
+    context,
+  );
+}

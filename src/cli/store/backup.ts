@@ -1,0 +1,53 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import * as v from "valibot";
+import type { Copied } from "../../core/store/maintenance.ts";
+import { backupStore, FolderInUseError, saveBackup } from "../../core/store/maintenance.ts";
+import { defineCommand } from "../command.ts";
+import type { CliContext } from "../context.ts";
+import { CliError } from "../errors.ts";
+import { ADDRESS_FILE, CONNECTION_FLAGS, connect } from "../job/connection.ts";
+import { dataFolderOf, FOLDER_FLAGS } from "./data-folder.ts";
+import { tellCopied } from "./tell-copied.ts";
+
+const { url, key, insecure } = CONNECTION_FLAGS;
+const FlagsSchema = v.object({ ...FOLDER_FLAGS, url, key, insecure });
+type Flags = v.InferOutput<typeof FlagsSchema>;
+
+/** `svc store backup`: a copy of the data as of one moment, of a service that runs or not. */
+export const backup = defineCommand({
+  usage: "backup <dir>",
+  summary: "Copy the data, as of one moment, into an empty folder, and check the copy; the service may run",
+  flags: FlagsSchema,
+  examples: [
+    "svc store backup backups/monday",
+    "svc store backup backups/monday --url https://agents.example.com",
+  ],
+  async run({ args, flags, context }) {
+    const to = resolve(context.cwd, args[0]!);
+    tellCopied(await copy(to, flags, context), to, context);
+    return 0;
+  },
+});
+
+async function copy(to: string, flags: Flags, context: CliContext): Promise<Copied> {
+  const folder = dataFolderOf(flags, context);
+  const isNamed = flags.url !== undefined || (context.env.SERVICE_URL && flags.dataDir === undefined);
+  if (isNamed || !existsSync(folder)) return receive(to, flags, context);
+  try {
+    return await backupStore(folder, to);
+  } catch (error) {
+    if (!(error instanceof FolderInUseError)) throw error;
+    // The folder says where the service that has it listens; no other service will do.
+    if (!existsSync(resolve(folder, ADDRESS_FILE))) {
+      throw new CliError(error.message, { detail: "Name the service that runs on it: --url.", cause: error });
+    }
+    const env = { ...context.env, SERVICE_DATA_DIR: folder, SERVICE_URL: undefined };
+    return receive(to, flags, { ...context, env });
+  }
+}
+
+async function receive(to: string, flags: Flags, context: CliContext): Promise<Copied> {
+  const client = await connect(flags, context);
+  return saveBackup(client.download("/utils/backup"), to);
+}

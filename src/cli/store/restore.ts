@@ -1,0 +1,22 @@
+import { resolve } from "node:path";
+import * as v from "valibot";
+import { restoreStore } from "../../core/store/maintenance.ts";
+import { defineCommand } from "../command.ts";
+import { dataFolderOf, FOLDER_FLAGS } from "./data-folder.ts";
+import { tellCopied } from "./tell-copied.ts";
+
+/** `svc store restore`: a backup becomes the data of a service. */
+export const restore = defineCommand({
+  usage: "restore <dir>",
+  summary: "Copy a backup into an empty data folder, and check the copy",
+  flags: v.object(FOLDER_FLAGS),
+  examples: [
+    "svc store restore backups/monday",
+    "svc store restore backups/monday --data-dir /var/lib/agents",
+  ],
+  async run({ args, flags, context }) {
+    const to = dataFolderOf(flags, context);
+    tellCopied(await restoreStore(resolve(context.cwd, args[0]!), to), to, context);
+    return 0;
+  },
+});

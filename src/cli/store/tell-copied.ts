@@ -1,0 +1,7 @@
+import type { Copied } from "../../core/store/maintenance.ts";
+import type { CliContext } from "../context.ts";
+
+/** Tells what a copy of a store holds. */
+export function tellCopied({ files, bytes, lines }: Copied, to: string, context: CliContext): void {
+  context.print(`${to}: ${lines} lines in ${files} files, ${(bytes / 1e6).toFixed(1)} MB, all sound`);
+}

@@ -1,0 +1,86 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Case } from "../../core/models/case.ts";
+import type { Job } from "../../core/models/job.ts";
+import type { RunEntry } from "../../core/models/run-entry.ts";
+import { listCases } from "../job/list-cases.ts";
+import { type ServiceClient, UnreachableError } from "../job/service-client.ts";
+import { makeAnswer } from "./answer.ts";
+
+/** Updates of each case that are compared. */
+const NEWEST = 1000;
+
+/** A job at its end, with its cases and its log. */
+export interface Outcome {
+  readonly job: Job;
+  readonly cases: readonly Case[];
+  readonly log: ReadonlyMap<string, RunEntry>;
+}
+
+/** Reads a job that has ended. */
+export async function readOutcome(client: ServiceClient, jobId: string): Promise<Outcome> {
+  let job: Job | undefined;
+  const log = new Map<string, RunEntry>();
+  for await (const { event, id, data } of client.events(`/jobs/${jobId}/stream`, undefined)) {
+    if (event === "snapshot") job = JSON.parse(data) as Job;
+    if (id !== undefined) log.set(id, JSON.parse(data) as RunEntry);
+    if (event === "end") break;
+  }
+  return { job: job!, cases: await listCases(client, jobId, NEWEST), log };
+}
+
+/** Answers what a job asks until it has ended. */
+export async function finish(client: ServiceClient, jobId: string, seconds: number): Promise<boolean> {
+  for (const until = Date.now() + seconds * 1000; Date.now() < until; await delay(50)) {
+    const { status } = await client.get<{ status: string }>(`/jobs/${jobId}`);
+    if (["completed", "failed", "cancelled"].includes(status)) return true;
+    if (status === "awaiting") await answerAll(client, jobId, () => {});
+  }
+  return false;
+}
+
+/** Answers the open questions of a job; tells of each answer that was taken. */
+export async function answerAll(
+  client: ServiceClient,
+  jobId: string,
+  taken: (item: Case, answer: Record<string, unknown>) => void,
+): Promise<void> {
+  for (const item of await listCases(client, jobId, 0)) {
+    if (item.status !== "awaiting" || !item.question) continue;
+    const answer = makeAnswer(item.question, jobId);
+    try {
+      await client.post(`/jobs/${jobId}/cases/${item.id}/update`, { answer });
+    } catch (error) {
+      if (error instanceof UnreachableError) throw error;
+      // Refused: its time was up in the meantime.
+      continue;
+    }
+    taken(item, answer);
+  }
+}
+
+/** What must be the same for two jobs of the same input, by place; ids of the job are taken out. */
+export function flatten({ job, cases }: Outcome): Map<string, string> {
+  const places = new Map<string, string>();
+  const add = (path: string, value: unknown): void => {
+    if (value === null || typeof value !== "object") {
+      places.set(path, JSON.stringify(value ?? null).replaceAll(job.id, "(job)"));
+      return;
+    }
+    for (const [key, item] of Object.entries(value)) add(`${path}.${key.replaceAll(job.id, "(job)")}`, item);
+  };
+  const { status, result, error, stop_reason, total_cost } = job;
+  add("job", { status, result, error, stop_reason, total_cost });
+  for (const item of cases) {
+    const { name, description, final_delivery, updates } = item;
+    const told = updates.map(({ created_at: _time, ...update }) => update);
+    add(`case ${item.ref}`, {
+      name,
+      description,
+      status: item.status,
+      final_delivery,
+      updates: told,
+      total: item.total_cost,
+    });
+  }
+  return places;
+}

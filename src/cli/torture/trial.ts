@@ -1,0 +1,120 @@
+import type { Case } from "../../core/models/case.ts";
+import { isTerminal } from "../../core/models/entity-status.ts";
+import type { RunEntry } from "../../core/models/run-entry.ts";
+import { flatten, type Outcome } from "./outcome.ts";
+
+/** An agent and the inputs that its jobs get. */
+export interface Scenario {
+  readonly slug: string;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** How undisturbed jobs of a scenario end, by place; what differs between two of them is left out. */
+export type Expected = ReadonlyMap<string, string>;
+
+export function expectedOf(one: Outcome, other: Outcome): Expected {
+  const [first, second] = [flatten(one), flatten(other)];
+  return new Map([...first].filter(([place, value]) => second.get(place) === value));
+}
+
+/** A job of a trial, and what the service has acknowledged of it. */
+export class TrialJob {
+  readonly id: string;
+  readonly scenario: Scenario;
+  readonly body: unknown;
+  isAcknowledged = false;
+  isOver = false;
+  /** Lines of its log that were seen, by number. */
+  readonly seen = new Map<string, string>();
+  readonly answers = new Map<string, { readonly caseId: string; readonly answer: string }>();
+
+  constructor(id: string, scenario: Scenario) {
+    this.id = id;
+    this.scenario = scenario;
+    this.body = {
+      job_fields: scenario.fields,
+      job_context: {
+        workspace_id: "torture",
+        job_id: id,
+        started_by: "svc torture",
+        started_at: "2026-01-31T09:30:00.000Z",
+        mission_id: "torture",
+        mission_name: "Torture",
+      },
+    };
+  }
+
+  answered({ id, question }: Case, answer: Record<string, unknown>): void {
+    this.answers.set(`${id}/${question?.id}`, { caseId: id, answer: JSON.stringify(answer) });
+  }
+}
+
+export interface Findings {
+  readonly lost: string[];
+  readonly doubled: string[];
+  readonly wrong: string[];
+  /** Jobs with a question that ran out of time: they may well end otherwise. */
+  readonly expired: string[];
+}
+
+/** Compares a job at its end with what was acknowledged, and with how an undisturbed one ends. */
+export function checkJob(job: TrialJob, outcome: Outcome, expected: Expected, findings: Findings): void {
+  const name = `job ${job.id} (${job.scenario.slug})`;
+  for (const [seq, text] of job.seen) {
+    if (JSON.stringify(outcome.log.get(seq)) !== text)
+      findings.lost.push(`${name}: line ${seq} of its log: ${text}`);
+  }
+  const entries = [...outcome.log.values()];
+  for (const [place, { caseId, answer }] of job.answers) {
+    const kept = entries.filter((one) => isAnswer(one, place) && JSON.stringify(one.answer) === answer);
+    if (kept.length === 0) findings.lost.push(`${name}: the answer to case ${caseId}`);
+    if (kept.length > 1) findings.doubled.push(`${name}: the answer to case ${caseId}`);
+  }
+  for (const call of repeatedCalls(entries)) findings.doubled.push(`${name}: ${call}`);
+  for (const { id, updates, update_count } of outcome.cases) {
+    const before = update_count - updates.length;
+    const isCounted = updates.every(({ index }, at) => index === before + at + 1);
+    if (!isCounted) findings.wrong.push(`${name}: the updates of case ${id} have gaps or repeats`);
+  }
+  if (!isTerminal(outcome.job.status))
+    findings.wrong.push(`${name}: it has not ended, it is ${outcome.job.status}`);
+  if (entries.some(isExpired)) {
+    findings.expired.push(name);
+    return;
+  }
+  const difference = firstDifference(expected, flatten(outcome));
+  if (difference) findings.wrong.push(`${name}: ${difference}`);
+}
+
+/** Nobody can answer while the service is down, and a deadline goes on running. */
+function isExpired(entry: RunEntry): boolean {
+  if (entry.type === "answer") return entry.by === "deadline";
+  return entry.type === "call" && entry.call === "ask" && entry.error?.name === "QuestionExpiredError";
+}
+
+function isAnswer(entry: RunEntry, place: string): entry is Extract<RunEntry, { type: "answer" }> {
+  return entry.type === "answer" && `${entry.case_id}/${entry.question_id}` === place;
+}
+
+/** Calls that are recorded twice: a finished step has run again. */
+function repeatedCalls(entries: readonly RunEntry[]): string[] {
+  const afresh = entries.findLastIndex((one) => one.type === "mark" && one.mark === "restarted");
+  const seen = new Set<string>();
+  const repeated: string[] = [];
+  for (const entry of entries.slice(afresh + 1)) {
+    if (entry.type !== "call") continue;
+    const place = entry.call === "open_case" ? entry.name : entry.position;
+    const key = `${entry.call === "open_case" ? "case" : (entry.case_id ?? "")}/${place}`;
+    if (seen.has(key)) repeated.push(`${entry.call} "${entry.name}" is recorded twice`);
+    seen.add(key);
+  }
+  return repeated;
+}
+
+function firstDifference(expected: Expected, found: ReadonlyMap<string, string>): string | undefined {
+  for (const [place, value] of expected) {
+    const other = found.get(place);
+    if (other !== value) return `${place} is ${other ?? "missing"}, undisturbed it is ${value}`;
+  }
+  return undefined;
+}

@@ -1,0 +1,31 @@
+import { randomBytes } from "node:crypto";
+import type { CliContext } from "./context.ts";
+import { describeReceived } from "./control.ts";
+
+/** Where `svc control` listens unless told otherwise; taken only when it is free. */
+const PORT = 8100;
+
+/** Starts a control system beside the service and makes it the service's account. */
+export async function startWithControl(context: CliContext): Promise<void> {
+  const { startControlServer } = await import("./control/control-server.ts");
+  const apiKey = randomBytes(18).toString("base64url");
+  const options = {
+    host: "127.0.0.1",
+    workspace: "dev",
+    apiKey,
+    order: { mode: "ok" },
+    keep: 20_000,
+    onReceived: (item: Parameters<typeof describeReceived>[0]) => context.print(describeReceived(item)),
+  } as const;
+  const server = await startControlServer({ ...options, port: PORT }).catch(
+    (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EADDRINUSE") throw error;
+      return startControlServer({ ...options, port: 0 });
+    },
+  );
+  // The controller reads its options when it is loaded.
+  process.env.SERVICE_ACCOUNT_API_URL = server.url;
+  process.env.SERVICE_ACCOUNT_WORKSPACE_ID = options.workspace;
+  process.env.SERVICE_ACCOUNT_API_KEY = apiKey;
+  context.print(`Control system for development at ${server.url}/ (the page shows all and makes it fail)`);
+}

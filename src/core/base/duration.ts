@@ -1,0 +1,15 @@
+/** Seconds, or text such as `"90s"`, `"15m"`, `"2h"`, `"3d"`. */
+export type Duration = number | string;
+
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Milliseconds of a duration: a number of seconds, or text such as `"90s"`, `"15m"`, `"1.5h"`. */
+export function toMilliseconds(duration: Duration): number {
+  if (typeof duration === "number" && Number.isFinite(duration) && duration >= 0) return duration * 1000;
+  const match =
+    typeof duration === "string" ? /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$/.exec(duration.trim()) : null;
+  if (match) return Number(match[1]) * UNITS[match[2]!]!;
+  throw new TypeError(
+    `"${duration}" is not a duration: use seconds, or text such as "90s", "15m", "2h" or "3d"`,
+  );
+}

@@ -1,7 +1,0 @@
-import type { Copied } from "../../store/maintenance.ts";
-import type { CliContext } from "../context.ts";
-
-/** Tells what a copy of a store holds. */
-export function tellCopied({ files, bytes, lines }: Copied, to: string, context: CliContext): void {
-  context.print(`${to}: ${lines} lines in ${files} files, ${(bytes / 1e6).toFixed(1)} MB, all sound`);
-}

@@ -1,0 +1,73 @@
+import * as v from "valibot";
+import { optional } from "../models/scalars.ts";
+
+const MessageStateSchema = v.picklist(["waiting", "dead"]);
+/** Whether a message waits to be sent, or was given up. */
+export type MessageState = v.InferOutput<typeof MessageStateSchema>;
+
+/** A message in the outbox, as people see it. */
+export const OutboxMessageSchema = v.object({
+  id: v.string(),
+  /** The same for one event to all its targets. */
+  event_id: v.string(),
+  target: v.string(),
+  /** Messages of one stream arrive in order: the job's id, or another name. */
+  stream: v.string(),
+  type: v.string(),
+  state: MessageStateSchema,
+  attempts: v.number(),
+  /** What the last attempt met. */
+  error: optional(v.string()),
+  /** HTTP status of the last answer. */
+  status: optional(v.number()),
+  created_at: v.string(),
+  failed_at: optional(v.string()),
+});
+export type OutboxMessage = Readonly<v.InferOutput<typeof OutboxMessageSchema>>;
+
+/** How deliveries to one receiver go. */
+export interface TargetHealth {
+  readonly name: string;
+  /** `paused`: it failed again and again, or asked for a pause; the next try is at `retry_at`. */
+  readonly state: "ok" | "failing" | "paused";
+  readonly delivered: number;
+  readonly failures_in_a_row: number;
+  readonly last_error: string | null;
+  readonly retry_at: string | null;
+}
+
+export interface ControlStatus {
+  /** `local`: no account is set, nothing is sent to a control system. */
+  readonly mode: "connected" | "local";
+  readonly api_url: string | null;
+  readonly workspace_id: string | null;
+  readonly targets: readonly TargetHealth[];
+  /** When server and agents were registered last, as far as this process knows. */
+  readonly registered_at: string | null;
+}
+
+export interface ControlCounts {
+  readonly waiting: number;
+  readonly dead: number;
+  /** Since the start of this process. */
+  readonly delivered: number;
+  /** Removed unsent because a limit was reached, since the start of this process. */
+  readonly dropped: number;
+}
+
+/** What the admin interface and the command line see and steer of the link to the control system. */
+export interface ControlSystem {
+  status(): ControlStatus;
+  counts(): Promise<ControlCounts>;
+  /** Newest first. */
+  list(query?: { readonly state?: MessageState; readonly limit?: number; readonly skip?: number }): Promise<{
+    readonly items: OutboxMessage[];
+    readonly total: number;
+  }>;
+  /** Sends dead letters again under the same idempotency keys, in their old places; resolves with how many. */
+  retry(ids: readonly string[] | "all"): Promise<number>;
+  /** Removes dead letters for good; resolves with how many. */
+  drop(ids: readonly string[] | "all"): Promise<number>;
+  /** Registers server and agents anew. */
+  register(): Promise<void>;
+}

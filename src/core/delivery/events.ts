@@ -1,0 +1,78 @@
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { ControlEvent } from "../models/event.ts";
+import type { Transaction } from "../store/store.ts";
+
+/** An event as it is handed in; the account is filled in where it is sent. */
+export type NewEvent = Omit<ControlEvent, "account">;
+
+/** What a target is given to send. */
+export interface Delivery {
+  /** The same at every attempt, and for all targets of one event. */
+  readonly idempotencyKey: string;
+  readonly stream: string;
+  /** What was handed in, without secrets. */
+  readonly body: unknown;
+  readonly createdAt: string;
+  /** Attempts before this one. */
+  readonly attempts: number;
+  /** Trace context of what caused it, for the receiver. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Fires when the time for an attempt is up. */
+  readonly signal: AbortSignal;
+}
+
+/** Where messages go: the control system, webhooks, or a third party's receiver. */
+export interface DeliveryTarget {
+  /** Unique; 1 to 80 letters, digits, `_` or `-`. */
+  readonly name: string;
+  /** Whether it wants an event. Targets without it get only what is posted to them by name. */
+  accepts?(event: NewEvent): boolean;
+  /** Resolves once the receiver has it; rejects with a `DeliveryError` otherwise. */
+  send(delivery: Delivery): Promise<void>;
+}
+
+/** An attempt that failed. */
+export class DeliveryError extends Error {
+  override readonly name = "DeliveryError";
+  /** Whether trying again is pointless. */
+  readonly permanent: boolean;
+  readonly status: number | undefined;
+  /** Milliseconds that the receiver asked for. */
+  readonly retryAfter: number | undefined;
+
+  constructor(
+    message: string,
+    options: { permanent?: boolean; status?: number; retryAfter?: number; cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.permanent = options.permanent ?? false;
+    this.status = options.status;
+    this.retryAfter = options.retryAfter;
+  }
+}
+
+/** A message for one target. */
+export interface PostedMessage {
+  /** Messages of one stream arrive in order. */
+  readonly stream: string;
+  /** For display. */
+  readonly type: string;
+  readonly body: unknown;
+}
+
+/** Gives headers for what is sent for a stream, `undefined` where it has none. */
+export type HeaderSource = (stream: string) => MaybePromise<Readonly<Record<string, string>> | undefined>;
+
+/** Tells the control system and webhooks. Everything is stored before it is sent, and sent in order per stream. */
+export interface Events {
+  /** Stores an event for every target that wants it; resolves with its id once it is on disk. */
+  emit(event: NewEvent, options?: { readonly stream?: string }): Promise<string>;
+  /** The same inside a transaction, such as that of a change: both are stored or neither. */
+  write(tx: Transaction, event: NewEvent, options?: { readonly stream?: string }): Promise<string>;
+  /** Stores a message for one target; with `tx`, inside that transaction. */
+  post(target: string, message: PostedMessage, tx?: Transaction): Promise<string>;
+  /** Adds a receiver; messages for it that are stored already are sent too. */
+  addTarget(target: DeliveryTarget): void;
+  /** Adds headers, such as a trace context, to what is sent for a stream. */
+  addHeaders(source: HeaderSource): void;
+}

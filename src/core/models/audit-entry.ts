@@ -1,0 +1,115 @@
+import { createHash } from "node:crypto";
+import * as v from "valibot";
+import { TimestampSchema } from "./scalars.ts";
+
+/** What can be done that concerns security, by what it is done to. */
+export const AUDIT_ACTIONS = [
+  "session.begin",
+  "session.end",
+  "session.link",
+  "key.rejected",
+  "key.locked_out",
+  "key.changed",
+  "job.status",
+  "job.delete",
+  "job.stop",
+  "job.retry",
+  "job.resume",
+  "case.status",
+  "case.delete",
+  "case.answer",
+  "bulk.run",
+  "bulk.abort",
+  "events.retry",
+  "events.drop",
+  "agent.parameters",
+  "retention.remove",
+  "audit.trim",
+] as const;
+export const AuditActionSchema = v.picklist(AUDIT_ACTIONS);
+export type AuditAction = v.InferOutput<typeof AuditActionSchema>;
+
+/** One line of the audit log. */
+export const AuditEntrySchema = v.object({
+  /** Counts from 1 without a gap. */
+  n: v.number(),
+  at: TimestampSchema,
+  who: v.object({
+    kind: v.picklist(["key", "session", "system", "nobody"]),
+    /** Beginning of the session's id. */
+    session: v.optional(v.string()),
+    /** A name that whoever let them in vouches for. */
+    name: v.optional(v.string()),
+    /** A name that was typed; nobody checked it. */
+    says: v.optional(v.string()),
+  }),
+  /** Client address; `null` where the service itself acted. */
+  address: v.nullable(v.string()),
+  action: AuditActionSchema,
+  /** What it was done to, such as `job` and its id. */
+  target: v.nullable(v.object({ kind: v.string(), id: v.string() })),
+  before: v.unknown(),
+  after: v.unknown(),
+  outcome: v.picklist(["done", "refused"]),
+  /** Of this line and of the one before it. */
+  hash: v.string(),
+});
+export type AuditEntry = v.InferOutput<typeof AuditEntrySchema>;
+
+/** A value before or after a change, as people read it. */
+export function describeValue(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  if (typeof value !== "object") return String(value);
+  const parts = Object.entries(value).map(([name, one]) => {
+    const text = typeof one === "object" && one !== null ? JSON.stringify(one) : String(one ?? "none");
+    return Array.isArray(value) ? text : `${name.replaceAll("_", " ")} ${text}`;
+  });
+  return parts.join(", ");
+}
+
+/** The hash of a line, over itself and the hash of the line before it: a line that is changed or left out shows. */
+export function hashOf(entry: Omit<AuditEntry, "hash">, before: string): string {
+  const { n, at, who, address, action, target, outcome } = entry;
+  const line = [n, at, who, address, action, target, entry.before ?? null, entry.after ?? null, outcome];
+  return createHash("sha256")
+    .update(`${before}\n${JSON.stringify(sorted(line))}`)
+    .digest("base64url");
+}
+
+/** The value with the keys of objects in order, as a reader may have written them in another one. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).filter(([, one]) => one !== undefined);
+  return entries.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, one]) => [key, sorted(one)]);
+}
+
+/** Follows the chain of hashes over lines in their order; the result is the first problem. */
+export class ChainCheck {
+  #last: Pick<AuditEntry, "n" | "hash"> | undefined;
+  #count = 0;
+
+  /** `base` is the hash in front of the first line; without it the first line is taken as it is. */
+  constructor(base?: { readonly n: number; readonly hash: string }) {
+    this.#last = base;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  get last(): Pick<AuditEntry, "n" | "hash"> | undefined {
+    return this.#last;
+  }
+
+  /** What is wrong with the next line; `undefined` where nothing is. */
+  add(entry: AuditEntry): string | undefined {
+    const before = this.#last;
+    this.#last = { n: entry.n, hash: entry.hash };
+    this.#count++;
+    if (before === undefined) return undefined;
+    if (entry.n !== before.n + 1) return `line ${before.n} is followed by line ${entry.n}`;
+    if (entry.hash !== hashOf(entry, before.hash)) return `line ${entry.n} is not as it was written`;
+    return undefined;
+  }
+}

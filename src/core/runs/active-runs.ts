@@ -1,0 +1,252 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { fieldsOf } from "../agents/fields.ts";
+import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
+import { isServiceError } from "../base/errors.ts";
+import type { Redactor } from "../base/redactor.ts";
+import type { Cases } from "../entities/cases.ts";
+import { changeJob, type Jobs, moveJob } from "../entities/jobs.ts";
+import type { Ledger, Unit } from "../entities/ledger.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { AnswerEntry } from "../models/run-entry.ts";
+import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
+import { RunJob } from "./run/job-handle.ts";
+import type { StepUnderWay } from "./run/run.ts";
+import { Run } from "./run/run.ts";
+import { RunRecord } from "./run/run-record.ts";
+import { silenced } from "./run/silenced.ts";
+import { WithSignal } from "./run/with-signal.ts";
+import { type Applicant, type Place, Scheduler } from "./scheduler.ts";
+import { whenWritable } from "./when-writable.ts";
+
+export interface ActiveRunsParts extends HandlerParts {
+  readonly agents: AgentRegistry;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly ledger: Ledger;
+  readonly redactor: Redactor;
+  readonly clock: () => Date;
+  /** Address of the control system, shown in cases. */
+  readonly apiUrl: string | null;
+  readonly maxConcurrentJobs: number;
+  /** Seconds that a handler gets to end by itself. */
+  readonly stopGrace: number;
+  /** Whether calls inside a step's function are found wherever they are made. */
+  readonly strictSteps: boolean;
+}
+
+/** Why a job waits for its turn: it is new or begun afresh, or a run of it was cut short. */
+export type TurnKind = "start" | "resume";
+
+/** The runs of this process: gives each job its turn, and its handler what it needs. */
+export class ActiveRuns {
+  readonly scheduler: Scheduler;
+  readonly #parts: ActiveRunsParts;
+  readonly #runs = new Map<string, Run>();
+  readonly #insides: AsyncLocalStorage<StepUnderWay> | undefined;
+  /** Settle once the run is there, or will not be. */
+  readonly #beginning = new Map<string, Promise<void>>();
+  /** Answers to jobs whose runs are being begun: these may have read the log just before. */
+  readonly #early = new Map<string, AnswerEntry[]>();
+
+  constructor(parts: ActiveRunsParts) {
+    this.#parts = parts;
+    const { agents, maxConcurrentJobs, strictSteps } = parts;
+    this.#insides = strictSteps ? new AsyncLocalStorage() : undefined;
+    this.scheduler = new Scheduler({
+      places: maxConcurrentJobs,
+      placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
+    });
+    parts.jobs.costsKnownBy((id) => {
+      const run = this.#runs.get(id);
+      return run && !run.isOver ? run.limits.spent : undefined;
+    });
+  }
+
+  find(jobId: string): Run | undefined {
+    return this.#runs.get(jobId);
+  }
+
+  /** Whether a job is run here, and its end is not even about to be stored. */
+  isRunning(jobId: string): boolean {
+    return this.#runs.get(jobId)?.isEndAhead ?? false;
+  }
+
+  /** Whether a run of the job is about to be here. */
+  isBeginning(jobId: string): boolean {
+    return this.#beginning.has(jobId);
+  }
+
+  /** Waits until a run that is being begun is here: before that there is nothing that could be told to end. */
+  async settled(jobId: string): Promise<void> {
+    for (let pending = this.#beginning.get(jobId); pending; pending = this.#beginning.get(jobId))
+      await pending;
+  }
+
+  /** Marks a job as being begun while `work` stores that and launches the run. */
+  beginning<T>(jobId: string, work: () => Promise<T>): Promise<T> {
+    const begun = work();
+    const settle = () => {
+      if (this.#beginning.get(jobId) !== settled) return;
+      this.#beginning.delete(jobId);
+      this.#early.delete(jobId);
+    };
+    const settled = begun.then(settle, settle);
+    this.#beginning.set(jobId, settled);
+    return begun;
+  }
+
+  /** An answer is stored just now. */
+  answered(jobId: string, entry: AnswerEntry): void {
+    if (this.isBeginning(jobId)) this.#early.set(jobId, [...(this.#early.get(jobId) ?? []), entry]);
+    this.#runs.get(jobId)?.answered(entry);
+  }
+
+  list(): Run[] {
+    return [...this.#runs.values()];
+  }
+
+  /** Has a stored job run when its turn comes. */
+  queue(job: StoredJob, kind: TurnKind): void {
+    void this.#waitForTurn(job, kind).catch((error: unknown) => {
+      this.#parts.log.error("a job could not be begun; it is taken up at the next start", {
+        job_id: job.id,
+        error,
+      });
+    });
+  }
+
+  /** Begins a run inside a unit. */
+  #begin(unit: Unit, job: StoredJob, kind: TurnKind): Promise<StoredJob> {
+    const run_count = job.run_count + 1;
+    if (job.status === "stopped") return moveJob(unit, job.id, "start_work", { run_count });
+    return this.#takeUp(unit, job, kind, run_count);
+  }
+
+  /** Runs a job that was begun, in its place; `values` are its parameters, where they are open already. */
+  launch(
+    job: StoredJob,
+    agent: HostedAgent,
+    place: Place,
+    { record = new RunRecord(), values }: { record?: RunRecord; values?: Record<string, string> } = {},
+  ): void {
+    const { ledger, clock, redactor, stopGrace, apiUrl } = this.#parts;
+    const { timeout } = agent.definition.methods.job_start;
+    const log = this.#parts.log.with({ agent: agent.slug, job_id: job.id });
+    const run = new Run({
+      jobId: job.id,
+      epoch: job.run_count,
+      instructions: job.job_context.job_instructions,
+      account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: apiUrl },
+      stopGrace: stopGrace * 1000,
+      timeout: timeout === undefined ? undefined : timeout * 1000,
+      insides: this.#insides,
+      redact: (text) => redactor.text(text),
+      record,
+      place,
+      ledger,
+      log,
+      clock,
+    });
+    this.#runs.set(job.id, run);
+    for (const answer of this.#early.get(job.id) ?? []) run.answered(answer);
+    run
+      .execute(() => this.#handle(run, job, agent, values))
+      .catch((error: unknown) => {
+        const isGone = isServiceError(error) && error.type === "job_not_found";
+        if (!isGone) log.error("the end of a run could not be stored", { error });
+      })
+      .finally(() => {
+        if (this.#runs.get(job.id) === run) this.#runs.delete(job.id);
+      });
+  }
+
+  async #waitForTurn(job: StoredJob, kind: TurnKind): Promise<void> {
+    const { agents, log } = this.#parts;
+    const agent = agents.find(job.agent_name);
+    if (!agent) return;
+    const place = await this.scheduler.take(toApplicant(job));
+    if (!place) return;
+    try {
+      // The job keeps its place meanwhile.
+      await whenWritable(() => this.beginning(job.id, () => this.#takeTurn(job.id, agent, kind, place)), {
+        isClosed: () => this.scheduler.isClosed,
+        tell: ({ message }) =>
+          log.warn("the store cannot write; a job waits to be begun", { job_id: job.id, error: message }),
+      });
+    } catch (error) {
+      place.release();
+      throw error;
+    }
+  }
+
+  async #takeTurn(jobId: string, agent: HostedAgent, kind: TurnKind, place: Place): Promise<void> {
+    const { jobs, ledger } = this.#parts;
+    const begun = await ledger.write(async (unit) => {
+      const current = await unit.tx.get("Job", jobId);
+      const isOpen =
+        current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
+      const isDue = isOpen && !this.isRunning(jobId);
+      return isDue ? this.#begin(unit, current, kind) : undefined;
+    });
+    if (!begun) return place.release();
+    const entries = begun.run_count === 1 ? [] : await jobs.log(jobId);
+    this.launch(begun, agent, place, { record: RunRecord.read(entries.map(({ entry }) => entry)) });
+  }
+
+  async #takeUp(unit: Unit, job: StoredJob, kind: TurnKind, run_count: number): Promise<StoredJob> {
+    if (kind === "resume") await unit.record(job.id, { type: "mark", mark: "resumed" });
+    return changeJob(unit, job.id, (current) => ({ ...current, run_count }));
+  }
+
+  async #handle(
+    run: Run,
+    job: StoredJob,
+    agent: HostedAgent,
+    values: Readonly<Record<string, string>> | undefined,
+  ): Promise<unknown> {
+    const { jobs, cases } = this.#parts;
+    const method = agent.definition.methods.job_start;
+    const fields = fieldsOf(method).check(job.job_fields);
+    if (!fields.ok) {
+      const problems = Object.entries(fields.problems).map(([name, problem]) => `${name} ${problem}`);
+      throw new Error(`The job's fields do not fit the agent any more: ${problems.join("; ")}`);
+    }
+    const { parameters, log, telemetry } = await toHandlerContext(this.#parts, agent, job, {
+      parameters: values,
+      log: silenced(run.parts.log, () => run.deliveries.isSilent),
+    });
+    checkRequired(agent, parameters);
+    const handle = new RunJob(run, {
+      context: job.job_context,
+      readJob: async () => jobs.show(await jobs.get(job.id)),
+      readCase: (id) => cases.get(id),
+      onAnswer: this.#answerHandler(run, job, agent),
+    });
+    const given = { parameters, log, telemetry, job: handle, fields: fields.values };
+    const context = Object.assign(new WithSignal(run), given);
+    run.deliveries.begin();
+    return method.run(context);
+  }
+
+  #answerHandler(run: Run, job: StoredJob, agent: HostedAgent) {
+    const method = agent.definition.methods.human_answer;
+    if (!method) return undefined;
+    const { jobs, cases } = this.#parts;
+    return async (caseId: string, { answer, message = null }: AnswerEntry): Promise<void> => {
+      const context = await toHandlerContext(this.#parts, agent, job);
+      const told = {
+        job: await jobs.show(await jobs.get(job.id)),
+        case: await cases.get(caseId),
+        answer,
+        message,
+      };
+      await callMethod("human_answer", method, (signal) => ({ ...context, ...told, signal }), run.signal);
+    };
+  }
+}
+
+/** Who a job is to the scheduler. */
+export function toApplicant({ id, agent_name, job_context }: StoredJob): Applicant {
+  return { jobId: id, agent: agent_name, workspace: job_context.workspace_id };
+}

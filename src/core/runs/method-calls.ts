@@ -1,0 +1,51 @@
+import type { FieldsInput, MethodDefinition } from "../agents/define-agent.ts";
+import { readFields } from "../agents/fields.ts";
+import type { HostedAgent } from "../agents/registry.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Jobs } from "../entities/jobs.ts";
+import { callMethod, type HandlerParts, toHandlerContext } from "./handler-context.ts";
+import { describeJob, toJobResponse } from "./job-response.ts";
+import type { MethodCall } from "./runner.ts";
+import { invalidFields } from "./start-request.ts";
+
+type AnyMethod = MethodDefinition<FieldsInput, never, unknown>;
+
+/** Calls `chat`, `job_status` or a custom method, beside whatever runs. */
+export async function callBeside(
+  parts: HandlerParts & { readonly jobs: Jobs },
+  agent: HostedAgent,
+  call: MethodCall,
+): Promise<unknown> {
+  const { methods } = agent.definition;
+  const found = call.jobId === undefined ? undefined : await parts.jobs.find(call.jobId);
+  // Another agent's job is nobody's business here.
+  const job = found?.agent_name === agent.slug ? found : undefined;
+  if (call.method === "job_status" && call.jobId !== undefined && !job)
+    await parts.jobs.get(call.jobId, agent.slug);
+  if (call.method === "job_status" && !methods.job_status && job) return describeJob(job);
+
+  const name = call.method === "custom" ? (call.name ?? "") : call.method;
+  const method = findMethod(agent, name, call.method === "custom");
+  const fields = readFields(method.fields).check(call.method === "custom" ? (call.fields ?? {}) : {});
+  if (!fields.ok) throw invalidFields(agent.slug, fields.problems);
+  const context = await toHandlerContext(parts, agent, job);
+  const params = { ...method.params, ...call.params };
+  const shown = job && (await parts.jobs.show(job));
+  const answer = await callMethod(
+    name,
+    method as MethodDefinition<FieldsInput, unknown, unknown>,
+    (signal) => ({ ...context, signal, params, job: shown, fields: fields.values }),
+  );
+  return call.method === "chat" ? answer : toJobResponse(answer, job, call.jobId);
+}
+
+/** An agent's method by name, `not_found` where it has none. */
+export function findMethod(agent: HostedAgent, name: string, onlyCustom = false): AnyMethod {
+  const { custom, ...own } = agent.definition.methods;
+  const all: Record<string, unknown> = { ...custom, ...(onlyCustom ? {} : own) };
+  const method = Object.hasOwn(all, name) ? all[name] : undefined;
+  if (method) return method as AnyMethod;
+  throw new ServiceError("not_found", `Agent "${agent.slug}" has no method "${name}"`, {
+    detail: `Its methods: ${Object.keys(all).join(", ") || "none"}.`,
+  });
+}

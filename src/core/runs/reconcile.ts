@@ -1,0 +1,236 @@
+import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
+import type { Logger } from "../base/log.ts";
+import { endCases } from "../entities/cases.ts";
+import { caseIdsOf, changeJob, endJob, type Jobs, removeCasesOf } from "../entities/jobs.ts";
+import { laterOf } from "../entities/later-of.ts";
+import type { Ledger, Unit } from "../entities/ledger.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { RunEntry } from "../models/run-entry.ts";
+import type { DamagedJob } from "../store/damaged-jobs.ts";
+import type { TurnKind } from "./active-runs.ts";
+import { clean } from "./run/limits.ts";
+import { recordedCost } from "./run/recorded-cost.ts";
+import { RunRecord } from "./run/run-record.ts";
+import { isStorageError, whenWritable } from "./when-writable.ts";
+
+export interface ReconcileParts {
+  readonly agents: AgentRegistry;
+  readonly jobs: Jobs;
+  readonly ledger: Ledger;
+  readonly log: Logger;
+  /** When the process before this one was last seen alive, ISO 8601. */
+  readonly aliveUntil?: string | undefined;
+  /** Whether the service is closing. */
+  isClosed(): boolean;
+  queue(job: StoredJob, kind: TurnKind): void;
+  /** Calls the agent's `job_stop`. */
+  cleanUp(job: StoredJob, agent: HostedAgent | undefined): Promise<void>;
+}
+
+const UNFINISHED = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
+/** Jobs in one transaction, so that a start with many of them needs few. */
+const BATCH = 200;
+
+/**
+ * Finds the jobs that the end of the last process left unfinished, and has each go on as its agent declares. While the
+ * store cannot write, it resolves all the same: the service can be asked, and takes the jobs up later.
+ */
+export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
+  const { jobs, log } = parts;
+  const left: StoredJob[] = [];
+  for (let skip = 0; ; skip += BATCH) {
+    const page = await jobs.list({ where: { status: UNFINISHED }, sort: "created_at", limit: BATCH, skip });
+    left.push(...page.items);
+    if (left.length >= page.total || page.items.length === 0) break;
+  }
+  if (left.length === 0 && (await jobs.damaged()).length === 0) return;
+  log.info("unfinished jobs are taken up", { jobs: left.length });
+  try {
+    do await takeUp(parts, left);
+    while (left.length > 0);
+  } catch (error) {
+    if (!isStorageError(error)) throw error;
+    log.error("the store cannot write: unfinished jobs are taken up once it can", {
+      jobs: left.length,
+      error: error.message,
+    });
+    void takeUpLater(parts, left).catch((problem: unknown) => {
+      if (!parts.isClosed()) log.error("unfinished jobs could not be taken up", { error: problem });
+    });
+  }
+}
+
+/** Takes up the first of some jobs, and takes them off the list. */
+async function takeUp(parts: ReconcileParts, left: StoredJob[]): Promise<void> {
+  const damaged = new Map((await parts.jobs.damaged()).map((row) => [row.id, row]));
+  const batch = await Promise.all(
+    left.slice(0, BATCH).map((job) => {
+      const damage = damaged.get(job.id);
+      return damage && job.status !== "cancelling" ? hold(parts, job, damage) : plan(parts, job);
+    }),
+  );
+  await parts.ledger.write(async (unit) => {
+    for (const { store } of batch) await store?.(unit);
+    // A later job of the same id is another one.
+    for (const id of damaged.keys()) {
+      const job = await unit.tx.get("Job", id);
+      if (!job || isTerminal(job.status) || job.status === "cancelling")
+        await unit.tx.remove("DamagedJob", id);
+    }
+  });
+  left.splice(0, BATCH);
+  for (const { proceed } of batch) proceed?.();
+}
+
+async function takeUpLater(parts: ReconcileParts, left: StoredJob[]): Promise<void> {
+  const { jobs, isClosed } = parts;
+  while (left.length > 0) {
+    await whenWritable(
+      async () => {
+        const now = await Promise.all(left.slice(0, BATCH).map(({ id }) => jobs.find(id)));
+        // Somebody may have ended or begun one meanwhile.
+        const due = now.filter(
+          (job, at) => job && !isTerminal(job.status) && job.run_count === left[at]!.run_count,
+        );
+        await takeUp(parts, due as StoredJob[]);
+        left.splice(0, now.length);
+      },
+      { isClosed, tell: () => {} },
+    );
+  }
+}
+
+/** What to store for a job before anything is done, and what to do then. */
+interface Plan {
+  readonly store?: (unit: Unit) => Promise<unknown>;
+  readonly proceed?: () => void;
+}
+
+async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
+  const { agents, queue } = parts;
+  const agent = agents.find(job.agent_name);
+  if (job.status === "cancelling") return { proceed: () => void endCancelled(parts, job, agent) };
+  if (job.status === "stopped" && !(await isQueued(parts, job))) return {};
+  if (!agent) return waitForAgent(parts, job);
+  if (job.status === "stopped") return { proceed: () => queue(job, "start") };
+
+  const policy = agent.definition.onInterruption ?? "resume";
+  const message = "The process ended while the job was in progress";
+  const since = downSince(await lastEntry(parts, job), parts.aliveUntil);
+  const interrupted = (unit: Unit) =>
+    unit.record(job.id, { type: "mark", mark: "interrupted", message, since: earlierOf(since, unit.now) });
+  if (policy === "resume") return { store: interrupted, proceed: () => queue(job, "resume") };
+  if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", tell: interrupted });
+  return {
+    store: async (unit) => {
+      await interrupted(unit);
+      await removeCasesOf(unit, job.id);
+      await unit.record(job.id, { type: "mark", mark: "restarted" });
+      await changeJob(unit, job.id, (current) => ({
+        ...current,
+        status: "in_progress",
+        case_count: 0,
+        open_questions: 0,
+      }));
+    },
+    proceed: () => queue(job, "start"),
+  };
+}
+
+async function lastEntry({ jobs }: ReconcileParts, job: StoredJob): Promise<RunEntry | undefined> {
+  return (await jobs.logEnds(job.id, { first: 0, last: 1 })).at(-1)?.entry;
+}
+
+/** Since when nothing was done for a job: since the process was last seen, or did something for it. */
+function downSince(last: RunEntry | undefined, aliveUntil = ""): string {
+  // It was down already when it began to wait for its agent.
+  if (last?.type === "mark" && last.mark === "waiting_for_agent") return last.since ?? last.at;
+  return laterOf(last?.at ?? "", aliveUntil);
+}
+
+/** The clock may have been set back. */
+function earlierOf(one: string, other: string): string {
+  return one < other ? one : other;
+}
+
+/** Ends a job that lost data: what it would go on with is not what was stored. A person may retry it. */
+function hold(parts: ReconcileParts, job: StoredJob, { at, what }: DamagedJob): Promise<Plan> {
+  const message = `Data of this job was lost and the store was repaired at ${at}: ${what.join("; ")}. Check what it did before you retry it`;
+  parts.log.error("a job that lost data does not go on", { job_id: job.id, what });
+  const tell = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "note", message });
+  return fail(parts, job, { message, reason: "damaged", tell });
+}
+
+async function fail(
+  { jobs }: ReconcileParts,
+  { id }: StoredJob,
+  {
+    message,
+    reason,
+    tell,
+  }: { message: string; reason: "interrupted" | "damaged"; tell: (unit: Unit) => Promise<unknown> },
+): Promise<Plan> {
+  const total_cost = await recordedCost(jobs, id);
+  return {
+    store: async (unit) => {
+      await tell(unit);
+      await endCases(unit, await caseIdsOf(unit.tx, id), { to: "failed", error: message, name: reason });
+      await endJob(unit, id, "failed", () => ({ error: message, stop_reason: reason, total_cost }));
+    },
+  };
+}
+
+/** Tells a job that waits for its turn from one that an operator has set to `stopped`; version 0.1.0 did not mark it. */
+async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boolean> {
+  if (job.parked) return false;
+  if (job.run_count === 0) return true;
+  const entries = await jobs.log(job.id);
+  const asked = entries.findLast(({ entry }) => entry.type === "mark" || entry.type === "status");
+  const before = entries.findLast(({ entry }) => entry.type === "mark");
+  const marks = ["retried", "restarted", "limits_raised"];
+  if (before?.entry.type !== "mark" || !marks.includes(before.entry.mark)) return false;
+  // Nothing but the change to `stopped` itself may follow the mark.
+  return asked !== undefined && asked.seq - before.seq <= 1;
+}
+
+async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: StoredJob): Promise<Plan> {
+  log.warn("a job waits for its agent, which is not registered", { job_id: job.id, agent: job.agent_name });
+  const entries = (await jobs.log(job.id)).map(({ entry }) => entry);
+  const last = entries.at(-1);
+  if (last?.type === "mark" && last.mark === "waiting_for_agent") return {};
+  const message = `Agent "${job.agent_name}" is not registered: the job goes on once it is`;
+  const since = job.status === "stopped" ? undefined : downSince(last, aliveUntil);
+  const total_cost = clean(RunRecord.read(entries).spent);
+  return {
+    store: async (unit) => {
+      await unit.record(job.id, {
+        ...{ type: "mark", mark: "waiting_for_agent", message },
+        ...(since !== undefined && { since: earlierOf(since, unit.now) }),
+      });
+      await changeJob(unit, job.id, (current) => ({ ...current, total_cost }));
+    },
+  };
+}
+
+/** A stop was asked for and its end is not stored: the clean-up may not have run, or only in part. */
+export async function endCancelled(
+  { jobs, ledger, log, cleanUp, isClosed }: Omit<ReconcileParts, "queue">,
+  job: StoredJob,
+  agent: HostedAgent | undefined,
+): Promise<void> {
+  try {
+    await cleanUp(job, agent);
+    const error = "The job was stopped";
+    const total_cost = await recordedCost(jobs, job.id);
+    const end = async (unit: Unit): Promise<void> => {
+      // An operator may have given it another status meanwhile.
+      if ((await unit.tx.get("Job", job.id))?.status !== "cancelling") return;
+      await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
+      await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason: "stopped", total_cost }));
+    };
+    await whenWritable(() => ledger.write(end), { isClosed, tell: () => {} });
+  } catch (error) {
+    log.error("a job that was being cancelled could not be ended", { job_id: job.id, error });
+  }
+}

@@ -1,0 +1,277 @@
+import type { Logger } from "../../base/log.ts";
+import type { Call } from "./call.ts";
+import { startTimer } from "./timer.ts";
+
+/**
+ * Milliseconds that a recorded call is waited for which the handler makes after waiting for something of its own: so
+ * many, and twice as long as it took when it was recorded, which is not told to be more than the second.
+ */
+const PATIENCE = 10_000;
+const MOST = 150_000;
+
+interface DeliveriesParts {
+  /** Calls whose end is recorded, in the order of the log. */
+  readonly recorded: readonly Call[];
+  /** Questions and sleeps that were begun, and whose end is not recorded. */
+  readonly open: readonly Call[];
+  readonly log: Logger;
+  /** The handler makes `found` where the record has `expected`. */
+  readonly onMismatch: (expected: Call, found: Call) => void;
+}
+
+/**
+ * Gives the ends of a run's calls to its handler: in the order in which they were stored, one in each turn, both when
+ * they come from the record and when they happen. A turn is all that the handler does, without waiting for anything
+ * else, after it was given one. So whatever the handler does in its turns, it does again in the same order in replay.
+ *
+ * A call of which no end is recorded begins after all that are recorded were given back.
+ */
+export class Deliveries {
+  readonly #parts: DeliveriesParts;
+  /** Ends that are stored and were not delivered, in their order. */
+  readonly #due: (Call | undefined)[];
+  #head = 0;
+  /** Those that were passed over because the handler did not make the call then, and has made it since. */
+  readonly #late: Call[] = [];
+  readonly #skipped = new Set<Call>();
+  /** Calls that were made, whose end is due and not delivered. */
+  #waiting = 0;
+  /** Calls that wait until the record is given back. */
+  readonly #pending = new Map<Call, () => void>();
+  /** Calls of which something is recorded, which were begun before the rest of the record was given back. */
+  readonly #ahead = new Set<Call>();
+  #isLive: boolean;
+  #isSilent: boolean;
+  #isInTurn = false;
+  /** Whether the end of what the handler does now is waited for. */
+  #isEnding = false;
+  #isClosed = false;
+  #refused: Error | undefined;
+  #callOffPatience: (() => void) | undefined;
+  /** The call for which patience is over. */
+  #givenUp: Call | undefined;
+  /** The line of the log up to which it was given back. */
+  line = -1;
+
+  constructor(parts: DeliveriesParts) {
+    this.#parts = parts;
+    this.#due = [...parts.recorded];
+    this.#isLive = parts.recorded.length === 0 && parts.open.length === 0;
+    this.#isSilent = !this.#isLive;
+  }
+
+  /** Whether what the handler does now follows from the last delivery, or from its beginning, alone. */
+  get isInTurn(): boolean {
+    return this.#isInTurn;
+  }
+
+  /** Whether nothing was done yet but to answer from the record. */
+  get isSilent(): boolean {
+    return this.#isSilent;
+  }
+
+  /** Begins the handler's first turn. */
+  begin(): void {
+    this.#beginTurn();
+  }
+
+  /** The handler has made a call. */
+  made(call: Call): void {
+    call.isMade = true;
+    call.madeAt = this.line;
+    if (!call.isDue) return;
+    this.#waiting++;
+    if (this.#skipped.delete(call)) this.#late.push(call);
+    this.#goOnSoon();
+  }
+
+  /** Waits until a call of which no end is recorded may begin. */
+  live(call: Call): Promise<void> | undefined {
+    if (this.#isLive || this.#ahead.has(call)) {
+      this.#isSilent = false;
+      return undefined;
+    }
+    return new Promise((resolve) => {
+      this.#pending.set(call, resolve);
+      this.#goOnSoon();
+    });
+  }
+
+  /** The end of a call is stored. */
+  due(call: Call): void {
+    if (call.isDue) return;
+    call.isDue = true;
+    this.#ahead.delete(call);
+    this.#due.push(call);
+    if (call.isMade) this.#waiting++;
+    this.#goOn();
+  }
+
+  /** The end of a call may be delivered, once it is due. */
+  ready(call: Call): void {
+    call.isReady = true;
+    this.#goOn();
+  }
+
+  /** Settles when the end of a call is given to the handler, which has happened where there is nothing to wait for. */
+  delivered(call: Call): Promise<void> | undefined {
+    if (call.isDelivered) return undefined;
+    if (this.#refused) return Promise.reject(this.#refused);
+    return call.wait();
+  }
+
+  /** The handler has ended: what it left behind is given nothing more. */
+  stop(): void {
+    this.#isClosed = true;
+    this.#callOffPatience?.();
+  }
+
+  /** The run ends: nothing more is delivered, and what waits rejects. */
+  refuse(error: Error): void {
+    this.stop();
+    this.#refused = error;
+    for (const call of [...this.#due.slice(this.#head), ...this.#late]) call?.refuse(error);
+    // They find that the run has ended.
+    for (const begin of this.#pending.values()) begin();
+    this.#pending.clear();
+  }
+
+  /** Recorded calls that the handler has not made, in the order of the log. */
+  notMade(): { readonly passedOver: readonly Call[]; readonly ahead: readonly Call[] } {
+    const ahead = this.#due.slice(this.#head).filter((call): call is Call => call?.isMade === false);
+    return { passedOver: [...this.#skipped], ahead };
+  }
+
+  readonly #endTurn = (): void => {
+    this.#isInTurn = false;
+    this.#isEnding = false;
+    this.#goOn(true);
+  };
+
+  /** Microtasks go on until there are none; only then comes the next tick. */
+  readonly #endTurnSoon = (): void => {
+    process.nextTick(this.#endTurn);
+  };
+
+  #beginTurn(): void {
+    this.#isInTurn = true;
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    queueMicrotask(this.#endTurnSoon);
+  }
+
+  /** Goes on once the handler has done what it is about to do. */
+  #goOnSoon(): void {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    queueMicrotask(this.#endTurnSoon);
+  }
+
+  /** Delivers the next one, if it is time for it; what the handler has not made is judged where it is `settled`. */
+  #goOn(settled = false): void {
+    while (!this.#isInTurn && !this.#isClosed) {
+      const late = this.#late.shift();
+      const call = late ?? this.#due[this.#head];
+      if (call?.isMade) {
+        if (!call.isReady) return;
+        if (!late) this.#due[this.#head++] = undefined;
+        this.#deliver(call);
+      } else if (!settled) {
+        this.#goOnSoon();
+        return;
+      } else if (call && this.#mayPassOver(call)) {
+        this.#due[this.#head++] = undefined;
+        this.#skipped.add(call);
+      } else {
+        if (!call) this.#goLive();
+        return;
+      }
+    }
+  }
+
+  #deliver(call: Call): void {
+    this.#waiting--;
+    this.line = Math.max(this.line, call.line ?? -1);
+    this.#callOffPatience?.();
+    this.#beginTurn();
+    call.deliver();
+  }
+
+  /**
+   * Whether the handler goes on without a recorded call, of which it is the turn: it has had all that was stored before
+   * the end of that call, and has not made it. Then the code is another; what does not depend on the call goes on.
+   */
+  #mayPassOver(call: Call): boolean {
+    // Whatever comes next may be the call.
+    if (this.#waiting === 0 && this.#pending.size === 0) return false;
+    if (this.#mayStillCome(call)) return false;
+    this.#beginAhead();
+    if ([...this.#ahead].some(({ kind }) => kind !== "ask" && kind !== "sleep")) return false;
+    const found = this.#unknown(call);
+    if (found) {
+      this.#parts.onMismatch(call, found);
+      return false;
+    }
+    return this.#waiting > 0;
+  }
+
+  /** All that was recorded is given back: the calls that wait for that begin. */
+  #goLive(): void {
+    if (this.#isLive || this.#pending.size === 0) return;
+    const missing = this.#parts.open.find((call) => !call.isMade && !call.isDue);
+    const found = this.#unknown(missing);
+    if (found) {
+      if (missing && this.#mayStillCome(missing)) return;
+      const expected = missing ?? first(this.#skipped);
+      if (expected) {
+        this.#parts.onMismatch(expected, found);
+        return;
+      }
+    }
+    this.#isLive = true;
+    this.#isSilent = false;
+    for (const begin of this.#pending.values()) begin();
+    this.#pending.clear();
+  }
+
+  /** Calls of which something is recorded may begin before the rest. */
+  #beginAhead(): void {
+    for (const [call, begin] of this.#pending) {
+      if (!call.hasTrace) continue;
+      this.#pending.delete(call);
+      this.#ahead.add(call);
+      this.#isSilent = false;
+      begin();
+    }
+  }
+
+  /** A call that waits and of which nothing is recorded; one of the same scope first. */
+  #unknown(like: Call | undefined): Call | undefined {
+    const unknown = [...this.#pending.keys()].filter((call) => !call.hasTrace);
+    return unknown.find(({ caseId }) => caseId === like?.caseId) ?? unknown[0];
+  }
+
+  /** Whether the handler may be on its way to a call, while it waits for something of its own. */
+  #mayStillCome(call: Call): boolean {
+    if ((!call.isOutside && !call.isOld) || this.#givenUp === call) return false;
+    if (this.#callOffPatience) return true;
+    const stop = startTimer(PATIENCE + 2 * Math.min(call.delay, MOST), () => {
+      this.#callOffPatience = undefined;
+      this.#givenUp = call;
+      this.#parts.log.warn("the handler has not made a recorded call again; it goes on without", {
+        call: call.label,
+      });
+      this.#goOn();
+    });
+    this.#callOffPatience = () => {
+      stop();
+      this.#callOffPatience = undefined;
+    };
+    return true;
+  }
+}
+
+function first<T>(set: ReadonlySet<T>): T | undefined {
+  for (const one of set) return one;
+  return undefined;
+}

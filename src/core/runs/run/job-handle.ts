@@ -1,0 +1,148 @@
+import * as v from "valibot";
+import type {
+  CallOptions,
+  CaseHandle,
+  JobHandle,
+  StepFunction,
+  StepOptions,
+} from "../../agents/run-context.ts";
+import { describeIssue, listProblems } from "../../base/describe-issue.ts";
+import type { Duration } from "../../base/duration.ts";
+import { toMilliseconds } from "../../base/duration.ts";
+import { openCase } from "../../entities/cases.ts";
+import type { Case } from "../../models/case.ts";
+import type { Job } from "../../models/job.ts";
+import type { AnswerEntry } from "../../models/run-entry.ts";
+import { EntityIdSchema, NameSchema } from "../../models/scalars.ts";
+import type { Call } from "./call.ts";
+import { CallScope } from "./call-scope.ts";
+import { RunCase } from "./case-handle.ts";
+import { mayBeLeft } from "./may-be-left.ts";
+import type { Run } from "./run.ts";
+import { runStep } from "./step.ts";
+
+/** What a job's handle needs to know besides its run. */
+export interface JobFacts {
+  readonly context: Job["job_context"];
+  readonly readJob: () => Promise<Job>;
+  readonly readCase: (id: string) => Promise<Case>;
+  /** Calls the agent's `human_answer`, where there is one. */
+  readonly onAnswer: ((caseId: string, answer: AnswerEntry) => Promise<void>) | undefined;
+}
+
+const CaseInputSchema = v.object({
+  id: EntityIdSchema,
+  name: NameSchema,
+  description: v.optional(v.string(), ""),
+});
+
+/** A job, with its calls recorded. */
+export class RunJob implements JobHandle {
+  readonly id: string;
+  readonly context: Job["job_context"];
+  readonly #run: Run;
+  readonly #facts: JobFacts;
+  readonly #scope: CallScope;
+  /** Handles by the id that the agent gave. */
+  readonly #cases = new Map<string, Promise<CaseHandle>>();
+
+  constructor(run: Run, facts: JobFacts) {
+    this.id = run.jobId;
+    this.context = facts.context;
+    this.#run = run;
+    this.#facts = facts;
+    this.#scope = new CallScope(run);
+  }
+
+  step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
+    return mayBeLeft(runStep({ scope: this.#scope, name, fn, options }));
+  }
+
+  openCase(input: { readonly id: string; readonly name: string; readonly description?: string }) {
+    const known = this.#cases.get(input.id);
+    if (known) return known;
+    const made = mayBeLeft(this.#openCase(input));
+    this.#cases.set(input.id, made);
+    return made;
+  }
+
+  sleep(duration: Duration, options: CallOptions = {}): Promise<void> {
+    return mayBeLeft(this.#sleep(duration, options));
+  }
+
+  read(): Promise<Job> {
+    return this.#facts.readJob();
+  }
+
+  async #sleep(duration: Duration, { key }: CallOptions): Promise<void> {
+    const run = this.#run;
+    const milliseconds = toMilliseconds(duration);
+    // How long it is may be reckoned from the time of day, and differ when the run is resumed.
+    const call = this.#scope.take("sleep", "sleep", key);
+    if (!call.isDue) {
+      await run.enter(call);
+      const { until, at } = call.begun ?? (await this.#beginSleep(call, milliseconds));
+      // Where the clock was set back, it is not longer than it was to be.
+      const from = Math.max(run.parts.clock().getTime(), Date.parse(at));
+      const left = Date.parse(until!) - from;
+      if (left > 0) await run.wait(() => new Promise<void>((resolve) => void run.after(left, resolve)));
+      await run.write(async (unit) => {
+        await unit.record(run.jobId, { type: "call", call: "sleep", ...call.fields, started_at: at });
+        unit.afterwards(() => run.deliveries.due(call));
+      });
+    }
+    await run.delivered(call);
+  }
+
+  async #openCase(input: { id: string; name: string; description?: string }): Promise<CaseHandle> {
+    const run = this.#run;
+    const checked = v.safeParse(CaseInputSchema, input);
+    if (!checked.success) {
+      const problems = checked.issues.map((issue) => `${v.getDotPath(issue)} ${describeIssue(issue)}`);
+      throw new TypeError(`openCase was given a case that is not valid: ${listProblems(problems)}`);
+    }
+    const { id: ref, name, description } = checked.output;
+    const call = this.#scope.take("open_case", ref);
+    const recorded = call.takeEntry();
+    if (recorded) {
+      await run.delivered(call);
+      return this.#handle(recorded.result as string, ref);
+    }
+    await run.enter(call);
+    run.stopAt(run.limits.openCase(ref));
+    const opened = await run.write(async (unit) => {
+      const item = await openCase(
+        unit,
+        run.jobId,
+        { ref, name, description },
+        run.parts.account,
+        run.limits.spent,
+      );
+      await unit.record(run.jobId, {
+        ...{ type: "call", call: "open_case", ...call.fields, case_id: item.id, result: item.id },
+      });
+      unit.afterwards(() => run.deliveries.due(call));
+      // Before it is stored: the end of the run may be stored right behind it, and ends the cases that are open.
+      run.openCases.add(item.id);
+      return item;
+    });
+    run.parts.record.cases.set(ref, opened.id);
+    await run.delivered(call);
+    return this.#handle(opened.id, ref);
+  }
+
+  #handle(id: string, ref: string): CaseHandle {
+    return new RunCase(this.#run, this.#facts, { id, ref });
+  }
+
+  /** The end is recorded at the beginning: a restart waits for what is left. */
+  async #beginSleep(call: Call, milliseconds: number): Promise<{ until: string; at: string }> {
+    const run = this.#run;
+    const now = run.parts.clock();
+    const until = new Date(now.getTime() + milliseconds).toISOString();
+    await run.write((unit) =>
+      unit.record(run.jobId, { type: "begun", call: "sleep", ...call.fields, attempt: 1, until }),
+    );
+    return { until, at: now.toISOString() };
+  }
+}

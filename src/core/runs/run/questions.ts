@@ -1,0 +1,153 @@
+import type { Fields } from "../../agents/fields.ts";
+import { answerCase, endCase } from "../../entities/cases.ts";
+import type { Unit } from "../../entities/ledger.ts";
+import type { Question } from "../../models/question.ts";
+import type { AnswerEntry, CallEntry } from "../../models/run-entry.ts";
+import type { Call } from "./call.ts";
+import type { Run } from "./run.ts";
+
+/** A question that the handler waits for. */
+interface Waiting {
+  readonly call: Call;
+  readonly fields: Fields;
+  readonly tells: boolean;
+  readonly settle: () => void;
+}
+
+interface Asking {
+  readonly fields: Fields;
+  /** Whether the deadline was given as a time of day, not as a duration. */
+  readonly isUntil: boolean;
+  /** Whether the agent is told of the answer before the handler goes on. */
+  readonly tells: boolean;
+  /** Stores the question, or finds that it is stored. */
+  readonly open: () => Promise<Question>;
+}
+
+/** The open questions of a run, by case. */
+export class Questions {
+  readonly #run: Run;
+  readonly #waiting = new Map<string, Waiting>();
+
+  constructor(run: Run) {
+    this.#run = run;
+  }
+
+  /** Inputs of the question that a case's handler waits with, as it declares them. */
+  fieldsOf(caseId: string): Fields | undefined {
+    return this.#waiting.get(caseId)?.fields;
+  }
+
+  /** Waits until the answer to a case's question, or its end without one, is stored. */
+  async ask(call: Call, { fields, isUntil, tells, open }: Asking): Promise<void> {
+    const caseId = call.caseId!;
+    let settle = () => {};
+    const settled = new Promise<void>((resolve) => {
+      settle = resolve;
+    });
+    // While it waits, another job may have this one's place.
+    call.isReady = false;
+    this.#waiting.set(caseId, { call, fields, tells, settle });
+    let callOff = () => {};
+    try {
+      const question = await open();
+      callOff = this.#watch(caseId, question, isUntil);
+      await this.#run.wait(() => settled);
+    } finally {
+      callOff();
+      this.#waiting.delete(caseId);
+      this.#run.deliveries.ready(call);
+    }
+  }
+
+  /** An answer is stored just now. */
+  answered(entry: AnswerEntry): void {
+    const waiting = this.#waiting.get(entry.case_id);
+    const isWaiting = String(waiting?.call.position) === entry.question_id;
+    const call = isWaiting ? waiting!.call : this.#recorded(entry);
+    if (!call || call.answer) return;
+    call.answer = entry;
+    const tells = isWaiting ? waiting!.tells : call.begun?.tells;
+    if (!tells) this.#run.deliveries.due(call);
+    if (isWaiting) waiting!.settle();
+  }
+
+  /** The question was taken away by an operator. */
+  async withdraw(caseId: string, message: string): Promise<void> {
+    const waiting = this.#waiting.get(caseId);
+    const run = this.#run;
+    if (!waiting) return;
+    await run.write(async (unit) => {
+      if (waiting.call.isDue || waiting.call.answer) return;
+      await this.#recordError(unit, waiting.call, { name: "Error", message });
+    });
+  }
+
+  /** A question of a former run, which the handler has not asked again. */
+  #recorded({ case_id, question_id }: AnswerEntry): Call | undefined {
+    return this.#run.parts.record.scope(case_id).at(Number(question_id), "ask");
+  }
+
+  async #recordError(unit: Unit, call: Call, error: NonNullable<CallEntry["error"]>): Promise<void> {
+    const run = this.#run;
+    const entry = { type: "call", call: "ask", ...call.fields, error } as const;
+    await unit.record(run.jobId, entry);
+    unit.afterwards(() => {
+      call.entry = { ...entry, at: unit.now };
+      run.deliveries.due(call);
+      this.#waiting.get(call.caseId!)?.settle();
+    });
+  }
+
+  #watch(caseId: string, question: Question, isUntil: boolean): () => void {
+    if (question.deadline === null) return () => {};
+    const run = this.#run;
+    const now = (): number => run.parts.clock().getTime();
+    const deadline = Date.parse(question.deadline);
+    let callOff = () => {};
+    const watch = (from: number): void => {
+      callOff = run.after(deadline - from, () => {
+        if (isUntil && now() < deadline) return watch(now());
+        this.#expire(caseId, question).catch((error: unknown) => {
+          if (!run.isSealed) run.parts.log.error("a question could not be closed at its deadline", { error });
+        });
+      });
+    };
+    // Where the clock was set back, so many minutes are not more than they were to be.
+    watch(isUntil ? now() : Math.max(now(), Date.parse(question.asked_at)));
+    return () => callOff();
+  }
+
+  async #expire(caseId: string, question: Question): Promise<void> {
+    const run = this.#run;
+    const waiting = this.#waiting.get(caseId);
+    if (!waiting) return;
+    let isExpired = false;
+    const message = `Nobody answered "${question.question}" before ${question.deadline}`;
+    await run.write(async (unit) => {
+      isExpired = false;
+      const item = await unit.tx.get("Case", caseId);
+      // Somebody answered in the very last moment.
+      if (item?.question?.id !== question.id || item.status !== "awaiting") return;
+      if (question.on_timeout === "default") {
+        const answer = { answer: question.default ?? {}, message: null, by: "deadline" };
+        await answerCase(unit, caseId, answer);
+        unit.afterwards(() =>
+          this.answered({
+            ...{ type: "answer", at: unit.now, case_id: caseId, question_id: question.id },
+            ...answer,
+          }),
+        );
+        return;
+      }
+      const to = question.on_timeout === "cancel" ? "cancelled" : "failed";
+      await endCase(unit, caseId, { to, error: message, name: "deadline" });
+      await this.#recordError(unit, waiting.call, { name: "QuestionExpiredError", message });
+      isExpired = true;
+    });
+    if (!isExpired) return;
+    run.openCases.delete(caseId);
+    const end = question.on_timeout === "fail" ? run.limits.error(message) : undefined;
+    if (end) run.end({ ...end, reason: "question_expired", message });
+  }
+}

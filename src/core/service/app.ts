@@ -1,0 +1,148 @@
+import { H3, type H3Event, type HTTPError } from "h3";
+import type { Container } from "../base/container.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { Clients } from "../http/clients.ts";
+import { EnvelopeGate } from "../http/envelope-gate.ts";
+import { toErrorAnswer, toServiceError } from "../http/failure.ts";
+import { Gate } from "../http/gate.ts";
+import { JobFeed } from "../http/job-feed.ts";
+import { LiveStreams } from "../http/live-streams.ts";
+import { machineRoutes } from "../http/machine/routes.ts";
+import { keepMiddlewareNear } from "../http/near-middleware.ts";
+import { AppRouter } from "../http/router.ts";
+import type { ResolvedOptions } from "./options.ts";
+import {
+  AGENT_SETTINGS,
+  AGENTS,
+  CASES,
+  CLIENTS,
+  CLOCK,
+  GATE,
+  HOOKS,
+  JOBS,
+  KEYS,
+  LOGGER,
+  OPTIONS,
+  PARAMETERS,
+  REDACTOR,
+  REJECTED_KEYS,
+  ROUTER,
+  RUNNER,
+  SERVICE_STATE,
+  SESSIONS,
+  STORE,
+  STREAMS,
+} from "./tokens.ts";
+
+/** The HTTP face of a service; adds the router, the gate and the live streams to the scope. */
+export function createApp(scope: Container): H3 {
+  const clock = scope.get(CLOCK);
+  const log = scope.get(LOGGER);
+  const options = scope.get(OPTIONS);
+  const redactor = scope.get(REDACTOR);
+  const hooks = scope.get(HOOKS);
+  const clients = new Clients(options.trustProxy, () =>
+    log.warn(
+      "A request came through a proxy that is not trusted, so its client's address is not known. Set SERVICE_TRUST_PROXY",
+    ),
+  );
+  const app = keepMiddlewareNear(
+    new H3({
+      silent: true,
+      ...observe(log, options, clients),
+      onError: (error, event) => {
+        const failure = isUnanswered(error, event)
+          ? noRoute(router.allowed(event))
+          : toServiceError(error, log);
+        return toErrorAnswer(failure, clock(), redactor);
+      },
+    }),
+  );
+  const { apiKey, previousApiKey } = scope.get(KEYS);
+  const gate = new Gate({
+    apiKeys: previousApiKey === undefined ? [apiKey] : [apiKey, previousApiKey],
+    clock,
+    clients,
+    rejected: scope.get(REJECTED_KEYS),
+    sessions: () => (scope.has(SESSIONS) ? scope.get(SESSIONS) : undefined),
+  });
+  const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit, redactor });
+  const streams = new LiveStreams();
+  hooks.on("service:closing", () => streams.close());
+  scope.value(CLIENTS, clients);
+  scope.value(GATE, gate);
+  scope.value(ROUTER, router);
+  scope.value(STREAMS, streams);
+
+  const store = scope.get(STORE);
+  const parameters = scope.get(PARAMETERS);
+  const jobs = scope.get(JOBS);
+  const routes = machineRoutes({
+    prefix: options.apiPrefix,
+    agents: scope.get(AGENTS),
+    settings: scope.get(AGENT_SETTINGS),
+    parameters,
+    envelopes: new EnvelopeGate({ parameters, clients, clock }),
+    runner: scope.get(RUNNER),
+    jobs,
+    cases: scope.get(CASES),
+    store,
+    feed: new JobFeed(jobs, store.log("Run"), hooks),
+    streams,
+    state: scope.get(SERVICE_STATE),
+    clock,
+    maxQueuedJobs: options.maxQueuedJobs,
+  });
+  for (const route of routes) router.add(route);
+  return app;
+}
+
+function isUnanswered(error: HTTPError, event: H3Event): boolean {
+  return error.status === 404 && !error.unhandled && !event.context.matchedRoute;
+}
+
+function noRoute(allowed: readonly string[]): ServiceError {
+  if (allowed.length === 0) {
+    return new ServiceError("not_found", "There is nothing at this path", {
+      detail: "GET /openapi.json lists every path.",
+    });
+  }
+  return new ServiceError("invalid_request", "This path does not take this method", {
+    status: 405,
+    detail: `Use ${allowed.join(" or ")}.`,
+    headers: { allow: allowed.join(", ") },
+  });
+}
+
+const YEAR = 31_536_000;
+
+/** Only where there is something to do: a hook on every answer costs each of them a promise. */
+function observe(log: Logger, { logLevel, publicUrl, trustProxy }: ResolvedOptions, clients: Clients) {
+  const isPublic = publicUrl?.startsWith("https:") === true;
+  const mayBeSecure = isPublic || trustProxy !== 0;
+  const requests = logLevel === "debug" ? logRequests(log) : undefined;
+  if (!mayBeSecure) return requests;
+  return {
+    ...requests,
+    onResponse: (response: Response, event: H3Event) => {
+      requests?.onResponse(response, event);
+      // Browsers that came by https once come by nothing else (RFC 6797).
+      if (isPublic || clients.isSecure(event))
+        response.headers.set("strict-transport-security", `max-age=${YEAR}`);
+    },
+  };
+}
+
+function logRequests(log: Logger) {
+  const begun = new WeakMap<H3Event, number>();
+  return {
+    onRequest: (event: H3Event) => void begun.set(event, performance.now()),
+    onResponse: (response: Response, event: H3Event) => {
+      const milliseconds = Math.round((performance.now() - (begun.get(event) ?? 0)) * 10) / 10;
+      // Without the query: people put secrets there by mistake.
+      const path = event.url.pathname;
+      log.debug("request", { method: event.req.method, path, status: response.status, milliseconds });
+    },
+  };
+}

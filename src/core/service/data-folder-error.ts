@@ -1,0 +1,19 @@
+import { isAbsolute, relative } from "node:path";
+import { OptionsError } from "../base/check-options.ts";
+
+/** Says what to do where the data folder cannot be used; other errors stay as they are. */
+export function explainDataFolderError(error: unknown, dataDir: string): unknown {
+  const { code, path } = (error ?? {}) as NodeJS.ErrnoException;
+  if (code === undefined || path === undefined || !isAtOrBelow(path, dataDir)) return error;
+  const remedy =
+    code === "EROFS" ? "the file system is read-only, mount it for writing" : "let this user write to it";
+  return new OptionsError(
+    `The data folder ${dataDir} cannot be used (${code}): ${remedy}, or name another one (option dataDir, SERVICE_DATA_DIR)`,
+    { cause: error },
+  );
+}
+
+function isAtOrBelow(path: string, folder: string): boolean {
+  const way = relative(folder, path);
+  return !way.startsWith("..") && !isAbsolute(way);
+}

@@ -1,0 +1,333 @@
+import { hostname } from "node:os";
+import { resolve } from "node:path";
+import * as v from "valibot";
+import type { AgentDefinition } from "../agents/define-agent.ts";
+import { ACCEPTED_ENVELOPES, type AcceptedEnvelopes } from "../agents/parameters.ts";
+import {
+  isKeepTime,
+  RETENTION_RULE,
+  type RetentionOptions,
+  type RetentionPolicy,
+  toKeepTime,
+} from "../agents/retention-policy.ts";
+import { atLeast, checkOptions, OptionsError, wholeAtLeast } from "../base/check-options.ts";
+import type { Duration } from "../base/duration.ts";
+import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log.ts";
+import { readNetworks } from "../base/networks.ts";
+import type { TrustProxy } from "../http/clients.ts";
+import { type Account, AccountSchema } from "../models/account.ts";
+import { HttpUrlSchema } from "../models/scalars.ts";
+import type { StoreFactory } from "../store/store.ts";
+import { describeWeakKeys } from "./key-strength.ts";
+import type { PluginInput } from "./plugin.ts";
+import { isRsaPrivateKey } from "./rsa-key.ts";
+import { takeVariables } from "./secret-variables.ts";
+
+/** Options of `createServer`. What is left out comes from the environment variable, then from the default. */
+export interface ServerOptions {
+  /** Agents that the service hosts, at least one. */
+  agents: readonly AgentDefinition[];
+  /** Key that clients send as `X-API-Key`. Variable `SERVICE_API_KEY`. @default generated once and kept in the data folder */
+  apiKey?: string;
+  /**
+   * A former key that works beside `apiKey` until all clients have the new one. Variable `SERVICE_PREVIOUS_API_KEY`.
+   * @default none
+   */
+  previousApiKey?: string;
+  /** Plugins beside the built-in ones; one with a built-in's name replaces it. */
+  plugins?: PluginInput;
+  /** Whether the admin interface is there. @default true */
+  admin?: boolean;
+  /** Address to listen on. Variable `SERVICE_HOST`. @default "127.0.0.1" */
+  host?: string;
+  /** Port to listen on, 0 for a free one. Variables `SERVICE_PORT`, `PORT`. @default 8000 */
+  port?: number;
+  /** Folder of the store and the generated keys. Variable `SERVICE_DATA_DIR`. @default "data" */
+  dataDir?: string;
+  /** Where others reach the service. Variable `SERVICE_PUBLIC_URL`. */
+  publicUrl?: string;
+  /** Variable `SERVICE_ENVIRONMENT`. @default "dev" */
+  environment?: string;
+  /**
+   * Proxies in front of the service whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed: how many there are, or
+   * their addresses and networks, such as `["10.0.0.0/8"]`; `private` stands for all private networks. Variable
+   * `SERVICE_TRUST_PROXY`, networks separated by commas.
+   * @default 0: nobody is believed
+   */
+  trustProxy?: TrustProxy;
+  /** Path in front of the machine routes, such as `/supervaizer`. Variable `SERVICE_API_PREFIX`. @default "" */
+  apiPrefix?: string;
+  /** RSA private key, PEM. Variable `SERVICE_RSA_PRIVATE_KEY`. @default generated once and kept in the data folder */
+  rsaPrivateKey?: string;
+  /**
+   * Envelopes of encrypted parameters that are taken: all, or `v2`, those alone that cannot be changed unnoticed. Jobs and
+   * settings that are kept already go on. Variable `SERVICE_ENVELOPES`.
+   * @default "all"
+   */
+  envelopes?: AcceptedEnvelopes;
+  /** Account at the control system. Variables `SERVICE_ACCOUNT_WORKSPACE_ID`, `…_API_KEY`, `…_API_URL`. @default none: nothing is sent */
+  account?: Account;
+  /** Variable `SERVICE_LOG_LEVEL`. @default "info" */
+  logLevel?: LogLevel;
+  /** Variable `SERVICE_LOG_FORMAT`. @default "text" on a terminal, else "json" */
+  logFormat?: LogFormat;
+  /** Largest request body, bytes. @default 1048576 */
+  bodyLimit?: number;
+  /** Jobs that run at once on this service. Variable `SERVICE_MAX_CONCURRENT_JOBS`. @default 16 */
+  maxConcurrentJobs?: number;
+  /** Jobs that may wait for their turn before new ones are refused with 429. @default 10000 */
+  maxQueuedJobs?: number;
+  /** Time that running steps get when the service closes, seconds. @default 5 */
+  shutdownGrace?: number;
+  /** Time that a stopped job gets to end by itself, seconds. @default 10 */
+  stopGrace?: number;
+  /**
+   * Whether calls of a job or case inside a step's function are found wherever they are made, at some 10 µs a step; else
+   * only those that the function makes before it waits for something. Variable `SERVICE_STRICT_STEPS`.
+   *
+   * @default false, true under `svc dev` and in `testServer`
+   */
+  strictSteps?: boolean;
+  /**
+   * How long jobs are kept after their end, by status; then they are removed with all that belongs to them. An agent can
+   * have its own. Variables `SERVICE_RETENTION_COMPLETED`, `SERVICE_RETENTION_FAILED`, `SERVICE_RETENTION_CANCELLED`.
+   *
+   * @default "keep" for each: they are kept for good
+   * @example { completed: "30d", failed: "90d", cancelled: "30d" }
+   */
+  retention?: RetentionOptions;
+  /**
+   * How long the audit log is kept: a duration of a day or more, such as `"730d"`. Variable `SERVICE_AUDIT_RETENTION`.
+   *
+   * @default "keep": for good
+   */
+  auditRetention?: Duration | "keep";
+  /** Time limit of one plugin's setup, seconds. @default 10 */
+  pluginTimeout?: number;
+  /** Opens another store than the embedded one. */
+  store?: StoreFactory;
+  /** The time, for tests. @default the system's */
+  clock?: () => Date;
+  /** Where log lines go. @default standard error */
+  logTo?: (line: string) => void;
+}
+
+/** `ServerOptions` with nothing left open but what really is absent. */
+export interface ResolvedOptions {
+  readonly id: string;
+  readonly agents: readonly AgentDefinition[];
+  readonly apiKey: string | undefined;
+  readonly previousApiKey: string | undefined;
+  readonly plugins: PluginInput;
+  readonly admin: boolean;
+  readonly host: string;
+  readonly port: number;
+  readonly dataDir: string;
+  readonly publicUrl: string | undefined;
+  readonly environment: string;
+  readonly trustProxy: TrustProxy;
+  readonly apiPrefix: string;
+  readonly rsaPrivateKey: string | undefined;
+  readonly envelopes: AcceptedEnvelopes;
+  readonly account: Account | undefined;
+  readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
+  readonly bodyLimit: number;
+  readonly maxConcurrentJobs: number;
+  readonly maxQueuedJobs: number;
+  readonly shutdownGrace: number;
+  readonly stopGrace: number;
+  readonly strictSteps: boolean;
+  readonly retention: RetentionPolicy;
+  /** Milliseconds; `null` keeps it for good. */
+  readonly auditRetention: number | null;
+  readonly pluginTimeout: number;
+  readonly store: StoreFactory | undefined;
+  readonly clock: () => Date;
+  readonly logTo: (line: string) => void;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const seconds = atLeast(0);
+
+const DAY = 24 * 3_600_000;
+
+const keepTime = v.pipe(v.custom<Duration | "keep">(isKeepTime, RETENTION_RULE), v.transform(toKeepTime));
+
+const ApiKeySchema = v.optional(
+  v.pipe(
+    v.string(),
+    v.minLength(8, "must be at least 8 characters long"),
+    // What else stands in it, clients could not send in a header.
+    v.regex(/^[\x21-\x7e]+$/, "must be made of visible ASCII characters, without spaces"),
+  ),
+);
+
+const TRUST_PROXY = "must be a number of proxies, or addresses and networks such as 10.0.0.0/8";
+
+const ScalarsSchema = v.object({
+  apiKey: ApiKeySchema,
+  previousApiKey: ApiKeySchema,
+  trustProxy: v.pipe(
+    v.union([v.number(), v.array(v.string())], TRUST_PROXY),
+    v.check(
+      (trust) => (typeof trust === "number" ? Number.isInteger(trust) && trust >= 0 : !!readNetworks(trust)),
+      TRUST_PROXY,
+    ),
+  ),
+  host: v.pipe(v.string(), v.regex(/^[A-Za-z0-9.:_[\]-]+$/, "must be a host name or an address")),
+  port: v.pipe(wholeAtLeast(0), v.maxValue(65535, "must be at most 65535")),
+  dataDir: v.pipe(v.string(), v.nonEmpty("must not be empty")),
+  publicUrl: v.optional(HttpUrlSchema),
+  environment: v.pipe(v.string(), v.nonEmpty("must not be empty")),
+  apiPrefix: v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)*$/, "must be empty or like /supervaizer")),
+  rsaPrivateKey: v.optional(
+    v.pipe(v.string(), v.check(isRsaPrivateKey, "must be an RSA private key in PEM, of 2048 bits or more")),
+  ),
+  envelopes: v.picklist(ACCEPTED_ENVELOPES),
+  logLevel: v.picklist(LOG_LEVELS),
+  logFormat: v.picklist(LOG_FORMATS),
+  bodyLimit: wholeAtLeast(1),
+  maxConcurrentJobs: wholeAtLeast(1),
+  maxQueuedJobs: wholeAtLeast(1),
+  shutdownGrace: seconds,
+  stopGrace: seconds,
+  pluginTimeout: seconds,
+  retention: v.strictObject(
+    { completed: keepTime, failed: keepTime, cancelled: keepTime },
+    "must name completed, failed or cancelled jobs and nothing else",
+  ),
+  auditRetention: v.pipe(
+    keepTime,
+    v.check((time) => time === null || time >= DAY, "must be a day or more"),
+  ),
+});
+
+/** Variables that options come from, for messages. */
+const VARIABLES = {
+  apiKey: "SERVICE_API_KEY",
+  previousApiKey: "SERVICE_PREVIOUS_API_KEY",
+  trustProxy: "SERVICE_TRUST_PROXY",
+  host: "SERVICE_HOST",
+  port: "SERVICE_PORT",
+  dataDir: "SERVICE_DATA_DIR",
+  publicUrl: "SERVICE_PUBLIC_URL",
+  environment: "SERVICE_ENVIRONMENT",
+  apiPrefix: "SERVICE_API_PREFIX",
+  rsaPrivateKey: "SERVICE_RSA_PRIVATE_KEY",
+  envelopes: "SERVICE_ENVELOPES",
+  logLevel: "SERVICE_LOG_LEVEL",
+  logFormat: "SERVICE_LOG_FORMAT",
+  maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
+  auditRetention: "SERVICE_AUDIT_RETENTION",
+  "retention.completed": "SERVICE_RETENTION_COMPLETED",
+  "retention.failed": "SERVICE_RETENTION_FAILED",
+  "retention.cancelled": "SERVICE_RETENTION_CANCELLED",
+};
+
+/**
+ * Fills options from the environment and the defaults; throws `OptionsError` where one cannot be used. Secrets do not
+ * stay in `process.env`.
+ */
+export function resolveOptions(
+  options: ServerOptions,
+  env: Environment = takeVariables(),
+  isTerminal = process.stderr.isTTY === true,
+): ResolvedOptions {
+  if (!Array.isArray(options.agents) || options.agents.length === 0) {
+    throw new OptionsError(
+      "Option agents is empty: give createServer at least one agent made by defineAgent",
+    );
+  }
+  const scalars = {
+    apiKey: options.apiKey ?? text(env, "SERVICE_API_KEY"),
+    previousApiKey: options.previousApiKey ?? text(env, "SERVICE_PREVIOUS_API_KEY"),
+    trustProxy: options.trustProxy ?? trust(env) ?? 0,
+    host: options.host ?? text(env, "SERVICE_HOST") ?? "127.0.0.1",
+    port: options.port ?? number(env, "SERVICE_PORT") ?? number(env, "PORT") ?? 8000,
+    dataDir: options.dataDir ?? text(env, "SERVICE_DATA_DIR") ?? "data",
+    publicUrl: (options.publicUrl ?? text(env, "SERVICE_PUBLIC_URL"))?.replace(/\/+$/, ""),
+    environment: options.environment ?? text(env, "SERVICE_ENVIRONMENT") ?? "dev",
+    apiPrefix: options.apiPrefix ?? text(env, "SERVICE_API_PREFIX") ?? "",
+    rsaPrivateKey: options.rsaPrivateKey ?? text(env, "SERVICE_RSA_PRIVATE_KEY")?.replaceAll("\\n", "\n"),
+    envelopes: options.envelopes ?? text(env, "SERVICE_ENVELOPES") ?? "all",
+    logLevel: options.logLevel ?? text(env, "SERVICE_LOG_LEVEL") ?? "info",
+    logFormat: options.logFormat ?? text(env, "SERVICE_LOG_FORMAT") ?? (isTerminal ? "text" : "json"),
+    bodyLimit: options.bodyLimit ?? 1024 * 1024,
+    maxConcurrentJobs: options.maxConcurrentJobs ?? number(env, "SERVICE_MAX_CONCURRENT_JOBS") ?? 16,
+    maxQueuedJobs: options.maxQueuedJobs ?? 10_000,
+    shutdownGrace: options.shutdownGrace ?? 5,
+    stopGrace: options.stopGrace ?? 10,
+    pluginTimeout: options.pluginTimeout ?? 10,
+    auditRetention: options.auditRetention ?? text(env, "SERVICE_AUDIT_RETENTION") ?? "keep",
+    retention: {
+      ...options.retention,
+      completed: options.retention?.completed ?? text(env, "SERVICE_RETENTION_COMPLETED") ?? "keep",
+      failed: options.retention?.failed ?? text(env, "SERVICE_RETENTION_FAILED") ?? "keep",
+      cancelled: options.retention?.cancelled ?? text(env, "SERVICE_RETENTION_CANCELLED") ?? "keep",
+    },
+  };
+  const checked = checkOptions(ScalarsSchema, scalars, { variables: VARIABLES });
+  const [weak] = describeWeakKeys(checked);
+  if (weak !== undefined && checked.environment === "prod") {
+    throw new OptionsError(`${weak}. In the environment prod it is refused`);
+  }
+  return {
+    ...checked,
+    id: `${hostname()}-${process.pid}`,
+    agents: [...options.agents],
+    plugins: options.plugins,
+    admin: options.admin ?? true,
+    strictSteps: options.strictSteps ?? flag(env, "SERVICE_STRICT_STEPS") ?? false,
+    dataDir: resolve(checked.dataDir),
+    publicUrl: checked.publicUrl,
+    apiKey: checked.apiKey,
+    previousApiKey: checked.previousApiKey,
+    rsaPrivateKey: checked.rsaPrivateKey,
+    account: readAccount(options.account, env),
+    store: options.store,
+    clock: options.clock ?? (() => new Date()),
+    logTo: options.logTo ?? ((line) => void process.stderr.write(line)),
+  };
+}
+
+function readAccount(option: Account | undefined, env: Environment): Account | undefined {
+  const account = option ?? {
+    workspace_id: text(env, "SERVICE_ACCOUNT_WORKSPACE_ID"),
+    api_key: text(env, "SERVICE_ACCOUNT_API_KEY"),
+    api_url: text(env, "SERVICE_ACCOUNT_API_URL"),
+  };
+  if (Object.values(account).every((value) => value === undefined)) return undefined;
+  const result = v.safeParse(AccountSchema, account);
+  if (result.success) return result.output;
+  const fields = result.issues.map((issue) => v.getDotPath(issue)).join(", ");
+  throw new OptionsError(
+    `The account is not complete or not valid (${fields}): set SERVICE_ACCOUNT_WORKSPACE_ID, SERVICE_ACCOUNT_API_KEY and SERVICE_ACCOUNT_API_URL, or none of them`,
+  );
+}
+
+function text(env: Environment, name: string): string | undefined {
+  const value = env[name]?.trim();
+  return value === "" ? undefined : value;
+}
+
+function trust(env: Environment): TrustProxy | undefined {
+  const value = text(env, "SERVICE_TRUST_PROXY");
+  if (value === undefined) return undefined;
+  return /^\d+$/.test(value) ? Number(value) : value.split(",").map((one) => one.trim());
+}
+
+function flag(env: Environment, name: string): boolean | undefined {
+  const value = text(env, name);
+  if (value === undefined) return undefined;
+  if (value === "true" || value === "false") return value === "true";
+  throw new OptionsError(`${name} must be true or false`);
+}
+
+function number(env: Environment, name: string): number | undefined {
+  const value = text(env, name);
+  if (value === undefined) return undefined;
+  if (/^\d+$/.test(value)) return Number(value);
+  throw new OptionsError(`${name} must be a whole number`);
+}

@@ -1,0 +1,284 @@
+import type { H3 } from "h3";
+import { AgentSettings } from "../agents/agent-settings.ts";
+import { Parameters } from "../agents/parameters.ts";
+import { AgentRegistry } from "../agents/registry.ts";
+import { AuditLog } from "../audit/audit-log.ts";
+import { noteKeyChange } from "../audit/key-mark.ts";
+import { RejectedKeys } from "../audit/rejected-keys.ts";
+import { Container, type Token } from "../base/container.ts";
+import { ServiceError } from "../base/errors.ts";
+import { createLogger, type LoggerParts } from "../base/log.ts";
+import { Redactor } from "../base/redactor.ts";
+import { Cases } from "../entities/cases.ts";
+import { Hooks } from "../entities/hooks.ts";
+import { Jobs } from "../entities/jobs.ts";
+import { Ledger } from "../entities/ledger.ts";
+import { explainListenError } from "../http/listen-error.ts";
+import { type HttpServer, type Serve, serveWithNode } from "../http/serve.ts";
+import { ServiceState } from "../http/service-state.ts";
+import { Retention } from "../retention/retention.ts";
+import { createRunner } from "../runs/job-runner.ts";
+import type { StoreFactory } from "../store/store.ts";
+import { CORE_TABLES } from "../store/tables.ts";
+import { createApp } from "./app.ts";
+import { explainDataFolderError } from "./data-folder-error.ts";
+import { loadKeys } from "./keys.ts";
+import { leaveLifeSigns } from "./life-sign.ts";
+import type { ResolvedOptions } from "./options.ts";
+import { orderPlugins, type Plugin, type PluginReport, setUpPlugins } from "./plugin.ts";
+import {
+  AGENT_SETTINGS,
+  AGENTS,
+  AUDIT,
+  CASES,
+  CLOCK,
+  HOOKS,
+  JOBS,
+  KEYS,
+  LEDGER,
+  LOGGER,
+  OPTIONS,
+  PARAMETERS,
+  PLUGINS,
+  REDACTOR,
+  REJECTED_KEYS,
+  RETENTION,
+  RUNNER,
+  SERVICE_STATE,
+  STORE,
+} from "./tokens.ts";
+
+/** A service: hosts agents, answers requests. Made by `createServer`. */
+export interface Service {
+  readonly options: ResolvedOptions;
+  /** Address that it listens on, once it does. */
+  readonly url: string | undefined;
+  /** Answers a request without a socket. */
+  fetch(request: Request): Promise<Response>;
+  /** Opens the store, sets plugins up and takes unfinished jobs up; once. */
+  ready(): Promise<Service>;
+  /** Listens; resolves once it does. What is given here comes before the service's options. */
+  listen(at?: ListenOptions): Promise<Service>;
+  /** Refuses new work, lets running requests and steps end, closes everything. */
+  close(): Promise<void>;
+  /** A part of the service, for tests and plugins. */
+  get<T>(token: Token<T>): T;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface ListenOptions {
+  readonly host?: string;
+  readonly port?: number;
+  /** @default Node's own server */
+  readonly serve?: Serve;
+}
+
+export interface ServiceParts {
+  readonly options: ResolvedOptions;
+  /** Built-in plugins, then the user's. */
+  readonly plugins: readonly (Plugin | false | null | undefined)[];
+  readonly openStore: StoreFactory;
+}
+
+/** Wires the parts of one service. Nothing starts before `ready`, `fetch` or `listen`. */
+export function createService({ options, plugins, openStore }: ServiceParts): Service {
+  const scope = createScope(options);
+  const ordered = orderPlugins([plugins, options.plugins]);
+  const log = scope.get(LOGGER);
+  const state = scope.get(SERVICE_STATE);
+  let app: H3 | undefined;
+  let reports: readonly PluginReport[] = [];
+  scope.value(PLUGINS, () => reports);
+
+  let booting: Promise<void> | undefined;
+  let closing: Promise<void> | undefined;
+  let listening: Promise<HttpServer> | undefined;
+  let server: HttpServer | undefined;
+
+  const boot = async (): Promise<void> => {
+    const tables = [...CORE_TABLES, ...ordered.flatMap((plugin) => plugin.tables ?? [])];
+    const store = await openStore({ tables, dataDir: options.dataDir, log });
+    scope.onClose(() => store.close());
+    scope.value(STORE, store);
+    // Behind the store's lock: of two that start in a new folder, one makes the keys.
+    const keys = await loadKeys(options, log);
+    scope.get(REDACTOR).add(keys.apiKey);
+    scope.get(REDACTOR).add(keys.rsaPrivateKey);
+    scope.value(KEYS, keys);
+    app = createApp(scope);
+    reports = await setUpPlugins(ordered, {
+      scope,
+      app,
+      hooks: scope.get(HOOKS),
+      log,
+      timeout: options.pluginTimeout,
+    });
+    // Jobs taken up only to be interrupted again would lose what their steps have done.
+    if (state.closing) return;
+    const life = leaveLifeSigns(options.dataDir, options.clock);
+    scope.onClose(() => life.end());
+    await scope.get(RUNNER).reconcile(life.before);
+    scope.onClose(() => scope.get(RETENTION).close());
+    scope.onClose(() => scope.get(REJECTED_KEYS).flush());
+    const marked = noteKeyChange(
+      { store, ledger: scope.get(LEDGER), audit: scope.get(AUDIT) },
+      keys.apiKey,
+    ).catch((error: unknown) => log.warn("whether the API key has changed could not be stored", { error }));
+    scope.onClose(() => marked);
+    scope.get(RETENTION).start();
+  };
+
+  const service: Service = {
+    options,
+    get url() {
+      return state.url;
+    },
+    get: (token) => scope.get(token),
+    async fetch(request) {
+      await service.ready();
+      return (app as H3).fetch(request);
+    },
+    async ready() {
+      if (state.closing && !booting) throw closedError();
+      booting ??= boot().catch((error: unknown) => {
+        throw explainDataFolderError(error, options.dataDir);
+      });
+      await booting;
+      return service;
+    },
+    async listen({ host = options.host, port = options.port, serve = serveWithNode } = {}) {
+      await service.ready();
+      if (state.closing) throw closedError();
+      listening ??= serve(app as H3, { host, port, bodyLimit: options.bodyLimit });
+      try {
+        server = await listening;
+      } catch (error) {
+        listening = undefined;
+        throw explainListenError(error, host, port);
+      }
+      if (state.url !== undefined) return service;
+      state.port = server.port;
+      state.url = `http://${displayHost(host)}:${state.port}`;
+      scope.get(HOOKS).emit("service:ready", { url: state.publicUrl, info: state.info() });
+      return service;
+    },
+    close() {
+      closing ??= close();
+      return closing;
+    },
+    [Symbol.asyncDispose]: () => service.close(),
+  };
+
+  const close = async (): Promise<void> => {
+    state.closing = true;
+    await booting?.catch(() => {});
+    await listening?.catch(() => {});
+    scope.get(HOOKS).emit("service:closing", { reason: undefined });
+    const stopped = server?.close();
+    const forced = setTimeout(() => void server?.close(true), (options.shutdownGrace + 2) * 1000);
+    try {
+      if (scope.has(STORE)) await scope.get(RUNNER).close(options.shutdownGrace);
+      await stopped;
+    } finally {
+      clearTimeout(forced);
+      await scope.close();
+    }
+  };
+
+  return service;
+}
+
+function createScope(options: ResolvedOptions): Container {
+  const scope = new Container();
+  const redactor = new Redactor();
+  const { apiKey, previousApiKey, rsaPrivateKey, account } = options;
+  for (const secret of [apiKey, previousApiKey, rsaPrivateKey, account?.api_key]) redactor.add(secret);
+  scope.value(OPTIONS, options);
+  scope.value(CLOCK, options.clock);
+  scope.value(REDACTOR, redactor);
+  const unobserved: LoggerParts = {
+    level: options.logLevel,
+    format: options.logFormat,
+    redactor,
+    clock: options.clock,
+    write: options.logTo,
+  };
+  scope.factory(HOOKS, () => {
+    // An observer of the log that fails must not be told that it failed.
+    const quiet = createLogger(unobserved);
+    return new Hooks((name, error) => {
+      const log = name === "log" ? quiet : scope.get(LOGGER);
+      log.error("an observer failed", { hook: name, error });
+    });
+  });
+  scope.factory(LOGGER, () =>
+    createLogger({ ...unobserved, observe: (record) => scope.get(HOOKS).emit("log", record) }),
+  );
+  scope.value(AGENTS, new AgentRegistry(options.agents));
+  scope.class(SERVICE_STATE, ServiceState, [OPTIONS, AGENTS]);
+  scope.factory(
+    PARAMETERS,
+    () => new Parameters(scope.get(KEYS), redactor, { envelopes: options.envelopes }),
+  );
+  scope.class(LEDGER, Ledger, [STORE, HOOKS, CLOCK, REDACTOR]);
+  scope.class(JOBS, Jobs, [STORE, LEDGER]);
+  scope.class(CASES, Cases, [STORE, LEDGER]);
+  scope.class(AGENT_SETTINGS, AgentSettings, [STORE, LEDGER, AUDIT]);
+  scope.factory(RUNNER, () =>
+    createRunner({
+      agents: scope.get(AGENTS),
+      jobs: scope.get(JOBS),
+      cases: scope.get(CASES),
+      ledger: scope.get(LEDGER),
+      parameters: scope.get(PARAMETERS),
+      settings: scope.get(AGENT_SETTINGS),
+      hooks: scope.get(HOOKS),
+      log: scope.get(LOGGER),
+      audit: scope.get(AUDIT),
+      redactor,
+      clock: options.clock,
+      apiUrl: options.account?.api_url ?? null,
+      maxConcurrentJobs: options.maxConcurrentJobs,
+      maxQueuedJobs: options.maxQueuedJobs,
+      stopGrace: options.stopGrace,
+      strictSteps: options.strictSteps,
+    }),
+  );
+  scope.factory(
+    AUDIT,
+    () =>
+      new AuditLog({
+        store: scope.get(STORE),
+        ledger: scope.get(LEDGER),
+        redactor,
+        log: scope.get(LOGGER),
+      }),
+  );
+  scope.class(REJECTED_KEYS, RejectedKeys, [AUDIT]);
+  scope.factory(
+    RETENTION,
+    () =>
+      new Retention({
+        store: scope.get(STORE),
+        ledger: scope.get(LEDGER),
+        agents: scope.get(AGENTS),
+        policy: options.retention,
+        audit: scope.get(AUDIT),
+        auditKeep: options.auditRetention,
+        log: scope.get(LOGGER),
+        clock: options.clock,
+        elapsed: () => performance.now(),
+      }),
+  );
+  return scope;
+}
+
+function closedError(): ServiceError {
+  return new ServiceError("unavailable", "The service is closed");
+}
+
+/** The address as a browser on this machine can open it. */
+function displayHost(host: string): string {
+  if (host === "0.0.0.0" || host === "::" || host === "[::]") return "127.0.0.1";
+  return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
+}

@@ -1,0 +1,67 @@
+import type { AgentSettings } from "../agents/agent-settings.ts";
+import type { Parameters } from "../agents/parameters.ts";
+import type { AgentRegistry } from "../agents/registry.ts";
+import type { AuditLog } from "../audit/audit-log.ts";
+import type { RejectedKeys } from "../audit/rejected-keys.ts";
+import { createSharedToken } from "../base/container.ts";
+import type { Logger } from "../base/log.ts";
+import type { Redactor } from "../base/redactor.ts";
+import type { ControlSystem } from "../delivery/control-system.ts";
+import type { Events } from "../delivery/events.ts";
+import type { Cases } from "../entities/cases.ts";
+import type { Hooks } from "../entities/hooks.ts";
+import type { Jobs } from "../entities/jobs.ts";
+import type { Ledger } from "../entities/ledger.ts";
+import type { Clients } from "../http/clients.ts";
+import type { Gate, SessionVerifier } from "../http/gate.ts";
+import type { LiveStreams } from "../http/live-streams.ts";
+import type { Router } from "../http/route.ts";
+import type { ServiceState } from "../http/service-state.ts";
+import type { Retention } from "../retention/retention.ts";
+import type { Runner } from "../runs/runner.ts";
+import type { Store } from "../store/store.ts";
+import type { ServiceKeys } from "./keys.ts";
+import type { ResolvedOptions } from "./options.ts";
+import type { PluginReport } from "./plugin.ts";
+import type { SignInLinks } from "./sign-in-link.ts";
+
+export const OPTIONS = createSharedToken<ResolvedOptions>("options");
+export const CLOCK = createSharedToken<() => Date>("clock");
+export const REDACTOR = createSharedToken<Redactor>("redactor");
+export const LOGGER = createSharedToken<Logger>("logger");
+export const HOOKS = createSharedToken<Hooks>("hooks");
+export const KEYS = createSharedToken<ServiceKeys>("keys");
+export const PARAMETERS = createSharedToken<Parameters>("parameters");
+export const STORE = createSharedToken<Store>("store");
+export const LEDGER = createSharedToken<Ledger>("ledger");
+export const JOBS = createSharedToken<Jobs>("jobs");
+export const CASES = createSharedToken<Cases>("cases");
+export const AGENTS = createSharedToken<AgentRegistry>("agents");
+/** What a control system has told agents to keep. */
+export const AGENT_SETTINGS = createSharedToken<AgentSettings>("agent settings");
+/** Who did what that concerns security. */
+export const AUDIT = createSharedToken<AuditLog>("audit log");
+/** Counts wrong keys for the audit log. */
+export const REJECTED_KEYS = createSharedToken<RejectedKeys>("rejected keys");
+/** Removes jobs whose time is over. */
+export const RETENTION = createSharedToken<Retention>("retention");
+export const RUNNER = createSharedToken<Runner>("runner");
+export const ROUTER = createSharedToken<Router>("router");
+/** Tells where requests come from, behind proxies too. */
+export const CLIENTS = createSharedToken<Clients>("clients");
+/** Lets callers in, and counts wrong keys. */
+export const GATE = createSharedToken<Gate>("gate");
+/** The open event streams; they end when the service closes. */
+export const STREAMS = createSharedToken<LiveStreams>("streams");
+/** Accepts signed-in people on routes whose auth is `session`; a plugin provides it. */
+export const SESSIONS = createSharedToken<SessionVerifier>("sessions");
+/** Makes one-time sign-in links; a plugin provides it. */
+export const SIGN_IN_LINK = createSharedToken<SignInLinks>("sign-in link");
+/** What the service is and how it does: address, start time, whether it is closing. */
+export const SERVICE_STATE = createSharedToken<ServiceState>("service state");
+/** The plugins in the order of their set-up, with the time that each took. */
+export const PLUGINS = createSharedToken<() => readonly PluginReport[]>("plugins");
+/** Sends events; given by the plugin `events`. */
+export const EVENTS = createSharedToken<Events>("events");
+/** The link to the control system: health, dead letters; given by the plugin `events`. */
+export const CONTROL_SYSTEM = createSharedToken<ControlSystem>("control system");

@@ -1,0 +1,99 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { Redactor } from "../core/base/redactor.ts";
+import { run } from "./exec.ts";
+import { importPeer } from "./import-peer.ts";
+import type { Journal } from "./journal.ts";
+import { openJournal } from "./journal.ts";
+import { proxiedFetch } from "./proxy.ts";
+import type { DeployTools } from "./tools.ts";
+
+export interface DeployToolsOptions {
+  /** Folder of the project: where optional packages are looked for and programs run. */
+  readonly cwd: string;
+  /** @default process.env */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** The signal of the step under way. @default one that never fires */
+  readonly signal?: () => AbortSignal;
+  /** @default kept in memory */
+  readonly journal?: Journal;
+  /** @default a new one */
+  readonly redactor?: Redactor;
+  /** Receives what a platform says about the step under way, redacted. */
+  readonly onReport?: (message: string) => void;
+  /** Receives each line that a program writes, redacted. */
+  readonly onOutput?: (line: string) => void;
+  /** @default the global one, through the proxy that the environment names */
+  readonly fetch?: typeof fetch;
+  readonly now?: () => Date;
+  readonly sleep?: (milliseconds: number, signal: AbortSignal) => Promise<void>;
+  readonly newId?: () => string;
+}
+
+/** The tools of a deployment, made of this machine's processes, network and clock. */
+export function createDeployTools(options: DeployToolsOptions): DeployTools {
+  const never = new AbortController().signal;
+  const {
+    cwd,
+    env = process.env,
+    signal = () => never,
+    redactor = new Redactor(),
+    onReport,
+    onOutput,
+    now = () => new Date(),
+    sleep = pause,
+    newId = randomUUID,
+  } = options;
+  const request = options.fetch ?? proxiedFetch(env, fetch);
+  const journal = options.journal ?? openJournal({ run: newId(), now, clean: (text) => redactor.text(text) });
+
+  return {
+    env,
+    get signal() {
+      return signal();
+    },
+    now,
+    newId,
+    async exec(command, args, execOptions = {}) {
+      const { onLine } = execOptions;
+      return run(command, args, {
+        cwd,
+        ...execOptions,
+        env: { ...env, ...execOptions.env },
+        signal: both(signal(), execOptions.signal),
+        onLine: (line) => {
+          const clean = redactor.text(line);
+          onOutput?.(clean);
+          onLine?.(clean);
+        },
+      });
+    },
+    async fetch(input, init) {
+      const mine = signal();
+      mine.throwIfAborted();
+      return request(input, { ...init, signal: both(mine, init?.signal ?? undefined) });
+    },
+    async sleep(milliseconds) {
+      const mine = signal();
+      mine.throwIfAborted();
+      await sleep(milliseconds, mine);
+    },
+    report: (message) => onReport?.(redactor.text(message)),
+    importPeer: (name, together = []) => importPeer(name, { cwd, together }),
+    journal: (step, call) => journal.record(step, call),
+    recall: (step) => journal.recall(step)?.data,
+    redact: (secret) => redactor.add(secret),
+  };
+}
+
+function both(mine: AbortSignal, theirs: AbortSignal | undefined): AbortSignal {
+  return theirs === undefined ? mine : AbortSignal.any([mine, theirs]);
+}
+
+async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  try {
+    await delay(milliseconds, undefined, { signal });
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  }
+}

@@ -1,0 +1,170 @@
+import { randomUUID } from "node:crypto";
+import { Redactor } from "../core/base/redactor.ts";
+import type { DeployConfig } from "./config.ts";
+import { readConfig } from "./config.ts";
+import { createDeployTools } from "./create-tools.ts";
+import { DeployError } from "./errors.ts";
+import type { Emit } from "./events.ts";
+import { refuseLinks, USED_ENTRIES } from "./files.ts";
+import { holdToStore } from "./instances.ts";
+import type { Journal, JournalLine } from "./journal.ts";
+import { openJournal } from "./journal.ts";
+import type { Lock } from "./lock.ts";
+import { takeLock } from "./lock.ts";
+import type { LogFile } from "./log-file.ts";
+import { createLogFile } from "./log-file.ts";
+import { resolveName, toServiceName } from "./name.ts";
+import type { DeployOptions } from "./options.ts";
+import { DEFAULT_PORT, DEFAULT_TIMEOUT } from "./options.ts";
+import type { DeployTarget, Platform, PlatformSession } from "./platform.ts";
+import type { StateFile } from "./state.ts";
+import { openState, stateBase } from "./state.ts";
+import type { TimeLimits } from "./time-limits.ts";
+import { createTimeLimits } from "./time-limits.ts";
+import type { DeployTools } from "./tools.ts";
+
+/** Everything that a command works with: one target, connected. */
+export interface Deployment {
+  readonly platform: Platform<never>;
+  readonly target: DeployTarget;
+  readonly options: DeployOptions;
+  readonly config: DeployConfig;
+  /** Those of the platform's own options that were given. */
+  readonly given: Readonly<Record<string, unknown>>;
+  readonly session: PlatformSession;
+  readonly tools: DeployTools;
+  readonly limits: TimeLimits;
+  readonly journal: Journal;
+  readonly state: StateFile;
+  readonly redactor: Redactor;
+  readonly log: LogFile;
+  readonly emit: Emit;
+  readonly polling: Polling;
+  /** Where region and project were found, for people. */
+  readonly sources: { readonly region: string; readonly projectId: string | undefined };
+  /** Seconds for rollout and health. */
+  readonly timeout: number;
+  /** Takes the target for this run; others are refused until `close`. */
+  lock(): Promise<Lock>;
+  close(): Promise<void>;
+}
+
+/** Pauses of the health check, in seconds. */
+export interface Polling {
+  readonly firstWait?: number;
+  readonly interval?: number;
+  readonly timeout?: number;
+}
+
+export interface OpenOptions {
+  readonly platform: Platform<never>;
+  readonly options: DeployOptions;
+  /** Those of the platform's own options that were given, by key. */
+  readonly flags: Readonly<Record<string, unknown>>;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The command as the lock's holder is told. */
+  readonly command: string;
+  readonly emit: Emit;
+  readonly signal?: AbortSignal;
+  readonly redactor?: Redactor;
+  readonly fetch?: typeof fetch;
+  readonly now?: () => Date;
+  readonly sleep?: (milliseconds: number, signal: AbortSignal) => Promise<void>;
+  readonly newId?: () => string;
+  /** Called after each journal line is on disk. */
+  readonly onJournal?: (line: JournalLine) => void;
+  readonly polling?: Polling;
+}
+
+/** Resolves the target, connects the platform and opens state and journal. Writes nothing. */
+export async function openDeployment(open: OpenOptions): Promise<Deployment> {
+  const { platform, options, cwd, env, command, now = () => new Date(), newId = randomUUID } = open;
+  await refuseLinks(cwd, USED_ENTRIES);
+  const config = await readConfig(cwd);
+  const name = resolveName(options.name, cwd);
+  const serviceName = toServiceName(name, options.env);
+  const complaint = platform.checkName?.(serviceName);
+  if (complaint !== undefined)
+    throw new DeployError("usage", `"${serviceName}" is no name for ${platform.name}: ${complaint}`, {
+      fix: "Choose another with --name",
+    });
+
+  const defaults = (await platform.defaults?.(env)) ?? {};
+  const target: DeployTarget = {
+    name,
+    environment: options.env,
+    serviceName,
+    region: options.region ?? defaults.region?.value ?? platform.defaultRegion,
+    projectId: options.projectId ?? defaults.projectId?.value,
+    port: options.port ?? DEFAULT_PORT,
+    flags: holdToStore(platform.flags, open.flags, config),
+    cwd,
+  };
+  const key = { cwd, platform: platform.name, serviceName };
+  const redactor = open.redactor ?? new Redactor();
+  const log = createLogFile(cwd, now);
+  let logs = false;
+  const emit: Emit = (event) => {
+    if (logs) log.write(event);
+    open.emit(event);
+  };
+  const run = newId();
+  const limits = createTimeLimits(open.signal);
+  const journal = openJournal({
+    path: `${stateBase(key)}.journal`,
+    run,
+    now,
+    clean: (text) => redactor.text(text),
+    ...(open.onJournal ? { onLine: open.onJournal } : {}),
+  });
+  const tools = createDeployTools({
+    cwd,
+    env,
+    journal,
+    redactor,
+    now,
+    newId,
+    signal: () => limits.signal,
+    onReport: (message) => emit({ type: "report", message }),
+    onOutput: (line) => emit({ type: "output", line }),
+    ...(open.fetch ? { fetch: open.fetch } : {}),
+    ...(open.sleep ? { sleep: open.sleep } : {}),
+  });
+  const session = await platform.connect(target as DeployTarget<never>, tools);
+  const unlock: (() => Promise<void>)[] = [];
+
+  return {
+    platform,
+    target,
+    options,
+    config,
+    given: open.flags,
+    session,
+    tools,
+    limits,
+    journal,
+    redactor,
+    log,
+    emit,
+    sources: {
+      region: options.region === undefined ? (defaults.region?.source ?? "default") : "--region",
+      projectId: options.projectId === undefined ? defaults.projectId?.source : "--project-id",
+    },
+    state: openState(key),
+    polling: open.polling ?? {},
+    timeout: options.timeout ?? platform.timeout ?? DEFAULT_TIMEOUT,
+    async lock() {
+      const lock = await takeLock(`${stateBase(key)}.lock`, { id: run, command, now });
+      unlock.push(() => lock.release());
+      logs = true;
+      const away = await session.lock?.(lock.holder);
+      if (away) unlock.push(away);
+      return lock;
+    },
+    async close() {
+      for (const release of unlock.reverse()) await release();
+      await session.close?.();
+    },
+  };
+}

@@ -1,0 +1,127 @@
+import type { DeploymentPlan, ResourceAction } from "../core/models/deployment.ts";
+import type { Deployment } from "./deployment.ts";
+import { DeployError, toDeployError } from "./errors.ts";
+import { step } from "./events.ts";
+import { liveWork } from "./live-work.ts";
+import type { OpenWork } from "./open-work.ts";
+import { guardOpenWork } from "./open-work.ts";
+import type { Release, StoredSecret } from "./platform.ts";
+import { standing } from "./standing.ts";
+import type { Consent } from "./up.ts";
+
+export interface DownOutcome {
+  /** What was removed; empty where nothing was there. */
+  readonly removed: readonly string[];
+  /** What was open on the service, where its files went with it. */
+  readonly openWork?: OpenWork | undefined;
+}
+
+/** Removes a service: scales it to zero, deletes it and its secrets, and looks whether it is gone. Images stay. */
+export async function down(deployment: Deployment, consent: Consent): Promise<DownOutcome> {
+  const { session, emit, target, journal, state, limits, timeout } = deployment;
+  await deployment.lock();
+  const { live, secrets } = await step(emit, "inspect", async ({ note }) => {
+    const found = { live: await session.inspect(), secrets: await session.listSecrets() };
+    note(found.live?.status ?? "no service");
+    return found;
+  });
+  if (live === undefined && secrets.length === 0) {
+    // Also a removal that was killed before it had tidied up ends here.
+    await session.remove();
+    await state.remove();
+    journal.finish();
+    return { removed: [] };
+  }
+  const openWork = await liveWork(deployment, live, "removed");
+  guardOpenWork(openWork, {
+    serviceName: target.serviceName,
+    fate: "removed",
+    accepted: deployment.options.acceptDataLoss,
+    resumed: journal.recall("down") !== undefined,
+    emit,
+  });
+  const plan = toPlan(deployment, live, secrets);
+  emit({ type: "plan", plan });
+  if (!(await consent(plan)))
+    throw new DeployError("declined", "Not removed: the plan was declined", {
+      stands: "Nothing was changed",
+    });
+
+  await journal.record({ step: "down" }, async () => undefined);
+  const whenOver = () =>
+    new DeployError("timed_out", `"${target.serviceName}" is still being removed after ${timeout} s`, {
+      fix: "Run the same command again: it goes on waiting",
+    });
+  try {
+    await limits.within(timeout, whenOver, async () => {
+      await step(emit, "scale", () => session.scaleToZero());
+      await step(emit, "remove", () => session.remove());
+      await step(emit, "dropSecrets", async ({ note, skip }) => {
+        const names = secrets.map((secret) => secret.name);
+        if (names.length === 0) return skip("there are none");
+        await session.dropSecrets(names);
+        note(names.join(", "));
+      });
+      await step(emit, "confirm", () => confirmGone(deployment));
+    });
+  } catch (error) {
+    throw toDeployError(error, `"${target.serviceName}" was not removed entirely`).with({
+      stands: standing(journal),
+      fix: "Run the same command again: it goes on with what is left",
+    });
+  }
+  await state.remove();
+  journal.finish();
+  return {
+    removed: plan.actions.map((action) => `${action.resource_type} ${action.resource_name}`),
+    openWork,
+  };
+}
+
+async function confirmGone({ session, target }: Deployment): Promise<void> {
+  if ((await session.inspect()) === undefined) return;
+  throw new DeployError("failed", `"${target.serviceName}" is still there after its removal`, {
+    fix: "Run svc deploy status in a minute",
+  });
+}
+
+function toPlan(
+  { platform, target }: Deployment,
+  live: Release | undefined,
+  secrets: readonly StoredSecret[],
+): DeploymentPlan {
+  const remove = (
+    resource_type: ResourceAction["resource_type"],
+    resource_name: string,
+    description: string,
+  ) => ({
+    resource_type,
+    action_type: "delete" as const,
+    resource_name,
+    description,
+    cost_estimate: null,
+    metadata: null,
+  });
+  return {
+    platform: platform.name,
+    service_name: target.serviceName,
+    environment: target.environment,
+    region: target.region,
+    project_id: target.projectId ?? null,
+    actions: [
+      ...(live
+        ? [remove("service", target.serviceName, "scaled to zero, then deleted; its images stay")]
+        : []),
+      ...secrets.map((secret) => remove("secret", secret.name, "deleted from the platform's vault")),
+    ],
+    total_cost_estimate: null,
+    estimated_duration: null,
+    current_image: live?.image ?? null,
+    current_url: live?.url ?? null,
+    current_status: live?.status ?? null,
+    target_image: live?.image ?? "",
+    target_port: target.port,
+    target_env_vars: {},
+    target_secrets: {},
+  };
+}

@@ -1,0 +1,91 @@
+import type { DeploymentPlan } from "../core/models/deployment.ts";
+
+/** Steps of a deployment, in the order in which they come. */
+export const STEPS = {
+  preflight: "Check credentials and permissions",
+  inspect: "Look at what runs now",
+  plan: "Plan",
+  files: "Write deployment files",
+  prepare: "Prepare the platform",
+  build: "Build the image",
+  push: "Push the image",
+  secrets: "Store secrets",
+  release: "Release",
+  url: "Set the public URL",
+  health: "Wait for health",
+  traffic: "Shift traffic",
+  rollback: "Roll back",
+  scale: "Scale to zero",
+  remove: "Remove the service",
+  dropSecrets: "Remove secrets",
+  confirm: "Confirm",
+  state: "Record the state",
+  runtime: "Check Docker and the port",
+  localSecrets: "Gather secrets",
+  start: "Start the containers",
+  endpoints: "Check the endpoints",
+  stop: "Stop the containers",
+} as const;
+export type StepId = keyof typeof STEPS;
+
+export type StepOutcome = "done" | "skipped" | "failed";
+
+/** What an engine tells while it works; how it looks is the listener's business. */
+export type DeployEvent =
+  | { readonly type: "step"; readonly id: StepId; readonly title: string }
+  | {
+      readonly type: "end";
+      readonly id: StepId;
+      readonly outcome: StepOutcome;
+      readonly note?: string;
+      readonly ms: number;
+    }
+  | { readonly type: "report"; readonly message: string }
+  | { readonly type: "output"; readonly line: string }
+  | {
+      readonly type: "notice";
+      readonly level: "info" | "warning";
+      readonly message: string;
+      readonly fix?: string;
+    }
+  | { readonly type: "plan"; readonly plan: DeploymentPlan };
+
+export type Emit = (event: DeployEvent) => void;
+
+/** Notes taken by the body of a step for its end. */
+export interface StepNotes {
+  note(text: string): void;
+  /** Says that there was nothing to do, and why. */
+  skip(reason: string): void;
+}
+
+/** Runs one step between its two events. */
+export async function step<T>(emit: Emit, id: StepId, body: (notes: StepNotes) => Promise<T>): Promise<T> {
+  const begun = performance.now();
+  let note: string | undefined;
+  let outcome: StepOutcome = "done";
+  emit({ type: "step", id, title: STEPS[id] });
+  try {
+    return await body({
+      note: (text) => {
+        note = text;
+      },
+      skip: (reason) => {
+        outcome = "skipped";
+        note = reason;
+      },
+    });
+  } catch (error) {
+    outcome = "failed";
+    note = error instanceof Error ? error.message : String(error);
+    throw error;
+  } finally {
+    emit({
+      type: "end",
+      id,
+      outcome,
+      ...(note === undefined ? {} : { note }),
+      ms: performance.now() - begun,
+    });
+  }
+}

@@ -1,0 +1,147 @@
+import * as v from "valibot";
+import type { HealthCheckConfig, HealthCheckResult } from "../core/models/deployment.ts";
+import { HealthCheckConfigSchema } from "../core/models/deployment.ts";
+import type { DeployTools } from "./tools.ts";
+
+/** Answers to wait for, and how. All times in seconds. */
+export interface HealthOptions {
+  readonly tools: DeployTools;
+  /** Full addresses; all must pass. */
+  readonly endpoints: readonly string[];
+  readonly config?: Partial<HealthCheckConfig>;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A process that started before this moment is the old revision's. */
+  readonly startedAfter?: Date | undefined;
+  /** Failures in this time from the start are those of a service that is starting. */
+  readonly firstWait?: number;
+  /** The longest pause between two polls. */
+  readonly interval?: number;
+  readonly onCheck?: (result: HealthCheckResult) => void;
+}
+
+/** Polling during a deployment: every 5 s, after a first wait of 30 s. */
+export const DEPLOY_POLLING = { firstWait: 30, interval: 5 } as const;
+
+const REQUEST_TIMEOUT = 10;
+/** A process measures its uptime with its own clock and rounding. */
+const CLOCK_SLACK = 2000;
+
+/** The health check's configuration with its defaults. */
+export function resolveHealthConfig(config: Partial<HealthCheckConfig> = {}): HealthCheckConfig {
+  return v.parse(HealthCheckConfigSchema, config);
+}
+
+/**
+ * Polls until the service is healthy often enough in a row, or its time is over: the first wait and then `timeout`.
+ * Pauses grow from `base_delay` up to the interval.
+ */
+export async function waitHealthy(options: HealthOptions): Promise<HealthCheckResult> {
+  const {
+    tools,
+    firstWait = DEPLOY_POLLING.firstWait,
+    interval = DEPLOY_POLLING.interval,
+    onCheck,
+  } = options;
+  const config = resolveHealthConfig(options.config);
+  const longest = Math.min(config.max_delay, interval);
+  const end = tools.now().getTime() + (firstWait + config.timeout) * 1000;
+  let passed = 0;
+  let delay = config.base_delay;
+  for (;;) {
+    const result = await checkAll(options);
+    onCheck?.(result);
+    passed = result.status === "healthy" ? passed + 1 : 0;
+    if (passed >= config.success_threshold) return result;
+    if (tools.now().getTime() + delay * 1000 > end) return result;
+    await tools.sleep(delay * 1000);
+    delay = passed > 0 ? config.base_delay : Math.min(delay * config.backoff_multiplier, longest);
+  }
+}
+
+/** Checks the service, and again after a failure, `max_retries` times at most within `timeout`. */
+export async function checkWithRetries(options: HealthOptions): Promise<HealthCheckResult> {
+  const { tools } = options;
+  const config = resolveHealthConfig(options.config);
+  const end = tools.now().getTime() + config.timeout * 1000;
+  let delay = config.base_delay;
+  for (let retry = 0; ; retry++) {
+    const result = await checkAll(options);
+    if (result.status === "healthy" || retry >= config.max_retries) return result;
+    if (tools.now().getTime() + delay * 1000 > end) return result;
+    await tools.sleep(delay * 1000);
+    delay = Math.min(delay * config.backoff_multiplier, config.max_delay);
+  }
+}
+
+async function checkAll(options: HealthOptions): Promise<HealthCheckResult> {
+  let last: HealthCheckResult | undefined;
+  for (const endpoint of options.endpoints) {
+    last = await checkHealth(endpoint, options);
+    if (last.status !== "healthy") return last;
+  }
+  return (
+    last ?? {
+      status: "unknown",
+      response_time: 0,
+      status_code: null,
+      error_message: null,
+      endpoint: null,
+      timestamp: 0,
+    }
+  );
+}
+
+/** One look at a health endpoint: healthy is a 200 whose body says `status: "healthy"`, from the new revision. */
+export async function checkHealth(
+  endpoint: string,
+  { tools, headers, startedAfter }: Pick<HealthOptions, "tools" | "headers" | "startedAfter">,
+): Promise<HealthCheckResult> {
+  const begun = performance.now();
+  const timestamp = tools.now().getTime() / 1000;
+  const done = (
+    status: HealthCheckResult["status"],
+    status_code: number | null,
+    error_message: string | null,
+  ) => ({
+    status,
+    response_time: Math.round(performance.now() - begun) / 1000,
+    status_code,
+    error_message,
+    endpoint,
+    timestamp,
+  });
+  const limit = AbortSignal.timeout(REQUEST_TIMEOUT * 1000);
+  try {
+    const response = await tools.fetch(endpoint, { ...(headers ? { headers } : {}), signal: limit });
+    const text = await response.text();
+    if (response.status !== 200) return done("unhealthy", response.status, `answered ${response.status}`);
+    const { status, uptime } = toBody(text);
+    if (status !== "healthy")
+      return done("unhealthy", 200, `answered with status ${JSON.stringify(status ?? null)}`);
+    if (startedAfter !== undefined && typeof uptime === "number") {
+      const started = tools.now().getTime() - uptime * 1000;
+      if (started < startedAfter.getTime() - CLOCK_SLACK)
+        return done("unhealthy", 200, "the revision before this one still answers");
+    }
+    return done("healthy", 200, null);
+  } catch (error) {
+    if (tools.signal.aborted) throw tools.signal.reason;
+    if (limit.aborted) return done("timeout", null, `no answer within ${REQUEST_TIMEOUT} s`);
+    return done("error", null, reasonOf(error));
+  }
+}
+
+function toBody(text: string): { status?: unknown; uptime?: unknown } {
+  try {
+    const body: unknown = JSON.parse(text);
+    return typeof body === "object" && body !== null ? body : {};
+  } catch {
+    return {};
+  }
+}
+
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const { code, message } = cause as NodeJS.ErrnoException;
+  return code ?? message ?? String(cause);
+}

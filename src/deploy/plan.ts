@@ -1,0 +1,348 @@
+import type { DeploymentPlan, DeploymentState, ResourceAction } from "../core/models/deployment.ts";
+import type { PackedContext } from "./build-context.ts";
+import { packContext } from "./build-context.ts";
+import { STORE } from "./config.ts";
+import { checkContext, sizeOf } from "./context-findings.ts";
+import type { Deployment } from "./deployment.ts";
+import { DeployError } from "./errors.ts";
+import { step } from "./events.ts";
+import { effectiveFile } from "./files.ts";
+import { resolveImageTag } from "./image-tag.ts";
+import type { EffectiveConfig } from "./kept.ts";
+import { effectiveConfig, settleInstances, tellKept } from "./kept.ts";
+import { liveWork } from "./live-work.ts";
+import type { OpenWork } from "./open-work.ts";
+import type { Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
+import type { Project } from "./project.ts";
+import { readProject } from "./project.ts";
+import type { SecretPlan } from "./secrets.ts";
+import { planSecrets } from "./secrets.ts";
+import { detailsOf } from "./state.ts";
+import { renderTemplates } from "./templates.ts";
+
+/** What a deployment found out before it changes anything. */
+export interface Prepared {
+  readonly project: Project;
+  readonly files: Readonly<Record<string, string>>;
+  readonly context: PackedContext;
+  readonly imageTag: string;
+  readonly live: Release | undefined;
+  readonly state: DeploymentState | undefined;
+  readonly secrets: SecretPlan;
+  readonly spec: ReleaseSpec;
+  /** Whether what runs was built from these very files. */
+  readonly imageCurrent: boolean;
+  readonly plan: DeploymentPlan;
+  readonly findings: readonly Finding[];
+  readonly drift: readonly string[];
+  /** Whether anything is to be done. */
+  readonly changes: boolean;
+  /** What of the service's open jobs is at stake, where it would be replaced and its files do not last. */
+  readonly openWork: OpenWork | undefined;
+}
+
+export const HEALTH_PATH = "/.well-known/health";
+
+/** Checks, looks and plans; writes nothing, here or there. */
+export async function prepare(deployment: Deployment): Promise<Prepared> {
+  const { session, tools, target, options, emit, platform } = deployment;
+  const { cwd, name, serviceName } = target;
+
+  const preflight = await step(emit, "preflight", async ({ note }) => {
+    const found = judge(deployment, await session.preflight());
+    note(
+      found
+        .filter((one) => one.level === "ok")
+        .map((one) => one.message)
+        .join(", "),
+    );
+    return found;
+  });
+  const { live, state, stored, drift } = await step(emit, "inspect", async ({ note }) => {
+    const state = await deployment.state.read();
+    const live = await session.inspect();
+    const stored = (await session.listSecrets()).filter((secret) => !secret.unfinished);
+    note(
+      live === undefined ? "nothing yet" : [live.status, live.revision].filter(Boolean).join(", revision "),
+    );
+    return { live, state, stored, drift: driftOf(state, live) };
+  });
+  for (const message of drift) emit({ type: "notice", level: "warning", message });
+  const config = effectiveConfig(deployment.config, live);
+  const findings = [...preflight, ...judge(deployment, diskFindings(deployment, config.store))];
+  settleInstances(deployment, config, live);
+  const port = options.port ?? portOf(live) ?? target.port;
+
+  return step(emit, "plan", async ({ note }) => {
+    const details = detailsOf(state);
+    const secrets = await planSecrets({
+      config,
+      keep: config.keptSecrets,
+      tools,
+      target: `${platform.name}/${serviceName}`,
+      stored,
+      lastHashes: { ...details.secret_hashes, ...rememberedHashes(deployment) },
+      generateApiKey: options.generateApiKey,
+      generateRsa: options.generateRsa,
+    });
+    const project = await readProject(cwd, options);
+    const env = await variables(deployment, config, port, live);
+    tellKept(deployment, { config, env, live });
+    const render = (imageTag: string) =>
+      renderTemplates({
+        project,
+        name,
+        serviceName,
+        port,
+        localImage: `${serviceName}:local-test`,
+        imageTag,
+        env,
+        secretNames: secretNames(secrets),
+      });
+    const draft = await render("latest");
+    const context = await packContext(project, {
+      dockerfile: await effectiveFile(cwd, "Dockerfile", draft.Dockerfile ?? ""),
+      dockerignore: await effectiveFile(cwd, ".dockerignore", draft[".dockerignore"] ?? ""),
+    });
+    findings.push(...checkContext(context, emit));
+    const imageTag = await resolveImageTag(tools, { typed: options.image, cwd, contentHash: context.hash });
+    const imageCurrent =
+      live?.image !== undefined && details.image === live.image && details.context_hash === context.hash;
+    const spec: ReleaseSpec = {
+      image: imageCurrent ? (live.image ?? "") : session.imageRef(imageTag),
+      imageTag,
+      port,
+      env,
+      secrets: plannedSecrets(secrets, stored),
+      secretHashes: Object.fromEntries(Object.entries(secrets.values).map(([key, { hash }]) => [key, hash])),
+      publicUrl: env.SERVICE_PUBLIC_URL,
+      healthPath: HEALTH_PATH,
+    };
+    const actions = [
+      ...imageActions(spec, imageCurrent, options.image, sizeOf(context)),
+      ...secretActions(secrets, stored),
+      ...(await session.plan(spec, live)),
+    ];
+    const estimate = await session.estimate?.(spec, live);
+    const changes = actions.some((action) => action.action_type !== "noop");
+    const openWork = changes ? await liveWork(deployment, live, "replaced") : undefined;
+    note(changes ? summary(actions) : "no changes");
+    return {
+      project,
+      files: await render(imageTag),
+      context,
+      imageTag,
+      live,
+      state,
+      secrets,
+      spec,
+      imageCurrent,
+      findings,
+      drift,
+      changes,
+      openWork,
+      plan: {
+        platform: platform.name,
+        service_name: serviceName,
+        environment: target.environment,
+        region: target.region,
+        project_id: target.projectId ?? null,
+        actions,
+        total_cost_estimate: estimate?.cost ?? null,
+        estimated_duration: estimate?.duration ?? null,
+        current_image: live?.image ?? null,
+        current_url: live?.url ?? null,
+        current_status: live?.status ?? null,
+        target_image: spec.image,
+        target_port: port,
+        target_env_vars: { ...spec.env },
+        target_secrets: Object.fromEntries(secretNames(secrets).map((key) => [key, "***"])),
+      },
+    };
+  });
+}
+
+/** Tells what should be known before a deployment, and rejects where something would stop it. */
+function judge({ emit }: Deployment, findings: readonly Finding[]): readonly Finding[] {
+  for (const { level, subject, message, fix } of findings) {
+    if (level === "warning")
+      emit({ type: "notice", level, message: `${subject}: ${message}`, ...(fix ? { fix } : {}) });
+  }
+  const errors = findings.filter((finding) => finding.level === "error");
+  const [first] = errors;
+  if (first === undefined) return findings;
+  throw new DeployError("preflight", `${first.subject}: ${first.message}`, {
+    ...(errors.length > 1
+      ? {
+          detail: errors
+            .slice(1)
+            .map((one) => `${one.subject}: ${one.message}${one.fix ? ` (${one.fix})` : ""}`)
+            .join("\n"),
+        }
+      : {}),
+    stands: "Nothing was changed",
+    fix: first.fix,
+  });
+}
+
+/** What will be lost on a platform whose disk does not last. */
+export function diskFindings(
+  { platform, target, options }: Deployment,
+  store: "file" | "external",
+): Finding[] {
+  if (!platform.ephemeralDisk || store === "external") return [];
+  const lost = "jobs, cases and a key that the service made for itself are lost";
+  const fix =
+    'Keep them in a database and set "store: external" in .deployment/config.yaml; docs/deploy.md shows how';
+  const message = `${platform.name} wipes the service's files: at each deployment, restart and scale-down ${lost}`;
+  if (target.environment === "prod" && !options.acceptDataLoss)
+    return [
+      {
+        level: "error",
+        subject: "Disk",
+        message,
+        fix: `${fix}. Or give --accept-data-loss to deploy all the same`,
+      },
+    ];
+  return [{ level: "warning", subject: "Disk", message, fix }];
+}
+
+/** What differs between the state file and the world. */
+export function driftOf(state: DeploymentState | undefined, live: Release | undefined): string[] {
+  if (state === undefined) return [];
+  const name = state.service_name;
+  if (live === undefined)
+    return [
+      `"${name}" was deployed from here, and is gone: it was removed by other means, and will be created anew`,
+    ];
+  const { release } = detailsOf(state);
+  const drift: string[] = [];
+  if (state.status === "failed" || state.status === "deploying") return drift;
+  if (release?.image !== undefined && live.image !== undefined && release.image !== live.image)
+    drift.push(`"${name}" runs another image than was deployed from here: ${live.image}`);
+  else if (
+    release?.revision !== undefined &&
+    live.revision !== undefined &&
+    release.revision !== live.revision
+  )
+    drift.push(`"${name}" runs revision ${live.revision}; deployed from here was ${release.revision}`);
+  const names = new Set([...Object.keys(release?.env ?? {}), ...Object.keys(live.env ?? {})]);
+  const changed = [...names].filter(
+    (key) => release?.env !== undefined && release.env[key] !== live.env?.[key],
+  );
+  if (changed.length > 0)
+    drift.push(`Variables of "${name}" were changed by other means: ${changed.sort().join(", ")}`);
+  return drift;
+}
+
+/** Plain variables of the service. */
+async function variables(
+  { target, options, platform, session }: Deployment,
+  { environment, store }: EffectiveConfig,
+  port: number,
+  live: Release | undefined,
+): Promise<Record<string, string>> {
+  const url =
+    options.publicUrl ??
+    environment.SERVICE_PUBLIC_URL ??
+    ownAddress(live) ??
+    (await session.predictUrl?.()) ??
+    live?.url;
+  return {
+    ...(platform.proxies !== undefined && { SERVICE_TRUST_PROXY: String(platform.proxies) }),
+    ...environment,
+    SERVICE_HOST: "0.0.0.0",
+    SERVICE_PORT: String(port),
+    SERVICE_ENVIRONMENT: target.environment,
+    ...(store === "external" ? { [STORE]: store } : {}),
+    ...(url === undefined ? {} : { SERVICE_PUBLIC_URL: url }),
+  };
+}
+
+/** The address that was given to what runs, where it is not the platform's own. */
+function ownAddress(live: Release | undefined): string | undefined {
+  const told = live?.env?.SERVICE_PUBLIC_URL;
+  const own = live?.url?.replace(/\/$/, "");
+  return told === undefined || told.replace(/\/$/, "") === own ? undefined : told;
+}
+
+function portOf(live: Release | undefined): number | undefined {
+  const port = Number(live?.env?.SERVICE_PORT);
+  return Number.isInteger(port) && port > 0 ? port : undefined;
+}
+
+/** Hashes of secrets that an unfinished run is known to have stored. */
+function rememberedHashes({ journal }: Deployment): Record<string, string> {
+  const hashes: Record<string, string> = {};
+  for (const { step: id, phase, data } of journal.unfinished) {
+    if (id.startsWith("secret ") && phase === "end" && typeof data.hash === "string")
+      hashes[id.slice("secret ".length)] = data.hash;
+  }
+  return hashes;
+}
+
+function secretNames(secrets: SecretPlan): string[] {
+  const kept = secrets.kept.map((secret) => secret.name);
+  return [...Object.keys(secrets.values), ...kept, ...secrets.unlisted].sort();
+}
+
+function plannedSecrets(
+  secrets: SecretPlan,
+  stored: readonly SecretRef[],
+): Record<string, SecretRef | undefined> {
+  const refs: Record<string, SecretRef | undefined> = {};
+  for (const name of secretNames(secrets)) {
+    const there = stored.find((secret) => secret.name === name);
+    refs[name] = there === undefined || secrets.changed.includes(name) ? undefined : { name, ref: there.ref };
+  }
+  return refs;
+}
+
+function imageActions(
+  spec: ReleaseSpec,
+  current: boolean,
+  typed: string | undefined,
+  size: string,
+): ResourceAction[] {
+  return [
+    {
+      resource_type: "image",
+      action_type: current ? "noop" : "create",
+      resource_name: spec.image,
+      description: current
+        ? "runs already, built from these files"
+        : `build for linux/amd64 from ${size} and push${typed === undefined ? "" : " under the tag you gave"}`,
+      cost_estimate: null,
+      metadata: null,
+    },
+  ];
+}
+
+function secretActions(secrets: SecretPlan, stored: readonly SecretRef[]): ResourceAction[] {
+  const { changed, generated } = secrets;
+  return secretNames(secrets).map((name) => {
+    const there = stored.some((secret) => secret.name === name);
+    const isChanged = changed.includes(name);
+    const state = isChanged ? "changed" : "unchanged";
+    return {
+      resource_type: "secret" as const,
+      action_type: !isChanged ? ("noop" as const) : there ? ("update" as const) : ("create" as const),
+      resource_name: name,
+      description: generated.includes(name)
+        ? "made for this deployment"
+        : isChanged
+          ? "new value"
+          : "unchanged",
+      cost_estimate: null,
+      metadata: { changes: isChanged ? [{ field: name, from: there ? "set" : null, to: state }] : [] },
+    };
+  });
+}
+
+function summary(actions: readonly ResourceAction[]): string {
+  const count = (type: string) => actions.filter((action) => action.action_type === type).length;
+  return (["create", "update", "delete"] as const)
+    .filter((type) => count(type) > 0)
+    .map((type) => `${count(type)} to ${type}`)
+    .join(", ");
+}

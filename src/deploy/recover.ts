@@ -1,0 +1,187 @@
+import { createHash } from "node:crypto";
+import type { HealthCheckResult } from "../core/models/deployment.ts";
+import type { Deployment } from "./deployment.ts";
+import type { DeployErrorCode } from "./errors.ts";
+import { DeployError, toDeployError } from "./errors.ts";
+import { step } from "./events.ts";
+import type { Prepared } from "./plan.ts";
+import type { Release } from "./platform.ts";
+import { isWell, releaseHealth } from "./release-health.ts";
+import { isSameImage, superseded } from "./serving.ts";
+import { writeState } from "./write-state.ts";
+
+export interface Failed {
+  readonly previous: Release | undefined;
+  readonly prepared: Prepared;
+  readonly image: string;
+  /** Calls that had come to their end before the release: one more, and the world is another one. */
+  readonly endedBefore: number;
+  /** The release that came to be, where one did. */
+  readonly release?: Release;
+  readonly health?: HealthCheckResult;
+}
+
+/** A run that stopped on these goes on later: the world may still be moving. */
+const GOING_ON: readonly DeployErrorCode[] = ["timed_out", "interrupted", "unreachable", "login_expired"];
+
+/** Name of the journal's entry that tells of a rollback under way. */
+const RECOVERY = "recover";
+
+/** After a failed release: goes back to the one before, unless told not to. Always rejects. */
+export async function recover(deployment: Deployment, cause: unknown, failed: Failed): Promise<never> {
+  const { session, journal, target, options } = deployment;
+  const { previous, release } = failed;
+  const error = toDeployError(cause, `The release of "${target.serviceName}" failed`);
+  if (GOING_ON.includes(error.code)) {
+    await record(deployment, failed, "deploying");
+    throw error;
+  }
+  if (error.code === "superseded") throw error;
+  if (error.code === "rolled_back") {
+    await record(deployment, failed, "running", previous);
+    journal.finish();
+    throw error;
+  }
+
+  const live = await session.inspect().catch(() => undefined);
+  // To go back now would take another deployment's release away from under it.
+  if (live?.image !== undefined && isForeign(live.image, failed))
+    throw superseded(target.serviceName, live, failed);
+  const changed =
+    release !== undefined ||
+    journal.ended > failed.endedBefore ||
+    isReleaseBegun(journal) ||
+    live?.revision !== previous?.revision;
+  if (!changed) {
+    journal.finish();
+    throw error.with({
+      stands: previous ? `Nothing was released: ${nameOf(previous)} goes on serving` : "Nothing was released",
+    });
+  }
+  if (!options.rollback) {
+    // What did not come to serve leaves the users where they were: that release is none to leave behind.
+    if (release === undefined && live !== undefined && live.revision === previous?.revision) {
+      await record(deployment, failed, "running", previous);
+      journal.finish();
+      throw error.with({
+        stands: `${nameOf(live)} goes on serving; the failed revision is kept, as --no-rollback asks`,
+        fix: "Mend the cause and deploy again",
+      });
+    }
+    await record(deployment, failed, "failed", release ?? live);
+    journal.finish();
+    throw error.with({
+      stands: `The failed revision ${live?.revision ?? ""} is kept, as --no-rollback asks`.replace("  ", " "),
+      fix: "Look at it with svc deploy logs, go back with svc deploy rollback",
+    });
+  }
+  if (previous === undefined) {
+    await record(deployment, failed, "failed", release ?? live);
+    journal.finish();
+    throw error.with({
+      stands:
+        "It is the first release of this service, so there is none to go back to; the failed one is left",
+      fix: "Mend the cause (svc deploy logs) and deploy again, or remove it with svc deploy down",
+    });
+  }
+
+  const { message, detail } = error;
+  const data = { goal: goalOf(deployment, failed.prepared), image: failed.image, message, detail };
+  // A run that is killed from here on must not give the failed release its traffic again.
+  await journal.record({ step: RECOVERY, data }, async () => undefined);
+  return rollBack(deployment, error, failed, previous);
+}
+
+/**
+ * Ends the rollback that a killed run had begun, and rejects as that run would have. Resolves where none had begun, and
+ * where something else is to be deployed now: a mended release takes the failed one's place without going back first.
+ */
+export async function endRecovery(
+  deployment: Deployment,
+  { prepared, previous }: Pick<Failed, "prepared" | "previous">,
+): Promise<void> {
+  const { journal, emit } = deployment;
+  const begun = journal.recall(RECOVERY)?.data as
+    | { goal: string; image: string; message: string; detail?: string }
+    | undefined;
+  if (begun === undefined || previous === undefined) return;
+  if (begun.goal !== goalOf(deployment, prepared) || prepared.secrets.changed.length > 0) return;
+  emit({
+    type: "notice",
+    level: "info",
+    message: "The run before this one was going back to the release before: that comes to its end first",
+  });
+  const failed = { previous, prepared, image: begun.image, endedBefore: 0 };
+  await rollBack(
+    deployment,
+    new DeployError("unhealthy", begun.message, { detail: begun.detail }),
+    failed,
+    previous,
+  );
+}
+
+async function rollBack(
+  deployment: Deployment,
+  error: DeployError,
+  failed: Failed,
+  previous: Release,
+): Promise<never> {
+  const { session, journal, emit } = deployment;
+  const { restored, health } = await step(emit, "rollback", async ({ note }) => {
+    const restored = await session.rollback(previous);
+    const health = await releaseHealth(deployment, restored, undefined, deployment.timeout);
+    note(`${nameOf(restored)} serves again, ${health.status}`);
+    return { restored, health };
+  });
+  await record(deployment, failed, "running", restored);
+  journal.finish();
+  const well = isWell(health);
+  throw new DeployError("rolled_back", error.message, {
+    detail: error.detail,
+    log: error.log,
+    stands: well
+      ? `Rolled back: ${nameOf(previous)} serves as before`
+      : `Rolled back to ${nameOf(previous)}, which is not healthy: ${health.error_message ?? health.status}`,
+    fix:
+      error.fix ?? "Mend the cause and deploy again; --no-rollback keeps a failed revision for a look at it",
+    cause: error,
+  });
+}
+
+/** What is to be deployed, but for its secrets: tells whether it is what failed. */
+function goalOf({ target }: Deployment, { context, spec }: Prepared): string {
+  const goal = JSON.stringify([context.hash, spec.env, target.flags]);
+  return createHash("sha256").update(goal).digest("hex");
+}
+
+function isForeign(image: string, failed: Failed): boolean {
+  const known = [failed.image, failed.previous?.image, failed.prepared.live?.image];
+  return !known.some((one) => one !== undefined && isSameImage(one, image));
+}
+
+/** Whether the run that this one goes on with had begun to change the service before it was killed. */
+function isReleaseBegun({ unfinished }: Deployment["journal"]): boolean {
+  const mark = unfinished.findIndex(({ step }) => step === "release");
+  return mark >= 0 && mark < unfinished.length - 1;
+}
+
+async function record(
+  deployment: Deployment,
+  { prepared, image, health, previous }: Failed,
+  status: string,
+  release?: Release,
+): Promise<void> {
+  await writeState(deployment, {
+    prepared,
+    image,
+    status,
+    previous,
+    release: release ?? previous,
+    health,
+    failed: true,
+  });
+}
+
+function nameOf({ revision, image, id }: Release): string {
+  return revision !== undefined ? `revision ${revision}` : (image ?? id);
+}

@@ -1,0 +1,170 @@
+import type { HealthCheckResult } from "../core/models/deployment.ts";
+import type { Deployment } from "./deployment.ts";
+import { DeployError, toDeployError } from "./errors.ts";
+import { step } from "./events.ts";
+import { liveWork } from "./live-work.ts";
+import type { OpenWork } from "./open-work.ts";
+import { guardOpenWork } from "./open-work.ts";
+import type { Release } from "./platform.ts";
+import { isWell, releaseHealth } from "./release-health.ts";
+import { confirmServing } from "./serving.ts";
+import { standing } from "./standing.ts";
+import { detailsOf } from "./state.ts";
+
+export interface RollbackOutcome {
+  readonly from: Release;
+  readonly release: Release;
+  readonly health: HealthCheckResult;
+  /** What was open on the service that was replaced, where its files did not last. */
+  readonly openWork: OpenWork | undefined;
+}
+
+/** Goes back to the release before the one that serves, or to a named revision. */
+export async function rollback(
+  deployment: Deployment,
+  options: {
+    readonly to: string | undefined;
+    readonly consent: (from: Release, to: Release) => Promise<boolean>;
+  },
+): Promise<RollbackOutcome> {
+  const { session, emit, target, journal, limits, timeout, state } = deployment;
+  await deployment.lock();
+  const { live, candidates } = await step(emit, "inspect", async ({ note }) => {
+    const live = await session.inspect();
+    if (live === undefined)
+      throw new DeployError(
+        "not_deployed",
+        `"${target.serviceName}" does not run, so there is nothing to roll back`,
+        {
+          fix: "Deploy it with svc deploy up",
+        },
+      );
+    const candidates = await earlierReleases(deployment, live);
+    note(`${nameOf(live)}, ${candidates.length} to go back to`);
+    return { live, candidates };
+  });
+  // After a run that was killed the world may stand at its goal already: what it set out for counts.
+  const begun = begunRollback(deployment, options.to);
+  const { from, to } = begun ?? { from: live, to: choose(candidates, live, options.to) };
+  const openWork = await liveWork(deployment, live, "replaced");
+  guardOpenWork(openWork, {
+    serviceName: target.serviceName,
+    fate: "replaced",
+    accepted: deployment.options.acceptDataLoss,
+    resumed: begun !== undefined,
+    emit,
+  });
+  if (!(await options.consent(from, to)))
+    throw new DeployError("declined", "Not rolled back", { stands: "Nothing was changed" });
+
+  const whenOver = () =>
+    new DeployError("timed_out", `The rollback is still going on after ${timeout} s`, {
+      fix: "Run the same command again: it goes on waiting",
+    });
+  try {
+    await journal.record({ step: "rollback", data: { from, to } }, async () => undefined);
+    const release = await limits.within(timeout, whenOver, () =>
+      step(emit, "rollback", async ({ note }) => {
+        const back = await session.rollback(to);
+        note(`revision ${back.revision}`);
+        return back;
+      }),
+    );
+    const health = await step(emit, "health", () => releaseHealth(deployment, release, undefined, timeout));
+    if (to.image !== undefined) await confirmServing(deployment, { image: to.image, env: to.env });
+    await record(deployment, { from, release, health, before: await state.read() });
+    journal.finish();
+    if (!isWell(health))
+      throw new DeployError("unhealthy", `Revision ${release.revision} serves again and is not healthy`, {
+        detail: health.error_message ?? health.status,
+        fix: "Go further back with svc deploy rollback --to <revision>",
+      });
+    return { from, release, health, openWork };
+  } catch (error) {
+    const failure = toDeployError(error, `"${target.serviceName}" was not rolled back`);
+    if (failure.code === "superseded") journal.finish();
+    throw failure.with({ stands: standing(journal) });
+  }
+}
+
+/** Releases that a rollback can go to, newest first: as the platform knows them, else as recorded here. */
+export async function earlierReleases(
+  { session, state }: Deployment,
+  live: Release,
+): Promise<readonly Release[]> {
+  const known = detailsOf(await state.read()).previous ?? [];
+  const listed = (await session.history?.()) ?? known;
+  return listed.filter((release) => release.revision !== live.revision);
+}
+
+/** Where a rollback that was killed came from and went to, unless another goal is asked for now. */
+function begunRollback(
+  { journal }: Deployment,
+  wanted: string | undefined,
+): { from: Release; to: Release } | undefined {
+  const data = journal.recall("rollback")?.data as { from: Release; to: Release } | undefined;
+  return wanted === undefined || wanted === data?.to.revision ? data : undefined;
+}
+
+function choose(candidates: readonly Release[], live: Release, wanted: string | undefined): Release {
+  const names = candidates.map((release) => release.revision).join(", ");
+  if (wanted === undefined) {
+    const [newest] = candidates;
+    if (newest !== undefined) return newest;
+    throw new DeployError("not_deployed", `There is no release before ${nameOf(live)}`, {
+      fix: "Deploy the version you want with svc deploy up",
+    });
+  }
+  const found = candidates.find((release) => release.revision === wanted);
+  if (found !== undefined) return found;
+  throw new DeployError("usage", `--to ${wanted}: no such revision`, {
+    fix: names === "" ? "There is none to go back to" : `Choose one of ${names}`,
+  });
+}
+
+/** What serves, by what the platform tells of it. */
+function nameOf({ revision, image, id }: Release): string {
+  return revision === undefined ? (image ?? id) : `revision ${revision}`;
+}
+
+async function record(
+  { state, tools, target, platform }: Deployment,
+  change: {
+    readonly from: Release;
+    readonly release: Release;
+    readonly health: HealthCheckResult;
+    readonly before: Awaited<ReturnType<Deployment["state"]["read"]>>;
+  },
+): Promise<void> {
+  const { from, release, health, before } = change;
+  const now = tools.now().toISOString();
+  const details = detailsOf(before);
+  const earlier = [from, ...(details.previous ?? [])].filter((one) => one.revision !== release.revision);
+  await state.write({
+    version: 2,
+    service_name: target.serviceName,
+    platform: platform.name,
+    environment: target.environment,
+    region: target.region,
+    project_id: target.projectId ?? null,
+    image_tag: before?.image_tag ?? "",
+    image_digest: release.image?.split("@")[1] ?? null,
+    service_url: release.url ?? null,
+    revision: release.revision ?? null,
+    created_at: before?.created_at ?? now,
+    updated_at: now,
+    status: "running",
+    health_status: health.status,
+    port: before?.port ?? target.port,
+    api_key_generated: before?.api_key_generated ?? false,
+    rsa_key_generated: before?.rsa_key_generated ?? false,
+    provider_data: {
+      release,
+      previous: earlier,
+      // The image that serves was built from other files than those recorded last.
+      secret_hashes: details.secret_hashes ?? {},
+      pinned: true,
+      last_health: health,
+    },
+  });
+}

@@ -1,0 +1,60 @@
+import type { DeploymentState, HealthCheckResult } from "../core/models/deployment.ts";
+import type { Deployment } from "./deployment.ts";
+import { checkWithRetries } from "./health.ts";
+import { readLock } from "./lock.ts";
+import { driftOf, HEALTH_PATH } from "./plan.ts";
+import type { LockHolder, Release } from "./platform.ts";
+import { checkedElsewhere } from "./release-health.ts";
+import { standing } from "./standing.ts";
+import { stateBase } from "./state.ts";
+
+/** What is known of a deployment now. */
+export interface Status {
+  readonly live: Release | undefined;
+  readonly state: DeploymentState | undefined;
+  readonly health: HealthCheckResult | undefined;
+  readonly secretNames: readonly string[];
+  readonly drift: readonly string[];
+  /** What an unfinished run did, where there is one. */
+  readonly unfinished: string | undefined;
+  readonly lock: LockHolder | undefined;
+}
+
+/** Reads what runs, and checks its health. The check's result is kept in the state file. */
+export async function status(deployment: Deployment): Promise<Status> {
+  const { session, tools, journal, target, platform } = deployment;
+  const state = await deployment.state.read();
+  const live = await session.inspect();
+  const secretNames = (await session.listSecrets()).map((secret) => secret.name);
+  const lock = readLock(
+    `${stateBase({ cwd: target.cwd, platform: platform.name, serviceName: target.serviceName })}.lock`,
+  );
+  const blocked = live === undefined ? undefined : await session.probeBlocked?.();
+  const headers = live === undefined || blocked ? undefined : await session.probeHeaders?.();
+  const health =
+    live?.url === undefined
+      ? undefined
+      : blocked !== undefined
+        ? checkedElsewhere(deployment, blocked)
+        : await checkWithRetries({
+            tools,
+            endpoints: [`${live.url.replace(/\/$/, "")}${HEALTH_PATH}`],
+            config: { timeout: deployment.polling.timeout ?? 60, max_retries: 2 },
+            ...(headers ? { headers } : {}),
+          });
+  if (state !== undefined && health !== undefined && lock === undefined)
+    await deployment.state.write({
+      ...state,
+      health_status: health.status,
+      provider_data: { ...state.provider_data, last_health: health },
+    });
+  return {
+    live,
+    state,
+    health,
+    secretNames,
+    drift: driftOf(state, live),
+    unfinished: journal.unfinished.length > 0 ? standing(journal) : undefined,
+    lock,
+  };
+}

@@ -1,0 +1,131 @@
+import { basename } from "node:path";
+import { Edge } from "edge.js";
+import { TEMPLATES } from "../core/base/paths.ts";
+import { CREDENTIAL_NAMES } from "./credential-names.ts";
+import type { PackageManager, Project } from "./project.ts";
+
+/** What the deployment files are made from. */
+export interface FileInput {
+  readonly project: Project;
+  readonly name: string;
+  readonly serviceName: string;
+  readonly port: number;
+  /** Image that compose runs. */
+  readonly localImage: string;
+  readonly imageTag: string;
+  /** Plain variables of the containers, by name. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Variables whose value compose takes from its own environment. */
+  readonly secretNames: readonly string[];
+}
+
+/** Text of each generated file, by its name under `.deployment/`. */
+export async function renderTemplates(input: FileInput): Promise<Record<string, string>> {
+  const edge = Edge.create({ cache: false });
+  edge.mount(new URL("deploy/", TEMPLATES));
+  const data = toData(input);
+  const names = {
+    Dockerfile: "Dockerfile",
+    ".dockerignore": "dockerignore",
+    // Where Docker itself looks when it is run by hand with --file .deployment/Dockerfile.
+    "Dockerfile.dockerignore": "dockerignore",
+    "docker-compose.yml": "docker-compose.yml",
+    "cloudbuild.yaml": "cloudbuild.yaml",
+    "do-app-spec.yaml": "do-app-spec.yaml",
+    "config.yaml": "config.yaml",
+    "DEPLOY_AUTOMATION.md": "DEPLOY_AUTOMATION.md",
+  };
+  const files: Record<string, string> = {};
+  for (const [file, template] of Object.entries(names)) {
+    const text = await edge.render(template, data);
+    files[file] = `${text.trimEnd()}\n`;
+  }
+  return files;
+}
+
+/** The name under which a build knows a file of settings: `npmrc` of `.npmrc`. */
+export function secretId(file: string): string {
+  return basename(file).slice(1).replaceAll(".", "-");
+}
+
+function toData({ project, name, serviceName, port, localImage, imageTag, env, secretNames }: FileInput) {
+  const folders = project.installFiles.filter((path) => path.includes("/") || !/\./.test(path.slice(1)));
+  const rootFiles = project.installFiles.filter((path) => !folders.includes(path));
+  const manager = managerCommands(project);
+  const removable = rootFiles.filter((path) => path.endsWith(".tgz"));
+  return {
+    name,
+    serviceName,
+    port,
+    imageTag,
+    image: localImage,
+    nodeVersion: project.nodeVersion,
+    controller: project.controller,
+    hasBuild: project.hasBuild,
+    installRootFiles: [...(project.lockFile ? [project.lockFile] : []), ...rootFiles].join(" "),
+    installFolders: folders,
+    removeAfterInstall: removable.map((path) => ` ${path}`).join(""),
+    // BuildKit shows these files to this one command; nothing of them stays in a layer.
+    secretMount: project.secretFiles
+      .map((file) => `--mount=type=secret,id=${secretId(file)},target=/app/${file} `)
+      .join(""),
+    credentialNames: CREDENTIAL_NAMES,
+    ...manager,
+    variables: [
+      ...Object.entries(env).map(
+        ([key, value]) => `${key}: ${JSON.stringify(value).replaceAll("$", "$$$$")}`,
+      ),
+      ...secretNames.map((key) => `${key}:`),
+    ],
+    doRegion: "nyc",
+    doVariables: [
+      ...Object.entries(env).map(
+        ([key, value]) => `{key: ${key}, value: ${JSON.stringify(value)}, scope: RUN_TIME}`,
+      ),
+      ...secretNames.map((key) => `{key: ${key}, scope: RUN_TIME, type: SECRET}`),
+    ],
+  };
+}
+
+interface ManagerCommands {
+  readonly installTool: string;
+  readonly installProduction: string;
+  readonly installAll: string;
+  readonly runBuild: string;
+}
+
+function managerCommands(project: Project): ManagerCommands {
+  const locked = project.lockFile !== undefined;
+  const version = project.packageManagerVersion;
+  const commands: Readonly<Record<PackageManager, () => ManagerCommands>> = {
+    npm: () => ({
+      installTool: "",
+      installProduction: `npm ${locked ? "ci" : "install"} --omit=dev --no-audit --no-fund`,
+      installAll: `npm ${locked ? "ci" : "install"} --no-audit --no-fund`,
+      runBuild: "npm run build",
+    }),
+    pnpm: () => ({
+      installTool: version ?? "pnpm@10",
+      installProduction: `pnpm install --prod ${locked ? "--frozen-lockfile" : "--no-frozen-lockfile"}`,
+      installAll: `pnpm install ${locked ? "--frozen-lockfile" : "--no-frozen-lockfile"}`,
+      runBuild: "pnpm run build",
+    }),
+    yarn: () => {
+      if (project.yarnBerry)
+        return {
+          installTool: version?.replace("yarn@", "@yarnpkg/cli-dist@") ?? "@yarnpkg/cli-dist@4",
+          installProduction: "YARN_NODE_LINKER=node-modules yarn workspaces focus --production",
+          installAll: `YARN_NODE_LINKER=node-modules yarn install${locked ? " --immutable" : ""}`,
+          runBuild: "yarn run build",
+        };
+      const frozen = locked ? " --frozen-lockfile" : "";
+      return {
+        installTool: version ?? "yarn@1",
+        installProduction: `yarn install --production${frozen}`,
+        installAll: `yarn install${frozen}`,
+        runBuild: "yarn run build",
+      };
+    },
+  };
+  return commands[project.packageManager]();
+}

@@ -1,0 +1,135 @@
+import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { ReleaseSpec, SecretRef } from "../../deploy/platform.ts";
+import { roleArn } from "../aws/roles.ts";
+import { parseSecretRef } from "../aws/secret-ref.ts";
+import type { Context } from "./context.ts";
+import { accessRole, instanceRoleArn } from "./context.ts";
+import type {
+  HealthCheck,
+  ImageConfiguration,
+  InstanceConfiguration,
+  Service,
+  SourceConfiguration,
+} from "./service-types.ts";
+
+/** Secrets are read when a deployment starts; a new value must therefore show in what is deployed. */
+const VERSIONS = "SVC_SECRET_VERSIONS";
+
+/** Everything of a service that a release decides. */
+export interface Configuration {
+  readonly SourceConfiguration: SourceConfiguration;
+  readonly InstanceConfiguration: InstanceConfiguration;
+  readonly HealthCheckConfiguration: HealthCheck;
+}
+
+export function wantedConfiguration(context: Context, spec: ReleaseSpec, live?: Service): Configuration {
+  return {
+    SourceConfiguration: toSource(context, {
+      image: spec.image,
+      port: String(spec.port),
+      env: { ...spec.env, ...versionsOf(spec.secrets) },
+      secrets: secretArns(spec, live),
+    }),
+    InstanceConfiguration: {
+      Cpu: toUnits(context.target.flags.cpu) ?? live?.InstanceConfiguration?.Cpu ?? "1024",
+      Memory: toUnits(context.target.flags.memory) ?? live?.InstanceConfiguration?.Memory ?? "2048",
+      InstanceRoleArn: instanceRoleArn(context),
+    },
+    HealthCheckConfiguration:
+      live?.HealthCheckConfiguration?.Path === spec.healthPath
+        ? live.HealthCheckConfiguration
+        : {
+            Protocol: "HTTP",
+            Path: spec.healthPath,
+            Interval: 5,
+            Timeout: 4,
+            HealthyThreshold: 1,
+            UnhealthyThreshold: 12,
+          },
+  };
+}
+
+export interface Source {
+  readonly image: string;
+  readonly port: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly secrets: Readonly<Record<string, string>>;
+}
+
+export function toSource(context: Context, { image, port, env, secrets }: Source): SourceConfiguration {
+  return {
+    ImageRepository: {
+      ImageIdentifier: image,
+      ImageRepositoryType: "ECR",
+      ImageConfiguration: {
+        Port: port,
+        RuntimeEnvironmentVariables: env,
+        RuntimeEnvironmentSecrets: secrets,
+      },
+    },
+    AuthenticationConfiguration: { AccessRoleArn: roleArn(context, accessRole(context).name) },
+    // Left out, App Runner would deploy by itself whatever is pushed.
+    AutoDeploymentsEnabled: false,
+  };
+}
+
+/** Whether a service already is as it is wanted. */
+export function isSameConfiguration(live: Service, wanted: Configuration): boolean {
+  return (
+    isSameSource(live.SourceConfiguration, wanted.SourceConfiguration) &&
+    isDeepStrictEqual(instanceOf(live.InstanceConfiguration), instanceOf(wanted.InstanceConfiguration)) &&
+    live.HealthCheckConfiguration?.Path === wanted.HealthCheckConfiguration.Path
+  );
+}
+
+export function isSameSource(live: SourceConfiguration | undefined, wanted: SourceConfiguration): boolean {
+  return isDeepStrictEqual(sourceParts(live), sourceParts(wanted));
+}
+
+export function imageConfiguration(service: Service): ImageConfiguration {
+  return service.SourceConfiguration?.ImageRepository?.ImageConfiguration ?? {};
+}
+
+export function plainEnv(service: Service): Record<string, string> {
+  const { [VERSIONS]: _, ...env } = imageConfiguration(service).RuntimeEnvironmentVariables ?? {};
+  return env;
+}
+
+/** "1 vCPU" and "2 GB" come back as "1024" and "2048": compared as they were typed, they would differ for ever. */
+export function toUnits(text: string | undefined): string | undefined {
+  const match = /^([\d.]+) (vCPU|GB)$/.exec(text ?? "");
+  return match?.[1] === undefined ? text : String(Number(match[1]) * 1024);
+}
+
+function sourceParts(source: SourceConfiguration | undefined) {
+  const { ImageIdentifier, ImageConfiguration: config = {} } = source?.ImageRepository ?? {};
+  return {
+    image: ImageIdentifier,
+    port: config.Port,
+    env: config.RuntimeEnvironmentVariables ?? {},
+    secrets: config.RuntimeEnvironmentSecrets ?? {},
+    role: source?.AuthenticationConfiguration?.AccessRoleArn,
+    auto: source?.AutoDeploymentsEnabled,
+  };
+}
+
+function instanceOf(config: InstanceConfiguration = {}) {
+  return { cpu: toUnits(config.Cpu), memory: toUnits(config.Memory), role: config.InstanceRoleArn };
+}
+
+function secretArns(spec: ReleaseSpec, live: Service | undefined): Record<string, string> {
+  const known = live === undefined ? {} : (imageConfiguration(live).RuntimeEnvironmentSecrets ?? {});
+  const arns: Record<string, string> = {};
+  for (const [name, ref] of Object.entries(spec.secrets))
+    arns[name] = ref ? parseSecretRef(ref.ref).arn : (known[name] ?? `planned:${name}`);
+  return arns;
+}
+
+function versionsOf(secrets: Readonly<Record<string, SecretRef | undefined>>): Record<string, string> {
+  const versions = Object.entries(secrets)
+    .map(([name, ref]) => `${name}=${ref?.ref ?? ""}`)
+    .sort();
+  if (versions.length === 0) return {};
+  return { [VERSIONS]: createHash("sha256").update(versions.join("\n")).digest("hex").slice(0, 16) };
+}

@@ -1,0 +1,29 @@
+import type { AwsContext } from "../aws/aws-context.ts";
+import type { WantedRole } from "../aws/roles.ts";
+import { roleArn } from "../aws/roles.ts";
+import type { AppRunnerFlags } from "./flags.ts";
+
+export type Context = AwsContext<AppRunnerFlags>;
+
+/** The role with which App Runner fetches images. */
+export function accessRole({ target }: Context): WantedRole {
+  return {
+    name: `${target.serviceName}-${target.region}-access`,
+    principal: "build.apprunner.amazonaws.com",
+    managed: ["service-role/AWSAppRunnerServicePolicyForECRAccess"],
+  };
+}
+
+/** The role that the service itself runs with. */
+export function instanceRole({ target }: Context, secrets?: object): WantedRole {
+  return {
+    name: `${target.serviceName}-${target.region}-instance`,
+    principal: "tasks.apprunner.amazonaws.com",
+    managed: [],
+    inline: { name: "secrets", document: secrets },
+  };
+}
+
+export function instanceRoleArn(context: Context): string {
+  return roleArn(context, instanceRole(context).name);
+}

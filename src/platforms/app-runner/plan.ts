@@ -1,0 +1,57 @@
+import type { ResourceAction } from "../../core/models/deployment.ts";
+import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
+import type { FieldChange } from "../../deploy/spec-changes.ts";
+import { hasRepository } from "../aws/ecr.ts";
+import { findRole } from "../aws/roles.ts";
+import { listSecrets } from "../aws/secrets.ts";
+import { releaseActions, resourceAction } from "../cloud/actions.ts";
+import { toUnits, wantedConfiguration } from "./configuration.ts";
+import type { Context } from "./context.ts";
+import { accessRole, instanceRole } from "./context.ts";
+import { hasWantedScaling, wantedRange } from "./scaling.ts";
+import type { Service } from "./service-types.ts";
+import { findOwnService } from "./services.ts";
+
+/** What a release would change, field by field. App Runner has no dry run of its own. */
+export async function planRelease(
+  context: Context,
+  spec: ReleaseSpec,
+  live?: Release,
+): Promise<ResourceAction[]> {
+  const service = await findOwnService(context);
+  const liveHashes: Record<string, string> = {};
+  for (const { name, hash } of await listSecrets(context)) if (hash !== undefined) liveHashes[name] = hash;
+  const changes = service === undefined ? [] : settingChanges(context, spec, service);
+  const { serviceName } = context.target;
+  const roles = [accessRole(context).name, instanceRole(context).name];
+  return [
+    resourceAction("registry", serviceName, await hasRepository(context), "Repository for images in ECR"),
+    ...(await Promise.all(
+      roles.map(async (name) =>
+        resourceAction("role", name, (await findRole(context, name)) !== undefined, "Role for App Runner"),
+      ),
+    )),
+    ...releaseActions({ serviceName, spec, live, liveHashes, changes }),
+  ];
+}
+
+function settingChanges(context: Context, spec: ReleaseSpec, live: Service): FieldChange[] {
+  const wanted = wantedConfiguration(context, spec, live);
+  const source = live.SourceConfiguration;
+  const scaling = live.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn;
+  const range = wantedRange(context, scaling);
+  const pairs: [string, string | undefined, string | undefined][] = [
+    ["port", source?.ImageRepository?.ImageConfiguration?.Port, String(spec.port)],
+    ["cpu", toUnits(live.InstanceConfiguration?.Cpu), wanted.InstanceConfiguration.Cpu],
+    ["memory", toUnits(live.InstanceConfiguration?.Memory), wanted.InstanceConfiguration.Memory],
+    ["health_path", live.HealthCheckConfiguration?.Path, spec.healthPath],
+    ["auto_deployments", String(source?.AutoDeploymentsEnabled), "false"],
+    ["paused", String(live.Status === "PAUSED"), "false"],
+  ];
+  const changes = pairs
+    .filter(([, from, to]) => from !== to)
+    .map(([field, from, to]) => ({ field, from: from ?? null, to: to ?? null }));
+  if (range !== undefined && !hasWantedScaling(context, scaling))
+    changes.push({ field: "instances", from: scaling ?? null, to: `${range.MinSize}–${range.MaxSize}` });
+  return changes;
+}

@@ -1,0 +1,22 @@
+import type { Platform } from "../../deploy/platform.ts";
+import { awsDefaults } from "../aws/aws-config.ts";
+import type { AppRunnerFlags } from "./flags.ts";
+import { AppRunnerFlagsSchema } from "./flags.ts";
+import { openSession } from "./session.ts";
+
+const appRunnerPlatform: Platform<AppRunnerFlags> = {
+  name: "aws-app-runner",
+  defaultRegion: "us-east-1",
+  flags: AppRunnerFlagsSchema,
+  ephemeralDisk: true,
+  proxies: 1,
+  // Updates take five minutes on average and failed ones fifteen.
+  timeout: 1200,
+  checkName: (name) =>
+    name.length < 4 || name.length > 40
+      ? `App Runner takes 4 to 40 characters, this has ${name.length}`
+      : undefined,
+  defaults: awsDefaults,
+  connect: openSession,
+};
+export default appRunnerPlatform;

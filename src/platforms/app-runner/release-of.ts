@@ -1,0 +1,41 @@
+import type { Release } from "../../deploy/platform.ts";
+import { imageConfiguration, plainEnv } from "./configuration.ts";
+import type { Context } from "./context.ts";
+import { rangeOf } from "./scaling.ts";
+import type { Service } from "./service-types.ts";
+import { listOperations } from "./services.ts";
+
+const DEPLOYING = ["CREATE_SERVICE", "UPDATE_SERVICE", "START_DEPLOYMENT"];
+
+/** What serves users now, as a release. App Runner numbers no revisions: the operation that brought it here stands for one. */
+export async function toRelease(context: Context, service: Service): Promise<Release> {
+  const operations = await listOperations(context, service.ServiceArn ?? "");
+  const last = operations.find(({ Type = "", Status }) => DEPLOYING.includes(Type) && Status === "SUCCEEDED");
+  const config = imageConfiguration(service);
+  return {
+    id: service.ServiceArn ?? "",
+    revision: last?.Id,
+    image: service.SourceConfiguration?.ImageRepository?.ImageIdentifier,
+    url: service.ServiceUrl ? `https://${service.ServiceUrl}` : undefined,
+    status: service.Status ?? "UNKNOWN",
+    env: plainEnv(service),
+    secretNames: Object.keys(config.RuntimeEnvironmentSecrets ?? {}),
+    resources: {
+      cpu: service.InstanceConfiguration?.Cpu ?? "",
+      memory: service.InstanceConfiguration?.Memory ?? "",
+      instances: rangeText(service.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn),
+    },
+    data: {
+      image: service.SourceConfiguration?.ImageRepository?.ImageIdentifier ?? "",
+      port: config.Port ?? "",
+      env: config.RuntimeEnvironmentVariables ?? {},
+      // Names of secrets, never their values.
+      secrets: config.RuntimeEnvironmentSecrets ?? {},
+    },
+  };
+}
+
+function rangeText(arn: string | undefined): string {
+  const { MinSize, MaxSize } = rangeOf(arn);
+  return `${MinSize}–${MaxSize}`;
+}

@@ -1,0 +1,23 @@
+import { DeployError } from "../../deploy/errors.ts";
+import type { Release } from "../../deploy/platform.ts";
+import type { Source } from "./configuration.ts";
+import { isSameSource, toSource } from "./configuration.ts";
+import type { Context } from "./context.ts";
+import { putConfiguration } from "./release.ts";
+import { toRelease } from "./release-of.ts";
+import { settledService } from "./services.ts";
+
+/** Deploys again what ran before, as the state file describes it: App Runner keeps no earlier revisions. */
+export async function rollbackService(context: Context, to: Release): Promise<Release> {
+  const service = await settledService(context);
+  if (service === undefined)
+    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" is gone`);
+  if (typeof to.data?.image !== "string" || to.data.image === "")
+    throw new DeployError("failed", "The release to go back to is not described in the state file", {
+      fix: "Deploy its image again: svc deploy up --image TAG",
+    });
+  const source = toSource(context, to.data as unknown as Source);
+  if (!isSameSource(service.SourceConfiguration, source))
+    await putConfiguration(context, "service.rollback", service, { SourceConfiguration: source });
+  return toRelease(context, (await settledService(context)) ?? service);
+}

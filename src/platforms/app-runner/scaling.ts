@@ -1,0 +1,100 @@
+import { createHash } from "node:crypto";
+import { tagsOf } from "../aws/tags.ts";
+import type { Context } from "./context.ts";
+
+interface Scaling {
+  readonly AutoScalingConfigurationArn?: string;
+  readonly AutoScalingConfigurationName?: string;
+  readonly Status?: string;
+}
+
+export interface Range {
+  readonly MinSize: number;
+  readonly MaxSize: number;
+}
+
+/** The range of a configuration: ours are named for it, App Runner's own default is 1 to 25. */
+export function rangeOf(arn: string | undefined): Range {
+  const match = /\/svc-[0-9a-f]+-(\d+)-(\d+)\//.exec(arn ?? "");
+  return { MinSize: Number(match?.[1] ?? 1), MaxSize: Number(match?.[2] ?? 25) };
+}
+
+/** The instance range asked for, where one is; the end of it that is not asked for stays as it runs. */
+export function wantedRange({ target }: Context, live: string | undefined): Range | undefined {
+  const { minInstances, maxInstances } = target.flags;
+  if (minInstances === undefined && maxInstances === undefined) return undefined;
+  const before = live === undefined ? { MinSize: 1, MaxSize: 1 } : rangeOf(live);
+  const MinSize = minInstances ?? Math.min(before.MinSize, maxInstances ?? before.MinSize);
+  return { MinSize, MaxSize: maxInstances ?? Math.max(MinSize, before.MaxSize) };
+}
+
+/** A configuration of that range; named for it, since each call under one name makes a further revision. */
+export async function ensureScaling(context: Context, live: string | undefined): Promise<string | undefined> {
+  const range = wantedRange(context, live);
+  if (range === undefined) return undefined;
+  const name = `${prefixOf(context)}-${range.MinSize}-${range.MaxSize}`;
+  const find = async () => (await listScaling(context, name))[0];
+  const found = await find();
+  if (found) return found.AutoScalingConfigurationArn;
+  const { aws, target, tools } = context;
+  const made = await tools.journal({ step: "scaling.create", data: { name } }, () =>
+    aws.send<{ AutoScalingConfiguration?: Scaling }>(
+      "apprunner",
+      "CreateAutoScalingConfiguration",
+      { AutoScalingConfigurationName: name, ...range, Tags: tagsOf(target) },
+      {
+        reread: async () => {
+          const AutoScalingConfiguration = await find();
+          return AutoScalingConfiguration && { AutoScalingConfiguration };
+        },
+      },
+    ),
+  );
+  return made.AutoScalingConfiguration?.AutoScalingConfigurationArn;
+}
+
+/** Whether a service has the range asked for. */
+export function hasWantedScaling(context: Context, arn: string | undefined): boolean {
+  const range = wantedRange(context, arn);
+  return (
+    range === undefined || arn?.includes(`/${prefixOf(context)}-${range.MinSize}-${range.MaxSize}/`) === true
+  );
+}
+
+/** Deletes the configurations of this target that no service uses any more. */
+export async function dropScaling(context: Context, keep?: string): Promise<void> {
+  for (const { AutoScalingConfigurationArn: arn } of await listScaling(context, prefixOf(context))) {
+    if (arn === undefined || arn === keep) continue;
+    await context.tools.journal({ step: "scaling.delete", data: { arn } }, () =>
+      context.aws.send(
+        "apprunner",
+        "DeleteAutoScalingConfiguration",
+        { AutoScalingConfigurationArn: arn },
+        { idempotent: true },
+      ),
+    );
+  }
+}
+
+/** Names have at most 32 characters, fewer than those of services. */
+function prefixOf({ target }: Context): string {
+  return `svc-${createHash("sha256").update(target.serviceName).digest("hex").slice(0, 10)}`;
+}
+
+async function listScaling({ aws }: Context, start: string): Promise<Scaling[]> {
+  const all: Scaling[] = [];
+  let NextToken: string | undefined;
+  do {
+    const page: { AutoScalingConfigurationSummaryList?: Scaling[]; NextToken?: string } = await aws.read(
+      "apprunner",
+      "ListAutoScalingConfigurations",
+      { MaxResults: 100, ...(NextToken === undefined ? {} : { NextToken }) },
+    );
+    all.push(...(page.AutoScalingConfigurationSummaryList ?? []));
+    NextToken = page.NextToken;
+  } while (NextToken !== undefined);
+  return all.filter(
+    ({ AutoScalingConfigurationName: name = "", Status }) =>
+      (name === start || name.startsWith(`${start}-`)) && Status !== "INACTIVE",
+  );
+}

@@ -1,0 +1,116 @@
+import { DeployError } from "../../deploy/errors.ts";
+import type { AwsTag } from "../aws/tags.ts";
+import { tagMap } from "../aws/tags.ts";
+import { isOwn } from "../cloud/ownership.ts";
+import { pollUntil } from "../cloud/poll.ts";
+import type { Context } from "./context.ts";
+import type { Operation, Service } from "./service-types.ts";
+
+const EVERY = 4000;
+const MISSING = /ResourceNotFoundException/;
+
+/** The service of this target's name. Its full name ends in an id that only the list tells. */
+export async function findService(context: Context): Promise<Service | undefined> {
+  const arn = await findArn(context);
+  if (arn === undefined) return undefined;
+  const found = await context.aws.find<{ Service?: Service }>(
+    "apprunner",
+    "DescribeService",
+    { ServiceArn: arn },
+    MISSING,
+  );
+  return found?.Service?.Status === "DELETED" ? undefined : found?.Service;
+}
+
+/** The service of this target; one that somebody else made is left alone. */
+export async function findOwnService(context: Context): Promise<Service | undefined> {
+  const service = await findService(context);
+  if (service === undefined || (await isOwnService(context, service))) return service;
+  throw new DeployError("failed", `Service "${context.target.serviceName}" was not made for this target`, {
+    stands: "It was not touched",
+    fix: "Choose another name with --name",
+  });
+}
+
+export async function isOwnService({ aws, target }: Context, { ServiceArn }: Service): Promise<boolean> {
+  const { Tags = [] } =
+    (await aws.find<{ Tags?: AwsTag[] }>(
+      "apprunner",
+      "ListTagsForResource",
+      { ResourceArn: ServiceArn },
+      MISSING,
+    )) ?? {};
+  return isOwn(tagMap(Tags), target);
+}
+
+/** The service, once no operation of anybody's is under way. */
+export async function settledService(context: Context): Promise<Service | undefined> {
+  return pollUntil({
+    tools: context.tools,
+    every: EVERY,
+    read: () => findOwnService(context),
+    done: (service) => service?.Status !== "OPERATION_IN_PROGRESS",
+  });
+}
+
+/** Operations of a service, newest first. */
+export async function listOperations({ aws }: Context, arn: string): Promise<Operation[]> {
+  const { OperationSummaryList = [] } =
+    (await aws.find<{ OperationSummaryList?: Operation[] }>(
+      "apprunner",
+      "ListOperations",
+      { ServiceArn: arn, MaxResults: 20 },
+      MISSING,
+    )) ?? {};
+  return OperationSummaryList;
+}
+
+/**
+ * Follows an operation to its end. The service's own status is no judge of it: App Runner goes back by itself after a
+ * failed update, and then says that it runs.
+ */
+export async function waitForOperation(
+  context: Context,
+  arn: string,
+  id: string | undefined,
+): Promise<Operation> {
+  let shown = "";
+  const operation = await pollUntil({
+    tools: context.tools,
+    every: EVERY,
+    read: async () => {
+      const operations = await listOperations(context, arn);
+      const found = operations.find(({ Id }) => Id === id) ?? (id === undefined ? operations[0] : undefined);
+      if (found?.Status && found.Status !== shown)
+        context.tools.report(`operation ${found.Status.toLowerCase().replaceAll("_", " ")}`);
+      shown = found?.Status ?? shown;
+      return found;
+    },
+    done: (found) => found === undefined || isEnded(found),
+  });
+  return operation ?? { Status: "SUCCEEDED" };
+}
+
+export function isEnded({ Status = "" }: Operation): boolean {
+  return ["SUCCEEDED", "FAILED", "ROLLBACK_SUCCEEDED", "ROLLBACK_FAILED"].includes(Status);
+}
+
+async function findArn({ aws, target }: Context): Promise<string | undefined> {
+  let NextToken: string | undefined;
+  do {
+    const page: { ServiceSummaryList?: Service[]; NextToken?: string } = await aws.read(
+      "apprunner",
+      "ListServices",
+      {
+        MaxResults: 20,
+        ...(NextToken === undefined ? {} : { NextToken }),
+      },
+    );
+    const found = page.ServiceSummaryList?.find(
+      ({ ServiceName, Status }) => ServiceName === target.serviceName && Status !== "DELETED",
+    );
+    if (found) return found.ServiceArn;
+    NextToken = page.NextToken;
+  } while (NextToken !== undefined);
+  return undefined;
+}

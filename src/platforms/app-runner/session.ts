@@ -1,0 +1,52 @@
+import type { DeployTarget, PlatformSession } from "../../deploy/platform.ts";
+import type { DeployTools } from "../../deploy/tools.ts";
+import { Aws } from "../aws/aws.ts";
+import { readIdentity } from "../aws/aws-context.ts";
+import { ensureRepository, heldImage, imageName, registryLogin } from "../aws/ecr.ts";
+import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
+import type { Context } from "./context.ts";
+import type { AppRunnerFlags } from "./flags.ts";
+import { serviceLogs } from "./logs.ts";
+import { planRelease } from "./plan.ts";
+import { preflight } from "./preflight.ts";
+import { estimateCost } from "./price.ts";
+import { prepareRoles, releaseService } from "./release.ts";
+import { toRelease } from "./release-of.ts";
+import { pauseService, removeService } from "./remove.ts";
+import { rollbackService } from "./rollback.ts";
+import { findOwnService } from "./services.ts";
+
+/** One target on App Runner. */
+export async function openSession(
+  target: DeployTarget<AppRunnerFlags>,
+  tools: DeployTools,
+): Promise<PlatformSession> {
+  const aws = new Aws(tools, target.region, "apprunner");
+  const context: Context = { target, tools, aws, identity: await readIdentity(aws) };
+  return {
+    preflight: () => preflight(context),
+    async inspect() {
+      const service = await findOwnService(context);
+      return service === undefined ? undefined : toRelease(context, service);
+    },
+    listSecrets: () => listSecrets(context),
+    plan: (spec, live) => planRelease(context, spec, live),
+    estimate: async (_spec, live) => estimateCost(target.flags, live),
+    async prepare() {
+      await ensureRepository(context);
+      await prepareRoles(context);
+    },
+    imageRef: (tag) => imageName(context, tag),
+    registryLogin: () => registryLogin(context),
+    heldImage: (tag) => heldImage(context, tag),
+    putSecrets: (values) => putSecrets(context, values),
+    release: (spec) => releaseService(context, spec),
+    rollback: (to) => rollbackService(context, to),
+    scaleToZero: () => pauseService(context),
+    remove: () => removeService(context),
+    dropSecrets: (names) => dropSecrets(context, names),
+    readSecret: (name) => readSecret(context, name),
+    logs: (options) => serviceLogs(context, options),
+    close: () => aws.close(),
+  };
+}

@@ -1,0 +1,96 @@
+import { isDeepStrictEqual } from "node:util";
+import type { ReleaseSpec } from "../../deploy/platform.ts";
+import { roleArn } from "../aws/roles.ts";
+import type { Context } from "./context.ts";
+import { executionRole } from "./context.ts";
+import type { Configuration, PrimaryContainer } from "./service-types.ts";
+
+/** Everything of a service that a release decides. Networks are not among it: ECS adds a security group of its own. */
+export interface Wanted {
+  readonly executionRoleArn: string;
+  readonly primaryContainer: PrimaryContainer;
+  readonly healthCheckPath: string;
+  readonly cpu: string;
+  readonly memory: string;
+  readonly scalingTarget?: { readonly minTaskCount: number; readonly maxTaskCount: number };
+}
+
+export function wantedConfiguration(context: Context, spec: ReleaseSpec, live?: Configuration): Wanted {
+  const { flags } = context.target;
+  const range = wantedRange(context, live);
+  const logs = live?.primaryContainer?.awsLogsConfiguration;
+  return {
+    executionRoleArn: roleArn(context, executionRole(context).name),
+    primaryContainer: {
+      image: spec.image,
+      containerPort: spec.port,
+      environment: Object.entries(spec.env)
+        .map(([name, value]) => ({ name, value }))
+        .sort(byName),
+      secrets: Object.entries(spec.secrets)
+        .map(([name, ref]) => ({ name, valueFrom: ref?.ref ?? liveSecret(live, name) }))
+        .sort(byName),
+      ...(logs ? { awsLogsConfiguration: logs } : {}),
+    },
+    healthCheckPath: spec.healthPath,
+    cpu: flags.cpu ?? live?.cpu ?? "256",
+    memory: flags.memory ?? live?.memory ?? "512",
+    ...(range === undefined ? {} : { scalingTarget: range }),
+  };
+}
+
+/** Whether a service already is as it is wanted. */
+export function isSameConfiguration(live: Configuration | undefined, wanted: Wanted): boolean {
+  return (
+    isSameContainer(live?.primaryContainer, wanted.primaryContainer) &&
+    live?.cpu === wanted.cpu &&
+    live.memory === wanted.memory &&
+    live.healthCheckPath === wanted.healthCheckPath &&
+    live.executionRoleArn === wanted.executionRoleArn &&
+    isSameRange(live, wanted)
+  );
+}
+
+export function isSameRange(live: Configuration | undefined, { scalingTarget }: Wanted): boolean {
+  if (scalingTarget === undefined) return true;
+  const { minTaskCount, maxTaskCount } = live?.scalingTarget ?? {};
+  return minTaskCount === scalingTarget.minTaskCount && maxTaskCount === scalingTarget.maxTaskCount;
+}
+
+export function isSameContainer(a: PrimaryContainer | undefined, b: PrimaryContainer): boolean {
+  return isDeepStrictEqual(partsOf(a), partsOf(b));
+}
+
+export function plainEnv(container: PrimaryContainer | undefined): Record<string, string> {
+  return Object.fromEntries((container?.environment ?? []).map(({ name = "", value = "" }) => [name, value]));
+}
+
+function partsOf(container: PrimaryContainer = {}) {
+  return {
+    image: container.image,
+    port: container.containerPort,
+    env: plainEnv(container),
+    secrets: Object.fromEntries((container.secrets ?? []).map(({ name, valueFrom }) => [name, valueFrom])),
+  };
+}
+
+function wantedRange({ target }: Context, live: Configuration | undefined): Wanted["scalingTarget"] {
+  const { minInstances, maxInstances } = target.flags;
+  if (minInstances === undefined && maxInstances === undefined) return undefined;
+  const before = live?.scalingTarget?.minTaskCount ?? 1;
+  const minTaskCount = minInstances ?? Math.min(before, maxInstances ?? before);
+  return {
+    minTaskCount,
+    maxTaskCount: maxInstances ?? Math.max(minTaskCount, live?.scalingTarget?.maxTaskCount ?? 1),
+  };
+}
+
+function liveSecret(live: Configuration | undefined, name: string): string {
+  return (
+    live?.primaryContainer?.secrets?.find((secret) => secret.name === name)?.valueFrom ?? `planned:${name}`
+  );
+}
+
+function byName(a: { name: string }, b: { name: string }): number {
+  return a.name < b.name ? -1 : 1;
+}

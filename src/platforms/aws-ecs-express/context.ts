@@ -1,0 +1,40 @@
+import type { AwsContext } from "../aws/aws-context.ts";
+import type { WantedRole } from "../aws/roles.ts";
+import type { EcsExpressFlags } from "./flags.ts";
+
+export type Context = AwsContext<EcsExpressFlags>;
+
+/** The full name of a service, which needs no looking up. */
+export function serviceArn({ identity, target }: Context): string {
+  const { account, partition } = identity;
+  return `arn:${partition}:ecs:${target.region}:${account}:service/${clusterOf(target.flags)}/${target.serviceName}`;
+}
+
+export function clusterOf({ cluster }: EcsExpressFlags): string {
+  return cluster ?? "default";
+}
+
+/** The address that a new service gets, as far as is known; other partitions have other domains. */
+export function expectedUrl({ identity, target }: Context): string | undefined {
+  if (identity.partition !== "aws") return undefined;
+  return `https://${target.serviceName}.ecs.${target.region}.on.aws`;
+}
+
+/** The role with which ECS starts tasks: it fetches images and reads secrets. */
+export function executionRole({ target }: Context, secrets?: object): WantedRole {
+  return {
+    name: `${target.serviceName}-${target.region}-exec`,
+    principal: "ecs-tasks.amazonaws.com",
+    managed: ["service-role/AmazonECSTaskExecutionRolePolicy"],
+    inline: { name: "secrets", document: secrets },
+  };
+}
+
+/** The role with which ECS makes the load balancer, its certificate and the scaling. */
+export function infrastructureRole({ target }: Context): WantedRole {
+  return {
+    name: `${target.serviceName}-${target.region}-infra`,
+    principal: "ecs.amazonaws.com",
+    managed: ["service-role/AmazonECSInfrastructureRoleforExpressGatewayServices"],
+  };
+}

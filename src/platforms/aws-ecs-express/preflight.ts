@@ -1,0 +1,46 @@
+import type { Finding } from "../../deploy/platform.ts";
+import { awsDefaults, credentialsSource } from "../aws/aws-config.ts";
+import { COMMON_ACTIONS, permissionFindings } from "../aws/permissions.ts";
+import type { Context } from "./context.ts";
+import { findService, isOwnService } from "./services.ts";
+
+const ACTIONS = [
+  ...COMMON_ACTIONS,
+  "ecs:CreateExpressGatewayService",
+  "ecs:UpdateExpressGatewayService",
+  "ecs:DescribeExpressGatewayService",
+  "ecs:DeleteExpressGatewayService",
+  "ecs:ListServiceDeployments",
+  "ecs:DescribeServiceDeployments",
+  "ecs:StopServiceDeployment",
+];
+
+/** Looks at everything that could stop a deployment, and changes nothing. */
+export async function preflight(context: Context): Promise<Finding[]> {
+  const { identity, target, tools } = context;
+  const region = awsDefaults(tools.env).region;
+  const service = await findService(context);
+  const { minInstances = 1, maxInstances = minInstances } = target.flags;
+  const findings: Finding[] = [
+    { level: "ok", subject: "credentials", message: `${identity.arn}, from ${credentialsSource(tools.env)}` },
+    {
+      level: "ok",
+      subject: "region",
+      message: `${target.region}, from ${region?.value === target.region ? region.source : "--region or the default"}`,
+    },
+  ];
+  if (maxInstances < minInstances)
+    findings.push({
+      level: "error",
+      subject: "instances",
+      message: `--max-instances ${maxInstances} is below --min-instances ${minInstances}`,
+    });
+  if (service !== undefined && !isOwnService(context, service))
+    findings.push({
+      level: "error",
+      subject: "name",
+      message: `a service "${target.serviceName}" is there already and was not made for this target`,
+      fix: "Choose another with --name",
+    });
+  return [...findings, ...(await permissionFindings(context, ACTIONS))];
+}

@@ -1,0 +1,37 @@
+import type { Release } from "../../deploy/platform.ts";
+import { plainEnv } from "./configuration.ts";
+import type { Service } from "./service-types.ts";
+
+/** What serves users now, as a release. */
+export function toRelease(service: Service): Release {
+  const active = service.activeConfigurations?.[0];
+  const container = active?.primaryContainer;
+  const { minTaskCount, maxTaskCount } = active?.scalingTarget ?? {};
+  return {
+    id: service.serviceArn ?? "",
+    revision: active?.serviceRevisionArn?.split("/").at(-1),
+    image: container?.image,
+    url: publicUrl(service),
+    status: service.status?.statusCode ?? "UNKNOWN",
+    env: plainEnv(container),
+    secretNames: (container?.secrets ?? []).map(({ name }) => name),
+    resources: {
+      cpu: active?.cpu ?? "",
+      memory: active?.memory ?? "",
+      instances: `${minTaskCount ?? 1}–${maxTaskCount ?? "unset"}`,
+    },
+    // References to secrets, by version; never their values.
+    data: { container: container ?? null },
+  };
+}
+
+/** Where users reach the service, once ECS tells. */
+export function publicUrl(service: Service): string | undefined {
+  const paths = service.activeConfigurations?.[0]?.ingressPaths;
+  const endpoint = paths?.find(({ accessType }) => accessType === "PUBLIC")?.endpoint;
+  return endpoint === undefined ? undefined : toUrl(endpoint);
+}
+
+function toUrl(endpoint: string): string {
+  return (endpoint.startsWith("http") ? endpoint : `https://${endpoint}`).replace(/\/$/, "");
+}

@@ -1,0 +1,94 @@
+import { DeployError } from "../../deploy/errors.ts";
+import { tagMap } from "../aws/tags.ts";
+import { isOwn } from "../cloud/ownership.ts";
+import { pollUntil } from "../cloud/poll.ts";
+import type { Context } from "./context.ts";
+import { clusterOf, serviceArn } from "./context.ts";
+import type { Service, ServiceDeployment } from "./service-types.ts";
+
+const EVERY = 5000;
+const MISSING =
+  /ResourceNotFoundException|ServiceNotFoundException|ClusterNotFoundException|Resource not found/;
+const GOING_ON = ["PENDING", "IN_PROGRESS", "STOP_REQUESTED", "ROLLBACK_REQUESTED", "ROLLBACK_IN_PROGRESS"];
+
+/** The service of this target's name, whoever made it; nothing where it was removed. */
+export async function findService(context: Context): Promise<Service | undefined> {
+  const found = await context.aws.find<{ service?: Service }>(
+    "ecs",
+    "DescribeExpressGatewayService",
+    { serviceArn: serviceArn(context), include: ["TAGS"] },
+    MISSING,
+  );
+  return found?.service?.status?.statusCode === "INACTIVE" ? undefined : found?.service;
+}
+
+/** The service of this target; one that somebody else made is left alone. */
+export async function findOwnService(context: Context): Promise<Service | undefined> {
+  const service = await findService(context);
+  if (service === undefined || isOwnService(context, service)) return service;
+  throw new DeployError("failed", `Service "${context.target.serviceName}" was not made for this target`, {
+    stands: "It was not touched",
+    fix: "Choose another name with --name",
+  });
+}
+
+export function isOwnService({ target }: Context, { tags = [] }: Service): boolean {
+  return isOwn(tagMap(tags.map(({ key = "", value = "" }) => ({ Key: key, Value: value }))), target);
+}
+
+/** The newest deployment of the service. */
+export async function newestDeployment(context: Context): Promise<ServiceDeployment | undefined> {
+  const { serviceDeployments = [] } =
+    (await context.aws.find<{ serviceDeployments?: ServiceDeployment[] }>(
+      "ecs",
+      "ListServiceDeployments",
+      { service: serviceArn(context), cluster: clusterOf(context.target.flags), maxResults: 10 },
+      MISSING,
+    )) ?? {};
+  return serviceDeployments[0];
+}
+
+export async function readDeployment(context: Context, arn: string): Promise<ServiceDeployment | undefined> {
+  const { serviceDeployments = [] } = await context.aws.read<{ serviceDeployments?: ServiceDeployment[] }>(
+    "ecs",
+    "DescribeServiceDeployments",
+    { serviceDeploymentArns: [arn] },
+  );
+  return serviceDeployments[0];
+}
+
+export function isGoingOn({ status = "" }: ServiceDeployment): boolean {
+  return GOING_ON.includes(status);
+}
+
+/** The service, once no deployment of anybody's is under way and none is being removed. */
+export async function settledService(context: Context): Promise<Service | undefined> {
+  return pollUntil({
+    tools: context.tools,
+    every: EVERY,
+    async read() {
+      const service = await findOwnService(context);
+      const newest = service && (await newestDeployment(context));
+      const busy = service?.status?.statusCode === "DRAINING" || (newest !== undefined && isGoingOn(newest));
+      return { service, busy };
+    },
+    done: ({ busy }) => !busy,
+  }).then(({ service }) => service);
+}
+
+/** Follows a deployment to its end, telling the stage it is in. */
+export async function waitForDeployment(context: Context, arn: string): Promise<ServiceDeployment> {
+  let shown = "";
+  return pollUntil({
+    tools: context.tools,
+    every: EVERY,
+    async read() {
+      const deployment = (await readDeployment(context, arn)) ?? { status: "PENDING" };
+      const stage = deployment.lifecycleStage ?? deployment.status ?? "";
+      if (stage !== shown) context.tools.report(`deployment ${stage.toLowerCase().replaceAll("_", " ")}`);
+      shown = stage;
+      return deployment;
+    },
+    done: (deployment) => !isGoingOn(deployment),
+  });
+}

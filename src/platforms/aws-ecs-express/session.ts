@@ -1,0 +1,58 @@
+import type { DeployTarget, PlatformSession } from "../../deploy/platform.ts";
+import type { DeployTools } from "../../deploy/tools.ts";
+import { Aws } from "../aws/aws.ts";
+import { readIdentity } from "../aws/aws-context.ts";
+import { ensureRepository, heldImage, imageName, registryLogin } from "../aws/ecr.ts";
+import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
+import type { Context } from "./context.ts";
+import { expectedUrl } from "./context.ts";
+import type { EcsExpressFlags } from "./flags.ts";
+import { serviceLogs } from "./logs.ts";
+import { planRelease } from "./plan.ts";
+import { preflight } from "./preflight.ts";
+import { estimateCost } from "./price.ts";
+import { prepareRoles, releaseService } from "./release.ts";
+import { publicUrl, toRelease } from "./release-of.ts";
+import { removeService } from "./remove.ts";
+import { rollbackService } from "./rollback.ts";
+import { findOwnService } from "./services.ts";
+
+/** One target on ECS Express Mode. */
+export async function openSession(
+  target: DeployTarget<EcsExpressFlags>,
+  tools: DeployTools,
+): Promise<PlatformSession> {
+  const aws = new Aws(tools, target.region, "ecs");
+  const context: Context = { target, tools, aws, identity: await readIdentity(aws) };
+  return {
+    preflight: () => preflight(context),
+    async inspect() {
+      const service = await findOwnService(context);
+      return service === undefined ? undefined : toRelease(service);
+    },
+    listSecrets: () => listSecrets(context),
+    plan: (spec, live) => planRelease(context, spec, live),
+    estimate: async (_spec, live) => estimateCost(target.flags, live),
+    async predictUrl() {
+      const service = await findOwnService(context);
+      return (service && publicUrl(service)) ?? expectedUrl(context);
+    },
+    async prepare() {
+      await ensureRepository(context);
+      await prepareRoles(context);
+    },
+    imageRef: (tag) => imageName(context, tag),
+    registryLogin: () => registryLogin(context),
+    heldImage: (tag) => heldImage(context, tag),
+    putSecrets: (values) => putSecrets(context, values),
+    release: (spec) => releaseService(context, spec),
+    rollback: (to) => rollbackService(context, to),
+    // Fewer than one task cannot be had; deleting drains them.
+    scaleToZero: async () => undefined,
+    remove: () => removeService(context),
+    dropSecrets: (names) => dropSecrets(context, names),
+    readSecret: (name) => readSecret(context, name),
+    logs: (options) => serviceLogs(context, options),
+    close: () => aws.close(),
+  };
+}

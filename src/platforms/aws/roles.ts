@@ -1,0 +1,153 @@
+import { isDeepStrictEqual } from "node:util";
+import { DeployError } from "../../deploy/errors.ts";
+import { CloudError } from "../cloud/cloud-error.ts";
+import { isOwn } from "../cloud/ownership.ts";
+import type { AwsContext } from "./aws-context.ts";
+import type { AwsTag } from "./tags.ts";
+import { tagMap, tagsOf } from "./tags.ts";
+
+/** A role that a service of AWS takes on, and what it may do then. */
+export interface WantedRole {
+  readonly name: string;
+  /** Service that takes it on, such as `ecs-tasks.amazonaws.com`. */
+  readonly principal: string;
+  /** Managed policies by the part behind `policy/`. */
+  readonly managed: readonly string[];
+  /** A policy of its own, by name; taken away where it is empty. */
+  readonly inline?: { readonly name: string; readonly document: object | undefined };
+}
+
+interface Role {
+  readonly Arn?: string;
+  readonly Tags?: readonly AwsTag[];
+}
+
+const MISSING = /NoSuchEntity/;
+
+export function roleArn({ identity }: AwsContext, name: string): string {
+  return `arn:${identity.partition}:iam::${identity.account}:role/${name}`;
+}
+
+export async function findRole({ aws }: AwsContext, name: string): Promise<Role | undefined> {
+  const found = await aws.find<{ Role?: Role }>("iam", "GetRole", { RoleName: name }, MISSING);
+  return found?.Role;
+}
+
+/** Makes a role and gives it its policies, each unless it is there. Resolves with its full name. */
+export async function ensureRole(context: AwsContext, wanted: WantedRole): Promise<string> {
+  const role = (await findRole(context, wanted.name)) ?? (await createRole(context, wanted));
+  if (!isOwn(tagMap(role.Tags), context.target))
+    throw new DeployError(
+      "failed",
+      `A role "${wanted.name}" is there already and was not made for this target`,
+      {
+        stands: "It was not touched",
+        fix: "Choose another service name with --name, or remove that role yourself",
+      },
+    );
+  await attachManaged(context, wanted);
+  if (wanted.inline) await setInline(context, wanted.name, wanted.inline.name, wanted.inline.document);
+  return role.Arn ?? roleArn(context, wanted.name);
+}
+
+/** Deletes a role of this target, its policies first. */
+export async function removeRole(context: AwsContext, name: string): Promise<void> {
+  const { aws, tools, target } = context;
+  const role = await findRole(context, name);
+  if (role === undefined || !isOwn(tagMap(role.Tags), target)) return;
+  for (const PolicyArn of await attachedPolicies(context, name))
+    await tools.journal({ step: `role.detach ${name}` }, () =>
+      gone(aws.send("iam", "DetachRolePolicy", { RoleName: name, PolicyArn }, { idempotent: true })),
+    );
+  const { PolicyNames = [] } =
+    (await aws.find<{ PolicyNames?: string[] }>("iam", "ListRolePolicies", { RoleName: name }, MISSING)) ??
+    {};
+  for (const PolicyName of PolicyNames)
+    await tools.journal({ step: `role.strip ${name}` }, () =>
+      gone(aws.send("iam", "DeleteRolePolicy", { RoleName: name, PolicyName }, { idempotent: true })),
+    );
+  const stillUsed = {
+    what: `role ${name} to be let go`,
+    matches: (error: CloudError) => error.code.startsWith("DeleteConflict"),
+    budget: 60_000,
+  };
+  await tools.journal({ step: `role.delete ${name}` }, () =>
+    gone(aws.send("iam", "DeleteRole", { RoleName: name }, { idempotent: true, propagation: [stillUsed] })),
+  );
+}
+
+async function createRole(context: AwsContext, { name, principal }: WantedRole): Promise<Role> {
+  const { aws, tools, target } = context;
+  const document = {
+    Version: "2012-10-17",
+    Statement: [{ Effect: "Allow", Principal: { Service: principal }, Action: "sts:AssumeRole" }],
+  };
+  const made = await tools.journal({ step: `role.create ${name}` }, () =>
+    aws.send<{ Role?: Role }>(
+      "iam",
+      "CreateRole",
+      { RoleName: name, AssumeRolePolicyDocument: JSON.stringify(document), Tags: tagsOf(target) },
+      {
+        reread: async () => {
+          const Role = await findRole(context, name);
+          return Role && { Role };
+        },
+      },
+    ),
+  );
+  return { Tags: tagsOf(target), ...made.Role };
+}
+
+async function attachManaged(context: AwsContext, { name, managed }: WantedRole): Promise<void> {
+  const { aws, tools, identity } = context;
+  const attached = await attachedPolicies(context, name);
+  for (const policy of managed) {
+    const PolicyArn = `arn:${identity.partition}:iam::aws:policy/${policy}`;
+    if (attached.includes(PolicyArn)) continue;
+    await tools.journal({ step: `role.attach ${name}` }, () =>
+      aws.send("iam", "AttachRolePolicy", { RoleName: name, PolicyArn }, { idempotent: true }),
+    );
+  }
+}
+
+async function setInline(
+  { aws, tools }: AwsContext,
+  name: string,
+  policy: string,
+  document: object | undefined,
+): Promise<void> {
+  const key = { RoleName: name, PolicyName: policy };
+  const found = await aws.find<{ PolicyDocument?: string }>("iam", "GetRolePolicy", key, MISSING);
+  const live: unknown = found?.PolicyDocument && JSON.parse(decodeURIComponent(found.PolicyDocument));
+  if (isDeepStrictEqual(live, document)) return;
+  await tools.journal({ step: `role.policy ${name}` }, () =>
+    document === undefined
+      ? gone(aws.send("iam", "DeleteRolePolicy", key, { idempotent: true }))
+      : aws.send(
+          "iam",
+          "PutRolePolicy",
+          { ...key, PolicyDocument: JSON.stringify(document) },
+          { idempotent: true },
+        ),
+  );
+}
+
+async function attachedPolicies({ aws }: AwsContext, name: string): Promise<string[]> {
+  const { AttachedPolicies = [] } =
+    (await aws.find<{ AttachedPolicies?: { PolicyArn?: string }[] }>(
+      "iam",
+      "ListAttachedRolePolicies",
+      { RoleName: name },
+      MISSING,
+    )) ?? {};
+  return AttachedPolicies.flatMap(({ PolicyArn }) => PolicyArn ?? []);
+}
+
+/** What is gone already needs no removing. */
+async function gone(removal: Promise<unknown>): Promise<void> {
+  try {
+    await removal;
+  } catch (error) {
+    if (!(error instanceof CloudError) || !MISSING.test(error.code)) throw error;
+  }
+}

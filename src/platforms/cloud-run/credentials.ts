@@ -1,0 +1,153 @@
+import { DeployError } from "../../deploy/errors.ts";
+import type { DeployTools } from "../../deploy/tools.ts";
+import { networkCode, unreachable } from "../cloud/network.ts";
+import { credentialsFile, readGcloudConfig } from "./gcloud-config.ts";
+
+/** Who the calls are made as. */
+export interface GoogleIdentity {
+  /** Where the credentials were found, for people. */
+  readonly source: string;
+  /** Project that the calls are counted against, where it is not the one they are about. */
+  readonly quotaProject: string | undefined;
+  /** What to do where the login is not taken any more. */
+  readonly renew: string;
+  token(): Promise<string>;
+  /** A token that proves who calls a service which is not public; nothing where these credentials cannot make one. */
+  idToken(audience: string): Promise<string | undefined>;
+}
+
+type AuthLibrary = typeof import("google-auth-library");
+const SCOPE = "https://www.googleapis.com/auth/cloud-platform";
+
+/** Finds credentials: a token in the environment, application default credentials, gcloud's login, the metadata server. */
+export async function findIdentity(tools: DeployTools): Promise<GoogleIdentity> {
+  const quotaProject = tools.env.GOOGLE_CLOUD_QUOTA_PROJECT;
+  const given = tools.env.CLOUDSDK_AUTH_ACCESS_TOKEN;
+  if (given) {
+    tools.redact(given);
+    return {
+      source: "access token in CLOUDSDK_AUTH_ACCESS_TOKEN",
+      quotaProject,
+      renew:
+        "Put a new token into CLOUDSDK_AUTH_ACCESS_TOKEN (gcloud auth print-access-token), or unset it and log in with: gcloud auth application-default login",
+      token: async () => given,
+      idToken: async (audience) => (await gcloudIdToken(tools)) ?? metadataIdToken(tools, audience),
+    };
+  }
+  const file = credentialsFile(tools.env);
+  const account = readGcloudConfig(tools.env).values["core/account"];
+  if (file === undefined && account !== undefined) return gcloudIdentity(tools, account);
+  return libraryIdentity(tools, file?.value, file?.source ?? "metadata server");
+}
+
+async function libraryIdentity(
+  tools: DeployTools,
+  keyFile: string | undefined,
+  source: string,
+): Promise<GoogleIdentity> {
+  const { GoogleAuth } = await tools.importPeer<AuthLibrary>("google-auth-library");
+  const auth = new GoogleAuth({ scopes: [SCOPE], ...(keyFile === undefined ? {} : { keyFile }) });
+  const client = await quietly(() => auth.getClient()).catch((error: unknown) => {
+    throw noCredentials(tools, error);
+  });
+  return {
+    source,
+    renew: LOGIN,
+    quotaProject: tools.env.GOOGLE_CLOUD_QUOTA_PROJECT ?? client.quotaProjectId,
+    async token() {
+      const { token } = await client.getAccessToken().catch((error: unknown) => {
+        throw noCredentials(tools, error);
+      });
+      if (!token) throw noCredentials(tools, undefined);
+      tools.redact(token);
+      return token;
+    },
+    async idToken(audience) {
+      try {
+        const caller = await auth.getIdTokenClient(audience);
+        const token = await caller.idTokenProvider.fetchIdToken(audience);
+        tools.redact(token);
+        return token;
+      } catch {
+        // A person's own login cannot make one; gcloud can.
+        return gcloudIdToken(tools);
+      }
+    },
+  };
+}
+
+async function gcloudIdentity(tools: DeployTools, account: string): Promise<GoogleIdentity> {
+  let kept: { readonly value: string; readonly until: number } | undefined;
+  return {
+    source: `gcloud login of ${account}`,
+    renew: "Log in with: gcloud auth login",
+    quotaProject: tools.env.GOOGLE_CLOUD_QUOTA_PROJECT,
+    async token() {
+      if (kept && kept.until > tools.now().getTime()) return kept.value;
+      const { code, stdout, stderr } = await tools.exec("gcloud", ["auth", "print-access-token"]);
+      if (code !== 0) throw noCredentials(tools, new Error(stderr.trim().split("\n").at(-1)));
+      const value = stdout.trim();
+      tools.redact(value);
+      kept = { value, until: tools.now().getTime() + 10 * 60_000 };
+      return value;
+    },
+    idToken: () => gcloudIdToken(tools),
+  };
+}
+
+async function gcloudIdToken(tools: DeployTools): Promise<string | undefined> {
+  try {
+    const { code, stdout } = await tools.exec("gcloud", ["auth", "print-identity-token"]);
+    if (code !== 0) return undefined;
+    tools.redact(stdout.trim());
+    return stdout.trim();
+  } catch {
+    // Without gcloud the check of a private service is made without a token, and its 403 tells so.
+    return undefined;
+  }
+}
+
+const LOGIN =
+  "Log in with: gcloud auth application-default login (or set GOOGLE_APPLICATION_CREDENTIALS to a key file)";
+
+/** The identity of the machine that this runs on, where it is one of Google's. */
+async function metadataIdToken(tools: DeployTools, audience: string): Promise<string | undefined> {
+  const host = tools.env.GCE_METADATA_HOST ?? "metadata.google.internal";
+  const path = "computeMetadata/v1/instance/service-accounts/default/identity";
+  try {
+    const response = await tools.fetch(`http://${host}/${path}?audience=${encodeURIComponent(audience)}`, {
+      headers: { "metadata-flavor": "Google" },
+      signal: AbortSignal.timeout(3000),
+    });
+    const token = (await response.text()).trim();
+    if (!response.ok || token.split(".").length !== 3) return undefined;
+    tools.redact(token);
+    return token;
+  } catch {
+    // No machine of Google's: there is nobody to ask.
+    tools.signal.throwIfAborted();
+    return undefined;
+  }
+}
+
+/** Without the warning that its search for a machine of Google's writes about every other one. */
+async function quietly<T>(search: () => Promise<T>): Promise<T> {
+  const emit = process.emitWarning;
+  process.emitWarning = ((warning: string, ...rest: never[]) => {
+    if (rest[0] !== "MetadataLookupWarning") emit.call(process, warning, ...rest);
+  }) as typeof process.emitWarning;
+  try {
+    return await search();
+  } finally {
+    process.emitWarning = emit;
+  }
+}
+
+function noCredentials(tools: DeployTools, cause: unknown): DeployError {
+  if (networkCode(cause) !== undefined) return unreachable(tools, "https://oauth2.googleapis.com", cause);
+  return new DeployError("preflight", "No usable Google credentials were found", {
+    detail: cause instanceof Error ? cause.message : undefined,
+    fix: LOGIN,
+    cause,
+  });
+}

@@ -1,0 +1,55 @@
+import * as v from "valibot";
+import { DeployError } from "../../deploy/errors.ts";
+import { toFlagName } from "../../deploy/flags.ts";
+
+const instances = (least: number) =>
+  v.pipe(
+    v.number(),
+    v.integer("must be a whole number"),
+    v.minValue(least, `must be at least ${least}`),
+    v.maxValue(1000, "must be at most 1000"),
+  );
+
+/** Options of `--platform cloud-run`. */
+export const CloudRunFlagsSchema = v.object({
+  useCloudBuild: v.optional(
+    v.pipe(v.boolean(), v.description("Build with Cloud Build instead of on this machine")),
+  ),
+  minInstances: v.optional(v.pipe(instances(0), v.description("Instances that always run (0 to 1000)"))),
+  maxInstances: v.optional(v.pipe(instances(1), v.description("Most instances that may run (1 to 1000)"))),
+  cpu: v.optional(v.pipe(v.string(), v.description("CPU of an instance, such as 1 or 2 (new service: 1)"))),
+  memory: v.optional(
+    v.pipe(v.string(), v.description("Memory of an instance, such as 512Mi (new service: 512Mi)")),
+  ),
+  alwaysOnCpu: v.optional(
+    v.pipe(
+      v.boolean(),
+      v.description("CPU also between requests, so that jobs go on after the answer (new service: so)"),
+    ),
+  ),
+  scaleToZero: v.optional(
+    v.pipe(
+      v.boolean(),
+      v.description(
+        "The cheap mode: CPU while a request is answered, no instance in between; jobs stand still",
+      ),
+    ),
+  ),
+  serviceAccount: v.optional(v.pipe(v.string(), v.description("E-mail of the account the service runs as"))),
+  private: v.optional(v.pipe(v.boolean(), v.description("Only callers with the role run.invoker get in"))),
+  public: v.optional(v.pipe(v.boolean(), v.description("Anyone may call it (new service: so)"))),
+});
+export type CloudRunFlags = v.InferOutput<typeof CloudRunFlagsSchema>;
+
+/** Rejects options that contradict each other. */
+export function checkFlags(flags: CloudRunFlags): void {
+  const pairs: [keyof CloudRunFlags, keyof CloudRunFlags, boolean][] = [
+    ["private", "public", flags.private === true && flags.public === true],
+    ["scaleToZero", "alwaysOnCpu", flags.scaleToZero === true && flags.alwaysOnCpu === true],
+    ["scaleToZero", "minInstances", flags.scaleToZero === true && (flags.minInstances ?? 0) > 0],
+  ];
+  const [clash] = pairs.filter(([, , both]) => both);
+  if (clash === undefined) return;
+  const [one, other] = clash.slice(0, 2).map((key) => `--${toFlagName(String(key))}`);
+  throw new DeployError("usage", `${one} and ${other} contradict each other`, { fix: "Give one of them" });
+}

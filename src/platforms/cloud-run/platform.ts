@@ -1,0 +1,23 @@
+import type { Platform } from "../../deploy/platform.ts";
+import type { CloudRunFlags } from "./flags.ts";
+import { CloudRunFlagsSchema } from "./flags.ts";
+import { googleDefaults } from "./gcloud-config.ts";
+import { openSession } from "./session.ts";
+
+const LONGEST_NAME = 49;
+
+const cloudRunPlatform: Platform<CloudRunFlags> = {
+  name: "cloud-run",
+  defaultRegion: "us-central1",
+  flags: CloudRunFlagsSchema,
+  ephemeralDisk: true,
+  proxies: 1,
+  timeout: 300,
+  checkName: (name) =>
+    name.length > LONGEST_NAME
+      ? `Cloud Run takes at most ${LONGEST_NAME} characters, this has ${name.length}`
+      : undefined,
+  defaults: googleDefaults,
+  connect: openSession,
+};
+export default cloudRunPlatform;

@@ -1,0 +1,141 @@
+import { isDeepStrictEqual } from "node:util";
+import { DeployError } from "../../deploy/errors.ts";
+import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
+import { superseded } from "../../deploy/serving.ts";
+import { ownershipOf } from "../cloud/ownership.ts";
+import { ensureAccess, mayDisableInvokerCheck } from "./access.ts";
+import { isSameTemplate } from "./changes.ts";
+import type { Context } from "./context.ts";
+import { newestRelease } from "./release-of.ts";
+import { letRead } from "./secrets.ts";
+import type { ServiceChange } from "./service.ts";
+import { changeService, finishRollout, isRevisionReady, rolloutError, settledService } from "./service.ts";
+import type { Operation, Service } from "./service-types.ts";
+import { newScaling, wantedScaling, wantedTemplate } from "./template.ts";
+import { allToLatest, candidateUrl, heldBack, isAllOnLatest, servingRevision, shortName } from "./traffic.ts";
+
+/** Makes the spec run: at once where nothing serves yet, else held back behind the revision that serves. */
+export async function releaseService(context: Context, spec: ReleaseSpec): Promise<Release> {
+  const live = await settledService(context);
+  const { serviceAccount } = context.target.flags;
+  if (live && serviceAccount && serviceAccount !== live.template?.serviceAccount)
+    await letRead(context, spec.secrets);
+  const service =
+    live === undefined ? await createService(context, spec) : await updateService(context, spec, live);
+  await ensureAccess(context, service, isMade(context, live));
+  const release = newestRelease(context, service);
+  if (isAllOnLatest(service)) return release;
+  const probeUrl = candidateUrl(service);
+  return { ...release, held: true, ...(probeUrl === undefined ? {} : { probeUrl }) };
+}
+
+/** The body of a service that is not there yet. */
+export function newServiceBody(context: Context, spec: ReleaseSpec): Service {
+  const { flags } = context.target;
+  const labels = ownershipOf(context.target);
+  return {
+    labels,
+    template: { ...wantedTemplate(spec, flags), labels },
+    scaling: newScaling(flags),
+    traffic: allToLatest(),
+  };
+}
+
+async function createService(context: Context, spec: ReleaseSpec): Promise<Service> {
+  const google = await context.google();
+  const body = newServiceBody(context, spec);
+  const open = !context.target.flags.private && (await mayDisableInvokerCheck(context, body));
+  const operation = await context.tools.journal(
+    { step: "service.create", data: { image: spec.image } },
+    async (note) => {
+      const begun = await google.send<Operation>("run", "POST", `/v2/${context.location}/services`, {
+        query: { serviceId: context.target.serviceName },
+        body: open ? { ...body, invokerIamDisabled: true } : body,
+        reread: async () =>
+          (await google.find("run", `/v2/${context.service}`)) ? { name: "", done: true } : undefined,
+      });
+      await note({ operation: begun.name });
+      return begun;
+    },
+  );
+  try {
+    return await finishRollout(context, operation);
+  } catch (error) {
+    // The next deployment finds a service, and keeps the access that it has.
+    await openFailed(context).catch((second: unknown) => context.tools.report(String(second)));
+    throw error;
+  }
+}
+
+async function openFailed(context: Context): Promise<void> {
+  const google = await context.google();
+  const service = await google.find<Service>("run", `/v2/${context.service}`);
+  if (service !== undefined) await ensureAccess(context, service, true);
+}
+
+/** Whether this run made the service, or the killed one did that it goes on with. */
+function isMade(context: Context, before: Service | undefined): boolean {
+  return before === undefined || context.tools.recall("service.create") !== undefined;
+}
+
+async function updateService(context: Context, spec: ReleaseSpec, seen: Service): Promise<Service> {
+  const newest = shortName(seen.latestCreatedRevision ?? "");
+  const ready = newest !== "" && (await isRevisionReady(context, newest));
+  const same = isSameTemplate(seen.template, wantedTemplate(spec, context.target.flags, seen.template));
+  if (same && !ready && isLeftByKilledRun(context, newest)) throw await rolloutError(context, seen);
+  return changeService(context, "service.update", (live) => toChange(context, spec, live, ready || !same));
+}
+
+function toChange(
+  context: Context,
+  spec: ReleaseSpec,
+  live: Service,
+  usable: boolean,
+): ServiceChange | undefined {
+  const { flags } = context.target;
+  const template = wantedTemplate(spec, flags, live.template);
+  const scaling = wantedScaling(flags, live.scaling);
+  const labels = { ...live.labels, ...ownershipOf(context.target) };
+  const fresh = !isSameTemplate(live.template, template) || !usable;
+  const traffic = servingRevision(live) === undefined ? allToLatest() : heldBack(live);
+  const held = isAllOnLatest(live) || candidateUrl(live) !== undefined;
+  const fields = {
+    ...(fresh ? { template } : {}),
+    ...(fresh || !held ? { traffic } : {}),
+    ...(isDeepStrictEqual(scaling, live.scaling ?? {}) ? {} : { scaling }),
+    ...(isDeepStrictEqual(labels, live.labels ?? {}) ? {} : { labels }),
+  };
+  if (Object.keys(fields).length === 0) return undefined;
+  return { fields, ...(fresh && !usable ? { forceNewRevision: true } : {}) };
+}
+
+/** Whether the newest revision is what a run made that was killed before it could see it fail. */
+function isLeftByKilledRun(context: Context, newest: string): boolean {
+  const update = context.tools.recall("service.update");
+  if (update && shortName(String(update.before ?? "")) !== newest) return true;
+  return context.tools.recall("service.create") !== undefined;
+}
+
+/**
+ * Gives the newest revision all traffic, and the service back to "newest serves" for good. It must be the one that was
+ * checked: what somebody else rolled out meanwhile is not this deployment's to promote.
+ */
+export async function promoteNewest(context: Context, checked: Release): Promise<Release> {
+  const service = await changeService(context, "service.promote", (live) => {
+    const newest = newestRelease(context, live);
+    if (newest.revision !== checked.revision) throw superseded(context.target.serviceName, newest);
+    return isAllOnLatest(live) && candidateUrl(live) === undefined
+      ? undefined
+      : { fields: { traffic: allToLatest() } };
+  });
+  if (!isAllOnLatest(service))
+    throw new DeployError(
+      "failed",
+      `Traffic did not move to revision "${shortName(service.latestCreatedRevision ?? "")}"`,
+      {
+        stands: `Revision "${servingRevision(service)}" still serves`,
+        fix: "Run the same command again",
+      },
+    );
+  return newestRelease(context, service);
+}

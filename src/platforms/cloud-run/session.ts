@@ -1,0 +1,91 @@
+import type { BuildContext, DeployTarget, PlatformSession } from "../../deploy/platform.ts";
+import type { DeployTools } from "../../deploy/tools.ts";
+import { invokerHeaders, invokerProblem } from "./access.ts";
+import { enableApis, readProjectNumber } from "./apis.ts";
+import { buildRemotely } from "./cloud-build.ts";
+import type { Context } from "./context.ts";
+import { requireProject } from "./context.ts";
+import { findIdentity } from "./credentials.ts";
+import type { CloudRunFlags } from "./flags.ts";
+import { checkFlags } from "./flags.ts";
+import { Google } from "./google.ts";
+import { serviceLogs } from "./logs.ts";
+import { planRelease } from "./plan.ts";
+import { preflight } from "./preflight.ts";
+import { estimateCost } from "./price.ts";
+import { ensureRepository, imageName, registryLogin } from "./registry.ts";
+import { promoteNewest, releaseService } from "./release.ts";
+import { servingRelease } from "./release-of.ts";
+import { removeService, scaleToZero } from "./remove.ts";
+import { revisionHistory, rollbackTo } from "./rollback.ts";
+import { dropSecrets, listSecrets, putSecrets, readSecret } from "./secrets.ts";
+import type { Service } from "./service-types.ts";
+
+/** One target on Cloud Run. */
+export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTools): PlatformSession {
+  checkFlags(target.flags);
+  const context = createContext(target, tools);
+  const findService = async () => (await context.google()).find<Service>("run", `/v2/${context.service}`);
+  return {
+    preflight: () => preflight(context),
+    async inspect() {
+      const service = await findService();
+      return service === undefined ? undefined : servingRelease(context, service);
+    },
+    listSecrets: () => listSecrets(context),
+    plan: (spec, live) => planRelease(context, spec, live),
+    async estimate(_spec, live) {
+      const service = live === undefined ? undefined : await findService();
+      const container = service?.template?.containers?.[0];
+      if (service === undefined) return estimateCost(target.flags);
+      return estimateCost(target.flags, {
+        ...(container ? { container } : {}),
+        ...(service.scaling ? { scaling: service.scaling } : {}),
+      });
+    },
+    async predictUrl() {
+      const number = await readProjectNumber(context);
+      return number === undefined
+        ? undefined
+        : `https://${target.serviceName}-${number}.${target.region}.run.app`;
+    },
+    async prepare() {
+      await enableApis(context);
+      await ensureRepository(context);
+    },
+    imageRef: (tag) => imageName(context, tag),
+    registryLogin: () => registryLogin(context),
+    ...(target.flags.useCloudBuild
+      ? { build: (build: BuildContext, ref: string) => buildRemotely(context, build, ref) }
+      : {}),
+    putSecrets: (values) => putSecrets(context, values),
+    release: (spec) => releaseService(context, spec),
+    promote: (release) => promoteNewest(context, release),
+    rollback: (to) => rollbackTo(context, to),
+    history: () => revisionHistory(context),
+    scaleToZero: () => scaleToZero(context),
+    remove: () => removeService(context),
+    dropSecrets: (names) => dropSecrets(context, names),
+    readSecret: (name) => readSecret(context, name),
+    logs: (options) => serviceLogs(context, options),
+    probeHeaders: () => invokerHeaders(context),
+    probeBlocked: () => invokerProblem(context),
+  };
+}
+
+function createContext(target: DeployTarget<CloudRunFlags>, tools: DeployTools): Context {
+  const project = requireProject(target);
+  const location = `projects/${project}/locations/${target.region}`;
+  let google: Promise<Google> | undefined;
+  return {
+    target,
+    tools,
+    project,
+    location,
+    service: `${location}/services/${target.serviceName}`,
+    google() {
+      google ??= findIdentity(tools).then((identity) => new Google(tools, identity));
+      return google;
+    },
+  };
+}

@@ -1,0 +1,94 @@
+import { DeployError } from "../../deploy/errors.ts";
+import type { BuildContext } from "../../deploy/platform.ts";
+import { isCloudError } from "../cloud/cloud-error.ts";
+import { ownershipOf } from "../cloud/ownership.ts";
+import { readProjectNumber } from "./apis.ts";
+import type { Context } from "./context.ts";
+import { isExisting } from "./google-error.ts";
+
+/** An uploaded archive, by exact version. */
+export interface StoredObject {
+  readonly bucket: string;
+  readonly object: string;
+  readonly generation: string;
+}
+
+interface Bucket {
+  readonly projectNumber?: string;
+}
+
+/** Uploads an archive under the hash of its files, unless it is there. */
+export async function uploadSource(
+  context: Context,
+  { hash, pack }: Pick<BuildContext, "hash" | "pack">,
+): Promise<StoredObject> {
+  const bucket = await ensureBucket(context);
+  const google = await context.google();
+  const object = `services/${context.target.serviceName}/${hash}.tar.gz`;
+  const find = () =>
+    google.find<{ generation?: string }>(
+      "storage",
+      `/storage/v1/b/${bucket}/o/${encodeURIComponent(object)}`,
+    );
+  const stored =
+    (await find()) ??
+    (await context.tools.journal({ step: "build.upload", data: { bucket, object } }, () =>
+      google.send<{ generation?: string }>("storage", "POST", `/upload/storage/v1/b/${bucket}/o`, {
+        query: { uploadType: "media", name: object },
+        stream: pack,
+        headers: { "content-type": "application/gzip" },
+        idempotent: true,
+      }),
+    ));
+  return { bucket, object, generation: stored.generation ?? "" };
+}
+
+async function ensureBucket(context: Context): Promise<string> {
+  const google = await context.google();
+  const bucket = `run-sources-${context.project}-${context.target.region}`;
+  const present = await readOwnBucket(context, bucket);
+  if (present) return bucket;
+  await context.tools.journal({ step: "build.bucket", data: { bucket } }, async () => {
+    try {
+      await google.send<Bucket>("storage", "POST", "/storage/v1/b", {
+        query: { project: context.project },
+        body: {
+          name: bucket,
+          location: context.target.region,
+          labels: { "managed-by": ownershipOf(context.target)["managed-by"] },
+          iamConfiguration: {
+            uniformBucketLevelAccess: { enabled: true },
+            publicAccessPrevention: "enforced",
+          },
+          lifecycle: { rule: [{ action: { type: "Delete" }, condition: { age: 30 } }] },
+        },
+      });
+    } catch (error) {
+      if (!isExisting(error)) throw error;
+    }
+  });
+  // Made between the look and the call: by another run of ours, or by somebody who guessed the name.
+  if (await readOwnBucket(context, bucket)) return bucket;
+  throw foreign(bucket);
+}
+
+/** Names of buckets are the world's: one of this name may belong to somebody who waits for our source. */
+async function readOwnBucket(context: Context, bucket: string): Promise<boolean> {
+  const google = await context.google();
+  try {
+    const found = await google.find<Bucket>("storage", `/storage/v1/b/${bucket}`);
+    if (found === undefined) return false;
+    if (found.projectNumber === (await readProjectNumber(context))) return true;
+  } catch (error) {
+    if (!isCloudError(error) || error.status !== 403) throw error;
+  }
+  throw foreign(bucket);
+}
+
+function foreign(bucket: string): DeployError {
+  return new DeployError("failed", `The bucket "${bucket}" belongs to another project`, {
+    detail: "Somebody else holds the name that the sources of this project would be uploaded to",
+    stands: "Nothing was uploaded",
+    fix: "Build on this machine instead: leave out --use-cloud-build",
+  });
+}

@@ -1,0 +1,115 @@
+import type { ReleaseSpec, SecretRef } from "../../deploy/platform.ts";
+import type { CloudRunFlags } from "./flags.ts";
+import { parseSecretRef } from "./secret-ref.ts";
+import type { Container, EnvVar, Probe, Resources, ServiceScaling, Template } from "./service-types.ts";
+
+/** Variables that Cloud Run sets itself and refuses to be given. */
+const RESERVED = ["PORT", "K_SERVICE", "K_REVISION", "K_CONFIGURATION"];
+
+/**
+ * The template that makes the spec run. Built on the live one: what was set elsewhere (volumes, network, annotations)
+ * stays, and a value that means the same stays as the server wrote it, so that no difference appears where none is.
+ */
+export function wantedTemplate(spec: ReleaseSpec, flags: CloudRunFlags, live?: Template): Template {
+  // A revision name of the last rollout would clash with the next one.
+  const { revision: _, ...kept } = live ?? {};
+  const [first, ...others] = live?.containers ?? [];
+  const container: Container = {
+    ...first,
+    image: spec.image,
+    env: wantedEnv(spec, first?.env),
+    ports: first?.ports?.[0]?.containerPort === spec.port ? first.ports : [{ containerPort: spec.port }],
+    resources: wantedResources(flags, first?.resources),
+    startupProbe: wantedProbe(spec, first?.startupProbe),
+  };
+  return {
+    ...kept,
+    containers: [container, ...others],
+    ...(flags.serviceAccount === undefined ? {} : { serviceAccount: flags.serviceAccount }),
+  };
+}
+
+/** Scaling of the service as a whole; a limit stays where none is asked for. */
+export function wantedScaling(flags: CloudRunFlags, live: ServiceScaling = {}): ServiceScaling {
+  const { manualInstanceCount: _, scalingMode: __, ...kept } = live;
+  const before = live.minInstanceCount ?? 0;
+  const most = flags.maxInstances ?? Number.POSITIVE_INFINITY;
+  const least = flags.minInstances ?? (flags.scaleToZero ? 0 : Math.min(before, most));
+  return {
+    ...kept,
+    ...(live.scalingMode === "MANUAL" ? { scalingMode: "AUTOMATIC" } : {}),
+    ...(least === before ? {} : { minInstanceCount: least }),
+    ...(flags.maxInstances === undefined ? {} : { maxInstanceCount: flags.maxInstances }),
+  };
+}
+
+/** Scaling of a service that is not there yet: one instance that is always there, for jobs that go on by themselves. */
+export function newScaling(flags: CloudRunFlags): ServiceScaling {
+  return wantedScaling({ ...flags, minInstances: flags.minInstances ?? (flags.scaleToZero ? 0 : 1) });
+}
+
+/** Plain variables of a container. */
+export function plainEnv(container: Container | undefined): Record<string, string> {
+  const plain: Record<string, string> = {};
+  for (const { name, value, valueSource } of container?.env ?? [])
+    if (!valueSource) plain[name] = value ?? "";
+  return plain;
+}
+
+/** Names of the variables that a container takes from secrets. */
+export function secretEnv(container: Container | undefined): string[] {
+  return (container?.env ?? []).filter((entry) => entry.valueSource?.secretKeyRef).map((entry) => entry.name);
+}
+
+function wantedEnv(spec: ReleaseSpec, live: readonly EnvVar[] = []): readonly EnvVar[] {
+  const wanted: EnvVar[] = [];
+  for (const [name, value] of Object.entries(spec.env))
+    if (!RESERVED.includes(name)) wanted.push({ name, value });
+  for (const [name, ref] of Object.entries(spec.secrets)) {
+    const entry = ref ? toSecretVar(name, ref) : live.find((known) => known.name === name);
+    wanted.push(entry ?? { name, valueSource: { secretKeyRef: { secret: name, version: "1" } } });
+  }
+  const text = (entries: readonly EnvVar[]) => entries.map(envText).sort().join("\n");
+  return text(wanted) === text(live) ? live : wanted;
+}
+
+/** Pinned to the version: with "latest" a rollback would keep the new secret. */
+function toSecretVar(name: string, ref: SecretRef): EnvVar {
+  const { id, version } = parseSecretRef(ref.ref);
+  return { name, valueSource: { secretKeyRef: { secret: id, version } } };
+}
+
+function envText({ name, value = "", valueSource }: EnvVar): string {
+  const ref = valueSource?.secretKeyRef;
+  return JSON.stringify(ref ? [name, ref.secret.split("/").at(-1), ref.version] : [name, value]);
+}
+
+function wantedResources(flags: CloudRunFlags, live: Resources | undefined): Resources {
+  const limits = { cpu: "1", memory: "512Mi", ...live?.limits };
+  if (flags.cpu !== undefined && milliCpu(flags.cpu) !== milliCpu(limits.cpu)) limits.cpu = flags.cpu;
+  if (flags.memory !== undefined) limits.memory = flags.memory;
+  // What is false is left out of the server's answers, and stays as it was written.
+  const idle = idlesBetweenRequests(live);
+  const wanted = flags.scaleToZero ?? (flags.alwaysOnCpu === undefined ? idle : !flags.alwaysOnCpu);
+  return {
+    ...live,
+    limits,
+    ...(live !== undefined && wanted === idle ? {} : { cpuIdle: wanted }),
+    ...(live === undefined ? { startupCpuBoost: true } : {}),
+  };
+}
+
+/** Whether an instance gets CPU only while a request is answered; a new one does not. */
+export function idlesBetweenRequests(resources: Resources | undefined): boolean {
+  return resources?.cpuIdle === true;
+}
+
+function milliCpu(text: string): number {
+  return text.endsWith("m") ? Number(text.slice(0, -1)) : Number(text) * 1000;
+}
+
+function wantedProbe(spec: ReleaseSpec, live: Probe | undefined): Probe {
+  if (live?.httpGet?.path === spec.healthPath) return live;
+  // Two minutes to start; a try must time out before the next one.
+  return { httpGet: { path: spec.healthPath }, periodSeconds: 5, timeoutSeconds: 4, failureThreshold: 24 };
+}

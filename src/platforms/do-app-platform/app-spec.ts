@@ -1,0 +1,135 @@
+import { isDeepStrictEqual } from "node:util";
+import { DeployError } from "../../deploy/errors.ts";
+import type { ReleaseSpec } from "../../deploy/platform.ts";
+import type { AppEnv, AppImage, AppService, AppSpec } from "./app-types.ts";
+import type { Context } from "./context.ts";
+import { isMarker, markerOf, readMarker } from "./marker.ts";
+
+const COMPONENT = "web";
+const SMALLEST = "apps-s-1vcpu-0.5gb";
+
+/**
+ * The spec that makes a release run. An update replaces the whole spec, so it is built on the live one: components,
+ * domains and settings of others stay, and secrets go back as the encrypted text they came as.
+ */
+export function wantedAppSpec(context: Context, spec: ReleaseSpec, live?: AppSpec): AppSpec {
+  const { target } = context;
+  const service = ownService(live);
+  const others = (live?.services ?? []).filter((one) => one !== service);
+  const { maintenance, ...kept } = live ?? { name: target.serviceName, region: target.region };
+  const awake = maintenance === undefined ? {} : { ...maintenance, archive: false };
+  const wakes = maintenance?.archive === true;
+  return {
+    ...kept,
+    ...(maintenance === undefined ? {} : { maintenance: wakes ? awake : maintenance }),
+    services: [wantedService(context, spec, service), ...others],
+    ...(live?.ingress
+      ? {}
+      : { ingress: { rules: [{ match: { path: { prefix: "/" } }, component: { name: COMPONENT } }] } }),
+  };
+}
+
+/** The component that is ours: the only one that is not somebody's addition. */
+export function ownService(spec: AppSpec | undefined): AppService | undefined {
+  return spec?.services?.find(({ name }) => name === COMPONENT) ?? spec?.services?.[0];
+}
+
+export function plainEnv(service: AppService | undefined): Record<string, string> {
+  const plain: Record<string, string> = {};
+  for (const env of service?.envs ?? [])
+    if (env.type !== "SECRET" && !isMarker(env)) plain[env.key] = env.value ?? "";
+  return plain;
+}
+
+export function secretNames(service: AppService | undefined): string[] {
+  return (service?.envs ?? []).filter(({ type }) => type === "SECRET").map(({ key }) => key);
+}
+
+function wantedService(context: Context, spec: ReleaseSpec, live: AppService | undefined): AppService {
+  const { flags } = context.target;
+  const image = wantedImage(context, spec.image);
+  const health = {
+    http_path: spec.healthPath,
+    initial_delay_seconds: 5,
+    period_seconds: 10,
+    timeout_seconds: 5,
+    failure_threshold: 9,
+  };
+  const { autoscaling: _, instance_count: __, ...kept } = live ?? {};
+  return {
+    ...kept,
+    name: live?.name ?? COMPONENT,
+    image: isDeepStrictEqual(pickImage(live?.image), image) ? (live?.image ?? image) : image,
+    http_port: spec.port,
+    instance_size_slug: flags.size ?? live?.instance_size_slug ?? SMALLEST,
+    ...instances(context, live),
+    health_check: live?.health_check?.http_path === spec.healthPath ? live.health_check : health,
+    envs: wantedEnvs(context, spec, live?.envs ?? []),
+  };
+}
+
+/** The registry is not named: for the account's own it must be left out. Tag and digest exclude each other. */
+function wantedImage({ target }: Context, image: string): AppImage {
+  const digest = image.split("@")[1];
+  const version = digest === undefined ? { tag: image.split(":").at(-1) ?? "latest" } : { digest };
+  return { registry_type: "DOCR", repository: target.serviceName, ...version };
+}
+
+function pickImage({ registry_type, repository, digest, tag }: AppImage = {}): AppImage {
+  return {
+    ...(registry_type ? { registry_type } : {}),
+    ...(repository ? { repository } : {}),
+    ...(tag ? { tag } : {}),
+    ...(digest ? { digest } : {}),
+  };
+}
+
+function instances({ target }: Context, live: AppService | undefined): Partial<AppService> {
+  const { minInstances, maxInstances } = target.flags;
+  const scaling = live?.autoscaling;
+  if (minInstances === undefined && maxInstances === undefined)
+    return scaling ? { autoscaling: scaling } : { instance_count: live?.instance_count ?? 1 };
+  const before = scaling?.min_instance_count ?? live?.instance_count ?? 1;
+  const least = minInstances ?? Math.min(before, maxInstances ?? before);
+  const most = maxInstances ?? Math.max(least, scaling?.max_instance_count ?? least);
+  if (most <= least) return { instance_count: least };
+  return {
+    autoscaling: {
+      min_instance_count: least,
+      max_instance_count: most,
+      metrics: scaling?.metrics ?? { cpu: { percent: 80 } },
+    },
+  };
+}
+
+function wantedEnvs(context: Context, spec: ReleaseSpec, live: readonly AppEnv[]): readonly AppEnv[] {
+  const wanted: AppEnv[] = Object.entries(spec.env).map(([key, value]) => ({
+    key,
+    value,
+    scope: "RUN_TIME",
+    type: "GENERAL",
+  }));
+  const hashes: Record<string, string> = {};
+  for (const key of Object.keys(spec.secrets).sort()) {
+    const given = context.given.get(key);
+    const kept = live.find((env) => env.key === key && env.type === "SECRET");
+    const hash = given?.hash ?? readMarker(live)?.hashes[key] ?? spec.secretHashes[key];
+    if (hash !== undefined) hashes[key] = hash;
+    const unchanged = kept !== undefined && readMarker(live)?.hashes[key] === hash;
+    wanted.push(unchanged || (given === undefined && kept) ? kept : newSecret(key, given?.value, spec));
+  }
+  wanted.push(markerOf(context.target, hashes));
+  const text = (envs: readonly AppEnv[]) =>
+    envs.map((env) => JSON.stringify([env.key, env.value ?? "", env.type ?? "GENERAL"])).sort();
+  return isDeepStrictEqual(text(wanted), text(live)) ? live : wanted;
+}
+
+function newSecret(key: string, value: string | undefined, spec: ReleaseSpec): AppEnv {
+  if (value !== undefined) return { key, value, scope: "RUN_TIME", type: "SECRET" };
+  // A plan is made before the values are given.
+  if (spec.secrets[key] === undefined) return { key, value: "planned", scope: "RUN_TIME", type: "SECRET" };
+  throw new DeployError("failed", `The value of secret ${key} is not known`, {
+    detail: "App Platform keeps no secret outside the app, and the app does not have this one",
+    fix: `Give it for this command: ${key}=… svc deploy up …`,
+  });
+}

@@ -1,0 +1,96 @@
+import { DeployError } from "../../deploy/errors.ts";
+import { pollUntil } from "../cloud/poll.ts";
+import { ownService } from "./app-spec.ts";
+import type { App, Deployment, ProgressStep } from "./app-types.ts";
+import type { Context } from "./context.ts";
+import { lastLogLines } from "./logs.ts";
+import { isOwnApp } from "./marker.ts";
+
+const EVERY = 5000;
+const ENDED = ["ACTIVE", "SUPERSEDED", "ERROR", "CANCELED"];
+const PAGE = 100;
+
+/** The app of this target's name, whoever made it. */
+export async function findApp({ api, target }: Context): Promise<App | undefined> {
+  for (let page = 1; ; page++) {
+    const { apps = [] } = await api.get<{ apps?: App[] }>("/v2/apps", { page, per_page: PAGE });
+    const found = apps.find(({ spec }) => spec.name === target.serviceName);
+    if (found || apps.length < PAGE) return found;
+  }
+}
+
+/** The app of this target; one that somebody else made is left alone. */
+export async function findOwnApp(context: Context): Promise<App | undefined> {
+  const app = await findApp(context);
+  if (app === undefined || isOwnApp(ownService(app.spec)?.envs, context.target)) return app;
+  throw new DeployError("failed", `App "${context.target.serviceName}" was not made for this target`, {
+    stands: "It was not touched",
+    fix: "Choose another name with --name",
+  });
+}
+
+/** The app, once no deployment of anybody's is under way: there can be one at a time. */
+export async function settledApp(context: Context): Promise<App | undefined> {
+  return pollUntil({
+    tools: context.tools,
+    every: EVERY,
+    read: () => findOwnApp(context),
+    done: (app) => app === undefined || !(app.pending_deployment ?? app.in_progress_deployment),
+  });
+}
+
+export async function newestDeployment({ api }: Context, appId: string): Promise<Deployment | undefined> {
+  const { deployments = [] } = await api.get<{ deployments?: Deployment[] }>(
+    `/v2/apps/${appId}/deployments`,
+    {
+      page: 1,
+      per_page: 1,
+    },
+  );
+  return deployments[0];
+}
+
+/** Follows a deployment to its end; one that failed is told with its cause and the last lines of its log. */
+export async function waitForDeployment(context: Context, appId: string, id: string): Promise<Deployment> {
+  let shown = "";
+  const ended = await pollUntil({
+    tools: context.tools,
+    every: EVERY,
+    read: async () => {
+      const { deployment } = await context.api.get<{ deployment: Deployment }>(
+        `/v2/apps/${appId}/deployments/${id}`,
+      );
+      if (deployment.phase !== shown) context.tools.report(`deployment ${deployment.phase?.toLowerCase()}`);
+      shown = deployment.phase ?? "";
+      return deployment;
+    },
+    done: ({ phase }) => ENDED.includes(phase ?? ""),
+  });
+  // A newer deployment than ours took its place: that one is what counts now.
+  if (ended.phase === "SUPERSEDED") {
+    context.tools.report("the deployment was superseded by a newer one");
+    return ended;
+  }
+  if (ended.phase !== "ACTIVE") throw await deploymentError(context, appId, ended);
+  return ended;
+}
+
+export async function deploymentError(
+  context: Context,
+  appId: string,
+  deployment: Deployment,
+): Promise<DeployError> {
+  const causes = failedSteps(deployment.progress?.steps ?? []);
+  return new DeployError("failed", `Deployment ${deployment.id} ended as ${deployment.phase}`, {
+    detail: causes.join("; ") || undefined,
+    log: await lastLogLines(context, appId, deployment.id),
+  });
+}
+
+function failedSteps(steps: readonly ProgressStep[]): string[] {
+  return steps.flatMap((step) => {
+    const inner = failedSteps(step.steps ?? []);
+    if (step.status !== "ERROR" || inner.length > 0) return inner;
+    return [[step.name, step.reason?.code, step.reason?.message].filter(Boolean).join(": ")];
+  });
+}

@@ -1,0 +1,79 @@
+import { isDeepStrictEqual } from "node:util";
+import { DeployError } from "../../deploy/errors.ts";
+import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
+import { ownService, wantedAppSpec } from "./app-spec.ts";
+import type { App, AppSpec, Deployment } from "./app-types.ts";
+import { deploymentError, findOwnApp, newestDeployment, settledApp, waitForDeployment } from "./apps.ts";
+import type { Context } from "./context.ts";
+import { activeRelease } from "./release-of.ts";
+
+/** Makes the spec run, as a new app or as a new deployment of the one there is. */
+export async function releaseApp(context: Context, spec: ReleaseSpec): Promise<Release> {
+  const live = await settledApp(context);
+  if (live === undefined) await createApp(context, wantedAppSpec(context, spec));
+  else await updateApp(context, live, spec);
+  const app = await settledApp(context);
+  if (app === undefined) throw new DeployError("not_deployed", `App "${context.target.serviceName}" is gone`);
+  return activeRelease(context, app);
+}
+
+async function createApp(context: Context, spec: AppSpec): Promise<void> {
+  const { api, target, tools } = context;
+  const app = await tools.journal({ step: "app.create" }, async (note) => {
+    const made = await api.send<{ app: App }>("POST", "/v2/apps", {
+      body: { spec, ...(target.projectId === undefined ? {} : { project_id: target.projectId }) },
+      reread: async () => {
+        const found = await findOwnApp(context);
+        return found && { app: found };
+      },
+    });
+    await note({ app: made.app.id });
+    return made.app;
+  });
+  await finish(context, app);
+}
+
+async function updateApp(context: Context, live: App, spec: ReleaseSpec): Promise<void> {
+  const { api, tools } = context;
+  const wanted = wantedAppSpec(context, spec, live.spec);
+  if (!isDeepStrictEqual(wanted, live.spec)) {
+    await putSpec(context, "app.update", live, wanted);
+    return;
+  }
+  if (isActive(live)) return;
+  const newest = await newestDeployment(context, live.id);
+  // What a killed run began and could not see fail is its outcome; a later run tries once more.
+  if (newest && isLeftByKilledRun(context)) throw await deploymentError(context, live.id, newest);
+  const { deployment } = await tools.journal({ step: "app.deploy", data: { app: live.id } }, () =>
+    api.send<{ deployment: Deployment }>("POST", `/v2/apps/${live.id}/deployments`, {
+      body: { force_build: false },
+    }),
+  );
+  await waitForDeployment(context, live.id, deployment.id);
+}
+
+/** Replaces the spec, and follows the deployment that this begins. */
+export async function putSpec(context: Context, step: string, live: App, spec: AppSpec): Promise<void> {
+  const { app } = await context.tools.journal({ step, data: { app: live.id } }, () =>
+    // The same spec twice is one deployment: a second call finds nothing to change.
+    context.api.send<{ app: App }>("PUT", `/v2/apps/${live.id}`, { body: { spec }, idempotent: true }),
+  );
+  await finish(context, app);
+}
+
+async function finish(context: Context, app: App): Promise<void> {
+  // The one in the answer belongs to this very call.
+  const mine =
+    app.pending_deployment ?? app.in_progress_deployment ?? (await newestDeployment(context, app.id));
+  if (mine !== undefined) await waitForDeployment(context, app.id, mine.id);
+}
+
+/** Whether what serves is what the spec says: after a failed deployment it is not. */
+function isActive({ spec, active_deployment }: App): boolean {
+  const [now, wanted] = [ownService(active_deployment?.spec), ownService(spec)];
+  return isDeepStrictEqual(now?.image, wanted?.image) && isDeepStrictEqual(now?.envs, wanted?.envs);
+}
+
+function isLeftByKilledRun({ tools }: Context): boolean {
+  return ["app.create", "app.update", "app.deploy"].some((step) => tools.recall(step) !== undefined);
+}
