@@ -43,6 +43,8 @@ export interface DeployConfig {
 
 /** Variables that hold secrets of the service itself, wherever they stand. */
 export const SERVICE_SECRETS = ["SERVICE_API_KEY", "SERVICE_RSA_PRIVATE_KEY"] as const;
+/** Variables of the service that must not stand among plain ones. */
+const SECRET: readonly string[] = [...SERVICE_SECRETS, "SERVICE_PREVIOUS_API_KEY", "SERVICE_ACCOUNT_API_KEY"];
 /** Tells a later deployment where the jobs are kept; set where that is outside. */
 export const STORE = "SERVICE_STORE";
 /** Variables that follow from the command's options. */
@@ -86,8 +88,7 @@ export function parseConfig(text: string): DeployConfig {
   });
   for (const name of Object.keys(environment ?? {})) {
     const line = lineOf(document, lines, ["environment", name]);
-    if ((SERVICE_SECRETS as readonly string[]).includes(name))
-      throw wrong(line, `${name} is a secret: move it to "secrets"`);
+    if (SECRET.includes(name)) throw wrong(line, `${name} is a secret: move it to "secrets"`);
     if (SET.includes(name)) throw wrong(line, `${name} follows from the options of svc deploy: take it out`);
   }
   return {

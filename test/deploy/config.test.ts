@@ -31,6 +31,7 @@ describe("the config file", () => {
     ["enviroment: {}\n", /line 1: enviroment: is not known/],
     ["store: mysql\n", /line 1: store: must be "file" or "external"/],
     ["environment:\n  SERVICE_API_KEY: abc\n", /line 2: SERVICE_API_KEY is a secret/],
+    ["environment:\n  SERVICE_ACCOUNT_API_KEY: abc\n", /line 2: SERVICE_ACCOUNT_API_KEY is a secret/],
     ["environment:\n  SERVICE_PORT: '1'\n", /line 2: SERVICE_PORT follows from the options/],
     [
       "environment: {A: x}\nsecrets:\n  - {name: A, value: y}\n",
