@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { CASES, JOBS, RUNNER } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
@@ -83,4 +84,30 @@ test("a job that an operator sets to stopped stays so, and is taken up when it i
 
   expect(parked).toMatchObject({ status: "stopped", finished_at: null });
   expect(await until(service, id, ["completed"])).toMatchObject({ finished_at: expect.any(String) });
+});
+
+test.each([
+  ["stopped", ["in_progress", "in_progress"]],
+  ["stopped", ["in_progress", "awaiting", "in_progress"]],
+  ["cancelled", ["in_progress", "awaiting"]],
+] as const)("a job that is %s has one run, however many set it to %j at once", async (from, statuses) => {
+  let most = 0;
+  const running = new Set<AbortSignal>();
+  const agent = agentOf(async ({ job, signal }) => {
+    running.add(signal);
+    most = Math.max(most, [...running].filter(({ aborted }) => !aborted).length);
+    await job.step("work", () => delay(20));
+    running.delete(signal);
+    return "done";
+  });
+  await using server = await testServer({ agents: [agent] });
+  const { id } = await startJob(server.service);
+  const runner = server.service.get(RUNNER);
+  await runner.override(id, from, "operator");
+
+  await Promise.all(statuses.map((status) => runner.override(id, status, "operator")));
+  const { run_count } = await until(server.service, id, ["completed"]);
+
+  expect(most).toBe(1);
+  expect(run_count).toBe(2);
 });

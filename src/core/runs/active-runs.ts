@@ -83,9 +83,10 @@ export class ActiveRuns {
       await pending;
   }
 
-  /** Marks a job as being begun while `work` stores that and launches the run. */
+  /** Marks a job as being begun while `work` stores that and launches the run: one at a time, the next finds the run. */
   beginning<T>(jobId: string, work: () => Promise<T>): Promise<T> {
-    const begun = work();
+    const before = this.#beginning.get(jobId);
+    const begun = before ? before.then(work) : work();
     const settle = () => {
       if (this.#beginning.get(jobId) !== settled) return;
       this.#beginning.delete(jobId);
