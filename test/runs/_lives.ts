@@ -25,6 +25,9 @@ const rsaPrivateKey = generateKeyPairSync("rsa", {
   publicKeyEncoding: { type: "spki", format: "pem" },
   privateKeyEncoding: { type: "pkcs8", format: "pem" },
 }).privateKey;
+const parameters = new Parameters({ rsaPrivateKey }, new Redactor(), {
+  env: {},
+});
 const never = <T>() => new Promise<T>(() => {});
 
 export const JOB = "job-1";
@@ -81,11 +84,10 @@ export class Life {
     this.jobs = new Jobs(mortal, ledger);
     this.cases = new Cases(mortal, ledger);
     const audit = new AuditLog({ store: mortal, ledger, redactor, log });
-    const keys = { apiKey: "key", rsaPrivateKey, apiKeyGenerated: false };
     this.runner = createRunner({
       agents: new AgentRegistry([agent]),
       ...{ jobs: this.jobs, cases: this.cases, ledger, hooks: this.hooks, log, redactor, clock, strictSteps },
-      parameters: new Parameters(keys, redactor, { env: {} }),
+      parameters,
       settings: new AgentSettings(mortal, ledger, audit),
       audit,
       ...{ apiUrl: null, maxConcurrentJobs: 10, maxQueuedJobs: 10, stopGrace: 1 },

@@ -21,8 +21,11 @@ export interface Unit {
   tell(change: Change): Promise<void>;
   /** Adds a line to a job's run log. */
   record(jobId: string, entry: RunEntryInput): Promise<number>;
-  /** Calls `fn` at once when this unit is stored, and only then: units are told in the order in which they are stored. */
-  afterwards(fn: () => void): void;
+  /**
+   * Calls `fn` at once when this unit is stored, and only then: units are told in the order in which they are stored.
+   * `seq` is the number of the last line that the unit has added to a run log.
+   */
+  afterwards(fn: (seq: number) => void): void;
 }
 
 /** Stores changes, without secrets: participants write in the same transaction, observers are told after it. */
@@ -90,7 +93,8 @@ class OpenUnit implements Unit {
   readonly #scrub: Scrub;
   readonly #participants: readonly Participant[];
   readonly #announcements: Announcement[] = [];
-  #afterwards: (() => void)[] | undefined;
+  #afterwards: ((seq: number) => void)[] | undefined;
+  #seq = 0;
 
   constructor(tx: Transaction, parts: { scrub: Scrub; now: string; participants: readonly Participant[] }) {
     this.now = parts.now;
@@ -117,18 +121,19 @@ class OpenUnit implements Unit {
     const dated = input.at === undefined ? { at: this.now, ...input } : input;
     const entry = this.#scrub.entry(dated as RunEntry);
     return this.#raw.append("Run", jobId, entry).then((seq) => {
+      this.#seq = seq;
       this.#announcements.push({ name: "run:entry", payload: { job_id: jobId, seq, entry } });
       return seq;
     });
   }
 
-  afterwards(fn: () => void): void {
+  afterwards(fn: (seq: number) => void): void {
     this.#afterwards ??= [];
     this.#afterwards.push(fn);
   }
 
   announce(hooks: Hooks): void {
-    for (const fn of this.#afterwards ?? []) fn();
+    for (const fn of this.#afterwards ?? []) fn(this.#seq);
     for (const { name, payload } of this.#announcements) hooks.emit(name, payload as never);
   }
 }

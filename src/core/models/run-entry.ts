@@ -17,8 +17,11 @@ interface CallEntryBase extends EntryBase {
   key?: string;
   /** Which of the calls of this scope, kind, and name or key it is, from 0; absent in the logs of version 0.1.0. */
   n?: number;
-  /** Whether the handler made the call after waiting for something that is not recorded. */
-  outside?: true;
+  /**
+   * Of a call that the handler made after waiting for something that is not recorded: the line of the log up to which
+   * it had been given the ends of its calls then.
+   */
+  outside?: number;
 }
 
 /** A recorded call that replay answers from: which one it was and what it gave. */

@@ -47,7 +47,7 @@ export class ActiveRuns {
   /** Settle once the run is there, or will not be. */
   readonly #beginning = new Map<string, Promise<void>>();
   /** Answers to jobs whose runs are being begun: these may have read the log just before. */
-  readonly #early = new Map<string, AnswerEntry[]>();
+  readonly #early = new Map<string, { readonly entry: AnswerEntry; readonly seq: number }[]>();
 
   constructor(parts: ActiveRunsParts) {
     this.#parts = parts;
@@ -98,9 +98,9 @@ export class ActiveRuns {
   }
 
   /** An answer is stored just now. */
-  answered(jobId: string, entry: AnswerEntry): void {
-    if (this.isBeginning(jobId)) this.#early.set(jobId, [...(this.#early.get(jobId) ?? []), entry]);
-    this.#runs.get(jobId)?.answered(entry);
+  answered(jobId: string, entry: AnswerEntry, seq: number): void {
+    if (this.isBeginning(jobId)) this.#early.set(jobId, [...(this.#early.get(jobId) ?? []), { entry, seq }]);
+    this.#runs.get(jobId)?.questions.answered(entry, seq);
   }
 
   list(): Run[] {
@@ -150,7 +150,7 @@ export class ActiveRuns {
       clock,
     });
     this.#runs.set(job.id, run);
-    for (const answer of this.#early.get(job.id) ?? []) run.answered(answer);
+    for (const { entry, seq } of this.#early.get(job.id) ?? []) run.questions.answered(entry, seq);
     run
       .execute(() => this.#handle(run, job, agent, values))
       .catch((error: unknown) => {

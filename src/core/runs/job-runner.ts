@@ -129,8 +129,8 @@ class JobRunner implements Runner {
       const next = await answerCase(unit, id, answer);
       await this.#note(unit, actor, { action: "case.answer", target: asCase(id) });
       const place = { case_id: id, question_id: question!.id };
-      unit.afterwards(() =>
-        this.#runs.answered(jobId, { type: "answer", at: unit.now, ...place, ...answer }),
+      unit.afterwards((seq) =>
+        this.#runs.answered(jobId, { type: "answer", at: unit.now, ...place, ...answer }, seq),
       );
       return next;
     });

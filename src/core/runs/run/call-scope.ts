@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Call, CallKind } from "./call.ts";
 import type { Run } from "./run.ts";
 import { NondeterminismError } from "./run-errors.ts";
-import type { SameCalls, ScopeRecord } from "./scope-record.ts";
+import type { ScopeRecord } from "./scope-record.ts";
 
 /** A longer name is not part of an idempotency key; its hash is. */
 const LONGEST_NAME = 100;
@@ -31,13 +31,15 @@ export class CallScope {
     const name = run.parts.redact(given);
     const key = givenKey === undefined ? undefined : run.parts.redact(givenKey);
     const same = this.#record.same(kind, name, key);
-    const { isInTurn } = run.deliveries;
-    if (!isInTurn) this.#refuseAmbiguous(same, kind, key ?? name);
+    const isOutside = !run.deliveries.isInTurn;
+    const turn = isOutside ? run.deliveries.cause() : run.deliveries.turn;
+    if (same.made > 0 && !same.isInOrder(turn, isOutside))
+      throw this.#refuse(ambiguous(kind, key ?? name, this.#label));
     const n = same.made++;
-    same.open++;
     const call = same.calls[n] ?? this.#record.begin(kind, name, key, n);
-    if (!isInTurn && !call.isDue && !call.hasTrace) call.isOutside = true;
     call.same = same;
+    call.isMadeOutside = isOutside;
+    same.add(call, turn);
     run.deliveries.made(call);
     return call;
   }
@@ -48,17 +50,6 @@ export class CallScope {
     if (!outer) return;
     throw this.#refuse(
       `${kind} "${name}" ${this.#label} is called inside step "${outer.name}": when that is answered from the record its function is not called, and the call would be missing. Make it before or after the step`,
-    );
-  }
-
-  /**
-   * Two calls of one name are told apart by their order. Where the second follows something that is not recorded while
-   * the first is under way, chance decides which comes first.
-   */
-  #refuseAmbiguous({ open }: SameCalls, kind: CallKind, name: string): void {
-    if (open === 0) return;
-    throw this.#refuse(
-      `${kind} "${name}" ${this.#label} is made beside another of that name, after waiting for something that is not recorded: after a restart one could be given the other's result. Give each a name or a "key" of its own, work on a case for each, or move what it waits for into a step`,
     );
   }
 
@@ -80,6 +71,11 @@ export class CallScope {
     const which = parts.record.isOld ? call.position : identify(call);
     return `${jobId}${again}/${this.caseId ?? ""}/${which}`;
   }
+}
+
+/** Calls of one name are told apart by their order, and here chance decides which comes first. */
+function ambiguous(kind: CallKind, name: string, scope: string): string {
+  return `${kind} "${name}" ${scope} is made again, after waiting for something that is not recorded, and beside another call of that name or out of order with it: after a restart one could be given the other's result. Give each a name or a "key" of its own, work on a case for each, or move what is waited for into a step`;
 }
 
 function identify({ name, key, n }: Call): string {

@@ -3,16 +3,10 @@ import type { SameCalls } from "./scope-record.ts";
 
 export type CallKind = CallEntry["call"];
 
-/** What identifies a call: its scope, its kind, its name or key, and which of these it is. */
-export interface CallIdentity {
-  /** The case, or nothing for the job itself. */
-  readonly caseId: string | undefined;
-  readonly kind: CallKind;
-  /** As it is recorded: without secrets. */
+/** What an entry of the log says of which call it belongs to. */
+export interface CallNames {
   readonly name: string;
-  readonly key: string | undefined;
-  /** From 0. */
-  readonly n: number;
+  readonly key?: string | undefined;
   readonly position: number;
 }
 
@@ -30,61 +24,71 @@ export interface Tries {
   paused: number;
 }
 
-/** Who waits for the end of a call. */
-interface Waiter {
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
-}
-
-/** A call of a handler: what is recorded of it, and where it stands in the present run. */
-export class Call implements CallIdentity {
+/**
+ * A call of a handler: what is recorded of it, and where it stands in the present run. There is one for each line of a
+ * long log when a run is replayed, so what most of them do not have is not set.
+ */
+export class Call {
+  /** The case, or nothing for the job itself. */
   readonly caseId: string | undefined;
   readonly kind: CallKind;
+  /** As it is recorded: without secrets. */
   readonly name: string;
   readonly key: string | undefined;
+  /** Which of the calls of its scope, kind, and name or key it is, from 0. */
   readonly n: number;
   readonly position: number;
 
   /** How it ended, until the handler has taken that up. */
-  entry: CallEntry | undefined;
-  answer: AnswerEntry | undefined;
-  begun: BegunEntry | undefined;
-  tries: Tries | undefined;
+  entry: CallEntry | undefined = undefined;
+  /** Line of the log that ended it, from 1. */
+  line = 0;
+  declare answer: AnswerEntry | undefined;
+  declare begun: BegunEntry | undefined;
+  declare tries: Tries | undefined;
   /** Whether it failed, and is to be made again. */
-  isForgotten = false;
-  /** Whether it was made outside of any turn: after waiting for something that is not recorded. */
-  isOutside = false;
-  /** Recorded by version 0.1.0, which did not tell that. */
-  isOld = false;
-  /** Milliseconds from the beginning of the process, or of the job, until it was made, as far as that is recorded. */
-  delay = 0;
-  /** Line of the log that ended it, from 0; of a call that ended in this run, nothing. */
-  line: number | undefined;
+  declare isForgotten: boolean | undefined;
+  /**
+   * Where it was made outside of any turn, after waiting for something that is not recorded: the line of the log up to
+   * which the handler had been given the ends of its calls then.
+   */
+  declare outside: number | undefined;
+  /** Of such a call: milliseconds from the beginning of the process, or of the job, until it was made. */
+  declare delay: number | undefined;
+  /** Whether version 0.1.0 recorded it, which did not tell whether it was made outside of any turn. */
+  declare isOld: boolean | undefined;
 
-  /** The line up to which the log had been given back when the handler made the call. */
-  madeAt = -1;
   isMade = false;
-  /** The calls of its kind and name; set when it is made. */
-  same: SameCalls | undefined;
+  /** The line up to which the log had been given back when the handler made the call in this run. */
+  madeAt = 0;
+  /** Whether the handler made it outside of any turn of this run. */
+  isMadeOutside = false;
+  /** The calls of its kind and name, of which it is one. */
+  same: SameCalls | undefined = undefined;
   /** Whether its end is stored. */
   isDue = false;
-  /** Whether its end may be given to the handler once it is due. */
-  isReady = true;
+  /** Whether its end must not be given to the handler yet, although it is due. */
+  declare isHeld: boolean | undefined;
   isDelivered = false;
-  #waiter: Waiter | undefined;
+  /** In which turn of this process it was delivered. */
+  turn = 0;
+  #value: unknown = undefined;
+  #promise: Promise<unknown> | undefined = undefined;
+  #resolve: ((value: unknown) => void) | undefined = undefined;
+  #reject: ((error: Error) => void) | undefined = undefined;
 
-  constructor(identity: CallIdentity) {
-    this.caseId = identity.caseId;
-    this.kind = identity.kind;
-    this.name = identity.name;
-    this.key = identity.key;
-    this.n = identity.n;
-    this.position = identity.position;
+  constructor(caseId: string | undefined, kind: CallKind, { name, key, position }: CallNames, n: number) {
+    this.caseId = caseId;
+    this.kind = kind;
+    this.name = name;
+    this.key = key;
+    this.n = n;
+    this.position = position;
   }
 
   /** Whether anything was recorded of it before it ended. */
   get hasTrace(): boolean {
-    return this.begun !== undefined || this.tries !== undefined || this.isForgotten;
+    return this.begun !== undefined || this.tries !== undefined || this.isForgotten === true;
   }
 
   /** What each of its entries says of which call it is. */
@@ -95,7 +99,7 @@ export class Call implements CallIdentity {
       name: this.name,
       key: this.key,
       n: this.n,
-      outside: this.isOutside ? true : undefined,
+      outside: this.outside,
     };
   }
 
@@ -113,26 +117,30 @@ export class Call implements CallIdentity {
     return entry;
   }
 
-  /** Settles when its end is delivered, which must not have happened. */
-  wait(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#waiter = { resolve, reject };
+  /** Resolves with `value` when its end is delivered, which must not have happened. */
+  wait<T>(value: T): Promise<T> {
+    this.#value = value;
+    const promise = new Promise<unknown>((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
     });
+    this.#promise = promise;
+    return promise as Promise<T>;
   }
 
-  deliver(): void {
+  /** Gives its end to the handler, in one of the turns of this process. */
+  deliver(turn: number): void {
     this.isDelivered = true;
-    this.same!.open--;
-    this.#waiter?.resolve();
-  }
-
-  /** It was refused before it began; nothing of it is recorded. */
-  giveUp(): void {
-    this.same!.open--;
+    this.turn = turn;
+    this.same!.delivered(this);
+    this.#resolve?.(this.#value);
+    this.#value = undefined;
   }
 
   /** The run ends before it is delivered. */
   refuse(error: Error): void {
-    this.#waiter?.reject(error);
+    // The handler may have left it behind.
+    this.#promise?.catch(() => {});
+    this.#reject?.(error);
   }
 }

@@ -22,7 +22,7 @@ import type { JobFacts } from "./job-handle.ts";
 import { mayBeLeft } from "./may-be-left.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, QuestionExpiredError } from "./run-errors.ts";
-import { runStep } from "./step.ts";
+import { runStep, type StepCall } from "./step.ts";
 
 /** A case, with its calls recorded. */
 export class RunCase implements CaseHandle {
@@ -42,15 +42,8 @@ export class RunCase implements CaseHandle {
   }
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
-    return mayBeLeft(
-      runStep({
-        scope: this.#scope,
-        name,
-        fn,
-        options,
-        show: (unit, shown) => updateCase(unit, this.id, shown),
-      }),
-    );
+    const show: StepCall<T>["show"] = (unit, shown) => updateCase(unit, this.id, shown);
+    return runStep({ scope: this.#scope, name, fn, options, show });
   }
 
   update(update: CaseNodeUpdateInput, options: CallOptions = {}): Promise<void> {
@@ -93,7 +86,7 @@ export class RunCase implements CaseHandle {
       await run.write(async (unit) => {
         await updateCase(unit, this.id, stored);
         await unit.record(run.jobId, { type: "call", call: "update", ...call.fields, ...charge });
-        unit.afterwards(() => run.deliveries.due(call));
+        unit.afterwards((seq) => run.deliveries.due(call, seq));
       });
       run.stopAt(cost > 0 ? run.limits.spend(cost, name) : undefined);
       run.stopAt(stored.error ? run.limits.error(stored.error) : undefined);
@@ -189,7 +182,7 @@ export class RunCase implements CaseHandle {
       await run.orEnd(() => this.#facts.onAnswer?.(this.id, answer));
       await run.write(async (unit) => {
         await unit.record(run.jobId, { type: "call", call: "ask", ...call.fields });
-        unit.afterwards(() => run.deliveries.due(call));
+        unit.afterwards((seq) => run.deliveries.due(call, seq));
       });
     } finally {
       run.done(told);
@@ -215,7 +208,7 @@ export class RunCase implements CaseHandle {
           ...(cost > 0 && { cost }),
           ...(end.error !== undefined && { error: { name: "Error", message: end.error } }),
         });
-        unit.afterwards(() => run.deliveries.due(call));
+        unit.afterwards((seq) => run.deliveries.due(call, seq));
       });
       run.openCases.delete(this.id);
       run.stopAt(cost > 0 ? run.limits.spend(cost, end.name ?? "close") : undefined);

@@ -1,5 +1,6 @@
 import type { Logger } from "../../base/log.ts";
 import type { Call } from "./call.ts";
+import { causes } from "./causes.ts";
 import { startTimer } from "./timer.ts";
 
 /**
@@ -8,12 +9,22 @@ import { startTimer } from "./timer.ts";
  */
 const PATIENCE = 10_000;
 const MOST = 150_000;
+/** The same for a job that was retried, which goes on where it failed: what it did after that may well not come. */
+const PATIENCE_AFTER_RETRY = 1000;
+/** A cheaper way to a microtask than `queueMicrotask`, which makes an asynchronous resource of each. */
+const SETTLED = Promise.resolve();
 
 interface DeliveriesParts {
   /** Calls whose end is recorded, in the order of the log. */
   readonly recorded: readonly Call[];
+  /** Those of them that were made outside of any turn; calls of which less is recorded may be among them. */
+  readonly outside: readonly Call[];
   /** Questions and sleeps that were begun, and whose end is not recorded. */
   readonly open: readonly Call[];
+  /** Whether failures of it were forgotten. */
+  readonly isRetried: boolean;
+  /** Whether it is watched from the beginning what the handler's calls follow from. */
+  readonly isStrict: boolean;
   readonly log: Logger;
   /** The handler makes `found` where the record has `expected`. */
   readonly onMismatch: (expected: Call, found: Call) => void;
@@ -50,14 +61,20 @@ export class Deliveries {
   #callOffPatience: (() => void) | undefined;
   /** The call for which patience is over. */
   #givenUp: Call | undefined;
-  /** The line of the log up to which it was given back. */
-  line = -1;
+  /** The line of the log up to which the handler was given the ends of its calls. */
+  #line = 0;
+  /** Recorded calls that were made outside of any turn, in the order in which they were made. */
+  readonly #outside: Call[];
+  #turn = 0;
+  #unwatch: (() => void) | undefined;
 
   constructor(parts: DeliveriesParts) {
     this.#parts = parts;
     this.#due = [...parts.recorded];
     this.#isLive = parts.recorded.length === 0 && parts.open.length === 0;
     this.#isSilent = !this.#isLive;
+    this.#outside = parts.outside.filter(({ isDue }) => isDue).sort((a, b) => a.outside! - b.outside!);
+    if (parts.isStrict) this.#unwatch = causes.watch();
   }
 
   /** Whether what the handler does now follows from the last delivery, or from its beginning, alone. */
@@ -70,15 +87,30 @@ export class Deliveries {
     return this.#isSilent;
   }
 
+  /** The present turn, among all of this process, or the last one. */
+  get turn(): number {
+    return this.#turn;
+  }
+
+  /** The last turn that what is done now, outside of any, follows from; nothing where that is not known. */
+  cause(): number | undefined {
+    if (this.#unwatch) return causes.current;
+    // Most handlers never get here, and are spared the costs.
+    this.#unwatch = causes.watch();
+    return undefined;
+  }
+
   /** Begins the handler's first turn. */
   begin(): void {
     this.#beginTurn();
+    causes.enter(this.#turn);
   }
 
   /** The handler has made a call. */
   made(call: Call): void {
     call.isMade = true;
-    call.madeAt = this.line;
+    call.madeAt = this.#line;
+    if (call.isMadeOutside && !call.isDue && !call.hasTrace) call.outside = this.#line;
     if (!call.isDue) return;
     this.#waiting++;
     if (this.#skipped.delete(call)) this.#late.push(call);
@@ -97,10 +129,11 @@ export class Deliveries {
     });
   }
 
-  /** The end of a call is stored. */
-  due(call: Call): void {
+  /** The end of a call is stored, at a line of the log. */
+  due(call: Call, line: number): void {
     if (call.isDue) return;
     call.isDue = true;
+    call.line = line;
     this.#ahead.delete(call);
     this.#due.push(call);
     if (call.isMade) this.#waiting++;
@@ -109,21 +142,28 @@ export class Deliveries {
 
   /** The end of a call may be delivered, once it is due. */
   ready(call: Call): void {
-    call.isReady = true;
+    call.isHeld = false;
     this.#goOn();
   }
 
-  /** Settles when the end of a call is given to the handler, which has happened where there is nothing to wait for. */
-  delivered(call: Call): Promise<void> | undefined {
-    if (call.isDelivered) return undefined;
+  /**
+   * Resolves with `value` when the end of a call is given to the handler, which has happened where there is nothing to
+   * wait for.
+   */
+  delivered<T>(call: Call, value: T): Promise<T> | undefined {
+    if (call.isDelivered) {
+      causes.enter(call.turn);
+      return undefined;
+    }
     if (this.#refused) return Promise.reject(this.#refused);
-    return call.wait();
+    return call.wait(value);
   }
 
   /** The handler has ended: what it left behind is given nothing more. */
   stop(): void {
     this.#isClosed = true;
     this.#callOffPatience?.();
+    this.#unwatch?.();
   }
 
   /** The run ends: nothing more is delivered, and what waits rejects. */
@@ -155,26 +195,29 @@ export class Deliveries {
 
   #beginTurn(): void {
     this.#isInTurn = true;
+    this.#turn = causes.nextTurn();
     if (this.#isEnding) return;
     this.#isEnding = true;
-    queueMicrotask(this.#endTurnSoon);
+    void SETTLED.then(this.#endTurnSoon);
   }
 
   /** Goes on once the handler has done what it is about to do. */
   #goOnSoon(): void {
     if (this.#isEnding) return;
     this.#isEnding = true;
-    queueMicrotask(this.#endTurnSoon);
+    void SETTLED.then(this.#endTurnSoon);
   }
 
   /** Delivers the next one, if it is time for it; what the handler has not made is judged where it is `settled`. */
   #goOn(settled = false): void {
     while (!this.#isInTurn && !this.#isClosed) {
       const late = this.#late.shift();
-      const call = late ?? this.#due[this.#head];
-      if (call?.isMade) {
-        if (!call.isReady) return;
-        if (!late) this.#due[this.#head++] = undefined;
+      const call = this.#due[this.#head];
+      if (late) {
+        this.#deliver(late);
+      } else if (call?.isMade) {
+        if (call.isHeld || this.#comesFirst(call)) return;
+        this.#due[this.#head++] = undefined;
         this.#deliver(call);
       } else if (!settled) {
         this.#goOnSoon();
@@ -191,10 +234,20 @@ export class Deliveries {
 
   #deliver(call: Call): void {
     this.#waiting--;
-    this.line = Math.max(this.line, call.line ?? -1);
+    this.#line = Math.max(this.#line, call.line);
     this.#callOffPatience?.();
     this.#beginTurn();
-    call.deliver();
+    if (causes.isWatching) causes.during(this.#turn, () => call.deliver(this.#turn));
+    else call.deliver(this.#turn);
+  }
+
+  /** Whether a call was made, outside of any turn, before the end of this one was given to the handler, and is not yet. */
+  #comesFirst({ line }: Call): boolean {
+    for (let first = this.#outside[0]; first && first.outside! < line; first = this.#outside[0]) {
+      if (!first.isMade && this.#mayStillCome(first)) return true;
+      this.#outside.shift();
+    }
+    return false;
   }
 
   /**
@@ -204,9 +257,9 @@ export class Deliveries {
   #mayPassOver(call: Call): boolean {
     // Whatever comes next may be the call.
     if (this.#waiting === 0 && this.#pending.size === 0) return false;
-    if (this.#mayStillCome(call)) return false;
     this.#beginAhead();
     if ([...this.#ahead].some(({ kind }) => kind !== "ask" && kind !== "sleep")) return false;
+    if (this.#mayStillCome(call)) return false;
     const found = this.#unknown(call);
     if (found) {
       this.#parts.onMismatch(call, found);
@@ -253,9 +306,11 @@ export class Deliveries {
 
   /** Whether the handler may be on its way to a call, while it waits for something of its own. */
   #mayStillCome(call: Call): boolean {
-    if ((!call.isOutside && !call.isOld) || this.#givenUp === call) return false;
+    if ((call.outside === undefined && !call.isOld) || this.#givenUp === call) return false;
     if (this.#callOffPatience) return true;
-    const stop = startTimer(PATIENCE + 2 * Math.min(call.delay, MOST), () => {
+    const { isRetried } = this.#parts;
+    const patience = isRetried ? PATIENCE_AFTER_RETRY : PATIENCE + 2 * Math.min(call.delay ?? 0, MOST);
+    const stop = startTimer(patience, () => {
       this.#callOffPatience = undefined;
       this.#givenUp = call;
       this.#parts.log.warn("the handler has not made a recorded call again; it goes on without", {

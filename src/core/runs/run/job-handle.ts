@@ -55,7 +55,7 @@ export class RunJob implements JobHandle {
   }
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
-    return mayBeLeft(runStep({ scope: this.#scope, name, fn, options }));
+    return runStep({ scope: this.#scope, name, fn, options });
   }
 
   openCase(input: { readonly id: string; readonly name: string; readonly description?: string }) {
@@ -88,7 +88,7 @@ export class RunJob implements JobHandle {
       if (left > 0) await run.wait(() => new Promise<void>((resolve) => void run.after(left, resolve)));
       await run.write(async (unit) => {
         await unit.record(run.jobId, { type: "call", call: "sleep", ...call.fields, started_at: at });
-        unit.afterwards(() => run.deliveries.due(call));
+        unit.afterwards((seq) => run.deliveries.due(call, seq));
       });
     }
     await run.delivered(call);
@@ -121,7 +121,7 @@ export class RunJob implements JobHandle {
       await unit.record(run.jobId, {
         ...{ type: "call", call: "open_case", ...call.fields, case_id: item.id, result: item.id },
       });
-      unit.afterwards(() => run.deliveries.due(call));
+      unit.afterwards((seq) => run.deliveries.due(call, seq));
       // Before it is stored: the end of the run may be stored right behind it, and ends the cases that are open.
       run.openCases.add(item.id);
       return item;

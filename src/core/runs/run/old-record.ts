@@ -7,19 +7,22 @@ import type { RunRecord } from "./run-record.ts";
  * from the order of positions, which is the order in which they were made.
  */
 
-type OldLine = CallEntry | AttemptEntry | BegunEntry;
+type CallLine = CallEntry | AttemptEntry | BegunEntry;
 
 interface OldCall {
-  readonly line: OldLine;
+  readonly line: CallLine;
   readonly kind: CallKind;
   readonly caseId: string | undefined;
 }
 
 /** Makes the calls that lines of version 0.1.0 belong to. */
 export function readOldCalls(entries: readonly RunEntry[], record: RunRecord): void {
+  const first = entries.find(isCallLine);
+  // None is older than the first.
+  if (!first || first.n !== undefined) return;
   const old = new Map<string, OldCall>();
   for (const entry of entries) {
-    if (!isOldLine(entry)) continue;
+    if (!isCallLine(entry) || entry.n !== undefined) continue;
     const kind = entry.call ?? "step";
     const caseId = kind === "open_case" ? undefined : entry.case_id;
     const place = `${kind === "open_case"} ${entry.position} ${caseId ?? ""}`;
@@ -29,11 +32,13 @@ export function readOldCalls(entries: readonly RunEntry[], record: RunRecord): v
   const inOrder = [...old.values()].sort((a, b) => a.line.position - b.line.position);
   const counts = new Map<string, number>();
   for (const { line, kind, caseId } of inOrder) {
-    const { name, position } = line;
-    const same = `${kind} ${caseId ?? ""}\n${name}`;
+    const same = `${kind} ${caseId ?? ""}\n${line.name}`;
     const n = counts.get(same) ?? 0;
     counts.set(same, n + 1);
-    record.scope(caseId).recorded({ kind, name, key: undefined, n, position }).isOld = true;
+    const scope = record.scope(caseId);
+    const call = scope.recorded(kind, line, n);
+    scope.place(call);
+    call.isOld = true;
     record.isOld = true;
   }
 }
@@ -43,8 +48,6 @@ export function isOldSleep(entry: CallEntry): boolean {
   return entry.call === "sleep" && entry.n === undefined;
 }
 
-function isOldLine(entry: RunEntry): entry is OldLine {
-  return (
-    (entry.type === "call" || entry.type === "attempt" || entry.type === "begun") && entry.n === undefined
-  );
+function isCallLine(entry: RunEntry): entry is CallLine {
+  return entry.type === "call" || entry.type === "attempt" || entry.type === "begun";
 }

@@ -46,7 +46,7 @@ export class Questions {
       settle = resolve;
     });
     // While it waits, another job may have this one's place.
-    call.isReady = false;
+    call.isHeld = true;
     this.#waiting.set(caseId, { call, fields, tells, settle });
     let callOff = () => {};
     try {
@@ -61,14 +61,14 @@ export class Questions {
   }
 
   /** An answer is stored just now. */
-  answered(entry: AnswerEntry): void {
+  answered(entry: AnswerEntry, seq: number): void {
     const waiting = this.#waiting.get(entry.case_id);
     const isWaiting = String(waiting?.call.position) === entry.question_id;
     const call = isWaiting ? waiting!.call : this.#recorded(entry);
     if (!call || call.answer) return;
     call.answer = entry;
     const tells = isWaiting ? waiting!.tells : call.begun?.tells;
-    if (!tells) this.#run.deliveries.due(call);
+    if (!tells) this.#run.deliveries.due(call, seq);
     if (isWaiting) waiting!.settle();
   }
 
@@ -92,9 +92,9 @@ export class Questions {
     const run = this.#run;
     const entry = { type: "call", call: "ask", ...call.fields, error } as const;
     await unit.record(run.jobId, entry);
-    unit.afterwards(() => {
+    unit.afterwards((seq) => {
       call.entry = { ...entry, at: unit.now };
-      run.deliveries.due(call);
+      run.deliveries.due(call, seq);
       this.#waiting.get(call.caseId!)?.settle();
     });
   }
@@ -132,12 +132,8 @@ export class Questions {
       if (question.on_timeout === "default") {
         const answer = { answer: question.default ?? {}, message: null, by: "deadline" };
         await answerCase(unit, caseId, answer);
-        unit.afterwards(() =>
-          this.answered({
-            ...{ type: "answer", at: unit.now, case_id: caseId, question_id: question.id },
-            ...answer,
-          }),
-        );
+        const place = { case_id: caseId, question_id: question.id };
+        unit.afterwards((seq) => this.answered({ type: "answer", at: unit.now, ...place, ...answer }, seq));
         return;
       }
       const to = question.on_timeout === "cancel" ? "cancelled" : "failed";

@@ -20,6 +20,8 @@ export class RunRecord {
   readonly cases = new Map<string, string>();
   /** Calls whose end is recorded, in the order of the log. */
   ended: Call[] = [];
+  /** Recorded calls that were made outside of any turn. */
+  readonly outside: Call[] = [];
   /** Lines of the log that tell of an end of the process. */
   readonly #interruptions: number[] = [];
   /** What the recorded calls and failed attempts cost. */
@@ -30,10 +32,16 @@ export class RunRecord {
   elapsed = 0;
   /** When the job last went from waiting for its turn, or from an end, into progress. */
   since: string | undefined;
+  /** Whether failures of it were forgotten. */
+  isRetried = false;
   /** Whether version 0.1.0 made some of it. */
   isOld = false;
   /** When the process began, or the job, milliseconds since the epoch. */
   #begunAt = 0;
+  /** Questions and sleeps. */
+  readonly #begun = new Set<Call>();
+  /** Steps with tries that failed. */
+  readonly #tried = new Set<Call>();
   /** Steps that wait for their next try. */
   readonly #pausing = new Set<Call>();
   /** Sleeps of version 0.1.0, of which only the beginning was recorded. */
@@ -42,12 +50,14 @@ export class RunRecord {
   static read(entries: readonly RunEntry[]): RunRecord {
     const record = new RunRecord();
     const restart = entries.findLastIndex((entry) => entry.type === "mark" && entry.mark === "restarted");
-    readOldCalls(entries.slice(restart + 1), record);
-    entries.forEach((entry, line) => {
+    readOldCalls(restart < 0 ? entries : entries.slice(restart + 1), record);
+    for (let at = 0; at < entries.length; at++) {
+      const entry = entries[at]!;
       record.#sumUp(entry);
-      if (entry.type === "mark" || line === 0) record.#begunAt = Date.parse(entry.at);
-      if (line > restart) record.#add(entry, line);
-    });
+      if (entry.type === "mark" || at === 0) record.#begunAt = Date.parse(entry.at);
+      // Lines are numbered from 1.
+      if (at > restart) record.#add(entry, at + 1);
+    }
     return record;
   }
 
@@ -63,20 +73,19 @@ export class RunRecord {
 
   /** Questions and sleeps that were begun and have not ended. */
   open(): Call[] {
-    return [...this.#scopes.values()].flatMap((scope) =>
-      scope.all().filter((call) => call.begun && !call.isDue),
-    );
+    return [...this.#begun].filter((call) => !call.isDue);
   }
 
   /** Cases that no recorded call has closed. */
   openCases(): string[] {
+    if (this.cases.size === 0) return [];
     const closed = new Set(this.ended.filter(closesCase).map(({ caseId }) => caseId));
     return [...this.cases.values()].filter((id) => !closed.has(id));
   }
 
   /** Times that the end of the process cut a call short which is not recorded. */
   cutShort({ madeAt, tries }: Call): number {
-    const from = Math.max(madeAt, tries?.line ?? -1);
+    const from = Math.max(madeAt, tries?.line ?? 0);
     let count = 0;
     for (const line of this.#interruptions) if (line > from) count++;
     return count - (tries?.paused ?? 0);
@@ -95,12 +104,9 @@ export class RunRecord {
       else if (before < Date.parse(entry.at)) forgotten.add(call);
     }
     for (const call of forgotten) forget(call);
+    this.isRetried = true;
     this.ended = this.ended.filter((call) => !forgotten.has(call));
-    for (const scope of this.#scopes.values()) {
-      for (const { tries } of scope.all()) {
-        if (tries) Object.assign(tries, { failed: 0, pauseUntil: undefined });
-      }
-    }
+    for (const { tries } of this.#tried) Object.assign(tries!, { failed: 0, pauseUntil: undefined });
     this.#pausing.clear();
   }
 
@@ -139,11 +145,11 @@ export class RunRecord {
   /** A case is opened by the job, although the entry names the case. */
   #callOf(entry: CallLine, kind: CallKind): Call {
     const scope = this.scope(kind === "open_case" ? undefined : entry.case_id);
-    const { name, key, n, position } = entry;
-    if (n === undefined) return scope.at(position, kind)!;
-    const call = scope.recorded({ kind, name, key, n, position });
-    if (!entry.outside) return call;
-    call.isOutside = true;
+    if (entry.n === undefined) return scope.at(entry.position, kind)!;
+    const call = scope.recorded(kind, entry, entry.n);
+    if (entry.outside === undefined) return call;
+    if (call.outside === undefined) this.outside.push(call);
+    call.outside = entry.outside;
     const madeAt = Date.parse((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
     call.delay = Math.max(0, madeAt - this.#begunAt);
     return call;
@@ -156,8 +162,14 @@ export class RunRecord {
       call.entry = entry;
       return;
     }
-    call.begun = { ...entry, type: "begun", attempt: 1, until: String(entry.result) };
+    this.#begin(call, { ...entry, type: "begun", attempt: 1, until: String(entry.result) });
     this.#oldSleeps.add(call);
+  }
+
+  #begin(call: Call, entry: BegunEntry): void {
+    call.begun = entry;
+    this.#begun.add(call);
+    this.scope(call.caseId).place(call);
   }
 
   #end(call: Call, at: string, line: number): void {
@@ -166,7 +178,7 @@ export class RunRecord {
       // It was over by then.
       if (sleep.begun!.until! <= at) this.#end(sleep, at, line);
     }
-    if (call.line === undefined) this.ended.push(call);
+    if (call.line === 0) this.ended.push(call);
     call.line = line;
     call.isDue = true;
   }
@@ -174,11 +186,12 @@ export class RunRecord {
   #addAttempt(call: Call, { attempt, next_at }: AttemptEntry, line: number): void {
     const failed = (call.tries?.failed ?? 0) + 1;
     call.tries = { failed, last: attempt, line, pauseUntil: next_at, paused: 0 };
+    this.#tried.add(call);
     if (next_at !== undefined) this.#pausing.add(call);
   }
 
   #addBegun(call: Call, entry: BegunEntry): void {
-    if (entry.call !== "step") call.begun = entry;
+    if (entry.call !== "step") this.#begin(call, entry);
     if (call.tries) call.tries.pauseUntil = undefined;
     this.#pausing.delete(call);
   }
@@ -214,9 +227,9 @@ function closesCase({ entry, kind }: Call): boolean {
 function forget(call: Call): void {
   const attempts = call.entry?.attempts ?? 0;
   const last = Math.max(attempts, call.tries?.last ?? 0);
-  call.tries = { failed: 0, last, line: call.line!, pauseUntil: undefined, paused: 0 };
+  call.tries = { failed: 0, last, line: call.line, pauseUntil: undefined, paused: 0 };
   call.isForgotten = true;
   call.isDue = false;
   call.entry = undefined;
-  call.line = undefined;
+  call.line = 0;
 }

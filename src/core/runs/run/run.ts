@@ -8,7 +8,7 @@ import { endJob } from "../../entities/jobs.ts";
 import type { Ledger, Unit } from "../../entities/ledger.ts";
 import type { AccountRef } from "../../models/account.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
-import type { AnswerEntry, BegunEntry } from "../../models/run-entry.ts";
+import type { BegunEntry } from "../../models/run-entry.ts";
 import type { Place } from "../scheduler.ts";
 import type { Call } from "./call.ts";
 import { Deliveries } from "./deliveries.ts";
@@ -96,7 +96,10 @@ export class Run {
     this.openCases = new Set(parts.record.openCases());
     this.deliveries = new Deliveries({
       recorded: parts.record.ended,
+      outside: parts.record.outside,
       open: parts.record.open(),
+      isRetried: parts.record.isRetried,
+      isStrict: parts.insides !== undefined,
       log: parts.log,
       onMismatch: (expected, found) => this.end(mismatch(expected, found)),
     });
@@ -176,7 +179,7 @@ export class Run {
 
   /** Waits for the turn of a call whose end is stored. */
   delivered(call: Call): Promise<void> | undefined {
-    return this.deliveries.delivered(call);
+    return this.deliveries.delivered(call, undefined);
   }
 
   /** Ends the run where there is a reason to, by throwing. */
@@ -340,11 +343,6 @@ export class Run {
   /** A timer of this run, called off when the run is over. */
   after(milliseconds: number, fn: () => void): () => void {
     return this.#after(milliseconds, fn);
-  }
-
-  /** An answer is stored just now. */
-  answered(entry: AnswerEntry): void {
-    this.questions.answered(entry);
   }
 
   /** An operator has taken a case's question away: the handler is told so, unless the run ends first. */

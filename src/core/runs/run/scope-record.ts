@@ -1,4 +1,4 @@
-import { Call, type CallIdentity, type CallKind } from "./call.ts";
+import { Call, type CallKind, type CallNames } from "./call.ts";
 
 /** The calls of one kind and name in a scope. */
 export class SameCalls {
@@ -6,14 +6,46 @@ export class SameCalls {
   readonly calls: (Call | undefined)[] = [];
   /** How many the handler has made in this run. */
   made = 0;
-  /** How many of these have not been answered. */
-  open = 0;
+  /** How many of these were not delivered. */
+  #open = 0;
+  /** How many of these were made outside of any turn. */
+  #openOutside = 0;
+  /** The last turn in which one was made. */
+  #lastMade = 0;
+  /** The last turn in which one was delivered that was made outside of any turn. */
+  #lastDelivered = 0;
+
+  /**
+   * Whether the order of the next call and of those before it follows from turns alone, so that it is the same in each
+   * run. `turn` is the turn in which it is made; outside of any turn, the last one that it follows from, as far as that
+   * is known.
+   */
+  isInOrder(turn: number | undefined, isOutside: boolean): boolean {
+    if (!isOutside) return this.#openOutside === 0;
+    return this.#open === 0 && (turn === undefined || turn >= Math.max(this.#lastMade, this.#lastDelivered));
+  }
+
+  /** The next call was made. */
+  add({ isMadeOutside }: Call, turn: number | undefined): void {
+    this.#open++;
+    if (isMadeOutside) this.#openOutside++;
+    else this.#lastMade = turn!;
+  }
+
+  /** A call was given to the handler. */
+  delivered({ isMadeOutside, turn }: Call): void {
+    this.#open--;
+    if (!isMadeOutside) return;
+    this.#openOutside--;
+    this.#lastDelivered = turn;
+  }
 }
 
 /** What is recorded of the calls of a job, or of one of its cases. */
 export class ScopeRecord {
   readonly caseId: string | undefined;
   readonly #same = new Map<string, SameCalls>();
+  /** Calls that were looked for by their position. */
   readonly #byPosition = new Map<number, Call>();
   #next = 0;
   #nextCase = 0;
@@ -34,34 +66,30 @@ export class ScopeRecord {
   }
 
   /** The call that an entry of the log belongs to. */
-  recorded(identity: Omit<CallIdentity, "caseId">): Call {
-    const { calls } = this.same(identity.kind, identity.name, identity.key);
-    const known = calls[identity.n];
+  recorded(kind: CallKind, entry: CallNames, n: number): Call {
+    const { calls } = this.same(kind, entry.name, entry.key);
+    const known = calls[n];
     if (known) return known;
-    const call = new Call({ ...identity, caseId: this.caseId });
-    calls[identity.n] = call;
-    return this.#add(call);
+    const call = new Call(this.caseId, kind, entry, n);
+    calls[n] = call;
+    if (kind === "open_case") this.#nextCase = Math.max(this.#nextCase, entry.position + 1);
+    else this.#next = Math.max(this.#next, entry.position + 1);
+    return call;
   }
 
   /** A call of which nothing is recorded. */
   begin(kind: CallKind, name: string, key: string | undefined, n: number): Call {
     const position = kind === "open_case" ? this.#nextCase++ : this.#next++;
-    return new Call({ caseId: this.caseId, kind, name, key, n, position });
+    return new Call(this.caseId, kind, { name, key, position }, n);
+  }
+
+  /** Lets a call be found by its position. */
+  place(call: Call): void {
+    this.#byPosition.set(placeOf(call.position, call.kind), call);
   }
 
   at(position: number, kind: CallKind): Call | undefined {
     return this.#byPosition.get(placeOf(position, kind));
-  }
-
-  all(): Call[] {
-    return [...this.#byPosition.values()];
-  }
-
-  #add(call: Call): Call {
-    this.#byPosition.set(placeOf(call.position, call.kind), call);
-    if (call.kind === "open_case") this.#nextCase = Math.max(this.#nextCase, call.position + 1);
-    else this.#next = Math.max(this.#next, call.position + 1);
-    return call;
   }
 }
 

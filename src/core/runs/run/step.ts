@@ -3,8 +3,11 @@ import type { StepFunction, StepInfo, StepOptions } from "../../agents/run-conte
 import { toMilliseconds } from "../../base/duration.ts";
 import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/error-text.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import type { CallEntry } from "../../models/run-entry.ts";
+import type { Call } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
 import { readCost } from "./cost.ts";
+import { mayBeLeft } from "./may-be-left.ts";
 import type { Run, StepUnderWay } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
 import { toShown } from "./shown-result.ts";
@@ -34,20 +37,28 @@ class UnrecordableError extends TypeError {
 }
 
 /** Runs a step and records its result durably, or answers from the record. */
-export async function runStep<T>(step: StepCall<T>): Promise<T> {
+export function runStep<T>(step: StepCall<T>): Promise<T> {
+  const { scope, name, options } = step;
+  try {
+    const cost = readCost(options.cost, `Step "${name}"`);
+    const call = scope.take("step", name, options.key);
+    const recorded = call.takeEntry();
+    // Without a detour: a long run is replayed through here.
+    if (recorded && !recorded.error) return scope.run.deliveries.delivered(call, recorded.result as T)!;
+    return mayBeLeft(recorded ? failAgain(step, call, recorded) : runNew(step, call, cost));
+  } catch (error) {
+    return mayBeLeft(Promise.reject(error));
+  }
+}
+
+async function failAgain<T>({ scope, name }: StepCall<T>, call: Call, recorded: CallEntry): Promise<T> {
+  await scope.run.delivered(call);
+  throw new StepFailedError(name, recorded.attempts ?? 1, fromRecordedError(recorded.error!));
+}
+
+async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T> {
   const { scope, name, options } = step;
   const { run } = scope;
-  const cost = readCost(options.cost, `Step "${name}"`);
-  const call = scope.take("step", name, options.key);
-  const recorded = call.takeEntry();
-  if (recorded) {
-    const turn = run.delivered(call);
-    if (turn) await turn;
-    if (recorded.error)
-      throw new StepFailedError(name, recorded.attempts ?? 1, fromRecordedError(recorded.error));
-    return recorded.result as T;
-  }
-
   const retries = options.retries ?? 0;
   let failed = call.tries?.failed ?? 0;
   const pauses = new Pauses(options.backoff, failed);
@@ -153,7 +164,7 @@ async function recordResult<T>(
     cost: cost > 0 ? cost : undefined,
   });
   scope.run.account(one);
-  unit.afterwards(() => scope.run.deliveries.due(one.call));
+  unit.afterwards((seq) => scope.run.deliveries.due(one.call, seq));
 }
 
 async function recordFailure<T>(
@@ -187,7 +198,7 @@ async function recordFailure<T>(
       : { type: "attempt", ...entry, attempt, error: message, next_at: later(run, pause), ...charge },
   );
   run.account(one);
-  if (isFinal) unit.afterwards(() => run.deliveries.due(one.call));
+  if (isFinal) unit.afterwards((seq) => run.deliveries.due(one.call, seq));
 }
 
 function later(run: Run, milliseconds: number): string {

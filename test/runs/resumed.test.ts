@@ -1,0 +1,331 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { AgentDefinition, JobContextArgs } from "agent-control-service";
+import { expect, test } from "vitest";
+import type { RunEntry } from "../../src/core/models/run-entry.ts";
+import type { Store } from "../../src/core/store/store.ts";
+import { agentOf, gate } from "./_agent.ts";
+import { emptyStore, JOB, Life } from "./_lives.ts";
+
+/** Runs a job until `isOver` holds of its log, and ends the process. */
+async function liveUntil(
+  store: Store,
+  agent: AgentDefinition,
+  isOver: (entries: RunEntry[]) => boolean,
+): Promise<Life> {
+  const life = new Life(store, agent);
+  if (await life.jobs.find(JOB)) await life.resume();
+  else await life.start();
+  while (!isOver(await life.entries())) await delay(2);
+  life.die();
+  await delay(0);
+  return life;
+}
+
+async function liveOn(store: Store, agent: AgentDefinition, clock?: () => Date) {
+  const life = new Life(store, agent, clock ? { clock } : {});
+  await life.resume();
+  return { life, job: (await life.ended())!, entries: await life.entries() };
+}
+
+const calls = (entries: RunEntry[]) => entries.filter(({ type }) => type === "call").length;
+
+test("attempt counts only the step that was under way when the process ended", async () => {
+  const attempts: string[] = [];
+  let isFirst = true;
+  const agent = agentOf(async ({ job }) => {
+    for (let n = 1; n <= 6; n++) {
+      await job.step("round", ({ attempt }) => {
+        attempts.push(`${n}: ${attempt}`);
+        if (n === 3 && isFirst) return new Promise(() => {});
+      });
+    }
+  });
+  const store = await emptyStore();
+  await liveUntil(store, agent, () => attempts.includes("3: 1"));
+  isFirst = false;
+
+  const { job, entries } = await liveOn(store, agent);
+
+  expect(job.status).toBe("completed");
+  expect(attempts).toEqual(["1: 1", "2: 1", "3: 1", "3: 2", "4: 1", "5: 1", "6: 1"]);
+  const recorded = entries.flatMap((entry) => (entry.type === "call" ? [entry.attempts ?? 1] : []));
+  expect(recorded).toEqual([1, 1, 2, 1, 1, 1]);
+});
+
+test("attempt counts each end of the process for those beside each other that were under way then", async () => {
+  const attempts: string[] = [];
+  let life = 1;
+  const agent = agentOf(async ({ job }) => {
+    const slow = job.step("slow", ({ attempt }) => {
+      attempts.push(`slow ${attempt}`);
+      return life < 3 ? new Promise(() => {}) : "slow";
+    });
+    for (let n = 1; n <= 4; n++) {
+      await job.step(`quick ${n}`, ({ attempt }) => {
+        attempts.push(`quick ${n} ${attempt}`);
+        if (n > 2 * life - 1 && life < 3) return new Promise(() => {});
+      });
+    }
+    await slow;
+  });
+  const store = await emptyStore();
+  await liveUntil(store, agent, () => attempts.includes("quick 2 1"));
+  life = 2;
+  await liveUntil(store, agent, () => attempts.includes("quick 4 1"));
+  life = 3;
+
+  const { job } = await liveOn(store, agent);
+
+  expect(job.status).toBe("completed");
+  expect(attempts).toEqual([
+    ...["slow 1", "quick 1 1", "quick 2 1"],
+    ...["slow 2", "quick 2 2", "quick 3 1", "quick 4 1"],
+    ...["slow 3", "quick 4 2"],
+  ]);
+});
+
+test("a restart during the pause before a further try waits for what is left of it, and is no try", async () => {
+  const attempts: number[] = [];
+  const agent = agentOf(({ job }) =>
+    job.step(
+      "flaky",
+      ({ attempt }) => {
+        attempts.push(attempt);
+        if (attempt < 2) throw new Error("busy");
+        return attempt;
+      },
+      { retries: 3, backoff: { initial: "60s" } },
+    ),
+  );
+  const store = await emptyStore();
+  const first = await liveUntil(store, agent, (entries) => entries.some(({ type }) => type === "attempt"));
+  const failed = (await first.entries()).find(({ type }) => type === "attempt") as { next_at: string };
+  // Another process finds the pause going on, and a third finds it over.
+  const second = new Life(store, agent);
+  await second.resume();
+  await delay(50);
+  const afterSecond = [...attempts];
+  second.die();
+  await delay(0);
+  const { job, entries } = await liveOn(store, agent, () => new Date(Date.parse(failed.next_at) + 1));
+
+  expect(Date.parse(failed.next_at) - Date.now()).toBeGreaterThan(30_000);
+  expect(afterSecond).toEqual([1]);
+  expect(job.status).toBe("completed");
+  expect(attempts).toEqual([1, 2]);
+  expect(entries.filter(({ type }) => type === "begun")).toMatchObject([{ name: "flaky", attempt: 2 }]);
+});
+
+test("a further try that the process ended counts, and is begun again without another pause", async () => {
+  const attempts: number[] = [];
+  const agent = agentOf(({ job }) =>
+    job.step(
+      "flaky",
+      ({ attempt }) => {
+        attempts.push(attempt);
+        if (attempt === 1) throw new Error("busy");
+        return attempt === 2 ? new Promise(() => {}) : attempt;
+      },
+      { retries: 3, backoff: { initial: "1ms" } },
+    ),
+  );
+  const store = await emptyStore();
+  await liveUntil(store, agent, () => attempts.includes(2));
+
+  const { job } = await liveOn(store, agent);
+
+  expect(job).toMatchObject({ status: "completed", result: 3 });
+  expect(attempts).toEqual([1, 2, 3]);
+});
+
+test("what a handler writes to its log is not repeated while its calls are answered from the record", async () => {
+  const begun = gate();
+  let isFirst = true;
+  const agent = agentOf(async ({ job, log }) => {
+    const bound = log.with({ part: "one" });
+    for (let n = 1; n <= 4; n++) {
+      await job.step("round", () => {
+        if (n < 4 || !isFirst) return n;
+        begun.open();
+        return new Promise(() => {});
+      });
+      log.info(`round ${n} is done`);
+      bound.warn(`still ${n}`);
+    }
+  });
+  const store = await emptyStore();
+  const first = new Life(store, agent);
+  await first.start();
+  await begun.opened;
+  first.die();
+  isFirst = false;
+
+  const { life } = await liveOn(store, agent);
+
+  const lines = (one: Life) => one.logs.filter((line) => /round|still/.test(line)).length;
+  expect(lines(first)).toBe(6);
+  expect(lines(life)).toBe(2);
+  expect(life.logs.join("")).toContain("round 4 is done");
+});
+
+type Handler = (context: JobContextArgs) => Promise<unknown>;
+
+const steps =
+  (...names: string[]): Handler =>
+  async ({ job }) => {
+    const all: string[] = [];
+    for (const name of names)
+      all.push(await job.step(name, () => (name === "stop" ? new Promise<string>(() => {}) : name)));
+    return all;
+  };
+
+test("a step that was taken out of the code is passed over, with a warning", async () => {
+  const store = await emptyStore();
+  await liveUntil(store, agentOf(steps("a", "b", "c", "stop")), (entries) => calls(entries) === 3);
+
+  const { job, life } = await liveOn(store, agentOf(steps("a", "c")));
+
+  expect(job).toMatchObject({ status: "completed", result: ["a", "c"] });
+  expect(life.logs.join("")).toMatch(/no longer makes calls that are recorded.*step \\?"b/);
+});
+
+test("a step that was moved is answered from the record", async () => {
+  const store = await emptyStore();
+  await liveUntil(store, agentOf(steps("a", "b", "c", "stop")), (entries) => calls(entries) === 3);
+  const done: string[] = [];
+  const moved = agentOf(async ({ job }) => {
+    for (const name of ["c", "a", "b"]) await job.step(name, () => void done.push(name));
+    return "moved";
+  });
+
+  expect((await liveOn(store, moved)).job).toMatchObject({ status: "completed", result: "moved" });
+  expect(done).toEqual([]);
+});
+
+test.each([
+  ["renamed", steps("a", "other", "c")],
+  ["put in", steps("a", "other", "b", "c")],
+  [
+    "renamed, beside others",
+    ({ job }: JobContextArgs) =>
+      Promise.all([steps("a", "other", "c")({ job } as JobContextArgs), job.step("d", () => "d")]),
+  ],
+] as const)(
+  "a step that was %s ends the job before it runs, and the error names both",
+  async (_how, changed) => {
+    const store = await emptyStore();
+    await liveUntil(store, agentOf(steps("a", "b", "c", "stop")), (entries) => calls(entries) === 3);
+
+    const { job, entries } = await liveOn(store, agentOf(changed as Handler));
+
+    expect(job).toMatchObject({ status: "failed", stop_reason: "nondeterministic" });
+    expect(job.error).toMatch(/The record goes on with step "b", and the handler now makes step "(other|d)"/);
+    expect(calls(entries)).toBe(3);
+  },
+);
+
+test("a handler that ends before its record does is told so", async () => {
+  const store = await emptyStore();
+  await liveUntil(store, agentOf(steps("a", "b", "c", "stop")), (entries) => calls(entries) === 3);
+
+  const { job } = await liveOn(store, agentOf(steps("a", "b")));
+
+  expect(job).toMatchObject({ status: "failed", stop_reason: "nondeterministic" });
+  expect(job.error).toContain('The handler ended, but the record goes on with step "c"');
+});
+
+test("a job that version 0.1.0 began goes on, with its keys", async () => {
+  const store = await emptyStore();
+  const keys: string[] = [];
+  const handler: Handler = async ({ job }) => {
+    const first = await Promise.all(["x", "y"].map((name) => job.step("work", () => `not ${name}`)));
+    await job.sleep("1h");
+    const item = await job.openCase({ id: "a", name: "a" });
+    const seen = await item.step("look", () => "not seen");
+    const last = await job.step("work", ({ idempotencyKey }) => {
+      keys.push(idempotencyKey);
+      return "z";
+    });
+    return [...first, seen, last];
+  };
+  const agent = agentOf(handler);
+  const never = agentOf(async ({ job }) => {
+    await job.openCase({ id: "a", name: "a" });
+    await new Promise(() => {});
+  });
+  await liveUntil(store, never, (entries) => calls(entries) === 1);
+  // As that version wrote it: positions only, and a sleep when it begins.
+  const at = (second: number) => new Date(Date.now() - 7200_000 + second * 1000).toISOString();
+  const step = (position: number, result: string, second: number) =>
+    ({ type: "call", call: "step", position, name: "work", result, at: at(second) }) as const;
+  await store.transaction(async (tx) => {
+    await tx.clear("Run", JOB);
+    const until = at(3605);
+    for (const entry of [
+      { type: "status", from: null, to: "in_progress", at: at(0) } as const,
+      step(1, "y", 3),
+      step(0, "x", 4),
+      { type: "call", call: "sleep", position: 2, name: "sleep", result: until, at: at(5) } as const,
+      {
+        type: "call",
+        call: "open_case",
+        case_id: "a",
+        position: 0,
+        name: "a",
+        result: "a",
+        at: at(3606),
+      } as const,
+      {
+        type: "call",
+        call: "step",
+        case_id: "a",
+        position: 0,
+        name: "look",
+        result: "seen",
+        at: at(3607),
+      } as const,
+    ])
+      await tx.append("Run", JOB, entry);
+  });
+
+  const { job } = await liveOn(store, agent);
+
+  expect(job).toMatchObject({ status: "completed", result: ["x", "y", "seen", "z"] });
+  expect(keys).toEqual([`${JOB}//3`]);
+});
+
+test("a key of idempotency tells the call, not when it was made, and is fit for a header", async () => {
+  const keys: string[] = [];
+  const agent = agentOf(async ({ job }) => {
+    const note = ({ idempotencyKey }: { idempotencyKey: string }) => void keys.push(idempotencyKey);
+    const item = await job.openCase({ id: "a", name: "a" });
+    await Promise.all(
+      ["pay", "pay", "Zahlung für 3 €", "long ".repeat(50)].map((name) => job.step(name, note)),
+    );
+    await item.step("pay", note);
+    await item.step("pay", note, { key: "pay/0" });
+  });
+  const life = new Life(await emptyStore(), agent);
+  await life.start();
+  await life.ended();
+
+  expect(new Set(keys).size).toBe(6);
+  expect(keys).toEqual(
+    expect.arrayContaining([`${JOB}//pay/0`, `${JOB}//pay/1`, `${JOB}/a/pay/0`, `${JOB}/a/=pay%2F0/0`]),
+  );
+  for (const key of keys) expect(key).toMatch(/^[\x21-\x7e]{1,200}$/);
+});
+
+test("the loser of a race that was under way when the process ended holds nothing up", async () => {
+  let life = 1;
+  const store = await emptyStore();
+  const agent = agentOf(async ({ job }) => {
+    const given = await Promise.race([job.step("slow", () => new Promise(() => {})), job.sleep("1ms")]);
+    await job.step("after", () => (life === 1 ? new Promise(() => {}) : "after"));
+    return given ?? "too late";
+  });
+  await liveUntil(store, agent, (entries) => calls(entries) === 1);
+  life = 2;
+
+  expect((await liveOn(store, agent)).job).toMatchObject({ status: "completed", result: "too late" });
+});
