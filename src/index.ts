@@ -1,11 +1,18 @@
 // Server
 
-export type { AgentDefinition, InterruptionPolicy, MethodDefinition } from "./core/agents/define-agent.ts";
+export type {
+  AgentDefinition,
+  InterruptionPolicy,
+  MethodDefinition,
+  ParameterValues,
+} from "./core/agents/define-agent.ts";
 // Agents
 export { defineAgent } from "./core/agents/define-agent.ts";
+export type { FieldsInput, FieldValues, GivenFields } from "./core/agents/fields-input.ts";
 export type * from "./core/agents/run-context.ts";
 export { OptionsError } from "./core/base/check-options.ts";
 export { createToken, type Token } from "./core/base/container.ts";
+export { type Duration, isDuration } from "./core/base/duration.ts";
 // Errors
 export { ServiceError } from "./core/base/errors.ts";
 // Events

@@ -30,6 +30,7 @@ describe("the package exports", () => {
       "docs",
       "events",
       "html",
+      "isDuration",
       "specChanges",
       "storeDriver",
       "telemetry",

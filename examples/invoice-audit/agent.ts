@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type CaseHandle, defineAgent } from "agent-control-service";
+import { type CaseHandle, type Duration, defineAgent, isDuration } from "agent-control-service";
 import * as v from "valibot";
 import { checkAccount, checkArithmetic, checkDuplicates, compareWithHistory } from "./checks.ts";
 import { type Finding, type Invoice, money } from "./invoice.ts";
@@ -29,6 +29,7 @@ export const invoiceAudit = defineAgent({
         ),
         deadline: v.pipe(
           v.optional(v.string(), "20s"),
+          v.guard(isDuration, "must be a duration such as 20s"),
           v.description("How long a question waits; then it is held"),
         ),
         report: v.pipe(v.optional(v.string(), "reports"), v.description("Folder for the report")),
@@ -82,7 +83,7 @@ interface AuditInput {
   readonly item: CaseHandle;
   readonly invoices: readonly Invoice[];
   readonly factor: number;
-  readonly deadline: string;
+  readonly deadline: Duration;
 }
 
 async function audit({ invoice, item, invoices, factor, deadline }: AuditInput): Promise<Audited> {
@@ -106,7 +107,7 @@ interface DecideInput {
   readonly invoice: Invoice;
   readonly item: CaseHandle;
   readonly findings: readonly Finding[];
-  readonly deadline: string;
+  readonly deadline: Duration;
 }
 
 async function decide({ invoice, item, findings, deadline }: DecideInput): Promise<Audited> {

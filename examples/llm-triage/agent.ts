@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { type CaseHandle, defineAgent } from "agent-control-service";
+import { type CaseHandle, defineAgent, type ParameterMap } from "agent-control-service";
 import * as v from "valibot";
 import { askForJson, type ChatEndpoint } from "./chat.ts";
 
@@ -86,7 +86,7 @@ async function triageTicket(item: CaseHandle, ticket: Ticket, input: TriageInput
   return { ...value, team: answer.team, confidence: 1 };
 }
 
-function readEndpoint({ LLM_URL, LLM_KEY, LLM_MODEL }: Readonly<Record<string, string>>): ChatEndpoint {
+function readEndpoint({ LLM_URL, LLM_KEY, LLM_MODEL }: ParameterMap): ChatEndpoint {
   if (LLM_URL) return { url: LLM_URL, key: LLM_KEY, model: LLM_MODEL ?? "default" };
   throw new Error(
     "No model is configured. Set LLM_URL (and LLM_KEY, LLM_MODEL) to any OpenAI-compatible endpoint and start the job again.",

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type CaseHandle, defineAgent, type JobHandle } from "agent-control-service";
+import { type CaseHandle, defineAgent, isDuration, type JobHandle } from "agent-control-service";
 import * as v from "valibot";
 import { assess, groupIncidents, type Incident } from "./incidents.ts";
 import type { LogEntry } from "./log-entry.ts";
@@ -25,7 +25,11 @@ export const logWatch = defineAgent({
           v.optional(v.pipe(v.number(), v.integer(), v.minValue(1)), 1),
           v.description("How often"),
         ),
-        interval: v.pipe(v.optional(v.string(), "5m"), v.description("Time between two rounds")),
+        interval: v.pipe(
+          v.optional(v.string(), "5m"),
+          v.guard(isDuration, "must be a duration such as 5m"),
+          v.description("Time between two rounds"),
+        ),
         report: v.pipe(v.optional(v.string(), "reports"), v.description("Folder for the report")),
       }),
       nodes: [

@@ -1,6 +1,5 @@
 import { join, relative } from "node:path";
-import type { MethodDefinition } from "../core/agents/define-agent.ts";
-import { toFormFields } from "../core/agents/form-fields.ts";
+import { fieldsOf } from "../core/agents/fields.ts";
 import type { HostedAgent } from "../core/agents/registry.ts";
 import { describeTrust } from "../core/http/clients.ts";
 import { VERSION } from "../core/http/service-state.ts";
@@ -61,8 +60,7 @@ function whereKeyIs(service: Service, cwd: string): string {
 
 /** With a place for every input that has to be given. */
 function startCommand({ slug, definition }: HostedAgent): string {
-  const { fields } = definition.methods.job_start as MethodDefinition<never, never, unknown>;
-  const required = fields ? toFormFields(fields).filter((field) => field.required) : [];
+  const required = fieldsOf(definition.methods.job_start).list.filter((field) => field.required);
   return ["npx svc job start", slug, ...required.map((field) => `--field ${field.name}=…`), "--wait"].join(
     " ",
   );

@@ -267,7 +267,7 @@ describe("retention", () => {
     clock.forward(400 * 24 * HOUR);
 
     const { dataDir } = first.server;
-    const options = { store: undefined, dataDir, clock: clock.now, retention: { completed: "30d" } };
+    const options = { store: undefined, dataDir, clock: clock.now, retention: { completed: "30d" } } as const;
     const { server, run } = await serve(options);
     await using _first = first.server;
     await using _second = server;

@@ -2,7 +2,7 @@ import { type AskOptions, CASES, JOBS, RUNNER, type Service } from "agent-contro
 import { testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, test } from "vitest";
-import type { FieldsInput } from "../../src/core/agents/define-agent.ts";
+import type { FieldsInput } from "../../src/core/agents/fields-input.ts";
 import { agentOf } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
 

@@ -21,7 +21,7 @@ test.each([
     const agent = agentOf(async ({ job }) => {
       const item = await job.openCase({ id: "a", name: "a" });
       const fields = [{ name: "text", required: true }];
-      const options = { deadline: "1500ms", onTimeout, default: { text: "nobody" } };
+      const options = { deadline: "1500ms" as const, onTimeout, default: { text: "nobody" } };
       const answer = await item.ask({ question: "What?", fields, ...options });
       await item.close(answer);
       return answer;

@@ -1,8 +1,9 @@
 import type { AgentMethod } from "../models/agent-method.ts";
 import type { AgentResponse } from "../models/agent-response.ts";
 import type { AgentSettings } from "./agent-settings.ts";
-import type { FieldsInput, MethodDefinition } from "./define-agent.ts";
-import { toFormFields } from "./form-fields.ts";
+import type { MethodDefinition } from "./define-agent.ts";
+import { fieldsOf } from "./fields.ts";
+import type { FieldsInput } from "./fields-input.ts";
 import type { HostedAgent } from "./registry.ts";
 
 type AnyMethod = MethodDefinition<FieldsInput, never, unknown>;
@@ -60,7 +61,7 @@ function toMethod(name: string, method: AnyMethod): AgentMethod {
     name: method.name ?? name,
     method: method.run.name === "run" ? name : method.run.name,
     params: method.params ?? null,
-    fields: method.fields ? toFormFields(method.fields) : null,
+    fields: method.fields ? [...fieldsOf(method).list] : null,
     description: method.description ?? null,
     nodes: method.nodes
       ? {

@@ -1,7 +1,7 @@
-import type * as v from "valibot";
 import type { AgentMethodFieldInput } from "../models/agent-method-field.ts";
 import type { CaseNode } from "../models/case-node.ts";
 import type { ParameterInput } from "../models/parameter.ts";
+import type { FieldsInput, FieldValues } from "./fields-input.ts";
 import type { RetentionOptions } from "./retention-policy.ts";
 import type {
   ChatContext,
@@ -13,13 +13,6 @@ import type {
 } from "./run-context.ts";
 
 type MaybePromise<T> = T | Promise<T>;
-
-/** A method's inputs: a valibot object schema, or a list of form fields. */
-export type FieldsInput = v.ObjectSchema<v.ObjectEntries, undefined> | readonly AgentMethodFieldInput[];
-
-/** The values that a handler gets for its inputs. */
-export type FieldValues<F> =
-  F extends v.ObjectSchema<v.ObjectEntries, undefined> ? v.InferOutput<F> : Record<string, unknown>;
 
 /** How a method is declared. */
 export interface MethodDefinition<F extends FieldsInput, C, R> {
@@ -41,8 +34,23 @@ export type InterruptionPolicy = "resume" | "restart" | "fail";
 /** Result of a job: anything JSON; a `message` in it is shown. */
 export type JobResult = unknown;
 
+/** Declared parameters as a handler gets them: the value of one that is required, or declared with one, is there. */
+export type ParameterValues<P extends readonly ParameterInput[]> = {
+  readonly [One in P[number] as One["name"]]: One extends { is_required: true } | { value: string }
+    ? string
+    : string | undefined;
+};
+
+/** The `fields` of an agent's custom methods, by name. */
+export type CustomFields = Readonly<Record<string, FieldsInput>>;
+
 /** An agent as a developer writes it. */
-export interface AgentDefinition<F extends FieldsInput = FieldsInput> {
+export interface AgentDefinition<
+  Start extends FieldsInput = FieldsInput,
+  Chat extends FieldsInput = FieldsInput,
+  Custom extends CustomFields = CustomFields,
+  P extends readonly ParameterInput[] = readonly ParameterInput[],
+> {
   /** Shown name; gives the slug and the id. */
   readonly name: string;
   readonly version: string;
@@ -52,7 +60,7 @@ export interface AgentDefinition<F extends FieldsInput = FieldsInput> {
   readonly maintainer?: string;
   readonly editor?: string;
   readonly tags?: readonly string[];
-  readonly parameters?: readonly ParameterInput[];
+  readonly parameters?: P;
   /** What becomes of a job that was running when the process ended. @default "resume" */
   readonly onInterruption?: InterruptionPolicy;
   /** Jobs of this agent that run at once. @default the service's limit */
@@ -60,12 +68,22 @@ export interface AgentDefinition<F extends FieldsInput = FieldsInput> {
   /** How long its jobs are kept after their end, by status. @default the service's retention */
   readonly retention?: RetentionOptions;
   readonly methods: {
-    readonly job_start: MethodDefinition<F, JobContextArgs<FieldValues<F>>, JobResult>;
-    readonly job_stop?: MethodDefinition<FieldsInput, JobStopContext, unknown>;
-    readonly job_status?: MethodDefinition<FieldsInput, JobStatusContext, unknown>;
-    readonly human_answer?: MethodDefinition<FieldsInput, HumanAnswerContext, unknown>;
-    readonly chat?: MethodDefinition<FieldsInput, ChatContext, unknown>;
-    readonly custom?: Readonly<Record<string, MethodDefinition<FieldsInput, CustomContext, unknown>>>;
+    readonly job_start: MethodDefinition<
+      Start,
+      JobContextArgs<FieldValues<Start>, ParameterValues<P>>,
+      JobResult
+    >;
+    readonly job_stop?: MethodDefinition<FieldsInput, JobStopContext<ParameterValues<P>>, unknown>;
+    readonly job_status?: MethodDefinition<FieldsInput, JobStatusContext<ParameterValues<P>>, unknown>;
+    readonly human_answer?: MethodDefinition<FieldsInput, HumanAnswerContext<ParameterValues<P>>, unknown>;
+    readonly chat?: MethodDefinition<Chat, ChatContext<FieldValues<Chat>, ParameterValues<P>>, unknown>;
+    readonly custom?: {
+      readonly [Name in keyof Custom]: MethodDefinition<
+        Custom[Name],
+        CustomContext<FieldValues<Custom[Name]>, ParameterValues<P>>,
+        unknown
+      >;
+    };
   };
 }
 
@@ -79,8 +97,11 @@ export interface AgentDefinition<F extends FieldsInput = FieldsInput> {
  *   methods: { job_start: { fields: v.object({ name: v.string() }), run: ({ fields }) => `Hello ${fields.name}` } },
  * });
  */
-export function defineAgent<F extends FieldsInput = readonly AgentMethodFieldInput[]>(
-  agent: AgentDefinition<F>,
-): AgentDefinition {
+export function defineAgent<
+  Start extends FieldsInput = readonly AgentMethodFieldInput[],
+  Chat extends FieldsInput = readonly AgentMethodFieldInput[],
+  Custom extends CustomFields = CustomFields,
+  const P extends readonly ParameterInput[] = readonly [],
+>(agent: AgentDefinition<Start, Chat, Custom, P>): AgentDefinition {
   return agent as unknown as AgentDefinition;
 }

@@ -46,6 +46,26 @@ function choice(field: AgentMethodField): v.GenericSchema {
   return v.picklist(values, `must be one of ${values.join(", ")}`);
 }
 
+/**
+ * Whether a synchronous valibot schema has an asynchronous one inside, which types refuse and which would let everything
+ * pass. Schemas of other libraries look otherwise.
+ */
+export function hasAsyncInside(schema: unknown, isInside = false, seen = new Set<unknown>()): boolean {
+  if (typeof schema !== "object" || schema === null || seen.has(schema)) return false;
+  seen.add(schema);
+  const node = schema as { kind?: unknown; async?: unknown } & Record<(typeof INSIDE)[number], unknown>;
+  if (isInside && node.async === true) return true;
+  if (node.kind === "schema" && node.async === true) return false;
+  return INSIDE.some((key) => {
+    const found = node[key];
+    const inner =
+      typeof found === "object" && found !== null && !("kind" in found) ? Object.values(found) : [found];
+    return inner.some((one) => hasAsyncInside(one, true, seen));
+  });
+}
+
+const INSIDE = ["entries", "wrapped", "item", "items", "options", "pipe", "key", "value", "rest"] as const;
+
 /** With or without seconds and offset: forms send `2026-01-31T09:30`. */
 function isDateTime(text: string): boolean {
   return /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}/.test(text) && !Number.isNaN(Date.parse(text.replace(" ", "T")));

@@ -1,13 +1,18 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 import * as v from "valibot";
-import { describeIssue, MOST_TOLD } from "../base/describe-issue.ts";
+import { describeIssue, listProblems, MOST_TOLD } from "../base/describe-issue.ts";
+import { describeStandardIssue } from "../base/describe-standard-issue.ts";
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import {
   type AgentMethodField,
   type AgentMethodFieldInput,
   AgentMethodFieldSchema,
 } from "../models/agent-method-field.ts";
-import type { FieldsInput } from "./define-agent.ts";
-import { schemaOfFields } from "./field-schema.ts";
-import { toFormFields } from "./form-fields.ts";
+import { hasAsyncInside, schemaOfFields } from "./field-schema.ts";
+import type { FieldsInput, FieldsSchema } from "./fields-input.ts";
+import { createFill } from "./fill-defaults.ts";
+import { toFormFields, withoutMadeDefaults } from "./form-fields.ts";
+import { readJsonSchema } from "./read-json-schema.ts";
 
 export type CheckedFields =
   | {
@@ -22,32 +27,70 @@ export type CheckedFields =
 /** The inputs of a method or a question: as a form, and as a check. */
 export interface Fields {
   readonly list: readonly AgentMethodField[];
-  check(given: Readonly<Record<string, unknown>>): CheckedFields;
+  /** Checks values: at once, but where the schema itself has to wait for something. */
+  check(given: Readonly<Record<string, unknown>>): MaybePromise<CheckedFields>;
 }
 
 const OF_METHODS = new WeakMap<object, Fields>();
+const OF_SCHEMAS = new WeakMap<FieldsSchema, Fields>();
 
 /** The inputs of a method, read once: the definition of an agent does not change. */
 export function fieldsOf(method: { readonly fields?: FieldsInput }): Fields {
-  const known = OF_METHODS.get(method);
-  if (known) return known;
-  const fields = readFields(method.fields);
-  OF_METHODS.set(method, fields);
-  return fields;
+  return remembered(OF_METHODS, method, () => readFields(method.fields));
 }
 
-/** Reads inputs as an agent declares them; throws where they are neither an object schema nor a list of fields. */
+/** Reads inputs as an agent declares them; throws a `TypeError` where they are neither an object schema nor a list of fields. */
 export function readFields(input: FieldsInput | undefined): Fields {
-  if (input === undefined) return fieldsFrom([], v.object({}));
-  if (isObjectSchema(input)) return fieldsFrom(toFormFields(input), input);
-  if (!Array.isArray(input)) throw new TypeError("must be a valibot object schema or a list of fields");
+  if (input === undefined) return readFields([]);
+  if (isSchema(input)) return remembered(OF_SCHEMAS, input, () => ofSchema(input));
+  if (!Array.isArray(input)) {
+    throw new TypeError(
+      "must be an object schema of valibot, zod 4, ArkType or another library with Standard Schema, or a list of fields",
+    );
+  }
   const list = readList(input as readonly AgentMethodFieldInput[]);
   return fieldsFrom(list, schemaOfFields(list));
 }
 
-function isObjectSchema(input: FieldsInput): input is v.ObjectSchema<v.ObjectEntries, undefined> {
-  const looked = input as { kind?: unknown; entries?: unknown };
-  return looked !== null && typeof looked === "object" && looked.kind === "schema" && "entries" in looked;
+/** Problems as one text: those of the service continue the field's name, a schema's own message stands by itself. */
+export function describeProblems(problems: Readonly<Record<string, string>>): string {
+  return listProblems(
+    Object.entries(problems).map(([name, problem]) => join(name, problem.replace(/\.$/, ""))),
+  );
+}
+
+function join(name: string, problem: string): string {
+  if (name === "") return problem;
+  return /^[a-z]/.test(problem) ? `${name} ${problem}` : `${name}: ${problem}`;
+}
+
+function remembered<K extends object>(known: WeakMap<K, Fields>, key: K, read: () => Fields): Fields {
+  const found = known.get(key);
+  if (found) return found;
+  const fields = read();
+  known.set(key, fields);
+  return fields;
+}
+
+/** The schemas of some libraries are functions. */
+function isSchema(input: unknown): input is FieldsSchema {
+  if ((typeof input !== "object" && typeof input !== "function") || input === null) return false;
+  const standard = (input as Partial<FieldsSchema>)["~standard"];
+  return standard?.version === 1 && typeof standard.validate === "function";
+}
+
+function ofSchema(schema: FieldsSchema): Fields {
+  if (schema["~standard"].vendor === "valibot" && hasAsyncInside(schema)) {
+    throw new TypeError(
+      "have an asynchronous check inside a synchronous schema, which valibot passes over: use the schema whose name ends in Async, such as v.objectAsync",
+    );
+  }
+  const list = toFormFields(readJsonSchema(schema));
+  const hasDefaults = list.some((field) => field.default !== null);
+  return fieldsFrom(
+    hasDefaults ? withoutMadeDefaults(list, toFormFields(readJsonSchema(schema))) : list,
+    schema,
+  );
 }
 
 function readList(input: readonly AgentMethodFieldInput[]): AgentMethodField[] {
@@ -66,50 +109,54 @@ function readList(input: readonly AgentMethodFieldInput[]): AgentMethodField[] {
   });
 }
 
-function fieldsFrom(
-  list: readonly AgentMethodField[],
-  schema: v.ObjectSchema<v.ObjectEntries, undefined>,
-): Fields {
-  const known = new Set(Object.keys(schema.entries));
+function describeIssues(issues: readonly v.BaseIssue<unknown>[]): string {
+  return issues
+    .map((issue) => {
+      const text = issue.received === "undefined" ? "is required" : describeIssue(issue);
+      return `${v.getDotPath(issue) ?? ""} ${text}`.trim();
+    })
+    .join("; ");
+}
+
+function fieldsFrom(list: readonly AgentMethodField[], schema: FieldsSchema): Fields {
+  const known = new Set(list.map(({ name }) => name));
+  const { vendor } = schema["~standard"];
+  const validate = (given: object): MaybePromise<StandardSchemaV1.Result<unknown>> => {
+    const result = schema["~standard"].validate(given);
+    // A promise may be of another kind than ours.
+    return "then" in result ? Promise.resolve(result) : result;
+  };
+  const fill = createFill(list, validate);
   return {
     list,
     check(given) {
-      const problems: Record<string, string> = {};
+      const problems = new Map<string, string>();
       const unknown = Object.keys(given).filter((name) => !known.has(name));
       for (const name of unknown.slice(0, MOST_TOLD))
-        problems[name] = `is not a field; the fields are ${[...known].join(", ") || "none"}`;
-      const result = v.safeParse(schema, given);
-      for (const issue of result.issues ?? []) {
-        const name = String(issue.path?.[0]?.key ?? "");
-        problems[name] ??= describe(issue);
-      }
-      if (!result.success || Object.keys(problems).length > 0) return { ok: false, problems };
-      return { ok: true, values: result.output, stored: withDefaults(list, given) };
+        problems.set(name, `is not a field; the fields are ${[...known].join(", ") || "none"}`);
+      return andThen(validate(given), (result): MaybePromise<CheckedFields> => {
+        for (const issue of result.issues ?? []) {
+          const path = issue.path?.map((one) => (typeof one === "object" ? one.key : one)) ?? [];
+          // It is told by name above.
+          if (path.length === 0 && unknown.length > 0) continue;
+          const name = String(path[0] ?? "");
+          if (!problems.has(name)) problems.set(name, describe(issue, { path, vendor, given }));
+        }
+        if (result.issues || problems.size > 0) return { ok: false, problems: Object.fromEntries(problems) };
+        const values = result.value as Record<string, unknown>;
+        return andThen(fill(given, values), (stored): CheckedFields => ({ ok: true, values, stored }));
+      });
     },
   };
 }
 
-function withDefaults(
-  list: readonly AgentMethodField[],
-  given: Readonly<Record<string, unknown>>,
-): Record<string, unknown> {
-  const stored: Record<string, unknown> = { ...given };
-  for (const field of list) {
-    if (stored[field.name] === undefined && field.default !== null) stored[field.name] = field.default;
-  }
-  return stored;
-}
-
-function describe(issue: v.BaseIssue<unknown>): string {
-  if (issue.received === "undefined") return "is required";
-  const place = issue.path
-    ?.slice(1)
-    .map((one) => String(one.key))
-    .join(".");
-  const text = describeIssue(issue);
-  return place ? `${place} ${text}` : text;
-}
-
-function describeIssues(issues: readonly v.BaseIssue<unknown>[]): string {
-  return issues.map((issue) => `${v.getDotPath(issue) ?? ""} ${describe(issue)}`.trim()).join("; ");
+function describe(
+  issue: StandardSchemaV1.Issue,
+  { path, vendor, given }: { path: readonly PropertyKey[]; vendor: string; given: unknown },
+): string {
+  const value = path.reduce<unknown>(
+    (at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key],
+    given,
+  );
+  return join(path.slice(1).map(String).join("."), describeStandardIssue(issue, { vendor, value }));
 }

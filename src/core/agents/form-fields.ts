@@ -1,75 +1,118 @@
-import * as v from "valibot";
-import {
-  type AgentMethodField,
-  AgentMethodFieldSchema,
-  type FieldType,
-} from "../models/agent-method-field.ts";
-import type { FieldsInput } from "./define-agent.ts";
+import { isDeepStrictEqual } from "node:util";
+import type { AgentMethodField, FieldType } from "../models/agent-method-field.ts";
+import type { JsonSchema } from "./read-json-schema.ts";
 
-/** The parts of a valibot schema that matter for a form. */
-interface SchemaNode {
-  readonly type: string;
-  readonly wrapped?: SchemaNode;
-  readonly item?: SchemaNode;
-  readonly options?: readonly unknown[];
-  readonly pipe?: readonly { readonly type: string }[];
-  readonly literal?: unknown;
+const FORMATS: Readonly<Record<string, FieldType>> = {
+  email: "EmailField",
+  date: "DateField",
+  "date-time": "DateTimeField",
+};
+
+/** The properties of an object schema as the fields of a form; throws a `TypeError` where it has none to show. */
+export function toFormFields(schema: JsonSchema): AgentMethodField[] {
+  const { properties, required } = readObject(schema, schema);
+  return Object.entries(properties).map(([name, property]) => {
+    const { node, isNullable } = withoutNull(resolve(property, schema), schema);
+    const value = node.default ?? null;
+    const choices = readChoices(node) ?? (node.items && readChoices(resolve(node.items, schema)));
+    return {
+      name,
+      type: typeof node.type === "string" ? node.type : null,
+      field_type: toFieldType(node, choices !== undefined),
+      description: node.description ?? null,
+      choices: choices ?? null,
+      default: value,
+      widget: null,
+      required: required.has(name) && !isNullable && value === null,
+    };
+  });
 }
 
-const OPTIONAL = new Set(["optional", "exact_optional", "undefinedable", "nullable", "nullish"]);
-
-/** A method's inputs as the fields of a form, whichever way they were declared. */
-export function toFormFields(fields: FieldsInput): AgentMethodField[] {
-  if (isList(fields)) return fields.map((field) => v.parse(AgentMethodFieldSchema, field));
-  return Object.entries(fields.entries).map(([name, schema]) => toField(name, schema as v.GenericSchema));
+/** The fields without defaults that differ from those of `again`: these are made anew for each job. */
+export function withoutMadeDefaults(
+  fields: readonly AgentMethodField[],
+  again: readonly AgentMethodField[],
+): AgentMethodField[] {
+  return fields.map((field, at) =>
+    isDeepStrictEqual(field.default, again[at]?.default) ? field : { ...field, default: null },
+  );
 }
 
-function isList(fields: FieldsInput): fields is Extract<FieldsInput, readonly unknown[]> {
-  return Array.isArray(fields);
+interface ObjectParts {
+  readonly properties: Readonly<Record<string, JsonSchema>>;
+  readonly required: ReadonlySet<string>;
 }
 
-function toField(name: string, schema: v.GenericSchema): AgentMethodField {
-  let node = schema as unknown as SchemaNode;
-  let required = true;
-  while (OPTIONAL.has(node.type) && node.wrapped) {
-    required = false;
-    node = node.wrapped;
+/** Reads an object, also one that is put together with `allOf`. */
+function readObject(given: JsonSchema, root: JsonSchema): ObjectParts {
+  const node = resolve(given, root);
+  const parts = (node.allOf ?? []).map((one) => readObject(one, root));
+  if (!node.properties && parts.length === 0) {
+    throw new TypeError("must be the schema of one object that names its properties, or a list of fields");
   }
-  const choices = readChoices(node) ?? (node.item ? readChoices(node.item) : undefined);
-  const field_type = toFieldType(node, choices !== undefined);
   return {
-    name,
-    type: node.type,
-    field_type,
-    description: v.getDescription(schema) ?? v.getDescription(node as unknown as v.GenericSchema) ?? null,
-    choices: choices ?? null,
-    default: readDefault(schema),
-    widget: null,
-    required,
+    properties: Object.assign({}, ...parts.map(({ properties }) => properties), node.properties),
+    required: new Set([...parts.flatMap(({ required }) => [...required]), ...(node.required ?? [])]),
   };
 }
 
-function toFieldType(node: SchemaNode, hasChoices: boolean): FieldType {
-  const has = (action: string): boolean => node.pipe?.some((one) => one.type === action) ?? false;
-  if (hasChoices) return node.item ? "MultipleChoiceField" : "ChoiceField";
+/** Follows references such as `#/$defs/Address`. */
+function resolve(node: JsonSchema, root: JsonSchema): JsonSchema {
+  let found = node;
+  for (let hops = 0; found.$ref !== undefined && hops < 100; hops++) {
+    const { $ref, ...beside } = found;
+    const path = $ref.split("/").slice(1);
+    const target = path.reduce<unknown>(
+      (at, key) => (at as Record<string, unknown> | undefined)?.[key],
+      root,
+    );
+    found = { ...(target as JsonSchema | undefined), ...beside };
+  }
+  return found;
+}
+
+/** What a property is besides `null`. */
+function withoutNull(node: JsonSchema, root: JsonSchema): { node: JsonSchema; isNullable: boolean } {
+  const { type, enum: values, anyOf, oneOf, ...rest } = node;
+  const branches = (anyOf ?? oneOf)?.map((one) => resolve(one, root));
+  const types = Array.isArray(type) ? type.filter((one) => one !== "null") : undefined;
+  const others = branches?.filter((one) => one.type !== "null" && one.const !== null);
+  const isNullable =
+    type === "null" ||
+    (types !== undefined && types.length < type!.length) ||
+    (others !== undefined && others.length < branches!.length) ||
+    (values?.includes(null) ?? false);
+  if (!isNullable) return { node, isNullable };
+  const only = others?.length === 1 ? others[0] : undefined;
+  return {
+    isNullable,
+    node: {
+      ...only,
+      ...rest,
+      ...(type !== undefined && { type: types?.length === 1 ? types[0] : (types ?? type) }),
+      ...(values && { enum: values.filter((one) => one !== null) }),
+      ...(others && !only && { anyOf: others }),
+    },
+  };
+}
+
+function toFieldType(node: JsonSchema, hasChoices: boolean): FieldType {
+  if (hasChoices) return node.items ? "MultipleChoiceField" : "ChoiceField";
   if (node.type === "boolean") return "BooleanField";
-  if (node.type === "number") return has("integer") || has("safe_integer") ? "IntegerField" : "FloatField";
+  if (node.type === "integer") return "IntegerField";
+  if (node.type === "number") return "FloatField";
   if (node.type !== "string") return "JSONField";
-  if (has("email") || has("rfc_email")) return "EmailField";
-  if (has("iso_date")) return "DateField";
-  if (has("iso_timestamp") || has("iso_date_time")) return "DateTimeField";
-  return "CharField";
+  return FORMATS[node.format ?? ""] ?? "CharField";
 }
 
-function readChoices(node: SchemaNode): string[] | undefined {
-  if (node.type === "picklist" || node.type === "enum") return node.options?.map(String);
-  if (node.type !== "union" && node.type !== "variant") return undefined;
-  const literals = (node.options as readonly SchemaNode[]).map((one) => one.literal);
-  return literals.every((literal) => typeof literal === "string") ? (literals as string[]) : undefined;
+/** The texts that a value is one of, where it is. */
+function readChoices(node: JsonSchema): string[] | undefined {
+  const values =
+    node.enum ?? (node.const !== undefined ? [node.const] : (node.anyOf ?? node.oneOf)?.flatMap(constants));
+  if (!values || values.length === 0) return undefined;
+  return values.every((one) => typeof one === "string") ? (values as string[]) : undefined;
 }
 
-/** JSON can hold no other defaults; those of functions are made anew at each start. */
-function readDefault(schema: v.GenericSchema): unknown {
-  const value = (schema as unknown as { default?: unknown }).default;
-  return value === undefined || typeof value === "function" ? null : value;
+function constants({ const: value, enum: values }: JsonSchema): readonly unknown[] {
+  return values ?? [value];
 }

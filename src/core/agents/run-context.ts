@@ -5,7 +5,7 @@ import type { CaseNodeUpdateInput } from "../models/case-node-update.ts";
 import type { Job } from "../models/job.ts";
 import type { OnTimeout } from "../models/question.ts";
 import type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "../models/telemetry.ts";
-import type { FieldsInput, FieldValues } from "./define-agent.ts";
+import type { FieldsInput, FieldValues, GivenFields } from "./fields-input.ts";
 
 type MaybePromise<T> = T | Promise<T>;
 
@@ -49,7 +49,7 @@ export interface AskOptions<F extends FieldsInput> extends CallOptions {
   /** @default "fail" */
   readonly onTimeout?: OnTimeout;
   /** The answer when nobody answered, with `onTimeout: "default"`. */
-  readonly default?: Record<string, unknown>;
+  readonly default?: GivenFields<F>;
 }
 
 /** A case as its agent sees it. */
@@ -98,33 +98,37 @@ export type TelemetryFunction = (data: {
   details: Record<string, unknown>;
 }) => void;
 
-interface ContextBase {
-  /** Decrypted values by parameter name. */
-  readonly parameters: Readonly<Record<string, string>>;
+/** Values by parameter name. */
+export type ParameterMap = Readonly<Record<string, string | undefined>>;
+
+interface ContextBase<Parameters> {
+  /** Decrypted values by parameter name. One that is not required and has no value is missing. */
+  readonly parameters: Parameters;
   readonly log: Logger;
   readonly telemetry: TelemetryFunction;
   readonly signal: AbortSignal;
 }
 
 /** What `job_start` gets. */
-export interface JobContextArgs<Fields = Record<string, unknown>> extends ContextBase {
+export interface JobContextArgs<Fields = Record<string, unknown>, Parameters = ParameterMap>
+  extends ContextBase<Parameters> {
   readonly job: JobHandle;
   readonly fields: Fields;
 }
 
 /** What `job_stop` gets, after the job's signal has fired. */
-export interface JobStopContext extends ContextBase {
+export interface JobStopContext<Parameters = ParameterMap> extends ContextBase<Parameters> {
   readonly job: Job;
 }
 
 /** What `job_status` gets. */
-export interface JobStatusContext extends ContextBase {
+export interface JobStatusContext<Parameters = ParameterMap> extends ContextBase<Parameters> {
   readonly job: Job | undefined;
   readonly params: Readonly<Record<string, unknown>>;
 }
 
 /** What `human_answer` gets, after an answer was accepted and before the run goes on. */
-export interface HumanAnswerContext extends ContextBase {
+export interface HumanAnswerContext<Parameters = ParameterMap> extends ContextBase<Parameters> {
   readonly job: Job;
   readonly case: Case;
   readonly answer: Readonly<Record<string, unknown>>;
@@ -132,13 +136,17 @@ export interface HumanAnswerContext extends ContextBase {
 }
 
 /** What `chat` gets. */
-export interface ChatContext extends ContextBase {
+export interface ChatContext<Fields = Record<string, unknown>, Parameters = ParameterMap>
+  extends ContextBase<Parameters> {
   readonly params: Readonly<Record<string, unknown>>;
+  /** The request's params, checked by the method's `fields`; empty where it has none. */
+  readonly fields: Fields;
 }
 
 /** What a custom method gets. */
-export interface CustomContext extends ContextBase {
+export interface CustomContext<Fields = Record<string, unknown>, Parameters = ParameterMap>
+  extends ContextBase<Parameters> {
   readonly job: Job | undefined;
   readonly params: Readonly<Record<string, unknown>>;
-  readonly fields: Readonly<Record<string, unknown>>;
+  readonly fields: Fields;
 }

@@ -2,8 +2,9 @@ import * as v from "valibot";
 import { CaseNodeSchema } from "../models/case-node.ts";
 import { ParameterSchema } from "../models/parameter.ts";
 import { AgentError } from "./agent-error.ts";
-import type { AgentDefinition, FieldsInput, MethodDefinition } from "./define-agent.ts";
-import { readFields } from "./fields.ts";
+import type { AgentDefinition, MethodDefinition } from "./define-agent.ts";
+import { fieldsOf } from "./fields.ts";
+import type { FieldsInput } from "./fields-input.ts";
 import { problemOf } from "./retention-policy.ts";
 
 const POLICIES = ["resume", "restart", "fail"];
@@ -80,7 +81,7 @@ function checkMethod(path: string, method: Method, refuse: Refuse): void {
     if (!v.is(CaseNodeSchema, node)) refuse(`${path}.nodes[${at}] needs a name and a known type`);
   }
   try {
-    readFields(method.fields);
+    fieldsOf(method);
   } catch (error) {
     const problem = (error as Error).message;
     refuse(`${path}.fields${problem.startsWith("[") ? problem : ` ${problem}`}`);

@@ -1,11 +1,11 @@
 import type * as v from "valibot";
 
 /**
- * What a value must be, in words that stand behind its name: "must be a string". The value is not repeated, as
- * valibot's own messages do: it may be a secret. Our own messages start with "must".
+ * The schema's own message, or what a value must be, in words that stand behind its name: "must be a string".
+ * valibot's default messages repeat the value, which may be a secret: they are replaced.
  */
 export function describeIssue(issue: v.BaseIssue<unknown>): string {
-  if (issue.message.startsWith("must")) return issue.message;
+  if (!isDefaultMessage(issue)) return issue.message;
   const { type, requirement, expected } = issue as { requirement?: unknown } & typeof issue;
   const size = typeof issue.input === "string" ? "character" : "entry";
   if (type === "max_length") return `must have at most ${amount(requirement, size)}`;
@@ -16,10 +16,17 @@ export function describeIssue(issue: v.BaseIssue<unknown>): string {
   if (type === "max_value") return `must be at most ${String(requirement)}`;
   if (type === "integer") return "must be a whole number";
   if (type === "finite") return "must be a finite number";
+  if (type === "regex") return `must match ${expected}`;
   if (expected === "never") return "is not known";
   const format = FORMATS[type];
   if (format) return `must be ${format}`;
   return expected ? `must be ${toWords(expected)}` : "is not valid";
+}
+
+/** Whether valibot has written the message, as `Invalid type: Expected string but received "…"`. */
+export function isDefaultMessage({ message, expected, received }: v.BaseIssue<unknown>): boolean {
+  const end = `${expected ? `Expected ${expected} but r` : "R"}eceived ${received}`;
+  return message.startsWith("Invalid ") && message.endsWith(end);
 }
 
 /** Problems that are told one by one: what is wrong with thousands of fields is no news from the next on. */
@@ -31,13 +38,14 @@ export function listProblems(problems: readonly string[]): string {
   return [...problems.slice(0, MOST_TOLD), ...(more > 0 ? [`and ${more} more`] : [])].join("; ");
 }
 
-function amount(count: unknown, noun: "character" | "entry"): string {
+/** A size in words: "1 character", "3 entries". */
+export function amount(count: unknown, noun: "character" | "entry"): string {
   if (count === 1) return noun === "entry" ? "one entry" : "one character";
   return `${String(count)} ${noun === "entry" ? "entries" : "characters"}`;
 }
 
 /** `("a" | "b")` → `one of a, b`. */
-function toWords(expected: string): string {
+export function toWords(expected: string): string {
   const choices = [...expected.matchAll(/"([^"]*)"/g)]
     .map(([, choice]) => choice)
     .filter((choice) => choice !== "");
@@ -50,12 +58,18 @@ function toWords(expected: string): string {
   return kinds.join(" or ");
 }
 
-const FORMATS: Readonly<Record<string, string>> = {
+/** Formats of text, by valibot's and zod's names. */
+export const FORMATS: Readonly<Record<string, string>> = {
   email: "an email address",
   url: "a URL",
   uuid: "a UUID",
   iso_date: "a date such as 2026-01-31",
   iso_timestamp: "an ISO 8601 timestamp",
+  date: "a date such as 2026-01-31",
+  datetime: "an ISO 8601 timestamp",
 };
 
-const KINDS: Readonly<Record<string, string>> = { Object: "an object", Array: "a list", null: "null" };
+const KINDS: Readonly<Record<string, string>> = {
+  ...{ Object: "an object", Array: "a list", null: "null" },
+  ...{ object: "an object", record: "an object", array: "a list", int: "a whole number" },
+};

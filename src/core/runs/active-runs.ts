@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { fieldsOf } from "../agents/fields.ts";
+import { describeProblems, fieldsOf } from "../agents/fields.ts";
 import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
 import { isServiceError } from "../base/errors.ts";
 import type { Redactor } from "../base/redactor.ts";
@@ -208,10 +208,10 @@ export class ActiveRuns {
   ): Promise<unknown> {
     const { jobs, cases } = this.#parts;
     const method = agent.definition.methods.job_start;
-    const fields = fieldsOf(method).check(job.job_fields);
+    const checking = fieldsOf(method).check(job.job_fields);
+    const fields = checking instanceof Promise ? await checking : checking;
     if (!fields.ok) {
-      const problems = Object.entries(fields.problems).map(([name, problem]) => `${name} ${problem}`);
-      throw new Error(`The job's fields do not fit the agent any more: ${problems.join("; ")}`);
+      throw new Error(`The job's fields no longer match the agent: ${describeProblems(fields.problems)}`);
     }
     const { parameters, log, telemetry } = await toHandlerContext(this.#parts, agent, job, {
       parameters: values,

@@ -1,5 +1,6 @@
 import type { AgentSettings } from "../agents/agent-settings.ts";
-import type { FieldsInput, MethodDefinition } from "../agents/define-agent.ts";
+import type { MethodDefinition } from "../agents/define-agent.ts";
+import type { FieldsInput } from "../agents/fields-input.ts";
 import type { Parameters } from "../agents/parameters.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import type { TelemetryFunction } from "../agents/run-context.ts";

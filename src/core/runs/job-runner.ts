@@ -1,10 +1,11 @@
 import * as v from "valibot";
-import { readFields } from "../agents/fields.ts";
+import { type CheckedFields, describeProblems, type Fields, fieldsOf, readFields } from "../agents/fields.ts";
 import { refuseUndeclared } from "../agents/parameters.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import type { AuditEvent, AuditLog } from "../audit/audit-log.ts";
 import { type Actor, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import { answerCase, endCases, reopenCase } from "../entities/cases.ts";
 import {
   caseIdsOf,
@@ -120,20 +121,30 @@ class JobRunner implements Runner {
     const by = actor && nameOf(actor);
     const { ledger, jobs, cases } = this.#parts;
     await jobs.get(jobId);
-    const { id } = await cases.ofJob(jobId, caseId);
-    return ledger.write(async (unit) => {
-      const [item, job] = [await unit.tx.get("Case", id), await unit.tx.get("Job", jobId)];
-      const question = item?.question;
-      if (item && question && job) this.#checkAnswer(item, job, request.answer, new Date(unit.now));
-      const answer = { answer: request.answer, message: request.message, ...(by !== undefined && { by }) };
-      const next = await answerCase(unit, id, answer);
-      await this.#note(unit, actor, { action: "case.answer", target: asCase(id) });
-      const place = { case_id: id, question_id: question!.id };
-      unit.afterwards((seq) =>
-        this.#runs.answered(jobId, { type: "answer", at: unit.now, ...place, ...answer }, seq),
-      );
-      return next;
-    });
+    for (;;) {
+      const seen = await cases.ofJob(jobId, caseId);
+      // A schema may take its time: nothing is kept waiting for it.
+      const live = this.#liveFields(seen);
+      const verdict = await this.#checkAnswer(seen, request.answer);
+      const next = await ledger.write(async (unit) => {
+        const [item, job] = [await unit.tx.get("Case", seen.id), await unit.tx.get("Job", jobId)];
+        const question = item?.question;
+        if (item && question && job) {
+          assertAwaits(item, job, new Date(unit.now));
+          if (question.id !== seen.question?.id || this.#liveFields(item) !== live) return undefined;
+          if (verdict?.ok === false) throw invalidAnswer(item, verdict.problems);
+        }
+        const answer = { answer: request.answer, message: request.message, ...(by !== undefined && { by }) };
+        const next = await answerCase(unit, seen.id, answer);
+        await this.#note(unit, actor, { action: "case.answer", target: asCase(seen.id) });
+        const place = { case_id: seen.id, question_id: question!.id };
+        unit.afterwards((seq) =>
+          this.#runs.answered(jobId, { type: "answer", at: unit.now, ...place, ...answer }, seq),
+        );
+        return next;
+      });
+      if (next) return next;
+    }
   }
 
   async resume(
@@ -251,7 +262,7 @@ class JobRunner implements Runner {
     fields: Readonly<Record<string, unknown>>,
   ): Promise<Record<string, string>> {
     const agent = this.#parts.agents.get(slug);
-    const checked = readFields(findMethod(agent, method).fields).check(fields);
+    const checked = await fieldsOf(findMethod(agent, method)).check(fields);
     return checked.ok ? {} : checked.problems;
   }
 
@@ -319,7 +330,8 @@ class JobRunner implements Runner {
     const agent = this.#parts.agents.get(slug);
     const sent = openSent(this.#parts, agent, request.encrypted_agent_parameters);
     const values = await openParameters(this.#parts, agent, sent);
-    const input = toNewJob(agent, request, Object.keys(values));
+    const made = toNewJob(agent, request, Object.keys(values));
+    const input = made instanceof Promise ? await made : made;
     // A repeated request is answered also where there is no room for a new one.
     const before = await jobs.find(input.id);
     if (before) return sameRequest(before, input);
@@ -355,23 +367,17 @@ class JobRunner implements Runner {
     }
   }
 
-  #checkAnswer(item: StoredCase, job: StoredJob, answer: Record<string, unknown>, now: Date): void {
-    const { question } = item;
-    if (!question) return;
-    if (isTerminal(job.status) || job.status === "cancelling") {
-      throw notAwaiting(item, `its job is ${job.status}`);
-    }
-    if (question.deadline !== null && Date.parse(question.deadline) <= now.getTime()) {
-      throw notAwaiting(item, `its deadline was ${question.deadline}`);
-    }
-    // The agent's own schema may ask for more than the form can say.
-    const fields = this.#runs.find(job.id)?.questions.fieldsOf(item.id) ?? readFields(question.fields);
-    const checked = fields.check(answer);
-    if (checked.ok) return;
-    const problems = Object.entries(checked.problems).map(([name, problem]) => `${name} ${problem}`);
-    throw new ServiceError("invalid_parameters", `The answer to case "${item.id}" is not valid`, {
-      detail: `${problems.join("; ")}.`,
-    });
+  /** The agent's own schema may ask for more than the form can say. */
+  #liveFields({ id, job_id }: StoredCase): Fields | undefined {
+    return this.#runs.find(job_id)?.questions.fieldsOf(id);
+  }
+
+  #checkAnswer(
+    item: StoredCase,
+    answer: Readonly<Record<string, unknown>>,
+  ): MaybePromise<CheckedFields | undefined> {
+    if (!item.question) return undefined;
+    return (this.#liveFields(item) ?? readFields(item.question.fields)).check(answer);
   }
 
   #reconcileParts(): ReconcileParts {
@@ -515,6 +521,21 @@ function queueIsFull(queued: number, seconds: number): ServiceError {
   return new ServiceError("rate_limited", `${queued} jobs wait already`, {
     detail: `Try again in ${seconds} s.`,
     headers: { "Retry-After": String(seconds) },
+  });
+}
+
+function assertAwaits(item: StoredCase, job: StoredJob, now: Date): void {
+  if (isTerminal(job.status) || job.status === "cancelling") {
+    throw notAwaiting(item, `its job is ${job.status}`);
+  }
+  const deadline = item.question?.deadline;
+  if (deadline && Date.parse(deadline) <= now.getTime())
+    throw notAwaiting(item, `its deadline was ${deadline}`);
+}
+
+function invalidAnswer(item: StoredCase, problems: Readonly<Record<string, string>>): ServiceError {
+  return new ServiceError("invalid_parameters", `The answer to case "${item.id}" is not valid`, {
+    detail: `${describeProblems(problems)}.`,
   });
 }
 

@@ -1,5 +1,6 @@
-import type { FieldsInput, MethodDefinition } from "../agents/define-agent.ts";
-import { readFields } from "../agents/fields.ts";
+import type { MethodDefinition } from "../agents/define-agent.ts";
+import { fieldsOf } from "../agents/fields.ts";
+import type { FieldsInput } from "../agents/fields-input.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Jobs } from "../entities/jobs.ts";
@@ -26,7 +27,7 @@ export async function callBeside(
 
   const name = call.method === "custom" ? (call.name ?? "") : call.method;
   const method = findMethod(agent, name, call.method === "custom");
-  const fields = readFields(method.fields).check(call.method === "custom" ? (call.fields ?? {}) : {});
+  const fields = await fieldsOf(method).check(givenFields(method, call));
   if (!fields.ok) throw invalidFields(agent.slug, fields.problems);
   const context = await toHandlerContext(parts, agent, job);
   const params = { ...method.params, ...call.params };
@@ -37,6 +38,12 @@ export async function callBeside(
     (signal) => ({ ...context, signal, params, job: shown, fields: fields.values }),
   );
   return call.method === "chat" ? answer : toJobResponse(answer, job, call.jobId);
+}
+
+/** A chat's inputs are sent as its params. */
+function givenFields({ fields }: AnyMethod, call: MethodCall): Readonly<Record<string, unknown>> {
+  if (call.method === "chat") return fields ? call.params : {};
+  return call.method === "custom" ? (call.fields ?? {}) : {};
 }
 
 /** An agent's method by name, `not_found` where it has none. */

@@ -1,20 +1,31 @@
 import { hash } from "node:crypto";
-import { fieldsOf } from "../agents/fields.ts";
+import { type CheckedFields, describeProblems, fieldsOf } from "../agents/fields.ts";
 import type { HostedAgent } from "../agents/registry.ts";
-import { listProblems } from "../base/describe-issue.ts";
 import { ServiceError } from "../base/errors.ts";
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { NewJob } from "../entities/jobs.ts";
 import type { StartRequest } from "./runner.ts";
 
 /** The job that a request asks for; throws `invalid_parameters` where its fields do not fit. */
 export function toNewJob(
-  { definition, slug }: HostedAgent,
+  agent: HostedAgent,
   request: StartRequest,
   parameterNames: readonly string[],
+): MaybePromise<NewJob> {
+  const checking = fieldsOf(agent.definition.methods.job_start).check(request.job_fields);
+  return andThen(checking, (checked) => toJob(agent, request, { checked, parameterNames }));
+}
+
+function toJob(
+  { definition, slug }: HostedAgent,
+  request: StartRequest,
+  {
+    checked,
+    parameterNames,
+  }: { readonly checked: CheckedFields; readonly parameterNames: readonly string[] },
 ): NewJob {
-  const { job_context: context } = request;
-  const checked = fieldsOf(definition.methods.job_start).check(request.job_fields);
   if (!checked.ok) throw invalidFields(slug, checked.problems);
+  const { job_context: context } = request;
   const name = context.mission_name.trim() === "" ? definition.name : context.mission_name;
   return {
     id: context.job_id,
@@ -54,8 +65,7 @@ function inOrder(value: unknown): unknown {
 
 /** The error for job fields that do not fit their method. */
 export function invalidFields(slug: string, problems: Readonly<Record<string, string>>): ServiceError {
-  const list = Object.entries(problems).map(([field, problem]) => `${field} ${problem}`);
   return new ServiceError("invalid_parameters", `The fields are not valid for agent "${slug}"`, {
-    detail: `${listProblems(list)}.`,
+    detail: `${describeProblems(problems)}.`,
   });
 }

@@ -1,5 +1,5 @@
-import type { FieldsInput, FieldValues } from "../../agents/define-agent.ts";
-import { type Fields, readFields } from "../../agents/fields.ts";
+import { type CheckedFields, describeProblems, type Fields, readFields } from "../../agents/fields.ts";
+import type { FieldsInput, FieldValues } from "../../agents/fields-input.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
 import type {
   AskOptions,
@@ -10,6 +10,7 @@ import type {
 } from "../../agents/run-context.ts";
 import { toMilliseconds } from "../../base/duration.ts";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
+import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
 import { askCase, endCase, updateCase } from "../../entities/cases.ts";
 import type { Case } from "../../models/case.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
@@ -100,6 +101,8 @@ export class RunCase implements CaseHandle {
     const run = this.#run;
     const fields = readFields(options.fields);
     const fallback = readDefault(fields, options);
+    // It is of no use where the answer is recorded.
+    if (fallback instanceof Promise) fallback.catch(() => {});
     if (this.#isAsking) {
       throw new TypeError(
         `Case "${this.id}" awaits an answer already: ask the second question in another case`,
@@ -107,9 +110,17 @@ export class RunCase implements CaseHandle {
     }
     const call = this.#scope.take("ask", options.question, options.key);
     this.#isAsking = true;
+    let checking = this.#check(call, fields);
     try {
       const recorded = call.takeEntry();
-      if (!call.isDue && !call.answer) await this.#waitForAnswer(call, fields, options, fallback);
+      if (!call.isDue && !call.answer) {
+        const onAnswer = () => {
+          checking = this.#check(call, fields);
+          return checking;
+        };
+        const known = fallback instanceof Promise ? await fallback : fallback;
+        await this.#waitForAnswer(call, { fields, options, fallback: known, onAnswer });
+      }
       if (!call.isDue) await this.#tellAgent(call, call.answer!);
       await run.delivered(call);
       const error = recorded?.error ?? call.takeEntry()?.error;
@@ -120,11 +131,30 @@ export class RunCase implements CaseHandle {
     } finally {
       this.#isAsking = false;
     }
-    const checked = fields.check(call.answer!.answer);
+    const checked = checking instanceof Promise ? await checking : checking!;
     if (checked.ok) return checked.values as FieldValues<F>;
     throw new TypeError(
-      `The answer to "${options.question}" does not fit its fields any more: ${Object.keys(checked.problems).join(", ")}`,
+      `The answer to "${options.question}" no longer matches its fields: ${Object.keys(checked.problems).join(", ")}`,
     );
+  }
+
+  /**
+   * Checks an answer before it is given to the handler, which goes on at once when it gets it: so its order among other
+   * calls is that of the record, however long a schema takes.
+   */
+  #check(call: Call, fields: Fields): MaybePromise<CheckedFields> | undefined {
+    if (!call.answer) return undefined;
+    let checking: MaybePromise<CheckedFields>;
+    try {
+      checking = fields.check(call.answer.answer);
+    } catch (error) {
+      checking = Promise.reject(error);
+    }
+    if (!(checking instanceof Promise)) return checking;
+    call.isReady = false;
+    const ready = () => this.#run.deliveries.ready(call);
+    checking.then(ready, ready);
+    return checking;
   }
 
   async #fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
@@ -134,12 +164,7 @@ export class RunCase implements CaseHandle {
   }
 
   /** Waits until the answer to a question is stored, or what became of it instead. */
-  async #waitForAnswer<F extends FieldsInput>(
-    call: Call,
-    fields: Fields,
-    options: AskOptions<F>,
-    fallback: Record<string, unknown> | null,
-  ): Promise<void> {
+  async #waitForAnswer(call: Call, { fields, options, fallback, onAnswer }: QuestionParts): Promise<void> {
     const run = this.#run;
     await run.enter(call);
     if (call.answer) return;
@@ -168,7 +193,7 @@ export class RunCase implements CaseHandle {
       });
       return question;
     };
-    await run.questions.ask(call, { fields, isUntil, tells, open });
+    await run.questions.ask(call, { fields, isUntil, tells, open, onAnswer });
   }
 
   /** `human_answer` runs before the handler goes on, and once it has, it does not run again. */
@@ -218,6 +243,13 @@ export class RunCase implements CaseHandle {
   }
 }
 
+interface QuestionParts {
+  readonly fields: Fields;
+  readonly options: Omit<AskOptions<FieldsInput>, "default">;
+  readonly fallback: Record<string, unknown> | null;
+  readonly onAnswer: () => MaybePromise<unknown>;
+}
+
 function readDeadline(deadline: AskOptions<FieldsInput>["deadline"], now: Date): string | null {
   if (deadline === undefined) return null;
   if (deadline instanceof Date) return deadline.toISOString();
@@ -225,17 +257,23 @@ function readDeadline(deadline: AskOptions<FieldsInput>["deadline"], now: Date):
 }
 
 /** A default that does not fit the fields is a mistake to learn of at once, not at the deadline. */
-function readDefault(fields: Fields, options: AskOptions<FieldsInput>): Record<string, unknown> | null {
-  if (options.onTimeout !== "default") return options.default ?? null;
-  const checked = fields.check(options.default ?? {});
-  if (checked.ok) return checked.stored;
-  const problems = Object.entries(checked.problems).map(([name, problem]) => `${name} ${problem}`);
-  throw new TypeError(`The default answer to "${options.question}" is not valid: ${problems.join("; ")}`);
+function readDefault<F extends FieldsInput>(
+  fields: Fields,
+  options: AskOptions<F>,
+): MaybePromise<Record<string, unknown> | null> {
+  const given = options.default as Record<string, unknown> | undefined;
+  if (options.onTimeout !== "default") return given ?? null;
+  return andThen(fields.check(given ?? {}), (checked) => {
+    if (checked.ok) return checked.stored;
+    throw new TypeError(
+      `The default answer to "${options.question}" is not valid: ${describeProblems(checked.problems)}`,
+    );
+  });
 }
 
 function expired(
   error: { name: string; message: string },
-  { onTimeout = "fail" }: AskOptions<FieldsInput>,
+  { onTimeout = "fail" }: Pick<AskOptions<FieldsInput>, "onTimeout">,
 ): Error {
   if (error.name !== "QuestionExpiredError") return fromRecordedError(error);
   return new QuestionExpiredError(error.message, onTimeout);

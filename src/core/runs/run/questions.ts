@@ -1,4 +1,5 @@
 import type { Fields } from "../../agents/fields.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { answerCase, endCase } from "../../entities/cases.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { Question } from "../../models/question.ts";
@@ -20,6 +21,8 @@ interface Asking {
   readonly isUntil: boolean;
   /** Whether the agent is told of the answer before the handler goes on. */
   readonly tells: boolean;
+  /** Takes up an answer before it is delivered; what fails is told there. */
+  readonly onAnswer: () => MaybePromise<unknown>;
   /** Stores the question, or finds that it is stored. */
   readonly open: () => Promise<Question>;
 }
@@ -39,7 +42,7 @@ export class Questions {
   }
 
   /** Waits until the answer to a case's question, or its end without one, is stored. */
-  async ask(call: Call, { fields, isUntil, tells, open }: Asking): Promise<void> {
+  async ask(call: Call, { fields, isUntil, tells, onAnswer, open }: Asking): Promise<void> {
     const caseId = call.caseId!;
     let settle = () => {};
     const settled = new Promise<void>((resolve) => {
@@ -53,6 +56,8 @@ export class Questions {
       const question = await open();
       callOff = this.#watch(caseId, question, isUntil);
       await this.#run.wait(() => settled);
+      const pending = onAnswer();
+      if (pending instanceof Promise) await this.#run.orEnd(() => pending.catch(() => {}));
     } finally {
       callOff();
       this.#waiting.delete(caseId);

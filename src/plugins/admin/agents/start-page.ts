@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { H3Event } from "h3";
 import * as v from "valibot";
-import { toFormFields } from "../../../core/agents/form-fields.ts";
+import { describeProblems, fieldsOf as readAgentFields } from "../../../core/agents/fields.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
 import { isServiceError, type ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
@@ -112,7 +112,7 @@ async function showForm(parts: AdminParts, event: H3Event, view: FormView): Prom
   const fields = fieldsOf(agent);
   const known = new Set([...fields, MISSION_FIELD, ...INSTRUCTION_FIELDS].map((field) => field.name));
   const others = Object.entries(problems ?? {}).filter(([name]) => !known.has(name));
-  const problem = [error?.message, error?.detail, ...others.map(([name, text]) => `${name} ${text}`)];
+  const problem = [error?.message, error?.detail, describeProblems(Object.fromEntries(others))];
   const state = {
     form: {
       action: pathTo("agents", agent.slug, "start"),
@@ -140,9 +140,8 @@ async function showForm(parts: AdminParts, event: H3Event, view: FormView): Prom
   return renderPage(parts, event, { template: "start", state }, { status });
 }
 
-function fieldsOf(agent: HostedAgent): AgentMethodField[] {
-  const { fields } = agent.definition.methods.job_start;
-  return fields ? toFormFields(fields) : [];
+function fieldsOf(agent: HostedAgent): readonly AgentMethodField[] {
+  return readAgentFields(agent.definition.methods.job_start).list;
 }
 
 function readJobId(typed: URLSearchParams): string {

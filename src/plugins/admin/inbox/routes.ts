@@ -1,8 +1,7 @@
 import type { H3Event } from "h3";
 import * as v from "valibot";
-import { readFields as readCoreFields } from "../../../core/agents/fields.ts";
+import { describeProblems, readFields as readCoreFields } from "../../../core/agents/fields.ts";
 import type { Caller } from "../../../core/audit/caller.ts";
-import { listProblems } from "../../../core/base/describe-issue.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { pageQuery } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
@@ -121,7 +120,7 @@ async function answerByForm(
   const now = parts.clock();
   const job = await parts.jobs.find(item.job_id);
   const agent = job?.agent_name ?? "";
-  const verdict = item.question ? readCoreFields(item.question.fields).check(answer) : undefined;
+  const verdict = item.question ? await readCoreFields(item.question.fields).check(answer) : undefined;
   if (verdict?.ok === false) {
     if (wantsJson(event)) throw invalidAnswer(verdict.problems);
     return refused(parts, event, {
@@ -154,8 +153,9 @@ function settled(item: StoredCase): ServiceError {
 }
 
 function invalidAnswer(problems: Readonly<Record<string, string>>): ServiceError {
-  const detail = listProblems(Object.entries(problems).map(([field, problem]) => `${field} ${problem}`));
-  return new ServiceError("invalid_parameters", "The answer is not complete", { detail });
+  return new ServiceError("invalid_parameters", "The answer is not complete", {
+    detail: describeProblems(problems),
+  });
 }
 
 interface Refusal {
