@@ -48,7 +48,7 @@ export type CustomFields = Readonly<Record<string, FieldsInput>>;
 export interface AgentDefinition<
   Start extends FieldsInput = FieldsInput,
   Chat extends FieldsInput = FieldsInput,
-  Custom extends CustomFields = CustomFields,
+  Custom = CustomFields,
   P extends readonly ParameterInput[] = readonly ParameterInput[],
 > {
   /** Shown name; gives the slug and the id. */
@@ -78,8 +78,9 @@ export interface AgentDefinition<
     readonly human_answer?: MethodDefinition<FieldsInput, HumanAnswerContext<ParameterValues<P>>, unknown>;
     readonly chat?: MethodDefinition<Chat, ChatContext<FieldValues<Chat>, ParameterValues<P>>, unknown>;
     readonly custom?: {
+      // With a constraint on `Custom` its inputs are not inferred.
       readonly [Name in keyof Custom]: MethodDefinition<
-        Custom[Name],
+        Custom[Name] & FieldsInput,
         CustomContext<FieldValues<Custom[Name]>, ParameterValues<P>>,
         unknown
       >;
@@ -100,7 +101,7 @@ export interface AgentDefinition<
 export function defineAgent<
   Start extends FieldsInput = readonly AgentMethodFieldInput[],
   Chat extends FieldsInput = readonly AgentMethodFieldInput[],
-  Custom extends CustomFields = CustomFields,
+  Custom = CustomFields,
   const P extends readonly ParameterInput[] = readonly [],
 >(agent: AgentDefinition<Start, Chat, Custom, P>): AgentDefinition {
   return agent as unknown as AgentDefinition;

@@ -55,13 +55,17 @@ export function readFields(input: FieldsInput | undefined): Fields {
 /** Problems as one text: those of the service continue the field's name, a schema's own message stands by itself. */
 export function describeProblems(problems: Readonly<Record<string, string>>): string {
   return listProblems(
-    Object.entries(problems).map(([name, problem]) => join(name, problem.replace(/\.$/, ""))),
+    Object.entries(problems).map(([name, problem]) => describeProblem(name, problem.replace(/\.$/, ""))),
   );
 }
 
-function join(name: string, problem: string): string {
+/** Our words, such as "must be a number", also behind a place inside the field. */
+const CONTINUES = /^(\S+ )?(must|is|are|has|have|cannot|may) /;
+
+/** One problem, behind the name of its field. */
+export function describeProblem(name: string, problem: string): string {
   if (name === "") return problem;
-  return /^[a-z]/.test(problem) ? `${name} ${problem}` : `${name}: ${problem}`;
+  return CONTINUES.test(problem) ? `${name} ${problem}` : `${name}: ${problem}`;
 }
 
 function remembered<K extends object>(known: WeakMap<K, Fields>, key: K, read: () => Fields): Fields {
@@ -136,7 +140,7 @@ function fieldsFrom(list: readonly AgentMethodField[], schema: FieldsSchema): Fi
         problems.set(name, `is not a field; the fields are ${[...known].join(", ") || "none"}`);
       return andThen(validate(given), (result): MaybePromise<CheckedFields> => {
         for (const issue of result.issues ?? []) {
-          const path = issue.path?.map((one) => (typeof one === "object" ? one.key : one)) ?? [];
+          const path = Array.from(issue.path ?? [], (one) => (typeof one === "object" ? one.key : one));
           // It is told by name above.
           if (path.length === 0 && unknown.length > 0) continue;
           const name = String(path[0] ?? "");
@@ -158,5 +162,8 @@ function describe(
     (at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key],
     given,
   );
-  return join(path.slice(1).map(String).join("."), describeStandardIssue(issue, { vendor, value }));
+  return describeProblem(
+    path.slice(1).map(String).join("."),
+    describeStandardIssue(issue, { vendor, value }),
+  );
 }

@@ -17,7 +17,7 @@ export function toFormFields(schema: JsonSchema): AgentMethodField[] {
     const choices = readChoices(node) ?? (node.items && readChoices(resolve(node.items, schema)));
     return {
       name,
-      type: typeof node.type === "string" ? node.type : null,
+      type: typeof node.type === "string" ? node.type : choices ? "string" : null,
       field_type: toFieldType(node, choices !== undefined),
       description: node.description ?? null,
       choices: choices ?? null,

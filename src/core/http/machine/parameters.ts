@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { toAgentResponse } from "../../agents/agent-response.ts";
+import { describeProblem } from "../../agents/fields.ts";
 import { isServiceError } from "../../base/errors.ts";
 import { AgentResponseSchema } from "../../models/agent-response.ts";
 import { JsonMapSchema, optional } from "../../models/scalars.ts";
@@ -78,7 +79,7 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
       handler: async ({ params, body }) => {
         const { slug } = agents.get(params.slug);
         const problems = await runner.checkFields(slug, body.method_name, body.job_fields);
-        const errors = Object.entries(problems).map(([field, problem]) => `${field} ${problem}`);
+        const errors = Object.entries(problems).map(([field, problem]) => describeProblem(field, problem));
         const valid = errors.length === 0;
         return {
           valid,

@@ -131,7 +131,9 @@ export class RunCase implements CaseHandle {
     } finally {
       this.#isAsking = false;
     }
-    const checked = checking instanceof Promise ? await checking : checking!;
+    // It may have been answered before it could be asked.
+    checking ??= this.#check(call, fields)!;
+    const checked = checking instanceof Promise ? await checking : checking;
     if (checked.ok) return checked.values as FieldValues<F>;
     throw new TypeError(
       `The answer to "${options.question}" no longer matches its fields: ${Object.keys(checked.problems).join(", ")}`,
