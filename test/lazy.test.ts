@@ -38,7 +38,7 @@ it("a service starts without what it may never need", { timeout: 120_000 }, asyn
   expect(packages).toContain("h3");
   expect(loaded.filter((url) => /\/(platform|cli)\.js$/.test(url))).toEqual([]);
   const early = [...packages].filter((name) =>
-    /^(@opentelemetry\/|@aws-sdk\/|@smithy\/|@google-cloud\/|google-auth-library|listhen|edge|cac|@clack\/|jiti|yaml|@valibot\/to-json-schema)/.test(
+    /^(@opentelemetry\/|@aws-sdk\/|@smithy\/|@google-cloud\/|google-auth-library|listhen|edge|cac|@clack\/|jiti|yaml|zod|arktype)/.test(
       name,
     ),
   );
