@@ -153,7 +153,7 @@ export class RunCase implements CaseHandle {
       checking = Promise.reject(error);
     }
     if (!(checking instanceof Promise)) return checking;
-    call.isReady = false;
+    call.isHeld = true;
     const ready = () => this.#run.deliveries.ready(call);
     checking.then(ready, ready);
     return checking;
