@@ -329,3 +329,81 @@ test("the loser of a race that was under way when the process ended holds nothin
 
   expect((await liveOn(store, agent)).job).toMatchObject({ status: "completed", result: "too late" });
 });
+
+/** A job of `handler`, with a log as version 0.1.0 wrote it: positions only. */
+async function begunBefore(lines: readonly RunEntry[]) {
+  const store = await emptyStore();
+  const opened = lines.flatMap((line) =>
+    line.type === "call" && line.call === "open_case" ? line.name : [],
+  );
+  const never = agentOf(async ({ job }) => {
+    await Promise.all(opened.map((id) => job.openCase({ id, name: id })));
+    await new Promise(() => {});
+  });
+  await liveUntil(store, never, (entries) => entries.length > 1 && calls(entries) === opened.length);
+  await store.transaction(async (tx) => {
+    await tx.clear("Run", JOB);
+    await tx.append("Run", JOB, { type: "status", from: null, to: "in_progress", at: lines[0]!.at });
+    for (const line of lines) await tx.append("Run", JOB, line);
+  });
+  return store;
+}
+
+const AT = "2026-01-31T09:30:00.000Z";
+const oldStep = (position: number, name: string, result: unknown) =>
+  ({ type: "call", call: "step", position, name, result, at: AT }) as const;
+
+test("cases that version 0.1.0 opened beside each other are found again", async () => {
+  const open = (id: string) =>
+    ({ type: "call", call: "open_case", case_id: id, position: 0, name: id, result: id, at: AT }) as const;
+  const store = await begunBefore([open("a"), open("b"), { ...oldStep(0, "work", "done a"), case_id: "a" }]);
+
+  const { job } = await liveOn(
+    store,
+    agentOf(({ job }) =>
+      Promise.all(
+        ["a", "b"].map(async (id) => {
+          const item = await job.openCase({ id, name: id });
+          return item.step("work", () => `again ${id}`);
+        }),
+      ),
+    ),
+  );
+
+  expect(job).toMatchObject({ status: "completed", result: ["done a", "again b"] });
+});
+
+test.each([
+  ["the first", [1, 2], ["0: //0"]],
+  ["one in the middle", [0, 2], ["1: //1"]],
+  ["all but the last", [2], ["0: //0", "1: //1"]],
+  ["the last", [0, 1], ["2: //2"]],
+  ["none", [0, 1, 2], []],
+])(
+  "of steps of one name that version 0.1.0 began, %s is made again, with its key, over two restarts",
+  async (_which, recorded, again) => {
+    const store = await begunBefore(recorded.map((n) => oldStep(n, "work", `done ${n}`)));
+    const did: string[] = [];
+    let isLast = false;
+    const agent = agentOf(async ({ job }) => {
+      const all = await Promise.all(
+        [0, 1, 2].map((n) =>
+          job.step("work", ({ idempotencyKey }) => {
+            did.push(`${n}: ${idempotencyKey.slice(JOB.length)}`);
+            return `done ${n}`;
+          }),
+        ),
+      );
+      const next = await job.step("work", () => "next");
+      await job.step("pause", () => (isLast ? "over" : new Promise(() => {})));
+      return [...all, next];
+    });
+    await liveUntil(store, agent, (entries) => calls(entries) === 4);
+    isLast = true;
+
+    const { job } = await liveOn(store, agent);
+
+    expect(job).toMatchObject({ status: "completed", result: ["done 0", "done 1", "done 2", "next"] });
+    expect(did).toEqual(again);
+  },
+);

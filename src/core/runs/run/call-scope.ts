@@ -36,7 +36,7 @@ export class CallScope {
     if (same.made > 0 && !same.isInOrder(turn, isOutside))
       throw this.#refuse(ambiguous(kind, key ?? name, this.#label));
     const n = same.made++;
-    const call = same.calls[n] ?? this.#record.begin(kind, name, key, n);
+    const call = this.#record.next(kind, { name, key }, n);
     call.same = same;
     call.isMadeOutside = isOutside;
     same.add(call, turn);

@@ -36,7 +36,7 @@ export class Call {
   readonly name: string;
   readonly key: string | undefined;
   /** Which of the calls of its scope, kind, and name or key it is, from 0. */
-  readonly n: number;
+  n: number;
   readonly position: number;
 
   /** How it ended, until the handler has taken that up. */

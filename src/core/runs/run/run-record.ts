@@ -145,7 +145,9 @@ export class RunRecord {
   /** A case is opened by the job, although the entry names the case. */
   #callOf(entry: CallLine, kind: CallKind): Call {
     const scope = this.scope(kind === "open_case" ? undefined : entry.case_id);
-    if (entry.n === undefined) return scope.at(entry.position, kind)!;
+    // Version 0.1.0 gave cases that were opened beside each other one position.
+    if (entry.n === undefined)
+      return kind === "open_case" ? scope.recorded(kind, entry, 0) : scope.at(entry.position, kind)!;
     const call = scope.recorded(kind, entry, entry.n);
     if (entry.outside === undefined) return call;
     if (call.outside === undefined) this.outside.push(call);

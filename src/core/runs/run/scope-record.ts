@@ -1,5 +1,8 @@
 import { Call, type CallKind, type CallNames } from "./call.ts";
 
+/** A number that is not known. */
+export const UNKNOWN = -1;
+
 /** The calls of one kind and name in a scope. */
 export class SameCalls {
   /** By their numbers; there may be gaps. */
@@ -47,6 +50,10 @@ export class ScopeRecord {
   readonly #same = new Map<string, SameCalls>();
   /** Calls that were looked for by their position. */
   readonly #byPosition = new Map<number, Call>();
+  /** By position, where version 0.1.0 left positions out: it cannot be told which calls these were. */
+  #old: Map<number, Call> | undefined;
+  /** How many calls the handler has made in this run; opened cases are not counted. */
+  #made = 0;
   #next = 0;
   #nextCase = 0;
 
@@ -68,19 +75,49 @@ export class ScopeRecord {
   /** The call that an entry of the log belongs to. */
   recorded(kind: CallKind, entry: CallNames, n: number): Call {
     const { calls } = this.same(kind, entry.name, entry.key);
-    const known = calls[n];
+    const known = this.#oldAt(entry.position, kind, entry, n) ?? calls[n];
     if (known) return known;
     const call = new Call(this.caseId, kind, entry, n);
-    calls[n] = call;
+    if (n !== UNKNOWN) calls[n] = call;
+    if (kind !== "open_case") this.#old?.set(entry.position, call);
     if (kind === "open_case") this.#nextCase = Math.max(this.#nextCase, entry.position + 1);
     else this.#next = Math.max(this.#next, entry.position + 1);
     return call;
   }
 
-  /** A call of which nothing is recorded. */
-  begin(kind: CallKind, name: string, key: string | undefined, n: number): Call {
-    const position = kind === "open_case" ? this.#nextCase++ : this.#next++;
-    return new Call(this.caseId, kind, { name, key, position }, n);
+  /** From now on calls are found by their position first, as version 0.1.0 did. */
+  findByPosition(): void {
+    this.#old ??= new Map();
+  }
+
+  /** The next call that the handler makes, and what is recorded of it. */
+  next(kind: CallKind, names: { readonly name: string; readonly key: string | undefined }, n: number): Call {
+    const at = kind === "open_case" ? UNKNOWN : this.#made++;
+    const old = this.#oldAt(at, kind, names, n);
+    if (old) old.n = n;
+    return old ?? this.same(kind, names.name, names.key).calls[n] ?? this.#begin(kind, names, { n, at });
+  }
+
+  /** A call of which nothing is recorded; one of version 0.1.0 that left no line had the position `at`. */
+  #begin(
+    kind: CallKind,
+    names: { readonly name: string; readonly key: string | undefined },
+    { n, at }: { readonly n: number; readonly at: number },
+  ): Call {
+    const isLeftOut = this.#old !== undefined && at !== UNKNOWN && at < this.#next && !this.#old.has(at);
+    const next = () => (kind === "open_case" ? this.#nextCase++ : this.#next++);
+    return new Call(this.caseId, kind, { ...names, position: isLeftOut ? at : next() }, n);
+  }
+
+  #oldAt(
+    at: number,
+    kind: CallKind,
+    { name, key }: Omit<CallNames, "position">,
+    n: number,
+  ): Call | undefined {
+    const old = this.#old?.get(at);
+    const isSame = old?.kind === kind && old.name === name && old.key === key;
+    return isSame && (old.isOld || old.n === n) ? old : undefined;
   }
 
   /** Lets a call be found by its position. */
