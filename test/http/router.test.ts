@@ -39,6 +39,19 @@ const routes: RouteDefinition[] = [
   }),
   defineRoute({
     method: "POST",
+    path: "/notes",
+    auth: "none",
+    summary: "Takes a note",
+    tag: "Things",
+    body: v.object({
+      text: v.pipe(v.string(), v.nonEmpty("Please fill this in.")),
+      kind: v.optional(v.pipe(v.string(), v.regex(/^[a-z]+$/)), "a"),
+    }),
+    responses: { 200: { description: "The note" } },
+    handler: ({ body }) => body,
+  }),
+  defineRoute({
+    method: "POST",
     path: "/numbers",
     auth: "none",
     summary: "Takes numbers",
@@ -182,6 +195,15 @@ describeServer("routes", ({ start }) => {
 
     expect(response.status).toBe(422);
     expect(await response.json()).toMatchObject({ error_type: "invalid_request", detail });
+  });
+
+  it("tell a schema's own message as it is, and a pattern in words", async () => {
+    await using server = await serve();
+
+    const response = await server.request("/notes", { json: { text: "", kind: "hunter2" } });
+
+    const { detail } = (await response.json()) as { detail: string };
+    expect(detail).toBe("text: Please fill this in; kind must match /^[a-z]+$/.");
   });
 
   it("refuse a query whose percent-encoded text is not UTF-8", async () => {

@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import * as v from "valibot";
-import { describeIssue, listProblems, MOST_TOLD } from "../base/describe-issue.ts";
+import { describeIssue, describeProblem, listProblems, MOST_TOLD } from "../base/describe-issue.ts";
 import { describeStandardIssue } from "../base/describe-standard-issue.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import {
@@ -54,18 +54,7 @@ export function readFields(input: FieldsInput | undefined): Fields {
 
 /** Problems as one text: those of the service continue the field's name, a schema's own message stands by itself. */
 export function describeProblems(problems: Readonly<Record<string, string>>): string {
-  return listProblems(
-    Object.entries(problems).map(([name, problem]) => describeProblem(name, problem.replace(/\.$/, ""))),
-  );
-}
-
-/** Our words, such as "must be a number", also behind a place inside the field. */
-const CONTINUES = /^(\S+ )?(must|is|are|has|have|cannot|may) /;
-
-/** One problem, behind the name of its field. */
-export function describeProblem(name: string, problem: string): string {
-  if (name === "") return problem;
-  return CONTINUES.test(problem) ? `${name} ${problem}` : `${name}: ${problem}`;
+  return listProblems(Object.entries(problems).map(([name, problem]) => describeProblem(name, problem)));
 }
 
 function remembered<K extends object>(known: WeakMap<K, Fields>, key: K, read: () => Fields): Fields {

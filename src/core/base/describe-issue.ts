@@ -29,6 +29,15 @@ export function isDefaultMessage({ message, expected, received }: v.BaseIssue<un
   return message.startsWith("Invalid ") && message.endsWith(end);
 }
 
+/** Our words, such as "must be a number", also behind a place inside the field. */
+const CONTINUES = /^(\S+ )?(must|is|are|has|have|cannot|may) /;
+
+/** One problem, behind the name of its field: a schema's own message stands by itself. */
+export function describeProblem(name: string, problem: string): string {
+  if (name === "") return problem.replace(/\.$/, "");
+  return CONTINUES.test(problem) ? `${name} ${problem}` : `${name}: ${problem.replace(/\.$/, "")}`;
+}
+
 /** Problems that are told one by one: what is wrong with thousands of fields is no news from the next on. */
 export const MOST_TOLD = 20;
 

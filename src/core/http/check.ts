@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { describeIssue, listProblems } from "../base/describe-issue.ts";
+import { describeIssue, describeProblem, isDefaultMessage, listProblems } from "../base/describe-issue.ts";
 import { ServiceError } from "../base/errors.ts";
 import { findList } from "./find-list.ts";
 
@@ -18,7 +18,9 @@ export function check<S extends v.GenericSchema>(
 
 /** What is wrong, field by field. The values themselves are not repeated: one may be a secret. */
 export function describeIssues(issues: readonly v.BaseIssue<unknown>[], root: string): string {
-  const problems = issues.map((issue) => `${v.getDotPath(issue) ?? `the ${root}`} ${describe(issue)}`);
+  const problems = issues.map((issue) =>
+    describeProblem(v.getDotPath(issue) ?? `the ${root}`, describe(issue)),
+  );
   return listProblems([...new Set(problems)]);
 }
 
@@ -31,5 +33,5 @@ export function invalid(part: "path" | "query" | "body" | "headers", detail: str
 }
 
 function describe(issue: v.BaseIssue<unknown>): string {
-  return issue.received === "undefined" ? "is missing" : describeIssue(issue);
+  return issue.received === "undefined" && isDefaultMessage(issue) ? "is missing" : describeIssue(issue);
 }

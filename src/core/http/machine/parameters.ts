@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { toAgentResponse } from "../../agents/agent-response.ts";
-import { describeProblem } from "../../agents/fields.ts";
+import { describeProblem } from "../../base/describe-issue.ts";
 import { isServiceError } from "../../base/errors.ts";
 import { AgentResponseSchema } from "../../models/agent-response.ts";
 import { JsonMapSchema, optional } from "../../models/scalars.ts";
