@@ -294,6 +294,15 @@ describe("chat and custom methods", () => {
   });
 });
 
+/** Types refuse it. */
+const HIDDEN = v.object({
+  a: v.pipeAsync(
+    v.string(),
+    v.checkAsync(async () => false),
+  ) as unknown as v.GenericSchema,
+});
+const PASSED_OVER = /asynchronous check inside a synchronous schema/;
+
 describe("an agent is refused", () => {
   const define = (fields: unknown) => () =>
     new AgentRegistry([
@@ -317,16 +326,8 @@ describe("an agent is refused", () => {
       /must be the schema of one object/,
     ],
     ["whose fields are no schema", { a: v.string() }, /must be an object schema of valibot, zod 4, ArkType/],
-    [
-      "that hides an asynchronous check in a synchronous valibot schema",
-      v.object({
-        a: v.pipeAsync(
-          v.string(),
-          v.checkAsync(async () => false),
-        ) as unknown as v.GenericSchema,
-      }),
-      /asynchronous check inside a synchronous schema/,
-    ],
+    ["that hides an asynchronous check in a synchronous valibot schema", HIDDEN, PASSED_OVER],
+    ["that hides one deeper", v.objectAsync({ a: HIDDEN, b: v.array(v.string()) }), PASSED_OVER],
   ])("%s", (_name, fields, message) => {
     expect(define(fields)).toThrow(message);
   });

@@ -48,20 +48,22 @@ function choice(field: AgentMethodField): v.GenericSchema {
 
 /**
  * Whether a synchronous valibot schema has an asynchronous one inside, which types refuse and which would let everything
- * pass. Schemas of other libraries look otherwise.
+ * pass.
  */
-export function hasAsyncInside(schema: unknown, isInside = false, seen = new Set<unknown>()): boolean {
+export function hasAsyncInside(schema: unknown, seen = new Set<unknown>()): boolean {
   if (typeof schema !== "object" || schema === null || seen.has(schema)) return false;
   seen.add(schema);
-  const node = schema as { kind?: unknown; async?: unknown } & Record<(typeof INSIDE)[number], unknown>;
-  if (isInside && node.async === true) return true;
-  if (node.kind === "schema" && node.async === true) return false;
-  return INSIDE.some((key) => {
-    const found = node[key];
-    const inner =
-      typeof found === "object" && found !== null && !("kind" in found) ? Object.values(found) : [found];
-    return inner.some((one) => hasAsyncInside(one, true, seen));
-  });
+  const node = schema as { async?: unknown } & Record<(typeof INSIDE)[number], unknown>;
+  return INSIDE.flatMap((key) => partsOf(node[key])).some(
+    (part) => (node.async === false && part.async === true) || hasAsyncInside(part, seen),
+  );
+}
+
+/** The schemas and actions at one key: one, a list, or by name. */
+function partsOf(value: unknown): { readonly async?: unknown }[] {
+  if (typeof value !== "object" || value === null) return [];
+  const parts: unknown[] = "kind" in value && typeof value.kind === "string" ? [value] : Object.values(value);
+  return parts.filter((part) => typeof part === "object" && part !== null);
 }
 
 const INSIDE = ["entries", "wrapped", "item", "items", "options", "pipe", "key", "value", "rest"] as const;
