@@ -176,7 +176,10 @@ it.each([
   [{ filters: { status: "failed" } }, "filters"],
   [{ filter: {} }, "all"],
   [{ filter: { search: "" } }, "all"],
-  [{ filter: { sort: "name", limit: 10 } }, "all"],
+  [{ filter: { status: "failed", limit: 10 } }, "limit"],
+  [{ filter: { status: "failed", limit: "10" } }, "limit"],
+  [{ filter: { status: "failed", skip: 5 } }, "skip"],
+  [{ filter: { sort: "name" } }, "sort"],
   [{ filter: { status: "failed" }, ids: ["a"] }, "ids"],
 ])("a bulk selection of %j is refused and names the cause", async (selection, name) => {
   await using server = await start();
@@ -190,6 +193,25 @@ it.each([
     expect(response.status).toBe(422);
     expect((await json(response)).detail).toContain(name);
   }
+});
+
+it("all that a list matches are selected from its page, however its rows are sorted and paged", async () => {
+  await using server = await start();
+  for (const id of ["a", "b"]) await seedJob(server.service, { id, status: "failed" });
+  await seedJob(server.service, { id: "c", status: "completed" });
+
+  const query = "status=failed&sort=name&limit=1&skip=1&refresh=1";
+  const answer = await postForm(
+    server,
+    "/admin/bulk",
+    { kind: "jobs", action: "delete", all: "1", query },
+    {
+      cookie: await signIn(server),
+    },
+  );
+  const id = /[^/]+$/.exec(answer.headers.get("location") ?? "")?.[0];
+
+  expect(await json(await server.request(`/admin/api/bulk/${id}`))).toMatchObject({ count: 2 });
 });
 
 it("every job is selected only by saying so", async () => {

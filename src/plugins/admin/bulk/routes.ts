@@ -154,8 +154,13 @@ function bulkResource(parts: AdminParts, operation: BulkOperation): Resource {
 
 function fromForm(form: URLSearchParams): Record<string, unknown> {
   const base = { kind: form.get("kind"), action: form.get("action") };
-  if (form.get("all"))
-    return { ...base, all: true, filter: Object.fromEntries(new URLSearchParams(form.get("query") ?? "")) };
+  if (form.get("all")) {
+    // What is not a filter in the address of a list says how its rows are shown.
+    const { limit, skip, sort, refresh, ...filter } = Object.fromEntries(
+      new URLSearchParams(form.get("query") ?? ""),
+    );
+    return { ...base, all: true, filter };
+  }
   const picked = form.getAll("id");
   if (picked.length > 0) return { ...base, ids: picked };
   throw new ServiceError("invalid_request", "Nothing is selected", {

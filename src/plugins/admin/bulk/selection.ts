@@ -6,7 +6,12 @@ import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
-import { CasesQuerySchema, JobsQuerySchema, toCasesListQuery, toJobsListQuery } from "../lists/list-query.ts";
+import {
+  CasesFilterSchema,
+  JobsFilterSchema,
+  toCasesListQuery,
+  toJobsListQuery,
+} from "../lists/list-query.ts";
 import type { AdminParts } from "../parts.ts";
 import { type BulkAction, type BulkRequest, MOST_ENTITIES } from "./operations.ts";
 import type { BulkBodySchema } from "./routes.ts";
@@ -37,11 +42,10 @@ export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selecti
   if (!filter && !all) {
     throw new ServiceError("invalid_request", "Nothing is selected", { detail: "Send ids or a filter." });
   }
-  const { limit: _limit, skip: _skip, ...filters } = filter ?? {};
   const query =
     kind === "jobs"
-      ? toJobsListQuery(check(JobsQuerySchema, filters, "body"))
-      : toCasesListQuery(check(CasesQuerySchema, filters, "body"));
+      ? toJobsListQuery(check(JobsFilterSchema, filter ?? {}, "body"))
+      : toCasesListQuery(check(CasesFilterSchema, filter ?? {}, "body"));
   const { where, search } = query;
   const narrows = search !== undefined || Object.values(where ?? {}).some((value) => value !== undefined);
   if (!narrows && !all) {

@@ -9,12 +9,10 @@ export const DEFAULT_LIMIT = 50;
 export const DEFAULT_SORT = "-created_at";
 
 const text = v.pipe(v.string(), v.maxLength(200));
-const common = {
-  ...pageQuery({ max: 100, default: DEFAULT_LIMIT }),
-
-  status: optionalText(EntityStatusSchema),
-  search: optionalText(text),
-};
+const page = pageQuery({ max: 100, default: DEFAULT_LIMIT });
+const common = { status: optionalText(EntityStatusSchema), search: optionalText(text) };
+const jobFilters = { ...common, agent_name: optionalText(text) };
+const caseFilters = { ...common, job_id: optionalText(EntityIdSchema) };
 
 /** What job lists can be sorted by. */
 export const JOB_SORTS = [
@@ -42,29 +40,34 @@ export const CASE_SORTS = [
 
 /** Query of the job list, on the page and in the API. */
 export const JobsQuerySchema = filterQuery({
-  ...common,
-  agent_name: optionalText(text),
+  ...page,
+  ...jobFilters,
   sort: optionalText(sortBy(JOB_SORTS)),
 });
 export type JobsQuery = v.InferOutput<typeof JobsQuerySchema>;
 
 /** Query of the case list, on the page and in the API. */
 export const CasesQuerySchema = filterQuery({
-  ...common,
-  job_id: optionalText(EntityIdSchema),
+  ...page,
+  ...caseFilters,
   sort: optionalText(sortBy(CASE_SORTS)),
 });
 export type CasesQuery = v.InferOutput<typeof CasesQuerySchema>;
 
+/** Which jobs a bulk action is meant for: it has no page and no order. */
+export const JobsFilterSchema = filterQuery(jobFilters);
+/** Which cases a bulk action is meant for. */
+export const CasesFilterSchema = filterQuery(caseFilters);
+
 /** The store's query for a list of jobs. */
-export function toJobsListQuery(query: JobsQuery): ListQuery {
+export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery {
   const { status, agent_name, search, limit, skip, sort } = withoutEmpty(query);
   const agent = agent_name === undefined ? undefined : { contains: agent_name };
   return { where: { status, agent_name: agent }, search, sort: sort ?? DEFAULT_SORT, limit, skip };
 }
 
 /** The store's query for a list of cases. */
-export function toCasesListQuery(query: CasesQuery): ListQuery {
+export function toCasesListQuery(query: Partial<CasesQuery>): ListQuery {
   const { status, job_id, search, limit, skip, sort } = withoutEmpty(query);
   return { where: { status, job_id }, search, sort: sort ?? DEFAULT_SORT, limit, skip };
 }
