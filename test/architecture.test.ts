@@ -84,6 +84,15 @@ describe("the sources", () => {
     expect(across).toEqual([]);
   });
 
+  it("write jobs and cases in core/entities only, and where a store is tested", () => {
+    const write =
+      /\b(?:insert|change|remove)\("(?:Job|Case)"|table\("(?:Job|Case)"\)\s*\.(?:insert|change|remove)\(/;
+    const writers = sources.filter(({ text }) => write.test(text)).map(({ path }) => path);
+
+    expect(writers.filter((path) => path.startsWith("src/core/entities/")).length).toBeGreaterThan(1);
+    expect(writers.filter((path) => !/^src\/core\/(entities|store\/contract)\//.test(path))).toEqual([]);
+  });
+
   it("know the container's library in one file only", () => {
     const elsewhere = arrows(
       ({ path }, { specifier }) =>

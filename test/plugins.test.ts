@@ -1,8 +1,10 @@
 import {
   AGENTS,
+  CASES,
   CLOCK,
   createToken,
   defineRoute,
+  JOBS,
   PLUGINS,
   type Plugin,
   PluginError,
@@ -58,6 +60,24 @@ describe("plugins", () => {
 
     await expect(serve([forgotten])).rejects.toThrow('"audit" is a function: call it, audit()');
     await expect(serve([Promise.resolve() as unknown as Plugin])).rejects.toThrow(/is a promise: await it/);
+  });
+
+  it("read jobs and cases, and have no way past the runner to change them", async () => {
+    await using server = await serve([]);
+    const methods = (part: object) => Object.getOwnPropertyNames(Object.getPrototypeOf(part)).sort();
+
+    expect(methods(server.service.get(JOBS))).toEqual(
+      [
+        ...["constructor", "costsKnownBy", "countBy", "damaged", "find", "get", "list", "log", "logEnds"],
+        ...["peek", "show"],
+      ].sort(),
+    );
+    expect(methods(server.service.get(CASES))).toEqual(
+      [
+        ...["constructor", "countBy", "find", "get", "list", "listWithUpdates", "ofJob", "summary"],
+        "updates",
+      ].sort(),
+    );
   });
 
   it("come in nested lists with holes", async () => {

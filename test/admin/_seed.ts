@@ -1,6 +1,8 @@
 import type { Service } from "agent-control-service";
-import { JOBS, LEDGER } from "agent-control-service";
+import { LEDGER } from "agent-control-service";
 import { askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
+import { createJob, moveJob } from "../../src/core/entities/jobs.ts";
+import type { Unit } from "../../src/core/entities/ledger.ts";
 import type { EntityStatus } from "../../src/core/models/entity-status.ts";
 
 const account = { workspace_id: "w", api_key: null, api_url: null };
@@ -17,8 +19,11 @@ export interface SeedJob {
 
 /** Stores a job as a run would have left it. */
 export async function seedJob(service: Service, job: SeedJob): Promise<void> {
-  const jobs = service.get(JOBS);
-  await jobs.create({
+  await service.get(LEDGER).write((unit) => storeJob(unit, job));
+}
+
+async function storeJob(unit: Unit, job: SeedJob): Promise<void> {
+  await createJob(unit, {
     id: job.id,
     name: job.name ?? `Job ${job.id}`,
     agent_name: job.agent ?? "greeter",
@@ -38,11 +43,12 @@ export async function seedJob(service: Service, job: SeedJob): Promise<void> {
   });
   const status = job.status ?? "stopped";
   if (status === "stopped") return;
-  await jobs.move(job.id, "start_work");
+  await moveJob(unit, job.id, "start_work");
   if (status === "completed")
-    await jobs.move(job.id, "successfully_done", { result: job.result ?? { message: "done" } });
-  if (status === "failed") await jobs.move(job.id, "error_encountered", { error: job.error ?? "it broke" });
-  if (status === "cancelled") await jobs.move(job.id, ["cancel_requested", "cancel_confirmed"]);
+    await moveJob(unit, job.id, "successfully_done", { result: job.result ?? { message: "done" } });
+  if (status === "failed")
+    await moveJob(unit, job.id, "error_encountered", { error: job.error ?? "it broke" });
+  if (status === "cancelled") await moveJob(unit, job.id, ["cancel_requested", "cancel_confirmed"]);
 }
 
 export interface SeedCase {

@@ -1,6 +1,7 @@
 import type { Service } from "agent-control-service";
 import { answerCase, askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
-import { JOBS, LEDGER } from "../../src/core/service/tokens.ts";
+import { createJob, moveJob } from "../../src/core/entities/jobs.ts";
+import { LEDGER } from "../../src/core/service/tokens.ts";
 
 const ACCOUNT = { workspace_id: "dev", api_key: null, api_url: null };
 
@@ -10,9 +11,8 @@ export async function workThrough(
   jobId: string,
   { cases = 1, updates = 1, end = "successfully_done" as "successfully_done" | "error_encountered" } = {},
 ): Promise<void> {
-  const jobs = service.get(JOBS);
   const ledger = service.get(LEDGER);
-  await jobs.create({
+  const job = {
     id: jobId,
     name: jobId,
     agent_name: "greeter",
@@ -29,8 +29,9 @@ export async function workThrough(
       mission_context: null,
       job_instructions: null,
     },
-  });
-  await jobs.move(jobId, "start_work", { run_count: 1 });
+  };
+  await ledger.write((unit) => createJob(unit, job));
+  await ledger.write((unit) => moveJob(unit, jobId, "start_work", { run_count: 1 }));
   for (let c = 1; c <= cases; c++) {
     const input = { ref: `${jobId}.c${c}`, name: `Case ${c}`, description: "" };
     const { id } = await ledger.write((unit) => openCase(unit, jobId, input, ACCOUNT));
@@ -40,7 +41,7 @@ export async function workThrough(
     const to = end === "successfully_done" ? "completed" : "failed";
     await ledger.write((unit) => endCase(unit, id, { to, delivery: { done: c } }));
   }
-  await jobs.move(jobId, end, { result: { ok: true } });
+  await ledger.write((unit) => moveJob(unit, jobId, end, { result: { ok: true } }));
 }
 
 /** Asks and answers a question inside a case. */

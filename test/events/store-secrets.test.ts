@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { openCase, updateCase } from "../../src/core/entities/cases.ts";
+import { changeJob } from "../../src/core/entities/jobs.ts";
 import { CASES, HOOKS, JOBS, LEDGER, REDACTOR } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 import { workThrough } from "./_work.ts";
@@ -29,10 +30,13 @@ it("what agent code writes is stored without the secrets of this process", async
   const account = { workspace_id: "dev", api_key: null, api_url: null };
 
   await workThrough(service, "job-1");
-  await service.get(JOBS).patch("job-1", () => ({
-    result: { [SECRET]: SECRET, base64: Buffer.from(`x:${SECRET}`).toString("base64") },
-    error: `failed with ${SECRET}`,
-  }));
+  await service.get(LEDGER).write((unit) =>
+    changeJob(unit, "job-1", (job) => ({
+      ...job,
+      result: { [SECRET]: SECRET, base64: Buffer.from(`x:${SECRET}`).toString("base64") },
+      error: `failed with ${SECRET}`,
+    })),
+  );
   await service.get(LEDGER).write(async (unit) => {
     const input = { ref: "leaky", name: SECRET, description: `about ${SECRET}` };
     const { id } = await openCase(unit, "job-1", input, account);

@@ -1,4 +1,6 @@
-import { JOBS, type JobContext, LEDGER, type Service } from "agent-control-service";
+import { type JobContext, LEDGER, type Service } from "agent-control-service";
+import { createJob } from "../../src/core/entities/jobs.ts";
+import type { Unit } from "../../src/core/entities/ledger.ts";
 
 /** A job context with everything that is required. */
 export function jobContext(id: string, more: Partial<JobContext> = {}): JobContext {
@@ -17,7 +19,7 @@ export function jobContext(id: string, more: Partial<JobContext> = {}): JobConte
 
 /** Stores a job that nothing runs. */
 export async function storeJob(service: Service, id: string): Promise<void> {
-  await service.get(JOBS).create({
+  const job = {
     id,
     name: id,
     agent_name: "greeter",
@@ -25,7 +27,13 @@ export async function storeJob(service: Service, id: string): Promise<void> {
     job_fields: { name: "Ada" },
     fingerprint: id,
     encrypted_agent_parameters: null,
-  });
+  };
+  await write(service, (unit) => createJob(unit, job));
+}
+
+/** Changes what is stored as a run does. */
+export function write<T>(service: Service, change: (unit: Unit) => Promise<T>): Promise<T> {
+  return service.get(LEDGER).write(change);
 }
 
 /** Adds a line to a job's run log. */

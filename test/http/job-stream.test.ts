@@ -2,12 +2,13 @@ import { connect } from "node:net";
 import { HOOKS, JOBS, type Plugin, type Service, STORE, STREAMS } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
+import { moveJob, overrideJob, removeJob } from "../../src/core/entities/jobs.ts";
 import { JobFeed } from "../../src/core/http/job-feed.ts";
 import { LiveStreams } from "../../src/core/http/live-streams.ts";
 import { describeServer, greeter } from "../_setup.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { EventReader } from "./_event-reader.ts";
-import { note, storeJob } from "./_jobs.ts";
+import { note, storeJob, write } from "./_jobs.ts";
 
 describeServer("the stream of a job", ({ start }) => {
   const follow = async (server: TestServer, id: string, lastEventId?: string) =>
@@ -18,13 +19,14 @@ describeServer("the stream of a job", ({ start }) => {
   it("begins with the job, tells what was and what comes, and ends with the job", async () => {
     await using server = await start();
     await storeJob(server.service, "job-1");
-    const jobs = server.service.get(JOBS);
 
     const response = await follow(server, "job-1");
     await using reader = new EventReader(response);
     const [snapshot, created] = await reader.take(2);
-    await jobs.move("job-1", "start_work");
-    await jobs.move("job-1", "successfully_done", { result: { message: "done" } });
+    await write(server.service, (unit) => moveJob(unit, "job-1", "start_work"));
+    await write(server.service, (unit) =>
+      moveJob(unit, "job-1", "successfully_done", { result: { message: "done" } }),
+    );
     const rest = await reader.rest();
 
     expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
@@ -48,7 +50,7 @@ describeServer("the stream of a job", ({ start }) => {
     const seen = (await first.take(100)).filter(({ id }) => id !== undefined);
     await first[Symbol.asyncDispose]();
     for (let line = 151; line <= 200; line++) await note(server.service, "job-1", `line ${line}`);
-    await server.service.get(JOBS).override("job-1", "cancelled", "test");
+    await write(server.service, (unit) => overrideJob(unit, "job-1", "cancelled", "test"));
     await using second = new EventReader(await follow(server, "job-1", seen.at(-1)?.id));
     seen.push(...(await second.rest()).filter(({ id }) => id !== undefined));
 
@@ -58,7 +60,7 @@ describeServer("the stream of a job", ({ start }) => {
   it("tells nothing more of a job whose end the reader knows", async () => {
     await using server = await start();
     await storeJob(server.service, "job-1");
-    await server.service.get(JOBS).override("job-1", "failed", "test");
+    await write(server.service, (unit) => overrideJob(unit, "job-1", "failed", "test"));
 
     const known = await follow(server, "job-1", "2");
     await using partly = new EventReader(await follow(server, "job-1", "1"));
@@ -73,7 +75,7 @@ describeServer("the stream of a job", ({ start }) => {
 
     await using reader = new EventReader(await follow(server, "job-1"));
     await reader.take(2);
-    await server.service.get(JOBS).remove("job-1");
+    await write(server.service, (unit) => removeJob(unit, "job-1"));
 
     expect(await reader.rest()).toMatchObject([{ event: "end", data: { status: "deleted" } }]);
   });
@@ -89,7 +91,7 @@ describeServer("the stream of a job", ({ start }) => {
     await Promise.all(
       Array.from({ length: 100 }, (_, line) => note(server.service, "job-1", `line ${line}`)),
     );
-    await server.service.get(JOBS).override("job-1", "completed", "test");
+    await write(server.service, (unit) => overrideJob(unit, "job-1", "completed", "test"));
 
     for (const events of await Promise.all(all)) {
       const ids = events.filter(({ id }) => id).map(({ id }) => Number(id));
@@ -152,7 +154,10 @@ describe("live streams", () => {
 
     await using reader = new EventReader(await server.request("/quick/job-1"));
     await reader.take(2);
-    setTimeout(() => void server.service.get(JOBS).override("job-1", "completed", "test"), 200);
+    setTimeout(
+      () => void write(server.service, (unit) => overrideJob(unit, "job-1", "completed", "test")),
+      200,
+    );
     await reader.rest();
 
     expect(reader.comments).toBeGreaterThan(1);

@@ -81,8 +81,8 @@ export class Life {
     const log = createLogger({ level: "info", format: "text", redactor, clock, write });
     this.hooks = new Hooks((name, error) => log.error("an observer failed", { hook: name, error }));
     const ledger = new Ledger(mortal, this.hooks, clock, redactor);
-    this.jobs = new Jobs(mortal, ledger);
-    this.cases = new Cases(mortal, ledger);
+    this.jobs = new Jobs(mortal);
+    this.cases = new Cases(mortal);
     const audit = new AuditLog({ store: mortal, ledger, redactor, log });
     this.runner = createRunner({
       agents: new AgentRegistry([agent]),

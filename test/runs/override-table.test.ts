@@ -216,7 +216,11 @@ describe("a case", () => {
         question:
           from === "awaiting" ? ({ ...question, asked_at: item.updated_at } as unknown as Question) : null,
       }));
-    if (from === "awaiting") await service.get(JOBS).patch("j", () => ({ open_questions: 1 }));
+    if (from === "awaiting")
+      await service
+        .get(STORE)
+        .table("Job")
+        .change("j", (job) => ({ ...job, open_questions: 1 }));
     const effect = CASE_OVERRIDES[from][to];
 
     const response = await server.request("/admin/api/cases/a/status", { json: { status: to } });

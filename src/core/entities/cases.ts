@@ -13,7 +13,7 @@ import { removeCase, splitHistory } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { changeJob, jobNotFound } from "./jobs.ts";
 import { laterOf } from "./later-of.ts";
-import type { Ledger, Unit } from "./ledger.ts";
+import type { Unit } from "./ledger.ts";
 
 /** Updates that lists show of each case, unless they are asked for more. */
 export const LISTED_UPDATES = 100;
@@ -25,18 +25,12 @@ export interface NewCase {
   readonly description: string;
 }
 
-/** Writes more in the unit of a change; gets the case as it was. */
-type Also = (unit: Unit, before: StoredCase) => Promise<void>;
-const nothing: Also = async () => {};
-
-/** The only writer of cases. The functions below it do the same inside a unit. */
+/** Reads cases. The functions below write them, inside a unit and nowhere else. */
 export class Cases {
   readonly #store: Store;
-  readonly #ledger: Ledger;
 
-  constructor(store: Store, ledger: Ledger) {
+  constructor(store: Store) {
     this.#store = store;
-    this.#ledger = ledger;
   }
 
   /** The case with all its updates. */
@@ -93,52 +87,6 @@ export class Cases {
     return this.#store.table("Case").countBy(field, query);
   }
 
-  /** An operator's override: any status from any status, see `CASE_OVERRIDES`. */
-  override(id: string, status: EntityStatus, by: string, also: Also = nothing): Promise<StoredCase> {
-    return this.#ledger.write(async (unit) => {
-      const before = await unit.tx.get("Case", id);
-      if (before) await also(unit, before);
-      const item = await changeCase(
-        unit,
-        id,
-        (current) => ({
-          ...current,
-          status,
-          question: keepsQuestion(current, status) ? current.question : null,
-          finished_at: isTerminal(status)
-            ? (current.finished_at ?? laterOf(unit.now, current.updated_at))
-            : null,
-        }),
-        { by },
-      );
-      await unit.record(item.job_id, {
-        type: "mark",
-        mark: "note",
-        case_id: id,
-        message: `status set to ${status}`,
-        by,
-      });
-      if (!item.question) await dropQuestion(unit, before);
-      return item;
-    });
-  }
-
-  /** Removes a case and takes its id out of its job. */
-  remove(id: string, by?: string, also: Also = nothing): Promise<void> {
-    return this.#ledger.write(async (unit) => {
-      const item = await unit.tx.get("Case", id);
-      if (!item) throw caseNotFound(id);
-      await also(unit, item);
-      await removeCase(unit, item, by);
-      if (!(await unit.tx.get("Job", item.job_id))) return;
-      await dropQuestion(unit, item);
-      await changeJob(unit, item.job_id, (job) => ({
-        ...job,
-        case_count: job.case_count - 1,
-      }));
-    });
-  }
-
   async #withUpdates(found: StoredCase, newest?: number): Promise<Case> {
     const { item, history } = splitHistory(found);
     const { last_error: _, ...shown } = item;
@@ -153,6 +101,48 @@ export class Cases {
 
 function keepsQuestion(item: StoredCase, status: EntityStatus): boolean {
   return CASE_OVERRIDES[item.status][status] === "keeps its question";
+}
+
+/** An operator's override inside a unit: any status from any status, see `CASE_OVERRIDES`. */
+export async function overrideCase(
+  unit: Unit,
+  id: string,
+  status: EntityStatus,
+  by: string,
+): Promise<StoredCase> {
+  const before = await unit.tx.get("Case", id);
+  const item = await changeCase(
+    unit,
+    id,
+    (current) => ({
+      ...current,
+      status,
+      question: keepsQuestion(current, status) ? current.question : null,
+      finished_at: isTerminal(status) ? (current.finished_at ?? laterOf(unit.now, current.updated_at)) : null,
+    }),
+    { by },
+  );
+  await unit.record(item.job_id, {
+    type: "mark",
+    mark: "note",
+    case_id: id,
+    message: `status set to ${status}`,
+    by,
+  });
+  if (!item.question) await dropQuestion(unit, before);
+  return item;
+}
+
+/** Removes a case inside a unit and takes it out of its job; resolves with the case as it was. */
+export async function removeCaseOfJob(unit: Unit, id: string, by?: string): Promise<StoredCase> {
+  const item = await unit.tx.get("Case", id);
+  if (!item) throw caseNotFound(id);
+  await removeCase(unit, item, by);
+  if (await unit.tx.get("Job", item.job_id)) {
+    await dropQuestion(unit, item);
+    await changeJob(unit, item.job_id, (job) => ({ ...job, case_count: job.case_count - 1 }));
+  }
+  return item;
 }
 
 /** Opens a case inside a unit and adds it to its job. */

@@ -10,7 +10,7 @@ import { StoreMissingError } from "../store/store.ts";
 import { removeCase } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { laterOf } from "./later-of.ts";
-import type { Ledger, Unit } from "./ledger.ts";
+import type { Unit } from "./ledger.ts";
 
 /** What a job is created from; the rest is filled in. */
 export type NewJob = Pick<
@@ -38,16 +38,14 @@ export type JobPatch = Partial<
   >
 >;
 
-/** The only writer of jobs. */
+/** Reads jobs. The functions below write them, inside a unit and nowhere else. */
 export class Jobs {
   readonly #store: Store;
-  readonly #ledger: Ledger;
 
   #costNow: (id: string) => number | undefined = () => undefined;
 
-  constructor(store: Store, ledger: Ledger) {
+  constructor(store: Store) {
     this.#store = store;
-    this.#ledger = ledger;
   }
 
   /** Tells who knows what a job that runs has cost: it is stored with each step, but with the job only now and then. */
@@ -103,35 +101,6 @@ export class Jobs {
     if (after <= first) return log.read(id);
     const [beginning, end] = await Promise.all([log.read(id, { limit: first }), log.read(id, { after })]);
     return [...beginning, ...end];
-  }
-
-  /** Stores a new job, or gives the one that the same request made before; another request with its id is refused. */
-  create(input: NewJob): Promise<{ job: StoredJob; created: boolean }> {
-    return this.#ledger.write((unit) => createJob(unit, input));
-  }
-
-  /** Moves a job along one or more edges of the lifecycle; a wrong event is refused and changes nothing. */
-  move(
-    id: string,
-    events: LifecycleEvent | readonly LifecycleEvent[],
-    patch: JobPatch = {},
-  ): Promise<StoredJob> {
-    return this.#ledger.write((unit) => moveJob(unit, id, events, patch));
-  }
-
-  /** Changes fields without changing the status. */
-  patch(id: string, change: (job: StoredJob) => JobPatch): Promise<StoredJob> {
-    return this.#ledger.write((unit) => changeJob(unit, id, (job) => ({ ...job, ...change(job) })));
-  }
-
-  /** An operator's override: any status from any status. */
-  override(id: string, status: EntityStatus, by: string): Promise<StoredJob> {
-    return this.#ledger.write((unit) => overrideJob(unit, id, status, by));
-  }
-
-  /** Removes a job with its cases and its run log; resolves with the number of cases. */
-  remove(id: string, by?: string): Promise<number> {
-    return this.#ledger.write((unit) => removeJob(unit, id, by));
   }
 
   #withCost(job: StoredJob): StoredJob {

@@ -6,7 +6,7 @@ import type { AuditEvent, AuditLog } from "../audit/audit-log.ts";
 import { type Actor, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
-import { answerCase, endCases, reopenCase } from "../entities/cases.ts";
+import { answerCase, endCases, overrideCase, removeCaseOfJob, reopenCase } from "../entities/cases.ts";
 import {
   caseIdsOf,
   changeJob,
@@ -218,9 +218,12 @@ class JobRunner implements Runner {
   }
 
   async overrideCase(caseId: string, status: EntityStatus, actor: Actor): Promise<StoredCase> {
-    const item = await this.#parts.cases.override(caseId, status, nameOf(actor), (unit, { status: before }) =>
-      this.#note(unit, actor, { action: "case.status", target: asCase(caseId), before, after: status }),
-    );
+    const item = await this.#parts.ledger.write(async (unit) => {
+      const before = (await unit.tx.get("Case", caseId))?.status;
+      const changed = await overrideCase(unit, caseId, status, nameOf(actor));
+      await this.#note(unit, actor, { action: "case.status", target: asCase(caseId), before, after: status });
+      return changed;
+    });
     const run = this.#runs.find(item.job_id);
     if (!item.question) {
       await run?.withdraw(item.id, `Case "${item.id}" was set to ${status} by an operator`);
@@ -240,12 +243,14 @@ class JobRunner implements Runner {
   }
 
   async removeCase(caseId: string, actor: Actor): Promise<void> {
-    const item = await this.#parts.cases.summary(caseId);
-    await this.#parts.cases.remove(caseId, nameOf(actor), (unit, { status, job_id, name }) => {
-      const before = { status, job: job_id, name };
-      return this.#note(unit, actor, { action: "case.delete", target: asCase(caseId), before });
+    const { job_id } = await this.#parts.ledger.write(async (unit) => {
+      const removed = await removeCaseOfJob(unit, caseId, nameOf(actor));
+      const { status, job_id: job, name } = removed;
+      const before = { status, job, name };
+      await this.#note(unit, actor, { action: "case.delete", target: asCase(caseId), before });
+      return removed;
     });
-    await this.#runs.find(item.job_id)?.withdraw(caseId, `Case "${caseId}" was deleted`);
+    await this.#runs.find(job_id)?.withdraw(caseId, `Case "${caseId}" was deleted`);
   }
 
   async call(slug: string, call: MethodCall): Promise<unknown> {

@@ -221,8 +221,8 @@ function createScope(options: ResolvedOptions): Container {
     () => new Parameters(scope.get(KEYS), redactor, { envelopes: options.envelopes }),
   );
   scope.class(LEDGER, Ledger, [STORE, HOOKS, CLOCK, REDACTOR]);
-  scope.class(JOBS, Jobs, [STORE, LEDGER]);
-  scope.class(CASES, Cases, [STORE, LEDGER]);
+  scope.class(JOBS, Jobs, [STORE]);
+  scope.class(CASES, Cases, [STORE]);
   scope.class(AGENT_SETTINGS, AgentSettings, [STORE, LEDGER, AUDIT]);
   scope.factory(RUNNER, () =>
     createRunner({

@@ -34,7 +34,9 @@ export const KEYS = createSharedToken<ServiceKeys>("keys");
 export const PARAMETERS = createSharedToken<Parameters>("parameters");
 export const STORE = createSharedToken<Store>("store");
 export const LEDGER = createSharedToken<Ledger>("ledger");
+/** Reads jobs; `RUNNER` starts, stops, changes and removes them. */
 export const JOBS = createSharedToken<Jobs>("jobs");
+/** Reads cases; `RUNNER` answers, changes and removes them. */
 export const CASES = createSharedToken<Cases>("cases");
 export const AGENTS = createSharedToken<AgentRegistry>("agents");
 /** What a control system has told agents to keep. */
