@@ -172,6 +172,23 @@ test.each([-1, Number.NaN, Number.POSITIVE_INFINITY])(
   },
 );
 
+test.each([
+  [{ name: "odd", error: { message: "broken" } }, 'The error of the update "odd" must be text'],
+  [{ name: 5 }, 'The name of the update "5" must be text'],
+])("an update such as %j is refused in words that say what is wrong", async (update, message) => {
+  const refused: unknown[] = [];
+  const agent = agentOf(async ({ job }) => {
+    const item = await job.openCase({ id: "a", name: "a" });
+    await item.update(update as never).catch((error: Error) => void refused.push(error.message));
+  });
+  await using server = await testServer({ agents: [agent] });
+
+  const { id } = await startJob(server.service);
+  await until(server.service, id);
+
+  expect(refused).toEqual([message]);
+});
+
 test("a thousand starts of one job at once start it once", async () => {
   let runs = 0;
   await using server = await testServer({ agents: [agentOf(() => ++runs)], maxConcurrentJobs: 3 });

@@ -20,6 +20,37 @@ test("svc torture: the examples lose nothing and double nothing, however often t
   expect(code).toBe(0);
 }, 900_000);
 
+test("svc torture: chains of steps beside each other, and time limits, end as they do undisturbed", async () => {
+  const cwd = await project({
+    "controller.mjs": `
+import { createServer, defineAgent } from "agent-control-service";
+const pause = (ms, value) => new Promise((resolve) => setTimeout(() => resolve(value), ms));
+// The first takes longest, so that steps end in another order than they begin.
+const chains = (on, of) => Promise.all([0, 1, 2, 3].map(async (n) => {
+  const text = await on.step("fetch", () => pause(300 * (4 - n), of + n));
+  return on.step("process", () => pause(100 + 200 * n, "summary of " + text + " for " + n));
+}));
+const parallel = defineAgent({
+  name: "Parallel", version: "1.0.0",
+  methods: { job_start: { async run({ job }) {
+    const item = await job.openCase({ id: job.id + "-a", name: "a" });
+    const both = await Promise.all([chains(job, "doc"), chains(item, "page")]);
+    const late = await Promise.race([job.step("slow", () => pause(60_000, "slow")), job.sleep("200ms")]);
+    await item.close({ pages: both[1] });
+    return { both, late: late ?? "too late", after: await job.step("after", () => pause(300, "after")) };
+  } } },
+});
+export default createServer({ agents: [parallel] });
+`,
+  });
+
+  const args = ["torture", "controller.mjs", "--rounds", "5", "--jobs", "1", "--seed", "1"];
+  const { code, stdout } = await svc(args, { cwd });
+
+  expect(stdout).not.toContain("FAILED");
+  expect(code, stdout).toBe(0);
+}, 300_000);
+
 test("svc torture finds an agent whose work is doubled by a crash", async () => {
   const cwd = await project({
     "controller.mjs": `

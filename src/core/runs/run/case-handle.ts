@@ -76,6 +76,10 @@ export class RunCase implements CaseHandle {
     const name = update.name ?? "update";
     const run = this.#run;
     const given = toJsonValue(update, `The update "${name}"`) as CaseNodeUpdateInput;
+    for (const part of ["name", "error"] as const) {
+      if (typeof (given[part] ?? "") !== "string")
+        throw new TypeError(`The ${part} of the update "${name}" must be text`);
+    }
     const stored = given.error
       ? { ...given, error: shorten(run.parts.redact(given.error), LONGEST_MESSAGE) }
       : given;
