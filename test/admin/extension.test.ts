@@ -19,7 +19,7 @@ it("a plugin's page and card stand in the admin interface", async () => {
   const board = await dashboard.text();
 
   expect(text).toContain("completed → failed");
-  expect(text).toContain("Ada &lt;Lovelace&gt; (session ");
+  expect(text).toContain("Ada &lt;Lovelace&gt;");
   expect(await data.json()).toMatchObject({ items: [{ what: "completed → failed", job: "job-1" }] });
   expect(board).toContain("1 changes by 1 people");
   expect(board).toContain('href="/admin/x/audit"');

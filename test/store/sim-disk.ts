@@ -248,6 +248,11 @@ export class SimDisk {
     this.#pendingNames = [];
   }
 
+  /** Whether there is a file, without a call that could fail. */
+  holds(name: string): boolean {
+    return this.#names.has(name);
+  }
+
   makeFolder(): void {
     this.#call();
   }

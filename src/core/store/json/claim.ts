@@ -102,6 +102,8 @@ export class Claim {
 
   /** Makes a manifest the content of the store, in one step that happens or does not. */
   async publish(manifest: Manifest): Promise<void> {
+    // A manifest that is begun would hold up the one who has the folder now.
+    if (this.#lost !== undefined) throw this.#lost;
     await this.#put(() => {
       if (this.#others().length > 0) throw takingError(this.#folder);
       this.check();

@@ -84,7 +84,8 @@ async function openFiles(
     keepTornTail(io, folder, torn);
   }
   files.active = unsealed;
-  files.sweep();
+  // In a folder that is new another process may be creating the first files at this moment.
+  if (manifest !== undefined) files.sweep();
 
   let compactor: Compactor | undefined;
   const journal = new Journal({
