@@ -52,7 +52,7 @@ export class ActiveRuns {
   constructor(parts: ActiveRunsParts) {
     this.#parts = parts;
     const { agents, maxConcurrentJobs, strictSteps } = parts;
-    this.#insides = strictSteps ? new AsyncLocalStorage() : undefined;
+    this.#insides = strictSteps ? stepsOfProcess() : undefined;
     this.scheduler = new Scheduler({
       places: maxConcurrentJobs,
       placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
@@ -245,6 +245,14 @@ export class ActiveRuns {
       await callMethod("human_answer", method, (signal) => ({ ...context, ...told, signal }), run.signal);
     };
   }
+}
+
+let insides: AsyncLocalStorage<StepUnderWay> | undefined;
+
+/** One for all services of the process: each that there is makes every promise cost more. */
+function stepsOfProcess(): AsyncLocalStorage<StepUnderWay> {
+  insides ??= new AsyncLocalStorage();
+  return insides;
 }
 
 /** Who a job is to the scheduler. */
