@@ -17,11 +17,12 @@ interface CallEntryBase extends EntryBase {
   key?: string;
   /** Which of the calls of this scope, kind, and name or key it is, from 0; absent in the logs of version 0.1.0. */
   n?: number;
-  /**
-   * Of a call that the handler made after waiting for something that is not recorded: the line of the log up to which
-   * it had been given the ends of its calls then.
-   */
-  outside?: number;
+  /** The line of the log up to which the handler had been given the ends of its calls when it made this one. */
+  made?: number;
+  /** How many calls of the same scope, kind, and name or key it had made in the same turn before; none is not written. */
+  also?: number;
+  /** Whether it made the call outside of any turn: after waiting for something that is not recorded. */
+  outside?: true;
 }
 
 /** A recorded call that replay answers from: which one it was and what it gave. */

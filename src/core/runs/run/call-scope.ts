@@ -33,14 +33,15 @@ export class CallScope {
     const same = this.#record.same(kind, name, key);
     const isOutside = !run.deliveries.isInTurn;
     const turn = isOutside ? run.deliveries.cause() : run.deliveries.turn;
-    if (same.made > 0 && !same.isInOrder(turn, isOutside))
-      throw this.#refuse(ambiguous(kind, key ?? name, this.#label));
-    const n = same.made++;
+    const n = same.made;
+    // What is recorded is made again in the order in which it was recorded, wherever it is made now.
+    const mayBeAnother = n > 0 && !same.calls[n] && !same.isInOrder(turn, isOutside);
+    if (mayBeAnother) throw this.#refuse(ambiguous(kind, key ?? name, this.#label));
+    same.made++;
     const call = this.#record.next(kind, { name, key }, n);
     call.same = same;
     call.isMadeOutside = isOutside;
-    same.add(call, turn);
-    run.deliveries.made(call);
+    run.deliveries.made(call, same.add(call, turn));
     return call;
   }
 

@@ -48,13 +48,15 @@ export class Call {
   declare tries: Tries | undefined;
   /** Whether it failed, and is to be made again. */
   declare isForgotten: boolean | undefined;
-  /**
-   * Where it was made outside of any turn, after waiting for something that is not recorded: the line of the log up to
-   * which the handler had been given the ends of its calls then.
-   */
-  declare outside: number | undefined;
-  /** Of such a call: milliseconds from the beginning of the process, or of the job, until it was made. */
-  declare delay: number | undefined;
+  /** The line of the log up to which the handler had been given the ends of its calls when it first made this one. */
+  made: number | undefined = undefined;
+  /** How many calls of its kind and name it had made in the same turn before. */
+  also = 0;
+  /** Whether it first made the call outside of any turn: after waiting for something that is not recorded. */
+  declare isOutside: boolean | undefined;
+  /** When it first made the call, about, and when that process had begun, or the job. */
+  begunAt = "";
+  processBegunAt = "";
   /** Whether version 0.1.0 recorded it, which did not tell whether it was made outside of any turn. */
   declare isOld: boolean | undefined;
 
@@ -86,20 +88,30 @@ export class Call {
     this.position = position;
   }
 
+  /** Milliseconds that the process had run when the handler first made the call. */
+  get delay(): number {
+    return Math.max(0, Date.parse(this.begunAt) - Date.parse(this.processBegunAt)) || 0;
+  }
+
   /** Whether anything was recorded of it before it ended. */
   get hasTrace(): boolean {
     return this.begun !== undefined || this.tries !== undefined || this.isForgotten === true;
   }
 
   /** What each of its entries says of which call it is. */
-  get fields(): Pick<AttemptEntry, "case_id" | "position" | "name" | "key" | "n" | "outside"> {
+  get fields(): Pick<
+    AttemptEntry,
+    "case_id" | "position" | "name" | "key" | "n" | "made" | "also" | "outside"
+  > {
     return {
       case_id: this.caseId,
       position: this.position,
       name: this.name,
       key: this.key,
       n: this.n,
-      outside: this.outside,
+      made: this.made,
+      also: this.also > 0 ? this.also : undefined,
+      outside: this.isOutside === true ? true : undefined,
     };
   }
 

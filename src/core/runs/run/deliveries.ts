@@ -4,10 +4,10 @@ import { causes } from "./causes.ts";
 import { startTimer } from "./timer.ts";
 
 /**
- * Milliseconds that a recorded call is waited for which the handler makes after waiting for something of its own: so
- * many, and twice as long as it took when it was recorded, which is not told to be more than the second.
+ * Milliseconds that a recorded call is waited for which the handler may still make, after waiting for something of its
+ * own: so many, and twice as long as it took when it was recorded, which is not taken to be more than the second.
  */
-const PATIENCE = 10_000;
+const PATIENCE = 3000;
 const MOST = 150_000;
 /** The same for a job that was retried, which goes on where it failed: what it did after that may well not come. */
 const PATIENCE_AFTER_RETRY = 1000;
@@ -17,8 +17,6 @@ const SETTLED = Promise.resolve();
 interface DeliveriesParts {
   /** Calls whose end is recorded, in the order of the log. */
   readonly recorded: readonly Call[];
-  /** Those of them that were made outside of any turn; calls of which less is recorded may be among them. */
-  readonly outside: readonly Call[];
   /** Questions and sleeps that were begun, and whose end is not recorded. */
   readonly open: readonly Call[];
   /** Whether failures of it were forgotten. */
@@ -26,8 +24,8 @@ interface DeliveriesParts {
   /** Whether it is watched from the beginning what the handler's calls follow from. */
   readonly isStrict: boolean;
   readonly log: Logger;
-  /** The handler makes `found` where the record has `expected`. */
-  readonly onMismatch: (expected: Call, found: Call) => void;
+  /** The handler makes `found` where the record has `expected`, or does not make what was made before that. */
+  readonly onMismatch: (expected: Call, found: Call | undefined) => void;
 }
 
 /**
@@ -59,12 +57,17 @@ export class Deliveries {
   #isClosed = false;
   #refused: Error | undefined;
   #callOffPatience: (() => void) | undefined;
-  /** The call for which patience is over. */
-  #givenUp: Call | undefined;
+  /** Calls for which patience is over. */
+  readonly #givenUp = new Set<Call>();
   /** The line of the log up to which the handler was given the ends of its calls. */
   #line = 0;
-  /** Recorded calls that were made outside of any turn, in the order in which they were made. */
-  readonly #outside: Call[];
+  /** Recorded calls in the order in which they were first made; empty where each was made after the end of the last. */
+  readonly #firstMade: Call[];
+  #nextMade = 0;
+  /** Whether the handler makes calls beside each other, so that it may be on its way to one while it waits for another. */
+  #isConcurrent: boolean;
+  /** Calls that were made and not delivered. */
+  #open = 0;
   #turn = 0;
   #unwatch: (() => void) | undefined;
 
@@ -73,7 +76,10 @@ export class Deliveries {
     this.#due = [...parts.recorded];
     this.#isLive = parts.recorded.length === 0 && parts.open.length === 0;
     this.#isSilent = !this.#isLive;
-    this.#outside = parts.outside.filter(({ isDue }) => isDue).sort((a, b) => a.outside! - b.outside!);
+    this.#isConcurrent = areBeside(parts);
+    this.#firstMade = this.#isConcurrent
+      ? parts.recorded.filter(({ made }) => made !== undefined).sort((a, b) => a.made! - b.made!)
+      : [];
     if (parts.isStrict) this.#unwatch = causes.watch();
   }
 
@@ -106,11 +112,16 @@ export class Deliveries {
     causes.enter(this.#turn);
   }
 
-  /** The handler has made a call. */
-  made(call: Call): void {
+  /** The handler has made a call, after `also` others of its kind and name in the same turn. */
+  made(call: Call, also: number): void {
     call.isMade = true;
     call.madeAt = this.#line;
-    if (call.isMadeOutside && !call.isDue && !call.hasTrace) call.outside = this.#line;
+    if (++this.#open > 1) this.#isConcurrent = true;
+    if (call.made === undefined && !call.isOld) {
+      call.made = this.#line;
+      call.also = also;
+      if (call.isMadeOutside) call.isOutside = true;
+    }
     if (!call.isDue) return;
     this.#waiting++;
     if (this.#skipped.delete(call)) this.#late.push(call);
@@ -234,6 +245,7 @@ export class Deliveries {
 
   #deliver(call: Call): void {
     this.#waiting--;
+    this.#open--;
     this.#line = Math.max(this.#line, call.line);
     this.#callOffPatience?.();
     this.#beginTurn();
@@ -241,11 +253,22 @@ export class Deliveries {
     else call.deliver(this.#turn);
   }
 
-  /** Whether a call was made, outside of any turn, before the end of this one was given to the handler, and is not yet. */
+  /**
+   * Whether the handler had made a call, before it was given the end of this one, that it has not made again: it waits
+   * for something of its own that took less time then. Were it given this one first, it could go another way.
+   */
   #comesFirst({ line }: Call): boolean {
-    for (let first = this.#outside[0]; first && first.outside! < line; first = this.#outside[0]) {
+    for (; this.#nextMade < this.#firstMade.length; this.#nextMade++) {
+      const first = this.#firstMade[this.#nextMade]!;
+      if (first.made! >= line) break;
       if (!first.isMade && this.#mayStillCome(first)) return true;
-      this.#outside.shift();
+    }
+    // What it makes next is told by its number among those of its name: all before must be there.
+    for (let at = this.#nextMade; this.#firstMade[at]?.made === line; at++) {
+      const next = this.#firstMade[at]!;
+      if (next.isOutside || next.same!.made >= next.n - next.also) continue;
+      if (!this.#mayStillCome(next)) this.#parts.onMismatch(next, undefined);
+      return true;
     }
     return false;
   }
@@ -306,13 +329,14 @@ export class Deliveries {
 
   /** Whether the handler may be on its way to a call, while it waits for something of its own. */
   #mayStillCome(call: Call): boolean {
-    if ((call.outside === undefined && !call.isOld) || this.#givenUp === call) return false;
+    const isCertain = !this.#isConcurrent && !call.isOutside && !call.isOld;
+    if (isCertain || this.#givenUp.has(call)) return false;
     if (this.#callOffPatience) return true;
     const { isRetried } = this.#parts;
-    const patience = isRetried ? PATIENCE_AFTER_RETRY : PATIENCE + 2 * Math.min(call.delay ?? 0, MOST);
+    const patience = isRetried ? PATIENCE_AFTER_RETRY : PATIENCE + 2 * Math.min(call.delay, MOST);
     const stop = startTimer(patience, () => {
       this.#callOffPatience = undefined;
-      this.#givenUp = call;
+      this.#givenUp.add(call);
       this.#parts.log.warn("the handler has not made a recorded call again; it goes on without", {
         call: call.label,
       });
@@ -324,6 +348,16 @@ export class Deliveries {
     };
     return true;
   }
+}
+
+/** Whether a call was made before the end of another one was given to the handler. */
+function areBeside({ recorded, open }: DeliveriesParts): boolean {
+  let line = 0;
+  for (const call of recorded) {
+    if (call.isOld || (call.made !== undefined && call.made < line)) return true;
+    line = call.line;
+  }
+  return open.some(({ made, isOld }) => isOld || (made !== undefined && made < line));
 }
 
 function first<T>(set: ReadonlySet<T>): T | undefined {

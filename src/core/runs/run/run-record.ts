@@ -20,8 +20,6 @@ export class RunRecord {
   readonly cases = new Map<string, string>();
   /** Calls whose end is recorded, in the order of the log. */
   ended: Call[] = [];
-  /** Recorded calls that were made outside of any turn. */
-  readonly outside: Call[] = [];
   /** Lines of the log that tell of an end of the process. */
   readonly #interruptions: number[] = [];
   /** What the recorded calls and failed attempts cost. */
@@ -36,8 +34,8 @@ export class RunRecord {
   isRetried = false;
   /** Whether version 0.1.0 made some of it. */
   isOld = false;
-  /** When the process began, or the job, milliseconds since the epoch. */
-  #begunAt = 0;
+  /** When the process began, or the job. */
+  #begunAt = "";
   /** Questions and sleeps. */
   readonly #begun = new Set<Call>();
   /** Steps with tries that failed. */
@@ -54,7 +52,7 @@ export class RunRecord {
     for (let at = 0; at < entries.length; at++) {
       const entry = entries[at]!;
       record.#sumUp(entry);
-      if (entry.type === "mark" || at === 0) record.#begunAt = Date.parse(entry.at);
+      if (entry.type === "mark" || at === 0) record.#begunAt = entry.at;
       // Lines are numbered from 1.
       if (at > restart) record.#add(entry, at + 1);
     }
@@ -149,11 +147,12 @@ export class RunRecord {
     if (entry.n === undefined)
       return kind === "open_case" ? scope.recorded(kind, entry, 0) : scope.at(entry.position, kind)!;
     const call = scope.recorded(kind, entry, entry.n);
-    if (entry.outside === undefined) return call;
-    if (call.outside === undefined) this.outside.push(call);
-    call.outside = entry.outside;
-    const madeAt = Date.parse((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
-    call.delay = Math.max(0, madeAt - this.#begunAt);
+    if (entry.made === undefined || call.made !== undefined) return call;
+    call.made = entry.made;
+    call.also = entry.also ?? 0;
+    if (entry.outside) call.isOutside = true;
+    call.begunAt = (entry.type === "begun" ? undefined : entry.started_at) ?? entry.at;
+    call.processBegunAt = this.#begunAt;
     return call;
   }
 

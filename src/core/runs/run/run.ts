@@ -96,7 +96,6 @@ export class Run {
     this.openCases = new Set(parts.record.openCases());
     this.deliveries = new Deliveries({
       recorded: parts.record.ended,
-      outside: parts.record.outside,
       open: parts.record.open(),
       isRetried: parts.record.isRetried,
       isStrict: parts.insides !== undefined,
@@ -494,8 +493,9 @@ export class Run {
   }
 }
 
-function mismatch(expected: Call, found: Call): RunEnd {
-  const message = `The record goes on with ${expected.label}, and the handler now makes ${found.label}: it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or bring the former code back`;
+function mismatch(expected: Call, found: Call | undefined): RunEnd {
+  const now = found ? `now makes ${found.label}` : "has not made the calls of that name before it";
+  const message = `The record goes on with ${expected.label}, and the handler ${now}: it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or bring the former code back`;
   return { to: "failed", reason: "nondeterministic", message };
 }
 

@@ -13,8 +13,9 @@ export class SameCalls {
   #open = 0;
   /** How many of these were made outside of any turn. */
   #openOutside = 0;
-  /** The last turn in which one was made. */
+  /** The last turn in which one was made, and how many were made in it. */
   #lastMade = 0;
+  #inLast = 0;
   /** The last turn in which one was delivered that was made outside of any turn. */
   #lastDelivered = 0;
 
@@ -28,11 +29,16 @@ export class SameCalls {
     return this.#open === 0 && (turn === undefined || turn >= Math.max(this.#lastMade, this.#lastDelivered));
   }
 
-  /** The next call was made. */
-  add({ isMadeOutside }: Call, turn: number | undefined): void {
+  /** The next call was made; tells how many were made before it in the same turn. */
+  add({ isMadeOutside }: Call, turn: number | undefined): number {
     this.#open++;
-    if (isMadeOutside) this.#openOutside++;
-    else this.#lastMade = turn!;
+    if (isMadeOutside) {
+      this.#openOutside++;
+      return 0;
+    }
+    this.#inLast = turn === this.#lastMade ? this.#inLast + 1 : 0;
+    this.#lastMade = turn!;
+    return this.#inLast;
   }
 
   /** A call was given to the handler. */
@@ -74,11 +80,12 @@ export class ScopeRecord {
 
   /** The call that an entry of the log belongs to. */
   recorded(kind: CallKind, entry: CallNames, n: number): Call {
-    const { calls } = this.same(kind, entry.name, entry.key);
-    const known = this.#oldAt(entry.position, kind, entry, n) ?? calls[n];
+    const same = this.same(kind, entry.name, entry.key);
+    const known = this.#oldAt(entry.position, kind, entry, n) ?? same.calls[n];
     if (known) return known;
     const call = new Call(this.caseId, kind, entry, n);
-    if (n !== UNKNOWN) calls[n] = call;
+    call.same = same;
+    if (n !== UNKNOWN) same.calls[n] = call;
     if (kind !== "open_case") this.#old?.set(entry.position, call);
     if (kind === "open_case") this.#nextCase = Math.max(this.#nextCase, entry.position + 1);
     else this.#next = Math.max(this.#next, entry.position + 1);

@@ -1,0 +1,136 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { isTerminal } from "../../src/core/models/entity-status.ts";
+import type { StoredJob } from "../../src/core/models/job.ts";
+import type { Store } from "../../src/core/store/store.ts";
+import { agentOf } from "./_agent.ts";
+import { emptyStore, JOB, Life } from "./_lives.ts";
+import { makeProgram, type Node, randomOf, runProgram, type Witness } from "./_program.ts";
+
+const PROGRAMS = Number(process.env.SVC_PROGRAMS ?? 500);
+/** Others each day; a seed that is given repeats its programs. */
+const SEED = Number(process.env.SVC_SEED ?? Math.floor(Date.now() / 86_400_000) * 1_000_000);
+const AT_ONCE = 8;
+const AMBIGUOUS = /is made again, after waiting/;
+
+interface Trial {
+  readonly life: Life;
+  readonly witness: Witness;
+}
+
+function live(
+  program: Node,
+  store: Store,
+  options: { diesAt?: number; strictSteps: boolean; failed: Set<string> },
+): Trial {
+  const { failed } = options;
+  const witness: Witness = { seen: [], did: [], wrong: [], failed, isDead: () => life.isDead };
+  const agent = agentOf((context) => runProgram(program, context, witness));
+  const life: Life = new Life(store, agent, options);
+  life.hooks.on("case:changed", ({ case: item }) => {
+    if (item.status === "awaiting" && item.question) void answer(life, item.id, item.question.question);
+  });
+  return { life, witness };
+}
+
+async function answer(life: Life, caseId: string, question: string): Promise<void> {
+  const request = { answer: { text: `answer to ${question}` }, message: null };
+  await life.runner.answer(JOB, caseId, request).catch(() => {});
+}
+
+async function resume({ life }: Trial): Promise<StoredJob | undefined> {
+  await Promise.race([life.resume(), life.died]);
+  const ended = life.ended();
+  let job: StoredJob | undefined | "open" = "open";
+  while (job === "open") {
+    // Questions of a life before.
+    const { items } = await life.cases.list({ where: { job_id: JOB, status: "awaiting" } });
+    for (const { id, question } of items) if (question) void answer(life, id, question.question);
+    job = await Promise.race([ended, delay(5, "open" as const)]);
+  }
+  return job;
+}
+
+const isRefused = ({ error }: StoredJob) => AMBIGUOUS.test(error ?? "");
+
+interface Found {
+  deaths: number;
+  refused: number;
+  readonly problems: string[];
+}
+
+async function tryProgram(seed: number, found: Found): Promise<void> {
+  const random = randomOf(seed);
+  const program = makeProgram(random);
+  const strictSteps = random(2) === 0;
+  const tell = (what: string) => void found.problems.push(`seed ${seed}: ${what}`);
+
+  const first = live(program, await emptyStore(), { strictSteps, failed: new Set() });
+  await first.life.start();
+  const undisturbed = (await first.life.ended())!;
+  if (isRefused(undisturbed)) {
+    found.refused++;
+    return;
+  }
+  if (undisturbed.status !== "completed") tell(`undisturbed it ${undisturbed.status}: ${undisturbed.error}`);
+  for (const wrong of first.witness.wrong) tell(`undisturbed, ${wrong}`);
+  const isCertain = !JSON.stringify(program).match(/"(race|any|pump|left)"/);
+  const lines = (await first.life.entries()).length;
+
+  for (let diesAt = 2; diesAt <= lines; diesAt++) {
+    const store = await emptyStore();
+    const failed = new Set<string>();
+    const one = live(program, store, { diesAt, strictSteps, failed });
+    await Promise.race([one.life.start(), one.life.died]);
+    if ((await one.life.ended()) !== undefined) continue;
+    // The very end was stored.
+    if (isTerminal((await one.life.jobs.get(JOB)).status)) continue;
+    found.deaths++;
+    const lives = [one];
+    let job: StoredJob | undefined;
+    // Some die once more.
+    if (random(4) === 0) {
+      const again = live(program, store, { diesAt: diesAt + 2 + random(4), strictSteps, failed });
+      lives.push(again);
+      job = await resume(again);
+    }
+    if (!job) {
+      if (isTerminal((await one.life.jobs.get(JOB)).status)) continue;
+      const last = live(program, store, { strictSteps, failed });
+      lives.push(last);
+      job = (await resume(last))!;
+    }
+    const where = `died at line ${diesAt} of ${lines}`;
+    if (isRefused(job)) continue;
+    if (job.status !== "completed") tell(`${where}: ${job.status}, ${job.error}`);
+    if (isCertain && JSON.stringify(job.result) !== JSON.stringify(undisturbed.result))
+      tell(`${where}: gave ${JSON.stringify(job.result)}, undisturbed ${JSON.stringify(undisturbed.result)}`);
+    const last = lives.at(-1)!.witness;
+    for (const [n, { witness }] of lives.entries()) {
+      for (const wrong of witness.wrong) tell(`${where}: life ${n + 1}, ${wrong}`);
+      const other = witness.seen.findIndex((seen, at) => last.seen[at] !== seen);
+      if (other >= 0)
+        tell(`${where}: life ${n + 1} was given ${witness.seen[other]}, the last one ${last.seen[other]}`);
+      const done = new Set(witness.seen.map((seen) => seen.split(" ")[0]));
+      const after = lives.slice(n + 1).flatMap((later) => later.witness.did);
+      for (const path of after) if (done.has(path)) tell(`${where}: ${path} was done again`);
+    }
+  }
+}
+
+test(`${PROGRAMS} programs, interrupted at each line of their logs, go on as they began and end as undisturbed`, async () => {
+  const found: Found = { deaths: 0, refused: 0, problems: [] };
+  let next = SEED;
+  const work = async () => {
+    while (next < SEED + PROGRAMS && found.problems.length < 20) await tryProgram(next++, found);
+  };
+
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  await delay(0);
+
+  expect(found.problems).toEqual([]);
+  expect(found.deaths).toBeGreaterThan(5 * PROGRAMS);
+  // Most must be of use.
+  expect(found.refused).toBeLessThan(PROGRAMS / 5);
+  if (process.env.SVC_PROGRAMS) console.log(found);
+}, 3_600_000);
