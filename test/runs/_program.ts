@@ -30,7 +30,7 @@ export function randomOf(seed: number): (most: number) => number {
 export function makeProgram(random: (most: number) => number): Node {
   let left = 3 + random(7);
   let names = 0;
-  const waits = random(4) === 0;
+  const waits = random(3) === 0;
   const nameOf = () => (random(3) === 0 ? `own ${++names}` : ["a", "b"][random(2)]!);
   const leaf = (inCase: boolean): Node => {
     left--;
@@ -114,7 +114,7 @@ export async function runProgram(
           return path;
         };
         // One that fails once succeeds in the end; one that fails twice does not.
-        const options = { retries: node.failures > 0 ? 1 : 0, backoff: { initial: "1ms" } };
+        const options = { retries: node.failures > 0 ? 1 : 0, backoff: { initial: "1ms" } } as const;
         const value = await handle.step(node.name, fn, options).catch((error: Error) => {
           if (error.name === "StepFailedError") given(path, error.message, `no ${path}`);
           throw error;
