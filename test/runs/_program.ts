@@ -30,7 +30,7 @@ export function randomOf(seed: number): (most: number) => number {
 export function makeProgram(random: (most: number) => number): Node {
   let left = 3 + random(7);
   let names = 0;
-  const waits = random(3) === 0;
+  let waits = random(3) === 0;
   const nameOf = () => (random(3) === 0 ? `own ${++names}` : ["a", "b"][random(2)]!);
   const leaf = (inCase: boolean): Node => {
     left--;
@@ -51,7 +51,14 @@ export function makeProgram(random: (most: number) => number): Node {
     if (chance < 13) return { kind: "all", parts: parts(inCase, depth, 2) };
     if (chance < 15) return { kind: "race", parts: parts(inCase, depth, 2) };
     if (chance < 16) return { kind: random(2) ? "any" : "settled", parts: parts(inCase, depth, 2) };
-    if (chance < 17) return { kind: "pump", workers: 2, parts: parts(inCase, depth, 3) };
+    if (chance < 17) {
+      // Who takes what must not be left to chance.
+      const before = waits;
+      waits = false;
+      const tasks = parts(inCase, depth, 3);
+      waits = before;
+      return { kind: "pump", workers: 2, parts: tasks };
+    }
     if (chance < 18) return { kind: "left", body: leaf(inCase) };
     const asks: Node[] = random(3) === 0 ? [{ kind: "ask", name: `What ${++names}?` }] : [];
     const body: Node = { kind: "chain", parts: [node(true, depth - 1), ...asks, node(true, depth - 1)] };

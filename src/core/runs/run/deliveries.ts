@@ -19,6 +19,8 @@ interface DeliveriesParts {
   readonly recorded: readonly Call[];
   /** Questions and sleeps that were begun, and whose end is not recorded. */
   readonly open: readonly Call[];
+  /** These, and steps that were tried. */
+  readonly begun: readonly Call[];
   /** Whether failures of it were forgotten. */
   readonly isRetried: boolean;
   /** Whether it is watched from the beginning what the handler's calls follow from. */
@@ -78,7 +80,9 @@ export class Deliveries {
     this.#isSilent = !this.#isLive;
     this.#isConcurrent = areBeside(parts);
     this.#firstMade = this.#isConcurrent
-      ? parts.recorded.filter(({ made }) => made !== undefined).sort((a, b) => a.made! - b.made!)
+      ? [...parts.recorded, ...parts.begun]
+          .filter(({ made }) => made !== undefined)
+          .sort((a, b) => a.made! - b.made!)
       : [];
     if (parts.isStrict) this.#unwatch = causes.watch();
   }
@@ -351,13 +355,13 @@ export class Deliveries {
 }
 
 /** Whether a call was made before the end of another one was given to the handler. */
-function areBeside({ recorded, open }: DeliveriesParts): boolean {
+function areBeside({ recorded, begun }: DeliveriesParts): boolean {
   let line = 0;
   for (const call of recorded) {
     if (call.isOld || (call.made !== undefined && call.made < line)) return true;
     line = call.line;
   }
-  return open.some(({ made, isOld }) => isOld || (made !== undefined && made < line));
+  return begun.some(({ made, isOld }) => isOld || (made !== undefined && made < line));
 }
 
 function first<T>(set: ReadonlySet<T>): T | undefined {

@@ -74,6 +74,11 @@ export class RunRecord {
     return [...this.#begun].filter((call) => !call.isDue);
   }
 
+  /** Calls of which something is recorded, but not their end. */
+  begun(): Call[] {
+    return [...new Set([...this.#begun, ...this.#tried])].filter((call) => !call.isDue);
+  }
+
   /** Cases that no recorded call has closed. */
   openCases(): string[] {
     if (this.cases.size === 0) return [];

@@ -97,6 +97,7 @@ export class Run {
     this.deliveries = new Deliveries({
       recorded: parts.record.ended,
       open: parts.record.open(),
+      begun: parts.record.begun(),
       isRetried: parts.record.isRetried,
       isStrict: parts.insides !== undefined,
       log: parts.log,
