@@ -35,6 +35,9 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly strictSteps: boolean;
 }
 
+/** One for all services of the process: each that is in use makes every promise cost more. Unused, it costs nothing. */
+const INSIDES = new AsyncLocalStorage<StepUnderWay>();
+
 /** Why a job waits for its turn: it is new or begun afresh, or a run of it was cut short. */
 export type TurnKind = "start" | "resume";
 
@@ -52,7 +55,7 @@ export class ActiveRuns {
   constructor(parts: ActiveRunsParts) {
     this.#parts = parts;
     const { agents, maxConcurrentJobs, strictSteps } = parts;
-    this.#insides = strictSteps ? stepsOfProcess() : undefined;
+    this.#insides = strictSteps ? INSIDES : undefined;
     this.scheduler = new Scheduler({
       places: maxConcurrentJobs,
       placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
@@ -245,14 +248,6 @@ export class ActiveRuns {
       await callMethod("human_answer", method, (signal) => ({ ...context, ...told, signal }), run.signal);
     };
   }
-}
-
-let insides: AsyncLocalStorage<StepUnderWay> | undefined;
-
-/** One for all services of the process: each that there is makes every promise cost more. */
-function stepsOfProcess(): AsyncLocalStorage<StepUnderWay> {
-  insides ??= new AsyncLocalStorage();
-  return insides;
 }
 
 /** Who a job is to the scheduler. */
