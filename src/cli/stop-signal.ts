@@ -1,4 +1,4 @@
-const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const;
+const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143, SIGUSR2: 140 } as const;
 /** Ctrl-C reaches a process that npm started twice, from the terminal and from npm: within so many milliseconds they are one. */
 const ECHO = 100;
 

@@ -44,19 +44,22 @@ test.each([
   },
 );
 
-test.each(["SIGHUP", "SIGQUIT"] as const)("%s ends the service as SIGTERM does", async (signal) => {
-  const service = await ServiceProcess.start();
-  await service.startJob("resumer", "job-1");
-  await expect.poll(() => service.did()).toContain("second 1");
+test.each(["SIGHUP", "SIGQUIT", "SIGUSR2"] as const)(
+  "%s ends the service as SIGTERM does",
+  async (signal) => {
+    const service = await ServiceProcess.start();
+    await service.startJob("resumer", "job-1");
+    await expect.poll(() => service.did()).toContain("second 1");
 
-  service.signal(signal);
-  const code = await service.ended;
-  await service.start();
-  const job = await service.until("job-1", ["completed", "failed"]);
+    service.signal(signal);
+    const code = await service.ended;
+    await service.start();
+    const job = await service.until("job-1", ["completed", "failed"]);
 
-  expect(code).toBe(0);
-  expect(job.status).toBe("completed");
-});
+    expect(code).toBe(0);
+    expect(job.status).toBe("completed");
+  },
+);
 
 test("SIGTERM while the service starts: nothing is taken up, it ends with 0, and the next start has the job", async () => {
   const cwd = await project({ "controller.mjs": STARTING });
