@@ -131,7 +131,9 @@ describe("the audit log has", () => {
       { ...KEY, target: { kind: "case", id: "a-case" } },
     ]);
     expect(await linesOf(server, "job.stop")).toMatchObject([{ ...KEY, before: "awaiting" }]);
-    expect(await linesOf(server, "job.retry")).toMatchObject([{ ...KEY, before: "cancelled" }]);
+    expect(await linesOf(server, "job.retry")).toMatchObject([
+      { ...KEY, before: "cancelled", after: { from: "start" } },
+    ]);
     expect(JSON.stringify(await server.service.get(AUDIT).list())).not.toContain("a private answer");
   });
 

@@ -1,3 +1,4 @@
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { access, beginSvc, PROCESS_TIME, project, REPOSITORY, type Running, svc } from "./_svc.ts";
@@ -58,6 +59,43 @@ describe("svc job", { timeout: PROCESS_TIME }, () => {
     expect(end.stdout).toContain("completed: 60 invoices: 53 to pay, 7 rejected, 0 on hold");
     const late = await svc([...answers[0]!, "--field", "approved=no"], { cwd });
     expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining("asks nothing now") });
+  });
+
+  it("tells a question that is asked while another one is open", async () => {
+    const cwd = await project({
+      "src/controller.ts": `
+import { existsSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
+import { createServer, defineAgent } from "agent-control-service";
+import * as v from "valibot";
+const asker = defineAgent({
+  name: "Asker",
+  version: "1.0.0",
+  methods: { job_start: { async run({ job }) {
+    const early = await job.openCase({ id: "early", name: "Early" });
+    const late = await job.openCase({ id: "late", name: "Late" });
+    const ask = (item) => item.ask({ question: item.id + "?", fields: v.object({ yes: v.boolean() }) });
+    const later = async () => {
+      await late.step("wait", async () => { while (!existsSync("go")) await wait(20); });
+      return ask(late);
+    };
+    await Promise.all([ask(early), later()]);
+  } } },
+});
+export default createServer({ agents: [asker] });
+`,
+    });
+    await beginSvc(["start", "--port", "0"], { cwd }).prints(/Ctrl-C ends it/);
+    const watch = beginSvc(["job", "start", "asker", "--id", "two", "--wait"], { cwd });
+    await watch.prints(/svc job answer two early/);
+    await writeFile(join(cwd, "go"), "");
+    await watch.prints(/svc job answer two late/);
+    for (const item of ["early", "late"])
+      await svc(["job", "answer", "two", item, "--field", "yes=no"], { cwd });
+    const end = await watch.finished;
+
+    expect(end).toMatchObject({ code: 0 });
+    expect(end.stdout.match(/\? (early|late)\?/g)).toEqual(["? early?", "? late?"]);
   });
 
   it("stops a job, and runs it again", async () => {

@@ -148,7 +148,7 @@ describe("a backup", () => {
       SERVICE_API_KEY: server.key,
     });
 
-    expect(done).toMatchObject({ code: 0, output: expect.stringMatching(/backup: \d+ lines in 1 files/) });
+    expect(done).toMatchObject({ code: 0, output: expect.stringMatching(/backup: \d+ lines in 1 file,/) });
     const copy = await open(to);
     expect(await copy.table("Job").ids()).toEqual(["j1"]);
     await copy.close();

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { Case } from "../../core/models/case.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
+import type { RunEntry } from "../../core/models/run-entry.ts";
 import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
@@ -10,7 +11,7 @@ import { describeEntry } from "./describe-entry.ts";
 import { followJob } from "./follow-job.ts";
 import { listCases } from "./list-cases.ts";
 import { describeQuestion } from "./question.ts";
-import type { ServiceClient } from "./service-client.ts";
+import { type ServiceClient, UnreachableError } from "./service-client.ts";
 
 const flags = v.object({
   verbose: v.optional(v.pipe(v.boolean(), v.description("tell every step")), false),
@@ -34,25 +35,47 @@ export async function watchJob(
   context: CliContext,
 ): Promise<number> {
   const asked = new Set<string>();
+  let mayBeOpen = false;
   for await (const event of followJob(client, id)) {
     if (json) context.print(JSON.stringify(event.type === "entry" ? event.entry : event));
     if (event.type === "reconnecting" && !json) context.note("The service is away; waiting for it …");
     if (event.type === "entry" && !json) {
       const line = describeEntry(event.entry, verbose);
       if (line !== undefined) context.print(line);
-      if (event.entry.type === "status" && event.entry.to === "awaiting") {
-        for (const item of await openQuestions(client, id, asked)) {
-          if (context.interactive) await answerHere(client, item, context);
-          else context.print(describeQuestion(item));
-        }
-      }
+      mayBeOpen ||= mayAsk(event.entry);
     }
+    if (mayBeOpen && !json) mayBeOpen = !(await tellQuestions(client, id, asked, context));
     if (event.type === "end") {
       if (!json) context.print(describeEnd(await client.get<JobResponse>(`/jobs/${encodeURIComponent(id)}`)));
       return event.status === "completed" ? 0 : 1;
     }
   }
   return 1;
+}
+
+/** Whether a question may have been opened: a job that awaits an answer already has no new status for the next one. */
+function mayAsk(entry: RunEntry): boolean {
+  if (entry.type === "begun") return entry.call === "ask";
+  return entry.type === "status" && entry.to === "awaiting";
+}
+
+/** Tells or asks what is open, and says whether it could: a service that is away is asked again when it is back. */
+async function tellQuestions(
+  client: ServiceClient,
+  id: string,
+  asked: Set<string>,
+  context: CliContext,
+): Promise<boolean> {
+  try {
+    for (const item of await openQuestions(client, id, asked)) {
+      if (context.interactive) await answerHere(client, item, context);
+      else context.print(describeQuestion(item));
+    }
+    return true;
+  } catch (error) {
+    if (error instanceof UnreachableError) return false;
+    throw error;
+  }
 }
 
 /** Questions that have not been told yet. */

@@ -101,7 +101,7 @@ function readPolicy(given: PruneFlags, { env }: CliContext): RetentionPolicy {
   if (Object.values(policy).every((one) => one === null)) {
     throw new UsageError(
       "Nothing says how long jobs are kept",
-      "Write svc store prune --dry-run --completed 30d, for example.",
+      "Write svc store prune --dry-run --completed 30d, for example. To go by the times of a running service: svc store prune --dry-run --url http://127.0.0.1:8000.",
     );
   }
   return policy as RetentionPolicy;

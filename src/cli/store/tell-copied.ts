@@ -3,5 +3,7 @@ import type { CliContext } from "../context.ts";
 
 /** Tells what a copy of a store holds. */
 export function tellCopied({ files, bytes, lines }: Copied, to: string, context: CliContext): void {
-  context.print(`${to}: ${lines} lines in ${files} files, ${(bytes / 1e6).toFixed(1)} MB, all sound`);
+  context.print(
+    `${to}: ${lines} lines in ${files} ${files === 1 ? "file" : "files"}, ${(bytes / 1e6).toFixed(1)} MB, all sound`,
+  );
 }

@@ -481,7 +481,10 @@ class JobRunner implements Runner {
       if (current && !isTerminal(current.status))
         throw new ServiceError("invalid_transition", `Job "${job.id}" is ${current.status} already`);
       const action = mark === "limits_raised" ? "job.resume" : "job.retry";
-      const after = mark === "limits_raised" ? patch.job_context?.job_instructions : { from: mark };
+      const after =
+        mark === "limits_raised"
+          ? patch.job_context?.job_instructions
+          : { from: fromStart ? "start" : "last_step" };
       await this.#note(unit, actor, { action, target: asJob(job.id), before: job.status, after });
       if (fromStart) await removeCasesOf(unit, job.id, by);
       if (!fromStart) for (const id of record.openCases()) await reopenCase(unit, id, by);
