@@ -53,7 +53,8 @@ export class SameCalls {
 /** What is recorded of the calls of a job, or of one of its cases. */
 export class ScopeRecord {
   readonly caseId: string | undefined;
-  readonly #same = new Map<string, SameCalls>();
+  readonly #byName = new Map<CallKind, Map<string, SameCalls>>();
+  readonly #byKey = new Map<CallKind, Map<string, SameCalls>>();
   /** Calls that were looked for by their position. */
   readonly #byPosition = new Map<number, Call>();
   /** By position, where version 0.1.0 left positions out: it cannot be told which calls these were. */
@@ -69,11 +70,17 @@ export class ScopeRecord {
 
   /** The calls of a kind and name, or of a kind and key. */
   same(kind: CallKind, name: string, key: string | undefined): SameCalls {
-    const id = key === undefined ? `${kind} ${name}` : `${kind}=${key}`;
-    let known = this.#same.get(id);
+    const all = key === undefined ? this.#byName : this.#byKey;
+    let ofKind = all.get(kind);
+    if (!ofKind) {
+      ofKind = new Map();
+      all.set(kind, ofKind);
+    }
+    const id = key ?? name;
+    let known = ofKind.get(id);
     if (!known) {
       known = new SameCalls();
-      this.#same.set(id, known);
+      ofKind.set(id, known);
     }
     return known;
   }
