@@ -127,6 +127,13 @@ const SAFE: Record<string, Handler> = {
   },
   "beside each other, with names of their own": ({ job }) =>
     Promise.all([1, 2, 3].map((n) => delay(5 * n).then(() => job.step(`work ${n}`, () => n)))),
+  "beside each other, after a step and a wait that ended before it": ({ job }) =>
+    Promise.all(
+      [1, 2, 3].map(async (n) => {
+        const [value] = await Promise.all([job.step(`read ${n}`, () => delay(25 - 5 * n, n)), delay(8)]);
+        return job.step(`use ${n}`, () => delay(5 * n, value * 2));
+      }),
+    ),
   "beside each other, with keys of their own": ({ job }) =>
     Promise.all(
       [1, 2, 3].map((n) =>
