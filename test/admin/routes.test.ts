@@ -118,8 +118,20 @@ it("an unknown page is a page that says so, an unknown API path an error in JSON
   const method = await world.server.request("/admin/api/stats", { method: "DELETE" });
 
   expect([page.status, api.status, job.status, method.status]).toEqual([404, 404, 404, 405]);
-  expect(await page.text()).toContain("There is no such page");
+  expect(await page.text()).toContain("<h1>There is no such page</h1>");
   expect(await api.json()).toMatchObject({ error_type: "not_found" });
-  expect(await job.text()).toContain("There is no job");
+  expect(await job.text()).toContain("<h1>There is no job");
   expect(method.headers.get("allow")).toContain("GET");
+});
+
+it("a failed job's page tells the error before its timeline, which may be long", async () => {
+  await using world = await start();
+  await seedJob(world.server.service, { id: "sad", status: "failed", error: "no such invoice" });
+
+  const page = await (
+    await world.server.request("/admin/jobs/sad", { headers: { accept: "text/html" } })
+  ).text();
+
+  expect(page.indexOf("no such invoice")).toBeGreaterThan(0);
+  expect(page.indexOf("no such invoice")).toBeLessThan(page.indexOf('id="timeline-title"'));
 });

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { testServer } from "agent-control-service/testing";
@@ -62,5 +62,16 @@ describe("a data folder that this user may not write to", () => {
     const error = Object.assign(new Error("listen EROFS"), { code: "EROFS", path: dataDir });
 
     expect(String(explainDataFolderError(error, dataDir))).toContain("mount it for writing");
+  });
+
+  it("is told to be a file where it is one", async () => {
+    writeFileSync(dataDir, "");
+
+    await expect(testServer({ agents: [greeter], dataDir, store: undefined })).rejects.toThrow(
+      "there is a file of that name",
+    );
+    await expect(
+      testServer({ agents: [greeter], dataDir: join(dataDir, "below"), store: undefined }),
+    ).rejects.toThrow("a part of its path is a file");
   });
 });
