@@ -40,6 +40,12 @@ const UNSAFE: Record<string, Handler> = {
       for (const n of [1, 2]) setTimeout(() => job.step("work", () => n).catch(reject), 15 * n);
       setTimeout(resolve, 200);
     }),
+  "some begun at once after a wait, beside others after another": ({ job }) =>
+    Promise.all(
+      [3, 12].map((ms) =>
+        delay(ms).then(() => Promise.all([1, 2].map((n) => job.step("work", () => delay(30, n))))),
+      ),
+    ),
   "questions of one wording": async ({ job }) => {
     const items = await Promise.all(["a", "b"].map((id) => job.openCase({ id, name: id })));
     await Promise.all(items.map((item, n) => delay(10 * (n + 1)).then(() => item.update({ name: "x" }))));
@@ -124,6 +130,37 @@ const SAFE: Record<string, Handler> = {
     await job.step("first", () => 0);
     for (const n of [1, 2, 3]) all.push(await item(job, n));
     return [...all, await other];
+  },
+  "beside each other, all begun at once after a wait": async ({ job }) => {
+    await delay(5);
+    return Promise.all([1, 2, 3].map((n) => job.step("work", () => delay(20 - 5 * n, n))));
+  },
+  "chains beside each other, all begun at once after a wait": async ({ job }) => {
+    await delay(5);
+    const chain = async (n: number) => {
+      const got = await job.step("fetch", () => delay(20 - 5 * n, n));
+      return job.step("process", () => got * 10);
+    };
+    return Promise.all([1, 2, 3].map(chain));
+  },
+  "a few at a time after a wait": async ({ job }) => {
+    await delay(5);
+    const left = [1, 2, 3, 4, 5];
+    const all: number[] = [];
+    const work = async () => {
+      for (let n = left.shift(); n !== undefined; n = left.shift()) {
+        const own = n;
+        all.push(await job.step("work", () => delay(own % 2 ? 15 : 3, own)));
+      }
+    };
+    await Promise.all([work(), work()]);
+    // Which comes first is left to how long they take; none may be given the result of another.
+    return all.sort();
+  },
+  "beside each other, after reading the case": async ({ job }) => {
+    const one = await job.openCase({ id: "one", name: "case" });
+    await one.read();
+    return Promise.all([1, 2, 3].map((n) => one.step("work", () => delay(20 - 5 * n, n))));
   },
   "beside each other, with names of their own": ({ job }) =>
     Promise.all([1, 2, 3].map((n) => delay(5 * n).then(() => job.step(`work ${n}`, () => n)))),

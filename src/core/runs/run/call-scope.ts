@@ -33,14 +33,16 @@ export class CallScope {
     const same = this.#record.same(kind, name, key);
     const isOutside = !run.deliveries.isInTurn;
     const turn = isOutside ? run.deliveries.cause() : run.deliveries.turn;
+    const { stretch } = run.deliveries;
     const n = same.made;
     // What is recorded is made again in the order in which it was recorded, wherever it is made now.
-    const mayBeAnother = n > 0 && !same.calls[n] && !same.isInOrder(turn, isOutside);
+    const mayBeAnother = n > 0 && !same.calls[n] && !same.isInOrder({ turn, isOutside, stretch });
     if (mayBeAnother) throw this.#refuse(ambiguous(kind, key ?? name, this.#label));
     same.made++;
     const call = this.#record.next(kind, { name, key }, n);
     call.same = same;
     call.isMadeOutside = isOutside;
+    call.stretch = stretch;
     run.deliveries.made(call, same.add(call, turn));
     return call;
   }

@@ -65,6 +65,8 @@ export class Call {
   madeAt = 0;
   /** Whether the handler made it outside of any turn of this run. */
   isMadeOutside = false;
+  /** The stretch of this run in which, or in a turn after which, the handler made it. */
+  stretch = 0;
   /** The calls of its kind and name, of which it is one. */
   same: SameCalls | undefined = undefined;
   /** Whether its end is stored. */

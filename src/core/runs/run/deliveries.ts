@@ -71,6 +71,10 @@ export class Deliveries {
   /** Calls that were made and not delivered. */
   #open = 0;
   #turn = 0;
+  /** Numbers the stretches; the one that goes on now, 0 where none does; the one that the present turn follows from. */
+  #stretches = 0;
+  #stretch = 0;
+  #turnStretch = 0;
   #unwatch: (() => void) | undefined;
 
   constructor(parts: DeliveriesParts) {
@@ -100,6 +104,22 @@ export class Deliveries {
   /** The present turn, among all of this process, or the last one. */
   get turn(): number {
     return this.#turn;
+  }
+
+  /**
+   * The stretch that what is done now follows from. Outside of any turn the handler begins one with its first call: all
+   * calls that it makes there without waiting for anything are in one stretch, and always in the same order. A turn
+   * follows from the stretch of the call that was delivered in it; 0 is the handler's own beginning.
+   */
+  get stretch(): number {
+    if (this.#isInTurn) return this.#turnStretch;
+    if (this.#stretch === 0) {
+      this.#stretch = ++this.#stretches;
+      queueMicrotask(() => {
+        this.#stretch = 0;
+      });
+    }
+    return this.#stretch;
   }
 
   /** The last turn that what is done now, outside of any, follows from; nothing where that is not known. */
@@ -252,6 +272,7 @@ export class Deliveries {
     this.#open--;
     this.#line = Math.max(this.#line, call.line);
     this.#callOffPatience?.();
+    this.#turnStretch = call.stretch;
     this.#beginTurn();
     if (causes.isWatching) causes.during(this.#turn, () => call.deliver(this.#turn));
     else call.deliver(this.#turn);
