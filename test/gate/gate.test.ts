@@ -8,7 +8,7 @@ import { fill } from "./_examples.ts";
 import { type Got, send } from "./_send.ts";
 import { CANARIES, openWorld, type World } from "./_world.ts";
 
-const LONG = 120_000;
+const LONG = 600_000;
 let world: World;
 
 beforeAll(async () => {
