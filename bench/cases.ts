@@ -15,13 +15,16 @@ interface Took {
 }
 
 /** The built package; named so that the types need no build. */
-const BUILT = new URL("../dist/index.js", import.meta.url).href;
+const BUILT = new URL("../dist/", import.meta.url).href;
 
 type Step = (name: string, fn: () => unknown) => Promise<unknown>;
 
 /** What a step of a case costs beside a step of the job, one after the other, on disk, as the history grows. */
 export async function run(): Promise<BenchRow[]> {
-  const { createServer, defineAgent, RUNNER } = (await import(BUILT)) as typeof import("../src/index.ts");
+  const { createServer, defineAgent } = (await import(
+    `${BUILT}index.js`
+  )) as typeof import("../src/index.ts");
+  const { RUNNER } = (await import(`${BUILT}plugin.js`)) as typeof import("../src/plugin.ts");
   const dataDir = await mkdtemp(join(tmpdir(), "bench-cases-"));
   let finish: (took: Took) => void = () => {};
   const done = new Promise<Took>((resolve) => {

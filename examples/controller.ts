@@ -1,4 +1,5 @@
-import { createServer, type Plugin } from "agent-control-service";
+import { createServer } from "agent-control-service";
+import type { Plugin } from "agent-control-service/plugin";
 import { hello } from "./hello/controller.ts";
 import { invoiceAudit } from "./invoice-audit/agent.ts";
 import { logWatch } from "./log-watch/agent.ts";

@@ -1,14 +1,17 @@
-// Deploy platforms
+// Services
+
+export type { TestRequest, TestServer } from "./test-server.ts";
+export { testServer } from "./test-server.ts";
 
 // Stores
+
 export { createMemoryStore } from "./core/store/memory-store.ts";
 export type { StoreContractOptions } from "./core/store/store-contract.ts";
 export { storeContract } from "./core/store/store-contract.ts";
+
+// Deploy platforms
+
 export type { DeployToolsOptions } from "./deploy/create-tools.ts";
 export { createDeployTools } from "./deploy/create-tools.ts";
 export type { PlatformContractOptions, PlatformHarness } from "./deploy/platform-contract.ts";
 export { platformContract } from "./deploy/platform-contract.ts";
-export { specChanges } from "./deploy/spec-changes.ts";
-// Services
-export type { TestRequest, TestServer } from "./test-server.ts";
-export { testServer } from "./test-server.ts";

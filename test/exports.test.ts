@@ -1,58 +1,88 @@
-import * as main from "agent-control-service";
-import * as testing from "agent-control-service/testing";
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
-/** What a module exports at run time, but for the tokens of a service's parts. */
-function names(module: Record<string, unknown>): string[] {
-  return Object.keys(module)
-    .filter((name) => typeof module[name] !== "symbol")
-    .sort();
+const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+  exports: Record<string, { types: string; default: string } | string>;
+};
+
+/** What each entry exports at run time, but for the tokens of a service's parts. */
+const ENTRIES: Readonly<Record<string, readonly string[]>> = {
+  ".": [
+    "AgentError",
+    "NondeterminismError",
+    "OptionsError",
+    "QuestionExpiredError",
+    "RunEndedError",
+    "ServiceError",
+    "StepFailedError",
+    "admin",
+    "createServer",
+    "defineAgent",
+    "docs",
+    "events",
+    "isDuration",
+    "telemetry",
+    "webhooks",
+  ],
+  "./plugin": ["DeliveryError", "PluginError", "createToken", "defineRoute", "html"],
+  "./store": ["StoreConflictError", "StoreMissingError", "storeDriver"],
+  "./deploy": [
+    "DeployError",
+    "createCommand",
+    "createReleases",
+    "createSecretStore",
+    "definePlatform",
+    "specChanges",
+  ],
+  "./testing": ["createDeployTools", "createMemoryStore", "platformContract", "storeContract", "testServer"],
+  "./h3": [],
+};
+
+/** Tokens by the entry that has them. */
+const WITH_TOKENS = ["./plugin", "./h3"];
+
+async function load(entry: string): Promise<Record<string, unknown>> {
+  const file = entry === "." ? "index" : entry.slice(2);
+  return (await import(`../src/${file}.ts`)) as Record<string, unknown>;
 }
 
-// A name that is taken away or changed breaks somebody's program: this list is changed on purpose only.
+// A name that is taken away or changed breaks somebody's program: these lists are changed on purpose only.
 describe("the package exports", () => {
-  it("what people build services with", () => {
-    expect(names(main)).toEqual([
-      "DeliveryError",
-      "DeployError",
-      "OptionsError",
-      "PluginError",
-      "ServiceError",
-      "admin",
-      "createCommand",
-      "createReleases",
-      "createServer",
-      "createToken",
-      "createVault",
-      "defineAgent",
-      "definePlatform",
-      "defineRoute",
-      "docs",
-      "events",
-      "html",
-      "isDuration",
-      "specChanges",
-      "storeDriver",
-      "telemetry",
-      "webhooks",
-    ]);
+  it("one entry per audience, and no file beside them", () => {
+    const entries = Object.keys(manifest.exports).filter((entry) => entry !== "./package.json");
+
+    expect(entries.sort()).toEqual(Object.keys(ENTRIES).sort());
+    for (const entry of entries) {
+      const file = entry === "." ? "index" : entry.slice(2);
+      expect(manifest.exports[entry]).toEqual({
+        types: `./dist/${file}.d.ts`,
+        default: `./dist/${file}.js`,
+      });
+    }
   });
 
-  it("what they test them with", () => {
-    expect(names(testing)).toEqual([
-      "createDeployTools",
-      "createMemoryStore",
-      "platformContract",
-      "specChanges",
-      "storeContract",
-      "testServer",
-    ]);
+  it.each(Object.entries(ENTRIES))("of %s what people of its audience use", async (entry, names) => {
+    const module = await load(entry);
+
+    const values = Object.keys(module).filter((name) => typeof module[name] !== "symbol");
+
+    expect(values.sort()).toEqual(names);
   });
 
-  it("a token for every part of a service, by its name", () => {
-    const tokens = Object.entries(main).filter(([, value]) => typeof value === "symbol");
+  it("each name from one entry", async () => {
+    const modules = await Promise.all(Object.keys(ENTRIES).map(load));
+    const names = modules.flatMap((module) => Object.keys(module));
 
-    expect(tokens.length).toBeGreaterThan(15);
-    for (const [name] of tokens) expect(name).toMatch(/^[A-Z][A-Z_]+$/);
+    expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([]);
+  });
+
+  it("a token for every part of a service, by its name", async () => {
+    for (const entry of Object.keys(ENTRIES)) {
+      const tokens = Object.entries(await load(entry)).filter(([, value]) => typeof value === "symbol");
+
+      if (!WITH_TOKENS.includes(entry)) expect(tokens).toEqual([]);
+      for (const [name] of tokens) expect(name).toMatch(/^[A-Z][A-Z0-9_]+$/);
+    }
+    expect(Object.keys(await load("./plugin")).length).toBeGreaterThan(20);
   });
 });

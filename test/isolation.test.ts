@@ -1,4 +1,5 @@
-import { createToken, defineAgent, GATE, HOOKS, JOBS, type Plugin, ROUTER } from "agent-control-service";
+import { defineAgent } from "agent-control-service";
+import { createToken, GATE, HOOKS, JOBS, type Plugin, ROUTER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { greeter } from "./_setup.ts";

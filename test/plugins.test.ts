@@ -1,3 +1,4 @@
+import { H3_APP } from "agent-control-service/h3";
 import {
   AGENTS,
   CASES,
@@ -10,7 +11,7 @@ import {
   PluginError,
   type PluginInput,
   ROUTER,
-} from "agent-control-service";
+} from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { greeter } from "./_setup.ts";
@@ -30,7 +31,7 @@ function noting(name: string, notes: string[], dependsOn?: string[]): Plugin {
   };
 }
 
-declare module "agent-control-service" {
+declare module "agent-control-service/plugin" {
   interface ServiceHooks {
     "test:greeted": { name: string };
   }
@@ -93,7 +94,7 @@ describe("plugins", () => {
     await using server = await serve([
       noting("a", notes),
       { name: "a", setup: () => void notes.push("other a up") },
-      { name: "docs", setup: ({ app }) => void app.get("/docs", () => "my docs") },
+      { name: "docs", setup: ({ get }) => void get(H3_APP).get("/docs", () => "my docs") },
     ]);
 
     expect(notes).toEqual(["other a up"]);

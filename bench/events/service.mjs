@@ -1,7 +1,8 @@
 // A service that is told to fill its outbox, to deliver, to run jobs, and to say how much memory it takes.
 import { randomUUID } from "node:crypto";
 import { ofetch } from "ofetch";
-import { createServer, defineAgent, EVENTS, events, JOBS, RUNNER, STORE } from "../../dist/index.js";
+import { createServer, defineAgent, events } from "../../dist/index.js";
+import { EVENTS, JOBS, RUNNER, STORE } from "../../dist/plugin.js";
 
 const { dataDir, url, concurrency } = JSON.parse(process.argv[2]);
 const agent = defineAgent({

@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { H3, serve } from "h3";
-import { createServer, defineAgent, JOBS } from "../../dist/index.js";
+import { createServer, defineAgent } from "../../dist/index.js";
+import { JOBS } from "../../dist/plugin.js";
 
 const dataDir = mkdtempSync(join(tmpdir(), "bench-http-"));
 const apiKey = "key-of-this-benchmark";

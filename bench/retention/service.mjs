@@ -1,7 +1,8 @@
 // The service under measure: jobs of one step and one case, kept for some seconds, started without a pause.
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { createServer, defineAgent, RETENTION, RUNNER, STORE } from "../../dist/index.js";
+import { createServer, defineAgent } from "../../dist/index.js";
+import { RETENTION, RUNNER, STORE } from "../../dist/plugin.js";
 
 const [dataDir, count, seconds] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
 const CALLERS = 16;

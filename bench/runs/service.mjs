@@ -2,7 +2,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createServer, defineAgent, RUNNER } from "../../dist/index.js";
+import { createServer, defineAgent } from "../../dist/index.js";
+import { RUNNER } from "../../dist/plugin.js";
 
 const dataDir = process.argv[2] ?? mkdtempSync(join(tmpdir(), "bench-runs-"));
 const apiKey = "key-of-this-benchmark";

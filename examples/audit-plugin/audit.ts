@@ -1,4 +1,4 @@
-import { ADMIN, CLOCK, html, type Plugin } from "agent-control-service";
+import { ADMIN, CLOCK, html, type Plugin } from "agent-control-service/plugin";
 
 interface Entry {
   readonly at: string;

@@ -1,4 +1,9 @@
-import { createCommand, createReleases, createVault, definePlatform } from "agent-control-service";
+import {
+  createCommand,
+  createReleases,
+  createSecretStore,
+  definePlatform,
+} from "agent-control-service/deploy";
 import * as v from "valibot";
 
 /** One machine with Docker, reached over ssh: `svc deploy up --platform ssh-docker --host ssh://me@server.example`. */
@@ -31,7 +36,7 @@ export default definePlatform({
       },
     });
     // Each value is a volume, which the container sees as a file: it stands in no command line and in no label.
-    const vault = createVault(tools, name, {
+    const vault = createSecretStore(tools, name, {
       list: async () => (await docker`volume ls --quiet --filter label=${label}`).split("\n"),
       async put(ref, value, variable) {
         await docker`volume create --label ${label} ${ref}`;

@@ -24,7 +24,7 @@ export function reportError(error: unknown, program: string, context: CliContext
     return 1;
   }
   if (isDeployError(error)) {
-    tell(context, error.message, [error.detail, error.stands, error.fix].filter(Boolean).join("\n"));
+    tell(context, error.message, [error.detail, error.outcome, error.fix].filter(Boolean).join("\n"));
     return error.exitCode;
   }
   if (error instanceof Error && SELF_EXPLAINING.includes(error.name)) {

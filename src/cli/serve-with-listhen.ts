@@ -1,5 +1,6 @@
-import { toNodeHandler } from "h3";
+import type { RequestListener } from "node:http";
 import { listen } from "listhen";
+import { toNodeHandler } from "srvx/node";
 import type { Serve } from "../core/http/serve.ts";
 
 /** Milliseconds that requests get when a developer waits for the next start. */
@@ -10,7 +11,7 @@ const PATIENCE = 1000;
  * all addresses where the host is not known, a QR code, the clipboard, an end of its own at signals.
  */
 export const serveWithListhen: Serve = async (app, { host, port }) => {
-  const listener = await listen(toNodeHandler(app), {
+  const listener = await listen(toNodeHandler(app.fetch) as RequestListener, {
     hostname: host,
     port: {
       port,

@@ -155,7 +155,7 @@ function addHead(
 function changed(path?: string): DeployError {
   return new DeployError("failed", `${path ?? "A file"} changed while the project was packed`, {
     detail: "The image would not hold what the plan was made from",
-    stands: "Nothing was released",
+    outcome: "Nothing was released",
     fix: "Run the command again once nothing writes to the project. Name files that change by themselves in .dockerignore",
   });
 }

@@ -114,7 +114,7 @@ function dataAmongCode(folder: string): DeployError {
     `${folder === "" ? "The project's folder" : folder} holds code and the data of a service (MANIFEST.json)`,
     {
       detail: "An image of it would hold every job, and the service's keys",
-      stands: "Nothing was built",
+      outcome: "Nothing was built",
       fix: "Move the data to a folder of its own, and name it with --data-dir or SERVICE_DATA_DIR",
     },
   );

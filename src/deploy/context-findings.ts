@@ -18,7 +18,7 @@ export function checkContext(context: PackedContext, emit: Emit): Finding[] {
       `${keys.map(({ path }) => path).join(", ")}: ${first.kind} would go into the image`,
       {
         detail: "Whoever can pull the image can read every file in it",
-        stands: "Nothing was built",
+        outcome: "Nothing was built",
         fix:
           `Add "${first.path}" to .dockerignore and give the key as a secret (docs/deploy.md). ` +
           `If the image needs this file, add the line "!${first.path}" instead`,

@@ -172,7 +172,7 @@ function escaped(char: string | undefined, line: string): string {
 
 function bad(line: string, why: string): DeployError {
   return new DeployError("usage", `The line "${line.trim()}" of a .dockerignore cannot be used: ${why}`, {
-    stands: "Nothing was built",
+    outcome: "Nothing was built",
     fix: "Correct the line, or take it out: https://docs.docker.com/reference/dockerfile/#dockerignore-file",
   });
 }

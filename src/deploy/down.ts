@@ -44,7 +44,7 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
   emit({ type: "plan", plan });
   if (!(await consent(plan)))
     throw new DeployError("declined", "Not removed: the plan was declined", {
-      stands: "Nothing was changed",
+      outcome: "Nothing was changed",
     });
 
   await journal.record({ step: "down" }, async () => undefined);
@@ -66,7 +66,7 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     });
   } catch (error) {
     throw toDeployError(error, `"${target.serviceName}" was not removed entirely`).with({
-      stands: standing(journal),
+      outcome: standing(journal),
       fix: "Run the same command again: it goes on with what is left",
     });
   }

@@ -38,7 +38,7 @@ export interface DeployErrorOptions {
   /** The provider's own words, its error code among them. */
   detail?: string | undefined;
   /** What stands now, in the cloud or on this machine. */
-  stands?: string | undefined;
+  outcome?: string | undefined;
   /** What to do: a command or a sentence. */
   fix?: string | undefined;
   /** Last lines of the log that shows the cause. */
@@ -58,7 +58,7 @@ export class DeployError extends Error {
   override readonly name = "DeployError";
   readonly code: DeployErrorCode;
   readonly detail: string | undefined;
-  readonly stands: string | undefined;
+  readonly outcome: string | undefined;
   readonly fix: string | undefined;
   readonly log: readonly string[];
   readonly facts: Readonly<Record<string, unknown>>;
@@ -67,7 +67,7 @@ export class DeployError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.detail = options.detail;
-    this.stands = options.stands;
+    this.outcome = options.outcome;
     this.fix = options.fix;
     this.log = options.log ?? [];
     this.facts = options.facts ?? {};
@@ -78,10 +78,10 @@ export class DeployError extends Error {
   }
 
   /** The same error, saying what stands now and what to do about it where it did not say so itself. */
-  with(options: { stands?: string; fix?: string; code?: DeployErrorCode }): DeployError {
+  with(options: { outcome?: string; fix?: string; code?: DeployErrorCode }): DeployError {
     return new DeployError(options.code ?? this.code, this.message, {
       detail: this.detail,
-      stands: this.stands ?? options.stands,
+      outcome: this.outcome ?? options.outcome,
       fix: this.fix ?? options.fix,
       log: this.log,
       facts: this.facts,

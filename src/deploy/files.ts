@@ -32,7 +32,7 @@ export async function refuseLinks(cwd: string, entries: readonly string[] = []):
     if (!(await isLink(path))) continue;
     throw new DeployError("preflight", `${relative(cwd, path)} is a symbolic link`, {
       detail: `It points to ${await readlink(path)}; svc keeps its files in the project itself`,
-      stands: "Nothing was read or written there",
+      outcome: "Nothing was read or written there",
       fix: "Remove the link",
     });
   }
@@ -88,7 +88,7 @@ export async function ignoreFolder(cwd: string): Promise<boolean> {
   if (await isLink(path))
     throw new DeployError("preflight", ".gitignore is a symbolic link, so svc does not write to it", {
       detail: `${path} points to ${await readlink(path)}`,
-      stands: "Nothing was built",
+      outcome: "Nothing was built",
       fix: 'Add the line ".deployment/" to it yourself',
     });
   const gap = text === "" || text.endsWith("\n") ? "" : "\n";

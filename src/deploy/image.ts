@@ -28,7 +28,7 @@ export async function publishImage(deployment: Deployment, prepared: Prepared): 
   }
   const whenOver = () =>
     new DeployError("build_failed", `The image was not ready within ${options.buildTimeout} s`, {
-      stands: "Nothing was released",
+      outcome: "Nothing was released",
       fix: "Give it more time with --build-timeout, or look for what is slow in .deployment/logs/",
     });
   const digest = await limits.within(options.buildTimeout, whenOver, () =>
@@ -84,9 +84,9 @@ async function makeImage(
  */
 async function pushAnew({ session, tools }: Deployment, ref: string, tag: string): Promise<string> {
   const auth = await session.registryLogin();
-  if ((await session.heldImage?.(tag)) === undefined) return pushImage(tools, ref, auth);
+  if ((await session.imageDigest?.(tag)) === undefined) return pushImage(tools, ref, auth);
   const own = await nameByContent(tools, ref);
-  const held = await session.heldImage?.(own.slice(ref.length - tag.length));
+  const held = await session.imageDigest?.(own.slice(ref.length - tag.length));
   if (held !== undefined) return held;
   tools.report(`the tag is taken by an earlier build; pushed as ${own}`);
   return pushImage(tools, own, auth);

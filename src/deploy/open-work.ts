@@ -113,7 +113,7 @@ export function guardOpenWork(
   if (work.known && work.total > list.length) list.push(`… ${work.total} in all`);
   throw new DeployError("open_work", `${message}; ${lost}`, {
     detail: list.join("\n") || undefined,
-    stands: "The service was not touched",
+    outcome: "The service was not touched",
     fix: work.known
       ? "Wait until they have ended (svc job list), or give --accept-data-loss to lose them"
       : "Set SERVICE_API_KEY to its key and see that it answers, or give --accept-data-loss to lose what may be open",

@@ -180,7 +180,7 @@ function judge({ emit }: Deployment, findings: readonly Finding[]): readonly Fin
             .join("\n"),
         }
       : {}),
-    stands: "Nothing was changed",
+    outcome: "Nothing was changed",
     fix: first.fix,
   });
 }

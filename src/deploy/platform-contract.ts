@@ -212,7 +212,7 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
       const { session, spec } = at;
       await settle(session, await session.release(spec));
       const mine = await session.release({ ...spec, image: at.images[1], imageTag: "two" });
-      if (!mine.held) return;
+      if (!mine.noTraffic) return;
       const other = { ...spec, imageTag: "three", env: { GREETING: "not checked" } };
       await session.release(other);
 
@@ -291,7 +291,7 @@ function hashes(value: string): Record<string, string> {
 }
 
 async function settle(session: PlatformSession, release: Release): Promise<Release | undefined> {
-  if (release.held) await session.promote?.(release);
+  if (release.noTraffic) await session.promote?.(release);
   return session.inspect();
 }
 

@@ -75,7 +75,7 @@ export interface Release {
   /** The platform's word for its state. */
   readonly status: string;
   /** True while it serves no users: the engine checks it at `probeUrl` and calls `promote`. */
-  readonly held?: boolean;
+  readonly noTraffic?: boolean;
   /** Where this very revision answers, if that is not `url`. */
   readonly probeUrl?: string;
   /** Plain variables, without those the platform adds by itself. */
@@ -161,7 +161,7 @@ export interface PlatformSession {
   /** Makes sure that the registry is there and gives a login to it; nothing where pushing needs none. */
   registryLogin(): Promise<RegistryAuth | undefined>;
   /** Digest of the image that the registry holds under a tag; present only where a tag cannot be moved once it is given. */
-  heldImage?(tag: string): Promise<string | undefined>;
+  imageDigest?(tag: string): Promise<string | undefined>;
   /** Present only where this target builds remotely: builds and pushes, and resolves with the digest, `sha256:…`. */
   build?(context: BuildContext, ref: string): Promise<string>;
   /** Creates or updates the given secrets, which are new or changed; others stay as they are. */

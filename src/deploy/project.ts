@@ -106,7 +106,7 @@ function versionOf({ packageManager }: Manifest): string | undefined {
   if (found) return found[1];
   throw new DeployError("usage", `"packageManager" in package.json is ${JSON.stringify(packageManager)}`, {
     detail: "It must be npm, pnpm or yarn with an exact version, such as pnpm@10.4.1",
-    stands: "Nothing was built",
+    outcome: "Nothing was built",
     fix: "Correct it in package.json, or take it out: the lock file tells the package manager too",
   });
 }

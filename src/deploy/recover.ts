@@ -55,7 +55,9 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
   if (!changed) {
     journal.finish();
     throw error.with({
-      stands: previous ? `Nothing was released: ${nameOf(previous)} goes on serving` : "Nothing was released",
+      outcome: previous
+        ? `Nothing was released: ${nameOf(previous)} goes on serving`
+        : "Nothing was released",
     });
   }
   if (!options.rollback) {
@@ -64,14 +66,17 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
       await record(deployment, failed, "running", previous);
       journal.finish();
       throw error.with({
-        stands: `${nameOf(live)} goes on serving; the failed revision is kept, as --no-rollback asks`,
+        outcome: `${nameOf(live)} goes on serving; the failed revision is kept, as --no-rollback asks`,
         fix: "Mend the cause and deploy again",
       });
     }
     await record(deployment, failed, "failed", release ?? live);
     journal.finish();
     throw error.with({
-      stands: `The failed revision ${live?.revision ?? ""} is kept, as --no-rollback asks`.replace("  ", " "),
+      outcome: `The failed revision ${live?.revision ?? ""} is kept, as --no-rollback asks`.replace(
+        "  ",
+        " ",
+      ),
       fix: "Look at it with svc deploy logs, go back with svc deploy rollback",
     });
   }
@@ -79,7 +84,7 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
     await record(deployment, failed, "failed", release ?? live);
     journal.finish();
     throw error.with({
-      stands:
+      outcome:
         "It is the first release of this service, so there is none to go back to; the failed one is left",
       fix: "Mend the cause (svc deploy logs) and deploy again, or remove it with svc deploy down",
     });
@@ -139,7 +144,7 @@ async function rollBack(
   throw new DeployError("rolled_back", error.message, {
     detail: error.detail,
     log: error.log,
-    stands: well
+    outcome: well
       ? `Rolled back: ${nameOf(previous)} serves as before`
       : `Rolled back to ${nameOf(previous)}, which is not healthy: ${health.error_message ?? health.status}`,
     fix:

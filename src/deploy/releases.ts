@@ -11,7 +11,7 @@ export interface ReleaseRecord {
 }
 
 /** A place that runs one release, and can keep a text beside it: a label, a tag, a file. */
-export interface ReleasePlace {
+export interface ReleaseBackend {
   /** What runs, with the text that was kept beside it; status `running` where it does. */
   read(): Promise<(Pick<Release, "id" | "url" | "status"> & { readonly record: string }) | undefined>;
   /** Makes this run in place of what runs, and keeps the text beside it. */
@@ -27,7 +27,7 @@ export interface ReleasePlace {
  */
 export function createReleases(
   tools: DeployTools,
-  place: ReleasePlace,
+  place: ReleaseBackend,
 ): Pick<PlatformSession, "inspect" | "release" | "rollback"> {
   async function inspect(): Promise<Release | undefined> {
     const found = await place.read();

@@ -55,7 +55,7 @@ export async function rollback(
     emit,
   });
   if (!(await options.consent(from, to)))
-    throw new DeployError("declined", "Not rolled back", { stands: "Nothing was changed" });
+    throw new DeployError("declined", "Not rolled back", { outcome: "Nothing was changed" });
 
   const whenOver = () =>
     new DeployError("timed_out", `The rollback is still going on after ${timeout} s`, {
@@ -83,7 +83,7 @@ export async function rollback(
   } catch (error) {
     const failure = toDeployError(error, `"${target.serviceName}" was not rolled back`);
     if (failure.code === "superseded") journal.finish();
-    throw failure.with({ stands: standing(journal) });
+    throw failure.with({ outcome: standing(journal) });
   }
 }
 

@@ -47,7 +47,7 @@ export function superseded(serviceName: string, found: Release | undefined, want
       : `Another deployment took the place of this one: "${serviceName}" has ${what}`,
     {
       ...(wanted ? { detail: `This deployment released ${wanted.image}` } : {}),
-      stands: "What the other deployment did was not touched, and nothing was recorded here",
+      outcome: "What the other deployment did was not touched, and nothing was recorded here",
       fix: "Look at what serves with svc deploy status, and deploy again if yours is to serve. In CI put all deployments of one target into one concurrency group",
     },
   );

@@ -62,7 +62,7 @@ export async function up(deployment: Deployment, consent: Consent): Promise<UpOu
   const idle = !prepared.changes && !resumed;
   if (!idle && !(await consent(prepared.plan)))
     throw new DeployError("declined", "Not deployed: the plan was declined", {
-      stands: "Nothing was changed",
+      outcome: "Nothing was changed",
     });
 
   try {
@@ -96,7 +96,7 @@ export async function up(deployment: Deployment, consent: Consent): Promise<UpOu
     const failure = toDeployError(error, `"${deployment.target.serviceName}" was not deployed`);
     // There is nothing to go on with: what stands there now is somebody else's.
     if (failure.code === "superseded") journal.finish();
-    throw failure.with({ stands: standing(journal) });
+    throw failure.with({ outcome: standing(journal) });
   }
 }
 
@@ -174,7 +174,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
     });
     return recover(deployment, error, { ...recovery, release, health });
   }
-  if (release.held && session.promote) {
+  if (release.noTraffic && session.promote) {
     const held = release;
     release = await step(emit, "traffic", () => session.promote?.(held) ?? Promise.resolve(held));
   }
@@ -203,7 +203,7 @@ async function releaseSpec(deployment: Deployment, spec: ReleaseSpec): Promise<R
     const release = await step(emit, "release", async ({ note }) => {
       const made = await session.release(spec);
       checkRelease(target.serviceName, made, spec);
-      note([made.revision, made.held ? "without traffic yet" : undefined].filter(Boolean).join(", "));
+      note([made.revision, made.noTraffic ? "without traffic yet" : undefined].filter(Boolean).join(", "));
       return made;
     });
     const url = release.url;

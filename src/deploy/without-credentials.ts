@@ -25,7 +25,7 @@ function yarnSettings(text: string): string {
   if (document.errors.length > 0)
     throw new DeployError("usage", "The .yarnrc.yml cannot be read", {
       detail: document.errors[0]?.message,
-      stands: "Nothing was built",
+      outcome: "Nothing was built",
       fix: "Correct the file: svc takes logins out of the copy that a build gets",
     });
   let found = false;

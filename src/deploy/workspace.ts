@@ -73,7 +73,7 @@ async function isInstalledByLock({ cwd, packageManager, lockFile }: WorkspaceUse
   if (nested === undefined) return true;
   throw new DeployError("usage", `A package of this workspace has modules of its own: ${nested}`, {
     detail: "The image gets the modules of the workspace's root alone, so that package would miss it",
-    stands: "Nothing was built",
+    outcome: "Nothing was built",
     fix: "Make the versions in the workspace's packages agree, and run npm dedupe",
   });
 }
@@ -110,7 +110,7 @@ async function readPatterns(folder: string): Promise<string[] | undefined> {
   } catch (error) {
     throw new DeployError("usage", `The workspace in ${folder} cannot be read`, {
       detail: (error as Error).message,
-      stands: "Nothing was built",
+      outcome: "Nothing was built",
       fix: "Correct package.json or pnpm-workspace.yaml there",
       cause: error,
     });
@@ -185,7 +185,7 @@ function refused(
   return new DeployError("usage", `${message}${where}`, {
     detail:
       "An image is built from the project's folder alone: without that lock file it gets other versions, and a package of the repository would be looked up on the public registry",
-    stands: "Nothing was built",
+    outcome: "Nothing was built",
     fix: `Give the project a lock file of its own: pack each package of the repository that it uses (${packageManager} pack) into its folder and add it with "${INSTALL[packageManager]}"; where it uses none, run "${LOCK[packageManager]}". Or bundle it with what it imports into a folder of its own, and deploy that`,
   });
 }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type AgentDefinition, STORE } from "agent-control-service";
+import type { AgentDefinition } from "agent-control-service";
+import { STORE } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
 import { DESKTOP, signIn, visit } from "./_browser.ts";

@@ -1,5 +1,5 @@
 import type { Service } from "agent-control-service";
-import { LEDGER } from "agent-control-service";
+import { LEDGER } from "agent-control-service/plugin";
 import { askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
 import { createJob, moveJob } from "../../src/core/entities/jobs.ts";
 import type { Unit } from "../../src/core/entities/ledger.ts";

@@ -1,4 +1,5 @@
-import { defineAgent, JOBS } from "agent-control-service";
+import { defineAgent } from "agent-control-service";
+import { JOBS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, it, vi } from "vitest";
 import { seedCase, seedJob } from "./_seed.ts";

@@ -1,4 +1,4 @@
-import { ADMIN, html } from "agent-control-service";
+import { ADMIN, html } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { audit } from "../../examples/audit-plugin/audit.ts";

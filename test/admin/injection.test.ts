@@ -1,4 +1,5 @@
-import { defineAgent, LOGGER } from "agent-control-service";
+import { defineAgent } from "agent-control-service";
+import { LOGGER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { seedCase, seedJob } from "./_seed.ts";

@@ -1,4 +1,4 @@
-import { ADMIN, html, type Plugin, ROUTER } from "agent-control-service";
+import { ADMIN, html, type Plugin, ROUTER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { greeter } from "../_setup.ts";

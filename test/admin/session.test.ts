@@ -1,5 +1,6 @@
 import { request } from "node:http";
-import { admin, CLOCK, SIGN_IN_LINK } from "agent-control-service";
+import { admin } from "agent-control-service";
+import { CLOCK, SIGN_IN_LINK } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { greeter } from "../_setup.ts";

@@ -1,4 +1,4 @@
-import { html } from "agent-control-service";
+import { html } from "agent-control-service/plugin";
 import { expect, it } from "vitest";
 import type { AgentMethodField } from "../../src/core/models/agent-method-field.ts";
 import { readFields, renderFields } from "../../src/plugins/admin/forms/fields.ts";

@@ -1,4 +1,5 @@
-import { defineAgent, type FieldsInput, JOBS, RUNNER } from "agent-control-service";
+import { defineAgent, type FieldsInput } from "agent-control-service";
+import { JOBS, RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";

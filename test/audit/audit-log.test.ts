@@ -1,4 +1,5 @@
-import { AUDIT, LEDGER, type ServerOptions, STORE } from "agent-control-service";
+import type { ServerOptions } from "agent-control-service";
+import { AUDIT, LEDGER, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import type { AuditEvent } from "../../src/core/audit/audit-log.ts";

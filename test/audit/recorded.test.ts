@@ -1,4 +1,5 @@
-import { AUDIT, CASES, defineAgent, JOBS, REJECTED_KEYS, RETENTION, RUNNER } from "agent-control-service";
+import { defineAgent } from "agent-control-service";
+import { AUDIT, CASES, JOBS, REJECTED_KEYS, RETENTION, RUNNER } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import type { AuditAction, AuditEntry } from "../../src/core/models/audit-entry.ts";

@@ -210,7 +210,7 @@ describe("traps", () => {
     const failure = await session.remove().catch((error: unknown) => error);
 
     expect(findings).toContainEqual(expect.objectContaining({ level: "error", subject: "name" }));
-    expect(failure).toMatchObject({ stands: "It was not touched" });
+    expect(failure).toMatchObject({ outcome: "It was not touched" });
   });
 
   it("components, domains and settings of others stay", async () => {

@@ -99,7 +99,7 @@ describe("traps", () => {
 
     const held = await session.release(specOf(TWO));
 
-    expect(held.held).toBe(true);
+    expect(held.noTraffic).toBe(true);
     expect(held.probeUrl).toMatch(/^https:\/\/candidate---/);
     const probe = await at.tools().fetch(held.probeUrl!);
     expect(await probe.text()).toContain(TWO);
@@ -226,7 +226,7 @@ describe("traps", () => {
     const failure = await session.remove().catch((error: unknown) => error);
 
     expect(findings.some(({ level, subject }) => level === "error" && subject === "name")).toBe(true);
-    expect(failure).toMatchObject({ stands: "It was not touched" });
+    expect(failure).toMatchObject({ outcome: "It was not touched" });
     expect(service()).toBeDefined();
   });
 });
@@ -356,7 +356,7 @@ describe("remote build", () => {
 
     const failure = await session.build?.(context, ref).catch((error: unknown) => error);
 
-    expect(failure).toMatchObject({ stands: "Nothing was uploaded" });
+    expect(failure).toMatchObject({ outcome: "Nothing was uploaded" });
     expect(at.emulator.recorder.changes.filter((name) => name.includes("/upload/"))).toEqual([]);
   });
 });

@@ -63,7 +63,8 @@ function openProject() {
   writeFileSync(join(cwd, ".npmrc"), `registry=${registry.url}\naudit=false\nfund=false\n`);
   writeFileSync(
     join(cwd, "src/controller.js"),
-    `import { createServer, defineAgent, definePlatform } from "${pathToFileURL(built.entry).href}";
+    `import { createServer, defineAgent } from "${pathToFileURL(built.entry).href}";
+import { definePlatform } from "${pathToFileURL(join(built.folder, "dist/deploy.js")).href}";
 import * as v from "${valibot}";
 const lab = definePlatform({
   name: "lab",

@@ -1,7 +1,8 @@
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createServer, defineAgent, KEYS } from "agent-control-service";
+import { createServer, defineAgent } from "agent-control-service";
+import { KEYS } from "agent-control-service/plugin";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { createLogger } from "../../src/core/base/log.ts";
 import { Redactor } from "../../src/core/base/redactor.ts";

@@ -290,7 +290,7 @@ function toRelease(one: WorldService, revision: WorldRevision | undefined, url: 
     image: revision?.image,
     url,
     status: one.pending > 0 ? "deploying" : one.instances === 0 ? "stopped" : "running",
-    ...(held ? { held, probeUrl: `${url}@${revision.name}` } : {}),
+    ...(held ? { noTraffic: true, probeUrl: `${url}@${revision.name}` } : {}),
     env: revision?.env ?? {},
     secretNames: Object.keys(revision?.secrets ?? {}),
     resources: { cpu: "1", memory: "512Mi", instances: `${one.instances}` },

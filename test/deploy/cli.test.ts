@@ -146,7 +146,7 @@ describe("svc deploy on the command line", () => {
       error_details: {
         exit_code: 3,
         provider: "container exited with code 1",
-        stands: "Rolled back: revision r1 serves as before",
+        outcome: "Rolled back: revision r1 serves as before",
         log: ["Error: Cannot find module './controller.js'"],
       },
     });

@@ -85,7 +85,7 @@ describe("svc deploy down", () => {
     });
 
     await expect(using(at, (deployment) => down(deployment, yes))).rejects.toMatchObject({
-      stands: expect.stringContaining("service.delete"),
+      outcome: expect.stringContaining("service.delete"),
     });
     at.world.change((world) => {
       delete world.faults["secret.delete SERVICE_API_KEY"];

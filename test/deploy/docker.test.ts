@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createReleases, createVault, definePlatform } from "agent-control-service";
+import { createReleases, createSecretStore, definePlatform } from "agent-control-service/deploy";
 import * as v from "valibot";
 import { afterAll, expect, onTestFinished } from "vitest";
 import { createDeployTools } from "../../src/deploy/create-tools.ts";
@@ -155,7 +155,7 @@ async function keepingPlatform(host: string, password: string) {
             : { id: "1", url, status: "running", record: running.record },
         run: async (_release, record) => Object.assign(running, { record }),
       }),
-      ...createVault(tools, serviceName, {
+      ...createSecretStore(tools, serviceName, {
         list: async () => [...secrets.keys()],
         put: async (name, value) => secrets.set(name, value),
         drop: async (name) => secrets.delete(name),

@@ -1,7 +1,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createCommand, createReleases, createVault, definePlatform } from "agent-control-service";
+import {
+  createCommand,
+  createReleases,
+  createSecretStore,
+  definePlatform,
+} from "agent-control-service/deploy";
 import { createDeployTools, platformContract } from "agent-control-service/testing";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
@@ -57,7 +62,7 @@ function smallPlatform() {
             : { id: serviceName, url: "http://small.example", status: "running", record: running.record },
         run: async (_release, record) => Object.assign(running, { record }),
       }),
-      ...createVault(given, serviceName, {
+      ...createSecretStore(given, serviceName, {
         list: async () => ["another.SECRET.1.aa", ...values.keys()],
         put: async (name, value) => values.set(name, value),
         drop: async (name) => values.delete(name),

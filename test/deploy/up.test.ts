@@ -162,7 +162,7 @@ describe("deploying to a platform", () => {
 
     const error = await failure(deploy(at));
 
-    expect(error).toMatchObject({ exitCode: 5, fix: "memory auth login", stands: "Nothing was changed" });
+    expect(error).toMatchObject({ exitCode: 5, fix: "memory auth login", outcome: "Nothing was changed" });
     expect(at.world.read().calls).toEqual([]);
   });
 
@@ -228,7 +228,7 @@ describe("deploying to a platform", () => {
     const error = await failure(deploy(at));
 
     expect(error).toMatchObject({ exitCode: 1 });
-    expect(error.stands).toMatch(/first release/);
+    expect(error.outcome).toMatch(/first release/);
   });
 
   it("a release that is held back never reaches users when it is unhealthy", async () => {
@@ -250,7 +250,7 @@ describe("deploying to a platform", () => {
 
     const { release } = await deploy(at, {}, { flags: { canary: true } });
 
-    expect(release.held).toBeUndefined();
+    expect(release.noTraffic).toBeUndefined();
     expect(at.world.read().services["hello-dev"]?.serving).toBe("r2");
   });
 
@@ -265,7 +265,7 @@ describe("deploying to a platform", () => {
     const error = await failure(deploy(at));
 
     expect(error).toMatchObject({ exitCode: 1, detail: "MEMORY_403: not allowed" });
-    expect(error.stands).toBe("Nothing was released: revision r2 goes on serving");
+    expect(error.outcome).toBe("Nothing was released: revision r2 goes on serving");
   });
 
   it("a rollout that crashes is rolled back, with the container's last words", async () => {
@@ -310,7 +310,7 @@ describe("deploying to a platform", () => {
     const { result } = await deploy(at);
 
     expect(error).toMatchObject({ code: "timed_out", exitCode: 4 });
-    expect(error.stands).toMatch(/service\.create/);
+    expect(error.outcome).toMatch(/service\.create/);
     expect(result.success).toBe(true);
     expect(at.world.read().calls).toEqual(["role.create", "image.build", "service.create"]);
   });

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { Validator } from "@seriousme/openapi-schema-validator";
-import { defineRoute, type Plugin, ROUTER } from "agent-control-service";
+import { defineRoute, type Plugin, ROUTER } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";

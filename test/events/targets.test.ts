@@ -1,4 +1,5 @@
-import { type Delivery, type DeliveryTarget, EVENTS, events, type NewEvent } from "agent-control-service";
+import { events } from "agent-control-service";
+import { type Delivery, type DeliveryTarget, EVENTS, type NewEvent } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { CONTROL_SYSTEM } from "../../src/core/service/tokens.ts";

@@ -1,4 +1,4 @@
-import type { RouteDefinition } from "agent-control-service";
+import type { RouteDefinition } from "agent-control-service/plugin";
 import * as v from "valibot";
 import { ErrorResponseSchema } from "../../src/core/models/error-response.ts";
 import { fillBlindly, takesBody } from "./_examples.ts";

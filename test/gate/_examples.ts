@@ -1,4 +1,4 @@
-import { CASES, type RouteDefinition } from "agent-control-service";
+import { CASES, type RouteDefinition } from "agent-control-service/plugin";
 import { SIGN_IN_LINK } from "../../src/core/service/tokens.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";

@@ -1,4 +1,5 @@
-import { ADMIN, defineRoute, html, KEYS, type Plugin, ROUTER, ServiceError } from "agent-control-service";
+import { ServiceError } from "agent-control-service";
+import { ADMIN, defineRoute, html, KEYS, type Plugin, ROUTER } from "agent-control-service/plugin";
 import * as v from "valibot";
 
 /**

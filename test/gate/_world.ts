@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { admin, JOBS, PARAMETERS, ROUTER, type RouteDefinition } from "agent-control-service";
+import { admin } from "agent-control-service";
+import { JOBS, PARAMETERS, ROUTER, type RouteDefinition } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";

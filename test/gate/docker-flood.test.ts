@@ -15,7 +15,8 @@ const LIMIT = 250e6;
 
 /** Says which routes it has, so that none is left out. */
 const SERVICE = `
-import { createServer, defineAgent, ROUTER } from "./dist/index.js";
+import { createServer, defineAgent } from "./dist/index.js";
+import { ROUTER } from "./dist/plugin.js";
 const agent = defineAgent({ name: "A", version: "1.0.0", methods: { job_start: { run: () => "done" } } });
 const service = createServer({ agents: [agent], host: "0.0.0.0", port: 8000, dataDir: "/tmp/data" });
 await service.listen();

@@ -1,4 +1,5 @@
-import { type JobContext, LEDGER, type Service } from "agent-control-service";
+import type { JobContext, Service } from "agent-control-service";
+import { LEDGER } from "agent-control-service/plugin";
 import { createJob } from "../../src/core/entities/jobs.ts";
 import type { Unit } from "../../src/core/entities/ledger.ts";
 

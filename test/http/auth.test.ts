@@ -1,4 +1,5 @@
 import { Agent, request } from "node:http";
+import { ServiceError } from "agent-control-service";
 import {
   CLOCK,
   defineRoute,
@@ -7,8 +8,7 @@ import {
   ROUTER,
   type RouteDefinition,
   SESSIONS,
-  ServiceError,
-} from "agent-control-service";
+} from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { WrongKeys } from "../../src/core/http/wrong-keys.ts";

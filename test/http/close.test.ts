@@ -1,5 +1,6 @@
 import { connect } from "node:net";
-import type { Plugin } from "agent-control-service";
+import { H3_APP } from "agent-control-service/h3";
+import type { Plugin } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { greeter } from "../_setup.ts";
@@ -18,8 +19,8 @@ function slow() {
   });
   const plugin: Plugin = {
     name: "slow",
-    setup: ({ app }) =>
-      void app.get("/slow", async () => {
+    setup: ({ get }) =>
+      void get(H3_APP).get("/slow", async () => {
         begun();
         await gate;
         return "finished";

@@ -1,4 +1,4 @@
-import { PARAMETERS } from "agent-control-service";
+import { PARAMETERS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { clerk } from "./_clerk.ts";

@@ -1,4 +1,5 @@
-import { ServiceError, type StoreFactory, type StoreHealth } from "agent-control-service";
+import { ServiceError } from "agent-control-service";
+import type { StoreFactory, StoreHealth } from "agent-control-service/store";
 import { expect, it } from "vitest";
 import { VERSION } from "../../src/core/http/service-state.ts";
 import { createMemoryStore } from "../../src/core/store/memory-store.ts";

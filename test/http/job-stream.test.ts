@@ -1,5 +1,7 @@
 import { connect } from "node:net";
-import { HOOKS, JOBS, type Plugin, type Service, STORE, STREAMS } from "agent-control-service";
+import type { Service } from "agent-control-service";
+import { H3_APP } from "agent-control-service/h3";
+import { HOOKS, JOBS, type Plugin, STORE, STREAMS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { moveJob, overrideJob, removeJob } from "../../src/core/entities/jobs.ts";
@@ -254,9 +256,9 @@ function stream(
 ): Plugin {
   return {
     name: "quick",
-    setup: ({ app, get }) => {
+    setup: ({ get }) => {
       const feed = feedOf({ get });
-      app.get("/quick/:id", (event) => streams.open(feed.follow(event.context.params!.id!, 0)));
+      get(H3_APP).get("/quick/:id", (event) => streams.open(feed.follow(event.context.params!.id!, 0)));
     },
   };
 }

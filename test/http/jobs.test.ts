@@ -1,4 +1,4 @@
-import { JOBS } from "agent-control-service";
+import { JOBS } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { describeServer, greeter } from "../_setup.ts";

@@ -1,4 +1,5 @@
-import type { Plugin } from "agent-control-service";
+import { H3_APP } from "agent-control-service/h3";
+import type { Plugin } from "agent-control-service/plugin";
 import { H3 } from "h3";
 import { expect, it } from "vitest";
 import { describeServer } from "../_setup.ts";
@@ -8,7 +9,8 @@ describeServer("middleware of plugins", ({ start }) => {
     const seen: string[] = [];
     const guard: Plugin = {
       name: "guard",
-      setup: ({ app }) => {
+      setup: ({ get }) => {
+        const app = get(H3_APP);
         app.use("/guarded/**", (event) => void seen.push(`guard ${event.url.pathname}`));
         app.use("/things/:id/parts", (event) => void seen.push(`parts ${event.url.pathname}`));
         app.get("/guarded/page", () => "page");
@@ -30,7 +32,8 @@ describeServer("middleware of plugins", ({ start }) => {
     const seen: string[] = [];
     const all: Plugin = {
       name: "all",
-      setup: ({ app }) => {
+      setup: ({ get }) => {
+        const app = get(H3_APP);
         app.use((event) => void seen.push(`all ${event.url.pathname}`));
         const mounted = new H3();
         mounted.use((event) => void seen.push(`mounted ${event.url.pathname}`));

@@ -1,4 +1,5 @@
-import { defineRoute, type Plugin, ROUTER } from "agent-control-service";
+import { H3_APP } from "agent-control-service/h3";
+import { defineRoute, type Plugin, ROUTER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, it } from "vitest";
@@ -9,7 +10,8 @@ const responses = { 200: { description: "What came" } };
 
 const bodies: Plugin = {
   name: "bodies",
-  setup: ({ get, app }) => {
+  setup: ({ get }) => {
+    const app = get(H3_APP);
     const router = get(ROUTER);
     router.add(
       defineRoute({

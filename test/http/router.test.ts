@@ -1,4 +1,5 @@
-import { defineRoute, type Plugin, ROUTER, type RouteDefinition, ServiceError } from "agent-control-service";
+import { ServiceError } from "agent-control-service";
+import { defineRoute, type Plugin, ROUTER, type RouteDefinition } from "agent-control-service/plugin";
 import * as v from "valibot";
 import { expect, it } from "vitest";
 import { pageQuery } from "../../src/core/http/query.ts";

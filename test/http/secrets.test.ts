@@ -1,11 +1,5 @@
-import {
-  defineAgent,
-  defineRoute,
-  PARAMETERS,
-  type Plugin,
-  ROUTER,
-  ServiceError,
-} from "agent-control-service";
+import { defineAgent, ServiceError } from "agent-control-service";
+import { defineRoute, PARAMETERS, type Plugin, ROUTER } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, it } from "vitest";

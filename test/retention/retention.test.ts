@@ -1,18 +1,15 @@
+import { type AgentDefinition, defineAgent, events, type ServerOptions } from "agent-control-service";
 import {
-  type AgentDefinition,
   CASES,
   CLOCK,
   CONTROL_SYSTEM,
-  defineAgent,
-  events,
   JOBS,
   LEDGER,
   RETENTION,
   RUNNER,
-  type ServerOptions,
   STORE,
-  type Store,
-} from "agent-control-service";
+} from "agent-control-service/plugin";
+import type { Store } from "agent-control-service/store";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { sweep } from "../../src/core/retention/sweep.ts";

@@ -1,6 +1,6 @@
-import { type AgentDefinition, defineAgent, type JobContextArgs } from "agent-control-service";
+import { type AgentDefinition, defineAgent, type JobStartContext } from "agent-control-service";
 
-type Run = (context: JobContextArgs) => unknown;
+type Run = (context: JobStartContext) => unknown;
 type Methods = Partial<Omit<AgentDefinition["methods"], "job_start">>;
 
 /** An agent with this handler. */

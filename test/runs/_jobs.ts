@@ -1,11 +1,5 @@
-import {
-  AGENTS,
-  JOBS,
-  type JobContext,
-  type JobInstructions,
-  RUNNER,
-  type Service,
-} from "agent-control-service";
+import type { JobContext, JobInstructions, Service } from "agent-control-service";
+import { AGENTS, JOBS, RUNNER } from "agent-control-service/plugin";
 import type { StoredJob } from "../../src/core/models/job.ts";
 
 /** Instructions that limit nothing. */

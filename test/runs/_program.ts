@@ -1,5 +1,5 @@
 import { setImmediate as soon } from "node:timers/promises";
-import type { CaseHandle, JobContextArgs, JobHandle } from "agent-control-service";
+import type { CaseHandle, JobHandle, JobStartContext } from "agent-control-service";
 
 type Handle = JobHandle | CaseHandle;
 
@@ -83,7 +83,7 @@ export interface Witness {
 /** Runs a program. Each result tells which call it belongs to, so that one given to another is found. */
 export async function runProgram(
   program: Node,
-  { job }: JobContextArgs,
+  { job }: JobStartContext,
   { seen, did, wrong, failed, isDead }: Witness,
 ): Promise<unknown> {
   const ticks = async (count: number): Promise<void> => {

@@ -1,4 +1,5 @@
-import { CASES, JOBS, LEDGER, RUNNER, type Service } from "agent-control-service";
+import type { Service } from "agent-control-service";
+import { CASES, JOBS, LEDGER, RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";

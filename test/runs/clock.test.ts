@@ -1,4 +1,5 @@
-import { CASES, type Service } from "agent-control-service";
+import type { Service } from "agent-control-service";
+import { CASES } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { agentOf } from "./_agent.ts";

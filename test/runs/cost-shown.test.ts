@@ -1,4 +1,4 @@
-import { JOBS, RUNNER } from "agent-control-service";
+import { JOBS, RUNNER } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";

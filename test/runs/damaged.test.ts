@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { CASES, JOBS, RUNNER } from "agent-control-service";
+import { CASES, JOBS, RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { repairStore } from "../../src/core/store/maintenance.ts";

@@ -1,6 +1,6 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { JOBS } from "agent-control-service";
+import { JOBS } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import type { MarkEntry } from "../../src/core/models/run-entry.ts";

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { CASES, RUNNER } from "agent-control-service";
+import { CASES, RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { afterEach, beforeEach, expect } from "vitest";
 import { requirement } from "../_require.ts";

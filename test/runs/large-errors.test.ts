@@ -1,4 +1,4 @@
-import { CASES, JOBS, STORE } from "agent-control-service";
+import { CASES, JOBS, STORE } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { agentOf } from "./_agent.ts";

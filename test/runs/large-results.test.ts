@@ -1,4 +1,4 @@
-import { CASES, JOBS } from "agent-control-service";
+import { CASES, JOBS } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";

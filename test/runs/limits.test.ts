@@ -1,18 +1,12 @@
-import {
-  CASES,
-  type CaseHandle,
-  JOBS,
-  type JobContextArgs,
-  type JobInstructions,
-  RUNNER,
-} from "agent-control-service";
+import type { CaseHandle, JobInstructions, JobStartContext } from "agent-control-service";
+import { CASES, JOBS, RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import { agentOf } from "./_agent.ts";
 import { jobContext, NO_LIMITS, startJob, until } from "./_jobs.ts";
 
-type Handler = (context: JobContextArgs) => unknown;
+type Handler = (context: JobStartContext) => unknown;
 
 async function runWith(instructions: Partial<JobInstructions>, handler: Handler): Promise<StoredJob> {
   await using server = await testServer({ agents: [agentOf(handler)] });

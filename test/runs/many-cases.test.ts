@@ -1,4 +1,5 @@
-import { RUNNER, type Store, type StoreFactory } from "agent-control-service";
+import { RUNNER } from "agent-control-service/plugin";
+import type { Store, StoreFactory } from "agent-control-service/store";
 import { createMemoryStore, testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { agentOf } from "./_agent.ts";

@@ -1,10 +1,11 @@
-import { CASES, type JobContextArgs } from "agent-control-service";
+import type { JobStartContext } from "agent-control-service";
+import { CASES } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
 
-type Work = (context: JobContextArgs) => unknown;
+type Work = (context: JobStartContext) => unknown;
 
 const soon = () => new Promise((resolve) => setTimeout(resolve, 5));
 const CALLS: readonly (readonly [string, Work])[] = [

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { JobContextArgs } from "agent-control-service";
+import type { JobStartContext } from "agent-control-service";
 import { expect, test } from "vitest";
 import { agentOf } from "./_agent.ts";
 import { emptyStore, everyDeath, Life } from "./_lives.ts";
 
-type Handler = (context: JobContextArgs) => Promise<unknown>;
+type Handler = (context: JobStartContext) => Promise<unknown>;
 
 const run = async (handler: Handler, strictSteps: boolean) => {
   const life = new Life(await emptyStore(), agentOf(handler), { strictSteps });
@@ -80,7 +80,7 @@ test("only strictSteps refuses the first call of a run that comes late, where on
   expect(await run(handler, false)).toMatchObject({ status: "completed", result: [1, 2] });
 });
 
-const item = async (job: JobContextArgs["job"], n: number) => {
+const item = async (job: JobStartContext["job"], n: number) => {
   await delay(2);
   const value = await job.step("work", () => delay(1, n));
   await delay(2);

@@ -1,14 +1,6 @@
 import { readFileSync } from "node:fs";
-import {
-  CASES,
-  type EntityStatus,
-  JOBS,
-  LEDGER,
-  RUNNER,
-  type ServerOptions,
-  type Service,
-  STORE,
-} from "agent-control-service";
+import type { EntityStatus, ServerOptions, Service } from "agent-control-service";
+import { CASES, JOBS, LEDGER, RUNNER, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, test } from "vitest";
 import { EntityStatusSchema } from "../../src/core/models/entity-status.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { CASES, JOBS, RUNNER } from "agent-control-service";
+import { CASES, JOBS, RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";

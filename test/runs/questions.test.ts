@@ -1,4 +1,5 @@
-import { type AskOptions, CASES, JOBS, RUNNER, type Service } from "agent-control-service";
+import type { AskOptions, Service } from "agent-control-service";
+import { CASES, JOBS, RUNNER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, test } from "vitest";

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { JobContextArgs } from "agent-control-service";
+import type { JobStartContext } from "agent-control-service";
 import { expect, test } from "vitest";
 import { agentOf } from "./_agent.ts";
 import { everyDeath } from "./_lives.ts";
 
-type Handler = (context: JobContextArgs) => Promise<unknown>;
+type Handler = (context: JobStartContext) => Promise<unknown>;
 
 const ITEMS = [0, 1, 2, 3];
 /** The first takes longest. */

@@ -1,4 +1,5 @@
-import { type AgentDefinition, CASES, JOBS, RUNNER } from "agent-control-service";
+import type { AgentDefinition } from "agent-control-service";
+import { CASES, JOBS, RUNNER } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";

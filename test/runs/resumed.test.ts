@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { AgentDefinition, JobContextArgs } from "agent-control-service";
+import type { AgentDefinition, JobStartContext } from "agent-control-service";
 import { expect, test } from "vitest";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
 import type { Store } from "../../src/core/store/store.ts";
@@ -168,7 +168,7 @@ test("what a handler writes to its log is not repeated while its calls are answe
   expect(life.logs.join("")).toContain("round 4 is done");
 });
 
-type Handler = (context: JobContextArgs) => Promise<unknown>;
+type Handler = (context: JobStartContext) => Promise<unknown>;
 
 const steps =
   (...names: string[]): Handler =>
@@ -207,8 +207,8 @@ test.each([
   ["put in", steps("a", "other", "b", "c")],
   [
     "renamed, beside others",
-    ({ job }: JobContextArgs) =>
-      Promise.all([steps("a", "other", "c")({ job } as JobContextArgs), job.step("d", () => "d")]),
+    ({ job }: JobStartContext) =>
+      Promise.all([steps("a", "other", "c")({ job } as JobStartContext), job.step("d", () => "d")]),
   ],
 ] as const)(
   "a step that was %s ends the job before it runs, and the error names both",

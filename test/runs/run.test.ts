@@ -1,4 +1,5 @@
-import { CASES, defineAgent, JOBS } from "agent-control-service";
+import { defineAgent } from "agent-control-service";
+import { CASES, JOBS } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, test } from "vitest";

@@ -12,7 +12,7 @@ export function tellFailure(context: CliContext, error: DeployError, logPath: st
   if (error.log.length > 0) note("");
   note(`${paint("red", "Error:")} ${error.message}`);
   if (error.detail) note(`  ${error.detail.replaceAll("\n", "\n  ")}`);
-  if (error.stands) note(`  ${paint("bold", "Now:")} ${error.stands}`);
+  if (error.outcome) note(`  ${paint("bold", "Now:")} ${error.outcome}`);
   if (error.fix) note(`  ${paint("bold", "Next:")} ${error.fix}`);
   if (logPath !== undefined) note(`  ${paint("dim", `Log: ${logPath}`)}`);
 }
@@ -33,7 +33,7 @@ export function failureResult(error: DeployError): DeploymentResult {
       code: error.code,
       exit_code: error.exitCode,
       provider: error.detail ?? null,
-      stands: error.stands ?? null,
+      outcome: error.outcome ?? null,
       next: error.fix ?? null,
       log: error.log,
       ...error.facts,

@@ -77,7 +77,7 @@ export async function withShell(
     needYes(command) {
       if (flags.yes === true || (context.interactive && !json)) return;
       throw new DeployError("usage", `${command} removes for good, and nobody can be asked here`, {
-        stands: "Nothing was changed",
+        outcome: "Nothing was changed",
         fix: "Give --yes to remove without a question",
       });
     },
@@ -175,7 +175,7 @@ async function retryWithPackages(shell: Shell, flags: Given, body: () => Promise
       onLine: (line) => context.note(`  ${line}`),
     });
     if (installed.code !== 0)
-      throw error.with({ stands: `"${command}" ended with exit code ${installed.code}` });
+      throw error.with({ outcome: `"${command}" ended with exit code ${installed.code}` });
     return body();
   }
 }

@@ -33,7 +33,7 @@ export const statusCommand: PlatformCommand = ({ entries, platform }) =>
               "not_deployed",
               `"${target.serviceName}" does not run on ${deployment.platform.name}`,
               {
-                stands: [...found.drift, found.unfinished].filter(Boolean).join(". ") || undefined,
+                outcome: [...found.drift, found.unfinished].filter(Boolean).join(". ") || undefined,
                 fix: `Deploy it: ${nextCommand("up", deployment)}`,
               },
             );

@@ -7,7 +7,7 @@ import type {
   ChatContext,
   CustomContext,
   HumanAnswerContext,
-  JobContextArgs,
+  JobStartContext,
   JobStatusContext,
   JobStopContext,
 } from "./run-context.ts";
@@ -70,7 +70,7 @@ export interface AgentDefinition<
   readonly methods: {
     readonly job_start: MethodDefinition<
       Start,
-      JobContextArgs<FieldValues<Start>, ParameterValues<P>>,
+      JobStartContext<FieldValues<Start>, ParameterValues<P>>,
       JobResult
     >;
     readonly job_stop?: MethodDefinition<FieldsInput, JobStopContext<ParameterValues<P>>, unknown>;

@@ -110,7 +110,7 @@ interface ContextBase<Parameters> {
 }
 
 /** What `job_start` gets. */
-export interface JobContextArgs<Fields = Record<string, unknown>, Parameters = ParameterMap>
+export interface JobStartContext<Fields = Record<string, unknown>, Parameters = ParameterMap>
   extends ContextBase<Parameters> {
   readonly job: JobHandle;
   readonly fields: Fields;

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
-import type { H3Event } from "h3";
 import { readNetworks } from "../base/networks.ts";
+import type { HttpEvent } from "./route.ts";
 
 /** Proxies in front of the service: how many, or in which networks they are. */
 export type TrustProxy = number | readonly string[];
@@ -23,7 +23,7 @@ export class Clients {
   }
 
   /** Whom to count a request to: an address, of IPv6 its network of 64 bits; `in process` where there is no socket. */
-  address(event: H3Event): string {
+  address(event: HttpEvent): string {
     const peer = peerOf(event);
     if (peer === "") return "in process";
     const forwarded = list(event, "x-forwarded-for");
@@ -38,7 +38,7 @@ export class Clients {
   }
 
   /** Whether the client talks https, to us or to a trusted proxy. */
-  isSecure(event: H3Event): boolean {
+  isSecure(event: HttpEvent): boolean {
     if (event.url.protocol === "https:") return true;
     const peer = peerOf(event);
     return peer !== "" && list(event, "x-forwarded-proto").at(-1) === "https" && this.#isTrusted(peer, 0);
@@ -58,12 +58,12 @@ export function describeTrust(trust: TrustProxy): string {
   return trust === 1 ? "the nearest one is trusted" : `the nearest ${trust} are trusted`;
 }
 
-function peerOf(event: H3Event): string {
+function peerOf(event: HttpEvent): string {
   return plain(event.runtime?.node?.req.socket?.remoteAddress ?? "");
 }
 
 /** The values of a header that each proxy adds to; the nearest one's comes last. */
-function list(event: H3Event, header: string): string[] {
+function list(event: HttpEvent, header: string): string[] {
   const text = event.req.headers.get(header);
   return text === null ? [] : text.split(",").map((one) => one.trim().toLowerCase());
 }

@@ -1,8 +1,8 @@
-import type { H3Event } from "h3";
 import { type Parameters, UnreadableParameters } from "../agents/parameters.ts";
 import { ServiceError } from "../base/errors.ts";
 import { Attempts } from "./attempts.ts";
 import type { Clients } from "./clients.ts";
+import type { HttpEvent } from "./route.ts";
 
 /** Envelopes that an address may send in one window that cannot be read. */
 const ALLOWED = 10;
@@ -28,7 +28,11 @@ export class EnvelopeGate {
   }
 
   /** Does what opens the envelope; throws `rate_limited`, without doing it, where too many could not be read. */
-  async pass<T>(event: H3Event, envelope: string | null | undefined, open: () => T | Promise<T>): Promise<T> {
+  async pass<T>(
+    event: HttpEvent,
+    envelope: string | null | undefined,
+    open: () => T | Promise<T>,
+  ): Promise<T> {
     if (!envelope) return open();
     const { parameters, clients } = this.#parts;
     parameters.assertAccepted(envelope);

@@ -1,10 +1,9 @@
-import type { H3Event } from "h3";
 import { ANYONE, type Caller } from "../audit/caller.ts";
 import type { RejectedKeys } from "../audit/rejected-keys.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Clients } from "./clients.ts";
 import { KeyCheck } from "./key-check.ts";
-import type { RouteAuth } from "./route.ts";
+import type { HttpEvent, RouteAuth } from "./route.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
 /** Who has a session. */
@@ -21,9 +20,9 @@ export interface SessionVerifier {
    * Who is signed in, or `undefined`; a text is a name that the verifier vouches for. Throws `forbidden` where a write
    * comes from another site.
    */
-  verify(event: H3Event): SignedIn | string | undefined | Promise<SignedIn | string | undefined>;
+  verify(event: HttpEvent): SignedIn | string | undefined | Promise<SignedIn | string | undefined>;
   /** The answer to someone without key or session where it is not the JSON error: the sign-in page. */
-  challenge?(event: H3Event, error: ServiceError): Response | undefined | Promise<Response | undefined>;
+  challenge?(event: HttpEvent, error: ServiceError): Response | undefined | Promise<Response | undefined>;
 }
 
 /** Who only reads leaves no line in the audit log. */
@@ -58,7 +57,7 @@ export class Gate {
   }
 
   /** Who calls; throws `unauthorized` or `rate_limited`. At once for `none` and `key`. */
-  enter(event: H3Event, auth: RouteAuth): Caller | Promise<Caller> {
+  enter(event: HttpEvent, auth: RouteAuth): Caller | Promise<Caller> {
     if (auth === "none") return ANYONE;
     const key = event.req.headers.get("x-api-key");
     if (key !== null) {
@@ -72,7 +71,7 @@ export class Gate {
   }
 
   /** Checks a key that came by another way than the header, such as a sign-in form. */
-  checkKey(key: string, event: H3Event): void {
+  checkKey(key: string, event: HttpEvent): void {
     const connection = event.runtime?.node?.req.socket;
     const isRight = this.#isRight(key);
     // The usual case first: who has shown the right key on this connection before needs no address. A proxy's
@@ -101,12 +100,12 @@ export class Gate {
   }
 
   /** The address that a request is counted to. */
-  addressOf(event: H3Event): string {
+  addressOf(event: HttpEvent): string {
     return this.#clients.address(event);
   }
 
   /** The page, if any, that someone refused gets in place of the JSON error. */
-  challenge(event: H3Event, error: ServiceError): Response | undefined | Promise<Response | undefined> {
+  challenge(event: HttpEvent, error: ServiceError): Response | undefined | Promise<Response | undefined> {
     return this.#sessions()?.challenge?.(event, error);
   }
 
@@ -117,7 +116,7 @@ export class Gate {
     return isRight;
   }
 
-  async #enterBySession(event: H3Event, sessions: SessionVerifier): Promise<Caller> {
+  async #enterBySession(event: HttpEvent, sessions: SessionVerifier): Promise<Caller> {
     const address = this.#clients.address(event);
     const signedIn = await sessions.verify(event);
     if (signedIn === undefined) throw keyMissing();

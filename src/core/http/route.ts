@@ -1,4 +1,3 @@
-import type { H3Event } from "h3";
 import type * as v from "valibot";
 import type { Caller } from "../audit/caller.ts";
 
@@ -17,12 +16,29 @@ export interface RouteResponse {
   readonly contentType?: string;
 }
 
-/** What a handler gets: checked values, and the event for what has no schema. */
+/** Where a request comes from, as Node knows it. */
+export interface Connection {
+  readonly remoteAddress?: string | undefined;
+}
+
+/** A request that is being answered. */
+export interface HttpEvent {
+  /** The request. Its body is unread where the route declares none. */
+  readonly req: Request;
+  /** Its address, parsed. */
+  readonly url: URL;
+  /** Headers of the answer where the handler gives a plain value. */
+  readonly res: { readonly headers: Headers };
+  /** Its connection; absent for a request without a socket. */
+  readonly runtime?: { readonly node?: { readonly req: { readonly socket: Connection } } };
+}
+
+/** What a handler gets: checked values, and the request for what has no schema. */
 export interface RouteInput<P, Q, B> {
   readonly params: P;
   readonly query: Q;
   readonly body: B;
-  readonly event: H3Event;
+  readonly event: HttpEvent;
   /** Who asks, for the timeline: `api-key`, or the session. */
   readonly actor: string;
   /** Who asks, with the address: what changes are made with, for the audit log. */

@@ -1,6 +1,6 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
-import { type H3, serve } from "h3";
+import { serve } from "srvx";
 import { answerBroken } from "./broken-request.ts";
 import { cutOffUnread } from "./unread-body.ts";
 
@@ -20,8 +20,13 @@ export interface ServeOptions {
   readonly bodyLimit: number;
 }
 
-/** Makes an app listen; rejects where the address is taken. */
-export type Serve = (app: H3, options: ServeOptions) => Promise<HttpServer>;
+/** Answers requests. */
+export interface FetchHandler {
+  readonly fetch: (request: Request) => Response | Promise<Response>;
+}
+
+/** Makes a service listen; rejects where the address is taken. */
+export type Serve = (app: FetchHandler, options: ServeOptions) => Promise<HttpServer>;
 
 /** Milliseconds between two looks for connections that have become idle while the server closes. */
 const SWEEP = 20;
@@ -33,7 +38,8 @@ const SLOWEST = 50;
 
 /** Listens with Node's own server. Signals stay with the caller. */
 export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
-  const server = serve(app, {
+  const server = serve({
+    fetch: app.fetch,
     hostname: host,
     port,
     silent: true,

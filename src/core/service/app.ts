@@ -1,5 +1,5 @@
 import { H3, type H3Event, type HTTPError } from "h3";
-import type { Container } from "../base/container.ts";
+import { type Container, createSharedToken, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { Clients } from "../http/clients.ts";
@@ -34,6 +34,9 @@ import {
   STORE,
   STREAMS,
 } from "./tokens.ts";
+
+/** h3's own app, for middleware and handlers beside the routes. It changes when h3 does. */
+export const H3_APP: Token<H3> = createSharedToken<H3>("h3 app");
 
 /** The HTTP face of a service; adds the router, the gate and the live streams to the scope. */
 export function createApp(scope: Container): H3 {
@@ -70,6 +73,7 @@ export function createApp(scope: Container): H3 {
   const router = new AppRouter(app, { gate, bodyLimit: options.bodyLimit, redactor });
   const streams = new LiveStreams();
   hooks.on("service:closing", () => streams.close());
+  scope.value(H3_APP, app);
   scope.value(CLIENTS, clients);
   scope.value(GATE, gate);
   scope.value(ROUTER, router);

@@ -1,4 +1,3 @@
-import type { H3 } from "h3";
 import type { PlatformLoader } from "../../deploy/platform.ts";
 import { type Container, type Token, tokenName } from "../base/container.ts";
 import type { Logger } from "../base/log.ts";
@@ -23,7 +22,6 @@ export interface Plugin {
 
 /** What a plugin gets to join a service. */
 export interface PluginContext {
-  readonly app: H3;
   readonly hooks: Hooks;
   readonly log: Logger;
   /** A part of the service, or one provided by a plugin named in `dependsOn`. */
@@ -95,7 +93,6 @@ export interface PluginReport {
 
 export interface PluginHost {
   readonly scope: Container;
-  readonly app: H3;
   readonly hooks: Hooks;
   readonly log: Logger;
   /** Seconds. */
@@ -147,7 +144,6 @@ function createContext(
 ): PluginContext {
   const reachable = reach(plugin, byName);
   return {
-    app: host.app,
     hooks: host.hooks,
     log: host.log.with({ plugin: plugin.name }),
     get: (token) => {

@@ -108,7 +108,6 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     app = createApp(scope);
     reports = await setUpPlugins(ordered, {
       scope,
-      app,
       hooks: scope.get(HOOKS),
       log,
       timeout: options.pluginTimeout,

@@ -12,7 +12,7 @@ export async function checkPort({ options, tools, project }: LocalRun): Promise<
   if (owner === project) return;
   throw new DeployError("preflight", `Port ${port} is taken`, {
     detail: name === "" ? "Another program listens on it" : `Container "${name}" listens on it`,
-    stands: "Nothing was built",
+    outcome: "Nothing was built",
     fix: `Stop that program, or choose another port: --port ${port + 1}`,
   });
 }

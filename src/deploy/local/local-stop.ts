@@ -21,7 +21,7 @@ export async function localStop(
   const accepted = options.acceptDataLoss;
   guardOpenWork(openWork, { serviceName, fate: "removed", accepted, resumed: false, emit });
   if (!(await consent(openWork)))
-    throw new DeployError("declined", "Not removed", { stands: "Nothing was changed" });
+    throw new DeployError("declined", "Not removed", { outcome: "Nothing was changed" });
   const filter = ["--filter", `label=com.docker.compose.project=${project}`];
   const removed: string[] = [];
   await step(emit, "stop", async ({ note, skip }) => {

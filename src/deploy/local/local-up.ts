@@ -188,7 +188,7 @@ async function waitForStart(run: LocalRun, note: (text: string) => void): Promis
     throw new DeployError("unhealthy", `The service did not become healthy within ${options.timeout} s`, {
       detail: `${health.endpoint}: ${health.error_message}`,
       log: await containerLogs(run),
-      stands: "Its container is left running for a look at it; svc deploy local --stop removes it",
+      outcome: "Its container is left running for a look at it; svc deploy local --stop removes it",
       fix: "Mend the cause, or give it more time with --timeout",
     });
   } finally {
@@ -208,7 +208,7 @@ function watchContainer(run: LocalRun, stopped: AbortController) {
       if (result.code !== 0 || !/^(exited|dead)$/m.test(result.stdout)) continue;
       throw new DeployError("unhealthy", "The service ended right after its start", {
         log: await containerLogs(run),
-        stands: "Its container is left for a look at it; svc deploy local --stop removes it",
+        outcome: "Its container is left for a look at it; svc deploy local --stop removes it",
         fix: "The lines above are its own: mend what they name",
       });
     }
@@ -243,7 +243,7 @@ async function checkEndpoints(
   if (bad === undefined) return checks;
   throw new DeployError("unhealthy", `${run.url}${bad.path} answered ${bad.status}`, {
     log: await containerLogs(run),
-    stands: "The service runs; svc deploy local --stop removes it",
+    outcome: "The service runs; svc deploy local --stop removes it",
     fix:
       bad.status === 401
         ? "The key differs from the service's own: see SERVICE_API_KEY"

@@ -25,7 +25,7 @@ export async function checkOwnFiles(run: LocalRun): Promise<void> {
   if (agreed !== true)
     throw new DeployError("preflight", `${names}: not made by you with svc, or changed since`, {
       detail: `Whoever wrote a file in ${deploymentFolder(cwd)} decides what runs on this machine, and which variables it gets`,
-      stands: "Nothing was built or started",
+      outcome: "Nothing was built or started",
       fix: "Read the files. Then delete them to have them made by svc, or give --trust-files once to use them as they are",
     });
   await trusted.trust(Object.fromEntries(unknown.map((file) => [file, texts[file] ?? ""])));

@@ -179,7 +179,7 @@ async function operationError(context: Context, ended: Operation, service?: Serv
     `"${context.target.serviceName}" did not start`,
     {
       detail: `Operation ${ended.Id} ended as ${ended.Status}: ${words}`,
-      stands: rolledBack ? "What ran before serves" : undefined,
+      outcome: rolledBack ? "What ran before serves" : undefined,
       log: await failureLog(context, service),
     },
   );

@@ -27,7 +27,7 @@ export async function findOwnService(context: Context): Promise<Service | undefi
   const service = await findService(context);
   if (service === undefined || (await isOwnService(context, service))) return service;
   throw new DeployError("failed", `Service "${context.target.serviceName}" was not made for this target`, {
-    stands: "It was not touched",
+    outcome: "It was not touched",
     fix: "Choose another name with --name",
   });
 }

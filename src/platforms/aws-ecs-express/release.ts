@@ -132,7 +132,7 @@ async function deploymentError(context: Context, ended: ServiceDeployment): Prom
     `"${context.target.serviceName}" did not start`,
     {
       detail: [`The deployment ended as ${ended.status}`, ended.statusReason].filter(Boolean).join(": "),
-      stands: rolledBack ? "What ran before serves" : undefined,
+      outcome: rolledBack ? "What ran before serves" : undefined,
       log: await failureLog(context),
     },
   );

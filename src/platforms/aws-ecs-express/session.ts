@@ -2,7 +2,7 @@ import type { DeployTarget, PlatformSession } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 import { Aws } from "../aws/aws.ts";
 import { readIdentity } from "../aws/aws-context.ts";
-import { ensureRepository, heldImage, imageName, registryLogin } from "../aws/ecr.ts";
+import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
 import type { Context } from "./context.ts";
 import { expectedUrl } from "./context.ts";
@@ -43,7 +43,7 @@ export async function openSession(
     },
     imageRef: (tag) => imageName(context, tag),
     registryLogin: () => registryLogin(context),
-    heldImage: (tag) => heldImage(context, tag),
+    imageDigest: (tag) => imageDigest(context, tag),
     putSecrets: (values) => putSecrets(context, values),
     release: (spec) => releaseService(context, spec),
     rollback: (to) => rollbackService(context, to),

@@ -26,7 +26,10 @@ export async function hasRepository({ aws, target }: AwsContext): Promise<boolea
 }
 
 /** Digest of the image under a tag. Tags are immutable in repositories made here: a push to one that is taken is refused. */
-export async function heldImage({ aws, target }: AwsContext, imageTag: string): Promise<string | undefined> {
+export async function imageDigest(
+  { aws, target }: AwsContext,
+  imageTag: string,
+): Promise<string | undefined> {
   const found = await aws.find<{ imageDetails?: { imageDigest?: string }[] }>(
     "ecr",
     "DescribeImages",

@@ -41,7 +41,7 @@ export async function ensureRole(context: AwsContext, wanted: WantedRole): Promi
       "failed",
       `A role "${wanted.name}" is there already and was not made for this target`,
       {
-        stands: "It was not touched",
+        outcome: "It was not touched",
         fix: "Choose another service name with --name, or remove that role yourself",
       },
     );

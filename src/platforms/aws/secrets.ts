@@ -112,7 +112,7 @@ async function putSecret(
       "failed",
       `A secret "${found.Name}" is there already and was not made for this target`,
       {
-        stands: "It was not touched",
+        outcome: "It was not touched",
         fix: "Choose another service name with --name, or remove that secret yourself",
       },
     );

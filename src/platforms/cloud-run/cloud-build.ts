@@ -93,7 +93,7 @@ function buildError(operation: Operation, build: Build | undefined, log: readonl
   const words = [build?.status, operation.error?.message ?? build?.statusDetail, build?.failureInfo?.detail];
   return new DeployError("build_failed", "The remote build failed", {
     detail: words.filter(Boolean).join(": "),
-    stands: "What runs was not touched",
+    outcome: "What runs was not touched",
     fix: build?.logUrl === undefined ? undefined : `See its log: ${build.logUrl}`,
     log,
   });

@@ -72,7 +72,7 @@ async function validate(context: Context, spec: ReleaseSpec, live: Service | und
     if (/image|secret/i.test(error.text)) return;
     throw new DeployError("bad_config", `Cloud Run would refuse "${serviceName}" as it is asked for`, {
       detail: error.message,
-      stands: "Nothing was changed",
+      outcome: "Nothing was changed",
       cause: error,
     });
   }

@@ -26,7 +26,7 @@ export async function releaseService(context: Context, spec: ReleaseSpec): Promi
   const release = newestRelease(context, service);
   if (isAllOnLatest(service)) return release;
   const probeUrl = candidateUrl(service);
-  return { ...release, held: true, ...(probeUrl === undefined ? {} : { probeUrl }) };
+  return { ...release, noTraffic: true, ...(probeUrl === undefined ? {} : { probeUrl }) };
 }
 
 /** The body of a service that is not there yet. */
@@ -133,7 +133,7 @@ export async function promoteNewest(context: Context, checked: Release): Promise
       "failed",
       `Traffic did not move to revision "${shortName(service.latestCreatedRevision ?? "")}"`,
       {
-        stands: `Revision "${servingRevision(service)}" still serves`,
+        outcome: `Revision "${servingRevision(service)}" still serves`,
         fix: "Run the same command again",
       },
     );

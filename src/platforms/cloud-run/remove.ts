@@ -63,7 +63,7 @@ async function ownService(context: Context): Promise<Service | undefined> {
   if (service === undefined || isOwn(service.labels, context.target)) return service;
   throw new DeployError("failed", `Service "${context.target.serviceName}" was not made for this target`, {
     detail: "It does not carry the labels that svc gives",
-    stands: "It was not touched",
+    outcome: "It was not touched",
     fix: `Remove it yourself: gcloud run services delete ${context.target.serviceName} --region ${context.target.region}`,
   });
 }

@@ -26,7 +26,7 @@ export async function rollbackTo(context: Context, to: Release): Promise<Release
   );
   if (servingRevision(service) !== revision)
     throw new DeployError("failed", `Traffic did not move back to revision "${revision}"`, {
-      stands: `Revision "${servingRevision(service)}" serves`,
+      outcome: `Revision "${servingRevision(service)}" serves`,
       fix: `gcloud run services update-traffic ${context.target.serviceName} --region ${context.target.region} --to-revisions ${revision}=100`,
     });
   return servingRelease(context, service);

@@ -119,7 +119,7 @@ async function ensureSecret(context: Context, id: string, name: string): Promise
   if (found !== undefined) {
     if (!isOwn(found.labels, context.target))
       throw new DeployError("failed", `A secret "${id}" is there already and was not made for this target`, {
-        stands: "It was not touched",
+        outcome: "It was not touched",
         fix: "Choose another service name with --name, or remove that secret yourself",
       });
     return found;

@@ -88,7 +88,7 @@ async function readOwnBucket(context: Context, bucket: string): Promise<boolean>
 function foreign(bucket: string): DeployError {
   return new DeployError("failed", `The bucket "${bucket}" belongs to another project`, {
     detail: "Somebody else holds the name that the sources of this project would be uploaded to",
-    stands: "Nothing was uploaded",
+    outcome: "Nothing was uploaded",
     fix: "Build on this machine instead: leave out --use-cloud-build",
   });
 }

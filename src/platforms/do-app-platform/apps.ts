@@ -24,7 +24,7 @@ export async function findOwnApp(context: Context): Promise<App | undefined> {
   const app = await findApp(context);
   if (app === undefined || isOwnApp(ownService(app.spec)?.envs, context.target)) return app;
   throw new DeployError("failed", `App "${context.target.serviceName}" was not made for this target`, {
-    stands: "It was not touched",
+    outcome: "It was not touched",
     fix: "Choose another name with --name",
   });
 }

@@ -55,7 +55,7 @@ export async function proposedCost(context: Context, spec: ReleaseSpec): Promise
     if (/image|registry|repository|tag|digest/i.test(error.text)) return undefined;
     throw new DeployError("bad_config", "App Platform would refuse the app as it is asked for", {
       detail: error.message,
-      stands: "Nothing was changed",
+      outcome: "Nothing was changed",
     });
   }
 }

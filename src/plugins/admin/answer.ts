@@ -1,6 +1,6 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import type { H3Event } from "h3";
+import type { HttpEvent } from "../../core/http/route.ts";
 
 const compress = promisify(gzip);
 /** Smaller pages fit one packet anyway. */
@@ -22,7 +22,7 @@ export interface HtmlAnswer {
 }
 
 /** HTML as an answer, compressed where the client takes it. Pages hold no secret that a guess could be weighed against. */
-export async function htmlAnswer(event: H3Event, text: string, answer: HtmlAnswer = {}): Promise<Response> {
+export async function htmlAnswer(event: HttpEvent, text: string, answer: HtmlAnswer = {}): Promise<Response> {
   const packed =
     text.length > WORTH_PACKING && /\bgzip\b/.test(event.req.headers.get("accept-encoding") ?? "");
   return new Response(packed ? new Uint8Array(await compress(text, { level: 6 })) : text, {

@@ -1,4 +1,4 @@
-import type { H3Event } from "h3";
+import type { HttpEvent } from "../../core/http/route.ts";
 import type { OwnAddress } from "./same-origin.ts";
 
 export interface CookieOptions {
@@ -13,7 +13,7 @@ export function toCookie(name: string, value: string, { secure, maxAge }: Cookie
 }
 
 /** The value of a cookie, `undefined` where it is not there. */
-export function readCookie(event: H3Event, name: string): string | undefined {
+export function readCookie(event: HttpEvent, name: string): string | undefined {
   for (const pair of (event.req.headers.get("cookie") ?? "").split(";")) {
     const at = pair.indexOf("=");
     if (at > 0 && pair.slice(0, at).trim() === name) return pair.slice(at + 1).trim();
@@ -22,6 +22,6 @@ export function readCookie(event: H3Event, name: string): string | undefined {
 }
 
 /** Whether the browser talks https to us, or to the proxy in front of us. */
-export function isSecure(event: H3Event, { clients, state }: OwnAddress): boolean {
+export function isSecure(event: HttpEvent, { clients, state }: OwnAddress): boolean {
   return clients.isSecure(event) || state.publicUrl?.startsWith("https:") === true;
 }

@@ -1,6 +1,7 @@
-import type { H3, H3Event, HTTPError } from "h3";
+import type { H3, HTTPError } from "h3";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
 import { toServiceError } from "../../core/http/failure.ts";
+import type { HttpEvent } from "../../core/http/route.ts";
 import { SECURITY_HEADERS } from "./answer.ts";
 import { negotiate, type Wanted } from "./negotiate.ts";
 import type { AdminParts } from "./parts.ts";
@@ -24,7 +25,7 @@ export function guardAdmin(app: H3, parts: AdminParts): void {
   });
 }
 
-function wantedOf(event: H3Event): Wanted {
+function wantedOf(event: HttpEvent): Wanted {
   return negotiate(event, event.url.pathname.startsWith("/admin/api/") ? "api" : "page");
 }
 
@@ -38,13 +39,13 @@ function toKnown(error: unknown, parts: AdminParts): ServiceError {
   return toServiceError(error as HTTPError, parts.log);
 }
 
-function noPage(event: H3Event): ServiceError {
+function noPage(event: HttpEvent): ServiceError {
   return new ServiceError("not_found", "There is no such page", {
     detail: `Nothing is at ${event.url.pathname}.`,
   });
 }
 
-async function showError(parts: AdminParts, event: H3Event, error: ServiceError): Promise<Response> {
+async function showError(parts: AdminParts, event: HttpEvent, error: ServiceError): Promise<Response> {
   const state = {
     error: {
       title: error.message,
@@ -70,7 +71,7 @@ async function showError(parts: AdminParts, event: H3Event, error: ServiceError)
   return renderPage(parts, event, { template: "error", state }, answer);
 }
 
-async function isInside({ gate }: AdminParts, event: H3Event): Promise<boolean> {
+async function isInside({ gate }: AdminParts, event: HttpEvent): Promise<boolean> {
   try {
     await gate.enter(event, "session");
     return true;

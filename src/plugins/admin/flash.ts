@@ -1,4 +1,4 @@
-import type { H3Event } from "h3";
+import type { HttpEvent } from "../../core/http/route.ts";
 import { readCookie } from "./cookies.ts";
 
 export const FLASH_COOKIE = "svc-flash";
@@ -16,7 +16,7 @@ export function writeFlash(kind: Flash["kind"], text: string): string {
 }
 
 /** The message for this page, if there is one. Whoever forges it shows it to themselves only. */
-export function readFlash(event: H3Event): Flash | undefined {
+export function readFlash(event: HttpEvent): Flash | undefined {
   const value = readCookie(event, FLASH_COOKIE);
   if (!value) return undefined;
   try {

@@ -1,4 +1,5 @@
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
+import { H3_APP } from "../../core/service/app.ts";
 import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
   AGENT_SETTINGS,
@@ -56,7 +57,7 @@ export function admin(options: AdminOptions = {}): Plugin {
       context.provide(ADMIN, () => parts.extensions);
       context.provide(SESSIONS, () => createVerifier(parts));
       context.provide(SIGN_IN_LINK, () => parts.links);
-      guardAdmin(context.app, parts);
+      guardAdmin(context.get(H3_APP), parts);
       const router = context.get(ROUTER);
       for (const route of adminRoutes(parts, context.get(STREAMS))) router.add(route);
     },

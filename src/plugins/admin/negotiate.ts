@@ -1,4 +1,4 @@
-import type { H3Event } from "h3";
+import type { HttpEvent } from "../../core/http/route.ts";
 
 /** What a client takes: data, a part of a page for a page that is open already, or a whole page. */
 export type Wanted = "json" | "fragment" | "page";
@@ -7,7 +7,7 @@ export type Wanted = "json" | "fragment" | "page";
  * Decides what to answer with. Pages are HTML unless JSON is preferred; API routes are JSON unless the request comes
  * from the page's script or prefers HTML.
  */
-export function negotiate(event: H3Event, route: "page" | "api"): Wanted {
+export function negotiate(event: HttpEvent, route: "page" | "api"): Wanted {
   const { headers } = event.req;
   // Going back in the browser's history needs the whole page again.
   if (headers.get("hx-request") === "true" && headers.get("hx-history-restore-request") !== "true") {
@@ -21,7 +21,7 @@ export function negotiate(event: H3Event, route: "page" | "api"): Wanted {
 }
 
 /** Whether a client that called a page asked for data: what goes wrong is then thrown, not shown. */
-export function wantsJson(event: H3Event): boolean {
+export function wantsJson(event: HttpEvent): boolean {
   return negotiate(event, "page") === "json";
 }
 

@@ -1,4 +1,4 @@
-import type { H3Event } from "h3";
+import type { HttpEvent } from "../../core/http/route.ts";
 import { type HtmlAnswer, htmlAnswer } from "./answer.ts";
 import { isSecure, toCookie } from "./cookies.ts";
 import { FLASH_COOKIE, readFlash } from "./flash.ts";
@@ -23,7 +23,7 @@ export interface Resource {
 /** Answers with the form of a resource that the client takes. */
 export async function respond(
   parts: AdminParts,
-  event: H3Event,
+  event: HttpEvent,
   route: "page" | "api",
   resource: Resource,
   answer: HtmlAnswer = {},
@@ -38,7 +38,7 @@ export async function respond(
 /** A whole page. */
 export async function renderPage(
   parts: AdminParts,
-  event: H3Event,
+  event: HttpEvent,
   { template, state }: { template: string; state: State },
   answer: HtmlAnswer = {},
 ): Promise<Response> {
@@ -59,7 +59,7 @@ export async function renderPage(
 /** A part of a page. */
 export async function renderFragment(
   parts: AdminParts,
-  event: H3Event,
+  event: HttpEvent,
   { template, state }: { template: string; state: State },
   answer: HtmlAnswer = {},
 ): Promise<Response> {
@@ -67,7 +67,7 @@ export async function renderFragment(
 }
 
 /** `?refresh=10` reloads a page by itself: live pages for browsers that run no script. */
-function refreshHeader(event: H3Event): Record<string, string> {
+function refreshHeader(event: HttpEvent): Record<string, string> {
   const seconds = Number(event.url.searchParams.get("refresh"));
   return Number.isInteger(seconds) && seconds >= 5 && seconds <= 3600 ? { refresh: String(seconds) } : {};
 }

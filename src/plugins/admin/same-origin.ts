@@ -1,6 +1,6 @@
-import type { H3Event } from "h3";
 import { ServiceError } from "../../core/base/errors.ts";
 import type { Clients } from "../../core/http/clients.ts";
+import type { HttpEvent } from "../../core/http/route.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 
 /** What is known of the address under which people see the service. */
@@ -13,7 +13,7 @@ export interface OwnAddress {
  * Throws `forbidden` for a write that a page of another site may have caused. A browser says where a request comes from
  * in headers that no page can forge; a write with a session that says nothing is refused too.
  */
-export function assertSameOrigin(event: H3Event, own: OwnAddress): void {
+export function assertSameOrigin(event: HttpEvent, own: OwnAddress): void {
   const { headers } = event.req;
   const site = headers.get("sec-fetch-site");
   if (site !== null) {
@@ -25,7 +25,7 @@ export function assertSameOrigin(event: H3Event, own: OwnAddress): void {
 }
 
 /** Origins of the service's own pages. Scheme and all: who can change http on the way must not write to https. */
-function originsOf(event: H3Event, { clients, state }: OwnAddress): string[] {
+function originsOf(event: HttpEvent, { clients, state }: OwnAddress): string[] {
   const host = event.req.headers.get("host");
   const asked = `${clients.isSecure(event) ? "https" : "http"}://${host}`;
   if (state.publicUrl === undefined) return [asked];

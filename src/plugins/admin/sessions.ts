@@ -1,8 +1,8 @@
 import { createHmac, hash, randomBytes } from "node:crypto";
-import type { H3Event } from "h3";
 import type { Logger } from "../../core/base/log.ts";
 import type { Clients } from "../../core/http/clients.ts";
 import type { SessionVerifier, SignedIn } from "../../core/http/gate.ts";
+import type { HttpEvent } from "../../core/http/route.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import type { ServiceKeys } from "../../core/service/keys.ts";
 import type { Store } from "../../core/store/store.ts";
@@ -66,7 +66,7 @@ export class Sessions implements SessionVerifier {
 
   /** Opens a session with the key that was shown, or by a link; the value is for the cookie. */
   async create(
-    event: H3Event,
+    event: HttpEvent,
     { name = "", key }: { readonly name?: string; readonly key?: string },
   ): Promise<{ readonly value: string; readonly maxAge: number; readonly signedIn: SignedIn }> {
     const value = randomBytes(32).toString("base64url");
@@ -87,7 +87,7 @@ export class Sessions implements SessionVerifier {
     return { value, maxAge, signedIn: toSignedIn(row) };
   }
 
-  verify(event: H3Event): SignedIn | undefined {
+  verify(event: HttpEvent): SignedIn | undefined {
     const session = this.#find(event);
     if (!session) return undefined;
     if (!isSafeMethod(event.req.method)) assertSameOrigin(event, this.#parts);
@@ -102,12 +102,12 @@ export class Sessions implements SessionVerifier {
   }
 
   /** The session of a request. */
-  current(event: H3Event): AdminSession | undefined {
+  current(event: HttpEvent): AdminSession | undefined {
     return this.#find(event)?.row;
   }
 
   /** Aborts when the session of a request ends; nothing for a request with a key. */
-  over(event: H3Event): AbortSignal | undefined {
+  over(event: HttpEvent): AbortSignal | undefined {
     return this.#find(event)?.over.signal;
   }
 
@@ -123,7 +123,7 @@ export class Sessions implements SessionVerifier {
     clearInterval(this.#sweep);
   }
 
-  #find(event: H3Event): Open | undefined {
+  #find(event: HttpEvent): Open | undefined {
     const value = readCookie(event, SESSION_COOKIE);
     const session = value === undefined ? undefined : this.#open.get(toId(value));
     return session && !this.#hasEnded(session) ? session : undefined;
@@ -136,7 +136,7 @@ export class Sessions implements SessionVerifier {
   }
 
   /** The store hears of it once a minute: what is lost by a crash shortens the time without action by as much. */
-  #see(session: Open, { req }: H3Event): void {
+  #see(session: Open, { req }: HttpEvent): void {
     // An event stream is opened by the page too.
     if (req.headers.has(UNATTENDED) || req.headers.get("accept") === "text/event-stream") return;
     const now = this.#now();

@@ -1,4 +1,4 @@
-import type { H3Event } from "h3";
+import type { HttpEvent } from "../../core/http/route.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { readCookie } from "./cookies.ts";
 import type { Flash } from "./flash.ts";
@@ -49,7 +49,7 @@ const NEXT_THEME = { "": "dark", dark: "light", light: "" } as const;
 const THEME_LABELS = { "": "System theme", dark: "Dark theme", light: "Light theme" } as const;
 
 /** Collects the frame of a page. */
-export async function createShell(parts: AdminParts, event: H3Event, flash?: Flash): Promise<Shell> {
+export async function createShell(parts: AdminParts, event: HttpEvent, flash?: Flash): Promise<Shell> {
   const path = event.url.pathname;
   const theme = readTheme(event);
   const waiting = (await parts.cases.countBy("status")).awaiting ?? 0;
@@ -78,7 +78,7 @@ export async function createShell(parts: AdminParts, event: H3Event, flash?: Fla
 }
 
 /** The colour theme that the reader chose; empty where the system decides. */
-export function readTheme(event: H3Event): keyof typeof NEXT_THEME {
+export function readTheme(event: HttpEvent): keyof typeof NEXT_THEME {
   const theme = readCookie(event, THEME_COOKIE);
   return theme === "dark" || theme === "light" ? theme : "";
 }

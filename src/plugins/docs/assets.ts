@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import type { H3Event } from "h3";
+import type { HttpEvent } from "../../core/http/route.ts";
 
 /** Something that is the same for everyone who asks, as it is and compressed. */
 export interface Asset {
@@ -26,7 +26,7 @@ export class Assets {
     this.#folder = folder;
   }
 
-  async serve(name: string, event: H3Event): Promise<Response> {
+  async serve(name: string, event: HttpEvent): Promise<Response> {
     let loading = this.#loaded.get(name);
     if (!loading) {
       loading = this.#load(name);
@@ -52,7 +52,7 @@ export async function toAsset(content: Uint8Array, type: string): Promise<Asset>
 }
 
 /** Answers with an asset, compressed where the client takes it, or with 304 where the client has it. */
-export function answerAsset({ type, bytes, zipped, tag }: Asset, event: H3Event, cache: string): Response {
+export function answerAsset({ type, bytes, zipped, tag }: Asset, event: HttpEvent, cache: string): Response {
   const headers = { "content-type": type, "cache-control": cache, etag: tag, vary: "accept-encoding" };
   if (event.req.headers.get("if-none-match") === tag) return new Response(null, { status: 304, headers });
   if (!/\bgzip\b/.test(event.req.headers.get("accept-encoding") ?? ""))

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { isTerminal } from "../../core/models/entity-status.ts";
+import { H3_APP } from "../../core/service/app.ts";
 import type { PluginContext } from "../../core/service/plugin.ts";
 import { AGENTS, EVENTS, LEDGER, STORE } from "../../core/service/tokens.ts";
 import { type JobPlace, JobTraces } from "./job-traces.ts";
@@ -129,8 +130,8 @@ interface RequestTracing {
 }
 
 /** One span a request, under the caller's where it says so; a job that the request starts hangs from it. */
-function traceRequests({ app }: PluginContext, { current, sampler, send }: RequestTracing): void {
-  app.use(async (event, next) => {
+function traceRequests(context: PluginContext, { current, sampler, send }: RequestTracing): void {
+  context.get(H3_APP).use(async (event, next) => {
     const caller = readTraceparent(event.req.headers.get("traceparent"));
     const traceId = caller?.traceId ?? newTraceId();
     const spanId = newSpanId();

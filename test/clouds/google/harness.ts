@@ -85,5 +85,5 @@ export function secret(value: string): SecretValue {
 /** A release brought to its users. */
 export async function deploy(session: PlatformSession, spec: ReleaseSpec) {
   const release = await session.release(spec);
-  return release.held ? session.promote?.(release) : release;
+  return release.noTraffic ? session.promote?.(release) : release;
 }

@@ -1,4 +1,3 @@
-import type { H3Event } from "h3";
 import * as v from "valibot";
 import { andThen } from "../../base/maybe-promise.ts";
 import { AgentJobContextBaseSchema } from "../../models/agent-method.ts";
@@ -8,7 +7,7 @@ import { JobResponseSchema } from "../../models/job-response.ts";
 import { optional } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
 import { invalid } from "../check.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../route.ts";
 import { listJobs } from "./list-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 import { AgentJobPathSchema, AgentPathSchema, JobsQuerySchema } from "./schemas.ts";
@@ -102,12 +101,12 @@ export function agentJobRoutes({ prefix, agents, envelopes, jobs, runner }: Mach
 }
 
 /** Seconds that the caller would wait for the end of the job (RFC 7240, section 4.3). */
-function readWait(event: H3Event): number | undefined {
+function readWait(event: HttpEvent): number | undefined {
   const wait = /(?:^|[,;\s])wait=(\d{1,6})(?:$|[,;\s])/i.exec(event.req.headers.get("prefer") ?? "")?.[1];
   return wait === undefined ? undefined : Math.min(Number(wait), LONGEST_WAIT);
 }
 
-function readIdempotencyKey(event: H3Event): string | undefined {
+function readIdempotencyKey(event: HttpEvent): string | undefined {
   const key = event.req.headers.get("idempotency-key");
   if (key === null) return undefined;
   if (/^[\x21-\x7e]{1,255}$/.test(key)) return key;

@@ -1,7 +1,6 @@
-import type { H3Event } from "h3";
 import { isTerminal } from "../../models/entity-status.ts";
 import { invalid } from "../check.ts";
-import { defineRoute, type RouteDefinition } from "../route.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { JobPathSchema } from "./schemas.ts";
 
@@ -35,7 +34,7 @@ export function jobStreamRoute(
   });
 }
 
-function readLastEventId(event: H3Event): number {
+function readLastEventId(event: HttpEvent): number {
   const id = event.req.headers.get("last-event-id");
   if (id === null || id === "") return 0;
   if (/^\d{1,15}$/.test(id)) return Number(id);

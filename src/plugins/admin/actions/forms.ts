@@ -1,8 +1,7 @@
-import type { H3Event } from "h3";
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
@@ -83,7 +82,7 @@ function pair(parts: AdminParts, kind: "jobs" | "cases", { action, act, confirm 
 /** Does it; what cannot be done is said on the page one came from. */
 async function perform(
   parts: AdminParts,
-  event: H3Event,
+  event: HttpEvent,
   { after, here, run }: { after: string; here: string; run: () => Promise<string> },
 ): Promise<Response> {
   try {

@@ -1,10 +1,9 @@
 import { randomUUID } from "node:crypto";
-import type { H3Event } from "h3";
 import * as v from "valibot";
 import { describeProblems, fieldsOf as readAgentFields } from "../../../core/agents/fields.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
 import { isServiceError, type ServiceError } from "../../../core/base/errors.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { invalidFields } from "../../../core/runs/start-request.ts";
@@ -58,7 +57,7 @@ export function startRoutes(parts: AdminParts): RouteDefinition[] {
 
 async function start(
   parts: AdminParts,
-  event: H3Event,
+  event: HttpEvent,
   { agent, actor }: { agent: HostedAgent; actor: string },
 ): Promise<Response> {
   const typed = await readForm(event);
@@ -105,7 +104,7 @@ interface FormView {
   readonly status?: number;
 }
 
-async function showForm(parts: AdminParts, event: H3Event, view: FormView): Promise<Response> {
+async function showForm(parts: AdminParts, event: HttpEvent, view: FormView): Promise<Response> {
   const { agent, typed, problems, error, status } = view;
   const forecast = await readForecast(parts, agent.slug);
   const { currency } = parts.options;

@@ -1,9 +1,9 @@
-import type { H3Event } from "h3";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { assertUtf8 } from "../../../core/http/query.ts";
+import type { HttpEvent } from "../../../core/http/route.ts";
 
 /** The fields of a form that a page of ours has sent; its size was checked before the handler was called. */
-export async function readForm(event: H3Event): Promise<URLSearchParams> {
+export async function readForm(event: HttpEvent): Promise<URLSearchParams> {
   const type = event.req.headers.get("content-type") ?? "";
   if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type)) {
     throw new ServiceError("unsupported_media_type", "This takes the fields of a form", {

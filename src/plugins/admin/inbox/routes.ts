@@ -1,10 +1,9 @@
-import type { H3Event } from "h3";
 import * as v from "valibot";
 import { describeProblems, readFields as readCoreFields } from "../../../core/agents/fields.ts";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { pageQuery } from "../../../core/http/query.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { CaseUpdateRequestSchema } from "../../../core/models/case-update-request.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
@@ -110,7 +109,7 @@ async function renderAsks(parts: AdminParts, items: readonly StoredCase[]): Prom
 
 async function answerByForm(
   parts: AdminParts,
-  event: H3Event,
+  event: HttpEvent,
   { id, caller }: { id: string; caller: Caller },
 ): Promise<Response> {
   const form = await readForm(event);
@@ -167,7 +166,7 @@ interface Refusal {
   readonly agent: string;
 }
 
-async function refused(parts: AdminParts, event: H3Event, refusal: Refusal): Promise<Response> {
+async function refused(parts: AdminParts, event: HttpEvent, refusal: Refusal): Promise<Response> {
   const { item, error, problems, typed, agent } = refusal;
   const isFieldwise = Object.keys(problems).length > 0;
   const ask = toAskView(item, {

@@ -1,8 +1,7 @@
-import type { H3Event } from "h3";
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash-cookie.ts";
@@ -96,7 +95,7 @@ async function endAll(parts: AdminParts, by: Caller): Promise<number> {
   return ended.filter(Boolean).length;
 }
 
-function sessionsResource(parts: AdminParts, event: H3Event): Resource {
+function sessionsResource(parts: AdminParts, event: HttpEvent): Resource {
   const current = parts.sessions.current(event)?.id;
   return {
     page: "sessions",

@@ -1,7 +1,6 @@
-import type { H3Event } from "h3";
 import * as v from "valibot";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
-import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { redirect } from "../answer.ts";
 import { isSecure, toCookie } from "../cookies.ts";
 import { readForm } from "../forms/read-form.ts";
@@ -110,13 +109,13 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
 }
 
 /** A page of another site must not sign its visitors in either. */
-function assertOwnPage(parts: AdminParts, event: H3Event): void {
+function assertOwnPage(parts: AdminParts, event: HttpEvent): void {
   if (event.req.headers.has("sec-fetch-site") || event.req.headers.has("origin")) {
     assertSameOrigin(event, parts);
   }
 }
 
-async function refuseLink(parts: AdminParts, event: H3Event, token: string): Promise<Response> {
+async function refuseLink(parts: AdminParts, event: HttpEvent, token: string): Promise<Response> {
   if (wantsJson(event)) throw linkUsed();
   const problem = token ? "This link was used already or is too old. Sign in with the key." : "";
   return showSignIn(parts, event, { status: 401, next: "/admin/", problem });
@@ -128,7 +127,7 @@ function linkUsed(): ServiceError {
   });
 }
 
-async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
+async function signIn(parts: AdminParts, event: HttpEvent): Promise<Response> {
   assertOwnPage(parts, event);
   const form = await readForm(event);
   const next = localPath(form.get("next"));
@@ -150,7 +149,7 @@ async function signIn(parts: AdminParts, event: H3Event): Promise<Response> {
 /** Nobody is signed in whose beginning is not recorded. Without a key it is a link that lets the person in. */
 async function beginSession(
   parts: AdminParts,
-  event: H3Event,
+  event: HttpEvent,
   { next, ...person }: { readonly next: string; readonly name?: string; readonly key?: string },
 ): Promise<Response> {
   const { value, maxAge, signedIn } = await parts.sessions.create(event, person);
@@ -163,7 +162,7 @@ async function beginSession(
   return redirect(next, [toCookie(SESSION_COOKIE, value, { secure: secure(parts, event), maxAge })]);
 }
 
-function secure(parts: AdminParts, event: H3Event): boolean {
+function secure(parts: AdminParts, event: HttpEvent): boolean {
   return isSecure(event, parts);
 }
 

@@ -1,4 +1,4 @@
-import type { H3Event } from "h3";
+import type { HttpEvent } from "../../../core/http/route.ts";
 import { htmlAnswer } from "../answer.ts";
 import type { AdminParts } from "../parts.ts";
 import { readTheme } from "../shell.ts";
@@ -17,7 +17,7 @@ export interface SignInView {
 /** The page that asks for the key. It shows nothing of the service but its title. */
 export async function showSignIn(
   parts: PageParts,
-  event: H3Event,
+  event: HttpEvent,
   { status, next, problem, headers }: SignInView,
 ): Promise<Response> {
   const { sessionHours, sessionIdleMinutes } = parts.options;
@@ -29,12 +29,12 @@ export async function showSignIn(
 }
 
 /** The page that a one-time link leads to: its button posts the token. */
-export async function showLink(parts: PageParts, event: H3Event, token: string): Promise<Response> {
+export async function showLink(parts: PageParts, event: HttpEvent, token: string): Promise<Response> {
   const state = { shell: bareShell(parts, event), token, next: "", problem: "" };
   return htmlAnswer(event, await parts.renderer.render("pages/sign-in", state));
 }
 
-function bareShell({ options, assets }: PageParts, event: H3Event) {
+function bareShell({ options, assets }: PageParts, event: HttpEvent) {
   return { title: options.title, theme: readTheme(event), assets: assets.urls };
 }
 

@@ -1,6 +1,6 @@
-import type { H3Event } from "h3";
 import type { ServiceError } from "../../../core/base/errors.ts";
 import type { SessionVerifier } from "../../../core/http/gate.ts";
+import type { HttpEvent } from "../../../core/http/route.ts";
 import { negotiate } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { showSignIn } from "./sign-in-page.ts";
@@ -17,7 +17,7 @@ export function createVerifier(
 
 async function challenge(
   parts: Pick<AdminParts, "renderer" | "options" | "assets" | "redactor">,
-  event: H3Event,
+  event: HttpEvent,
   error: ServiceError,
 ): Promise<Response | undefined> {
   if (error.type !== "unauthorized") return undefined;

@@ -19,9 +19,9 @@ interface Kept extends StoredSecret {
  * rollback finds the one it ran with: `<prefix>.<variable>.<version>.<hash>`; of each variable the newest counts.
  *
  * @example
- * return { ...createVault(tools, serviceName, { list, put, drop }), inspect, release };
+ * return { ...createSecretStore(tools, serviceName, { list, put, drop }), inspect, release };
  */
-export function createVault(
+export function createSecretStore(
   tools: DeployTools,
   prefix: string,
   store: ValueStore,

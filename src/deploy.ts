@@ -1,0 +1,14 @@
+// Platforms
+
+export type { PlatformDefinition, SessionDefinition } from "./deploy/define-platform.ts";
+export { definePlatform } from "./deploy/define-platform.ts";
+export { DeployError } from "./deploy/errors.ts";
+export type * from "./deploy/platform.ts";
+export type * from "./deploy/tools.ts";
+
+// Building blocks of sessions
+
+export { type Command, createCommand, type Word } from "./deploy/command.ts";
+export { createReleases, type ReleaseBackend, type ReleaseRecord } from "./deploy/releases.ts";
+export { createSecretStore, type ValueStore } from "./deploy/secret-store.ts";
+export { type FieldChange, specChanges } from "./deploy/spec-changes.ts";

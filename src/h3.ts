@@ -1,0 +1,1 @@
+export { H3_APP } from "./core/service/app.ts";
