@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { describeProblems, fieldsOf } from "../agents/fields.ts";
 import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
 import { isServiceError } from "../base/errors.ts";
+import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
 import type { Cases } from "../entities/cases.ts";
 import { changeJob, type Jobs, moveJob } from "../entities/jobs.ts";
@@ -10,9 +11,10 @@ import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
+import type { StepUnderWay } from "./run/activity.ts";
 import { RunJob } from "./run/job-handle.ts";
-import type { StepUnderWay } from "./run/run.ts";
 import { Run } from "./run/run.ts";
+import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
 import { silenced } from "./run/silenced.ts";
 import { WithSignal } from "./run/with-signal.ts";
@@ -38,6 +40,12 @@ export interface ActiveRunsParts extends HandlerParts {
 /** One for all services of the process: each that is in use makes every promise cost more. Unused, it costs nothing. */
 const INSIDES = new AsyncLocalStorage<StepUnderWay>();
 
+const CLOSING: RunEnd = {
+  to: "cancelled",
+  reason: "interrupted",
+  message: "The service is closing: the job goes on at its next start",
+};
+
 /** Why a job waits for its turn: it is new or begun afresh, or a run of it was cut short. */
 export type TurnKind = "start" | "resume";
 
@@ -47,8 +55,7 @@ export class ActiveRuns {
   readonly #parts: ActiveRunsParts;
   readonly #runs = new Map<string, Run>();
   readonly #insides: AsyncLocalStorage<StepUnderWay> | undefined;
-  /** Settle once the run is there, or will not be. */
-  readonly #beginning = new Map<string, Promise<void>>();
+  readonly #mutex = new KeyedMutex();
   /** Answers to jobs whose runs are being begun: these may have read the log just before. */
   readonly #early = new Map<string, { readonly entry: AnswerEntry; readonly seq: number }[]>();
 
@@ -75,39 +82,35 @@ export class ActiveRuns {
     return this.#runs.get(jobId)?.isEndAhead ?? false;
   }
 
-  /** Whether a run of the job is about to be here. */
-  isBeginning(jobId: string): boolean {
-    return this.#beginning.has(jobId);
+  get isClosed(): boolean {
+    return this.scheduler.isClosed;
   }
 
-  /** Waits until a run that is being begun is here: before that there is nothing that could be told to end. */
-  async settled(jobId: string): Promise<void> {
-    for (let pending = this.#beginning.get(jobId); pending; pending = this.#beginning.get(jobId))
-      await pending;
-  }
-
-  /** Marks a job as being begun while `work` stores that and launches the run: one at a time, the next finds the run. */
-  beginning<T>(jobId: string, work: () => Promise<T>): Promise<T> {
-    const before = this.#beginning.get(jobId);
-    const begun = before ? before.then(work) : work();
-    const settle = () => {
-      if (this.#beginning.get(jobId) !== settled) return;
-      this.#beginning.delete(jobId);
-      this.#early.delete(jobId);
-    };
-    const settled = begun.then(settle, settle);
-    this.#beginning.set(jobId, settled);
-    return begun;
+  /**
+   * Does what begins a run of a job, or changes the job with a look at its run, one at a time: while a run is being
+   * begun there is nothing that could be told to end.
+   */
+  exclusively<T>(jobId: string, work: () => Promise<T>): Promise<T> {
+    return this.#mutex.run(jobId, work);
   }
 
   /** An answer is stored just now. */
   answered(jobId: string, entry: AnswerEntry, seq: number): void {
-    if (this.isBeginning(jobId)) this.#early.set(jobId, [...(this.#early.get(jobId) ?? []), { entry, seq }]);
+    this.#early.get(jobId)?.push({ entry, seq });
     this.#runs.get(jobId)?.questions.answered(entry, seq);
   }
 
-  list(): Run[] {
-    return [...this.#runs.values()];
+  /** Lets running steps end within the grace time, in seconds, and leaves all jobs to the next start. */
+  async close(grace: number): Promise<void> {
+    this.scheduler.close();
+    const runs = [...this.#runs.values()];
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, grace * 1000);
+    });
+    await Promise.race([Promise.all(runs.map((run) => run.freeze())), late]);
+    clearTimeout(timer);
+    for (const run of runs) run.abandon(CLOSING);
   }
 
   /** Has a stored job run when its turn comes. */
@@ -173,11 +176,13 @@ export class ActiveRuns {
     if (!place) return;
     try {
       // The job keeps its place meanwhile.
-      await whenWritable(() => this.beginning(job.id, () => this.#takeTurn(job.id, agent, kind, place)), {
-        isClosed: () => this.scheduler.isClosed,
-        tell: ({ message }) =>
-          log.warn("the store cannot write; a job waits to be begun", { job_id: job.id, error: message }),
-      });
+      await whenWritable(
+        () => this.exclusively(job.id, () => this.#takeTurn(job.id, agent, kind, place)),
+        (error) => {
+          if (this.isClosed) throw error;
+          log.warn("the store cannot write; a job waits to start", { job_id: job.id, error: error.message });
+        },
+      );
     } catch (error) {
       place.release();
       throw error;
@@ -186,16 +191,21 @@ export class ActiveRuns {
 
   async #takeTurn(jobId: string, agent: HostedAgent, kind: TurnKind, place: Place): Promise<void> {
     const { jobs, ledger } = this.#parts;
-    const begun = await ledger.write(async (unit) => {
-      const current = await unit.tx.get("Job", jobId);
-      const isOpen =
-        current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
-      const isDue = isOpen && !this.isRunning(jobId);
-      return isDue ? this.#begin(unit, current, kind) : undefined;
-    });
-    if (!begun) return place.release();
-    const entries = begun.run_count === 1 ? [] : await jobs.log(jobId);
-    this.launch(begun, agent, place, { record: RunRecord.read(entries.map(({ entry }) => entry)) });
+    this.#early.set(jobId, []);
+    try {
+      const begun = await ledger.write(async (unit) => {
+        const current = await unit.tx.get("Job", jobId);
+        const isOpen =
+          current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
+        const isDue = isOpen && !this.isRunning(jobId);
+        return isDue ? this.#begin(unit, current, kind) : undefined;
+      });
+      if (!begun) return place.release();
+      const entries = begun.run_count === 1 ? [] : await jobs.log(jobId);
+      this.launch(begun, agent, place, { record: RunRecord.read(entries.map(({ entry }) => entry)) });
+    } finally {
+      this.#early.delete(jobId);
+    }
   }
 
   async #takeUp(unit: Unit, job: StoredJob, kind: TurnKind, run_count: number): Promise<StoredJob> {

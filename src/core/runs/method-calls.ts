@@ -4,6 +4,7 @@ import type { FieldsInput } from "../agents/fields-input.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Jobs } from "../entities/jobs.ts";
+import type { StoredJob } from "../models/job.ts";
 import { callMethod, type HandlerParts, toHandlerContext } from "./handler-context.ts";
 import { describeJob, toJobResponse } from "./job-response.ts";
 import type { MethodCall } from "./runner.ts";
@@ -38,6 +39,23 @@ export async function callBeside(
     (signal) => ({ ...context, signal, params, job: shown, fields: fields.values }),
   );
   return call.method === "chat" ? answer : toJobResponse(answer, job, call.jobId);
+}
+
+/** Calls the agent's `job_stop`, where it has one; a failure of it is logged. */
+export async function callJobStop(
+  parts: HandlerParts & { readonly jobs: Jobs },
+  job: StoredJob,
+  agent: HostedAgent | undefined,
+): Promise<void> {
+  const method = agent?.definition.methods.job_stop;
+  if (!agent || !method) return;
+  try {
+    const context = await toHandlerContext(parts, agent, job);
+    const shown = await parts.jobs.show(job);
+    await callMethod("job_stop", method, (signal) => ({ ...context, signal, job: shown }));
+  } catch (error) {
+    parts.log.error("job_stop failed; the job is cancelled all the same", { job_id: job.id, error });
+  }
 }
 
 /** A chat's inputs are sent as its params. */

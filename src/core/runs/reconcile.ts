@@ -1,31 +1,22 @@
-import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
-import type { Logger } from "../base/log.ts";
+import type { HostedAgent } from "../agents/registry.ts";
 import { endCases } from "../entities/cases.ts";
-import { caseIdsOf, changeJob, endJob, type Jobs, removeCasesOf } from "../entities/jobs.ts";
+import { caseIdsOf, changeJob, endJob, removeCasesOf } from "../entities/jobs.ts";
 import { laterOf } from "../entities/later-of.ts";
-import type { Ledger, Unit } from "../entities/ledger.ts";
+import type { Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { DamagedJob } from "../store/damaged-jobs.ts";
-import type { TurnKind } from "./active-runs.ts";
+import { callJobStop } from "./method-calls.ts";
 import { clean } from "./run/limits.ts";
 import { recordedCost } from "./run/recorded-cost.ts";
 import { RunRecord } from "./run/run-record.ts";
+import type { RequestParts } from "./runner-parts.ts";
 import { isStorageError, whenWritable } from "./when-writable.ts";
 
-export interface ReconcileParts {
-  readonly agents: AgentRegistry;
-  readonly jobs: Jobs;
-  readonly ledger: Ledger;
-  readonly log: Logger;
+interface ReconcileParts extends RequestParts {
   /** When the process before this one was last seen alive, ISO 8601. */
   readonly aliveUntil?: string | undefined;
-  /** Whether the service is closing. */
-  isClosed(): boolean;
-  queue(job: StoredJob, kind: TurnKind): void;
-  /** Calls the agent's `job_stop`. */
-  cleanUp(job: StoredJob, agent: HostedAgent | undefined): Promise<void>;
 }
 
 const UNFINISHED = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
@@ -56,7 +47,7 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
       error: error.message,
     });
     void takeUpLater(parts, left).catch((problem: unknown) => {
-      if (!parts.isClosed()) log.error("unfinished jobs could not be taken up", { error: problem });
+      if (!parts.runs.isClosed) log.error("unfinished jobs could not be taken up", { error: problem });
     });
   }
 }
@@ -84,7 +75,7 @@ async function takeUp(parts: ReconcileParts, left: StoredJob[]): Promise<void> {
 }
 
 async function takeUpLater(parts: ReconcileParts, left: StoredJob[]): Promise<void> {
-  const { jobs, isClosed } = parts;
+  const { jobs, runs } = parts;
   while (left.length > 0) {
     await whenWritable(
       async () => {
@@ -96,7 +87,9 @@ async function takeUpLater(parts: ReconcileParts, left: StoredJob[]): Promise<vo
         await takeUp(parts, due as StoredJob[]);
         left.splice(0, now.length);
       },
-      { isClosed, tell: () => {} },
+      (error) => {
+        if (runs.isClosed) throw error;
+      },
     );
   }
 }
@@ -108,19 +101,19 @@ interface Plan {
 }
 
 async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
-  const { agents, queue } = parts;
+  const { agents, runs } = parts;
   const agent = agents.find(job.agent_name);
   if (job.status === "cancelling") return { proceed: () => void endCancelled(parts, job, agent) };
   if (job.status === "stopped" && !(await isQueued(parts, job))) return {};
   if (!agent) return waitForAgent(parts, job);
-  if (job.status === "stopped") return { proceed: () => queue(job, "start") };
+  if (job.status === "stopped") return { proceed: () => runs.queue(job, "start") };
 
   const policy = agent.definition.onInterruption ?? "resume";
   const message = "The process ended while the job was in progress";
   const since = downSince(await lastEntry(parts, job), parts.aliveUntil);
   const interrupted = (unit: Unit) =>
     unit.record(job.id, { type: "mark", mark: "interrupted", message, since: earlierOf(since, unit.now) });
-  if (policy === "resume") return { store: interrupted, proceed: () => queue(job, "resume") };
+  if (policy === "resume") return { store: interrupted, proceed: () => runs.queue(job, "resume") };
   if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", tell: interrupted });
   return {
     store: async (unit) => {
@@ -134,7 +127,7 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
         open_questions: 0,
       }));
     },
-    proceed: () => queue(job, "start"),
+    proceed: () => runs.queue(job, "start"),
   };
 }
 
@@ -215,12 +208,13 @@ async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: Stor
 
 /** A stop was asked for and its end is not stored: the clean-up may not have run, or only in part. */
 export async function endCancelled(
-  { jobs, ledger, log, cleanUp, isClosed }: Omit<ReconcileParts, "queue">,
+  parts: RequestParts,
   job: StoredJob,
   agent: HostedAgent | undefined,
 ): Promise<void> {
+  const { jobs, ledger, log, runs } = parts;
   try {
-    await cleanUp(job, agent);
+    await callJobStop(parts, job, agent);
     const error = "The job was stopped";
     const total_cost = await recordedCost(jobs, job.id);
     const end = async (unit: Unit): Promise<void> => {
@@ -229,7 +223,12 @@ export async function endCancelled(
       await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
       await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason: "stopped", total_cost }));
     };
-    await whenWritable(() => ledger.write(end), { isClosed, tell: () => {} });
+    await whenWritable(
+      () => ledger.write(end),
+      (problem) => {
+        if (runs.isClosed) throw problem;
+      },
+    );
   } catch (error) {
     log.error("a job that was being cancelled could not be ended", { job_id: job.id, error });
   }

@@ -49,7 +49,7 @@ export class CallScope {
 
   /** Ends the job where a call is made inside a step's function: once the step is recorded, it would be missing. */
   refuseInside(kind: CallKind, name: string): void {
-    const outer = this.run.enclosing;
+    const outer = this.run.activity.enclosing;
     if (!outer) return;
     throw this.#refuse(
       `${kind} "${name}" ${this.#label} is called inside step "${outer.name}": when that is answered from the record its function is not called, and the call would be missing. Make it before or after the step`,

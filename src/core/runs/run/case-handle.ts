@@ -207,7 +207,7 @@ export class RunCase implements CaseHandle {
     const run = this.#run;
     await run.enter(call);
     const told = { call, name: call.name, attempt: 1, cost: 0, startedAt: "", isRecorded: false };
-    const waiting = run.begin(told);
+    const waiting = run.activity.begin(told);
     if (waiting) await waiting;
     try {
       await run.orEnd(() => this.#facts.onAnswer?.(this.id, answer));
@@ -216,7 +216,7 @@ export class RunCase implements CaseHandle {
         unit.afterwards((seq) => run.deliveries.due(call, seq));
       });
     } finally {
-      run.done(told);
+      run.activity.done(told);
     }
   }
 

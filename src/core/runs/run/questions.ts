@@ -1,11 +1,30 @@
 import type { Fields } from "../../agents/fields.ts";
+import type { Logger } from "../../base/log.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { answerCase, endCase } from "../../entities/cases.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { Question } from "../../models/question.ts";
 import type { AnswerEntry, CallEntry } from "../../models/run-entry.ts";
 import type { Call } from "./call.ts";
-import type { Run } from "./run.ts";
+import type { Deliveries } from "./deliveries.ts";
+import type { Limits } from "./limits.ts";
+import type { RunEnd } from "./run-errors.ts";
+import type { RunRecord } from "./run-record.ts";
+
+/** What questions need of the run that asks them. */
+interface AskingRun {
+  readonly jobId: string;
+  readonly parts: { readonly record: RunRecord; readonly log: Logger; readonly clock: () => Date };
+  readonly limits: Limits;
+  readonly deliveries: Deliveries;
+  readonly openCases: Set<string>;
+  readonly isSealed: boolean;
+  write<T>(work: (unit: Unit) => Promise<T>): Promise<T>;
+  wait<T>(work: () => Promise<T>): Promise<T>;
+  orEnd<T>(work: () => T | Promise<T>): T | Promise<T>;
+  after(milliseconds: number, fn: () => void): () => void;
+  end(end: RunEnd): void;
+}
 
 /** A question that the handler waits for. */
 interface Waiting {
@@ -29,10 +48,10 @@ interface Asking {
 
 /** The open questions of a run, by case. */
 export class Questions {
-  readonly #run: Run;
+  readonly #run: AskingRun;
   readonly #waiting = new Map<string, Waiting>();
 
-  constructor(run: Run) {
+  constructor(run: AskingRun) {
     this.#run = run;
   }
 
@@ -77,15 +96,19 @@ export class Questions {
     if (isWaiting) waiting!.settle();
   }
 
-  /** The question was taken away by an operator. */
+  /** An operator has taken the question away: the handler is told so, unless the run ends first. */
   async withdraw(caseId: string, message: string): Promise<void> {
     const waiting = this.#waiting.get(caseId);
     const run = this.#run;
     if (!waiting) return;
-    await run.write(async (unit) => {
-      if (waiting.call.isDue || waiting.call.answer) return;
-      await this.#recordError(unit, waiting.call, { name: "Error", message });
-    });
+    try {
+      await run.write(async (unit) => {
+        if (waiting.call.isDue || waiting.call.answer) return;
+        await this.#recordError(unit, waiting.call, { name: "Error", message });
+      });
+    } catch (error) {
+      if (!run.isSealed) throw error;
+    }
   }
 
   /** A question of a former run, which the handler has not asked again. */

@@ -4,11 +4,12 @@ import { toMilliseconds } from "../../base/duration.ts";
 import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/error-text.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { CallEntry } from "../../models/run-entry.ts";
+import type { StepUnderWay } from "./activity.ts";
 import type { Call } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
 import { readCost } from "./cost.ts";
 import { mayBeLeft } from "./may-be-left.ts";
-import type { Run, StepUnderWay } from "./run.ts";
+import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
 import { toShown } from "./shown-result.ts";
 import { startTimer } from "./timer.ts";
@@ -72,7 +73,7 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
     await run.enter(call);
     run.stopAt(run.limits.reserve(cost, name));
     const underWay = { call, name, attempt, cost, startedAt: "", isRecorded: false };
-    const waiting = run.begin(underWay);
+    const waiting = run.activity.begin(underWay);
     if (waiting) await waiting;
     if (isAgain) await recordBegun(run, underWay);
     const isLast = failed >= retries;
@@ -106,7 +107,7 @@ async function recordBegun(run: Run, one: StepUnderWay): Promise<void> {
       unit.record(run.jobId, { type: "begun", call: "step", ...one.call.fields, attempt: one.attempt }),
     );
   } catch (error) {
-    run.done(one);
+    run.activity.done(one);
     throw error;
   }
 }
@@ -138,7 +139,7 @@ async function tryOnce<T>(
     await run.write((unit) => recordFailure(unit, call, one, { startedAt, error, pause: next }));
     return { ok: false, error, isFinal };
   } finally {
-    run.done(one);
+    run.activity.done(one);
   }
 }
 
@@ -223,7 +224,7 @@ function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay)
   const { call, attempt } = one;
   const idempotencyKey = scope.idempotencyKey(call);
   if (options.timeout === undefined) {
-    return run.inside(one, fn, new Told(run, attempt, idempotencyKey));
+    return run.activity.inside(one, fn, new Told(run, attempt, idempotencyKey));
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);
@@ -233,7 +234,7 @@ function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay)
       own.abort(error);
       reject(error);
     });
-    Promise.resolve(run.inside(one, fn, { attempt, idempotencyKey, signal }))
+    Promise.resolve(run.activity.inside(one, fn, { attempt, idempotencyKey, signal }))
       .then(resolve, reject)
       .finally(stop);
   });

@@ -1,0 +1,16 @@
+/** Does what concerns the same key one after the other, in the order of the calls. */
+export class KeyedMutex {
+  readonly #last = new Map<string, Promise<void>>();
+
+  /** Calls `work` when nothing before it is under way for the key: at once where that is so now. */
+  run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(key);
+    const result = before ? before.then(work) : work();
+    const leave = () => {
+      if (this.#last.get(key) === last) this.#last.delete(key);
+    };
+    const last = result.then(leave, leave);
+    this.#last.set(key, last);
+    return result;
+  }
+}

@@ -1,0 +1,79 @@
+import { type CheckedFields, describeProblems, type Fields, readFields } from "../agents/fields.ts";
+import { type Actor, nameOf } from "../audit/caller.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import { answerCase } from "../entities/cases.ts";
+import type { StoredCase } from "../models/case.ts";
+import type { CaseUpdateRequest } from "../models/case-update-request.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import type { StoredJob } from "../models/job.ts";
+import { asCase, note, type RequestParts } from "./runner-parts.ts";
+
+/** Stores the answer to the open question of a job's case, named by id or ref, and tells the run that waits for it. */
+export async function answerQuestion(
+  parts: RequestParts,
+  { jobId, caseId, request }: { jobId: string; caseId: string; request: CaseUpdateRequest },
+  actor?: Actor,
+): Promise<StoredCase> {
+  const by = actor && nameOf(actor);
+  const { ledger, jobs, cases, runs } = parts;
+  await jobs.get(jobId);
+  for (;;) {
+    const seen = await cases.ofJob(jobId, caseId);
+    // A schema may take its time: nothing is kept waiting for it.
+    const live = liveFields(parts, seen);
+    const verdict = await check(seen, live, request.answer);
+    const next = await ledger.write(async (unit) => {
+      const [item, job] = [await unit.tx.get("Case", seen.id), await unit.tx.get("Job", jobId)];
+      const question = item?.question;
+      if (item && question && job) {
+        assertAwaits(item, job, new Date(unit.now));
+        if (question.id !== seen.question?.id || liveFields(parts, item) !== live) return undefined;
+        if (verdict?.ok === false) throw invalidAnswer(item, verdict.problems);
+      }
+      const answer = { answer: request.answer, message: request.message, ...(by !== undefined && { by }) };
+      const next = await answerCase(unit, seen.id, answer);
+      await note(parts, unit, actor, { action: "case.answer", target: asCase(seen.id) });
+      const place = { case_id: seen.id, question_id: question!.id };
+      unit.afterwards((seq) =>
+        runs.answered(jobId, { type: "answer", at: unit.now, ...place, ...answer }, seq),
+      );
+      return next;
+    });
+    if (next) return next;
+  }
+}
+
+/** The agent's own schema may ask for more than the form can say. */
+function liveFields({ runs }: RequestParts, { id, job_id }: StoredCase): Fields | undefined {
+  return runs.find(job_id)?.questions.fieldsOf(id);
+}
+
+function check(
+  { question }: StoredCase,
+  live: Fields | undefined,
+  answer: Readonly<Record<string, unknown>>,
+): MaybePromise<CheckedFields | undefined> {
+  return question ? (live ?? readFields(question.fields)).check(answer) : undefined;
+}
+
+function assertAwaits(item: StoredCase, job: StoredJob, now: Date): void {
+  if (isTerminal(job.status) || job.status === "cancelling") {
+    throw notAwaiting(item, `its job is ${job.status}`);
+  }
+  const deadline = item.question?.deadline;
+  if (deadline && Date.parse(deadline) <= now.getTime())
+    throw notAwaiting(item, `its deadline was ${deadline}`);
+}
+
+function invalidAnswer(item: StoredCase, problems: Readonly<Record<string, string>>): ServiceError {
+  return new ServiceError("invalid_parameters", `The answer to case "${item.id}" is not valid`, {
+    detail: `${describeProblems(problems)}.`,
+  });
+}
+
+function notAwaiting(item: StoredCase, why: string): ServiceError {
+  return new ServiceError("invalid_transition", `Case "${item.id}" no longer accepts an answer: ${why}`, {
+    detail: `The current status is "${item.status}".`,
+  });
+}

@@ -1,0 +1,143 @@
+import type { AsyncLocalStorage } from "node:async_hooks";
+import type { BegunEntry } from "../../models/run-entry.ts";
+import type { Place } from "../scheduler.ts";
+import type { Call } from "./call.ts";
+import type { RunClock } from "./run-clock.ts";
+import type { RunPhase } from "./run-phase.ts";
+
+/** A step under way. */
+export interface StepUnderWay {
+  readonly call: Call;
+  readonly name: string;
+  readonly attempt: number;
+  readonly cost: number;
+  /** When its function was called; empty before that. */
+  startedAt: string;
+  /** Whether what became of it is on its way into the store, and its cost was counted. */
+  isRecorded: boolean;
+}
+
+interface ActivityParts {
+  readonly place: Place;
+  readonly phase: RunPhase;
+  readonly clock: RunClock;
+  /** Knows the step in whose function something is done, where that is worth its cost. */
+  readonly insides: AsyncLocalStorage<StepUnderWay> | undefined;
+  /** Called when a step or a write is over. */
+  readonly onChange: () => void;
+}
+
+/**
+ * What a run does now: its steps, its writes, and its waits. While it only waits, another job may have its place, and
+ * its working time stands still.
+ */
+export class Activity {
+  readonly #parts: ActivityParts;
+  readonly #steps = new Set<StepUnderWay>();
+  /** The step whose function is being called, until that returns or waits for the first time. */
+  #calling: StepUnderWay | undefined;
+  #waits = 0;
+  #writes = 0;
+
+  constructor(parts: ActivityParts) {
+    this.#parts = parts;
+  }
+
+  /** Steps under way. */
+  get steps(): StepUnderWay[] {
+    return [...this.#steps];
+  }
+
+  /** Whether no step is under way and nothing is being stored. */
+  get isQuiet(): boolean {
+    return this.#steps.size === 0 && this.#writes === 0;
+  }
+
+  /** The step in whose function this is called, as far as that is known. */
+  get enclosing(): StepUnderWay | undefined {
+    if (this.#calling) return this.#calling;
+    const step = this.#parts.insides?.getStore();
+    return step && this.#steps.has(step) ? step : undefined;
+  }
+
+  /** Counts a step as under way until `done`: at once, or when the run has its place again. */
+  begin(step: StepUnderWay): Promise<void> | undefined {
+    if (!this.#parts.place.isHeld) return this.#goOn().then(() => this.#beginAgain(step));
+    this.#steps.add(step);
+    return undefined;
+  }
+
+  /** The step is over. */
+  done(step: StepUnderWay): void {
+    this.#steps.delete(step);
+    this.#changed();
+  }
+
+  /** Calls a step's function: what it calls of the run can be told from what is called beside it. */
+  inside<I, T>(step: StepUnderWay, fn: (info: I) => T, info: I): T {
+    const { insides } = this.#parts;
+    this.#calling = step;
+    try {
+      return insides ? insides.run(step, fn, info) : fn(info);
+    } finally {
+      this.#calling = undefined;
+    }
+  }
+
+  beginWrite(): void {
+    this.#writes++;
+  }
+
+  endWrite(): void {
+    this.#writes--;
+    this.#changed();
+  }
+
+  /** Waits for something outside of this process: another job may have this one's place meanwhile. */
+  async wait<T>(work: () => Promise<T>): Promise<T> {
+    const { phase } = this.#parts;
+    this.#waits++;
+    this.#restIfIdle();
+    try {
+      return await phase.orEnd(work);
+    } finally {
+      this.#waits--;
+      if (!phase.isToldToEnd) await this.#goOn();
+    }
+  }
+
+  /** The steps whose functions run now, as entries of the log would tell it. */
+  runningSteps(): BegunEntry[] {
+    return this.steps
+      .filter(({ call, startedAt }) => call.kind === "step" && startedAt !== "")
+      .map(({ call, attempt, startedAt }) => ({
+        type: "begun",
+        at: startedAt,
+        call: "step",
+        ...call.fields,
+        attempt,
+      }));
+  }
+
+  #changed(): void {
+    this.#restIfIdle();
+    this.#parts.onChange();
+  }
+
+  #restIfIdle(): void {
+    if (this.#waits === 0 || !this.isQuiet) return;
+    this.#parts.place.release();
+    this.#parts.clock.pause();
+  }
+
+  async #beginAgain(step: StepUnderWay): Promise<void> {
+    await this.#parts.phase.gate();
+    await this.begin(step);
+  }
+
+  async #goOn(): Promise<void> {
+    const { phase, place, clock } = this.#parts;
+    await phase.orEnd(() => place.retake());
+    clock.resume();
+  }
+}

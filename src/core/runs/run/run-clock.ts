@@ -1,0 +1,86 @@
+import { messageOf } from "../../base/error-text.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Limits } from "./limits.ts";
+import type { RunEnd } from "./run-errors.ts";
+import { startTimer } from "./timer.ts";
+
+interface ClockParts {
+  readonly log: Logger;
+  /** Milliseconds that the handler may work. */
+  readonly timeout: number | undefined;
+  readonly limits: Limits;
+  /** Called when a limit of time is reached. */
+  readonly end: (end: RunEnd) => void;
+}
+
+/** The timers of a run: what was set for later, how long the job may take, and how long its handler may work. */
+export class RunClock {
+  readonly #parts: ClockParts;
+  readonly #timers = new Set<() => void>();
+  #workedBefore = 0;
+  #workingSince: number | undefined;
+  #stopTimeout: (() => void) | undefined;
+
+  constructor(parts: ClockParts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#watchDuration();
+    this.resume();
+  }
+
+  /** Calls `fn` later, unless the run is over before; the result cancels it. */
+  after(milliseconds: number, fn: () => void): () => void {
+    const stop = startTimer(milliseconds, () => {
+      this.#timers.delete(stop);
+      try {
+        fn();
+      } catch (error) {
+        this.#parts.log.error("a timer of the run failed", { error: messageOf(error) });
+      }
+    });
+    this.#timers.add(stop);
+    return () => {
+      this.#timers.delete(stop);
+      stop();
+    };
+  }
+
+  /** The handler works: that counts against its time limit. */
+  resume(): void {
+    const { timeout, end } = this.#parts;
+    if (timeout === undefined || this.#workingSince !== undefined) return;
+    this.#workingSince = performance.now();
+    this.#stopTimeout = startTimer(timeout - this.#workedBefore, () => {
+      const message = `The job has worked for ${timeout / 1000} s, the time limit of its method`;
+      end({ to: "failed", reason: "timeout", message });
+    });
+  }
+
+  /** The handler only waits: that does not count. */
+  pause(): void {
+    if (this.#workingSince === undefined) return;
+    this.#stopTimeout?.();
+    this.#workedBefore += performance.now() - this.#workingSince;
+    this.#workingSince = undefined;
+  }
+
+  /** Cancels everything. */
+  stop(): void {
+    for (const stop of this.#timers) stop();
+    this.#timers.clear();
+    this.#stopTimeout?.();
+  }
+
+  #watchDuration(): void {
+    const { limits, end } = this.#parts;
+    const left = limits.timeLeft();
+    if (left === undefined) return;
+    this.after(left, () => {
+      const reached = limits.duration();
+      // The clock may be behind the timer by a moment.
+      return reached ? end(reached) : this.#watchDuration();
+    });
+  }
+}

@@ -1,0 +1,130 @@
+import { type RunEnd, RunEndedError } from "./run-errors.ts";
+
+/**
+ * Where a run stands: `live`; `ending`, when a limit or a stop has told it to; `frozen`, while the service closes;
+ * `over`, when nothing that the handler still does counts any more.
+ */
+type Phase = "live" | "ending" | "frozen" | "over";
+
+/** Where a run stands, and how what its handler waits for learns that the run must end. */
+export class RunPhase {
+  #phase: Phase = "live";
+  #end: RunEnd | undefined;
+  /** Made when somebody asks for the signal: most handlers never do. */
+  #controller: AbortController | undefined;
+  #interruptedBy: Error | undefined;
+  /** Called with the reason when the run ends: what the handler waits for rejects. */
+  readonly #interrupts = new Set<(error: Error) => void>();
+
+  /** Why the run was told to end. */
+  get end(): RunEnd | undefined {
+    return this.#end;
+  }
+
+  get isOver(): boolean {
+    return this.#phase === "over";
+  }
+
+  get isFrozen(): boolean {
+    return this.#phase === "frozen";
+  }
+
+  /** Whether the run was told to end, or has ended. */
+  get isToldToEnd(): boolean {
+    return this.#phase === "ending" || this.#phase === "over";
+  }
+
+  /** Whether the signal has fired. */
+  get isInterrupted(): boolean {
+    return this.#interruptedBy !== undefined;
+  }
+
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#interruptedBy) this.#controller.abort(this.#interruptedBy);
+    }
+    return this.#controller.signal;
+  }
+
+  /** What calls of the run reject with once it ends. */
+  get error(): RunEndedError {
+    return new RunEndedError(
+      this.#end ?? { to: "cancelled", reason: "stopped", message: "The run is over: the job has ended" },
+    );
+  }
+
+  /** Waits until the handler's next call may go on: indefinitely while the service closes; rejects once the run ends. */
+  gate(): Promise<void> | undefined {
+    if (this.#phase === "live") return undefined;
+    if (this.#phase === "frozen") return new Promise(() => {});
+    return Promise.reject(this.error);
+  }
+
+  /** Tells the run to end: the first reason counts. Says whether this was the first. */
+  tellToEnd(end: RunEnd): boolean {
+    if (this.isToldToEnd) return false;
+    this.#end = end;
+    this.#phase = "ending";
+    return true;
+  }
+
+  /** Lets no further call through. */
+  freeze(): void {
+    if (this.#phase === "live") this.#phase = "frozen";
+  }
+
+  /** The run is over, and `end` is why, where nothing else was before. */
+  close(end?: RunEnd): void {
+    this.#phase = "over";
+    this.#end ??= end;
+  }
+
+  /** The run is over until the result is called, which puts it back to where it stood. */
+  fence(): () => void {
+    const before = this.#phase;
+    this.#phase = "over";
+    return () => {
+      this.#phase = before;
+    };
+  }
+
+  /** Fires the signal and rejects what the handler waits for. */
+  interrupt(): Error {
+    const { error } = this;
+    this.#interruptedBy ??= error;
+    if (this.#controller && !this.signal.aborted) this.#controller.abort(error);
+    for (const interrupt of [...this.#interrupts]) interrupt(error);
+    this.#interrupts.clear();
+    return error;
+  }
+
+  /** The handler is gone: rejects the calls that it left behind without waiting for them. */
+  interruptRest(): Error {
+    return this.#interrupts.size > 0 ? this.interrupt() : this.error;
+  }
+
+  /** Settles as `work` does, or rejects as soon as the run ends. */
+  orEnd<T>(work: () => T | Promise<T>): T | Promise<T> {
+    if (this.isToldToEnd) return Promise.reject(this.error);
+    let pending: T | Promise<T>;
+    try {
+      pending = work();
+    } catch (error) {
+      return Promise.reject(this.isToldToEnd ? this.error : error);
+    }
+    if (!this.isToldToEnd && !isThenable(pending)) return pending;
+    return new Promise<T>((resolve, reject) => {
+      // The work may have told it to.
+      if (this.isToldToEnd) reject(this.error);
+      this.#interrupts.add(reject);
+      Promise.resolve(pending)
+        .then(resolve, reject)
+        .finally(() => this.#interrupts.delete(reject));
+    });
+  }
+}
+
+function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
+}

@@ -1,0 +1,38 @@
+import type { AuditEvent, AuditLog } from "../audit/audit-log.ts";
+import type { Actor } from "../audit/caller.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Unit } from "../entities/ledger.ts";
+import type { ActiveRuns, ActiveRunsParts } from "./active-runs.ts";
+
+export interface RunnerParts extends ActiveRunsParts {
+  readonly audit: AuditLog;
+  readonly maxQueuedJobs: number;
+}
+
+/** What every request to the runner is answered with. */
+export interface RequestParts extends RunnerParts {
+  readonly runs: ActiveRuns;
+}
+
+/** Adds a line to the audit log with a change that somebody asked for. */
+export async function note(
+  { audit }: RequestParts,
+  unit: Unit,
+  by: Actor | undefined,
+  event: Omit<AuditEvent, "by">,
+): Promise<void> {
+  if (by !== undefined) await audit.write(unit, { by, ...event });
+}
+
+/** What a line of the audit log is about. */
+export const asJob = (id: string) => ({ kind: "job", id });
+export const asCase = (id: string) => ({ kind: "case", id });
+
+/** Refuses new work while the service closes. */
+export function refuseWhenClosing({ runs }: RequestParts): void {
+  if (!runs.isClosed) return;
+  throw new ServiceError("unavailable", "The service is closing", {
+    detail: "Try again once it has started again.",
+    headers: { "Retry-After": "5" },
+  });
+}

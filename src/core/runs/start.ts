@@ -1,0 +1,96 @@
+import { refuseUndeclared } from "../agents/parameters.ts";
+import type { HostedAgent } from "../agents/registry.ts";
+import { ServiceError } from "../base/errors.ts";
+import { KeyedMutex } from "../base/keyed-mutex.ts";
+import { createJob, type NewJob, sameRequest } from "../entities/jobs.ts";
+import type { StoredJob } from "../models/job.ts";
+import { checkRequired, openParameters, openSent } from "./handler-context.ts";
+import type { StartRequest } from "./runner.ts";
+import { type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
+import type { Place } from "./scheduler.ts";
+import { fingerprintOf, toNewJob, withJobId } from "./start-request.ts";
+
+/** Starts jobs: at once where there is room, else when their turn comes. */
+export class Starts {
+  readonly #parts: RequestParts;
+  /** By `Idempotency-Key`: the second of two requests finds what the first has stored. */
+  readonly #byKey = new KeyedMutex();
+
+  constructor(parts: RequestParts) {
+    this.#parts = parts;
+  }
+
+  start(slug: string, request: StartRequest): Promise<StoredJob> {
+    const key = request.idempotencyKey;
+    return key === undefined ? this.#start(slug, request) : this.#startInTurn(slug, request, key);
+  }
+
+  async #startInTurn(slug: string, request: StartRequest, key: string): Promise<StoredJob> {
+    refuseWhenClosing(this.#parts);
+    const agent = this.#parts.agents.get(slug);
+    return this.#byKey.run(key, () => this.#startOnce(agent, request, key));
+  }
+
+  async #startOnce(agent: HostedAgent, request: StartRequest, key: string): Promise<StoredJob> {
+    const { items } = await this.#parts.jobs.list({ where: { idempotency_key: key }, limit: 1 });
+    const before = items[0];
+    if (!before) return this.#start(agent.slug, request);
+    return sameRequest(before, {
+      id: before.id,
+      agent_name: agent.slug,
+      // A client that repeats its request may well make a new id for the job each time.
+      fingerprint: fingerprintOf(agent.slug, withJobId(request, before.id)),
+    });
+  }
+
+  async #start(slug: string, request: StartRequest): Promise<StoredJob> {
+    refuseWhenClosing(this.#parts);
+    const { jobs, ledger, maxQueuedJobs } = this.#parts;
+    const agent = this.#parts.agents.get(slug);
+    const sent = openSent(this.#parts, agent, request.encrypted_agent_parameters);
+    const values = await openParameters(this.#parts, agent, sent);
+    const made = toNewJob(agent, request, Object.keys(values));
+    const input = made instanceof Promise ? await made : made;
+    // A repeated request is answered also where there is no room for a new one.
+    const before = await jobs.find(input.id);
+    if (before) return sameRequest(before, input);
+    refuseUndeclared(agent, sent);
+    checkRequired(agent, values);
+    const { scheduler } = this.#parts.runs;
+    const applicant = { jobId: input.id, agent: agent.slug, workspace: request.job_context.workspace_id };
+    const place = scheduler.tryTake(applicant);
+    if (!place && scheduler.queued >= maxQueuedJobs)
+      throw queueIsFull(scheduler.queued, scheduler.retryAfter());
+    if (place)
+      return this.#parts.runs.exclusively(input.id, () => this.#startIn(place, agent, { input, values }));
+    const { job, created } = await ledger.write((unit) => createJob(unit, input));
+    if (created) this.#parts.runs.queue(job, "start");
+    return job;
+  }
+
+  /** Stores a job together with the beginning of its run, and runs it. */
+  async #startIn(
+    place: Place,
+    agent: HostedAgent,
+    { input, values }: { input: NewJob; values: Record<string, string> },
+  ): Promise<StoredJob> {
+    try {
+      const { job, created } = await this.#parts.ledger.write((unit) =>
+        createJob(unit, input, { begin: true }),
+      );
+      if (created) this.#parts.runs.launch(job, agent, place, { values });
+      else place.release();
+      return job;
+    } catch (error) {
+      place.release();
+      throw error;
+    }
+  }
+}
+
+function queueIsFull(queued: number, seconds: number): ServiceError {
+  return new ServiceError("rate_limited", `${queued} jobs wait already`, {
+    detail: `Try again in ${seconds} s.`,
+    headers: { "Retry-After": String(seconds) },
+  });
+}
