@@ -36,7 +36,7 @@ export class CallScope {
     const { stretch } = run.deliveries;
     const n = same.made;
     // What is recorded is made again in the order in which it was recorded, wherever it is made now.
-    const mayBeAnother = n > 0 && !same.calls[n] && !same.isInOrder({ turn, isOutside, stretch });
+    const mayBeAnother = n > 0 && !same.at(n) && !same.isInOrder({ turn, isOutside, stretch });
     if (mayBeAnother) throw this.#refuse(ambiguous(kind, key ?? name, this.#label));
     same.made++;
     const call = this.#record.next(kind, { name, key }, n);

@@ -11,6 +11,8 @@ const PATIENCE = 3000;
 const MOST = 150_000;
 /** The same for a job that was retried, which goes on where it failed: what it did after that may well not come. */
 const PATIENCE_AFTER_RETRY = 1000;
+/** How many ends are delivered without a pause for others: some tenths of a millisecond of work. */
+const IN_A_ROW = 100;
 /** A cheaper way to a microtask than `queueMicrotask`, which makes an asynchronous resource of each. */
 const SETTLED = Promise.resolve();
 
@@ -75,6 +77,8 @@ export class Deliveries {
   #stretches = 0;
   #stretch = 0;
   #turnStretch = 0;
+  /** How many ends were delivered since the event loop had its turn. */
+  #inARow = 0;
   #unwatch: (() => void) | undefined;
 
   constructor(parts: DeliveriesParts) {
@@ -149,7 +153,8 @@ export class Deliveries {
     if (!call.isDue) return;
     this.#waiting++;
     if (this.#skipped.delete(call)) this.#late.push(call);
-    this.#goOnSoon();
+    if (this.#isNextAlone()) void SETTLED.then(this.#goOnAtOnce);
+    else this.#goOnSoon();
   }
 
   /** Waits until a call of which no end is recorded may begin. */
@@ -217,9 +222,33 @@ export class Deliveries {
     return { passedOver: [...this.#skipped], ahead };
   }
 
+  /**
+   * Whether the handler makes one call after the other, as it did when they were recorded, and waits for the next one
+   * alone: then its end can be delivered without waiting for the turn to end. The last one always ends a turn: beside
+   * it, the handler may be on its way to a call of which nothing is recorded.
+   */
+  #isNextAlone(): boolean {
+    const call = this.#due[this.#head];
+    if (!call?.isMade || call.isHeld || this.#head + 1 >= this.#due.length) return false;
+    if (!this.#isInTurn || this.#isClosed || this.#isConcurrent || this.#open > 1) return false;
+    return this.#late.length === 0 && this.#inARow < IN_A_ROW && !causes.isWatching;
+  }
+
+  readonly #goOnAtOnce = (): void => {
+    // It may have made another call since, without waiting for this one.
+    if (!this.#isNextAlone()) {
+      this.#goOnSoon();
+      return;
+    }
+    this.#inARow++;
+    this.#deliver(this.#due[this.#head]!);
+    this.#due[this.#head++] = undefined;
+  };
+
   readonly #endTurn = (): void => {
     this.#isInTurn = false;
     this.#isEnding = false;
+    this.#inARow = 0;
     this.#goOn(true);
   };
 

@@ -13,7 +13,7 @@ export interface CallPlace {
 /** The calls of one kind and name in a scope. */
 export class SameCalls {
   /** By their numbers; there may be gaps. */
-  readonly calls: (Call | undefined)[] = [];
+  readonly #calls: (Call | undefined)[] = [];
   /** How many the handler has made in this run. */
   made = 0;
   /** How many of these were not delivered. */
@@ -27,6 +27,16 @@ export class SameCalls {
   #inLast = 0;
   /** The last turn in which one was delivered that was made outside of any turn. */
   #lastDelivered = 0;
+
+  /** Call number `n`, where it is known. */
+  at(n: number): Call | undefined {
+    // To look behind the end of an array is slow.
+    return n < this.#calls.length ? this.#calls[n] : undefined;
+  }
+
+  set(n: number, call: Call): void {
+    this.#calls[n] = call;
+  }
 
   /**
    * Whether the order of the next call and of those before it follows from turns alone, so that it is the same in each
@@ -101,11 +111,11 @@ export class ScopeRecord {
   /** The call that an entry of the log belongs to. */
   recorded(kind: CallKind, entry: CallNames, n: number): Call {
     const same = this.same(kind, entry.name, entry.key);
-    const known = this.#oldAt(entry.position, kind, entry, n) ?? same.calls[n];
+    const known = this.#oldAt(entry.position, kind, entry, n) ?? same.at(n);
     if (known) return known;
     const call = new Call(this.caseId, kind, entry, n);
     call.same = same;
-    if (n !== UNKNOWN) same.calls[n] = call;
+    if (n !== UNKNOWN) same.set(n, call);
     if (kind !== "open_case") this.#old?.set(entry.position, call);
     if (kind === "open_case") this.#nextCase = Math.max(this.#nextCase, entry.position + 1);
     else this.#next = Math.max(this.#next, entry.position + 1);
@@ -122,7 +132,7 @@ export class ScopeRecord {
     const at = kind === "open_case" ? UNKNOWN : this.#made++;
     const old = this.#oldAt(at, kind, names, n);
     if (old) old.n = n;
-    return old ?? this.same(kind, names.name, names.key).calls[n] ?? this.#begin(kind, names, { n, at });
+    return old ?? this.same(kind, names.name, names.key).at(n) ?? this.#begin(kind, names, { n, at });
   }
 
   /** A call of which nothing is recorded; one of version 0.1.0 that left no line had the position `at`. */
@@ -132,8 +142,9 @@ export class ScopeRecord {
     { n, at }: { readonly n: number; readonly at: number },
   ): Call {
     const isLeftOut = this.#old !== undefined && at !== UNKNOWN && at < this.#next && !this.#old.has(at);
+    const { name, key } = names;
     const next = () => (kind === "open_case" ? this.#nextCase++ : this.#next++);
-    return new Call(this.caseId, kind, { ...names, position: isLeftOut ? at : next() }, n);
+    return new Call(this.caseId, kind, { name, key, position: isLeftOut ? at : next() }, n);
   }
 
   #oldAt(
