@@ -96,11 +96,7 @@ describeServer("jobs", ({ start }) => {
   });
 
   it.each([
-    ["no context", { job_fields: { mode: "greet" } }],
-    [
-      "no id",
-      { ...startBody("job-1"), job_context: { ...startBody("job-1").job_context, job_id: undefined } },
-    ],
+    ["a context that is none", { ...startBody("job-1"), job_context: "job-1" }],
     ["a bad id", startBody("../job")],
     ["a list of fields", { ...startBody("job-1"), job_fields: [] }],
     ["a bad time", startBody("job-1", undefined, { started_at: "yesterday" })],

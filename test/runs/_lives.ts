@@ -90,7 +90,7 @@ export class Life {
       parameters,
       settings: new AgentSettings(mortal, ledger, audit),
       audit,
-      ...{ apiUrl: null, maxConcurrentJobs: 10, maxQueuedJobs: 10, stopGrace: 1 },
+      ...{ apiUrl: null, workspace: "local", maxConcurrentJobs: 10, maxQueuedJobs: 10, stopGrace: 1 },
     });
   }
 

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { AgentMethodFieldSchema } from "./agent-method-field.ts";
 import { CaseNodesSchema } from "./case-node.ts";
-import { JobContextSchema } from "./job-context.ts";
+import { StartContextSchema } from "./job-context.ts";
 import { JsonMapSchema, optional } from "./scalars.ts";
 
 /** A method of an agent, as shown. `method` names its handler; `timeout` is in seconds. */
@@ -40,7 +40,6 @@ export type AgentCustomMethodParams = v.InferOutput<typeof AgentCustomMethodPara
 
 /** What a job is started from. */
 export const AgentJobContextBaseSchema = v.object({
-  job_context: JobContextSchema,
-  job_fields: JsonMapSchema,
+  job_context: v.optional(StartContextSchema, {}),
+  job_fields: v.optional(JsonMapSchema, {}),
 });
-export type AgentJobContextBase = v.InferOutput<typeof AgentJobContextBaseSchema>;

@@ -14,3 +14,13 @@ export const JobContextSchema = v.object({
   job_instructions: optional(JobInstructionsSchema),
 });
 export type JobContext = v.InferOutput<typeof JobContextSchema>;
+
+/** What a start request says of its job; the service fills in the rest. */
+export const StartContextSchema = v.partial(JobContextSchema, [
+  "workspace_id",
+  "job_id",
+  "started_by",
+  "started_at",
+  "mission_id",
+  "mission_name",
+]);

@@ -7,6 +7,8 @@ import type { ActiveRuns, ActiveRunsParts } from "./active-runs.ts";
 export interface RunnerParts extends ActiveRunsParts {
   readonly audit: AuditLog;
   readonly maxQueuedJobs: number;
+  /** Workspace of jobs whose start request names none. */
+  readonly workspace: string;
 }
 
 /** What every request to the runner is answered with. */

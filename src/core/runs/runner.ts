@@ -10,8 +10,13 @@ import type { BegunEntry } from "../models/run-entry.ts";
 
 /** A request to start a job, already checked against its schema but not against the method's fields. */
 export interface StartRequest {
-  readonly job_context: JobContext;
-  readonly job_fields: Readonly<Record<string, unknown>>;
+  /**
+   * What is missing is filled in: a new `job_id`, the time, the agent's name as `mission_name`, the job's id as
+   * `mission_id`, `started_by` "api", and the workspace of the service's account, else "local".
+   */
+  readonly job_context?: Partial<JobContext>;
+  /** None by default. */
+  readonly job_fields?: Readonly<Record<string, unknown>>;
   readonly encrypted_agent_parameters?: string | null;
   /** Value of the `Idempotency-Key` header. */
   readonly idempotencyKey?: string;

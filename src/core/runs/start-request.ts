@@ -4,28 +4,45 @@ import type { HostedAgent } from "../agents/registry.ts";
 import { ServiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { NewJob } from "../entities/jobs.ts";
+import type { JobContext } from "../models/job-context.ts";
 import type { StartRequest } from "./runner.ts";
+
+/** A start request whose job has an id: the one that was asked for, or a new one. */
+export interface NamedRequest extends StartRequest {
+  readonly job_context: Partial<JobContext> & { readonly job_id: string };
+}
+
+/** What a job's context has where the request does not say it. */
+export interface ContextDefaults {
+  readonly workspace: string;
+  readonly now: Date;
+}
 
 /** The job that a request asks for; throws `invalid_parameters` where its fields do not fit. */
 export function toNewJob(
   agent: HostedAgent,
-  request: StartRequest,
-  parameterNames: readonly string[],
+  request: NamedRequest,
+  given: { readonly parameterNames: readonly string[]; readonly defaults: ContextDefaults },
 ): MaybePromise<NewJob> {
-  const checking = fieldsOf(agent.definition.methods.job_start).check(request.job_fields);
-  return andThen(checking, (checked) => toJob(agent, request, { checked, parameterNames }));
+  const checking = fieldsOf(agent.definition.methods.job_start).check(request.job_fields ?? {});
+  return andThen(checking, (checked) => toJob(agent, request, { checked, ...given }));
 }
 
 function toJob(
   { definition, slug }: HostedAgent,
-  request: StartRequest,
+  request: NamedRequest,
   {
     checked,
     parameterNames,
-  }: { readonly checked: CheckedFields; readonly parameterNames: readonly string[] },
+    defaults,
+  }: {
+    readonly checked: CheckedFields;
+    readonly parameterNames: readonly string[];
+    readonly defaults: ContextDefaults;
+  },
 ): NewJob {
   if (!checked.ok) throw invalidFields(slug, checked.problems);
-  const { job_context: context } = request;
+  const context = toContext(request.job_context, definition.name, defaults);
   const name = context.mission_name.trim() === "" ? definition.name : context.mission_name;
   return {
     id: context.job_id,
@@ -40,14 +57,32 @@ function toJob(
   };
 }
 
-/** The same for requests that ask for the same. */
-export function fingerprintOf(slug: string, request: StartRequest): string {
-  const content = [slug, request.job_context, request.job_fields, request.encrypted_agent_parameters ?? null];
+function toContext(
+  given: NamedRequest["job_context"],
+  agentName: string,
+  { workspace, now }: ContextDefaults,
+): JobContext {
+  return {
+    workspace_id: given.workspace_id ?? workspace,
+    job_id: given.job_id,
+    started_by: given.started_by ?? "api",
+    started_at: given.started_at ?? now.toISOString(),
+    mission_id: given.mission_id ?? given.job_id,
+    mission_name: given.mission_name ?? agentName,
+    mission_context: given.mission_context ?? null,
+    job_instructions: given.job_instructions ?? null,
+  };
+}
+
+/** The same for requests that ask for the same: of what was sent, as the defaults hold another time at each request. */
+export function fingerprintOf(slug: string, request: NamedRequest): string {
+  const context = { mission_context: null, job_instructions: null, ...request.job_context };
+  const content = [slug, context, request.job_fields ?? {}, request.encrypted_agent_parameters ?? null];
   return hash("sha256", JSON.stringify(inOrder(content)), "base64url");
 }
 
-/** The same request for a job of another id. */
-export function withJobId(request: StartRequest, job_id: string): StartRequest {
+/** The same request for a job of this id. */
+export function withJobId(request: StartRequest, job_id: string): NamedRequest {
   return { ...request, job_context: { ...request.job_context, job_id } };
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { refuseUndeclared } from "../agents/parameters.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import { ServiceError } from "../base/errors.ts";
@@ -8,7 +9,7 @@ import { checkRequired, openParameters, openSent } from "./handler-context.ts";
 import type { StartRequest } from "./runner.ts";
 import { type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
 import type { Place } from "./scheduler.ts";
-import { fingerprintOf, toNewJob, withJobId } from "./start-request.ts";
+import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
 
 /** Starts jobs: at once where there is room, else when their turn comes. */
 export class Starts {
@@ -20,18 +21,19 @@ export class Starts {
     this.#parts = parts;
   }
 
-  start(slug: string, request: StartRequest): Promise<StoredJob> {
+  start(slug: string, given: StartRequest): Promise<StoredJob> {
+    const request = withJobId(given, given.job_context?.job_id ?? randomUUID());
     const key = request.idempotencyKey;
     return key === undefined ? this.#start(slug, request) : this.#startInTurn(slug, request, key);
   }
 
-  async #startInTurn(slug: string, request: StartRequest, key: string): Promise<StoredJob> {
+  async #startInTurn(slug: string, request: NamedRequest, key: string): Promise<StoredJob> {
     refuseWhenClosing(this.#parts);
     const agent = this.#parts.agents.get(slug);
     return this.#byKey.run(key, () => this.#startOnce(agent, request, key));
   }
 
-  async #startOnce(agent: HostedAgent, request: StartRequest, key: string): Promise<StoredJob> {
+  async #startOnce(agent: HostedAgent, request: NamedRequest, key: string): Promise<StoredJob> {
     const { items } = await this.#parts.jobs.list({ where: { idempotency_key: key }, limit: 1 });
     const before = items[0];
     if (!before) return this.#start(agent.slug, request);
@@ -43,13 +45,16 @@ export class Starts {
     });
   }
 
-  async #start(slug: string, request: StartRequest): Promise<StoredJob> {
+  async #start(slug: string, request: NamedRequest): Promise<StoredJob> {
     refuseWhenClosing(this.#parts);
-    const { jobs, ledger, maxQueuedJobs } = this.#parts;
+    const { jobs, ledger, maxQueuedJobs, workspace, clock } = this.#parts;
     const agent = this.#parts.agents.get(slug);
     const sent = openSent(this.#parts, agent, request.encrypted_agent_parameters);
     const values = await openParameters(this.#parts, agent, sent);
-    const made = toNewJob(agent, request, Object.keys(values));
+    const made = toNewJob(agent, request, {
+      parameterNames: Object.keys(values),
+      defaults: { workspace, now: clock() },
+    });
     const input = made instanceof Promise ? await made : made;
     // A repeated request is answered also where there is no room for a new one.
     const before = await jobs.find(input.id);
@@ -57,7 +62,7 @@ export class Starts {
     refuseUndeclared(agent, sent);
     checkRequired(agent, values);
     const { scheduler } = this.#parts.runs;
-    const applicant = { jobId: input.id, agent: agent.slug, workspace: request.job_context.workspace_id };
+    const applicant = { jobId: input.id, agent: agent.slug, workspace: input.job_context.workspace_id };
     const place = scheduler.tryTake(applicant);
     if (!place && scheduler.queued >= maxQueuedJobs)
       throw queueIsFull(scheduler.queued, scheduler.retryAfter());

@@ -96,6 +96,7 @@ export function createApp(scope: Container): H3 {
     streams,
     state: scope.get(SERVICE_STATE),
     clock,
+    hasControlSystem: options.account !== undefined,
     maxQueuedJobs: options.maxQueuedJobs,
   });
   for (const route of routes) router.add(route);

@@ -237,6 +237,7 @@ function createScope(options: ResolvedOptions): Container {
       redactor,
       clock: options.clock,
       apiUrl: options.account?.api_url ?? null,
+      workspace: options.account?.workspace_id ?? "local",
       maxConcurrentJobs: options.maxConcurrentJobs,
       maxQueuedJobs: options.maxQueuedJobs,
       stopGrace: options.stopGrace,

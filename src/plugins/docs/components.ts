@@ -13,7 +13,7 @@ import { CaseUpdateRequestSchema } from "../../core/models/case-update-request.t
 import { EntityStatusSchema } from "../../core/models/entity-status.ts";
 import { ErrorResponseSchema } from "../../core/models/error-response.ts";
 import { JobSchema, StopReasonSchema } from "../../core/models/job.ts";
-import { JobContextSchema } from "../../core/models/job-context.ts";
+import { JobContextSchema, StartContextSchema } from "../../core/models/job-context.ts";
 import { JobInstructionsSchema } from "../../core/models/job-instructions.ts";
 import { JobResponseSchema } from "../../core/models/job-response.ts";
 import { QuestionSchema } from "../../core/models/question.ts";
@@ -37,5 +37,6 @@ export const COMPONENTS: Readonly<Record<string, v.GenericSchema>> = {
   JobInstructions: JobInstructionsSchema,
   JobResponse: JobResponseSchema,
   Question: QuestionSchema,
+  StartContext: StartContextSchema,
   StopReason: StopReasonSchema,
 };

@@ -20,9 +20,13 @@ const StartSchema = v.object({
   ...AgentJobContextBaseSchema.entries,
   encrypted_agent_parameters: optional(v.string()),
 });
+/** A control system knows jobs by its own ids: none may be made up for it. */
+const ControlledStartSchema = v.object({ ...StartSchema.entries, job_context: JobContextSchema });
+const StopSchema = v.object({ job_context: v.pick(JobContextSchema, ["job_id"]) });
 
 /** Starting and stopping an agent's jobs, and looking at them. */
-export function agentJobRoutes({ prefix, agents, envelopes, jobs, runner }: MachineParts): RouteDefinition[] {
+export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
+  const { prefix, agents, envelopes, jobs, runner, hasControlSystem } = parts;
   const find = (slug: string, id: string): Promise<StoredJob> => jobs.get(id, agents.get(slug).slug);
   return [
     defineRoute({
@@ -31,10 +35,10 @@ export function agentJobRoutes({ prefix, agents, envelopes, jobs, runner }: Mach
       auth: "key",
       summary: "Start a job",
       description:
-        "The job's id is `job_context.job_id`: the same request again gives the same job and starts nothing, other content under the same id is refused with 409. An `Idempotency-Key` header does the same for requests whose ids differ. While the job waits for its turn, `X-Queue-Position` says where it stands (1 is next) and `X-Queue-Length` how many wait. With the header `Prefer: wait=30` the answer comes once the job has ended, or after so many seconds (60 at most).",
+        "A job without a `job_context.job_id` gets a new id; what else `job_context` leaves out is filled in. A service that reports to a control system requires all of it. With an id, the same request again returns the same job and starts nothing; other content under the same id is refused with 409. An `Idempotency-Key` header does the same for requests whose ids differ or are missing. While the job waits for its turn, `X-Queue-Position` says where it stands (1 is next) and `X-Queue-Length` how many wait. With the header `Prefer: wait=30` the answer comes once the job has ended, or after so many seconds (60 at most).",
       tag,
       params: AgentPathSchema,
-      body: StartSchema,
+      body: hasControlSystem ? ControlledStartSchema : StartSchema,
       status: 202,
       responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
       handler: async ({ params, body, event }) => {
@@ -90,7 +94,7 @@ export function agentJobRoutes({ prefix, agents, envelopes, jobs, runner }: Mach
         "The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended stays as it is.",
       tag,
       params: AgentPathSchema,
-      body: v.object({ job_context: JobContextSchema }),
+      body: StopSchema,
       responses: { 200: { description: "The job as it stands", schema: JobResponseSchema } },
       handler: async ({ params, body, caller }) => {
         const job = await find(params.slug, body.job_context.job_id);

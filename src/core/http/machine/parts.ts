@@ -26,6 +26,8 @@ export interface MachineParts {
   readonly streams: LiveStreams;
   readonly state: ServiceState;
   readonly clock: () => Date;
+  /** Whether jobs are reported to a control system. */
+  readonly hasControlSystem: boolean;
   /** Jobs that may wait before new ones are refused. */
   readonly maxQueuedJobs: number;
 }

@@ -74,13 +74,9 @@ async function start(
   try {
     await parts.runner().start(agent.slug, {
       job_context: {
-        workspace_id: parts.service.account?.workspace_id ?? "admin",
         job_id: jobId,
         started_by: actor,
-        started_at: parts.clock().toISOString(),
-        mission_id: jobId,
-        mission_name: instructions.mission || agent.definition.name,
-        mission_context: null,
+        mission_name: instructions.mission || undefined,
         job_instructions: instructions.limits,
       },
       job_fields: values,
