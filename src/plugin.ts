@@ -1,9 +1,25 @@
 // Plugins
 
 export { createToken, type Token } from "./core/base/container.ts";
-export type { ServiceHooks } from "./core/entities/hooks.ts";
-export type { Plugin, PluginContext, PluginInput } from "./core/service/plugin.ts";
-export { PluginError } from "./core/service/plugin.ts";
+export type { Change, Participant } from "./core/entities/change.ts";
+export type {
+  CoreHooks,
+  HookListener,
+  Observer,
+  PluginHookName,
+  ServiceHooks,
+} from "./core/entities/hooks.ts";
+export type {
+  GivenOptions,
+  NoOptions,
+  Plugin,
+  PluginContext,
+  PluginDefinition,
+  PluginFactory,
+  PluginHooks,
+  PluginInput,
+} from "./core/service/plugin.ts";
+export { definePlugin, PluginError } from "./core/service/plugin.ts";
 
 // Parts of a service
 

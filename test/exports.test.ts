@@ -24,7 +24,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "telemetry",
     "webhooks",
   ],
-  "./plugin": ["DeliveryError", "PluginError", "createToken", "defineRoute", "html"],
+  "./plugin": ["DeliveryError", "PluginError", "createToken", "definePlugin", "defineRoute", "html"],
   "./store": ["StoreConflictError", "StoreMissingError", "storeDriver"],
   "./deploy": [
     "DeployError",

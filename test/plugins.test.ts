@@ -5,10 +5,12 @@ import {
   CLOCK,
   createToken,
   defineRoute,
+  HOOKS,
   JOBS,
   PLUGINS,
   type Plugin,
   PluginError,
+  type PluginHookName,
   type PluginInput,
   ROUTER,
 } from "agent-control-service/plugin";
@@ -199,7 +201,7 @@ describe("plugins", () => {
   it("cannot take the place of a part that is there", async () => {
     const thief: Plugin = { name: "thief", setup: ({ provide }) => provide(CLOCK, () => () => new Date(0)) };
 
-    await expect(serve([thief])).rejects.toThrow('Plugin "thief" provides "clock", which is there already');
+    await expect(serve([thief])).rejects.toThrow('Plugin "thief" provides "clock", which already exists');
   });
 
   it("of third parties add routes, observe, and use the service like the built-in ones", async () => {
@@ -290,11 +292,76 @@ describe("plugins", () => {
     const teller: Plugin = {
       name: "teller",
       dependsOn: ["listener"],
+      hooks: ["test:greeted"],
       setup: ({ hooks }) => hooks.emit("test:greeted", { name: "Ada" }),
     };
 
     await using _server = await serve([teller, listener]);
 
     expect(greeted).toEqual(["Ada"]);
+  });
+
+  it("cannot emit a hook of the service or of another plugin, whatever they cast", async () => {
+    const emit = (hook: string, hooks: PluginHookName[] = []): Plugin => ({
+      name: "forger",
+      hooks,
+      setup: (context) => (context.hooks.emit as (name: string, payload: unknown) => void)(hook, {}),
+    });
+    const owner: Plugin = { name: "owner", hooks: ["test:greeted"] };
+
+    await expect(serve([emit("job:finished")])).rejects.toThrow(
+      'Plugin "forger" cannot emit "job:finished": only the service does',
+    );
+    await expect(serve([owner, emit("test:greeted")])).rejects.toThrow(
+      'Plugin "forger" cannot emit "test:greeted": only plugin "owner" does',
+    );
+    await expect(serve([emit("test:greeted")])).rejects.toThrow("add it to the plugin's hooks");
+    await expect(serve([owner, emit("x", ["test:greeted"])])).rejects.toThrow(
+      'Plugin "forger" declares the hook "test:greeted", which belongs to plugin "owner"',
+    );
+    await expect(serve([emit("x", ["job:finished" as PluginHookName])])).rejects.toThrow(
+      'declares the hook "job:finished", which belongs to the service',
+    );
+  });
+
+  it("get no more of the hooks from their token than a way to add observers", async () => {
+    await using server = await serve([]);
+
+    expect(Object.keys(server.service.get(HOOKS))).toEqual(["on"]);
+  });
+
+  it("are told that the service listens, however late they ask", async () => {
+    const told: string[] = [];
+    let setUpEnds = false;
+    const waiting: Plugin = {
+      name: "waiting",
+      setup(context) {
+        void context.ready.then(({ info }) => told.push(`${info.port} ${setUpEnds}`));
+      },
+    };
+    const late: Plugin = {
+      name: "late",
+      setup(context) {
+        context.hooks.on("service:ready", async () => void told.push(`late ${(await context.ready).url}`));
+        setUpEnds = true;
+      },
+    };
+
+    await using server = await serve([waiting, late]);
+
+    await expect.poll(() => told).toEqual([`${new URL(server.url).port} true`, `late ${server.url}`]);
+  });
+
+  it("that wait for the service to listen before it can are told so", async () => {
+    const stuck: Plugin = {
+      name: "stuck",
+      setup: async ({ ready }) => {
+        await ready;
+      },
+    };
+
+    await expect(serve([stuck], { pluginTimeout: 1 })).rejects.toThrow(
+      'Plugin "stuck" was not set up within 1 s (option pluginTimeout). It must not wait for `ready`',
+    );
   });
 });

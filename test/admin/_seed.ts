@@ -1,9 +1,9 @@
 import type { Service } from "agent-control-service";
-import { LEDGER } from "agent-control-service/plugin";
 import { askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
 import { createJob, moveJob } from "../../src/core/entities/jobs.ts";
 import type { Unit } from "../../src/core/entities/ledger.ts";
 import type { EntityStatus } from "../../src/core/models/entity-status.ts";
+import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 
 const account = { workspace_id: "w", api_key: null, api_url: null };
 

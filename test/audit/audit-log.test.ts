@@ -1,9 +1,10 @@
 import type { ServerOptions } from "agent-control-service";
-import { AUDIT, LEDGER, STORE } from "agent-control-service/plugin";
+import { AUDIT, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import type { AuditEvent } from "../../src/core/audit/audit-log.ts";
 import { RejectedKeys } from "../../src/core/audit/rejected-keys.ts";
+import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 import { REJECTED_KEYS } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 

@@ -1,7 +1,7 @@
 import type { Service } from "agent-control-service";
 import { answerCase, askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
 import { createJob, moveJob } from "../../src/core/entities/jobs.ts";
-import { LEDGER } from "../../src/core/service/tokens.ts";
+import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 
 const ACCOUNT = { workspace_id: "dev", api_key: null, api_url: null };
 

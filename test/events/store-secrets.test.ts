@@ -4,7 +4,8 @@ import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { openCase, updateCase } from "../../src/core/entities/cases.ts";
 import { changeJob } from "../../src/core/entities/jobs.ts";
-import { CASES, HOOKS, JOBS, LEDGER, REDACTOR } from "../../src/core/service/tokens.ts";
+import { LEDGER } from "../../src/core/service/inner-tokens.ts";
+import { CASES, HOOKS, JOBS, REDACTOR } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 import { workThrough } from "./_work.ts";
 

@@ -1,7 +1,8 @@
 import { events, telemetry } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
-import { CONTROL_SYSTEM, HOOKS, REDACTOR } from "../../src/core/service/tokens.ts";
+import { EMITTER } from "../../src/core/service/inner-tokens.ts";
+import { CONTROL_SYSTEM, REDACTOR } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 import { sharedControl } from "./_control.ts";
 import { workThrough } from "./_work.ts";
@@ -45,7 +46,7 @@ it("what an agent sends arrives as the control system wants it, without secrets"
   await using server = await start();
   server.service.get(REDACTOR).addPassing("planted-secret-1");
 
-  server.service.get(HOOKS).emit("telemetry", piece({ tokens: 12, note: "planted-secret-1" }));
+  server.service.get(EMITTER).emit("telemetry", piece({ tokens: 12, note: "planted-secret-1" }));
 
   await expect.poll(telemetryOf).toEqual([
     {
@@ -63,7 +64,7 @@ it("exceptions survive an outage, a failed job sends one by itself", async () =>
   await using server = await start();
   await shared().obey({ mode: "503", match: "eventType" });
 
-  server.service.get(HOOKS).emit("telemetry", piece({ error: "odd" }, "exceptions"));
+  server.service.get(EMITTER).emit("telemetry", piece({ error: "odd" }, "exceptions"));
   await workThrough(server.service, "job-1", { end: "error_encountered" });
   await expect.poll(() => server.service.get(CONTROL_SYSTEM).counts()).toMatchObject({ waiting: 2 });
   await shared().obey({ mode: "ok" });
@@ -79,7 +80,7 @@ it("metrics that cannot be sent are dropped and counted, and slow nobody down", 
   await using server = await start({ buffer: 20 });
   await shared().obey({ mode: "503", match: "eventType" });
 
-  for (let n = 0; n < 100; n++) server.service.get(HOOKS).emit("telemetry", piece({ n }, "metrics"));
+  for (let n = 0; n < 100; n++) server.service.get(EMITTER).emit("telemetry", piece({ n }, "metrics"));
 
   const dropped = async () => {
     const text = await (await server.request("/metrics")).text();
@@ -92,8 +93,8 @@ it("sampling keeps a share of each severity", async () => {
   await using server = await start({ sample: { info: 0, warning: 1 } });
   const { telemetry: info } = piece({ kept: false });
 
-  server.service.get(HOOKS).emit("telemetry", { telemetry: info });
-  server.service.get(HOOKS).emit("telemetry", {
+  server.service.get(EMITTER).emit("telemetry", { telemetry: info });
+  server.service.get(EMITTER).emit("telemetry", {
     telemetry: { ...info, severity: "warning", details: { kept: true } },
   });
 
@@ -104,7 +105,7 @@ it("sampling keeps a share of each severity", async () => {
 it("log lines and the service's own metrics are sent", async () => {
   await using server = await start({ logs: "error", metricsInterval: 0.05 });
 
-  server.service.get(HOOKS).emit("log", {
+  server.service.get(EMITTER).emit("log", {
     time: "2026-01-01T00:00:00.000Z",
     level: "error",
     message: "broken",

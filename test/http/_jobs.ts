@@ -1,7 +1,7 @@
 import type { JobContext, Service } from "agent-control-service";
-import { LEDGER } from "agent-control-service/plugin";
 import { createJob } from "../../src/core/entities/jobs.ts";
 import type { Unit } from "../../src/core/entities/ledger.ts";
+import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 
 /** A job context with everything that is required. */
 export function jobContext(id: string, more: Partial<JobContext> = {}): JobContext {

@@ -1,18 +1,10 @@
 import { type AgentDefinition, defineAgent, events, type ServerOptions } from "agent-control-service";
-import {
-  CASES,
-  CLOCK,
-  CONTROL_SYSTEM,
-  JOBS,
-  LEDGER,
-  RETENTION,
-  RUNNER,
-  STORE,
-} from "agent-control-service/plugin";
+import { CASES, CLOCK, CONTROL_SYSTEM, JOBS, RETENTION, RUNNER, STORE } from "agent-control-service/plugin";
 import type { Store } from "agent-control-service/store";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { sweep } from "../../src/core/retention/sweep.ts";
+import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 import { bodies, sharedControl } from "../events/_control.ts";
 import { agentOf } from "../runs/_agent.ts";
 import { jobContext, startJob, until } from "../runs/_jobs.ts";

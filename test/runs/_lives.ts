@@ -5,6 +5,7 @@ import { AgentSettings } from "../../src/core/agents/agent-settings.ts";
 import { Parameters } from "../../src/core/agents/parameters.ts";
 import { AgentRegistry } from "../../src/core/agents/registry.ts";
 import { AuditLog } from "../../src/core/audit/audit-log.ts";
+import { Container } from "../../src/core/base/container.ts";
 import { createLogger } from "../../src/core/base/log.ts";
 import { Redactor } from "../../src/core/base/redactor.ts";
 import { Cases } from "../../src/core/entities/cases.ts";
@@ -90,6 +91,7 @@ export class Life {
       parameters,
       settings: new AgentSettings(mortal, ledger, audit),
       audit,
+      get: (token) => new Container().get(token),
       ...{ apiUrl: null, workspace: "local", maxConcurrentJobs: 10, maxQueuedJobs: 10, stopGrace: 1 },
     });
   }

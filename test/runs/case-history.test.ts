@@ -1,7 +1,8 @@
 import type { Service } from "agent-control-service";
-import { CASES, JOBS, LEDGER, RUNNER, STORE } from "agent-control-service/plugin";
+import { CASES, JOBS, RUNNER, STORE } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
+import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { NO_LIMITS, startJob, until } from "./_jobs.ts";
 

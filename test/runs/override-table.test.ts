@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { EntityStatus, ServerOptions, Service } from "agent-control-service";
-import { CASES, JOBS, LEDGER, RUNNER, STORE } from "agent-control-service/plugin";
+import { CASES, JOBS, RUNNER, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, test } from "vitest";
 import { EntityStatusSchema } from "../../src/core/models/entity-status.ts";
@@ -11,6 +11,7 @@ import {
   JOB_OVERRIDES,
 } from "../../src/core/models/overrides.ts";
 import type { Question } from "../../src/core/models/question.ts";
+import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { jobContext, startJob, until } from "./_jobs.ts";
 

@@ -1,3 +1,4 @@
+import type { Token } from "../base/container.ts";
 import type { Duration } from "../base/duration.ts";
 import type { Logger } from "../base/log.ts";
 import type { Case } from "../models/case.ts";
@@ -107,6 +108,11 @@ interface ContextBase<Parameters> {
   readonly log: Logger;
   readonly telemetry: TelemetryFunction;
   readonly signal: AbortSignal;
+  /**
+   * A part that a plugin provides, by its token; throws where no plugin of the service provides it. What it does is not
+   * recorded: call it inside a step where it must not be done again when the job is resumed.
+   */
+  get<T>(token: Token<T>): T;
 }
 
 /** What `job_start` gets. */

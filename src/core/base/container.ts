@@ -21,6 +21,17 @@ export function tokenName(token: Token<unknown>): string {
   return (token.description ?? "").replace(SHARED, "");
 }
 
+/** A part that nobody has provided. */
+export class MissingPartError extends Error {
+  override readonly name = "MissingPartError";
+
+  constructor(part: string) {
+    super(
+      `There is no part "${part}" in this service: add the plugin that provides it to createServer({ plugins })`,
+    );
+  }
+}
+
 type Close = () => void | Promise<void>;
 
 /**
@@ -56,7 +67,7 @@ export class Container {
 
   /** The part behind a token; throws where there is none. */
   get<T>(token: Token<T>): T {
-    if (!this.has(token)) throw new Error(`There is no part "${tokenName(token)}" in this server`);
+    if (!this.has(token)) throw new MissingPartError(tokenName(token));
     return this.#scope.resolve<T>(token);
   }
 

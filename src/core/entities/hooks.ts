@@ -1,4 +1,5 @@
 import type { LogRecord } from "../base/log.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ServerInfo } from "../models/server-info.ts";
 import type { Telemetry } from "../models/telemetry.ts";
@@ -6,8 +7,8 @@ import type { Change } from "./change.ts";
 
 type ChangeOf<K extends Change["kind"]> = Extract<Change, { kind: K }>;
 
-/** What observers can be told, by name. Plugins add their own by declaration merging. */
-export interface ServiceHooks {
+/** What the service tells observers, by name. Nobody else can emit these. */
+export interface CoreHooks {
   "service:ready": { url: string | undefined; info: ServerInfo };
   "service:closing": { reason: string | undefined };
   "job:created": ChangeOf<"job:created">;
@@ -23,14 +24,45 @@ export interface ServiceHooks {
   log: LogRecord;
 }
 
+/** Every hook, by name. Plugins add theirs by declaration merging, and name them in their `hooks`. */
+export interface ServiceHooks extends CoreHooks {}
+
 export type HookName = keyof ServiceHooks & string;
-type Observer<T> = (payload: T) => void | Promise<void>;
+/** Hooks that plugins have added. */
+export type PluginHookName = Exclude<HookName, keyof CoreHooks>;
+export type Observer<T> = (payload: T) => MaybePromise<void>;
+
+const CORE_HOOKS: Readonly<Record<keyof CoreHooks, true>> = {
+  "service:ready": true,
+  "service:closing": true,
+  "job:created": true,
+  "job:changed": true,
+  "job:finished": true,
+  "job:deleted": true,
+  "case:opened": true,
+  "case:changed": true,
+  "case:deleted": true,
+  "run:entry": true,
+  telemetry: true,
+  log: true,
+};
+
+/** Whether the service itself emits a hook. */
+export function isCoreHook(name: string): name is keyof CoreHooks {
+  return Object.hasOwn(CORE_HOOKS, name);
+}
+
+/** Adds observers. */
+export interface HookListener<H extends object = ServiceHooks> {
+  /** Adds an observer; the result removes it. */
+  on<K extends keyof H & string>(name: K, observer: Observer<H[K]>): () => void;
+}
 
 /**
  * Tells observers, in the order in which they came. An observer answers nothing; one that throws is
  * reported and skipped.
  */
-export class Hooks<H extends object = ServiceHooks> {
+export class Hooks<H extends object = ServiceHooks> implements HookListener<H> {
   readonly #observers = new Map<keyof H, Set<Observer<never>>>();
   readonly #onError: (name: string, error: unknown) => void;
 
@@ -38,7 +70,6 @@ export class Hooks<H extends object = ServiceHooks> {
     this.#onError = onError;
   }
 
-  /** Adds an observer; the result takes it away again. */
   on<K extends keyof H & string>(name: K, observer: Observer<H[K]>): () => void {
     const observers = this.#observers.get(name) ?? new Set();
     this.#observers.set(name, observers.add(observer as Observer<never>));
@@ -56,9 +87,9 @@ export class Hooks<H extends object = ServiceHooks> {
       }
     }
   }
+}
 
-  /** Whether anyone listens: spares the making of a payload that nobody wants. */
-  has<K extends keyof H & string>(name: K): boolean {
-    return (this.#observers.get(name)?.size ?? 0) > 0;
-  }
+/** The side of hooks that observers are added on, and no more than that. */
+export function toListener<H extends object>(hooks: Hooks<H>): HookListener<H> {
+  return { on: (name, observer) => hooks.on(name, observer) };
 }

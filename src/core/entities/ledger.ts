@@ -28,6 +28,14 @@ export interface Unit {
   afterwards(fn: (seq: number) => void): void;
 }
 
+/** What participants have thrown. */
+const REFUSALS = new WeakSet<object>();
+
+/** Whether a participant has refused a change with this error. */
+export function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && REFUSALS.has(error);
+}
+
 /** Stores changes, without secrets: participants write in the same transaction, observers are told after it. */
 export class Ledger {
   readonly #store: Store;
@@ -46,7 +54,7 @@ export class Ledger {
     this.#clock = clock;
   }
 
-  /** Adds a participant; the result takes it away again. */
+  /** Adds a participant; the result removes it. */
   join(participant: Participant): () => void {
     this.#participants.push(participant);
     return () => void this.#participants.splice(this.#participants.indexOf(participant), 1);
@@ -111,8 +119,13 @@ class OpenUnit implements Unit {
   async tell(told: Change): Promise<void> {
     const change = this.#scrub.change(told);
     for (const participant of this.#participants) {
-      const written = participant(change, this.#raw);
-      if (written) await written;
+      try {
+        const written = participant(change, this.#raw);
+        if (written) await written;
+      } catch (error) {
+        if (error instanceof Error) REFUSALS.add(error);
+        throw error;
+      }
     }
     this.#announcements.push({ name: change.kind, payload: change });
   }

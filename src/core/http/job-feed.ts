@@ -1,4 +1,4 @@
-import type { Hooks } from "../entities/hooks.ts";
+import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { RunEntry } from "../models/run-entry.ts";
@@ -25,7 +25,7 @@ export class JobFeed {
   readonly #log: Log<RunEntry>;
   readonly #followers = new Map<string, Set<() => void>>();
 
-  constructor(jobs: Jobs, log: Log<RunEntry>, hooks: Hooks) {
+  constructor(jobs: Jobs, log: Log<RunEntry>, hooks: HookListener) {
     this.#jobs = jobs;
     this.#log = log;
     hooks.on("run:entry", ({ job_id }) => this.#tell(job_id));

@@ -86,6 +86,8 @@ export class Retention {
         ledger,
         policyOf: (agent) => this.policyOf(agent),
         isOver: () => this.#isClosed,
+        onRefused: (jobId, error) =>
+          log.debug("a plugin refuses that a job is removed", { job_id: jobId, error: error.message }),
         note: async (unit, batch) => {
           await noteRemoval(unit, batch);
           const { agent, ...after } = batch;

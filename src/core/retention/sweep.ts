@@ -1,6 +1,6 @@
 import type { RetentionPolicy } from "../agents/retention-policy.ts";
 import { removeJob } from "../entities/jobs.ts";
-import type { Ledger, Unit } from "../entities/ledger.ts";
+import { isRefusal, type Ledger, type Unit } from "../entities/ledger.ts";
 import type { RemovedBatch } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
 import { type DueGroup, dueGroups } from "./due-jobs.ts";
@@ -16,6 +16,8 @@ export interface SweepParts {
   readonly policyOf: (agent: string) => RetentionPolicy;
   /** Stops the sweep between two batches. */
   readonly isOver: () => boolean;
+  /** A plugin refuses that a job is removed. */
+  readonly onRefused?: (jobId: string, error: Error) => void;
   /** Writes along in the transaction of each batch. */
   readonly note: (unit: Unit, batch: RemovedBatch) => Promise<void>;
 }
@@ -24,13 +26,15 @@ export interface SweepParts {
 export async function sweep(parts: SweepParts, now: Date): Promise<RemovedBatch[]> {
   const removed: RemovedBatch[] = [];
   for (const group of await dueGroups(parts.store, parts.policyOf, now)) {
+    let kept = 0;
     for (;;) {
-      const ids = await parts.store.table("Job").ids({ ...group.query, limit: FOUND });
+      const ids = await parts.store.table("Job").ids({ ...group.query, skip: kept, limit: FOUND });
       for (let at = 0; at < ids.length; ) {
         if (parts.isOver()) return removed;
         const begun = performance.now();
-        const { looked, batch } = await removeSome(parts, group, ids.slice(at, at + BATCH));
+        const { looked, batch, refused } = await removeOrSkip(parts, group, ids.slice(at, at + BATCH));
         at += looked;
+        if (refused) kept++;
         if (batch) removed.push(batch);
         // At most half of the time goes into removing.
         await new Promise((resolve) => setTimeout(resolve, performance.now() - begun));
@@ -41,12 +45,30 @@ export async function sweep(parts: SweepParts, now: Date): Promise<RemovedBatch[
   return removed;
 }
 
+/** Removes the first of some jobs; one whose removal a plugin refuses is kept, and tried again at the next sweep. */
+async function removeOrSkip(parts: SweepParts, group: DueGroup, ids: readonly string[]): Promise<Removed> {
+  try {
+    return await removeSome(parts, group, ids);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    if (ids.length > 1) return removeOrSkip(parts, group, ids.slice(0, Math.ceil(ids.length / 2)));
+    parts.onRefused?.(ids[0]!, error);
+    return { looked: 1, batch: undefined, refused: true };
+  }
+}
+
+interface Removed {
+  readonly looked: number;
+  readonly batch: RemovedBatch | undefined;
+  readonly refused?: true;
+}
+
 /** Removes the first of some jobs, as far as they are still due. */
 function removeSome(
   { ledger, note }: SweepParts,
   { agent, status, before }: DueGroup,
   ids: readonly string[],
-): Promise<{ looked: number; batch: RemovedBatch | undefined }> {
+): Promise<Removed> {
   return ledger.write(async (unit) => {
     const ends: string[] = [];
     let cases = 0;

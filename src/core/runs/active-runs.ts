@@ -226,7 +226,7 @@ export class ActiveRuns {
     if (!fields.ok) {
       throw new Error(`The job's fields no longer match the agent: ${describeProblems(fields.problems)}`);
     }
-    const { parameters, log, telemetry } = await toHandlerContext(this.#parts, agent, job, {
+    const { parameters, log, telemetry, get } = await toHandlerContext(this.#parts, agent, job, {
       parameters: values,
       log: silenced(run.parts.log, () => run.deliveries.isSilent),
     });
@@ -237,7 +237,7 @@ export class ActiveRuns {
       readCase: (id) => cases.get(id),
       onAnswer: this.#answerHandler(run, job, agent),
     });
-    const given = { parameters, log, telemetry, job: handle, fields: fields.values };
+    const given = { parameters, log, telemetry, get, job: handle, fields: fields.values };
     const context = Object.assign(new WithSignal(run), given);
     run.deliveries.begin();
     return method.run(context);

@@ -4,6 +4,7 @@ import type { FieldsInput } from "../agents/fields-input.ts";
 import type { Parameters } from "../agents/parameters.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import type { TelemetryFunction } from "../agents/run-context.ts";
+import type { Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
@@ -15,6 +16,8 @@ export interface HandlerParts {
   readonly settings: AgentSettings;
   readonly hooks: Hooks;
   readonly log: Logger;
+  /** Parts of plugins and of the service. */
+  readonly get: <T>(token: Token<T>) => T;
 }
 
 /** What every handler of an agent gets. */
@@ -22,6 +25,7 @@ export interface HandlerContext {
   readonly parameters: Readonly<Record<string, string>>;
   readonly log: Logger;
   readonly telemetry: TelemetryFunction;
+  get<T>(token: Token<T>): T;
 }
 
 /** Values by name that were sent with a job. */
@@ -64,6 +68,7 @@ export async function toHandlerContext(
   known: { readonly parameters?: Readonly<Record<string, string>>; readonly log?: Logger } = {},
 ): Promise<HandlerContext> {
   return {
+    get: parts.get,
     parameters:
       known.parameters ??
       (await openParameters(parts, agent, openSent(parts, agent, job?.encrypted_agent_parameters))),

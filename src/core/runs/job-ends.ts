@@ -1,4 +1,4 @@
-import type { Hooks } from "../entities/hooks.ts";
+import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -10,7 +10,7 @@ export class JobEnds {
   readonly #jobs: Jobs;
   readonly #waiting = new Map<string, Set<Settle>>();
 
-  constructor(jobs: Jobs, hooks: Hooks) {
+  constructor(jobs: Jobs, hooks: HookListener) {
     this.#jobs = jobs;
     const tell = (id: string, ended?: StoredJob) => {
       for (const settle of this.#waiting.get(id) ?? []) settle(ended);

@@ -2,7 +2,7 @@ import type { HostedAgent } from "../agents/registry.ts";
 import { endCases } from "../entities/cases.ts";
 import { caseIdsOf, changeJob, endJob, removeCasesOf } from "../entities/jobs.ts";
 import { laterOf } from "../entities/later-of.ts";
-import type { Unit } from "../entities/ledger.ts";
+import { isRefusal, type Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
@@ -53,10 +53,23 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
 }
 
 /** Takes up the first of some jobs, and takes them off the list. */
-async function takeUp(parts: ReconcileParts, left: StoredJob[]): Promise<void> {
+async function takeUp(parts: ReconcileParts, left: StoredJob[], most = BATCH): Promise<void> {
+  try {
+    await takeUpTogether(parts, left, most);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const [job] = left;
+    // What is refused of one job must not hold up the others.
+    if (most > 1) return takeUp(parts, left, 1);
+    parts.log.error("a job could not be resumed: a plugin refused the change", { job_id: job?.id, error });
+    left.shift();
+  }
+}
+
+async function takeUpTogether(parts: ReconcileParts, left: StoredJob[], most: number): Promise<void> {
   const damaged = new Map((await parts.jobs.damaged()).map((row) => [row.id, row]));
   const batch = await Promise.all(
-    left.slice(0, BATCH).map((job) => {
+    left.slice(0, most).map((job) => {
       const damage = damaged.get(job.id);
       return damage && job.status !== "cancelling" ? hold(parts, job, damage) : plan(parts, job);
     }),
@@ -70,7 +83,7 @@ async function takeUp(parts: ReconcileParts, left: StoredJob[]): Promise<void> {
         await unit.tx.remove("DamagedJob", id);
     }
   });
-  left.splice(0, BATCH);
+  left.splice(0, most);
   for (const { proceed } of batch) proceed?.();
 }
 

@@ -1,43 +1,127 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { PlatformLoader } from "../../deploy/platform.ts";
-import { type Container, type Token, tokenName } from "../base/container.ts";
+import type { Token } from "../base/container.ts";
 import type { Logger } from "../base/log.ts";
-import type { Hooks } from "../entities/hooks.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { Participant } from "../entities/change.ts";
+import {
+  type CoreHooks,
+  type HookListener,
+  isCoreHook,
+  type PluginHookName,
+  type ServiceHooks,
+} from "../entities/hooks.ts";
 import type { TableSpec } from "../store/store.ts";
 
-type MaybePromise<T> = T | Promise<T>;
-
-/** Extends a service, the deploy command, or both. */
+/** Extends a service, the deploy command, or both. `definePlugin` makes one that has options. */
 export interface Plugin {
   /** Unique; a later plugin of the same name replaces an earlier one. */
   readonly name: string;
-  /** Plugins that must be set up before this one, and whose parts it may use. */
+  /** The versions of agent-control-service that it works with: a semver range, such as `^1.2.0`. @default all */
+  readonly engines?: string;
+  /** Plugins that must be set up before this one, and whose parts and tables it may use. */
   readonly dependsOn?: readonly string[];
+  /** Hooks of its own, which nobody else can emit. */
+  readonly hooks?: readonly PluginHookName[];
   /** Tables of its own in the store. */
   readonly tables?: readonly TableSpec<never>[];
+  /** What its options must be, and what they are; made by `definePlugin`. */
+  readonly options?: GivenOptions;
   /** Joins a running service; has a time limit. */
   setup?(context: PluginContext): MaybePromise<void>;
   /** Deploy targets by name, imported only when they are used. */
   readonly platforms?: Readonly<Record<string, PlatformLoader>>;
 }
 
+/** Options as they were given, checked when the service starts. */
+export interface GivenOptions {
+  readonly schema: StandardSchemaV1;
+  readonly given: unknown;
+}
+
 /** What a plugin gets to join a service. */
-export interface PluginContext {
-  readonly hooks: Hooks;
+export interface PluginContext<Options = unknown, Own extends PluginHookName = PluginHookName> {
+  /** The options, checked, with their defaults; `undefined` where the plugin declares none. */
+  readonly options: Options;
+  readonly hooks: PluginHooks<Own>;
   readonly log: Logger;
+  /**
+   * Resolves when the service listens: not before all plugins are set up, so `setup` must not wait for it. Stays
+   * pending where the service closes before that.
+   */
+  readonly ready: Promise<CoreHooks["service:ready"]>;
   /** A part of the service, or one provided by a plugin named in `dependsOn`. */
   get<T>(token: Token<T>): T;
-  /** Adds a part that this plugin and those that depend on it can get. */
+  /** Adds a part that this plugin and those that depend on it can get, and the handlers of agents. */
   provide<T>(token: Token<T>, make: () => T): void;
+  /**
+   * Takes part in every change of a job or case, before it is stored: what `participant` writes with `tx` is stored
+   * together with the change or not at all, and when it throws, the change does not happen. A `ServiceError` reaches
+   * whoever asked for the change, with its status. It may run more than once for a change, and may wait for nothing
+   * but `tx`: the store waits for it. It writes tables of this plugin and of those it depends on, and reads all.
+   */
+  participate(participant: Participant): void;
   /** Runs when the service closes, in reverse order. */
   onClose(fn: () => MaybePromise<void>): void;
+}
+
+/** The hooks as a plugin has them. */
+export interface PluginHooks<Own extends PluginHookName = PluginHookName> extends HookListener {
+  /** Tells all observers of a hook of one's own; does not wait for what they do afterwards. */
+  emit<K extends Own>(name: K, payload: ServiceHooks[K]): void;
 }
 
 /** Plugins as people write them: nested lists, and falsy values for those switched off. */
 export type PluginInput = Plugin | false | null | undefined | readonly PluginInput[];
 
-/** A mistake in the list of plugins. */
+/** A mistake in the list of plugins, in a plugin's options, or in what a plugin does. */
 export class PluginError extends Error {
   override readonly name = "PluginError";
+}
+
+/** What `definePlugin` takes. */
+export interface PluginDefinition<Schema extends StandardSchemaV1, Own extends PluginHookName>
+  extends Omit<Plugin, "options" | "hooks" | "setup"> {
+  /** What the plugin is called with: an object schema of valibot, zod, ArkType or another library with Standard Schema. */
+  readonly options?: Schema;
+  readonly hooks?: readonly Own[];
+  setup?(context: PluginContext<StandardSchemaV1.InferOutput<Schema>, Own>): MaybePromise<void>;
+}
+
+/** Makes a plugin from its options. */
+export type PluginFactory<Schema extends StandardSchemaV1> =
+  Record<never, never> extends NonNullable<StandardSchemaV1.InferInput<Schema>>
+    ? (options?: StandardSchemaV1.InferInput<Schema>) => Plugin
+    : (options: StandardSchemaV1.InferInput<Schema>) => Plugin;
+
+/** The schema of a plugin that has no options. */
+export type NoOptions = StandardSchemaV1<Record<never, never>, undefined>;
+
+/**
+ * Defines a plugin by what it is called, needs and does; the result is called with the plugin's options.
+ *
+ * @example
+ * export const greetings = definePlugin({
+ *   name: "greetings",
+ *   engines: "^1.0.0",
+ *   options: v.strictObject({ greeting: v.optional(v.string(), "Hello") }),
+ *   setup({ options, log }) {
+ *     log.info(options.greeting);
+ *   },
+ * });
+ *
+ * createServer({ agents, plugins: [greetings({ greeting: "Good morning" })] });
+ */
+export function definePlugin<
+  Schema extends StandardSchemaV1 = NoOptions,
+  const Own extends PluginHookName = never,
+>(definition: PluginDefinition<Schema, Own>): PluginFactory<Schema> {
+  const { options: schema, ...rest } = definition;
+  const make = (given: unknown = {}): Plugin =>
+    ({ ...rest, ...(schema && { options: { schema, given } }) }) as Plugin;
+  // What the error names where somebody forgets to call it.
+  const name = definition.name.replace(/[^A-Za-z0-9]+(.)?/g, (_, next: string = "") => next.toUpperCase());
+  return Object.defineProperty(make, "name", { value: name }) as PluginFactory<Schema>;
 }
 
 /** Flattens a list, lets a later plugin replace an earlier one of its name, and sorts by `dependsOn`. */
@@ -65,6 +149,7 @@ export function orderPlugins(input: PluginInput): Plugin[] {
     ordered.add(plugin);
   };
   for (const plugin of byName.values()) visit(plugin, []);
+  refuseSharedHooks(ordered);
   return [...ordered];
 }
 
@@ -84,97 +169,17 @@ function flatten(input: PluginInput): Plugin[] {
   return Array.isArray(input) ? (input as readonly PluginInput[]).flatMap(flatten) : [input as Plugin];
 }
 
-export interface PluginReport {
-  readonly name: string;
-  readonly dependsOn: readonly string[];
-  /** Milliseconds that the setup took. */
-  readonly setupTime: number;
-}
-
-export interface PluginHost {
-  readonly scope: Container;
-  readonly hooks: Hooks;
-  readonly log: Logger;
-  /** Seconds. */
-  readonly timeout: number;
-}
-
-/** Sets plugins up in order; an error or a time-out names the plugin. Resolves with how long each took. */
-export async function setUpPlugins(plugins: readonly Plugin[], host: PluginHost): Promise<PluginReport[]> {
-  const owners = new Map<symbol, string>();
-  const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]));
-  const reports: PluginReport[] = [];
-  for (const plugin of plugins) {
-    const begun = performance.now();
-    if (plugin.setup) await setUp(plugin, createContext(plugin, byName, owners, host), host.timeout);
-    reports.push({
-      name: plugin.name,
-      dependsOn: plugin.dependsOn ?? [],
-      setupTime: performance.now() - begun,
-    });
-  }
-  return reports;
-}
-
-async function setUp(plugin: Plugin, context: PluginContext, timeout: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(
-        new PluginError(`Plugin "${plugin.name}" was not set up within ${timeout} s (option pluginTimeout)`),
-      );
-    }, timeout * 1000);
-  });
-  try {
-    await Promise.race([plugin.setup?.(context), late]);
-  } catch (error) {
-    if (error instanceof PluginError) throw error;
-    const message = error instanceof Error ? error.message : String(error);
-    throw new PluginError(`Plugin "${plugin.name}" could not be set up: ${message}`, { cause: error });
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function createContext(
-  plugin: Plugin,
-  byName: ReadonlyMap<string, Plugin>,
-  owners: Map<symbol, string>,
-  host: PluginHost,
-): PluginContext {
-  const reachable = reach(plugin, byName);
-  return {
-    hooks: host.hooks,
-    log: host.log.with({ plugin: plugin.name }),
-    get: (token) => {
-      const owner = owners.get(token);
-      if (owner !== undefined && !reachable.has(owner)) {
+function refuseSharedHooks(plugins: Iterable<Plugin>): void {
+  const owners = new Map<string, string>();
+  for (const { name, hooks } of plugins) {
+    for (const hook of hooks ?? []) {
+      const owner = isCoreHook(hook) ? "the service" : owners.get(hook);
+      if (owner !== undefined) {
         throw new PluginError(
-          `Plugin "${plugin.name}" asks for "${tokenName(token)}" of plugin "${owner}": add "${owner}" to its dependsOn`,
+          `Plugin "${name}" declares the hook "${hook}", which belongs to ${owner}: choose another name, such as "${name}:${hook}"`,
         );
       }
-      return host.scope.get(token);
-    },
-    provide: (token, make) => {
-      if (host.scope.has(token)) {
-        throw new PluginError(
-          `Plugin "${plugin.name}" provides "${tokenName(token)}", which is there already`,
-        );
-      }
-      owners.set(token, plugin.name);
-      host.scope.factory(token, make);
-    },
-    onClose: (fn) => host.scope.onClose(fn),
-  };
-}
-
-/** The plugin itself and all that it depends on. */
-function reach(plugin: Plugin, byName: ReadonlyMap<string, Plugin>, seen = new Set<string>()): Set<string> {
-  if (seen.has(plugin.name)) return seen;
-  seen.add(plugin.name);
-  for (const name of plugin.dependsOn ?? []) {
-    const dependency = byName.get(name);
-    if (dependency) reach(dependency, byName, seen);
+      owners.set(hook, `plugin "${name}"`);
+    }
   }
-  return seen;
 }

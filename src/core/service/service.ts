@@ -10,7 +10,7 @@ import { ServiceError } from "../base/errors.ts";
 import { createLogger, type LoggerParts } from "../base/log.ts";
 import { Redactor } from "../base/redactor.ts";
 import { Cases } from "../entities/cases.ts";
-import { Hooks } from "../entities/hooks.ts";
+import { type CoreHooks, Hooks, toListener } from "../entities/hooks.ts";
 import { Jobs } from "../entities/jobs.ts";
 import { Ledger } from "../entities/ledger.ts";
 import { explainListenError } from "../http/listen-error.ts";
@@ -21,11 +21,14 @@ import { createRunner } from "../runs/job-runner.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";
 import { createApp } from "./app.ts";
+import { checkPlugins } from "./check-plugins.ts";
 import { explainDataFolderError } from "./data-folder-error.ts";
+import { EMITTER, LEDGER } from "./inner-tokens.ts";
 import { loadKeys } from "./keys.ts";
 import { leaveLifeSigns } from "./life-sign.ts";
 import type { ResolvedOptions } from "./options.ts";
-import { orderPlugins, type Plugin, type PluginReport, setUpPlugins } from "./plugin.ts";
+import { orderPlugins, type Plugin } from "./plugin.ts";
+import { type PluginReport, setUpPlugins } from "./set-up-plugins.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
@@ -35,7 +38,6 @@ import {
   HOOKS,
   JOBS,
   KEYS,
-  LEDGER,
   LOGGER,
   OPTIONS,
   PARAMETERS,
@@ -96,6 +98,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   let server: HttpServer | undefined;
 
   const boot = async (): Promise<void> => {
+    const pluginOptions = await checkPlugins(ordered);
     const tables = [...CORE_TABLES, ...ordered.flatMap((plugin) => plugin.tables ?? [])];
     const store = await openStore({ tables, dataDir: options.dataDir, log });
     scope.onClose(() => store.close());
@@ -108,8 +111,13 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     app = createApp(scope);
     reports = await setUpPlugins(ordered, {
       scope,
-      hooks: scope.get(HOOKS),
+      hooks: scope.get(EMITTER),
+      ledger: scope.get(LEDGER),
       log,
+      ready: new Promise<CoreHooks["service:ready"]>((resolve) => {
+        scope.get(HOOKS).on("service:ready", resolve);
+      }),
+      options: pluginOptions,
       timeout: options.pluginTimeout,
     });
     // Jobs taken up only to be interrupted again would lose what their steps have done.
@@ -158,7 +166,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       if (state.url !== undefined) return service;
       state.port = server.port;
       state.url = `http://${displayHost(host)}:${state.port}`;
-      scope.get(HOOKS).emit("service:ready", { url: state.publicUrl, info: state.info() });
+      scope.get(EMITTER).emit("service:ready", { url: state.publicUrl, info: state.info() });
       return service;
     },
     close() {
@@ -172,7 +180,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     state.closing = true;
     await booting?.catch(() => {});
     await listening?.catch(() => {});
-    scope.get(HOOKS).emit("service:closing", { reason: undefined });
+    scope.get(EMITTER).emit("service:closing", { reason: undefined });
     const stopped = server?.close();
     const forced = setTimeout(() => void server?.close(true), (options.shutdownGrace + 2) * 1000);
     try {
@@ -202,7 +210,7 @@ function createScope(options: ResolvedOptions): Container {
     clock: options.clock,
     write: options.logTo,
   };
-  scope.factory(HOOKS, () => {
+  scope.factory(EMITTER, () => {
     // An observer of the log that fails must not be told that it failed.
     const quiet = createLogger(unobserved);
     return new Hooks((name, error) => {
@@ -210,8 +218,9 @@ function createScope(options: ResolvedOptions): Container {
       log.error("an observer failed", { hook: name, error });
     });
   });
+  scope.factory(HOOKS, () => toListener(scope.get(EMITTER)));
   scope.factory(LOGGER, () =>
-    createLogger({ ...unobserved, observe: (record) => scope.get(HOOKS).emit("log", record) }),
+    createLogger({ ...unobserved, observe: (record) => scope.get(EMITTER).emit("log", record) }),
   );
   scope.value(AGENTS, new AgentRegistry(options.agents));
   scope.class(SERVICE_STATE, ServiceState, [OPTIONS, AGENTS]);
@@ -219,7 +228,7 @@ function createScope(options: ResolvedOptions): Container {
     PARAMETERS,
     () => new Parameters(scope.get(KEYS), redactor, { envelopes: options.envelopes }),
   );
-  scope.class(LEDGER, Ledger, [STORE, HOOKS, CLOCK, REDACTOR]);
+  scope.class(LEDGER, Ledger, [STORE, EMITTER, CLOCK, REDACTOR]);
   scope.class(JOBS, Jobs, [STORE]);
   scope.class(CASES, Cases, [STORE]);
   scope.class(AGENT_SETTINGS, AgentSettings, [STORE, LEDGER, AUDIT]);
@@ -231,7 +240,7 @@ function createScope(options: ResolvedOptions): Container {
       ledger: scope.get(LEDGER),
       parameters: scope.get(PARAMETERS),
       settings: scope.get(AGENT_SETTINGS),
-      hooks: scope.get(HOOKS),
+      hooks: scope.get(EMITTER),
       log: scope.get(LOGGER),
       audit: scope.get(AUDIT),
       redactor,
@@ -242,6 +251,7 @@ function createScope(options: ResolvedOptions): Container {
       maxQueuedJobs: options.maxQueuedJobs,
       stopGrace: options.stopGrace,
       strictSteps: options.strictSteps,
+      get: (token) => scope.get(token),
     }),
   );
   scope.factory(

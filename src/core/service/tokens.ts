@@ -9,9 +9,8 @@ import type { Redactor } from "../base/redactor.ts";
 import type { ControlSystem } from "../delivery/control-system.ts";
 import type { Events } from "../delivery/events.ts";
 import type { Cases } from "../entities/cases.ts";
-import type { Hooks } from "../entities/hooks.ts";
+import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
-import type { Ledger } from "../entities/ledger.ts";
 import type { Clients } from "../http/clients.ts";
 import type { Gate, SessionVerifier } from "../http/gate.ts";
 import type { LiveStreams } from "../http/live-streams.ts";
@@ -22,18 +21,18 @@ import type { Runner } from "../runs/runner.ts";
 import type { Store } from "../store/store.ts";
 import type { ServiceKeys } from "./keys.ts";
 import type { ResolvedOptions } from "./options.ts";
-import type { PluginReport } from "./plugin.ts";
+import type { PluginReport } from "./set-up-plugins.ts";
 import type { SignInLinks } from "./sign-in-link.ts";
 
 export const OPTIONS = createSharedToken<ResolvedOptions>("options");
 export const CLOCK = createSharedToken<() => Date>("clock");
 export const REDACTOR = createSharedToken<Redactor>("redactor");
 export const LOGGER = createSharedToken<Logger>("logger");
-export const HOOKS = createSharedToken<Hooks>("hooks");
+/** Adds observers. */
+export const HOOKS = createSharedToken<HookListener>("hooks");
 export const KEYS = createSharedToken<ServiceKeys>("keys");
 export const PARAMETERS = createSharedToken<Parameters>("parameters");
 export const STORE = createSharedToken<Store>("store");
-export const LEDGER = createSharedToken<Ledger>("ledger");
 /** Reads jobs; `RUNNER` starts, stops, changes and removes them. */
 export const JOBS = createSharedToken<Jobs>("jobs");
 /** Reads cases; `RUNNER` answers, changes and removes them. */

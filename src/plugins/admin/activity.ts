@@ -1,4 +1,4 @@
-import type { Hooks } from "../../core/entities/hooks.ts";
+import type { HookListener } from "../../core/entities/hooks.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import { type EntityStatus, FAILED, RUNNING } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
@@ -34,7 +34,7 @@ export class Activity {
   #counting: Promise<void> | undefined;
   #counted = false;
 
-  constructor(jobs: Jobs, hooks: Hooks, clock: () => Date) {
+  constructor(jobs: Jobs, hooks: HookListener, clock: () => Date) {
     this.#jobs = jobs;
     this.#clock = clock;
     this.#stop = [

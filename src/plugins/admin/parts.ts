@@ -12,7 +12,7 @@ import type { ServiceState } from "../../core/http/service-state.ts";
 import type { Retention } from "../../core/retention/retention.ts";
 import type { Runner } from "../../core/runs/runner.ts";
 import type { ResolvedOptions } from "../../core/service/options.ts";
-import type { PluginReport } from "../../core/service/plugin.ts";
+import type { PluginReport } from "../../core/service/set-up-plugins.ts";
 import type { Store } from "../../core/store/store.ts";
 import type { Activity } from "./activity.ts";
 import type { Assets } from "./assets.ts";

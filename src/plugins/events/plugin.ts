@@ -9,7 +9,6 @@ import {
   CLOCK,
   CONTROL_SYSTEM,
   EVENTS,
-  LEDGER,
   OPTIONS,
   PARAMETERS,
   REDACTOR,
@@ -58,7 +57,7 @@ async function createLink(
   options: ReturnType<typeof resolveEventsOptions>,
   fetch: Fetch,
 ): Promise<ControlLink> {
-  const { get, log, hooks, onClose } = context;
+  const { get, log, hooks, onClose, participate } = context;
   const [store, clock, redactor] = [get(STORE), get(CLOCK), get(REDACTOR)];
   const { account } = get(OPTIONS);
   const own = randomBytes(4).toString("hex");
@@ -111,7 +110,7 @@ async function createLink(
   };
 
   onClose(() => dispatcher.close(CLOSE_GRACE));
-  onClose(get(LEDGER).join((change, tx) => (link.hasTargets ? record(change, tx) : undefined)));
+  participate((change, tx) => (link.hasTargets ? record(change, tx) : undefined));
   for (const kind of CHANGES) {
     onClose(hooks.on(kind, (change) => link.wake("job" in change ? change.job.id : change.case.job_id)));
   }

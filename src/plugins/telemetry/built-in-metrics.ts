@@ -1,6 +1,6 @@
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
 import type { Cases } from "../../core/entities/cases.ts";
-import type { Hooks } from "../../core/entities/hooks.ts";
+import type { HookListener } from "../../core/entities/hooks.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
@@ -9,7 +9,7 @@ import { watchHttp } from "./http-metrics.ts";
 import { Counter, Gauge, Histogram, type Metric } from "./metrics.ts";
 
 export interface BuiltInParts {
-  readonly hooks: Hooks;
+  readonly hooks: HookListener;
   readonly jobs: Jobs;
   readonly cases: Cases;
   readonly store: Store;

@@ -10,7 +10,6 @@ import {
   CONTROL_SYSTEM,
   EVENTS,
   JOBS,
-  LEDGER,
   OPTIONS,
   REDACTOR,
   ROUTER,
@@ -118,7 +117,7 @@ function createPipeline(
 
 /** Metrics, log lines and exceptions that no agent has to send by itself. */
 function reportOwn(
-  { get, hooks, onClose }: PluginContext,
+  { get, hooks, onClose, participate }: PluginContext,
   options: TelemetryOptions,
   accept: Accept,
   metrics: readonly Metric[],
@@ -127,20 +126,18 @@ function reportOwn(
   const agents = get(AGENTS);
   const own = get(SERVICE_STATE).info().id;
   // In the transaction that ends the job: a crash right after it must not lose why.
-  onClose(
-    get(LEDGER).join(async (change, tx) => {
-      if (change.kind !== "job:finished" || change.job.status !== "failed") return;
-      const { job } = change;
-      const body: Telemetry = {
-        agentId: agents.find(job.agent_name)?.id ?? own,
-        type: "exceptions",
-        category: "application",
-        severity: "error",
-        details: { job_id: job.id, agent: job.agent_name, error: job.error, reason: job.stop_reason },
-      };
-      await get(EVENTS).post(TELEMETRY, { stream: job.id, type: body.type, body }, tx);
-    }),
-  );
+  participate(async (change, tx) => {
+    if (change.kind !== "job:finished" || change.job.status !== "failed") return;
+    const { job } = change;
+    const body: Telemetry = {
+      agentId: agents.find(job.agent_name)?.id ?? own,
+      type: "exceptions",
+      category: "application",
+      severity: "error",
+      details: { job_id: job.id, agent: job.agent_name, error: job.error, reason: job.stop_reason },
+    };
+    await get(EVENTS).post(TELEMETRY, { stream: job.id, type: body.type, body }, tx);
+  });
   if (logs !== "none") {
     const least = LOG_LEVELS.indexOf(logs);
     onClose(

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import { H3_APP } from "../../core/service/app.ts";
 import type { PluginContext } from "../../core/service/plugin.ts";
-import { AGENTS, EVENTS, LEDGER, STORE } from "../../core/service/tokens.ts";
+import { AGENTS, EVENTS, STORE } from "../../core/service/tokens.ts";
 import { type JobPlace, JobTraces } from "./job-traces.ts";
 import type { FinishedSpan } from "./otel-exporter.ts";
 import {
@@ -32,13 +32,11 @@ export function traceEverything(
   };
 
   traceRequests(context, { current, sampler, send });
-  onClose(
-    get(LEDGER).join(async (change, tx) => {
-      if (change.kind === "job:deleted") await traces.forget(tx, change.job.id);
-      const parent = current.getStore();
-      if (change.kind === "job:created" && parent) await traces.keep(tx, change.job.id, parent);
-    }),
-  );
+  context.participate(async (change, tx) => {
+    if (change.kind === "job:deleted") await traces.forget(tx, change.job.id);
+    const parent = current.getStore();
+    if (change.kind === "job:created" && parent) await traces.keep(tx, change.job.id, parent);
+  });
   get(EVENTS).addHeaders(async (stream) => {
     // A message is sent without its place rather than held up.
     const place = await traces.ofStream(stream).catch(() => undefined);

@@ -1,6 +1,7 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
+import { messageOf } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Ledger, Unit } from "../../entities/ledger.ts";
+import { isRefusal, type Ledger, type Unit } from "../../entities/ledger.ts";
 import type { AccountRef } from "../../models/account.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
 import type { Place } from "../scheduler.ts";
@@ -9,7 +10,7 @@ import { Activity, type StepUnderWay } from "./activity.ts";
 import type { Call } from "./call.ts";
 import { Deliveries } from "./deliveries.ts";
 import { Limits } from "./limits.ts";
-import { type Outcome, toEnding } from "./outcome.ts";
+import { type JobEnd, type Outcome, toEnding } from "./outcome.ts";
 import { Questions } from "./questions.ts";
 import { RunClock } from "./run-clock.ts";
 import type { RunEnd } from "./run-errors.ts";
@@ -51,6 +52,8 @@ export class Run {
   #questions: Questions | undefined;
   /** Steps that were under way when the run was told to end, or its handler ended without them. */
   #cutShort: StepUnderWay[] = [];
+  /** Those of them whose results had not been stored when the run's end was. */
+  #unrecorded: StepUnderWay[] | undefined;
   #isFinishing = false;
   #isSealed = false;
   #cleanUp: Promise<unknown> | undefined;
@@ -200,6 +203,10 @@ export class Run {
           this.parts.log.warn("the store cannot write; the run waits", { error: message });
         },
       );
+    } catch (error) {
+      // What a plugin refuses is not recorded: a handler that went on after it could not be replayed.
+      if (isRefusal(error) && !this.#isFinishing) this.end(refused(error));
+      throw error;
     } finally {
       this.activity.endWrite();
     }
@@ -229,7 +236,7 @@ export class Run {
 
   async #finish(outcome: Outcome): Promise<void> {
     this.#isFinishing = true;
-    const { log, redact, jobId } = this.parts;
+    const { log, redact } = this.parts;
     const { ahead, passedOver } = this.deliveries.notMade();
     if (passedOver.length > 0) {
       const calls = passedOver.slice(0, 20).map(({ label }) => label);
@@ -242,19 +249,31 @@ export class Run {
       this.#cutShort = steps;
       log.warn("the handler ended before steps that it had begun", { steps: steps.map(({ name }) => name) });
     }
-    let cutShort: StepUnderWay[] | undefined;
+    const stored = await this.#storeEnd(ending).catch((error: unknown) => {
+      if (!isRefusal(error)) throw error;
+      this.#isSealed = false;
+      return this.#storeEnd(toEnding({ kind: "threw", error }, undefined, { redact, leftOver: undefined }));
+    });
+    this.#phase.close();
+    if (stored.to !== "completed") {
+      log.warn(`job ${stored.to}`, { reason: stored.reason, problem: stored.message });
+    }
+  }
+
+  /** Gives back how the job has ended. */
+  async #storeEnd(ending: JobEnd): Promise<JobEnd> {
     await this.write((unit) => {
       this.#isSealed = true;
       // Results that were on their way when the run was told to end are recorded by now.
-      cutShort ??= this.#cutShort.filter((step) => !step.isRecorded);
+      this.#unrecorded ??= this.#cutShort.filter((step) => !step.isRecorded);
       const { openCases, limits } = this;
       const account = (step: StepUnderWay) => this.account(step);
-      return storeEnd(unit, { jobId, ending, cutShort, account, openCases, limits });
+      return storeEnd(unit, {
+        ...{ jobId: this.jobId, ending, cutShort: this.#unrecorded, account },
+        ...{ openCases, limits },
+      });
     });
-    this.#phase.close();
-    if (ending.to !== "completed") {
-      log.warn(`job ${ending.to}`, { reason: ending.reason, problem: ending.message });
-    }
+    return ending;
   }
 
   /** Nothing is left running of this run but what the handler itself may still do. */
@@ -279,6 +298,10 @@ function mismatch(expected: Call, found: Call | undefined): RunEnd {
   const now = found ? `now makes ${found.label}` : "has not made the calls of that name before it";
   const message = `The record goes on with ${expected.label}, and the handler ${now}: it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or bring the former code back`;
   return { to: "failed", reason: "nondeterministic", message };
+}
+
+function refused(error: Error): RunEnd {
+  return { to: "failed", reason: "error", message: messageOf(error) };
 }
 
 async function call<T>(fn: () => T | Promise<T>): Promise<T> {

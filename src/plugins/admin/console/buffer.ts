@@ -1,5 +1,5 @@
 import { LOG_LEVELS, type LogLevel, type LogRecord } from "../../../core/base/log.ts";
-import type { Hooks } from "../../../core/entities/hooks.ts";
+import type { HookListener } from "../../../core/entities/hooks.ts";
 
 /** Longer lines are cut: one stack trace must not push everything else out. */
 const LONGEST_LINE = 8000;
@@ -30,7 +30,7 @@ export class ConsoleBuffer {
   readonly #stop: () => void;
   #last = 0;
 
-  constructor(hooks: Hooks, most: number) {
+  constructor(hooks: HookListener, most: number) {
     this.#most = most;
     this.#stop = hooks.on("log", (record) => this.#add(record));
   }

@@ -1,4 +1,4 @@
-import type { Hooks } from "../../../core/entities/hooks.ts";
+import type { HookListener } from "../../../core/entities/hooks.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 
 /** What changed since the last message. */
@@ -24,7 +24,7 @@ interface Subscriber {
 }
 
 export interface LiveHubParts {
-  readonly hooks: Hooks;
+  readonly hooks: HookListener;
   /** Number of open questions; asked for when cases changed and someone listens. */
   readonly countQuestions: () => Promise<number>;
   readonly onError: (error: unknown) => void;
