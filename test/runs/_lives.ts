@@ -49,7 +49,7 @@ export class Life {
   /** Dies at the write that makes the log of the job so long, or a while after it. */
   constructor(
     store: Store,
-    agent: AgentDefinition,
+    agents: AgentDefinition | readonly AgentDefinition[],
     options: { diesAt?: number; strictSteps?: boolean; clock?: () => Date } = {},
   ) {
     const { diesAt = Number.POSITIVE_INFINITY, strictSteps = false, clock = () => new Date() } = options;
@@ -86,7 +86,7 @@ export class Life {
     this.cases = new Cases(mortal);
     const audit = new AuditLog({ store: mortal, ledger, redactor, log });
     this.runner = createRunner({
-      agents: new AgentRegistry([agent]),
+      agents: new AgentRegistry([agents].flat()),
       ...{ jobs: this.jobs, cases: this.cases, ledger, hooks: this.hooks, log, redactor, clock, strictSteps },
       parameters,
       settings: new AgentSettings(mortal, ledger, audit),

@@ -117,30 +117,17 @@ test("a stop while a question is open cancels case and job, and takes no answer 
   expect(await service.get(CASES).get("a")).toMatchObject({ status: "cancelled", question: null });
 });
 
-test("questions, deadlines and code changes survive a restart", async () => {
+test("questions and deadlines survive a restart", async () => {
   await using first = await testServer({ agents: [asker({ deadline: "1h" })], store: undefined });
   await startJob(first.service, { id: "job-1" });
   await until(first.service, "job-1", ["awaiting"]);
   const asked = (await first.service.get(CASES).get("a")).question;
   await first.service.close();
 
-  const changed = agentOf(async ({ job }) => {
-    const item = await job.openCase({ id: "a", name: "a" });
-    await item.step("something new", () => 1);
-  });
   const options = { store: undefined, dataDir: first.dataDir };
-  {
-    await using second = await testServer({ agents: [asker({ deadline: "1h" })], ...options });
-    await second.service.ready();
-    expect((await second.service.get(CASES).get("a")).question).toEqual(asked);
-    expect((await second.service.get(JOBS).get("job-1")).status).toBe("awaiting");
-  }
-  await using third = await testServer({ agents: [changed], ...options });
-  await third.service.ready();
-  const job = await until(third.service, "job-1");
+  await using second = await testServer({ agents: [asker({ deadline: "1h" })], ...options });
+  await second.service.ready();
 
-  expect(job).toMatchObject({ status: "failed", stop_reason: "nondeterministic" });
-  expect(job.error).toContain(
-    'The record goes on with ask "Pay it?" of case "a", and the handler now makes step "something new" of case "a"',
-  );
+  expect((await second.service.get(CASES).get("a")).question).toEqual(asked);
+  expect((await second.service.get(JOBS).get("job-1")).status).toBe("awaiting");
 });

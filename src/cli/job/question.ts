@@ -10,6 +10,7 @@ export function describeQuestion(item: Case): string {
   return [
     "",
     `? ${question.question}${until}`,
+    ...(question.note === undefined ? [] : [`  ${question.note}`]),
     `  npx svc job answer ${item.job_id} ${item.id} ${fields}`,
     "",
   ].join("\n");

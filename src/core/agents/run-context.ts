@@ -43,6 +43,7 @@ export interface StepOptions extends CallOptions {
 export type StepFunction<T> = (info: StepInfo) => MaybePromise<T>;
 
 export interface AskOptions<F extends FieldsInput> extends CallOptions {
+  /** What people read. In a question with a name it may change while it is open, like all that follows here. */
   readonly question: string;
   readonly fields: F;
   /** How long to wait for a person, or when to stop waiting. @default for ever */
@@ -61,7 +62,11 @@ export interface CaseHandle {
   step<T>(name: string, fn: StepFunction<T>, options?: StepOptions): Promise<T>;
   /** Adds an entry to the case's history. */
   update(update: CaseNodeUpdateInput, options?: CallOptions): Promise<void>;
-  /** Waits for a person's answer: for days, across restarts. */
+  /**
+   * Waits for a person's answer: for days, across restarts. The question is found in the record by its name, so its text,
+   * form, deadline and default may change in later code; without a name it is found by its text.
+   */
+  ask<F extends FieldsInput>(name: string, options: AskOptions<F>): Promise<FieldValues<F>>;
   ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>>;
   /** Ends the case as completed. */
   close(

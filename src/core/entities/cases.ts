@@ -235,18 +235,11 @@ export async function askCase(
   question: Question,
   totalCost?: number,
 ): Promise<StoredCase> {
-  const { item } = await updateCase(
-    unit,
-    id,
-    {
-      name: question.question,
-      payload: {
-        supervaizer_form: { question: question.question, answer: { fields: question.fields } },
-        question,
-      },
-    },
-    (current) => ({ ...current, status: asking(current), question }),
-  );
+  const { item } = await updateCase(unit, id, asUpdate(question), (current) => ({
+    ...current,
+    status: asking(current),
+    question,
+  }));
   await changeJob(unit, item.job_id, (job) => ({
     ...job,
     open_questions: job.open_questions + 1,
@@ -254,6 +247,18 @@ export async function askCase(
     status: job.status === "in_progress" ? "awaiting" : job.status,
   }));
   return item;
+}
+
+/** Changes what an open question says inside a unit, unless somebody has answered it. */
+export async function rewordCase(unit: Unit, id: string, question: Question): Promise<void> {
+  const current = await unit.tx.get("Case", id);
+  if (current?.question?.id !== question.id) return;
+  await updateCase(unit, id, asUpdate(question), (item) => ({ ...item, question }));
+}
+
+function asUpdate(question: Question): CaseNodeUpdateInput {
+  const supervaizer_form = { question: question.question, answer: { fields: question.fields } };
+  return { name: question.question, payload: { supervaizer_form, question } };
 }
 
 /** Takes an answer inside a unit; the job goes on being `awaiting` while another of its questions is open. */

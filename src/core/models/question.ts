@@ -8,9 +8,13 @@ export type OnTimeout = v.InferOutput<typeof OnTimeoutSchema>;
 
 /** The open question of a case. */
 export const QuestionSchema = v.object({
-  /** Unique in the case: the position of the `ask` call. */
+  /** Unique in the case. */
   id: v.string(),
+  /** What the agent calls it, whatever its text. */
+  name: v.optional(v.string()),
   question: v.string(),
+  /** For who answers: why it is asked again. */
+  note: v.optional(v.string()),
   fields: v.array(AgentMethodFieldSchema),
   asked_at: TimestampSchema,
   deadline: optional(TimestampSchema),

@@ -21,7 +21,7 @@ export const agent = defineAgent({
           const words = await item.step("count", () => text.split(/\s+/).length);
           if (words > fields.limit) {
             // Waits for a person, in the admin interface or with `svc job answer`; here for at most a minute.
-            const answer = await item.ask({
+            const answer = await item.ask("keep", {
               question: `"${text}" has ${words} words. Keep it?`,
               fields: v.object({ keep: v.boolean() }),
               deadline: "1m",

@@ -47,6 +47,11 @@ export class CallScope {
     return call;
   }
 
+  /** A question whose answer is taken back: it is asked again. */
+  askAgain(call: Call): void {
+    this.#record.askAgain(call);
+  }
+
   /** Ends the job where a call is made inside a step's function: once the step is recorded, it would be missing. */
   refuseInside(kind: CallKind, name: string): void {
     const outer = this.run.activity.enclosing;

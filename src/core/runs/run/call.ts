@@ -33,11 +33,11 @@ export class Call {
   readonly caseId: string | undefined;
   readonly kind: CallKind;
   /** As it is recorded: without secrets. */
-  readonly name: string;
-  readonly key: string | undefined;
+  name: string;
+  key: string | undefined;
   /** Which of the calls of its scope, kind, and name or key it is, from 0. */
   n: number;
-  readonly position: number;
+  position: number;
 
   /** How it ended, until the handler has taken that up. */
   entry: CallEntry | undefined = undefined;
@@ -46,6 +46,10 @@ export class Call {
   declare answer: AnswerEntry | undefined;
   declare begun: BegunEntry | undefined;
   declare tries: Tries | undefined;
+  /** Whether the handler asks it under another name than the one that is recorded. */
+  declare isRenamed: boolean | undefined;
+  /** Why it is asked again, where its answer does not fit. */
+  declare note: string | undefined;
   /** Whether it failed, and is to be made again. */
   declare isForgotten: boolean | undefined;
   /** The line of the log up to which the handler had been given the ends of its calls when it first made this one. */

@@ -11,7 +11,8 @@ import type {
 import { toMilliseconds } from "../../base/duration.ts";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
-import { askCase, endCase, updateCase } from "../../entities/cases.ts";
+import { askCase, endCase, rewordCase, updateCase } from "../../entities/cases.ts";
+import type { Unit } from "../../entities/ledger.ts";
 import type { Case } from "../../models/case.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
 import type { Question } from "../../models/question.ts";
@@ -51,8 +52,10 @@ export class RunCase implements CaseHandle {
     return mayBeLeft(this.#update(update, options));
   }
 
-  ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>> {
-    return mayBeLeft(this.#ask(options));
+  ask<F extends FieldsInput>(
+    ...given: [name: string, options: AskOptions<F>] | [options: AskOptions<F>]
+  ): Promise<FieldValues<F>> {
+    return mayBeLeft(given.length === 1 ? this.#ask(...given) : this.#ask(given[1], given[0]));
   }
 
   close(
@@ -101,8 +104,9 @@ export class RunCase implements CaseHandle {
     await run.delivered(call);
   }
 
-  async #ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>> {
+  async #ask<F extends FieldsInput>(options: AskOptions<F>, name?: string): Promise<FieldValues<F>> {
     const run = this.#run;
+    if (name === "") throw new TypeError("ask was given an empty name");
     const fields = readFields(options.fields);
     const fallback = readDefault(fields, options);
     // It is of no use where the answer is recorded.
@@ -112,10 +116,15 @@ export class RunCase implements CaseHandle {
         `Case "${this.id}" awaits an answer already: ask the second question in another case`,
       );
     }
-    const call = this.#scope.take("ask", options.question, options.key);
+    const call = this.#scope.take("ask", options.question, options.key ?? name);
     this.#isAsking = true;
-    let checking = this.#check(call, fields);
+    let checking = this.#checkRecorded(call, fields);
     try {
+      if (checking instanceof Promise) {
+        const pending = checking.then(() => {}).catch(() => {});
+        await run.orEnd(() => pending);
+      }
+      if (!call.answer) checking = undefined;
       const recorded = call.takeEntry();
       if (!call.isDue && !call.answer) {
         const onAnswer = () => {
@@ -124,7 +133,7 @@ export class RunCase implements CaseHandle {
         };
         const known = fallback instanceof Promise ? await fallback : fallback;
         await this.#waitForAnswer(call, { fields, options, fallback: known, onAnswer });
-      }
+      } else if (call.isRenamed) this.#recordName(call);
       if (!call.isDue) await this.#tellAgent(call, call.answer!);
       await run.delivered(call);
       const error = recorded?.error ?? call.takeEntry()?.error;
@@ -136,31 +145,41 @@ export class RunCase implements CaseHandle {
       this.#isAsking = false;
     }
     // It may have been answered before it could be asked.
-    checking ??= this.#check(call, fields)!;
-    const checked = checking instanceof Promise ? await checking : checking;
+    checking ??= this.#check(call, fields);
+    const checked = (checking instanceof Promise ? await checking : checking)!;
     if (checked.ok) return checked.values as FieldValues<F>;
     throw new TypeError(
-      `The answer to "${options.question}" no longer matches its fields: ${Object.keys(checked.problems).join(", ")}`,
+      `The answer to "${options.question}" does not match its fields: ${describeProblems(checked.problems)}`,
     );
   }
 
   /**
    * Checks an answer before it is given to the handler, which goes on at once when it gets it: so its order among other
-   * calls is that of the record, however long a schema takes.
+   * calls is that of the record, however long a schema takes. One that does not fit is none: the question is asked again.
    */
-  #check(call: Call, fields: Fields): MaybePromise<CheckedFields> | undefined {
-    if (!call.answer) return undefined;
-    let checking: MaybePromise<CheckedFields>;
-    try {
-      checking = fields.check(call.answer.answer);
-    } catch (error) {
-      checking = Promise.reject(error);
-    }
-    if (!(checking instanceof Promise)) return checking;
+  #checkRecorded(call: Call, fields: Fields): MaybePromise<CheckedFields | undefined> {
+    const checking = this.#check(call, fields);
+    const judge = (checked: CheckedFields | undefined): CheckedFields | undefined => {
+      if (!checked || checked.ok) return checked;
+      call.note = `Its form has changed since it was answered, and the answer no longer fits: ${describeProblems(checked.problems)}`;
+      this.#run.deliveries.withdraw(call);
+      this.#scope.askAgain(call);
+      return undefined;
+    };
+    if (!(checking instanceof Promise)) return judge(checking);
     call.isHeld = true;
     const ready = () => this.#run.deliveries.ready(call);
-    checking.then(ready, ready);
-    return checking;
+    // What fails is told once the answer is given to the handler.
+    return checking.then(judge).finally(ready);
+  }
+
+  #check(call: Call, fields: Fields): MaybePromise<CheckedFields> | undefined {
+    if (!call.answer) return undefined;
+    try {
+      return fields.check(call.answer.answer);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   async #fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
@@ -170,36 +189,52 @@ export class RunCase implements CaseHandle {
   }
 
   /** Waits until the answer to a question is stored, or what became of it instead. */
-  async #waitForAnswer(call: Call, { fields, options, fallback, onAnswer }: QuestionParts): Promise<void> {
+  async #waitForAnswer(call: Call, parts: QuestionParts): Promise<void> {
     const run = this.#run;
     await run.enter(call);
     if (call.answer) return;
-    const id = String(call.position);
-    const isUntil = options.deadline instanceof Date;
     const tells = this.#facts.onAnswer !== undefined;
-    const open = async (): Promise<Question> => {
-      const asked = run.parts.epoch > 1 ? (await this.read()).question : null;
-      if (asked?.id === id) return asked;
-      const question: Question = {
-        id,
-        question: options.question,
-        fields: [...fields.list],
-        asked_at: run.parts.clock().toISOString(),
-        deadline: readDeadline(options.deadline, run.parts.clock()),
-        on_timeout: options.onTimeout ?? "fail",
-        default: fallback,
-      };
-      await run.write(async (unit) => {
-        if (call.answer) return;
-        await askCase(unit, this.id, { ...question, asked_at: unit.now }, run.limits.spent);
-        await unit.record(run.jobId, {
-          ...{ type: "begun", call: "ask", ...call.fields, attempt: 1 },
-          ...(tells && { tells }),
-        });
+    await run.questions.ask(call, {
+      ...{ fields: parts.fields, onAnswer: parts.onAnswer, tells },
+      isUntil: parts.options.deadline instanceof Date,
+      open: () => this.#putQuestion(call, parts),
+    });
+  }
+
+  /** Stores a question; where it is stored, what it says now. */
+  async #putQuestion(call: Call, parts: QuestionParts): Promise<Question> {
+    const run = this.#run;
+    const asked = run.parts.epoch > 1 ? (await this.read()).question : null;
+    const known = asked?.id === String(call.position) ? asked : undefined;
+    let question = toQuestion(call, parts, known ?? { asked_at: run.parts.clock().toISOString() });
+    if (known && !call.isRenamed && isSame(known, question, run.parts.redact)) return known;
+    await run.write(async (unit) => {
+      if (call.answer) return;
+      if (!known) question = toQuestion(call, parts, { asked_at: unit.now });
+      if (known) await rewordCase(unit, this.id, question);
+      else await askCase(unit, this.id, question, run.limits.spent);
+      await this.#recordBegun(unit, call);
+    });
+    return question;
+  }
+
+  #recordBegun(unit: Unit, call: Call): Promise<number> {
+    const tells = call.begun ? call.begun.tells : this.#facts.onAnswer !== undefined;
+    return unit.record(this.#run.jobId, {
+      ...{ type: "begun", call: "ask", ...call.fields, attempt: 1 },
+      ...(tells && { tells }),
+    });
+  }
+
+  /** From now on a question that is answered is known by its present name. */
+  #recordName(call: Call): void {
+    const { jobId } = this.#run;
+    this.#run
+      .write((unit) => this.#recordBegun(unit, call))
+      .catch((error: unknown) => {
+        if (!this.#run.isSealed)
+          this.#run.parts.log.warn("a question's name was not recorded", { jobId, error });
       });
-      return question;
-    };
-    await run.questions.ask(call, { fields, isUntil, tells, open, onAnswer });
   }
 
   /** `human_answer` runs before the handler goes on, and once it has, it does not run again. */
@@ -254,6 +289,37 @@ interface QuestionParts {
   readonly options: Omit<AskOptions<FieldsInput>, "default">;
   readonly fallback: Record<string, unknown> | null;
   readonly onAnswer: () => MaybePromise<unknown>;
+}
+
+function toQuestion(
+  call: Call,
+  { fields, options, fallback }: QuestionParts,
+  { asked_at, deadline: known, note = call.note }: Pick<Question, "asked_at"> & Partial<Question>,
+): Question {
+  const deadline = readDeadline(options.deadline, new Date(asked_at));
+  return {
+    id: String(call.position),
+    ...(call.key !== undefined && { name: call.key }),
+    question: options.question,
+    ...(note !== undefined && { note }),
+    fields: [...fields.list],
+    asked_at,
+    deadline: known && deadline && isKept(options.deadline, known, deadline) ? known : deadline,
+    on_timeout: options.onTimeout ?? "fail",
+    default: fallback,
+  };
+}
+
+/** A time of day may be reckoned from the clock, and differ whenever the job is resumed; a duration does not. */
+function isKept(deadline: AskOptions<FieldsInput>["deadline"], known: string, now: string): boolean {
+  return deadline instanceof Date || Math.abs(Date.parse(known) - Date.parse(now)) < 1000;
+}
+
+/** Whether an open question says what it is to say. */
+function isSame(known: Question, wanted: Question, redact: (text: string) => string): boolean {
+  const text = ({ question, fields, deadline, on_timeout, default: fallback }: Question) =>
+    redact(JSON.stringify([question, fields, deadline, on_timeout, fallback]));
+  return text(known) === text(wanted);
 }
 
 function readDeadline(deadline: AskOptions<FieldsInput>["deadline"], now: Date): string | null {

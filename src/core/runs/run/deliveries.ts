@@ -180,6 +180,19 @@ export class Deliveries {
     this.#goOn();
   }
 
+  /** The end that is recorded of a call is none any longer. */
+  withdraw(call: Call): void {
+    if (!call.isDue) return;
+    call.isDue = false;
+    call.line = 0;
+    if (call.isMade) this.#waiting--;
+    this.#skipped.delete(call);
+    for (const list of [this.#due, this.#late]) {
+      const at = list.indexOf(call);
+      if (at >= 0) list.splice(at, 1);
+    }
+  }
+
   /** The end of a call may be delivered, once it is due. */
   ready(call: Call): void {
     call.isHeld = false;
@@ -345,14 +358,18 @@ export class Deliveries {
     return this.#waiting > 0;
   }
 
-  /** All that was recorded is given back: the calls that wait for that begin. */
+  /**
+   * All that was recorded is given back: the calls that wait for that begin. A new one may come before a question or a
+   * sleep that has not ended, as nothing was done after these; it may not come where a call was passed over, which it
+   * may be under another name.
+   */
   #goLive(): void {
     if (this.#isLive || this.#pending.size === 0) return;
     const missing = this.#parts.open.find((call) => !call.isMade && !call.isDue);
     const found = this.#unknown(missing);
     if (found) {
       if (missing && this.#mayStillCome(missing)) return;
-      const expected = missing ?? first(this.#skipped);
+      const expected = first(this.#skipped);
       if (expected) {
         this.#parts.onMismatch(expected, found);
         return;

@@ -148,6 +148,11 @@ export class RunRecord {
   /** A case is opened by the job, although the entry names the case. */
   #callOf(entry: CallLine, kind: CallKind): Call {
     const scope = this.scope(kind === "open_case" ? undefined : entry.case_id);
+    const asked = kind === "ask" ? scope.at(entry.position, kind) : undefined;
+    if (asked && entry.n !== undefined) {
+      if (asked.name !== entry.name || asked.key !== entry.key) scope.rename(asked, entry, entry.n);
+      return asked;
+    }
     // Version 0.1.0 gave cases that were opened beside each other one position.
     if (entry.n === undefined)
       return kind === "open_case" ? scope.recorded(kind, entry, 0) : scope.at(entry.position, kind)!;
@@ -197,6 +202,13 @@ export class RunRecord {
   }
 
   #addBegun(call: Call, entry: BegunEntry): void {
+    if (call.kind === "ask" && call.position !== entry.position) {
+      // The answer before did not fit its form any longer.
+      this.scope(call.caseId).askAgain(call, entry.position);
+      call.isDue = false;
+      call.line = 0;
+      this.ended = this.ended.filter((one) => one !== call);
+    }
     if (entry.call !== "step") this.#begin(call, entry);
     if (call.tries) call.tries.pauseUntil = undefined;
     this.#pausing.delete(call);

@@ -34,7 +34,7 @@ export class SameCalls {
     return n < this.#calls.length ? this.#calls[n] : undefined;
   }
 
-  set(n: number, call: Call): void {
+  set(n: number, call: Call | undefined): void {
     this.#calls[n] = call;
   }
 
@@ -80,6 +80,8 @@ export class ScopeRecord {
   readonly #byKey = new Map<CallKind, Map<string, SameCalls>>();
   /** Calls that were looked for by their position. */
   readonly #byPosition = new Map<number, Call>();
+  /** Recorded questions, in their order. */
+  readonly #asked: Call[] = [];
   /** By position, where version 0.1.0 left positions out: it cannot be told which calls these were. */
   #old: Map<number, Call> | undefined;
   /** How many calls the handler has made in this run; opened cases are not counted. */
@@ -116,6 +118,7 @@ export class ScopeRecord {
     const call = new Call(this.caseId, kind, entry, n);
     call.same = same;
     if (n !== UNKNOWN) same.set(n, call);
+    if (kind === "ask") this.#asked.push(call);
     if (kind !== "open_case") this.#old?.set(entry.position, call);
     if (kind === "open_case") this.#nextCase = Math.max(this.#nextCase, entry.position + 1);
     else this.#next = Math.max(this.#next, entry.position + 1);
@@ -132,7 +135,26 @@ export class ScopeRecord {
     const at = kind === "open_case" ? UNKNOWN : this.#made++;
     const old = this.#oldAt(at, kind, names, n);
     if (old) old.n = n;
-    return old ?? this.same(kind, names.name, names.key).at(n) ?? this.#begin(kind, names, { n, at });
+    const known = old ?? this.same(kind, names.name, names.key).at(n);
+    const call = kind === "ask" ? this.#question(known, names, n) : known;
+    return call ?? this.#begin(kind, names, { n, at });
+  }
+
+  /** A line of the log has another name for a recorded question than those before. */
+  rename(call: Call, names: Omit<CallNames, "position">, n: number): void {
+    if (call.same!.at(call.n) === call) call.same!.set(call.n, undefined);
+    this.#call(call, names, n);
+  }
+
+  /** Has a question asked again: its answer was taken back. Without a `position`, at the next one. */
+  askAgain(call: Call, position: number = this.#next): void {
+    this.#next = Math.max(this.#next, position + 1);
+    call.position = position;
+    call.answer = undefined;
+    call.begun = undefined;
+    call.tries = undefined;
+    call.entry = undefined;
+    this.place(call);
   }
 
   /** A call of which nothing is recorded; one of version 0.1.0 that left no line had the position `at`. */
@@ -145,6 +167,35 @@ export class ScopeRecord {
     const { name, key } = names;
     const next = () => (kind === "open_case" ? this.#nextCase++ : this.#next++);
     return new Call(this.caseId, kind, { name, key, position: isLeftOut ? at : next() }, n);
+  }
+
+  /**
+   * The recorded question that the handler asks, in other words or not: `known` by its name; else one without a name that
+   * has the same text, or whose text is the name now; else the only one that is left, if nobody has answered it.
+   */
+  #question(known: Call | undefined, names: Omit<CallNames, "position">, n: number): Call | undefined {
+    if (known && !known.isMade) {
+      known.name = names.name;
+      return known;
+    }
+    const { name, key } = names;
+    const left = this.#asked.filter(({ isMade }) => !isMade);
+    const isOpen = ({ answer, isDue }: Call) => answer === undefined && !isDue;
+    const call =
+      left.find((one) => one.key === undefined && (one.name === name || one.name === key)) ??
+      (left.length === 1 && isOpen(left[0]!) ? left[0] : undefined);
+    if (!call) return undefined;
+    call.isRenamed = call.key !== key || call.name !== name;
+    // It was the next one of its former name, too.
+    if (call.isRenamed) call.same!.made++;
+    this.#call(call, names, n);
+    return call;
+  }
+
+  #call(call: Call, { name, key }: Omit<CallNames, "position">, n: number): void {
+    call.same = this.same(call.kind, name, key);
+    call.same.set(n, call);
+    Object.assign(call, { name, key, n });
   }
 
   #oldAt(

@@ -25,6 +25,7 @@ export function toAskView(item: StoredCase, { now, agent, form, problem, done }:
     agent,
     question: question?.question ?? item.name,
     questionId: question?.id ?? "",
+    note: question?.note ?? "",
     asked: timePiece(question?.asked_at ?? item.updated_at, now).toString(),
     due: duePiece(question?.deadline, now).toString(),
     action: pathTo("cases", item.id, "answer"),
