@@ -111,3 +111,33 @@ test.each([
   expect(most).toBe(1);
   expect(run_count).toBe(2);
 });
+
+test.each(["stopped", "awaiting", "cancelling"] as const)(
+  "a case that an operator has set to %s may still ask",
+  async (status) => {
+    const [opened, goOn] = [gate(), gate()];
+    const agent = agentOf(async ({ job }) => {
+      const item = await job.openCase({ id: "a", name: "a" });
+      opened.open();
+      await goOn.opened;
+      const { ok } = await item.ask({
+        question: "Go on?",
+        fields: [{ name: "ok", field_type: "BooleanField" }],
+      });
+      await item.close({ ok });
+      return "done";
+    });
+    await using server = await testServer({ agents: [agent] });
+    const { service } = server;
+    const { id } = await startJob(service);
+    await opened.opened;
+
+    await service.get(RUNNER).overrideCase("a", status, "operator");
+    goOn.open();
+    await until(service, id, ["awaiting", "failed"]);
+    await service.get(RUNNER).answer(id, "a", { answer: { ok: true }, message: null });
+
+    expect(await until(service, id)).toMatchObject({ status: "completed", result: "done" });
+    expect(await service.get(CASES).get("a")).toMatchObject({ status: "completed" });
+  },
+);

@@ -394,10 +394,9 @@ function hasEnded(item: StoredCase): ServiceError {
   );
 }
 
-/** An operator may have marked the case as stopped, or as awaiting without a question: neither keeps it from asking. */
+/** An operator may have marked a case that has not ended: that keeps it from nothing. Only an open question does. */
 function asking(item: StoredCase): EntityStatus {
-  const isMarked = item.status === "stopped" || (item.status === "awaiting" && !item.question);
-  return isMarked ? "awaiting" : followCase(item, "awaiting_on_input");
+  return item.question ? followCase(item, "awaiting_on_input") : "awaiting";
 }
 
 function followCase(item: StoredCase, event: LifecycleEvent): EntityStatus {

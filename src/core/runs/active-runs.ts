@@ -201,8 +201,8 @@ export class ActiveRuns {
         return isDue ? this.#begin(unit, current, kind) : undefined;
       });
       if (!begun) return place.release();
-      const entries = begun.run_count === 1 ? [] : await jobs.log(jobId);
-      this.launch(begun, agent, place, { record: RunRecord.read(entries.map(({ entry }) => entry)) });
+      const record = begun.run_count === 1 ? new RunRecord() : await RunRecord.of(jobs, jobId);
+      this.launch(begun, agent, place, { record });
     } finally {
       this.#early.delete(jobId);
     }

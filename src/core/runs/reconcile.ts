@@ -8,8 +8,6 @@ import type { StoredJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { DamagedJob } from "../store/damaged-jobs.ts";
 import { callJobStop } from "./method-calls.ts";
-import { clean } from "./run/limits.ts";
-import { recordedCost } from "./run/recorded-cost.ts";
 import { RunRecord } from "./run/run-record.ts";
 import type { RequestParts } from "./runner-parts.ts";
 import { isStorageError, whenWritable } from "./when-writable.ts";
@@ -177,7 +175,7 @@ async function fail(
     tell,
   }: { message: string; reason: "interrupted" | "damaged"; tell: (unit: Unit) => Promise<unknown> },
 ): Promise<Plan> {
-  const total_cost = await recordedCost(jobs, id);
+  const total_cost = (await RunRecord.of(jobs, id)).cost;
   return {
     store: async (unit) => {
       await tell(unit);
@@ -207,7 +205,7 @@ async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: Stor
   if (last?.type === "mark" && last.mark === "waiting_for_agent") return {};
   const message = `Agent "${job.agent_name}" is not registered: the job goes on once it is`;
   const since = job.status === "stopped" ? undefined : downSince(last, aliveUntil);
-  const total_cost = clean(RunRecord.read(entries).spent);
+  const total_cost = RunRecord.read(entries).cost;
   return {
     store: async (unit) => {
       await unit.record(job.id, {
@@ -229,7 +227,7 @@ export async function endCancelled(
   try {
     await callJobStop(parts, job, agent);
     const error = "The job was stopped";
-    const total_cost = await recordedCost(jobs, job.id);
+    const total_cost = (await RunRecord.of(jobs, job.id)).cost;
     const end = async (unit: Unit): Promise<void> => {
       // An operator may have given it another status meanwhile.
       if ((await unit.tx.get("Job", job.id))?.status !== "cancelling") return;

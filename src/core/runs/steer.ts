@@ -1,18 +1,15 @@
 import { type Actor, nameOf } from "../audit/caller.ts";
 import { endCases, overrideCase, removeCaseOfJob } from "../entities/cases.ts";
-import { caseIdsOf, endJob, jobNotFound, moveJob, removeJob } from "../entities/jobs.ts";
+import { caseIdsOf, endJob, moveJob, removeJob } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredCase } from "../models/case.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import { JOB_OVERRIDES } from "../models/overrides.ts";
+import { changeWithRun, type FoundJob } from "./job-change.ts";
 import { callJobStop } from "./method-calls.ts";
 import { endCancelled } from "./reconcile.ts";
-import { clean } from "./run/limits.ts";
-import { recordedCost } from "./run/recorded-cost.ts";
-import type { Run } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
-import { RunRecord } from "./run/run-record.ts";
 import { asCase, asJob, note, type RequestParts } from "./runner-parts.ts";
 import { LEAVES_RUN, storeOverride } from "./store-override.ts";
 
@@ -21,19 +18,15 @@ const STOPPED: RunEnd = { to: "cancelled", reason: "stopped", message: "The job 
 /** Asks a job to stop: its run ends, or the job does where it has none. */
 export async function stopJob(parts: RequestParts, jobId: string, actor?: Actor): Promise<StoredJob> {
   const by = actor && nameOf(actor);
-  const { jobs, agents, runs } = parts;
-  // What a job has cost that no run is here for, by its log.
-  const cost = runs.find(jobId) ? undefined : await recordedCost(jobs, jobId);
-  const { job, run } = await write(parts, jobId, async (unit, run) => {
-    const current = await unit.tx.get("Job", jobId);
-    if (!current || isTerminal(current.status) || current.status === "cancelling") return { job: current };
-    await note(parts, unit, actor, { action: "job.stop", target: asJob(jobId), before: current.status });
-    if (!run || run.isOver) return { job: await cancel(unit, current, { by, cost }) };
-    if (current.status === "stopped") await moveJob(unit, jobId, "start_work", {}, by);
-    const event = current.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
+  const { agents, runs } = parts;
+  const { job, run } = await changeWithRun(parts, jobId, async (unit, { job, run, spent }) => {
+    if (isTerminal(job.status) || job.status === "cancelling") return { job };
+    await note(parts, unit, actor, { action: "job.stop", target: asJob(jobId), before: job.status });
+    if (!run) return { job: await cancel(unit, job, spent, by) };
+    if (job.status === "stopped") await moveJob(unit, jobId, "start_work", {}, by);
+    const event = job.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
     return { job: await moveJob(unit, jobId, event, { open_questions: 0 }, by), run };
   });
-  if (!job) return jobs.get(jobId);
   runs.scheduler.callOff(jobId);
   run?.end(STOPPED, () => callJobStop(parts, job, agents.find(job.agent_name)));
   return job;
@@ -46,33 +39,30 @@ export async function overrideStatus(
   status: EntityStatus,
   actor: Actor,
 ): Promise<StoredJob> {
-  const { jobs, agents, runs } = parts;
-  const record = RunRecord.read((await jobs.log(jobId)).map(({ entry }) => entry));
+  const { agents, runs } = parts;
   const message = `The job was set to ${status} by an operator`;
   const end: RunEnd = { to: status === "failed" ? "failed" : "cancelled", reason: "overridden", message };
-  const decide = async (unit: Unit, found: Run | undefined) => {
-    const before = await unit.tx.get("Job", jobId);
-    if (!before) throw jobNotFound(jobId);
-    const change = { before: before.status, after: status };
-    await note(parts, unit, actor, { action: "job.status", target: asJob(jobId), ...change });
-    const effect = JOB_OVERRIDES[before.status][status];
-    // A run whose end is stored, or about to be, no longer counts.
-    const live = found?.isOver || isTerminal(before.status) ? undefined : found;
-    const total_cost = live?.limits.spent ?? clean(record.spent);
-    const job = await storeOverride(unit, before, {
-      ...{ status, by: nameOf(actor), effect, message, record, total_cost },
-      isRunning: live !== undefined,
-    });
-    return { value: { job, effect, live }, take: LEAVES_RUN.has(effect) };
-  };
-  const { job, effect, live } = await takeFrom(parts, jobId, end, decide);
+  const { job, effect, run } = await takeFrom(parts, jobId, {
+    end,
+    work: async (unit, found) => {
+      const { run, record, spent } = found;
+      const change = { before: found.job.status, after: status };
+      await note(parts, unit, actor, { action: "job.status", target: asJob(jobId), ...change });
+      const effect = JOB_OVERRIDES[change.before][status];
+      const job = await storeOverride(unit, found.job, {
+        ...{ status, by: nameOf(actor), effect, message, record, total_cost: spent },
+        isRunning: run !== undefined,
+      });
+      return { value: { job, effect, run }, take: LEAVES_RUN.has(effect) };
+    },
+  });
   if (effect === "is stopped") {
     const agent = agents.find(job.agent_name);
     runs.scheduler.callOff(jobId);
-    if (live) live.end(STOPPED, () => callJobStop(parts, job, agent));
+    if (run) run.end(STOPPED, () => callJobStop(parts, job, agent));
     else void endCancelled(parts, job, agent);
   }
-  const isIdle = !live && runs.scheduler.position(jobId) === undefined;
+  const isIdle = !run && runs.scheduler.position(jobId) === undefined;
   if (effect === "is taken up" || effect === "is retried" || (effect === "goes on" && isIdle)) {
     runs.queue(job, effect === "is retried" || job.run_count === 0 ? "start" : "resume");
   }
@@ -102,13 +92,13 @@ export async function overrideCaseStatus(
 /** Aborts the run and removes the job with its cases; resolves with the number of cases. */
 export function deleteJob(parts: RequestParts, jobId: string, actor: Actor): Promise<number> {
   const end: RunEnd = { to: "cancelled", reason: "overridden", message: "The job was deleted" };
-  return takeFrom(parts, jobId, end, async (unit) => {
-    const job = await unit.tx.get("Job", jobId);
+  const work = async (unit: Unit, { job: { status, agent_name: agent, name } }: FoundJob) => {
     const cases = await removeJob(unit, jobId, nameOf(actor));
-    const before = job && { status: job.status, agent: job.agent_name, name: job.name, cases };
+    const before = { status, agent, name, cases };
     await note(parts, unit, actor, { action: "job.delete", target: asJob(jobId), before });
     return { value: cases, take: true };
-  });
+  };
+  return takeFrom(parts, jobId, { end, work, needsRecord: false });
 }
 
 /** Removes a case; its job goes on. */
@@ -127,47 +117,33 @@ export async function deleteCase(parts: RequestParts, caseId: string, actor: Act
 async function takeFrom<T>(
   parts: RequestParts,
   jobId: string,
-  end: RunEnd,
-  work: (unit: Unit, run: Run | undefined) => Promise<{ value: T; take: boolean }>,
+  order: {
+    readonly end: RunEnd;
+    readonly needsRecord?: boolean;
+    readonly work: (unit: Unit, found: FoundJob) => Promise<{ value: T; take: boolean }>;
+  },
 ): Promise<T> {
-  const { runs } = parts;
-  let taken: Run | undefined;
-  let unfence = () => {};
+  let lift: (taken?: RunEnd) => void = () => {};
+  const work = async (unit: Unit, found: FoundJob) => {
+    const done = await order.work(unit, found);
+    if (done.take && found.run) lift = found.run.fence();
+    return done;
+  };
   try {
-    const { value, take } = await write(parts, jobId, async (unit, run) => {
-      const done = await work(unit, run);
-      taken = done.take ? run : undefined;
-      if (taken) unfence = taken.fence();
-      return done;
-    });
-    if (take) runs.scheduler.callOff(jobId);
-    taken?.abandon(end);
+    const { value, take } = await changeWithRun(parts, jobId, work, order);
+    if (take) {
+      parts.runs.scheduler.callOff(jobId);
+      lift(order.end);
+    }
     return value;
   } catch (error) {
-    unfence();
+    lift();
     throw error;
   }
 }
 
-/** Stores a change of a job together with a look at its run: none is begun in between. */
-function write<T>(
-  { runs, ledger }: RequestParts,
-  jobId: string,
-  work: (unit: Unit, run: Run | undefined) => Promise<T>,
-): Promise<T> {
-  return runs.exclusively(jobId, () => ledger.write((unit) => work(unit, runs.find(jobId))));
-}
-
-async function cancel(
-  unit: Unit,
-  job: StoredJob,
-  { by, cost = job.total_cost }: { by?: string; cost?: number },
-): Promise<StoredJob> {
-  await endCases(unit, await caseIdsOf(unit.tx, job.id), {
-    to: "cancelled",
-    error: STOPPED.message,
-    name: "cancelled",
-  });
-  const patch = () => ({ stop_reason: STOPPED.reason, error: STOPPED.message, total_cost: cost });
-  return endJob(unit, job.id, "cancelled", patch, by);
+async function cancel(unit: Unit, { id }: StoredJob, total_cost: number, by?: string): Promise<StoredJob> {
+  const { reason: stop_reason, message: error } = STOPPED;
+  await endCases(unit, await caseIdsOf(unit.tx, id), { to: "cancelled", error, name: "cancelled" });
+  return endJob(unit, id, "cancelled", () => ({ stop_reason, error, total_cost }), by);
 }

@@ -1,9 +1,18 @@
 import type { JobInstructions } from "../../models/job-instructions.ts";
 import type { RunEnd } from "./run-errors.ts";
-import type { RunRecord } from "./run-record.ts";
 
 /** Sums of decimal fractions are off by less than this. */
 const ROUNDING = 1e-9;
+
+/** What the record tells of the limits. */
+interface Used {
+  readonly cases: { readonly size: number };
+  readonly spent: number;
+  /** Milliseconds of the spans that have ended. */
+  readonly elapsed: number;
+  /** When the present one began. */
+  readonly since: string | undefined;
+}
 
 /** What a job has used of its limits. Every answer that is not `undefined` says why the run must end. */
 export class Limits {
@@ -18,7 +27,7 @@ export class Limits {
   #spent: number;
   #reserved = 0;
 
-  constructor(given: JobInstructions | null, record: RunRecord, clock: () => Date) {
+  constructor(given: JobInstructions | null, record: Used, clock: () => Date) {
     this.#given = given;
     this.#clock = clock;
     this.#cases = record.cases.size;
@@ -55,11 +64,6 @@ export class Limits {
   settle(cost: number): void {
     this.#reserved -= cost;
     this.#spent += cost;
-  }
-
-  /** Gives back what was set aside and not spent. */
-  giveBack(cost: number): void {
-    this.#reserved -= cost;
   }
 
   /** Counts a cost that became known only afterwards. */

@@ -10,6 +10,7 @@ type Phase = "live" | "ending" | "frozen" | "over";
 export class RunPhase {
   #phase: Phase = "live";
   #end: RunEnd | undefined;
+  #fence: Promise<void> | undefined;
   /** Made when somebody asks for the signal: most handlers never do. */
   #controller: AbortController | undefined;
   #interruptedBy: Error | undefined;
@@ -56,6 +57,7 @@ export class RunPhase {
 
   /** Waits until the handler's next call may go on: indefinitely while the service closes; rejects once the run ends. */
   gate(): Promise<void> | undefined {
+    if (this.#fence) return this.#fence.then(() => this.gate());
     if (this.#phase === "live") return undefined;
     if (this.#phase === "frozen") return new Promise(() => {});
     return Promise.reject(this.error);
@@ -80,13 +82,21 @@ export class RunPhase {
     this.#end ??= end;
   }
 
-  /** The run is over until the result is called, which puts it back to where it stood. */
-  fence(): () => void {
-    const before = this.#phase;
-    this.#phase = "over";
-    return () => {
-      this.#phase = before;
-    };
+  /** While somebody decides what becomes of the job: settles once that is stored, or was not. */
+  get fence(): Promise<void> | undefined {
+    return this.#fence;
+  }
+
+  /** Holds the run up until the result is called. */
+  raiseFence(): () => void {
+    let lift = () => {};
+    this.#fence = new Promise((resolve) => {
+      lift = () => {
+        this.#fence = undefined;
+        resolve();
+      };
+    });
+    return lift;
   }
 
   /** Fires the signal and rejects what the handler waits for. */

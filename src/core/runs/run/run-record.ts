@@ -1,3 +1,4 @@
+import type { Jobs } from "../../entities/jobs.ts";
 import { type EntityStatus, isTerminal } from "../../models/entity-status.ts";
 import type {
   AnswerEntry,
@@ -8,6 +9,7 @@ import type {
   RunEntry,
 } from "../../models/run-entry.ts";
 import type { Call, CallKind } from "./call.ts";
+import { clean } from "./limits.ts";
 import { isOldSleep, readOldCalls } from "./old-record.ts";
 import { ScopeRecord } from "./scope-record.ts";
 
@@ -45,6 +47,11 @@ export class RunRecord {
   /** Sleeps of version 0.1.0, of which only the beginning was recorded. */
   readonly #oldSleeps = new Set<Call>();
 
+  /** What is recorded of a job. */
+  static async of(jobs: Jobs, jobId: string): Promise<RunRecord> {
+    return RunRecord.read((await jobs.log(jobId)).map(({ entry }) => entry));
+  }
+
   static read(entries: readonly RunEntry[]): RunRecord {
     const record = new RunRecord();
     const restart = entries.findLastIndex((entry) => entry.type === "mark" && entry.mark === "restarted");
@@ -57,6 +64,11 @@ export class RunRecord {
       if (at > restart) record.#add(entry, at + 1);
     }
     return record;
+  }
+
+  /** What the job has cost: the job itself tells it only since something else of it was stored. */
+  get cost(): number {
+    return clean(this.spent);
   }
 
   /** The calls of a case, or of the job itself. */

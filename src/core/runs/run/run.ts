@@ -39,6 +39,9 @@ export interface RunParts {
   readonly insides: AsyncLocalStorage<StepUnderWay> | undefined;
 }
 
+/** What a unit gives that was held up. */
+const NOTHING = Promise.resolve(undefined as never);
+
 /** One run of a job's handler: lets its calls through, ends it, and stores what becomes of it. */
 export class Run {
   readonly parts: RunParts;
@@ -127,6 +130,9 @@ export class Run {
     if (this.#cleanUp) await Promise.race([this.#cleanUp, forced]);
     try {
       if (!this.isOver) await this.#finish(outcome);
+    } catch (error) {
+      // Somebody took the job from this run meanwhile: what becomes of it is stored.
+      if (!this.isOver) throw error;
     } finally {
       this.#leave();
     }
@@ -164,12 +170,19 @@ export class Run {
     });
   }
 
-  /** From now on nothing of this run is stored: someone else has decided what becomes of the job. */
-  fence(): () => void {
-    return this.#phase.fence();
+  /**
+   * Somebody decides what becomes of the job: nothing of this run is stored until the result is called, with the end that
+   * it has where they took the job from it. Then the handler is left behind.
+   */
+  fence(): (taken?: RunEnd) => void {
+    const lift = this.#phase.raiseFence();
+    return (taken) => {
+      if (taken) this.abandon(taken);
+      lift();
+    };
   }
 
-  /** Leaves the handler behind, after `fence`. */
+  /** Leaves the handler behind; nothing that it still does is stored. */
   abandon(end: RunEnd): void {
     this.#phase.close(end);
     this.#interrupt();
@@ -189,20 +202,27 @@ export class Run {
   async write<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
     // What was let through before the end goes with it, also where the store has to be asked again.
     let isLetThrough = false;
+    let fence: Promise<void> | undefined;
     const guarded = (unit: Unit): Promise<T> => {
       if (this.isOver || (this.#isSealed && !isLetThrough)) throw this.#phase.error;
+      fence = this.#phase.fence;
+      if (fence) return NOTHING;
       isLetThrough = true;
       return work(unit);
     };
     this.activity.beginWrite();
     try {
-      return await whenWritable(
-        () => this.parts.ledger.write(guarded),
-        ({ message }) => {
-          if (this.isOver) throw this.#phase.error;
-          this.parts.log.warn("the store cannot write; the run waits", { error: message });
-        },
-      );
+      for (;;) {
+        const value = await whenWritable(
+          () => this.parts.ledger.write(guarded),
+          ({ message }) => {
+            if (this.isOver) throw this.#phase.error;
+            this.parts.log.warn("the store cannot write; the run waits", { error: message });
+          },
+        );
+        if (!fence) return value;
+        await fence;
+      }
     } catch (error) {
       // What a plugin refuses is not recorded: a handler that went on after it could not be replayed.
       if (isRefusal(error) && !this.#isFinishing) this.end(refused(error));
