@@ -10,7 +10,8 @@ const { env, stdin, stdout, stderr } = process;
 const argv = process.argv.slice(2);
 const screen = { write: (text: string) => void stderr.write(text), columns: () => stderr.columns || 80 };
 
-// Whoever reads the output may stop reading, as `head` does: a command ends quietly then, a service runs on.
+// The reader of the output may stop early, as `head` does: a command then ends quietly, a service keeps
+// running.
 const isService = ["start", "dev", "control"].includes(argv[0] ?? "");
 for (const stream of [stdout, stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
@@ -36,6 +37,6 @@ const code = await main(argv, {
   },
 });
 
-// Handles that an agent left open must not keep a finished command alive; what was written goes out first.
+// Handles that an agent left open must not keep a finished command alive; pending output is flushed first.
 await new Promise((done) => stdout.write("", done));
 process.exit(code);

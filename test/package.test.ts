@@ -91,7 +91,7 @@ describe("the published package", () => {
       },
     );
     const service = beginSvc(["start"], { cwd, env: { SERVICE_PORT: "0" }, command: ["npx", "svc"] });
-    await service.prints(/Ctrl-C ends it/);
+    await service.prints(/Press Ctrl-C to stop/);
     const { url, key } = await access(cwd);
 
     const started = await fetch(`${url}/agents/hello/jobs`, {

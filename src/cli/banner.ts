@@ -8,11 +8,11 @@ import { AGENTS, KEYS, PLUGINS, SIGN_IN_LINK } from "../core/service/tokens.ts";
 
 export interface BannerOptions {
   readonly cwd: string;
-  /** Whether a person reads it: a link that signs in must not end in a log. */
+  /** Whether a person reads the output: a sign-in link must not end up in a log. */
   readonly interactive: boolean;
 }
 
-/** What a person wants to know of a service that has just started. */
+/** What a person needs to know about a service that has just started. */
 export function banner(service: Service, { cwd, interactive }: BannerOptions): string {
   const { options } = service;
   const url = options.publicUrl ?? service.url ?? "";
@@ -39,15 +39,15 @@ export function banner(service: Service, { cwd, interactive }: BannerOptions): s
     "",
     ...agents.map((agent) => `  ${startCommand(agent)}`),
     "",
-    "Ctrl-C ends it; unfinished jobs go on at the next start.",
+    "Press Ctrl-C to stop; unfinished jobs resume at the next start.",
   ].join("\n");
 }
 
-/** Only where a plugin makes such links. */
+/** Only if a plugin provides such links. */
 function signInRow(service: Service, url: string): string[][] {
   try {
     const link = service.get(SIGN_IN_LINK).create(url);
-    return [["sign in", `${link.url} (works once, until ${link.expiresAt.toTimeString().slice(0, 5)})`]];
+    return [["sign in", `${link.url} (valid once, until ${link.expiresAt.toTimeString().slice(0, 5)})`]];
   } catch {
     return [];
   }
@@ -55,10 +55,10 @@ function signInRow(service: Service, url: string): string[][] {
 
 function whereKeyIs(service: Service, cwd: string): string {
   if (!service.get(KEYS).apiKeyGenerated) return "as set";
-  return `in ${relative(cwd, join(service.options.dataDir, "api-key"))} (commands on this machine find it)`;
+  return `in ${relative(cwd, join(service.options.dataDir, "api-key"))} (commands on this machine read it from there)`;
 }
 
-/** With a place for every input that has to be given. */
+/** With a placeholder for every required input. */
 function startCommand({ slug, definition }: HostedAgent): string {
   const required = fieldsOf(definition.methods.job_start).list.filter((field) => field.required);
   return ["npx svc job start", slug, ...required.map((field) => `--field ${field.name}=…`), "--wait"].join(

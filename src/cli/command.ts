@@ -2,14 +2,14 @@ import type * as v from "valibot";
 import type { CliContext } from "./context.ts";
 
 /**
- * Schema of a command's options: gives the flags, their help, their checks and their type.
- * An entry `minInstances` is `--min-instances`; boolean entries take no value, and those that are true by default are
- * written `--no-…`; array entries may be repeated; `v.description` is the help and `v.metadata({ value, alias })` the name
- * of the value and a letter.
+ * Schema of a command's options: defines the flags, their help, validation and types. An entry `minInstances`
+ * is `--min-instances`; boolean entries take no value, and those that are true by default are written
+ * `--no-…`; array entries may be repeated; `v.description` is the help and `v.metadata({ value, alias })` the
+ * name of the value and a letter.
  */
 export type FlagsSchema = v.ObjectSchema<v.ObjectEntries, undefined>;
 
-/** What a command gets. Arguments and texts arrive exactly as typed. */
+/** Input of a command. Arguments and text values arrive exactly as typed. */
 export interface CommandInput<F extends FlagsSchema = FlagsSchema> {
   readonly args: readonly string[];
   readonly flags: v.InferOutput<F>;
@@ -18,7 +18,7 @@ export interface CommandInput<F extends FlagsSchema = FlagsSchema> {
 
 /** One command of a program. */
 export interface Command<F extends FlagsSchema = FlagsSchema> {
-  /** Name and arguments: `<id>` must be given, `[file]` may be, `[...names]` takes all that follow. */
+  /** Name and arguments: `<id>` is required, `[file]` is optional, `[...names]` collects the rest. */
   readonly usage: string;
   readonly summary: string;
   readonly flags?: F;
@@ -28,19 +28,19 @@ export interface Command<F extends FlagsSchema = FlagsSchema> {
   run(input: CommandInput<F>): Promise<number>;
 }
 
-/** Types a command. */
+/** Defines a command with inferred option types. */
 export function defineCommand<F extends FlagsSchema = v.ObjectSchema<Record<never, never>, undefined>>(
   command: Command<F>,
 ): Command {
   return command as unknown as Command;
 }
 
-/** Commands under one word, such as `svc deploy …`, loaded only when they are used. */
+/** A group of commands, such as `svc deploy …`, loaded only when used. */
 export interface CommandGroup {
   readonly name: string;
   readonly summary: string;
   load(): Promise<{
-    /** Runs the words behind the group's name; resolves with the exit code. */
+    /** Runs the arguments that follow the group's name; resolves with the exit code. */
     run(argv: readonly string[], context: CliContext): Promise<number>;
   }>;
 }

@@ -13,7 +13,7 @@ export const completion = defineCommand({
   ],
   async run({ args, context }) {
     const script = SCRIPTS[args[0]!];
-    if (!script) throw new UsageError(`There is no completion for "${args[0]}"`, "Shells: bash, zsh, fish.");
+    if (!script) throw new UsageError(`Unknown shell "${args[0]}"`, "Shells: bash, zsh, fish.");
     context.print(script);
     return 0;
   },

@@ -18,7 +18,7 @@ const FlagsSchema = v.object({
     8100,
   ),
   host: v.optional(v.pipe(v.string(), v.description("address to listen on")), "127.0.0.1"),
-  workspace: v.optional(v.pipe(v.string(), v.nonEmpty(), v.description("workspace that it serves")), "dev"),
+  workspace: v.optional(v.pipe(v.string(), v.nonEmpty(), v.description("workspace to serve")), "dev"),
   fail: v.optional(
     v.pipe(
       ModeSchema,
@@ -31,7 +31,7 @@ const FlagsSchema = v.object({
       v.number(),
       v.integer(),
       v.minValue(1),
-      v.description("messages that --fail holds for; all by default"),
+      v.description("number of messages that --fail applies to; all by default"),
     ),
   ),
   retryAfter: v.optional(
@@ -41,13 +41,13 @@ const FlagsSchema = v.object({
     v.pipe(v.number(), v.integer(), v.minValue(10), v.description("messages to keep in memory")),
     20_000,
   ),
-  quiet: v.optional(v.pipe(v.boolean(), v.description("do not print what comes in")), false),
+  quiet: v.optional(v.pipe(v.boolean(), v.description("do not print incoming messages")), false),
 });
 
 /** `svc control`: a control system for development. */
 export const control = defineCommand({
   usage: "control",
-  summary: "Run a control system for development: shows events and telemetry, and fails on demand",
+  summary: "Run a development control system that shows events and telemetry, and fails on demand",
   flags: FlagsSchema,
   examples: ["svc control", "svc control --fail 503 --times 5", "svc control --fail 429 --retry-after 2"],
   async run({ flags, context }) {
@@ -65,17 +65,19 @@ export const control = defineCommand({
       onReceived: flags.quiet ? undefined : (item) => context.print(describeReceived(item)),
     }).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "EADDRINUSE") throw error;
-      throw new CliError(`Port ${flags.port} is taken by another program`, {
-        detail: "Choose another one with --port, or --port 0 for a free one.",
+      throw new CliError(`Port ${flags.port} is in use by another program`, {
+        detail: "Choose another port with --port, or --port 0 for any free one.",
         cause: error,
       });
     });
-    context.print(`Control system for development at ${server.url}/ (the page shows all and makes it fail)`);
+    context.print(
+      `Development control system at ${server.url}/ (its page shows messages and can make it fail)`,
+    );
     context.print("Start the service with:");
     context.print(`  export SERVICE_ACCOUNT_API_URL=${server.url}`);
     context.print(`  export SERVICE_ACCOUNT_WORKSPACE_ID=${flags.workspace}`);
-    // A key of its own, made for this run, on the terminal of the person who runs it.
-    const own = context.env.SERVICE_ACCOUNT_API_KEY ? "(the value set here)" : apiKey;
+    // A key generated for this run; only the person who runs it sees the terminal.
+    const own = context.env.SERVICE_ACCOUNT_API_KEY ? "(the value set in this environment)" : apiKey;
     context.print(`  export SERVICE_ACCOUNT_API_KEY=${own}`);
     await stop.received;
     await server.close();
@@ -84,7 +86,7 @@ export const control = defineCommand({
   },
 });
 
-/** One line for what came in. */
+/** One line per incoming message. */
 export function describeReceived({ at, kind, body, duplicate, problems }: Received): string {
   const { event_type, eventType, type, source, details, agentId } = (body ?? {}) as Record<string, unknown>;
   const { index, name, status, is_final } = (details ?? {}) as Record<string, unknown>;
@@ -98,7 +100,7 @@ export function describeReceived({ at, kind, body, duplicate, problems }: Receiv
     duplicate ? "(again)" : "",
     problems.length > 0 ? `PROBLEM: ${problems.join("; ")}` : "",
   ];
-  // What comes in must not steer the terminal.
+  // Incoming text must not control the terminal.
   return parts
     .join(" ")
     .replace(/\p{Cc}/gu, " ")

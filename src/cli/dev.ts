@@ -8,10 +8,10 @@ import { ListenFlagsSchema } from "./start.ts";
 import { listenForStop } from "./stop-signal.ts";
 import { watchTree } from "./watch-tree.ts";
 
-/** Tells the process that serves from the one that watches. */
+/** Distinguishes the process that serves from the one that watches. */
 const WORKER = "SVC_DEV_WORKER";
 
-/** `svc dev`: runs the service and starts it anew when a source file changes; jobs go on where they were. */
+/** `svc dev`: runs the service and restarts it when a source file changes; jobs resume where they were. */
 export const dev = defineCommand({
   usage: "dev [file]",
   summary: "Run the service and restart it when its files change",
@@ -20,7 +20,7 @@ export const dev = defineCommand({
   async run({ args, flags, context }) {
     const file = findController(args[0], context.cwd);
     if (context.env[WORKER] === undefined) return superviseWorker(file, context);
-    // Before this listens, the channel may have closed already: a file was saved while the worker started.
+    // The channel may have closed before this listener was added: a file was saved while the worker started.
     if (process.connected === false) return 0;
     process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
     const { serveWithListhen } = await import("./serve-with-listhen.ts");
@@ -29,7 +29,7 @@ export const dev = defineCommand({
   },
 });
 
-/** Keeps one worker running: the next one starts when the last has let go of the port and the data folder. */
+/** Keeps one worker running: the next one starts when the last has released the port and the data folder. */
 async function superviseWorker(file: string, context: CliContext): Promise<number> {
   const folder = dirname(file);
   let worker: ChildProcess | undefined;
@@ -46,7 +46,7 @@ async function superviseWorker(file: string, context: CliContext): Promise<numbe
   });
   const unwatch = watchTree(folder, {
     onChange: (name) => {
-      context.note(`${name} changed: restarting`);
+      context.note(`${name} changed, restarting`);
       changed = true;
       interrupt();
     },
@@ -61,7 +61,7 @@ async function superviseWorker(file: string, context: CliContext): Promise<numbe
     exitCode = await exitOf(worker);
     worker = undefined;
     if (stopped || changed) continue;
-    context.note("The service has ended. It starts again at the next change.");
+    context.note("The service has stopped. It restarts at the next change.");
     await new Promise<void>((done) => {
       wake = done;
     });
@@ -80,7 +80,7 @@ function exitOf(worker: ChildProcess): Promise<number> {
   return new Promise((done) => worker.once("exit", (code) => done(code ?? 1)));
 }
 
-/** In a process group of its own, so that Ctrl-C reaches it only through us. */
+/** In its own process group, so that Ctrl-C reaches it only through this process. */
 function startWorker(context: CliContext): ChildProcess {
   const [program, ...args] = context.self as [string, ...string[]];
   return spawn(program, [...args, ...context.argv], {
@@ -91,7 +91,7 @@ function startWorker(context: CliContext): ChildProcess {
   });
 }
 
-/** A worker ends gracefully when its channel closes, also when this process was killed. */
+/** A worker shuts down gracefully when its channel closes, even if this process was killed. */
 function endWorker(worker: ChildProcess): void {
   if (worker.connected) worker.disconnect();
 }

@@ -1,7 +1,7 @@
-/** A command line that cannot be understood: ends with exit code 2. */
+/** An invalid command line: exit code 2. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
-  /** What was probably meant, or where to read on. */
+  /** What was probably meant, or where to read more. */
   readonly hint: string | undefined;
 
   constructor(message: string, hint?: string) {
@@ -18,7 +18,7 @@ export interface CliErrorOptions {
   readonly cause?: unknown;
 }
 
-/** A command that failed, told in words for the person who gave it. */
+/** A failed command, described for the person who ran it. */
 export class CliError extends Error {
   override readonly name = "CliError";
   readonly detail: string | undefined;

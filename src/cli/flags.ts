@@ -11,7 +11,7 @@ export interface Flag {
   readonly name: string;
   readonly alias: string | undefined;
   readonly kind: "boolean" | "number" | "text";
-  /** May be given more than once. */
+  /** May be repeated. */
   readonly repeated: boolean;
   /** Name of the value in the help. */
   readonly value: string;
@@ -32,7 +32,7 @@ export function describeFlags(schema: FlagsSchema): Flag[] {
 }
 
 /**
- * Checks option values as typed and gives them their types; throws `UsageError` naming the option.
+ * Validates option values as typed and converts them to their types; throws `UsageError` naming the option.
  * `raw` holds text, true or false, or an array of them, by key.
  */
 export function readFlags<F extends FlagsSchema>(
@@ -85,7 +85,7 @@ function readFlag(flag: Flag, raw: unknown): unknown {
   if (given.some((one) => typeof one !== "string")) {
     throw new UsageError(`Option --${flag.name} needs a value`, `Write --${flag.name} <${flag.value}>.`);
   }
-  if (!flag.repeated && given.length > 1) throw new UsageError(`Option --${flag.name} is given twice`);
+  if (!flag.repeated && given.length > 1) throw new UsageError(`Option --${flag.name} is set more than once`);
   const values = flag.kind === "number" ? given.map((one) => toNumber(flag, one as string)) : given;
   return flag.repeated ? values : values[0];
 }

@@ -1,38 +1,38 @@
 import { describeError } from "../core/base/error-text.ts";
 import type { Logger } from "../core/base/log.ts";
 
-/** Where the code of this package lies, as stacks tell it. */
+/** Location of this package's code, as it appears in stack traces. */
 const OWN = new URL("../", import.meta.url).href;
 
 interface Guarded {
-  /** Whether the process is on its way to its end. */
+  /** Whether the process is shutting down. */
   isEnding(): boolean;
-  /** Called where an exception is one of this package's own code: nobody knows what state that left behind. */
+  /** Called for an exception from this package's own code: the state that it left behind is unknown. */
   fail(): void;
 }
 
 /**
- * Keeps what one agent does in passing from ending the other agents' jobs: a rejection that nobody takes, an exception
- * in a timer or an emitter; `process.exit` cannot be held up, and is told of. The result takes the guard away.
+ * Keeps one agent's stray errors from ending the jobs of other agents: an unhandled rejection, an exception
+ * in a timer or an emitter. `process.exit` cannot be prevented, only logged. The result removes the guard.
  */
 export function guardProcess(log: Logger, { isEnding, fail }: Guarded): () => void {
-  const onRejection = (error: unknown): void => log.error("a rejected promise was not handled", { error });
+  const onRejection = (error: unknown): void => log.error("unhandled promise rejection", { error });
   const onException = (error: unknown): void => {
     if (!isOwn(error)) {
-      log.error("an exception was not caught; the service goes on", { error });
+      log.error("uncaught exception; the service keeps running", { error });
       return;
     }
-    log.error("the service failed and ends: all jobs go on at the next start", { error });
+    log.error("fatal error, shutting down; jobs resume at the next start", { error });
     fail();
   };
   const onExit = (code: number): void => {
     if (isEnding()) return;
     const { stack } = new Error("process.exit was called");
-    log.error("code of an agent ended the process: all jobs go on at the next start", { code, stack });
-    // To those who start services again that failed, 0 says that all is done.
+    log.error("an agent's code ended the process; jobs resume at the next start", { code, stack });
+    // Process managers that restart failed services treat 0 as success.
     process.exitCode = code || 1;
   };
-  // Who reads the log may go away; to tell of it there would never end.
+  // The reader of the log may go away; logging that would loop forever.
   const ignore = (): void => {};
   for (const stream of [process.stdout, process.stderr]) stream.on("error", ignore);
   process.on("unhandledRejection", onRejection);
@@ -46,7 +46,7 @@ export function guardProcess(log: Logger, { isEnding, fail }: Guarded): () => vo
   };
 }
 
-/** Whether it was thrown here, not in an agent or a library of its. */
+/** Whether it was thrown here, not in an agent or one of its libraries. */
 function isOwn(error: unknown): boolean {
   const thrownAt = describeError(error).match(/^\s+at .*$/m)?.[0];
   return thrownAt?.includes(OWN) ?? false;

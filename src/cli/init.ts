@@ -20,7 +20,7 @@ const flags = v.object({
   package: v.optional(
     v.pipe(
       v.string(),
-      v.description("what to install as agent-control-service, such as a version or a tarball"),
+      v.description("version or tarball of agent-control-service to install"),
       v.metadata({ value: "spec" }),
     ),
     `^${own.version}`,
@@ -28,10 +28,10 @@ const flags = v.object({
   yes: v.optional(v.pipe(v.boolean(), v.description("ask nothing"), v.metadata({ alias: "y" })), false),
 });
 
-/** `svc init`: writes a small project that runs. */
+/** `svc init`: creates a small project that runs. */
 export const init = defineCommand({
   usage: "init [folder]",
-  summary: "Write a small project that runs",
+  summary: "Create a small project that runs",
   flags,
   examples: ["svc init my-service", "svc init --yes"],
   async run({ args, flags, context }) {
@@ -46,7 +46,7 @@ export const init = defineCommand({
     const root = resolve(context.cwd, folder);
     const agent = flags.agent ?? (await ask("Name of the first agent", "Word Counter"));
     if (toSlug(agent) === "") {
-      throw new CliError(`"${agent}" cannot name an agent`, {
+      throw new CliError(`"${agent}" is not a valid agent name`, {
         detail: "A name needs at least one letter or digit.",
       });
     }
@@ -65,5 +65,5 @@ export const init = defineCommand({
 
 function nextSteps(folder: string): string {
   const enter = folder === "." ? [] : [`  cd ${folder}`];
-  return ["The project is written. Next:", "", ...enter, "  npm install", "  npx svc dev"].join("\n");
+  return ["Project created. Next:", "", ...enter, "  npm install", "  npx svc dev"].join("\n");
 }

@@ -7,21 +7,21 @@ import { CliError } from "./errors.ts";
 const DEFAULT_FILES = ["src/controller.ts", "src/controller.js", "controller.ts", "controller.js"];
 const EXPORT_LINE = "export default createServer({ agents: [myAgent] });";
 
-/** The controller file that a command is about: the one given, else the first of the usual ones. */
+/** The controller file of a command: the one given, else the first default that exists. */
 export function findController(file: string | undefined, cwd: string): string {
   const found = (file ? [file] : DEFAULT_FILES).find((one) => existsSync(resolve(cwd, one)));
   if (found && statSync(resolve(cwd, found)).isDirectory()) {
     throw new CliError(`${found} is a folder`, {
-      detail: `Name the file in it that exports your service: svc start ${join(found, "controller.ts")}`,
+      detail: `Pass the file in it that exports your service: svc start ${join(found, "controller.ts")}`,
     });
   }
   if (found) return resolve(cwd, found);
-  throw new CliError(`There is no file ${file ?? DEFAULT_FILES[0]} here`, {
-    detail: "Name the file that exports your service, or make a new project with: svc init my-service",
+  throw new CliError(`File ${file ?? DEFAULT_FILES[0]} does not exist`, {
+    detail: "Pass the file that exports your service, or create a project with: svc init my-service",
   });
 }
 
-/** Loads a controller file, TypeScript or JavaScript, and gives the service that it exports. */
+/** Loads a controller file, TypeScript or JavaScript, and returns the service that it exports. */
 export async function loadController(path: string, cwd: string): Promise<Service> {
   const name = relative(cwd, path);
   const module = await importFile(path).catch((error: unknown) => {
@@ -34,7 +34,7 @@ export async function loadController(path: string, cwd: string): Promise<Service
   });
 }
 
-/** The file cache of jiti would lie in a folder that other users can write to. */
+/** The file cache of jiti would be in a folder that other users can write to. */
 async function importFile(path: string): Promise<unknown> {
   if (/\.m?js$/.test(path)) return import(pathToFileURL(path).href);
   const { createJiti } = await import("jiti");
@@ -46,7 +46,7 @@ function defaultExport(module: unknown): unknown {
   return isService(outer) ? outer : ((outer as { default?: unknown } | undefined)?.default ?? outer);
 }
 
-/** By shape, as the project may use another copy of this package. */
+/** Checked by shape because the project may use another copy of this package. */
 function isService(value: unknown): value is Service {
   return (
     typeof value === "object" &&
@@ -60,10 +60,10 @@ function describeExport(value: unknown): string {
   if (typeof value === "function") return "exports a function, not a service";
   if (Array.isArray(value)) return "exports a list, not a service";
   const isAgent = typeof value === "object" && value !== null && "methods" in value;
-  return isAgent ? "exports an agent, not a service" : "does not export a service by default";
+  return isAgent ? "exports an agent, not a service" : "has a default export that is not a service";
 }
 
-/** Errors that say by themselves what to do go through as they are. */
+/** Errors that already say what to do are passed through. */
 function explain(error: unknown, name: string, path: string): unknown {
   if (!(error instanceof Error))
     return new CliError(`${name} could not be loaded`, { detail: String(error) });
@@ -76,7 +76,7 @@ function explain(error: unknown, name: string, path: string): unknown {
   return new CliError(`${name} could not be loaded`, { detail, cause: error });
 }
 
-/** The error with the lines of its stack that lie in the project. */
+/** The error with the stack lines that belong to the project. */
 function place(error: Error, path: string): string {
   const folder = resolve(path, "..");
   const lines = (error.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));

@@ -15,37 +15,37 @@ const COMMANDS: readonly Command[] = [start, dev, init, open, control, torture, 
 const GROUPS: readonly CommandGroup[] = [
   {
     name: "agent",
-    summary: "See the agents of a running service",
+    summary: "List and show the agents of a running service",
     load: () => import("./agent/main.ts"),
   },
   {
     name: "job",
-    summary: "Start, follow and steer jobs of a running service",
+    summary: "Start, follow and manage jobs of a running service",
     load: () => import("./job/main.ts"),
   },
   {
     name: "store",
-    summary: "Export, check and accept the data folder of a stopped service",
+    summary: "Back up, export, check and repair the data of a service",
     load: () => import("./store/main.ts"),
   },
   {
     name: "events",
-    summary: "See, send again or drop what a running service could not deliver",
+    summary: "List, resend or drop messages that a running service could not deliver",
     load: () => import("./events/main.ts"),
   },
   {
     name: "audit",
-    summary: "See, export and check who did what that concerns security",
+    summary: "View, export and verify the audit log",
     load: () => import("./audit/main.ts"),
   },
   {
     name: "deploy",
-    summary: "Deploy the service, look after it, test it in containers here",
+    summary: "Deploy the service, manage it, test it in local containers",
     load: () => import("./deploy/main.ts"),
   },
 ];
 
-/** Runs `svc` with the words behind it; resolves with the exit code. */
+/** Runs `svc` with its arguments; resolves with the exit code. */
 export function main(argv: readonly string[], context: CliContext): Promise<number> {
   return runProgram(
     {

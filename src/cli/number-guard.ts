@@ -1,9 +1,10 @@
-/** Begins a word that must stay as it is; no shell hands over a word with it. */
+/** Prefix of an argument that must stay unchanged; no shell can pass an argument with it. */
 const MARK = "\u0001";
 
 /**
- * The parser turns words that look like numbers into numbers, and so changes ids such as `012345678901`, `1e5` or `1.10`;
- * it takes `-1` for an option and drops empty values. Marked, they pass through.
+ * The parser converts arguments that look like numbers to numbers, and so changes ids such as `012345678901`,
+ * `1e5` or `1.10`; it reads `-1` as an option and drops empty values. Marked arguments pass through
+ * unchanged.
  */
 export function guardNumbers(argv: readonly string[]): string[] {
   return argv.map((word) => {
@@ -13,7 +14,7 @@ export function guardNumbers(argv: readonly string[]): string[] {
   });
 }
 
-/** Takes the marks off again. */
+/** Removes the marks. */
 export function unguard<T>(value: T): T {
   if (typeof value === "string") return (value.startsWith(MARK) ? value.slice(1) : value) as T;
   return Array.isArray(value) ? (value.map(unguard) as T) : value;

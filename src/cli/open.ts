@@ -5,7 +5,7 @@ import { CONNECTION_FLAGS, connect } from "./job/connection.ts";
 /** `svc open`: a new link to the admin interface. */
 export const open = defineCommand({
   usage: "open",
-  summary: "Print a link that signs in to the admin interface once",
+  summary: "Print a one-time sign-in link to the admin interface",
   flags: v.object(CONNECTION_FLAGS),
   async run({ flags, context }) {
     const client = await connect(flags, context);

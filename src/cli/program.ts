@@ -7,7 +7,7 @@ import { guardNumbers, unguard } from "./number-guard.ts";
 import { reportError } from "./report-error.ts";
 import { suggest } from "./suggest.ts";
 
-/** A word on the command line and the commands behind it. */
+/** A program name and its commands. */
 export interface Program {
   /** As typed, such as `svc deploy`. */
   readonly name: string;
@@ -15,15 +15,15 @@ export interface Program {
   readonly version?: string;
   readonly commands: readonly Command[];
   readonly groups?: readonly CommandGroup[];
-  /** Tells a failure and gives the exit code. @default reportError */
+  /** Reports a failure and returns the exit code. @default reportError */
   readonly report?: typeof reportError;
 }
 
-/** Word in front of a command line that is being typed. */
+/** Argument that precedes a command line that is being completed. */
 export const COMPLETE = "--complete";
 
 /**
- * Runs one command line: the exit code is 0 when it is done, 1 when it failed, 2 when it could not be understood.
+ * Runs one command line: the exit code is 0 on success, 1 on failure, 2 for an invalid command line.
  *
  * @example
  * export const run = (argv: readonly string[], context: CliContext) => runProgram({ name: "svc store", … }, argv, context);
@@ -44,7 +44,7 @@ export async function runProgram(
   }
 }
 
-/** Prints what the last word may become, a line each; asked for by the scripts of `svc completion`. */
+/** Prints the completions of the last word, one per line; called by the scripts of `svc completion`. */
 async function complete(program: Program, words: readonly string[], context: CliContext): Promise<number> {
   const group = words.length > 1 ? program.groups?.find((one) => one.name === words[0]) : undefined;
   if (group) return (await group.load()).run([COMPLETE, ...words.slice(1)], context);
@@ -96,13 +96,13 @@ function createParser(program: Program): ReturnType<typeof cac> {
   for (const { name, summary } of program.groups ?? []) cli.command(`${name} <command>`, summary);
   if (program.version !== undefined) cli.version(program.version);
   cli.help((sections) => {
-    const [, ...rest] = sections.filter((section) => !section.title?.startsWith("For more info"));
+    const [, ...rest] = sections.filter((section) => !section.title?.startsWith("For more information"));
     return [{ body: cli.matchedCommand?.description ?? program.summary }, ...rest.map(tidy)];
   });
   return cli;
 }
 
-/** A switch written `--no-…` is not on by default, whatever the parser says. */
+/** A switch written `--no-…` is off by default, whatever the parser says. */
 function tidy(section: { title?: string; body: string }): { title?: string; body: string } {
   const lines = section.body.split("\n");
   const tidied = lines.map((line) => line.replace(/(--no-.*) \(default: true\)$/, "$1").trimEnd());
@@ -120,7 +120,7 @@ function shownDefault({ kind, fallback }: Flag): unknown {
   return kind === "boolean" || Array.isArray(fallback) ? undefined : fallback;
 }
 
-/** The parser takes every word that begins with `-`, up to a bare `--`, for options. */
+/** The parser treats every argument that starts with `-`, up to a bare `--`, as an option. */
 function checkOptions(words: readonly string[], flags: readonly Flag[], hasVersion: boolean): void {
   const letters = new Set(["h", ...(hasVersion ? ["v"] : []), ...flags.flatMap((flag) => flag.alias ?? [])]);
   const names = ["help", ...(hasVersion ? ["version"] : []), ...flags.map((flag) => flag.name)];
@@ -150,9 +150,9 @@ function unknownCommand(program: Program, word: string): UsageError {
 function checkArguments(usage: string, args: readonly string[]): void {
   const declared = usage.match(/[<[][^>\]]+[>\]]/g) ?? [];
   const missing = declared.filter((one) => one.startsWith("<"))[args.length];
-  if (missing) throw new UsageError(`${missing} is missing`, `Write: ${usage}`);
+  if (missing) throw new UsageError(`Missing argument ${missing}`, `Usage: ${usage}`);
   if (declared.at(-1)?.includes("...") || args.length <= declared.length) return;
-  throw new UsageError(`Unexpected argument "${args[declared.length]}"`, `Write: ${usage}`);
+  throw new UsageError(`Unexpected argument "${args[declared.length]}"`, `Usage: ${usage}`);
 }
 
 function namesOf(program: Program): string[] {

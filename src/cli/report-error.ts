@@ -4,15 +4,15 @@ import { isDeployError } from "../deploy/errors.ts";
 import type { CliContext } from "./context.ts";
 import { CliError, UsageError } from "./errors.ts";
 
-/** By name: the project may use another copy of this package. */
+/** Checked by name because the project may use another copy of this package. */
 const SELF_EXPLAINING = ["OptionsError", "PluginError", "AgentError"];
 
-/** Tells what went wrong and what to do, and gives the exit code. Only the unexpected shows a stack. */
+/** Reports what went wrong and what to do, and returns the exit code. Only unexpected errors show a stack. */
 export function reportError(error: unknown, program: string, context: CliContext): number {
   if (context.argv.includes("--json") && !program.endsWith(" deploy")) context.print(toJson(error));
   if (error instanceof UsageError) {
     context.note(`${program}: ${error.message}.${error.hint ? ` ${error.hint}` : ""}`);
-    context.note(`Run "${program} --help" to see what there is.`);
+    context.note(`Run "${program} --help" for a list of commands and options.`);
     return 2;
   }
   if (error instanceof CliError) {
@@ -31,7 +31,7 @@ export function reportError(error: unknown, program: string, context: CliContext
     tell(context, error.message);
     return 1;
   }
-  tell(context, "Something unexpected went wrong", describeError(error));
+  tell(context, "Unexpected error", describeError(error));
   return 1;
 }
 

@@ -19,7 +19,7 @@ export interface RunOptions {
   readonly serve?: Serve;
 }
 
-/** Lets a service listen until the process is told to end, then closes it; resolves with the exit code. */
+/** Runs a service until the process receives a stop signal, then closes it; resolves with the exit code. */
 export async function runService(service: Service, at: RunOptions, context: CliContext): Promise<number> {
   const log = service.get(LOGGER);
   let hasFailed = false;
@@ -48,18 +48,18 @@ export async function runService(service: Service, at: RunOptions, context: CliC
     unguard();
     throw error;
   }
-  // Told to end before it listened: what its start is about comes to nothing.
+  // A stop signal before it listens cancels the start.
   if (service.url === undefined) {
-    listening.catch((error: unknown) => log.debug("the start was called off", { error }));
+    listening.catch((error: unknown) => log.debug("the start was cancelled", { error }));
     return end();
   }
   const address = join(service.options.dataDir, ADDRESS_FILE);
   try {
-    // One that a killed process left keeps its mode.
+    // A file that a killed process left behind keeps its mode.
     rmSync(address, { force: true });
     writeFileSync(address, `${service.url}${service.options.apiPrefix}\n`, { mode: 0o600 });
   } catch (error) {
-    log.debug("commands on this machine will need --url", { error });
+    log.debug("the address file could not be written; commands on this machine need --url", { error });
   }
   context.print(banner(service, context));
   await stop.received;
@@ -75,6 +75,6 @@ async function endWithin(service: Service, milliseconds: number): Promise<number
     return "failed" as const;
   });
   if (result === undefined) return 0;
-  if (result === "late") log.error("the service took too long to close and was ended");
+  if (result === "late") log.error("the service took too long to close and was terminated");
   return 1;
 }

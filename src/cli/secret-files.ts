@@ -4,8 +4,8 @@ import { join } from "node:path";
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * Gives the variables of `env` that are missing in it from files: of the folder in `SERVICE_SECRETS_DIR` and the folders
- * in it, each file becomes the variable of its name. So a container gets its secrets where they are mounted as files.
+ * Fills variables that are missing in `env` from files: each file in the folder `SERVICE_SECRETS_DIR` and its
+ * subfolders becomes the variable of its name. A container can so receive its secrets as mounted files.
  */
 export function readSecretFiles(env: Record<string, string | undefined>): void {
   const folder = env.SERVICE_SECRETS_DIR;
@@ -16,7 +16,7 @@ export function readSecretFiles(env: Record<string, string | undefined>): void {
 
 function filesUnder(folder: string): [name: string, path: string][] {
   return readdirSync(folder).flatMap((name) => {
-    // Kubernetes keeps earlier versions in folders whose names begin with a dot, and links into them.
+    // Kubernetes keeps earlier versions in folders whose names start with a dot, and links into them.
     if (name.startsWith(".")) return [];
     const path = join(folder, name);
     if (statSync(path).isDirectory()) return filesUnder(path);

@@ -3,12 +3,12 @@ import { listen } from "listhen";
 import { toNodeHandler } from "srvx/node";
 import type { Serve } from "../core/http/serve.ts";
 
-/** Milliseconds that requests get when a developer waits for the next start. */
+/** Milliseconds that open requests get while a developer waits for the restart. */
 const PATIENCE = 1000;
 
 /**
- * Listens with listhen, with everything off that it would do by itself: another port where this one is taken,
- * all addresses where the host is not known, a QR code, the clipboard, an end of its own at signals.
+ * Listens with listhen, with its automatic behavior turned off: another port if this one is in use, all
+ * addresses if the host is unknown, a QR code, the clipboard, its own signal handling.
  */
 export const serveWithListhen: Serve = async (app, { host, port }) => {
   const listener = await listen(toNodeHandler(app.fetch) as RequestListener, {
@@ -28,7 +28,7 @@ export const serveWithListhen: Serve = async (app, { host, port }) => {
     open: false,
     isTest: true,
   }).catch((cause: unknown) => {
-    throw Object.assign(new Error("listhen found no port", { cause }), { code: "EADDRINUSE" });
+    throw Object.assign(new Error("listhen did not find a free port", { cause }), { code: "EADDRINUSE" });
   });
   const address = listener.server.address();
   return {

@@ -12,7 +12,7 @@ export const ListenFlagsSchema = v.object({
       v.integer("must be a whole number"),
       v.minValue(0, "must be 0 to 65535"),
       v.maxValue(65535, "must be 0 to 65535"),
-      v.description("port to listen on, 0 for a free one; comes before the service's own"),
+      v.description("port to listen on, 0 for a free one; overrides the service's own"),
     ),
   ),
   host: v.optional(
@@ -32,7 +32,7 @@ export const start = defineCommand({
   flags: v.object({
     ...ListenFlagsSchema.entries,
     control: v.optional(
-      v.pipe(v.boolean(), v.description("start a control system for development beside it")),
+      v.pipe(v.boolean(), v.description("start a development control system beside it")),
       false,
     ),
   }),
@@ -40,7 +40,7 @@ export const start = defineCommand({
   async run({ args, flags, context }) {
     const file = findController(args[0], context.cwd);
     if (flags.control) await (await import("./with-control.ts")).startWithControl(context);
-    // Of the process itself: the controller's own code reads them there, too.
+    // Set in the process itself: the controller's own code reads them there too.
     readSecretFiles(process.env);
     return runService(await loadController(file, context.cwd), flags, context);
   },

@@ -1,17 +1,23 @@
 const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143, SIGUSR2: 140 } as const;
-/** Ctrl-C reaches a process that npm started twice, from the terminal and from npm: within so many milliseconds they are one. */
+/**
+ * Ctrl-C reaches a process that npm started twice, from the terminal and from npm: signals within this many
+ * milliseconds count as one.
+ */
 const ECHO = 100;
 
-/** A pending end: resolves at the first signal that ends a process; a second one, not its echo, ends the process at once. */
+/**
+ * A pending stop: resolves at the first stop signal; a second signal (not an echo of the first) ends the
+ * process immediately.
+ */
 export interface StopSignal {
   readonly received: Promise<void>;
   /** Ends the wait without a signal. */
   end(): void;
-  /** Hands the signals back. */
+  /** Restores the default signal handling. */
   release(): void;
 }
 
-/** Waits for the process to be told to end. */
+/** Waits for a stop signal. */
 export function listenForStop(onFirst: (signal: string) => void): StopSignal {
   let resolve = (): void => {};
   let firstAt: number | undefined;

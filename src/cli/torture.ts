@@ -8,16 +8,13 @@ const wholeNumber = (least: number) =>
   v.pipe(v.number(), v.integer("must be a whole number"), v.minValue(least, `must be at least ${least}`));
 
 const flags = v.object({
-  rounds: v.optional(v.pipe(wholeNumber(1), v.description("times that the service is killed")), 20),
-  seed: v.optional(v.pipe(wholeNumber(0), v.description("repeats the choices of an earlier trial"))),
-  jobs: v.optional(
-    v.pipe(wholeNumber(1), v.description("jobs of each agent that are started in a round")),
-    2,
-  ),
+  rounds: v.optional(v.pipe(wholeNumber(1), v.description("number of times to kill the service")), 20),
+  seed: v.optional(v.pipe(wholeNumber(0), v.description("seed of an earlier run, to repeat its choices"))),
+  jobs: v.optional(v.pipe(wholeNumber(1), v.description("jobs of each agent to start in a round")), 2),
   agent: v.optional(
     v.pipe(
       v.array(v.string()),
-      v.description("an agent to try, by its slug; may be repeated; all by default"),
+      v.description("slug of an agent to test; may be repeated (default: all)"),
       v.metadata({ value: "slug" }),
     ),
     [],
@@ -25,7 +22,7 @@ const flags = v.object({
   field: v.optional(
     v.pipe(
       v.array(v.string()),
-      v.description("an input for the agents that have it, name=value or name:=json; may be repeated"),
+      v.description("an input for agents that declare it, name=value or name:=json; may be repeated"),
       v.metadata({ value: "name=value" }),
     ),
     [],
@@ -33,10 +30,13 @@ const flags = v.object({
   json: v.optional(v.pipe(v.boolean(), v.description("print the verdict as JSON")), false),
 });
 
-/** `svc torture`: kills a service over and over under load, and checks that its jobs end as if nothing had happened. */
+/**
+ * `svc torture`: kills a service repeatedly under load, and checks that its jobs end as if nothing had
+ * happened.
+ */
 export const torture = defineCommand({
   usage: "torture [file]",
-  summary: "Kill the service at random under load, and check that no work is lost or doubled",
+  summary: "Kill the service at random under load, and check that no work is lost or duplicated",
   flags,
   examples: [
     "svc torture",

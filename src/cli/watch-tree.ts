@@ -11,7 +11,7 @@ export interface WatchTold {
   readonly onTrouble: (folder: string, error: unknown) => void;
 }
 
-/** Tells of changed files below a folder, a moment after the last change; the result ends it. */
+/** Reports changed files below a folder, shortly after the last change; call the result to stop. */
 export function watchTree(root: string, { onChange, onTrouble }: WatchTold): () => void {
   const watchers = new Map<string, FSWatcher>();
   let timer: NodeJS.Timeout | undefined;
@@ -39,7 +39,7 @@ export function watchTree(root: string, { onChange, onTrouble }: WatchTold): () 
       }
     } catch (error) {
       forget(folder);
-      // Removed while it was looked at, or not to be watched, for want of inotify watches for example.
+      // Removed in the meantime, or cannot be watched, for example because inotify watches have run out.
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") onTrouble(folder, error);
     }
   };

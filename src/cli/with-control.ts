@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { CliContext } from "./context.ts";
 import { describeReceived } from "./control.ts";
 
-/** Where `svc control` listens unless told otherwise; taken only when it is free. */
+/** Default port of `svc control`; used only when it is free. */
 const PORT = 8100;
 
 /** Starts a control system beside the service and makes it the service's account. */
@@ -23,9 +23,11 @@ export async function startWithControl(context: CliContext): Promise<void> {
       return startControlServer({ ...options, port: 0 });
     },
   );
-  // The controller reads its options when it is loaded.
+  // The controller reads its options while it loads.
   process.env.SERVICE_ACCOUNT_API_URL = server.url;
   process.env.SERVICE_ACCOUNT_WORKSPACE_ID = options.workspace;
   process.env.SERVICE_ACCOUNT_API_KEY = apiKey;
-  context.print(`Control system for development at ${server.url}/ (the page shows all and makes it fail)`);
+  context.print(
+    `Development control system at ${server.url}/ (its page shows messages and can make it fail)`,
+  );
 }

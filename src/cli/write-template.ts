@@ -5,8 +5,8 @@ import { fileURLToPath } from "node:url";
 import { CliError } from "./errors.ts";
 
 /**
- * Writes a folder of template files with `{{name}}` filled in. A leading `_` is left out of a file's name: npm would
- * treat the real names specially. Refuses to touch a file that is there.
+ * Writes a folder of template files with `{{name}}` filled in. A leading `_` is removed from a file's name:
+ * npm would treat the real names specially. Refuses to overwrite an existing file.
  */
 export async function writeTemplate(
   template: URL,
@@ -27,7 +27,7 @@ export async function writeTemplate(
     });
   const taken = files.filter(({ target }) => existsSync(target)).map(({ place }) => place);
   if (taken.length > 0) {
-    throw new CliError(`There are files already: ${taken.join(", ")}`, {
+    throw new CliError(`Files already exist: ${taken.join(", ")}`, {
       detail: "Choose an empty folder: svc init my-service",
     });
   }

@@ -49,7 +49,7 @@ it("svc audit list shows the newest lines of a running service, filtered", async
     total: 2,
     next: null,
   });
-  expect(none).toEqual({ code: 0, out: "No line matches." });
+  expect(none).toEqual({ code: 0, out: "No matching entries." });
   expect(wrong.code).toBe(1);
 });
 
@@ -68,7 +68,7 @@ it("svc audit export and verify work on a running service, a folder and a file",
   expect(folder).toEqual(running);
   for (const { code, out } of [checked, checkedFolder, checkedFile]) {
     expect(code).toBe(0);
-    expect(out).toMatch(/^2 lines: the chain is whole; the newest hash is [\w-]{43}$/);
+    expect(out).toMatch(/^2 lines: the hash chain is intact; the newest hash is [\w-]{43}$/);
   }
 });
 
@@ -85,7 +85,7 @@ it("svc audit verify names a line of an export that was changed or is missing", 
   expect(changed).toMatchObject({ code: 1, out: expect.stringContaining("line 2 is not as it was written") });
   expect(broken).toMatchObject({
     code: 1,
-    out: expect.stringContaining("line 2 is no line of an audit log"),
+    out: expect.stringContaining("line 2 is not a line of an audit log"),
   });
 });
 
@@ -149,11 +149,11 @@ it("svc store prune says what would go from a folder or a running service, and r
     const again = await svc(server, "store", "prune", "--completed", "30d", "--json", "--data-dir", ".");
     const recorded = await svc(server, "audit", "export", "--data-dir", ".");
 
-    expect(running).toEqual({ code: 0, out: "0 jobs would go" });
+    expect(running).toEqual({ code: 0, out: "0 jobs would be removed" });
     expect([refused.code, unsaid.code]).toEqual([2, 2]);
-    expect(kept.out).toBe("0 jobs would go");
+    expect(kept.out).toBe("0 jobs would be removed");
     expect(dry.out).toMatch(
-      new RegExp(`greeter +completed +2 +${old.toISOString().slice(0, 10)}[\\s\\S]*2 jobs would go`),
+      new RegExp(`greeter +completed +2 +${old.toISOString().slice(0, 10)}[\\s\\S]*2 jobs would be removed`),
     );
     expect(other.out).toBe("0 jobs removed");
     expect(done.out).toMatch(/2 jobs removed$/);

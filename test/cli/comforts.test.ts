@@ -9,7 +9,7 @@ const EXAMPLES = join(REPOSITORY, "examples/controller.ts");
 async function startExamples() {
   const cwd = await project();
   const service = beginSvc(["start", EXAMPLES, "--port", "0"], { cwd });
-  await service.prints(/Ctrl-C ends it/);
+  await service.prints(/Press Ctrl-C to stop/);
   return { cwd, service };
 }
 
@@ -61,7 +61,7 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
 
     expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining("--yes") });
     expect(kept.code).toBe(0);
-    expect(deleted.stdout).toMatch(/^Job gone is deleted with \d+ cases?/);
+    expect(deleted.stdout).toMatch(/^Job gone was deleted with \d+ cases?/);
     expect(missing.code).toBe(1);
   });
 
@@ -90,9 +90,9 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
     const away = await svc(["job", "list", "--json", "--url", "http://127.0.0.1:9"], { cwd });
     const wrong = await svc(["job", "start", "--json"], { cwd });
 
-    expect(JSON.parse(away.stdout)).toMatchObject({ error: expect.stringContaining("No service answers") });
+    expect(JSON.parse(away.stdout)).toMatchObject({ error: expect.stringContaining("No service responds") });
     expect(away.code).toBe(1);
-    expect(JSON.parse(wrong.stdout)).toMatchObject({ error: expect.stringContaining("is missing") });
+    expect(JSON.parse(wrong.stdout)).toMatchObject({ error: expect.stringContaining("Missing argument") });
     expect(wrong.code).toBe(2);
   });
 

@@ -42,7 +42,7 @@ describe("the command line", () => {
       });
 
       expect([code, stranger.keys]).toEqual([1, []]);
-      expect(stderr).toContain(`${service.url} redirects to "${stranger.url}", which is not followed`);
+      expect(stderr).toContain(`${service.url} redirects to "${stranger.url}"; redirects are not followed`);
       expect(stderr).toContain("--url");
     },
   );
@@ -54,7 +54,7 @@ describe("the command line", () => {
 
     expect(code).toBe(2);
     expect(stderr).toMatch(
-      /data\/address leads to https:\/\/203\.0\.113\.7:22091, which is not this machine/,
+      /data\/address points to https:\/\/203\.0\.113\.7:22091, which is not on this machine/,
     );
     expect(stderr).not.toContain(KEY);
   });
@@ -78,7 +78,7 @@ describe("the command line", () => {
     const admin = await svc(["events", "list", "--url", "http://192.0.2.1:9"], { cwd });
 
     expect([refused.code, admin.code]).toEqual([2, 2]);
-    expect(refused.stderr).toMatch(/192\.0\.2\.1:9 is another machine.*unencrypted/);
+    expect(refused.stderr).toMatch(/192\.0\.2\.1:9 is on another machine.*unencrypted/);
     expect(refused.stderr).toContain("--insecure");
   });
 
@@ -90,7 +90,7 @@ describe("the command line", () => {
     });
 
     expect(code).toBe(1);
-    expect(stderr).toContain("No service answers at http://svc.invalid:9");
+    expect(stderr).toContain("No service responds at http://svc.invalid:9");
   });
 });
 

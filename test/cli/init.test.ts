@@ -61,6 +61,6 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
 
     const end = await svc(["init", "x", "--agent", "!!!"], { cwd });
 
-    expect(end).toMatchObject({ code: 1, stderr: expect.stringContaining('"!!!" cannot name an agent') });
+    expect(end).toMatchObject({ code: 1, stderr: expect.stringContaining('"!!!" is not a valid agent name') });
   });
 });

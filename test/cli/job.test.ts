@@ -8,7 +8,7 @@ const EXAMPLES = join(REPOSITORY, "examples/controller.ts");
 async function startExamples(): Promise<{ cwd: string; service: Running }> {
   const cwd = await project();
   const service = beginSvc(["start", EXAMPLES, "--port", "0"], { cwd });
-  await service.prints(/Ctrl-C ends it/);
+  await service.prints(/Press Ctrl-C to stop/);
   return { cwd, service };
 }
 
@@ -46,9 +46,9 @@ describe("svc job", { timeout: PROCESS_TIME }, () => {
     const { url } = await access(cwd);
     service.process.kill("SIGKILL");
     await service.finished;
-    await watch.prints(/The service is away/);
+    await watch.prints(/The service is unreachable/);
     const again = beginSvc(["start", EXAMPLES, "--port", new URL(url).port], { cwd });
-    await again.prints(/Ctrl-C ends it/);
+    await again.prints(/Press Ctrl-C to stop/);
     for (const answer of answers) {
       const given = await svc([...answer, "--field", "approved=yes"], { cwd });
       expect(given, given.stderr).toMatchObject({ code: 0 });
@@ -58,7 +58,7 @@ describe("svc job", { timeout: PROCESS_TIME }, () => {
     expect(end, end.stderr).toMatchObject({ code: 0 });
     expect(end.stdout).toContain("completed: 60 invoices: 53 to pay, 7 rejected, 0 on hold");
     const late = await svc([...answers[0]!, "--field", "approved=no"], { cwd });
-    expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining("asks nothing now") });
+    expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining("has no open question") });
   });
 
   it("tells a question that is asked while another one is open", async () => {
@@ -85,7 +85,7 @@ const asker = defineAgent({
 export default createServer({ agents: [asker] });
 `,
     });
-    await beginSvc(["start", "--port", "0"], { cwd }).prints(/Ctrl-C ends it/);
+    await beginSvc(["start", "--port", "0"], { cwd }).prints(/Press Ctrl-C to stop/);
     const watch = beginSvc(["job", "start", "asker", "--id", "two", "--wait"], { cwd });
     await watch.prints(/svc job answer two early/);
     await writeFile(join(cwd, "go"), "");
@@ -112,7 +112,7 @@ export default createServer({ agents: [asker] });
     expect(await watch.finished).toMatchObject({ code: 1, stdout: expect.stringContaining("cancelled") });
 
     const retry = await svc(["job", "retry", "audit"], { cwd });
-    expect(retry, retry.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining("runs again") });
+    expect(retry, retry.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining("is running again") });
     const waiting = beginSvc(["job", "watch", "audit"], { cwd });
     await waiting.prints(/npx svc job answer/);
   });
@@ -149,14 +149,14 @@ export default createServer({ agents: [asker] });
     ]);
 
     expect(cases).toEqual([
-      { code: 1, stderr: expect.stringContaining("No service answers at http://127.0.0.1:1") },
-      { code: 1, stderr: expect.stringContaining("needs its API key") },
-      { code: 1, stderr: expect.stringContaining("does not know this key") },
-      { code: 2, stderr: expect.stringContaining('"nowhere" is no address') },
+      { code: 1, stderr: expect.stringContaining("No service responds at http://127.0.0.1:1") },
+      { code: 1, stderr: expect.stringContaining("requires an API key") },
+      { code: 1, stderr: expect.stringContaining("rejected the API key") },
+      { code: 2, stderr: expect.stringContaining('"nowhere" is not a valid URL') },
       { code: 1, stderr: expect.stringContaining("Agents here: invoice-audit, log-watch, hello") },
       { code: 2, stderr: expect.stringContaining("Did you mean names?") },
       { code: 1, stderr: expect.stringContaining('There is no job "nope"') },
-      { code: 2, stderr: expect.stringContaining("<agent> is missing") },
+      { code: 2, stderr: expect.stringContaining("Missing argument <agent>") },
     ]);
   });
 });

@@ -109,12 +109,12 @@ describe("a command line", () => {
     [["ship", "a", "--port"], "Option --port needs a value"],
     [["ship", "a", "--port", "80a"], 'Option --port must be a number, not "80a"'],
     [["ship", "a", "--port", "-1"], 'Option --port must be >=0, not "-1"'],
-    [["ship", "a", "--port", "1", "--port", "2"], "Option --port is given twice"],
+    [["ship", "a", "--port", "1", "--port", "2"], "Option --port is set more than once"],
     [
       ["ship", "a", "--environment", "prd"],
       'must be one of dev, staging, prod, not "prd". Did you mean prod?',
     ],
-    [["ship"], "<target> is missing. Write: probe ship <target>"],
+    [["ship"], "Missing argument <target>. Usage: probe ship <target>"],
     [["still", "a", "b"], 'Unexpected argument "b"'],
     [["more", "stil"], 'Unknown command "stil". Did you mean "probe more still"?'],
   ])("refuses %j with exit code 2", async (argv, message) => {

@@ -53,7 +53,7 @@ describe("the secrets of a service", { timeout: PROCESS_TIME }, () => {
       ...(source === "files" ? { SERVICE_SECRETS_DIR: join(cwd, "secrets") } : secrets),
     };
     const service = beginSvc(["start"], { cwd, env });
-    const [, url] = await service.prints(/service +(http:\S+)[\s\S]*Ctrl-C ends it/);
+    const [, url] = await service.prints(/service +(http:\S+)[\s\S]*Press Ctrl-C to stop/);
 
     // The second server of the process has the key that the first one read.
     const response = await fetch(`${url}/agents/shell/chat`, {

@@ -33,7 +33,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     const cwd = await project({ "src/controller.ts": CONTROLLER });
     const service = beginSvc(["start"], { cwd, env: ANY_PORT });
 
-    await service.prints(/Ctrl-C ends it/);
+    await service.prints(/Press Ctrl-C to stop/);
     const { url } = await access(cwd);
     const health = await fetch(`${url}/.well-known/health`);
 
@@ -57,7 +57,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     const env = { ...ANY_PORT, SERVICE_SECRETS_DIR: join(cwd, "secrets"), TAKEN: "given" };
     const service = beginSvc(["start"], { cwd, env });
 
-    await service.prints(/Ctrl-C ends it/);
+    await service.prints(/Press Ctrl-C to stop/);
     const [url = ""] = /http:\/\/[^\s/]+/.exec(service.output()) ?? [];
     const headers = { "X-API-Key": "a-key-from-a-file" };
 
@@ -70,7 +70,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     async (signal) => {
       const cwd = await project({ "src/controller.ts": CONTROLLER });
       const service = beginSvc(["start"], { cwd, env: { ...ANY_PORT, SERVICE_LOG_LEVEL: "debug" } });
-      await service.prints(/Ctrl-C ends it/);
+      await service.prints(/Press Ctrl-C to stop/);
       await svc(["job", "start", "sleeper", "--id", "long"], { cwd });
       const watch = beginSvc(["job", "watch", "long"], { cwd });
       await watch.prints(/in_progress|resumed|started/);
@@ -89,7 +89,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     );
     const cwd = await project({ "src/controller.ts": slow });
     const service = beginSvc(["start"], { cwd, env: ANY_PORT });
-    await service.prints(/Ctrl-C ends it/);
+    await service.prints(/Press Ctrl-C to stop/);
 
     service.process.kill("SIGTERM");
     await service.prints(/ending/);
@@ -104,7 +104,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     const cwd = await project({ "src/controller.ts": careless });
     const service = beginSvc(["start"], { cwd, env: ANY_PORT });
     await service.prints(/forgotten/);
-    await service.prints(/Ctrl-C ends it/);
+    await service.prints(/Press Ctrl-C to stop/);
 
     const health = await fetch(`${(await access(cwd)).url}/.well-known/health`);
 
@@ -128,7 +128,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
   it("says who holds the data folder", async () => {
     const cwd = await project({ "src/controller.ts": CONTROLLER });
     const first = beginSvc(["start"], { cwd, env: ANY_PORT });
-    await first.prints(/Ctrl-C ends it/);
+    await first.prints(/Press Ctrl-C to stop/);
 
     const end = await svc(["start"], { cwd, env: ANY_PORT });
 
@@ -144,7 +144,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
       code: 1,
       stderr: expect.stringContaining("svc init"),
     });
-    expect((await svc(["start", "nope.ts"], { cwd })).stderr).toContain("There is no file nope.ts");
+    expect((await svc(["start", "nope.ts"], { cwd })).stderr).toContain("File nope.ts does not exist");
   });
 
   it.each([
@@ -170,7 +170,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     const command = [process.execPath, join(copy, "dist/cli.js")];
     const service = beginSvc(["start"], { cwd, env: ANY_PORT, command });
 
-    await service.prints(/Ctrl-C ends it/);
+    await service.prints(/Press Ctrl-C to stop/);
   });
 
   it("loads plain JavaScript natively", async () => {
@@ -217,7 +217,7 @@ describe("svc dev", { timeout: PROCESS_TIME }, () => {
     await dev.prints(/agents\s+sleeper/);
 
     await writeFile(join(cwd, "src/controller.ts"), "export default {");
-    await dev.prints(/starts again at the next change/);
+    await dev.prints(/restarts at the next change/);
     await writeFile(join(cwd, "src/controller.ts"), CONTROLLER.replaceAll("Sleeper", "Dreamer"));
     await dev.prints(/agents\s+dreamer/);
     dev.process.kill("SIGTERM");

@@ -67,8 +67,8 @@ describe("svc deploy on the command line", () => {
     expect(seen.out).toMatch(/Health +healthy/);
     expect(seen.out).toMatch(/Instances +1/);
     expect(logs.out).toBe("line one\nline two");
-    expect(back.out).toMatch(/Revision r1 serves again/);
-    expect(gone.out).toMatch(/is removed/);
+    expect(back.out).toMatch(/Revision r1 is serving again/);
+    expect(gone.out).toMatch(/was removed/);
     expect(again.out).toMatch(/nothing to remove/);
   });
 
@@ -99,8 +99,8 @@ describe("svc deploy on the command line", () => {
       const local = await svc(at, `local --stop --name hello${json ? " --json" : ""}`, some);
 
       expect([refused.code, local.code]).toEqual([2, 2]);
-      expect(refused.out + refused.err).toMatch(/removes for good, and nobody can be asked here/);
-      expect(local.out + local.err).toMatch(/Give --yes/);
+      expect(refused.out + refused.err).toMatch(/deletes permanently, and there is no terminal to confirm it/);
+      expect(local.out + local.err).toMatch(/Add --yes/);
       expect(at.world.read().calls).toEqual(before);
     },
   );
@@ -118,7 +118,7 @@ describe("svc deploy on the command line", () => {
     const lost = await svc(at, `${UP} --json --accept-data-loss`);
 
     const work = { known: true, jobs: [{ id: "j1", status: "awaiting" }], total: 1 };
-    expect(planned.err).toMatch(/1 question is open on "hello-dev"; svc deploy up wants --accept-data-loss/);
+    expect(planned.err).toMatch(/1 question is open on "hello-dev"; svc deploy up will require --accept-data-loss/);
     expect(stopped.code).toBe(7);
     expect(JSON.parse(stopped.out)).toMatchObject({
       success: false,
@@ -184,7 +184,7 @@ describe("svc deploy on the command line", () => {
   });
 
   it.each([
-    ["up", /Option --platform is missing\. Write --platform <name>; there are: memory\./],
+    ["up", /Option --platform is missing\. Set --platform to one of: memory\./],
     ["up --platform memry", /Unknown platform "memry"\. Did you mean memory\?/],
     [
       "up --platform memory --max-instance 2",
@@ -248,7 +248,7 @@ describe("svc deploy on the command line", () => {
 
     const { out } = await svc(at, "up --help");
 
-    expect(out).toMatch(/--platform <name> +where to deploy to: memory, or one that/);
+    expect(out).toMatch(/--platform <name> +where to deploy: memory, or a platform/);
     expect(out).toMatch(/--max-instances <number> +memory: Instances at most \(default: 1\)/);
   });
 

@@ -68,6 +68,6 @@ test("an exception in the service's own code ends it in order, with 1, and the n
   await service.start();
 
   expect(code, output).toBe(1);
-  expect(output).toContain("the service failed and ends");
+  expect(output).toContain("fatal error, shutting down");
   expect((await service.until("good", ["completed", "failed"])).status).toBe("completed");
 });

@@ -74,11 +74,11 @@ export default createServer({ agents: [careless] });
 
   const { code, stdout } = await svc(["torture", "controller.mjs", "--rounds", "1", "--seed", "1"], { cwd });
 
-  const kept = /the data is kept in (\S+)/.exec(stdout)?.[1];
+  const kept = /the data is in (\S+)/.exec(stdout)?.[1];
   if (kept) await rm(kept, { recursive: true, force: true });
 
   expect(stdout).toContain("FAILED");
-  expect(stdout).toMatch(/job\.result\.begun is \d, undisturbed it is 1/);
+  expect(stdout).toMatch(/job\.result\.begun is \d, without kills it is 1/);
   expect(stdout).toContain("--seed 1");
   expect(code).toBe(1);
 }, 120_000);
@@ -97,11 +97,11 @@ export default createServer({ agents: [quick] });
 
   const { code, stderr } = await svc(["torture", "controller.mjs", "--rounds", "1", "--seed", "1"], { cwd });
 
-  const kept = /the data is kept in (\S+)/.exec(stderr)?.[1];
+  const kept = /the data is in (\S+)/.exec(stderr)?.[1];
   expect(kept).toBeDefined();
   expect(existsSync(kept!)).toBe(true);
   await rm(kept!, { recursive: true, force: true });
-  expect(stderr).toContain("The service does not start for the trial");
+  expect(stderr).toContain("The service does not start for the test");
   expect(stderr).toContain("the second start is the last");
   expect(code).toBe(1);
 }, 120_000);
@@ -129,7 +129,7 @@ export default createServer({ agents: [asks] });
 
   const { code, stdout } = await svc(["torture", "controller.mjs", "--rounds", "1", "--seed", "1"], { cwd });
 
-  expect(stdout).toMatch(/in [12] jobs a question ran out of time/);
+  expect(stdout).toMatch(/in [12] jobs a question expired/);
   expect(stdout).toContain("PASSED");
   expect(code).toBe(0);
 }, 120_000);

@@ -96,7 +96,7 @@ describe("a backup", () => {
     const restored = join(root, "restored");
     expect(await svc(["store", "restore", to, "--data-dir", restored])).toMatchObject({
       code: 0,
-      output: expect.stringContaining("all sound"),
+      output: expect.stringContaining("no damage"),
     });
 
     expect(await contentOf(restored)).toEqual(await contentOf(dataDir));
@@ -155,7 +155,7 @@ describe("a backup", () => {
     const refused = await svc(["store", "backup", "other", "--data-dir", dataDir], {
       SERVICE_API_KEY: "wrong-key-wrong-key",
     });
-    expect(refused).toMatchObject({ code: 1, output: expect.stringContaining("does not know this key") });
+    expect(refused).toMatchObject({ code: 1, output: expect.stringContaining("rejected the API key") });
     expect(existsSync(join(root, "other", "MANIFEST.json"))).toBe(false);
   });
 

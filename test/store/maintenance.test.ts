@@ -154,7 +154,7 @@ describe("svc store", () => {
     });
     expect(await svc("store", "verify")).toMatchObject({
       code: 0,
-      output: expect.stringContaining("all sound"),
+      output: expect.stringContaining("no damage"),
     });
     edit('"name":"First"', '"name":"Worst"');
     expect(await svc("store", "verify")).toMatchObject({

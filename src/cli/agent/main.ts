@@ -7,7 +7,7 @@ import { show } from "./show.ts";
 /** `svc agent …`: agents of a running service. */
 export function run(argv: readonly string[], context: CliContext): Promise<number> {
   return runProgram(
-    { name: "svc agent", summary: "See the agents of a running service", commands: [list, show] },
+    { name: "svc agent", summary: "List and show the agents of a running service", commands: [list, show] },
     argv,
     { ...context, print: (line) => context.print(printable(line)) },
   );

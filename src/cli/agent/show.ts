@@ -5,7 +5,7 @@ import { defineCommand } from "../command.ts";
 import { CONNECTION_FLAGS, connect } from "../job/connection.ts";
 import { renderTable } from "../table.ts";
 
-/** `svc agent show`: what an agent takes, and how to start it. */
+/** `svc agent show`: an agent's inputs and parameters, and how to start it. */
 export const show = defineCommand({
   usage: "show <agent>",
   summary: "Show an agent's inputs and parameters, and how to start it",
@@ -27,7 +27,7 @@ function render(slug: string, agent: AgentResponse): string {
     ...(agent.description ? [agent.description] : []),
     ...(fields.length > 0
       ? ["", renderTable(["input", "type", "required", "default", "about"], fields.map(toRow))]
-      : ["", "It takes no inputs."]),
+      : ["", "It has no inputs."]),
     ...(parameters.length > 0
       ? [
           "",

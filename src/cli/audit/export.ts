@@ -4,10 +4,10 @@ import { eachLine, SOURCE_FLAGS } from "./lines.ts";
 
 const { json: _, ...flags } = SOURCE_FLAGS;
 
-/** `svc audit export`: all lines as JSON, one a line. */
+/** `svc audit export`: all lines as JSON, one per line. */
 export const exportLines = defineCommand({
   usage: "export",
-  summary: "Print the whole audit log as JSON, one line each, the oldest first",
+  summary: "Print the whole audit log as JSON, one line each, oldest first",
   flags: v.object(flags),
   examples: ["svc audit export > audit.jsonl", "svc audit export --data-dir data > audit.jsonl"],
   async run({ flags, context }) {

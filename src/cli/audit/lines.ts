@@ -10,7 +10,7 @@ export const SOURCE_FLAGS = {
   dataDir: v.optional(
     v.pipe(
       v.string(),
-      v.description("data folder of a service that is not running, in place of a running one"),
+      v.description("read the data folder of a stopped service instead of a running service"),
       v.metadata({ value: "dir" }),
     ),
   ),
@@ -18,10 +18,10 @@ export const SOURCE_FLAGS = {
 };
 type SourceFlags = v.InferOutput<v.ObjectSchema<typeof SOURCE_FLAGS, undefined>>;
 
-/** Lines that are read at once. */
+/** Lines read per request. */
 const READ = 1000;
 
-/** Gives the lines of the audit log to `visit`, the oldest first. */
+/** Passes the lines of the audit log to `visit`, oldest first. */
 export async function eachLine(
   flags: SourceFlags,
   context: CliContext,

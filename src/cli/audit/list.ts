@@ -11,9 +11,9 @@ const text = (description: string, value: string) =>
 
 const flags = v.object({
   action: v.optional(v.pipe(v.picklist(AUDIT_ACTIONS), v.description("only this action"))),
-  who: text("only lines with this in the name or address", "text"),
-  target: text("only lines with this in what was changed, such as a job's id", "text"),
-  since: text("only lines from this day or time on, UTC", "time"),
+  who: text("only lines whose user name or address contains this text", "text"),
+  target: text("only lines whose target contains this text, such as a job's id", "text"),
+  since: text("only lines at or after this day or time, UTC", "time"),
   until: text("only lines before this day or time, UTC", "time"),
   limit: v.optional(
     v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(200), v.description("how many, newest first")),
@@ -25,7 +25,7 @@ const flags = v.object({
 /** `svc audit list`: the newest lines. */
 export const list = defineCommand({
   usage: "list",
-  summary: "List what was done, newest first",
+  summary: "List audit log entries, newest first",
   flags,
   examples: [
     "svc audit list",
@@ -39,12 +39,12 @@ export const list = defineCommand({
     const query = new URLSearchParams(given.filter((one): one is [string, string] => one[1] !== undefined));
     const page = await client.get<AuditPage>(`/admin/api/audit?${query}`);
     if (flags.json) context.print(JSON.stringify(page, null, 2));
-    else if (page.items.length === 0) context.print("No line matches.");
+    else if (page.items.length === 0) context.print("No matching entries.");
     else
       context.print(
         renderTable(["no.", "time", "action", "target", "who", "from", "change"], page.items.map(toRow)),
       );
-    if (!flags.json && page.next !== null) context.print(`… and older ones; ${page.total} lines in all`);
+    if (!flags.json && page.next !== null) context.print(`… and older ones; ${page.total} lines in total`);
     return 0;
   },
 });

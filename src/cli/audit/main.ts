@@ -5,12 +5,12 @@ import { exportLines } from "./export.ts";
 import { list } from "./list.ts";
 import { verify } from "./verify.ts";
 
-/** `svc audit …`: who did what that concerns security. */
+/** `svc audit …`: the log of security-relevant actions. */
 export function run(argv: readonly string[], context: CliContext): Promise<number> {
   return runProgram(
     {
       name: "svc audit",
-      summary: "See, export and check the audit log: who did what that concerns security",
+      summary: "View, export and verify the audit log of security-relevant actions",
       commands: [list, exportLines, verify],
     },
     argv,

@@ -10,7 +10,7 @@ import { eachLine, SOURCE_FLAGS } from "./lines.ts";
 /** `svc audit verify`: follows the chain of hashes. */
 export const verify = defineCommand({
   usage: "verify [file]",
-  summary: "Check that no line was changed or left out: of a running service, a folder or an export",
+  summary: "Check that no line was changed or removed, in a running service, a data folder or an export",
   flags: v.object(SOURCE_FLAGS),
   examples: ["svc audit verify", "svc audit verify audit.jsonl", "svc audit verify --data-dir data"],
   async run({ args, flags, context }) {
@@ -18,7 +18,7 @@ export const verify = defineCommand({
     const problems: string[] = [];
     let check: ChainCheck | undefined;
     const visit = (entry: AuditEntry): void => {
-      // Where the oldest lines were given up, the first that is left is taken as it is.
+      // If the oldest lines were pruned, the first remaining line is the trusted start of the chain.
       check ??= new ChainCheck(entry.n === 1 ? { n: 0, hash: "" } : undefined);
       const problem = check.add(entry);
       if (problem) problems.push(problem);
@@ -31,7 +31,7 @@ export const verify = defineCommand({
     if (flags.json) context.print(JSON.stringify({ lines, hash, problems }, null, 2));
     else {
       for (const problem of problems) context.print(problem);
-      const verdict = problems.length === 0 ? "the chain is whole" : `${problems.length} problems`;
+      const verdict = problems.length === 0 ? "the hash chain is intact" : `${problems.length} problems`;
       context.print(`${lines} lines: ${verdict}${hash === null ? "" : `; the newest hash is ${hash}`}`);
     }
     return problems.length === 0 ? 0 : 1;
@@ -44,7 +44,7 @@ async function eachLineOf(file: string, visit: (entry: AuditEntry) => void): Pro
     number++;
     if (line.trim() === "") continue;
     const entry = v.safeParse(AuditEntrySchema, readJson(line));
-    if (!entry.success) throw new CliError(`${file}, line ${number} is no line of an audit log`);
+    if (!entry.success) throw new CliError(`${file}, line ${number} is not a line of an audit log`);
     visit(entry.output);
   }
 }

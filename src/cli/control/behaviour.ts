@@ -1,8 +1,9 @@
 import * as v from "valibot";
 
 /**
- * How the control system answers: a status such as `503`; `hang` never answers; `reset` breaks the connection at once;
- * `cut` takes the message, then breaks the connection in the middle of the answer; `slow` answers after two seconds.
+ * How the control system answers: a status such as `503`; `hang` never answers; `reset` drops the connection
+ * immediately; `cut` accepts the message, then drops the connection in the middle of the answer; `slow`
+ * answers after two seconds.
  */
 export const ModeSchema = v.union([
   v.picklist(["ok", "hang", "reset", "cut", "slow"]),
@@ -15,7 +16,7 @@ export type Mode = v.InferOutput<typeof ModeSchema>;
 
 export const OrderSchema = v.object({
   mode: ModeSchema,
-  /** Messages that this holds for; then it answers as it should. */
+  /** Number of messages that this applies to; later ones are answered normally. */
   times: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
   /** Value of `Retry-After`. */
   retry_after: v.optional(v.union([v.string(), v.number()])),
@@ -24,7 +25,7 @@ export const OrderSchema = v.object({
 });
 export type Order = v.InferOutput<typeof OrderSchema>;
 
-/** Says how the next message is answered. */
+/** Decides how the next message is answered. */
 export class Behaviour {
   #order: Order;
   #left: number;

@@ -29,7 +29,7 @@ export interface ControlServer {
   close(): Promise<void>;
 }
 
-/** A control system for development: takes events and telemetry, checks them, and fails as it is told to. */
+/** A development control system: receives events and telemetry, validates them, and fails on request. */
 export async function startControlServer(options: ControlServerOptions): Promise<ControlServer> {
   const inbox = new Inbox(options.keep);
   if (options.onReceived) inbox.listen(options.onReceived);
@@ -58,7 +58,7 @@ class ControlDesk {
   readonly #options: ControlServerOptions;
   readonly #inbox: Inbox;
   readonly #behaviour: Behaviour;
-  /** What it offers for agents, by slug. */
+  /** Settings that it serves for agents, by slug. */
   readonly #agents = new Map<string, unknown>();
 
   constructor(options: ControlServerOptions, inbox: Inbox) {
@@ -74,7 +74,7 @@ class ControlDesk {
       const slug = pathname.startsWith(`${workspace}/agents/by-slug/`) && pathname.split("/").at(-1);
       if (slug) return this.#answerAgent(request, response, slug);
       if (!this.#isOwnHost(request.headers.host)) {
-        return send(response, 403, { error: "Open this by its address, such as http://127.0.0.1" });
+        return send(response, 403, { error: "Open this page by IP address, such as http://127.0.0.1" });
       }
       return this.#steer(request, response, pathname, searchParams);
     }
@@ -82,10 +82,13 @@ class ControlDesk {
     if (pathname === `${workspace}/ctrl-events/`) return this.#receive("event", text, request, response);
     if (pathname === "/v1/telemetry") return this.#receive("telemetry", text, request, response);
     if (pathname === "/webhooks") return this.#receive("webhook", text, request, response);
-    send(response, 404, { error: "There is nothing at this path" });
+    send(response, 404, { error: "Not found" });
   }
 
-  /** A page of another site can make its own name resolve to this machine, but not an address or `localhost`. */
+  /**
+   * A page of another site can make its own host name resolve to this machine (DNS rebinding), but not an
+   * address or `localhost`.
+   */
   #isOwnHost(host: string | undefined): boolean {
     const url = `http://${host}`;
     if (!URL.canParse(url)) return false;
@@ -108,7 +111,7 @@ class ControlDesk {
     if (/^\d+$/.test(order.mode)) {
       const headers: Record<string, string> = {};
       if (order.retry_after !== undefined) headers["retry-after"] = String(order.retry_after);
-      return send(response, Number(order.mode), { error: `told to answer ${order.mode}` }, headers);
+      return send(response, Number(order.mode), { error: `set to answer ${order.mode}` }, headers);
     }
     if (kind !== "webhook" && request.headers.authorization !== `Api-Key ${this.#options.apiKey}`) {
       return send(response, 401, { error: "The API key is missing or wrong" });
@@ -181,14 +184,14 @@ class ControlDesk {
       this.#agents.set(pathname.split("/").at(-1) as string, JSON.parse(await readText(request)));
       return send(response, 200, {});
     }
-    send(response, 404, { error: "There is nothing at this path" });
+    send(response, 404, { error: "Not found" });
   }
 
   #answerAgent(request: IncomingMessage, response: ServerResponse, slug: string): void {
     const allowed = request.headers.authorization === `Api-Key ${this.#options.apiKey}`;
     const agent = this.#agents.get(slug);
     if (!allowed) send(response, 401, { error: "The API key is missing or wrong" });
-    else if (!agent) send(response, 404, { error: `Nothing is kept for ${slug}` });
+    else if (!agent) send(response, 404, { error: `No settings for agent ${slug}` });
     else send(response, 200, agent);
   }
 
@@ -223,7 +226,7 @@ function single(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value.join(", ") : value;
 }
 
-/** A page of another origin cannot send this content type without being asked first. */
+/** A page of another origin cannot send this content type without a preflight request. */
 function isJson(request: IncomingMessage): boolean {
   return request.headers["content-type"]?.startsWith("application/json") ?? false;
 }

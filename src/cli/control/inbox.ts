@@ -1,11 +1,11 @@
-/** What came in, as the page and the tests read it. */
+/** A received message, as the page and the tests read it. */
 export interface Received {
   readonly n: number;
   readonly at: string;
   readonly kind: "event" | "telemetry" | "webhook";
-  /** The idempotency key, where one came. */
+  /** The idempotency key, if one was sent. */
   readonly key: string | null;
-  /** Whether the key came before; the body must then be the same. */
+  /** Whether the key was seen before; the body must then be the same. */
   readonly duplicate: boolean;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: unknown;
@@ -13,7 +13,7 @@ export interface Received {
   readonly problems: readonly string[];
 }
 
-/** Keeps what came in, the newest of very many, and tells who listens. */
+/** Keeps the newest received messages and notifies listeners. */
 export class Inbox {
   readonly #most: number;
   readonly #items: Received[] = [];
@@ -30,7 +30,7 @@ export class Inbox {
     const before = item.key === null ? undefined : this.#bodies.get(`${item.kind} ${item.key}`);
     const problems = [...item.problems];
     if (before !== undefined && before !== text) {
-      problems.push("came before under the same key with another body");
+      problems.push("was sent before with the same idempotency key and a different body");
     }
     if (item.key !== null) this.#bodies.set(`${item.kind} ${item.key}`, text);
     const received = {

@@ -1,4 +1,4 @@
-/** The page of the development control system: shows what comes in, and makes it fail. */
+/** The page of the development control system: shows incoming messages and controls failures. */
 export const CONTROL_PAGE = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -31,7 +31,7 @@ const TelemetryBodySchema = v.object({
   details: JsonMapSchema,
 });
 
-/** Schemas of the events that a service sends by itself, by type. */
+/** Schemas of the events that a service sends, by type. */
 export const EVENT_SCHEMAS: Readonly<Record<string, v.GenericSchema>> = {
   "server.register": ServerRegisterEventSchema,
   "agent.register": AgentRegisterEventSchema,
@@ -42,7 +42,7 @@ export const EVENT_SCHEMAS: Readonly<Record<string, v.GenericSchema>> = {
   "agent.case.update": CaseUpdateEventSchema,
 };
 
-/** What is wrong with an event for a workspace. */
+/** Problems of an event for a workspace. */
 export function verifyEvent(body: unknown, workspace: string): string[] {
   const envelope = v.safeParse(EventBodySchema, body);
   if (!envelope.success) return envelope.issues.map(describe);
@@ -58,7 +58,10 @@ export function verifyTelemetry(body: unknown): string[] {
   return result.success ? [] : result.issues.map(describe);
 }
 
-/** What is wrong with a message signed after the Standard Webhooks specification; `secret` is `whsec_` and base64. */
+/**
+ * Problems of a message signed according to the Standard Webhooks specification; `secret` is `whsec_` and
+ * base64.
+ */
 export function verifyWebhook(
   headers: Readonly<Record<string, string | undefined>>,
   text: string,
@@ -77,7 +80,7 @@ export function verifyWebhook(
     const given = Buffer.from(signature.replace(/^v1,/, ""), "base64");
     return given.length === expected.length && timingSafeEqual(given, expected);
   });
-  return matches ? [] : ["webhook-signature does not fit"];
+  return matches ? [] : ["webhook-signature does not match"];
 }
 
 function describe(issue: v.BaseIssue<unknown>): string {

@@ -5,12 +5,12 @@ import { defineCommand } from "../command.ts";
 import * as flags from "./flags.ts";
 import { withShell } from "./session.ts";
 
-/** `svc deploy clean`: takes away what deployments wrote here. */
+/** `svc deploy clean`: removes the local files that deployments wrote. */
 export const cleanCommand = defineCommand({
   usage: "clean",
-  summary: "Remove generated files and logs from .deployment/; what you edited stays",
+  summary: "Remove generated files and logs from .deployment/; edited files are kept",
   flags: v.object({
-    all: flags.switchOff("the whole folder: state, configuration and edited files too"),
+    all: flags.switchOff("remove the whole folder, including state, configuration and edited files"),
     ...flags.YES,
     ...flags.JSON_FLAG,
   }),
@@ -20,7 +20,9 @@ export const cleanCommand = defineCommand({
       const all = given.all === true;
       if (
         all &&
-        !(await shell.ask("Remove .deployment/ with your configuration and the state of all deployments?"))
+        !(await shell.ask(
+          "Remove .deployment/ including your configuration and the state of all deployments?",
+        ))
       )
         return EXIT.failed;
       const { removed, kept } = await clean(context.cwd, { all });

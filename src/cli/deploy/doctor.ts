@@ -10,11 +10,11 @@ import type { PlatformCommand } from "./main.ts";
 import type { Shell } from "./session.ts";
 import { openFrom, withShell } from "./session.ts";
 
-/** `svc deploy doctor`: looks at everything that a deployment needs. */
+/** `svc deploy doctor`: checks everything that a deployment needs. */
 export const doctorCommand: PlatformCommand = ({ entries, platform }) =>
   defineCommand({
     usage: "doctor",
-    summary: "Look at everything that a deployment needs, and say how to mend what is missing",
+    summary: "Check everything that a deployment needs, and say how to fix what is missing",
     flags: v.object({
       ...flags.TARGET_FLAGS,
       ...flags.SOURCE_FLAGS,
@@ -48,7 +48,9 @@ export const doctorCommand: PlatformCommand = ({ entries, platform }) =>
       }),
   });
 
-/** A platform that cannot be reached, for want of a login or a package, is a finding like others. */
+/**
+ * A platform that cannot be reached, because a login or a package is missing, is a finding like any other.
+ */
 function unreachable(error: unknown): DeployError {
   if (isDeployError(error) && error.exitCode === EXIT.preflight) return error;
   throw error;

@@ -11,7 +11,7 @@ import { openFrom, withShell } from "./session.ts";
 export const downCommand: PlatformCommand = ({ entries, platform }) =>
   defineCommand({
     usage: "down",
-    summary: "Remove the service and its secrets; images and what others made stay",
+    summary: "Remove the service and its secrets; keep images and resources that svc did not create",
     flags: v.object({
       ...flags.TARGET_FLAGS,
       ...flags.TIMEOUT,
@@ -36,7 +36,7 @@ export const downCommand: PlatformCommand = ({ entries, platform }) =>
             shell.print("");
             for (const line of planTable(plan, shell.paint)) shell.print(line);
             shell.print("");
-            return shell.ask(`Remove ${plan.service_name}? Its jobs and cases go with it.`);
+            return shell.ask(`Remove ${plan.service_name}? Its jobs and cases are deleted too.`);
           });
           shell.progress.clear();
           const { serviceName } = deployment.target;
@@ -47,8 +47,8 @@ export const downCommand: PlatformCommand = ({ entries, platform }) =>
               removed,
               open_work: openWork ?? null,
             });
-          else if (removed.length === 0) shell.print(`${serviceName} is not there: nothing to remove.`);
-          else shell.print(`${serviceName} is removed. Its images are still in the registry.`);
+          else if (removed.length === 0) shell.print(`${serviceName} does not exist: nothing to remove.`);
+          else shell.print(`${serviceName} was removed. Its images are still in the registry.`);
           return EXIT.done;
         } finally {
           await deployment.close();

@@ -1,7 +1,7 @@
 import type { Deployment } from "../../deploy/deployment.ts";
 import type { Paint } from "./terminal.ts";
 
-/** Names and values below each other; those without a value are left out. */
+/** Names and values, one per line; those without a value are omitted. */
 export function facts(
   paint: Paint,
   list: readonly (readonly [string, string | undefined | null])[],
@@ -11,7 +11,7 @@ export function facts(
   return shown.map(([name, value]) => `  ${paint("dim", name.padEnd(width))}${value}`);
 }
 
-/** The command for what comes next, on the same target. */
+/** The command for the next step, on the same target. */
 export function nextCommand(command: string, { platform, target, options }: Deployment): string {
   const words = ["svc deploy", command, "--platform", platform.name];
   if (options.name !== undefined) words.push("--name", options.name);

@@ -3,7 +3,9 @@ import type { DeployError } from "../../deploy/errors.ts";
 import type { CliContext } from "../context.ts";
 import { paintFor } from "./terminal.ts";
 
-/** Tells a failure: what failed, the last log lines, the provider's words, what stands, what to do. */
+/**
+ * Reports a failure: what failed, the last log lines, the provider's message, the current state, what to do.
+ */
 export function tellFailure(context: CliContext, error: DeployError, logPath: string | undefined): void {
   const paint = paintFor(context);
   const { note } = context;

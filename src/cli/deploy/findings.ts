@@ -3,7 +3,7 @@ import { type Paint, pad } from "./terminal.ts";
 
 const MARKS = { ok: ["green", "✓"], warning: ["yellow", "!"], error: ["red", "✗"] } as const;
 
-/** Findings below each other, each with what to do about it. */
+/** Findings, one per line, each with what to do about it. */
 export function findingLines(findings: readonly Finding[], paint: Paint): string[] {
   const width = Math.max(0, ...findings.map(({ subject }) => subject.length)) + 2;
   return findings.flatMap(({ level, subject, message, fix }) => {

@@ -21,40 +21,37 @@ const port = (description: string) =>
     v.description(description),
   );
 
-/** What a deployment is about: options of every command with a platform. */
+/** The target of a deployment: options of every command with a platform. */
 export const TARGET_FLAGS = {
   platform: v.pipe(v.string(), v.description("where to deploy to"), v.metadata({ value: "name" })),
-  name: text("service base name; the folder's name where it is left out", "name"),
+  name: text("base name of the service (default: the folder's name)", "name"),
   env: v.optional(
-    v.pipe(v.picklist(ENVIRONMENTS), v.description("environment, part of the service's name")),
+    v.pipe(v.picklist(ENVIRONMENTS), v.description("environment; part of the service's name")),
     "dev",
   ),
-  region: text("the provider's region; the platform's default where it is left out", "region"),
-  projectId: text("cloud project or account; from the provider's own settings where it is left out", "id"),
+  region: text("the provider's region (default: the platform's)", "region"),
+  projectId: text("cloud project or account (default: from the provider's own settings)", "id"),
 };
 
-/** Agrees to the loss of what the service keeps in files. */
+/** Accepts the loss of what the service stores in files. */
 export const ACCEPT_DATA_LOSS = {
-  acceptDataLoss: switchOff("go on although open jobs, or what the disk keeps in prod, are lost by it"),
+  acceptDataLoss: switchOff("continue even if open jobs, or data on the disk in prod, will be lost"),
 };
 
-/** What is to run there. */
+/** What to run there. */
 export const RELEASE_FLAGS = {
   port: v.optional(
-    port("port that the service listens on; that of what runs, else 8000, where it is left out"),
+    port("port that the service listens on (default: that of the running service, else 8000)"),
   ),
-  image: text("image tag; from the git commit where it is left out", "tag"),
-  generateApiKey: switchOff("make an API key if the platform keeps none"),
-  generateRsa: switchOff("make an RSA private key if the platform keeps none"),
-  publicUrl: text(
-    "address under which people reach the service, such as your own domain; else it stays as it is",
-    "url",
-  ),
+  image: text("image tag (default: from the git commit)", "tag"),
+  generateApiKey: switchOff("generate an API key if the platform stores none"),
+  generateRsa: switchOff("generate an RSA private key if the platform stores none"),
+  publicUrl: text("public URL of the service, such as your own domain (default: unchanged)", "url"),
   sourceDir: v.optional(
     v.pipe(v.string(), v.description("folder of the controller"), v.metadata({ value: "folder" })),
     "src",
   ),
-  controllerFile: text("controller file in it; controller.ts where it is left out", "file"),
+  controllerFile: text("controller file in that folder (default: controller.ts)", "file"),
   ...ACCEPT_DATA_LOSS,
 };
 
@@ -63,14 +60,16 @@ export const SOURCE_FLAGS = {
   controllerFile: RELEASE_FLAGS.controllerFile,
 };
 
-export const YES = { yes: switchOff("ask nothing") };
-export const JSON_FLAG = { json: switchOff("print one JSON document and nothing else") };
-export const VERBOSE = { verbose: switchOff("show what the tools underneath print") };
+export const YES = { yes: switchOff("do not ask for confirmation") };
+export const JSON_FLAG = { json: switchOff("print a single JSON document") };
+export const VERBOSE = { verbose: switchOff("show the output of the underlying tools") };
 export const OVERWRITE = {
-  overwriteFiles: switchOff("write generated files again although you edited them"),
+  overwriteFiles: switchOff("overwrite generated files that you edited"),
 };
 export const TIMEOUT = {
-  timeout: v.optional(seconds("for rollout and health; 300, or what the platform needs")),
+  timeout: v.optional(
+    seconds("limit for rollout and health checks (default: 300, or what the platform needs)"),
+  ),
 };
-export const BUILD_TIMEOUT = { buildTimeout: v.optional(seconds("for the build and the push"), 900) };
+export const BUILD_TIMEOUT = { buildTimeout: v.optional(seconds("limit for the build and the push"), 900) };
 export { port, seconds, switchOff, text };

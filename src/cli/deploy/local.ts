@@ -11,24 +11,24 @@ import * as flags from "./flags.ts";
 import type { Shell } from "./session.ts";
 import { withShell } from "./session.ts";
 
-/** `svc deploy local`: the service in containers of this machine, as it will run elsewhere. */
+/** `svc deploy local`: runs the service in containers on this machine, the way a platform runs it. */
 export const localCommand = defineCommand({
   usage: "local",
-  summary: "Test the service in containers of this machine; needs Docker",
+  summary: "Test the service in containers on this machine; needs Docker",
   flags: v.object({
     name: flags.TARGET_FLAGS.name,
     env: flags.TARGET_FLAGS.env,
     port: v.optional(flags.port("port that the service listens on"), 8000),
-    generateApiKey: flags.switchOff("make an API key for the test"),
-    generateRsa: flags.switchOff("make an RSA private key for the test"),
-    timeout: v.optional(flags.seconds("to wait for the start"), 30),
-    dockerFilesOnly: flags.switchOff("write the files and run nothing"),
+    generateApiKey: flags.switchOff("generate an API key for the test"),
+    generateRsa: flags.switchOff("generate an RSA private key for the test"),
+    timeout: v.optional(flags.seconds("limit for the start"), 30),
+    dockerFilesOnly: flags.switchOff("write the files only; run nothing"),
     ...flags.SOURCE_FLAGS,
-    stop: flags.switchOff("remove containers, data, images and keys of the test"),
+    stop: flags.switchOff("remove the test's containers, data, images and keys"),
     ...flags.OVERWRITE,
     ...flags.ACCEPT_DATA_LOSS,
     trustFiles: flags.switchOff(
-      "use a compose file and keys in .deployment/ that svc does not know as yours",
+      "use a compose file and keys in .deployment/ that svc did not create for you",
     ),
     ...flags.YES,
     ...flags.VERBOSE,
@@ -58,10 +58,7 @@ export const localCommand = defineCommand({
         );
         shell.progress.clear();
         if (shell.json) shell.document({ success: true, removed, open_work: openWork ?? null });
-        else
-          shell.print(
-            removed.length === 0 ? "Nothing was there to remove." : `Removed: ${removed.join(", ")}.`,
-          );
+        else shell.print(removed.length === 0 ? "Nothing to remove." : `Removed: ${removed.join(", ")}.`);
         return EXIT.done;
       }
       const outcome = await localUp(run);
@@ -85,7 +82,7 @@ function report(shell: Shell, { service, files }: LocalOutcome): void {
     return;
   }
   shell.print("");
-  shell.print(shell.paint("bold", "Running in a container of this machine, healthy"));
+  shell.print(shell.paint("bold", "Running in a container on this machine, healthy"));
   const { url, apiKey } = service;
   const lines = facts(shell.paint, [
     ["URL", url],
@@ -95,9 +92,12 @@ function report(shell: Shell, { service, files }: LocalOutcome): void {
       (check) => ["Checked", `${check.path} ${check.status}${check.note ? ` (${check.note})` : ""}`] as const,
     ),
     ["Image", service.image],
-    ["Next", "svc deploy local --stop removes it; run it again after a change to update it"],
+    [
+      "Next",
+      "To remove it, run svc deploy local --stop. To update it after a change, run svc deploy local again",
+    ],
   ]);
   for (const line of lines) shell.print(line);
-  // The key of a test on this machine is shown, as without it the admin pages cannot be opened.
+  // The key of a local test is shown because the admin pages cannot be opened without it.
   if (apiKey !== undefined) shell.context.print(`  ${shell.paint("dim", "API key".padEnd(10))}${apiKey}`);
 }

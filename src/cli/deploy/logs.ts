@@ -5,23 +5,23 @@ import * as flags from "./flags.ts";
 import type { PlatformCommand } from "./main.ts";
 import { openFrom, withShell } from "./session.ts";
 
-/** `svc deploy logs`: what the service wrote. */
+/** `svc deploy logs`: the service's log. */
 export const logsCommand: PlatformCommand = ({ entries, platform }) =>
   defineCommand({
     usage: "logs",
-    summary: "Show what the service wrote",
+    summary: "Show the service's log",
     flags: v.object({
       ...flags.TARGET_FLAGS,
       since: v.optional(
         v.pipe(
           v.number(),
           v.minValue(1, "must be at least 1"),
-          v.description("how far back"),
+          v.description("how far back to read"),
           v.metadata({ value: "minutes" }),
         ),
         60,
       ),
-      follow: flags.switchOff("go on until you stop it"),
+      follow: flags.switchOff("keep printing new lines until you stop it"),
       ...flags.JSON_FLAG,
       ...entries,
     }),
@@ -35,9 +35,13 @@ export const logsCommand: PlatformCommand = ({ entries, platform }) =>
         try {
           const { session, tools, limits } = deployment;
           if (!session.logs)
-            throw new DeployError("failed", `${deployment.platform.name} gives no logs to svc`, {
-              fix: "Look for them in the platform's own console",
-            });
+            throw new DeployError(
+              "failed",
+              `Platform ${deployment.platform.name} does not support reading logs through svc`,
+              {
+                fix: "Look for them in the platform's own console",
+              },
+            );
           const since = new Date(tools.now().getTime() - Number(given.since) * 60_000);
           const lines: string[] = [];
           try {
@@ -46,7 +50,7 @@ export const logsCommand: PlatformCommand = ({ entries, platform }) =>
               else shell.print(line);
             }
           } catch (error) {
-            // Ctrl-C is how following ends.
+            // Ctrl-C is the normal way to stop following.
             if (!(given.follow === true && limits.signal.aborted)) throw error;
           }
           if (shell.json) shell.document({ service_name: deployment.target.serviceName, lines });

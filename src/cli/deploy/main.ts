@@ -17,10 +17,10 @@ import { rollbackCommand } from "./rollback.ts";
 import { statusCommand } from "./status.ts";
 import { upCommand } from "./up.ts";
 
-/** Makes a command for one platform; its own options are among the command's. */
+/** Creates a command for one platform; the platform's own options are included. */
 export type PlatformCommand = (platform: PlatformSource) => Command;
 
-/** The platform of a command line: its options for the help, itself for the run. */
+/** The platform of a command line: its options for the help, the platform itself for the run. */
 export interface PlatformSource {
   readonly entries: FlagsSchema["entries"];
   platform(): Platform<never>;
@@ -46,22 +46,22 @@ const NAMES = [...WITH_PLATFORM.map((make) => make(NO_PLATFORM)), localCommand, 
   ({ usage }) => usage.split(" ")[0]!,
 );
 
-/** Runs `svc deploy` with the words behind it; resolves with the exit code. */
+/** Runs `svc deploy` with its arguments; resolves with the exit code. */
 export async function run(argv: readonly string[], context: CliContext): Promise<number> {
   const name = "svc deploy";
   try {
     const known = argv.length === 0 || /^-|^help$/.test(argv[0]!) || NAMES.includes(argv[0]!);
     const source = known ? await findPlatform(argv, context) : NO_PLATFORM;
     const commands = [...WITH_PLATFORM.map((make) => make(source)), localCommand, cleanCommand];
-    const summary = "Build the service into an image, run it on a platform, and look after it there";
-    // Of an unknown command only the name matters: its options cannot be known.
+    const summary = "Build the service into an image, run it on a platform, and manage it there";
+    // For an unknown command only the name matters: its options cannot be known.
     return await runProgram({ name, summary, commands, report }, known ? argv : argv.slice(0, 1), context);
   } catch (error) {
     return report(error, name, context);
   }
 }
 
-/** A failure outside of a command: in words, and as a document where one was asked for. */
+/** A failure outside a command: as text, and as a document if one was requested. */
 function report(error: unknown, program: string, context: CliContext): number {
   const code = reportError(error, program, context);
   if (!isGiven(context.argv, "json")) return code;
@@ -82,12 +82,13 @@ async function findPlatform(argv: readonly string[], context: CliContext): Promi
     return { entries: { ...platformFlag(context), ...platform.flags.entries }, platform: () => platform };
   }
   return {
-    // Without a platform all that could be meant are known, so that only the missing one is complained about.
+    // Without a platform the options of all platforms are accepted, so that only the missing platform is
+    // reported.
     entries: { ...platformFlag(context), ...(await allFlags(context)) },
     platform() {
       throw new UsageError(
         "Option --platform is missing",
-        `Write --platform <name>; there are: ${Object.keys(context.platforms).join(", ")}.`,
+        `Set --platform to one of: ${Object.keys(context.platforms).join(", ")}.`,
       );
     },
   };

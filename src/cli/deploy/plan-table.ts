@@ -32,7 +32,7 @@ export function planTable(plan: DeploymentPlan, paint: Paint): string[] {
   const facts = [
     ["Cost", plan.total_cost_estimate],
     ["Duration", plan.estimated_duration],
-    ["Runs now", [plan.current_status, plan.current_url].filter(Boolean).join(", ")],
+    ["Current", [plan.current_status, plan.current_url].filter(Boolean).join(", ")],
   ].filter(([, value]) => value);
   if (facts.length > 0) lines.push("", ...facts.map(([name, value]) => `  ${pad(name ?? "", 10)}${value}`));
   return lines;
@@ -43,7 +43,7 @@ function cells(action: ResourceAction): string[] {
 }
 
 function changesOf({ metadata, action_type, resource_type }: ResourceAction): Change[] {
-  // What is made anew has no change to show: its fields stand in the configuration.
+  // A resource to create has no change to show: its fields are in the configuration.
   if (action_type !== "update" || resource_type === "secret") return [];
   const changes = metadata?.changes;
   return Array.isArray(changes) ? (changes as Change[]) : [];

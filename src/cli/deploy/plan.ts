@@ -12,11 +12,11 @@ import { openFrom, withShell } from "./session.ts";
 export const planCommand: PlatformCommand = ({ entries, platform }) =>
   defineCommand({
     usage: "plan",
-    summary: "Check the configuration and show what a deployment would do; changes nothing",
+    summary: "Check the configuration and show what a deployment would do, without changing anything",
     flags: v.object({
       ...flags.TARGET_FLAGS,
       ...flags.RELEASE_FLAGS,
-      detailedExitcode: flags.switchOff("exit with 2 where there are changes, with 0 where there are none"),
+      detailedExitcode: flags.switchOff("exit with 2 if there are changes, with 0 if there are none"),
       ...flags.VERBOSE,
       ...flags.JSON_FLAG,
       ...entries,
@@ -34,7 +34,7 @@ export const planCommand: PlatformCommand = ({ entries, platform }) =>
             shell.emit({
               type: "notice",
               level: "warning",
-              message: `${describeOpenWork(openWork, plan.service_name)}; svc deploy up wants --accept-data-loss then`,
+              message: `${describeOpenWork(openWork, plan.service_name)}; svc deploy up will require --accept-data-loss`,
             });
           shell.progress.clear();
           if (shell.json) shell.document({ ...plan, changes, drift, findings, open_work: openWork ?? null });
@@ -43,7 +43,7 @@ export const planCommand: PlatformCommand = ({ entries, platform }) =>
             for (const line of planTable(plan, shell.paint)) shell.print(line);
             shell.print("");
             shell.print(
-              changes ? "Carry it out with svc deploy up." : "Nothing to do: everything is as planned.",
+              changes ? "Apply it with svc deploy up." : "Nothing to do: everything is up to date.",
             );
           }
           return given.detailedExitcode === true && changes ? EXIT.changesPending : EXIT.done;

@@ -7,7 +7,7 @@ import { describeFlags } from "../flags.ts";
 import { findController, loadController } from "../load-controller.ts";
 import { suggest } from "../suggest.ts";
 
-/** The value of an option as it stands in the words of a command line. */
+/** The value of an option in the arguments of a command line. */
 export function wordOf(argv: readonly string[], flag: string): string | undefined {
   for (const [index, word] of argv.entries()) {
     if (word === "--") return undefined;
@@ -26,12 +26,12 @@ export function isGiven(argv: readonly string[], flag: string): boolean {
   );
 }
 
-/** Loads a platform by name: one that comes with the package, else one of the project's own plugins. */
+/** Loads a platform by name: a built-in one, else one from the project's plugins. */
 export async function loadPlatform(name: string, context: CliContext): Promise<Platform<never>> {
   const own = context.platforms[name];
   if (own) return (await own()).default;
   const others = await projectPlatforms(context).catch((error: unknown) => {
-    // A slip of the pen needs no project that can be loaded.
+    // A typo must be reported even if the project cannot be loaded.
     if (suggest(name, Object.keys(context.platforms)) !== undefined) return {};
     throw error;
   });
@@ -49,7 +49,7 @@ export async function loadPlatform(name: string, context: CliContext): Promise<P
 export async function allFlags(context: CliContext): Promise<FlagsSchema["entries"]> {
   const entries: Record<string, FlagsSchema["entries"][string]> = {};
   const owners: Record<string, string[]> = {};
-  // A platform with two names is one platform.
+  // A platform with two names counts once.
   const loaded = await Promise.all(
     Object.values(context.platforms).map(async (load) => (await load()).default),
   );
@@ -66,10 +66,10 @@ export async function allFlags(context: CliContext): Promise<FlagsSchema["entrie
   return Object.fromEntries(told) as FlagsSchema["entries"];
 }
 
-/** The option `--platform`, whose help names those that come with the package. */
+/** The option `--platform`; its help names the built-in platforms. */
 export function platformFlag(context: CliContext): FlagsSchema["entries"] {
   const names = Object.keys(context.platforms).join(", ");
-  const description = `where to deploy to: ${names}, or one that your controller brings`;
+  const description = `where to deploy: ${names}, or a platform from a plugin of your controller`;
   return {
     platform: v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value: "name" }))),
   };
@@ -82,7 +82,7 @@ async function projectPlatforms(context: CliContext): Promise<Readonly<Record<st
   try {
     path = findController(file === undefined ? undefined : `${folder}/${file}`, context.cwd);
   } catch {
-    // Without a controller there are no plugins to ask.
+    // Without a controller there are no plugins to look in.
     return {};
   }
   const service = await loadController(path, context.cwd);

@@ -2,10 +2,10 @@ import type { DeployEvent } from "../../deploy/events.ts";
 import type { CliContext } from "../context.ts";
 import { cut, duration, paintFor } from "./terminal.ts";
 
-/** Shows what an engine tells. */
+/** Shows the progress that the engine reports. */
 export interface Progress {
   show(event: DeployEvent): void;
-  /** Takes what is live off the screen, for a question or the end. */
+  /** Clears the live area of the screen, before a question or at the end. */
   clear(): void;
 }
 
@@ -13,7 +13,7 @@ const FRAMES = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "
 const MARKS = { done: "✓", skipped: "-", failed: "✗" } as const;
 const STYLES = { done: "green", skipped: "dim", failed: "red" } as const;
 
-/** A live tree on a terminal; plain lines elsewhere, in CI for one. */
+/** A live tree on a terminal; plain lines elsewhere, such as in CI. */
 export function createProgress(context: CliContext, options: { verbose: boolean; quiet: boolean }): Progress {
   if (options.quiet) return { show: () => undefined, clear: () => undefined };
   return context.terminal ? liveTree(context, options.verbose) : plainLines(context, options.verbose);

@@ -7,14 +7,14 @@ import * as flags from "./flags.ts";
 import type { PlatformCommand } from "./main.ts";
 import { openFrom, withShell } from "./session.ts";
 
-/** `svc deploy rollback`: an earlier release serves again. */
+/** `svc deploy rollback`: makes an earlier release serve again. */
 export const rollbackCommand: PlatformCommand = ({ entries, platform }) =>
   defineCommand({
     usage: "rollback",
-    summary: "Go back to the release before, or to a named revision",
+    summary: "Roll back to the previous release, or to a named revision",
     flags: v.object({
       ...flags.TARGET_FLAGS,
-      to: flags.text("revision to go back to; the one before where it is left out", "revision"),
+      to: flags.text("revision to roll back to (default: the previous one)", "revision"),
       ...flags.TIMEOUT,
       ...flags.ACCEPT_DATA_LOSS,
       ...flags.YES,
@@ -34,7 +34,7 @@ export const rollbackCommand: PlatformCommand = ({ entries, platform }) =>
             to: given.to as string | undefined,
             consent: (from, to) =>
               shell.ask(
-                `Go back from revision ${from.revision} to ${to.revision} (${to.image ?? "image not known"})?`,
+                `Roll back from revision ${from.revision} to ${to.revision} (${to.image ?? "image unknown"})?`,
               ),
           });
           shell.progress.clear();
@@ -49,12 +49,12 @@ export const rollbackCommand: PlatformCommand = ({ entries, platform }) =>
               open_work: openWork ?? null,
             });
           else {
-            shell.print(shell.paint("bold", `Revision ${release.revision} serves again`));
+            shell.print(shell.paint("bold", `Revision ${release.revision} is serving again`));
             const lines = facts(shell.paint, [
               ["URL", release.url],
               ["Health", health.status],
               ["Before", from.revision],
-              ["Next", `${nextCommand("up", deployment)} deploys the newest again`],
+              ["Next", `${nextCommand("up", deployment)} deploys the newest version again`],
             ]);
             for (const line of lines) shell.print(line);
           }

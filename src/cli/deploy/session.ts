@@ -18,7 +18,7 @@ import { isGiven } from "./platforms.ts";
 import { createProgress, type Progress } from "./progress.ts";
 import { type Paint, paintFor } from "./terminal.ts";
 
-/** What a deploy command works with besides its options. */
+/** What a deploy command uses besides its options. */
 export interface Shell {
   readonly context: CliContext;
   readonly progress: Progress;
@@ -27,23 +27,23 @@ export interface Shell {
   readonly json: boolean;
   readonly signal: AbortSignal;
   emit(event: DeployEvent): void;
-  /** Asks where a person sits there and did not say `--yes`; says yes elsewhere. */
+  /** Asks if the session is interactive and `--yes` was not set; otherwise confirms. */
   ask(question: string): Promise<boolean>;
-  /** Rejects where nobody can be asked and `--yes` was not given: for what cannot be undone. */
+  /** Rejects if the session is not interactive and `--yes` was not set: for actions that cannot be undone. */
   needYes(command: string): void;
-  /** Asks the person who sits there, `--yes` or not; missing where nobody does. */
+  /** Asks the person at the terminal regardless of `--yes`; missing if the session is not interactive. */
   readonly askPerson?: (question: string) => Promise<boolean>;
   /** Writes a line of the result, secrets masked. */
   print(line: string): void;
   /** Writes the one document of `--json`. */
   document(value: unknown): void;
-  /** Path of the log, told where the command fails. */
+  /** Path of the log, shown if the command fails. */
   logPath: string | undefined;
 }
 
 type Given = Readonly<Record<string, unknown>>;
 
-/** Runs a deploy command: progress, questions, Ctrl-C, and its failure in words or as a document. */
+/** Runs a deploy command: progress, questions, Ctrl-C, and its failure as text or as a document. */
 export async function withShell(
   context: CliContext,
   flags: Given,
@@ -55,7 +55,7 @@ export async function withShell(
   const stopping = new AbortController();
   const stop = listenForStop(() => {
     progress.clear();
-    if (!json) context.note("Stopping; once more to stop at once");
+    if (!json) context.note("Stopping. Press Ctrl-C again to stop immediately");
     stopping.abort();
   });
   const askPerson = async (question: string, initialValue = false) => {
@@ -76,10 +76,14 @@ export async function withShell(
     document: (value) => context.print(JSON.stringify(redactor.json(value), null, 2)),
     needYes(command) {
       if (flags.yes === true || (context.interactive && !json)) return;
-      throw new DeployError("usage", `${command} removes for good, and nobody can be asked here`, {
-        outcome: "Nothing was changed",
-        fix: "Give --yes to remove without a question",
-      });
+      throw new DeployError(
+        "usage",
+        `${command} deletes permanently, and there is no terminal to confirm it`,
+        {
+          outcome: "Nothing was changed",
+          fix: "Add --yes to remove without confirmation",
+        },
+      );
     },
     async ask(question) {
       if (flags.yes === true || json || !context.interactive) return true;
@@ -92,7 +96,7 @@ export async function withShell(
   } catch (error) {
     progress.clear();
     if (error instanceof UsageError || error instanceof CliError) throw error;
-    const failure = toDeployError(error, "Something unexpected went wrong");
+    const failure = toDeployError(error, "Unexpected error");
     if (json) shell.document(failureResult(failure));
     else {
       const path = shell.logPath;
@@ -106,7 +110,7 @@ export async function withShell(
   }
 }
 
-/** Opens the deployment that the options are about. */
+/** Opens the deployment that the options describe. */
 export async function openFrom(
   shell: Shell,
   platform: Platform<never>,
@@ -135,7 +139,7 @@ export async function openFrom(
   return deployment;
 }
 
-/** Options of the command that the engine takes as they are. */
+/** Options that are passed to the engine unchanged. */
 const OPTION_KEYS: readonly (keyof DeployOptions)[] = [
   "name",
   "env",
@@ -155,14 +159,14 @@ const OPTION_KEYS: readonly (keyof DeployOptions)[] = [
   "overwriteFiles",
 ];
 
-/** A platform whose packages are missing: a person is offered to have them installed, and the command goes on. */
+/** If a platform's packages are missing, offers at a terminal to install them and continues. */
 async function retryWithPackages(shell: Shell, flags: Given, body: () => Promise<number>): Promise<number> {
   const { context } = shell;
   try {
     return await body();
   } catch (error) {
     if (!isDeployError(error) || error.code !== "missing_package" || !error.fix) throw error;
-    // `--yes` agrees to the plan of a deployment, not to changes of the project.
+    // `--yes` accepts the plan of a deployment, not changes to the project.
     if (!context.interactive || shell.json || flags.yes === true) throw error;
     shell.progress.clear();
     context.note(error.message);

@@ -9,11 +9,11 @@ import * as flags from "./flags.ts";
 import type { PlatformCommand } from "./main.ts";
 import { openFrom, withShell } from "./session.ts";
 
-/** `svc deploy status`: what runs, how it is, and what it runs with. */
+/** `svc deploy status`: the running service, its health and its configuration. */
 export const statusCommand: PlatformCommand = ({ entries, platform }) =>
   defineCommand({
     usage: "status",
-    summary: "Show URL, health, configuration and resources of what runs",
+    summary: "Show URL, health, configuration and resources of the running service",
     flags: v.object({ ...flags.TARGET_FLAGS, ...flags.VERBOSE, ...flags.JSON_FLAG, ...entries }),
     examples: [
       "svc deploy status --platform cloud-run",
@@ -31,7 +31,7 @@ export const statusCommand: PlatformCommand = ({ entries, platform }) =>
             if (shell.json) return EXIT.failed;
             throw new DeployError(
               "not_deployed",
-              `"${target.serviceName}" does not run on ${deployment.platform.name}`,
+              `"${target.serviceName}" is not running on ${deployment.platform.name}`,
               {
                 outcome: [...found.drift, found.unfinished].filter(Boolean).join(". ") || undefined,
                 fix: `Deploy it: ${nextCommand("up", deployment)}`,

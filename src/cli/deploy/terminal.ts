@@ -3,27 +3,27 @@ import type { CliContext } from "../context.ts";
 
 type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 
-/** Paints text where a person looks at it. */
+/** Styles text on an interactive terminal. */
 export type Paint = (style: Style, text: string) => string;
 
-/** Colours for a terminal, none elsewhere or where `NO_COLOR` is set. */
+/** Colors for a terminal, none elsewhere or if `NO_COLOR` is set. */
 export function paintFor({ terminal, env }: CliContext): Paint {
   if (!terminal || env.NO_COLOR) return (_style, text) => text;
   return (style, text) => styleText(style, text, { validateStream: false });
 }
 
-/** Text cut to a width, by what is seen of it. */
+/** Text truncated to a visible width. */
 export function cut(text: string, width: number): string {
   const seen = stripVTControlCharacters(text);
   return seen.length <= width ? text : `${seen.slice(0, Math.max(0, width - 1))}…`;
 }
 
-/** Text filled up to a width, by what is seen of it. */
+/** Text padded to a visible width. */
 export function pad(text: string, width: number): string {
   return text + " ".repeat(Math.max(0, width - stripVTControlCharacters(text).length));
 }
 
-/** A time for people. */
+/** A duration as readable text. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;

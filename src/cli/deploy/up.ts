@@ -15,7 +15,7 @@ import { openFrom, withShell } from "./session.ts";
 export const upCommand: PlatformCommand = ({ entries, platform }) =>
   defineCommand({
     usage: "up",
-    summary: "Build, push, release and check; rolls back a release that does not become healthy",
+    summary: "Build, push, release and check the service; roll back a release that does not become healthy",
     flags: v.object({
       ...flags.TARGET_FLAGS,
       ...flags.RELEASE_FLAGS,
@@ -25,7 +25,7 @@ export const upCommand: PlatformCommand = ({ entries, platform }) =>
       ),
       ...flags.TIMEOUT,
       ...flags.BUILD_TIMEOUT,
-      showApiKey: flags.switchOff("print a newly made API key, once"),
+      showApiKey: flags.switchOff("print a newly generated API key, once"),
       ...flags.OVERWRITE,
       ...flags.YES,
       ...flags.VERBOSE,
@@ -96,11 +96,11 @@ function report(shell: Shell, deployment: Deployment, outcome: UpOutcome, showKe
     ["Image", image],
     [
       "API key",
-      key ? `made and kept by the platform${command ? `; read it with: ${command}` : ""}` : undefined,
+      key ? `generated, and stored by the platform${command ? `; read it with: ${command}` : ""}` : undefined,
     ],
     ["Next", nextCommand("logs", deployment)],
   ]);
   for (const line of lines) shell.print(line);
-  // Asked for in so many words: the one line that is not masked.
+  // Explicitly requested: the only line that is not masked.
   if (key && showKey) shell.context.print(`  API key   ${generated.SERVICE_API_KEY}`);
 }

@@ -13,10 +13,10 @@ const flags = v.object({
   ...CONNECTION_FLAGS,
 });
 
-/** `svc events list`: what waits and what was given up. */
+/** `svc events list`: waiting messages and dead letters. */
 export const list = defineCommand({
   usage: "list",
-  summary: "List messages that wait or were given up, and how deliveries go",
+  summary: "List waiting messages and dead letters, and the state of deliveries",
   flags,
   examples: ["svc events list", "svc events list --state dead --json"],
   async run({ flags, context }) {
@@ -34,14 +34,15 @@ export const list = defineCommand({
       return 0;
     }
     const { waiting, dead, delivered } = status.counts;
-    context.print(`${waiting} waiting, ${dead} given up, ${delivered} delivered since the start`);
+    context.print(`${waiting} waiting, ${dead} dead, ${delivered} delivered since the start`);
     for (const { name, state, last_error } of status.targets) {
-      context.print(`  ${name}: ${state}${state === "ok" ? "" : ` (${last_error ?? "no answer yet"})`}`);
+      context.print(`  ${name}: ${state}${state === "ok" ? "" : ` (${last_error ?? "no response yet"})`}`);
     }
-    if (status.mode === "local") context.print("  No account is set: nothing is sent to a control system.");
+    if (status.mode === "local")
+      context.print("  No account is configured: nothing is sent to a control system.");
     if (page.items.length > 0) {
       context.print(
-        renderTable(["id", "state", "type", "of", "tries", "last answer"], page.items.map(toRow)),
+        renderTable(["id", "state", "type", "of", "tries", "last response"], page.items.map(toRow)),
       );
     }
     if (page.total > page.items.length) context.print(`… and ${page.total - page.items.length} more`);

@@ -9,7 +9,7 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
   return runProgram(
     {
       name: "svc events",
-      summary: "See, send again or drop what a running service could not deliver",
+      summary: "List, resend or drop messages that a running service could not deliver",
       commands: [list, retry, drop],
     },
     argv,

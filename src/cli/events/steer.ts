@@ -4,14 +4,14 @@ import { UsageError } from "../errors.ts";
 import { CONNECTION_FLAGS, connectToAdmin } from "./connection.ts";
 
 const flags = v.object({
-  all: v.optional(v.pipe(v.boolean(), v.description("all that were given up")), false),
+  all: v.optional(v.pipe(v.boolean(), v.description("all dead letters")), false),
   ...CONNECTION_FLAGS,
 });
 
 /** `svc events retry`: sends dead letters again. */
 export const retry = defineCommand({
   usage: "retry [...ids]",
-  summary: "Send messages that were given up again",
+  summary: "Send dead letters again",
   flags,
   examples: ["svc events retry --all", "svc events retry 0mwqgwlgk0000-45edcc40.control"],
   run: (input) => steer(input, "retry", "retried", "will be sent again"),
@@ -20,7 +20,7 @@ export const retry = defineCommand({
 /** `svc events drop`: removes dead letters. */
 export const drop = defineCommand({
   usage: "drop [...ids]",
-  summary: "Remove messages that were given up, for good",
+  summary: "Remove dead letters permanently",
   flags,
   examples: ["svc events drop 0mwqgwlgk0000-45edcc40.control", "svc events drop --all"],
   run: (input) => steer(input, "drop", "dropped", "removed"),
@@ -33,7 +33,7 @@ async function steer(
   said: string,
 ): Promise<number> {
   if (given.all === args.length > 0) {
-    throw new UsageError("Name messages, or all of them", `Write svc events ${verb} <id> …, or --all.`);
+    throw new UsageError("No messages selected", `Use svc events ${verb} <id> …, or --all.`);
   }
   const client = await connectToAdmin(given, context);
   const ids = given.all ? "all" : args;

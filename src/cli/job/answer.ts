@@ -11,19 +11,19 @@ const flags = v.object({
   field: v.optional(
     v.pipe(
       v.array(v.string()),
-      v.description("part of the answer, name=value, or name:=json; may be repeated"),
+      v.description("a field of the answer, name=value or name:=json; may be repeated"),
       v.metadata({ value: "name=value" }),
     ),
     [],
   ),
-  message: v.optional(v.pipe(v.string(), v.description("a word to the agent"))),
+  message: v.optional(v.pipe(v.string(), v.description("a message to the agent"))),
   ...CONNECTION_FLAGS,
 });
 
 /** `svc job answer`: answers the open question of a case. */
 export const answer = defineCommand({
   usage: "answer <job> [case]",
-  summary: "Answer a question that a job's case asks",
+  summary: "Answer the open question of a job's case",
   flags,
   examples: ["svc job answer job-1f9c2a77 sw-77121098 --field approved=no --field comment='ask them first'"],
   async run({ args, flags, context }) {
@@ -35,7 +35,7 @@ export const answer = defineCommand({
       const names = question.fields.map((field) => field.name).join(", ");
       throw new UsageError(
         `"${question.question}" needs an answer`,
-        `Give it with --field name=value. Fields: ${names}.`,
+        `Set its fields with --field name=value. Fields: ${names}.`,
       );
     }
     const given =
@@ -49,7 +49,7 @@ export const answer = defineCommand({
   },
 });
 
-/** Where the open question of a case is answered. */
+/** URL at which the open question of a case is answered. */
 export function answerPath(item: Case): string {
   return `/jobs/${encodeURIComponent(item.job_id)}/cases/${encodeURIComponent(item.id)}/update`;
 }
@@ -68,12 +68,12 @@ function findQuestion(
   const item = caseId === undefined ? open[0] : cases.find((one) => one.id === caseId || one.ref === caseId);
   if (!item && caseId !== undefined) {
     throw new CliError(`Job "${jobId}" has no case "${caseId}"`, {
-      detail: `Show them: svc job show ${jobId}`,
+      detail: `List its cases: svc job show ${jobId}`,
     });
   }
   if (!item?.question) {
     const which = item ? `Case "${item.id}"` : `Job "${jobId}"`;
-    throw new CliError(`${which} asks nothing now`, { detail: `See how it stands: svc job show ${jobId}` });
+    throw new CliError(`${which} has no open question`, { detail: `See its status: svc job show ${jobId}` });
   }
   if (caseId === undefined && open.length > 1) {
     throw new UsageError(

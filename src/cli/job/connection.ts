@@ -11,25 +11,25 @@ export const CONNECTION_FLAGS = {
   url: v.optional(
     v.pipe(
       v.string(),
-      v.description("address of the service; better kept in SERVICE_URL"),
+      v.description("URL of the service (default: SERVICE_URL)"),
       v.metadata({ value: "url" }),
     ),
   ),
   key: v.optional(
     v.pipe(
       v.string(),
-      v.description("its API key; better kept in SERVICE_API_KEY"),
+      v.description("its API key; prefer the variable SERVICE_API_KEY"),
       v.metadata({ value: "key" }),
     ),
   ),
   insecure: v.optional(
-    v.pipe(v.boolean(), v.description("send the key to another machine over plain http")),
+    v.pipe(v.boolean(), v.description("allow sending the key to another machine over plain http")),
     false,
   ),
   json: v.optional(v.pipe(v.boolean(), v.description("print JSON")), false),
 };
 
-/** File in the data folder that says where the running service listens. */
+/** File in the data folder with the address that the running service listens on. */
 export const ADDRESS_FILE = "address";
 
 interface ConnectionFlags {
@@ -39,9 +39,10 @@ interface ConnectionFlags {
 }
 
 /**
- * Connects to the service that the flags name, else the environment, else the one that was started in this folder.
- * A service on this machine needs no key: it is read from the data folder. Keys go where somebody named an address or
- * to this machine, not where a file of the folder leads, which may have come with somebody else's project.
+ * Connects to the service named by the flags, else by the environment, else to the one started in this
+ * folder. A service on this machine needs no key: it is read from the data folder. Keys are sent to an
+ * address that the user named or to this machine, not to an address from a file in the folder, which may have
+ * come with somebody else's project.
  */
 export async function connect(flags: ConnectionFlags, { cwd, env }: CliContext): Promise<ServiceClient> {
   const dataDir = resolve(cwd, env.SERVICE_DATA_DIR || "data");
@@ -49,20 +50,20 @@ export async function connect(flags: ConnectionFlags, { cwd, env }: CliContext):
   const found = named === undefined ? await readText(join(dataDir, ADDRESS_FILE)) : undefined;
   const url = named ?? found ?? `http://127.0.0.1:${env.SERVICE_PORT || env.PORT || 8000}`;
   if (!URL.canParse(url) || !/^https?:/.test(url)) {
-    throw new UsageError(`"${url}" is no address`, "Write it like http://127.0.0.1:8000.");
+    throw new UsageError(`"${url}" is not a valid URL`, "Use a URL such as http://127.0.0.1:8000.");
   }
   const { protocol, hostname } = new URL(url);
   const isLocal = isLoopback(hostname);
   if (found !== undefined && !isLocal) {
     throw new UsageError(
-      `${join(dataDir, ADDRESS_FILE)} leads to ${url}, which is not this machine`,
-      "If that is your service, name it: --url, or SERVICE_URL.",
+      `${join(dataDir, ADDRESS_FILE)} points to ${url}, which is not on this machine`,
+      "If that is your service, set it with --url or SERVICE_URL.",
     );
   }
   if (protocol === "http:" && !isLocal && !flags.insecure) {
     throw new UsageError(
-      `${url} is another machine, and http would send the key and all data unencrypted`,
-      "Use https, or add --insecure where the network between is your own.",
+      `${url} is on another machine, and http would send the key and all data unencrypted`,
+      "Use https, or add --insecure if you trust the network in between.",
     );
   }
   const key =

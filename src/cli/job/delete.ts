@@ -8,7 +8,10 @@ export const remove = defineCommand({
   usage: "delete <job>",
   summary: "Delete a job with its cases; a running one is stopped first",
   flags: v.object({
-    yes: v.optional(v.pipe(v.boolean(), v.description("do not ask"), v.metadata({ alias: "y" })), false),
+    yes: v.optional(
+      v.pipe(v.boolean(), v.description("do not ask for confirmation"), v.metadata({ alias: "y" })),
+      false,
+    ),
     ...CONNECTION_FLAGS,
   }),
   examples: ["svc job delete job-1f9c2a77 --yes"],
@@ -23,7 +26,7 @@ export const remove = defineCommand({
       `/admin/api/jobs/${encodeURIComponent(id)}`,
     );
     const { deleted_cases: cases } = answer;
-    const text = `Job ${id} is deleted with ${cases} ${cases === 1 ? "case" : "cases"}`;
+    const text = `Job ${id} was deleted with ${cases} ${cases === 1 ? "case" : "cases"}`;
     context.print(flags.json ? JSON.stringify(answer, null, 2) : text);
     return 0;
   },

@@ -1,6 +1,6 @@
 import type { RunEntry } from "../../core/models/run-entry.ts";
 
-/** A line of a job's run log for people; `undefined` for what only matters in detail. */
+/** A line of a job's run log for people; `undefined` for entries shown only in detail. */
 export function describeEntry(entry: RunEntry, verbose: boolean): string | undefined {
   const at = entry.at.slice(11, 19);
   const where = entry.case_id ? `${entry.case_id}: ` : "";
@@ -28,6 +28,6 @@ function describe(entry: RunEntry, verbose: boolean): string | undefined {
         ? `${entry.call.replace("_", " ")} ${entry.name}`
         : undefined;
     case "begun":
-      return verbose ? `begins ${entry.name}` : undefined;
+      return verbose ? `starts ${entry.name}` : undefined;
   }
 }

@@ -12,12 +12,12 @@ export type JobEvent =
   | { readonly type: "end"; readonly status: string };
 
 export interface FollowOptions {
-  /** How long to wait for a service that is away, seconds. @default 60 */
+  /** How long to wait for a service that is unreachable, seconds. @default 60 */
   readonly patience?: number;
   readonly wait?: (milliseconds: number) => Promise<void>;
 }
 
-/** Follows a job to its end; a service that is started anew in between is waited for, and nothing is missed. */
+/** Follows a job to its end; waits for a service that restarts in between, and misses nothing. */
 export async function* followJob(
   client: ServiceClient,
   jobId: string,
@@ -42,7 +42,7 @@ export async function* followJob(
       }
       if (count === 0) {
         const { status } = await client.get<JobResponse>(path);
-        // It ended while nobody was connected, and there is nothing more to tell.
+        // It ended while nobody was connected, and there are no more events.
         if (isTerminal(status)) return yield { type: "end", status };
       }
     } catch (error) {
@@ -54,10 +54,10 @@ export async function* followJob(
   }
 }
 
-/** A job as it stands. */
+/** The current state of a job. */
 export async function readJob(client: ServiceClient, jobId: string): Promise<Job> {
   for await (const event of followJob(client, jobId)) {
     if (event.type === "snapshot") return event.job;
   }
-  throw new UnreachableError(`The service at ${client.url} does not tell about job "${jobId}"`);
+  throw new UnreachableError(`The service at ${client.url} does not stream job "${jobId}"`);
 }

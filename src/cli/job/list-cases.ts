@@ -1,7 +1,7 @@
 import type { Case } from "../../core/models/case.ts";
 import type { ServiceClient } from "./service-client.ts";
 
-/** As many as a service gives at once. */
+/** The largest page of the service. */
 const PAGE = 1000;
 
 /** All cases of a job, oldest first, each with as many of its newest updates, at most 1000. */

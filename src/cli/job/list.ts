@@ -29,7 +29,7 @@ export const list = defineCommand({
     const path = flags.agent ? `/agents/${encodeURIComponent(flags.agent)}/jobs` : "/jobs";
     const jobs = await client.get<JobResponse[]>(`${path}?${query}`);
     if (flags.json) context.print(JSON.stringify(jobs, null, 2));
-    else if (jobs.length === 0) context.print("There are no such jobs. Start one: svc job start <agent>");
+    else if (jobs.length === 0) context.print("No matching jobs. Start one: svc job start <agent>");
     else context.print(renderTable(["job", "status", "message"], jobs.map(toRow)));
     return 0;
   },

@@ -14,7 +14,7 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
   return runProgram(
     {
       name: "svc job",
-      summary: "Start, follow and steer jobs of a running service",
+      summary: "Start, follow and manage jobs of a running service",
       commands: [start, list, show, watch, answer, stop, retry, resume, remove],
     },
     argv,

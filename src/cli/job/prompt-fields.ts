@@ -12,7 +12,7 @@ export async function promptFields(
   const values: Record<string, unknown> = {};
   for (const field of fields) {
     const value = await promptField(field);
-    if (isCancel(value)) throw new CliError("Nothing was answered");
+    if (isCancel(value)) throw new CliError("No answer was sent");
     if (value === "" && !field.required) continue;
     Object.assign(
       values,

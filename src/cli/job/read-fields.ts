@@ -3,7 +3,7 @@ import { UsageError } from "../errors.ts";
 import { suggest } from "../suggest.ts";
 
 /**
- * Turns `name=value` into the type that the method asks for, and `name:=json` into what the JSON says.
+ * Converts `name=value` to the type that the method declares, and `name:=json` to the JSON value.
  *
  * @example
  * readFields(["limit=3", "tags:=[\"a\"]"], [{ name: "limit", field_type: "IntegerField", … }]) // { limit: 3, tags: ["a"] }
@@ -16,10 +16,7 @@ export function readFields(
   for (const text of given) {
     const [, name, operator, value] = /^([^=:]+)(:?=)(.*)$/s.exec(text) ?? [];
     if (name === undefined || value === undefined) {
-      throw new UsageError(
-        `--field ${text} has no value`,
-        "Write --field name=value, or --field name:=json.",
-      );
+      throw new UsageError(`--field ${text} has no value`, "Use --field name=value, or --field name:=json.");
     }
     const field = declared.find((one) => one.name === name);
     if (!field && declared.length > 0) throw unknownField(name, declared);
@@ -37,7 +34,7 @@ function unknownField(name: string, declared: readonly AgentMethodField[]): Usag
   );
 }
 
-/** What does not fit the type stays text: the service says what it must be. */
+/** A value that does not match the type stays text: the service reports what it must be. */
 function toFieldValue(field: AgentMethodField | undefined, text: string): unknown {
   switch (field?.field_type) {
     case "IntegerField":
@@ -63,6 +60,6 @@ function parseJson(name: string, text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw new UsageError(`--field ${name}:=… must be JSON`, `For plain text write --field ${name}=text.`);
+    throw new UsageError(`--field ${name}:=… must be JSON`, `For plain text, use --field ${name}=text.`);
   }
 }

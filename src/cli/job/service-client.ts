@@ -9,13 +9,13 @@ export interface ServiceClientOptions {
   readonly fetch: typeof globalThis.fetch;
 }
 
-/** What a service that closes answers, and a proxy that has lost it. */
+/** Statuses of a service that is closing, and of a proxy that cannot reach it. */
 const AWAY = new Set([502, 503, 504]);
 
-/** The service cannot be reached now: it may be starting again. */
+/** The service cannot be reached at the moment: it may be restarting. */
 export class UnreachableError extends CliError {}
 
-/** Calls a running service; failures are told as the service tells them. */
+/** Calls a running service; failures keep the service's own message. */
 export class ServiceClient {
   readonly url: string;
   readonly #key: string | undefined;
@@ -51,7 +51,7 @@ export class ServiceClient {
     }
   }
 
-  /** What a route answers, as it comes. */
+  /** The raw response of a route. */
   async *download(path: string): AsyncGenerator<Uint8Array, void> {
     const { body } = await this.#send("GET", path);
     if (!body) return;
@@ -70,7 +70,7 @@ export class ServiceClient {
     };
     let response: Response;
     try {
-      // A redirect would take the key to a place that nobody named.
+      // A redirect would send the key to a host that the user did not name.
       const options = { method, headers, body: init.body ?? null, redirect: "manual" } as const;
       response = await this.#fetch(this.url + path, options);
     } catch (error) {
@@ -84,16 +84,16 @@ export class ServiceClient {
     try {
       return (await response.json()) as T;
     } catch (error) {
-      throw new CliError(`${this.url} does not answer like an agent service`, {
-        detail: "Check the address: --url, or SERVICE_URL.",
+      throw new CliError(`${this.url} does not respond like an agent control service`, {
+        detail: "Check the URL: --url or SERVICE_URL.",
         cause: error,
       });
     }
   }
 
   #unreachable(cause: unknown): UnreachableError {
-    return new UnreachableError(`No service answers at ${this.url}`, {
-      detail: "Start one with: svc start. Or name another one: --url, or SERVICE_URL.",
+    return new UnreachableError(`No service responds at ${this.url}`, {
+      detail: "Start one with svc start, or set another URL with --url or SERVICE_URL.",
       cause,
     });
   }
@@ -103,16 +103,16 @@ export class ServiceClient {
     if (response.status >= 300 && response.status < 400 && location !== null) {
       await response.body?.cancel();
       const target = URL.canParse(location, response.url) ? new URL(location, response.url).origin : location;
-      return new CliError(`${this.url} redirects to ${JSON.stringify(target)}, which is not followed`, {
-        detail: "If that is where the service is, name it: --url, or SERVICE_URL.",
+      return new CliError(`${this.url} redirects to ${JSON.stringify(target)}; redirects are not followed`, {
+        detail: "If the service is there, set that URL with --url or SERVICE_URL.",
       });
     }
     if (response.status === 401) {
       return new CliError(
-        `The service at ${this.url} ${this.#key ? "does not know this key" : "needs its API key"}`,
+        `The service at ${this.url} ${this.#key ? "rejected the API key" : "requires an API key"}`,
         {
           detail:
-            "Set SERVICE_API_KEY to the key that the service uses, or run this in the folder it was started in.",
+            "Set SERVICE_API_KEY to the service's key, or run this in the folder where the service was started.",
         },
       );
     }

@@ -16,7 +16,7 @@ const flags = v.object({
   field: v.optional(
     v.pipe(
       v.array(v.string()),
-      v.description("an input, name=value, or name:=json; may be repeated"),
+      v.description("an input, name=value or name:=json; may be repeated"),
       v.metadata({ value: "name=value" }),
     ),
     [],
@@ -25,23 +25,25 @@ const flags = v.object({
     v.pipe(v.boolean(), v.description("follow the job to its end"), v.metadata({ alias: "w" })),
     false,
   ),
-  verbose: v.optional(v.pipe(v.boolean(), v.description("with --wait: every step")), false),
-  id: v.optional(v.pipe(v.string(), v.description("id of the job; the same one again starts nothing twice"))),
+  verbose: v.optional(v.pipe(v.boolean(), v.description("with --wait: show every step")), false),
+  id: v.optional(
+    v.pipe(v.string(), v.description("id of the job; repeating it does not start a second job")),
+  ),
   param: v.optional(
     v.pipe(
       v.array(v.string()),
-      v.description("an agent parameter, its value taken from the environment variable of that name"),
+      v.description("an agent parameter, read from the environment variable of that name"),
       v.metadata({ value: "NAME" }),
     ),
     [],
   ),
   workspace: v.optional(v.pipe(v.string(), v.description("workspace of the job")), "local"),
   mission: v.optional(v.pipe(v.string(), v.description("name of the mission; the agent's name by default"))),
-  maxCases: v.optional(v.pipe(v.number(), v.description("end the job before it opens more cases"))),
-  maxCost: v.optional(v.pipe(v.number(), v.description("end the job before it costs more"))),
-  maxDuration: v.optional(v.pipe(v.number(), v.description("end the job after so many seconds"))),
+  maxCases: v.optional(v.pipe(v.number(), v.description("end the job before it opens more cases than this"))),
+  maxCost: v.optional(v.pipe(v.number(), v.description("end the job before it costs more than this"))),
+  maxDuration: v.optional(v.pipe(v.number(), v.description("end the job after this many seconds"))),
   stopOnWarning: v.optional(v.pipe(v.boolean(), v.description("end the job at the first warning"))),
-  stopOnError: v.optional(v.pipe(v.boolean(), v.description("go on when a case fails")), true),
+  stopOnError: v.optional(v.pipe(v.boolean(), v.description("continue when a case fails")), true),
   ...CONNECTION_FLAGS,
 });
 type Flags = v.InferOutput<typeof flags>;
@@ -67,7 +69,7 @@ export const start = defineCommand({
       ...(parameters && { encrypted_agent_parameters: parameters }),
     });
     if (flags.wait) {
-      if (!flags.json) context.print(`Job ${job.id} is started`);
+      if (!flags.json) context.print(`Job ${job.id} started`);
       return watchJob(client, job.id, flags, context);
     }
     context.print(flags.json ? JSON.stringify(job, null, 2) : describeStart(job.id));
@@ -99,7 +101,7 @@ function toInstructions(flags: Flags): Partial<JobInstructions> | null {
   return Object.keys(instructions).length > 0 ? instructions : null;
 }
 
-/** Values come from the environment, as arguments show in process lists and shell histories. */
+/** Values come from the environment because arguments are visible in process lists and shell histories. */
 async function encryptParameters(
   client: ServiceClient,
   slug: string,
@@ -108,12 +110,13 @@ async function encryptParameters(
   if (names.length === 0) return undefined;
   const values = names.map((name) => {
     const value = env[name];
-    if (value === undefined) throw new UsageError(`The variable ${name} of --param ${name} is not set`);
+    if (value === undefined)
+      throw new UsageError(`Environment variable ${name} is not set (--param ${name})`);
     return { name, value };
   });
   return client.post<string>(`/utils/encrypt?agent=${encodeURIComponent(slug)}`, JSON.stringify(values));
 }
 
 function describeStart(id: string): string {
-  return [`Job ${id} is started. Follow it with:`, "", `  npx svc job watch ${id}`].join("\n");
+  return [`Job ${id} started. Follow it with:`, "", `  npx svc job watch ${id}`].join("\n");
 }

@@ -24,9 +24,12 @@ export const stop = defineCommand({
 /** `svc job retry`: runs a failed or cancelled job again. */
 export const retry = defineCommand({
   usage: "retry <job>",
-  summary: "Run a failed or cancelled job again, from its last good step",
+  summary: "Run a failed or cancelled job again, from its last successful step",
   flags: v.object({
-    fromStart: v.optional(v.pipe(v.boolean(), v.description("from the start, with nothing recorded")), false),
+    fromStart: v.optional(
+      v.pipe(v.boolean(), v.description("start over, without the recorded results")),
+      false,
+    ),
     ...CONNECTION_FLAGS,
   }),
   async run({ args, flags, context }) {
@@ -36,20 +39,20 @@ export const retry = defineCommand({
     context.print(
       flags.json
         ? JSON.stringify(job, null, 2)
-        : `Job ${job.id} runs again. Follow it: svc job watch ${job.id}`,
+        : `Job ${job.id} is running again. Follow it: svc job watch ${job.id}`,
     );
     return 0;
   },
 });
 
-/** `svc job resume`: goes on with a job that a limit ended. */
+/** `svc job resume`: resumes a job that a limit ended. */
 export const resume = defineCommand({
   usage: "resume <job>",
-  summary: "Go on with a job that a limit ended, under raised limits",
+  summary: "Resume a job that a limit ended, with raised limits",
   flags: v.object({
-    maxCases: v.optional(v.pipe(v.number(), v.description("new limit of cases"))),
-    maxCost: v.optional(v.pipe(v.number(), v.description("new limit of cost"))),
-    maxDuration: v.optional(v.pipe(v.number(), v.description("new limit of seconds"))),
+    maxCases: v.optional(v.pipe(v.number(), v.description("new limit on cases"))),
+    maxCost: v.optional(v.pipe(v.number(), v.description("new limit on cost"))),
+    maxDuration: v.optional(v.pipe(v.number(), v.description("new limit in seconds"))),
     ...CONNECTION_FLAGS,
   }),
   examples: ["svc job resume job-1f9c2a77 --max-cost 5"],
@@ -61,14 +64,14 @@ export const resume = defineCommand({
       ...(maxDuration !== undefined && { max_duration: maxDuration }),
     };
     if (Object.keys(instructions).length === 0) {
-      throw new UsageError("A limit must be raised", "Give --max-cases, --max-cost or --max-duration.");
+      throw new UsageError("No limit was raised", "Set --max-cases, --max-cost or --max-duration.");
     }
     const client = await connect(flags, context);
     const job = await client.post<Job>(`/jobs/${encodeURIComponent(args[0]!)}/resume`, {
       job_instructions: instructions,
     });
     context.print(
-      flags.json ? JSON.stringify(job, null, 2) : `Job ${job.id} goes on. Follow it: svc job watch ${job.id}`,
+      flags.json ? JSON.stringify(job, null, 2) : `Job ${job.id} resumed. Follow it: svc job watch ${job.id}`,
     );
     return 0;
   },

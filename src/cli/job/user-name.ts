@@ -1,6 +1,6 @@
 import { userInfo } from "node:os";
 
-/** Who runs the command; in containers the system often knows the user by number only. */
+/** Who runs the command; in containers the user often has a number but no name. */
 export function userName(
   env: Readonly<Record<string, string | undefined>>,
   read: () => { readonly username: string } = userInfo,

@@ -14,20 +14,20 @@ import { describeQuestion } from "./question.ts";
 import { type ServiceClient, UnreachableError } from "./service-client.ts";
 
 const flags = v.object({
-  verbose: v.optional(v.pipe(v.boolean(), v.description("tell every step")), false),
+  verbose: v.optional(v.pipe(v.boolean(), v.description("show every step")), false),
   ...CONNECTION_FLAGS,
 });
 
 /** `svc job watch`: follows a job to its end. */
 export const watch = defineCommand({
   usage: "watch <job>",
-  summary: "Follow a job to its end, its questions too",
+  summary: "Follow a job to its end, including its questions",
   flags,
   examples: ["svc job watch job-1f9c2a77", "svc job watch job-1f9c2a77 --json | jq .type"],
   run: async ({ args, flags, context }) => watchJob(await connect(flags, context), args[0]!, flags, context),
 });
 
-/** Prints what happens to a job; the exit code is 0 once it is completed, 1 when it ends otherwise. */
+/** Prints what happens to a job; the exit code is 0 once it is completed, 1 if it ends any other way. */
 export async function watchJob(
   client: ServiceClient,
   id: string,
@@ -38,7 +38,7 @@ export async function watchJob(
   let mayBeOpen = false;
   for await (const event of followJob(client, id)) {
     if (json) context.print(JSON.stringify(event.type === "entry" ? event.entry : event));
-    if (event.type === "reconnecting" && !json) context.note("The service is away; waiting for it …");
+    if (event.type === "reconnecting" && !json) context.note("The service is unreachable; waiting for it …");
     if (event.type === "entry" && !json) {
       const line = describeEntry(event.entry, verbose);
       if (line !== undefined) context.print(line);
@@ -53,13 +53,19 @@ export async function watchJob(
   return 1;
 }
 
-/** Whether a question may have been opened: a job that awaits an answer already has no new status for the next one. */
+/**
+ * Whether a question may have been opened: a job that is already awaiting an answer does not change status
+ * for the next one.
+ */
 function mayAsk(entry: RunEntry): boolean {
   if (entry.type === "begun") return entry.call === "ask";
   return entry.type === "status" && entry.to === "awaiting";
 }
 
-/** Tells or asks what is open, and says whether it could: a service that is away is asked again when it is back. */
+/**
+ * Shows or asks open questions, and returns whether it could: an unreachable service is asked again when it
+ * is back.
+ */
 async function tellQuestions(
   client: ServiceClient,
   id: string,
@@ -78,7 +84,7 @@ async function tellQuestions(
   }
 }
 
-/** Questions that have not been told yet. */
+/** Questions that have not been shown yet. */
 async function openQuestions(client: ServiceClient, id: string, asked: Set<string>): Promise<Case[]> {
   const cases = await listCases(client, id, 0);
   const fresh = cases.filter((item) => item.question && !asked.has(`${item.id} ${item.question.id}`));
@@ -86,7 +92,7 @@ async function openQuestions(client: ServiceClient, id: string, asked: Set<strin
   return fresh;
 }
 
-/** Asks the person who watches. Whoever wants to leave a question open says so, and gets the command for later. */
+/** Asks the person who watches. They can leave a question open, and get the command for later. */
 async function answerHere(client: ServiceClient, item: Case, context: CliContext): Promise<void> {
   const { question, fields } = item.question!;
   const { promptFields } = await import("./prompt-fields.ts");
@@ -94,7 +100,7 @@ async function answerHere(client: ServiceClient, item: Case, context: CliContext
     const answer = await promptFields(question, fields);
     await client.post(answerPath(item), { answer, message: null });
   } catch (error) {
-    // Escape, or somebody else was quicker.
+    // Escape was pressed, or somebody else answered first.
     if (!(error instanceof CliError)) throw error;
     context.print(error.message);
     context.print(describeQuestion(item));

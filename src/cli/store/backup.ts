@@ -14,10 +14,11 @@ const { url, key, insecure } = CONNECTION_FLAGS;
 const FlagsSchema = v.object({ ...FOLDER_FLAGS, url, key, insecure });
 type Flags = v.InferOutput<typeof FlagsSchema>;
 
-/** `svc store backup`: a copy of the data as of one moment, of a service that runs or not. */
+/** `svc store backup`: a consistent copy of the data, of a running or stopped service. */
 export const backup = defineCommand({
   usage: "backup <dir>",
-  summary: "Copy the data, as of one moment, into an empty folder, and check the copy; the service may run",
+  summary:
+    "Copy a consistent snapshot of the data into an empty folder and verify it; the service may be running",
   flags: FlagsSchema,
   examples: [
     "svc store backup backups/monday",
@@ -38,9 +39,12 @@ async function copy(to: string, flags: Flags, context: CliContext): Promise<Copi
     return await backupStore(folder, to);
   } catch (error) {
     if (!(error instanceof FolderInUseError)) throw error;
-    // The folder says where the service that has it listens; no other service will do.
+    // The folder has the address of the service that uses it; it must be that service.
     if (!existsSync(resolve(folder, ADDRESS_FILE))) {
-      throw new CliError(error.message, { detail: "Name the service that runs on it: --url.", cause: error });
+      throw new CliError(error.message, {
+        detail: "Set the URL of the service that uses it with --url.",
+        cause: error,
+      });
     }
     const env = { ...context.env, SERVICE_DATA_DIR: folder, SERVICE_URL: undefined };
     return receive(to, flags, { ...context, env });

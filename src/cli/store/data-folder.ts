@@ -24,5 +24,5 @@ export function dataFolderOf(flags: { dataDir?: string | undefined }, { cwd, env
 export function readDataFolder(flags: { dataDir?: string | undefined }, context: CliContext): string {
   const folder = dataFolderOf(flags, context);
   if (existsSync(folder)) return folder;
-  throw new CliError(`There is no folder ${folder}`, { detail: "Name the data folder with --data-dir." });
+  throw new CliError(`Folder ${folder} does not exist`, { detail: "Set the data folder with --data-dir." });
 }

@@ -4,10 +4,10 @@ import { importStore } from "../../core/store/maintenance.ts";
 import { defineCommand } from "../command.ts";
 import { dataFolderOf, FOLDER_FLAGS } from "./data-folder.ts";
 
-/** `svc store import`: plain JSON files become the data of a service. */
+/** `svc store import`: creates a service's data from plain JSON files. */
 export const importData = defineCommand({
   usage: "import <dir>",
-  summary: "Make an empty data folder of what `svc store export` wrote, edited or not",
+  summary: "Create a data folder from the files that `svc store export` wrote, edited or not",
   flags: v.object(FOLDER_FLAGS),
   examples: ["svc store import exported", "svc store import exported --data-dir /var/lib/agents"],
   async run({ args, flags, context }) {

@@ -21,13 +21,13 @@ const time = (status: string) =>
     v.pipe(
       v.string(),
       v.check((value: string) => isKeepTime(value), RETENTION_RULE),
-      v.description(`how long ${status} jobs are kept after their end (default: SERVICE_RETENTION_…)`),
+      v.description(`how long to keep ${status} jobs after they end (default: SERVICE_RETENTION_…)`),
       v.metadata({ value: "time" }),
     ),
   );
 
 const flags = v.object({
-  dryRun: v.optional(v.pipe(v.boolean(), v.description("only say what would go")), false),
+  dryRun: v.optional(v.pipe(v.boolean(), v.description("only show what would be removed")), false),
   completed: time("completed"),
   failed: time("failed"),
   cancelled: time("cancelled"),
@@ -41,10 +41,10 @@ type PruneFlags = v.InferOutput<typeof flags>;
 
 const KEEP_ALL: RetentionPolicy = { completed: null, failed: null, cancelled: null };
 
-/** `svc store prune`: removes jobs whose time is over, or says which those are. */
+/** `svc store prune`: removes expired jobs, or lists them. */
 export const prune = defineCommand({
   usage: "prune",
-  summary: "Remove jobs whose time is over from the folder of a stopped service, or say what would go",
+  summary: "Remove expired jobs from the data folder of a stopped service, or show what would be removed",
   flags,
   examples: [
     "svc store prune --dry-run --completed 30d --failed 90d",
@@ -55,8 +55,8 @@ export const prune = defineCommand({
     if (flags.url !== undefined) {
       if (!flags.dryRun) {
         throw new UsageError(
-          "A running service removes by itself what its options say",
-          "See what is due with --dry-run, and set retention in createServer.",
+          "A running service removes expired jobs by itself, according to its options",
+          "Use --dry-run to see what is due, and set retention in createServer.",
         );
       }
       const client = await connectToAdmin(flags, context);
@@ -100,8 +100,8 @@ function readPolicy(given: PruneFlags, { env }: CliContext): RetentionPolicy {
   }
   if (Object.values(policy).every((one) => one === null)) {
     throw new UsageError(
-      "Nothing says how long jobs are kept",
-      "Write svc store prune --dry-run --completed 30d, for example. To go by the times of a running service: svc store prune --dry-run --url http://127.0.0.1:8000.",
+      "No retention time is set",
+      "For example, use svc store prune --dry-run --completed 30d. To use the times of a running service: svc store prune --dry-run --url http://127.0.0.1:8000.",
     );
   }
   return policy as RetentionPolicy;
@@ -123,6 +123,6 @@ function tell(due: readonly DueCount[], { json, dryRun }: PruneFlags, context: C
     ]);
     context.print(renderTable(["agent", "status", "jobs", "oldest ended", "ended before"], rows));
   }
-  context.print(`${jobs} ${jobs === 1 ? "job" : "jobs"} ${dryRun ? "would go" : "removed"}`);
+  context.print(`${jobs} ${jobs === 1 ? "job" : "jobs"} ${dryRun ? "would be removed" : "removed"}`);
   return 0;
 }

@@ -5,10 +5,10 @@ import { defineCommand } from "../command.ts";
 import { dataFolderOf, FOLDER_FLAGS } from "./data-folder.ts";
 import { tellCopied } from "./tell-copied.ts";
 
-/** `svc store restore`: a backup becomes the data of a service. */
+/** `svc store restore`: creates a service's data from a backup. */
 export const restore = defineCommand({
   usage: "restore <dir>",
-  summary: "Copy a backup into an empty data folder, and check the copy",
+  summary: "Copy a backup into an empty data folder and verify it",
   flags: v.object(FOLDER_FLAGS),
   examples: [
     "svc store restore backups/monday",

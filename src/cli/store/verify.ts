@@ -14,7 +14,7 @@ export const verify = defineCommand({
     const { lines, files, problems } = await verifyStore(readDataFolder(flags, context));
     tellProblems(problems, context);
     context.print(
-      `${lines} lines in ${files} ${files === 1 ? "file" : "files"}: ${problems.length === 0 ? "all sound" : `${problems.length} damaged`}`,
+      `${lines} lines in ${files} ${files === 1 ? "file" : "files"}: ${problems.length === 0 ? "no damage" : `${problems.length} damaged`}`,
     );
     return problems.length === 0 ? 0 : 1;
   },

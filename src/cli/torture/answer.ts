@@ -2,7 +2,7 @@ import type { AgentMethodField } from "../../core/models/agent-method-field.ts";
 import type { Question } from "../../core/models/question.ts";
 import { hash } from "./random.ts";
 
-/** An answer that is the same whenever the same is asked. */
+/** An answer that is the same for the same question. */
 export function makeAnswer({ question, fields }: Question, jobId: string): Record<string, unknown> {
   const asked = question.replaceAll(jobId, "");
   const needed = fields.filter((field) => field.required || field.default === null);

@@ -9,7 +9,7 @@ import { makeAnswer } from "./answer.ts";
 /** Updates of each case that are compared. */
 const NEWEST = 1000;
 
-/** A job at its end, with its cases and its log. */
+/** A finished job, with its cases and its log. */
 export interface Outcome {
   readonly job: Job;
   readonly cases: readonly Case[];
@@ -28,7 +28,7 @@ export async function readOutcome(client: ServiceClient, jobId: string): Promise
   return { job: job!, cases: await listCases(client, jobId, NEWEST), log };
 }
 
-/** Answers what a job asks until it has ended. */
+/** Answers a job's questions until it has ended. */
 export async function finish(client: ServiceClient, jobId: string, seconds: number): Promise<boolean> {
   for (const until = Date.now() + seconds * 1000; Date.now() < until; await delay(50)) {
     const { status } = await client.get<{ status: string }>(`/jobs/${jobId}`);
@@ -38,7 +38,7 @@ export async function finish(client: ServiceClient, jobId: string, seconds: numb
   return false;
 }
 
-/** Answers the open questions of a job; tells of each answer that was taken. */
+/** Answers the open questions of a job; reports each accepted answer. */
 export async function answerAll(
   client: ServiceClient,
   jobId: string,
@@ -51,14 +51,14 @@ export async function answerAll(
       await client.post(`/jobs/${jobId}/cases/${item.id}/update`, { answer });
     } catch (error) {
       if (error instanceof UnreachableError) throw error;
-      // Refused: its time was up in the meantime.
+      // Refused: it expired in the meantime.
       continue;
     }
     taken(item, answer);
   }
 }
 
-/** What must be the same for two jobs of the same input, by place; ids of the job are taken out. */
+/** What must be equal for two jobs with the same input, by path; ids of the job are removed. */
 export function flatten({ job, cases }: Outcome): Map<string, string> {
   const places = new Map<string, string>();
   const add = (path: string, value: unknown): void => {

@@ -18,20 +18,20 @@ export interface TortureOptions {
   readonly file: string;
   readonly rounds: number;
   readonly seed: number;
-  /** Jobs of each agent that are started in a round. */
+  /** Jobs of each agent started per round. */
   readonly jobs: number;
   readonly agents: readonly string[];
   readonly fields: readonly string[];
   readonly context: CliContext;
 }
 
-/** Longest time under load before a kill, and of a start that is cut short, milliseconds. */
+/** Longest time under load before a kill, and before a start is interrupted, milliseconds. */
 const LONGEST_LOAD = 1500;
 const LONGEST_CUT_START = 900;
-/** Seconds that the jobs get to end once the kills are over. */
+/** Seconds that the jobs get to finish after the last kill. */
 const LAST_WAIT = 120;
 
-/** Kills a service over and over while it works, and checks what became of everything it had acknowledged. */
+/** Kills a service repeatedly while it works, and checks everything that it had acknowledged. */
 export async function torture(options: TortureOptions): Promise<Verdict> {
   const { file, rounds, seed, context } = options;
   const begun = Date.now();
@@ -44,7 +44,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
   try {
     let client = await service.start();
     const scenarios = await chooseScenarios(client, options);
-    context.note(`seed ${seed}: ${scenarios.map(({ slug }) => slug).join(", ")}, first undisturbed`);
+    context.note(`seed ${seed}: ${scenarios.map(({ slug }) => slug).join(", ")}, first without kills`);
     const expected = new Map<string, Expected>();
     for (const scenario of scenarios) expected.set(scenario.slug, await runUndisturbed(client, scenario));
 
@@ -52,7 +52,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
       await underLoad(client, { jobs, scenarios, perAgent: options.jobs, round, random });
       await service.kill();
       kills++;
-      // A start can be cut short as well, in the middle of taking jobs up.
+      // A start can be interrupted too, in the middle of resuming jobs.
       if (random() < 0.2) {
         await service.begin();
         await delay(random() * LONGEST_CUT_START);
@@ -67,7 +67,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
     const counts = { calls: 0, resumed: 0, answers: 0 };
     for (const job of jobs.filter((one) => one.isAcknowledged)) {
       const over = await finish(client, job.id, LAST_WAIT).catch(() => false);
-      if (!over) findings.wrong.push(`job ${job.id} (${job.scenario.slug}): it does not end`);
+      if (!over) findings.wrong.push(`job ${job.id} (${job.scenario.slug}): does not end`);
       if (!over) continue;
       const outcome = await readOutcome(client, job.id);
       checkJob(job, outcome, expected.get(job.scenario.slug)!, findings);
@@ -80,7 +80,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
 
     const problems = [
       ...findings.lost.map((one) => `lost: ${one}`),
-      ...findings.doubled.map((one) => `doubled: ${one}`),
+      ...findings.doubled.map((one) => `duplicated: ${one}`),
       ...findings.wrong.map((one) => `wrong: ${one}`),
     ];
     if (problems.length === 0) await rm(dataDir, { recursive: true, force: true });
@@ -98,8 +98,8 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
     };
   } catch (error) {
     await service.kill();
-    // A service that does not come back after a kill has something in its data folder to show.
-    if (kills > 0) context.note(`after ${kills} kills; the data is kept in ${dataDir}`);
+    // If a service does not come back after a kill, its data folder has the evidence.
+    if (kills > 0) context.note(`after ${kills} kills; the data is in ${dataDir}`);
     else await rm(dataDir, { recursive: true, force: true });
     throw error;
   } finally {
@@ -113,7 +113,7 @@ function toCommand({ file, rounds, jobs, seed, agents, fields, context }: Tortur
   return ["svc torture", relative(context.cwd, file) || file, ...counts, ...chosen].join(" ");
 }
 
-/** The agents to try: those that are named, else all that can be started without being told anything. */
+/** The agents to test: those that are named, else all that can be started without inputs. */
 async function chooseScenarios(client: ServiceClient, options: TortureOptions): Promise<Scenario[]> {
   const agents = await client.get<AgentResponse[]>("/agents");
   const unknown = options.agents.find((slug) => !agents.some((agent) => agent.slug === slug));
@@ -135,24 +135,24 @@ async function chooseScenarios(client: ServiceClient, options: TortureOptions): 
       return { slug: agent.slug, fields, isReady };
     });
   const unused = options.fields.find((text) => !used.has(text));
-  if (unused !== undefined) throw new UsageError(`No agent that is tried has the field of --field ${unused}`);
+  if (unused !== undefined) throw new UsageError(`No tested agent has the field of --field ${unused}`);
   const missing = scenarios.find(({ isReady, slug }) => !isReady && options.agents.includes(slug));
   if (missing)
-    throw new UsageError(`Agent "${missing.slug}" needs inputs`, "Give them with --field name=value.");
+    throw new UsageError(`Agent "${missing.slug}" needs inputs`, "Set them with --field name=value.");
   const ready = scenarios.filter(({ isReady }) => isReady);
   if (ready.length > 0) return ready;
-  throw new UsageError("No agent can be started without inputs", "Give them with --field name=value.");
+  throw new UsageError("No agent can be started without inputs", "Set them with --field name=value.");
 }
 
-/** Two jobs that nothing disturbs show what an agent's jobs give, and what of it differs anyway. */
+/** Two jobs without kills show an agent's expected outcome, and what differs between runs anyway. */
 async function runUndisturbed(client: ServiceClient, scenario: Scenario): Promise<Expected> {
   const run = async (id: string) => {
     const job = new TrialJob(id, scenario);
     await client.post(`/agents/${scenario.slug}/jobs`, job.body);
     if (await finish(client, id, LAST_WAIT)) return readOutcome(client, id);
     throw new UsageError(
-      `A job of agent "${scenario.slug}" does not end within ${LAST_WAIT} s, even undisturbed`,
-      "Choose others with --agent, or give it less to do with --field.",
+      `A job of agent "${scenario.slug}" does not end within ${LAST_WAIT} s, even without kills`,
+      "Choose other agents with --agent, or give it less work with --field.",
     );
   };
   return expectedOf(await run(`undisturbed-a-${scenario.slug}`), await run(`undisturbed-b-${scenario.slug}`));
@@ -166,7 +166,7 @@ interface Load {
   readonly random: () => number;
 }
 
-/** Starts jobs, answers questions and follows streams, for a moment of random length. */
+/** Starts jobs, answers questions and follows streams, for a random time. */
 async function underLoad(
   client: ServiceClient,
   { jobs, scenarios, perAgent, round, random }: Load,
@@ -222,7 +222,7 @@ async function answerUntil(
   }
 }
 
-/** After a start: every job that was acknowledged is there, and a start that was cut short can be repeated. */
+/** After a start: every acknowledged job exists, and an interrupted start request can be repeated. */
 async function findLost(client: ServiceClient, jobs: readonly TrialJob[], findings: Findings): Promise<void> {
   for (const job of jobs) {
     if (job.isOver) continue;
@@ -238,7 +238,7 @@ async function findLost(client: ServiceClient, jobs: readonly TrialJob[], findin
   }
 }
 
-/** The kill cuts all connections: what was not acknowledged by then does not count. */
+/** The kill cuts all connections: what was not acknowledged before it does not count. */
 async function quietly(work: Promise<unknown>): Promise<void> {
   await work.catch(() => {});
 }

@@ -8,17 +8,20 @@ import { CliError } from "../errors.ts";
 import { ADDRESS_FILE } from "../job/connection.ts";
 import { ServiceClient } from "../job/service-client.ts";
 
-/** Longest time that a start may take, milliseconds: on a busy machine most of it is waiting for the processor. */
+/**
+ * Longest time that a start may take, milliseconds: on a busy machine most of it is spent waiting for the
+ * CPU.
+ */
 const LONGEST_START = 300_000;
 
-/** The service under trial, in a process of its own that can be killed and started again. */
+/** The service under test, in its own process that can be killed and restarted. */
 export class ServiceProcess {
   readonly #file: string;
   readonly #dataDir: string;
   readonly #context: CliContext;
   readonly #key = randomBytes(24).toString("base64url");
   #child: ChildProcess | undefined;
-  /** Settles once the process has ended and all it said has been read. */
+  /** Settles once the process has exited and all its output has been read. */
   #gone: Promise<void> = Promise.resolve();
   #output = "";
 
@@ -28,7 +31,7 @@ export class ServiceProcess {
     this.#context = options.context;
   }
 
-  /** Begins a process, without waiting for it. */
+  /** Starts a process, without waiting for it. */
   async begin(): Promise<void> {
     // A killed process leaves its address behind.
     await rm(join(this.#dataDir, ADDRESS_FILE), { force: true });
@@ -39,7 +42,7 @@ export class ServiceProcess {
       cwd: this.#context.cwd,
       env: {
         ...this.#context.env,
-        // A trial must not tell a control system of its jobs.
+        // A test must not send its jobs to a control system.
         ...Object.fromEntries(account),
         SERVICE_DATA_DIR: this.#dataDir,
         SERVICE_API_KEY: this.#key,
@@ -56,7 +59,7 @@ export class ServiceProcess {
     }
   }
 
-  /** Begins a process and waits until it answers. */
+  /** Starts a process and waits until it responds. */
   async start(): Promise<ServiceClient> {
     await this.begin();
     const address = join(this.#dataDir, ADDRESS_FILE);
@@ -65,14 +68,14 @@ export class ServiceProcess {
       if (url !== "") return new ServiceClient({ url, key: this.#key, fetch: globalThis.fetch });
       if (this.#hasEnded()) break;
     }
-    const how = this.#hasEnded() ? "ended" : `was not there after ${LONGEST_START / 1000} s`;
+    const how = this.#hasEnded() ? "ended" : `was not ready after ${LONGEST_START / 1000} s`;
     await this.kill();
-    throw new CliError("The service does not start for the trial", {
-      detail: `Its process ${how}. It must take its data folder and key from SERVICE_DATA_DIR and SERVICE_API_KEY. Its last words:\n${this.#output.slice(-2000)}`,
+    throw new CliError("The service does not start for the test", {
+      detail: `Its process ${how}. It must take its data folder and key from SERVICE_DATA_DIR and SERVICE_API_KEY. Its last output:\n${this.#output.slice(-2000)}`,
     });
   }
 
-  /** Ends the process without warning, as a crash does. */
+  /** Kills the process without warning, like a crash. */
   async kill(): Promise<void> {
     this.#child?.kill("SIGKILL");
     await this.#gone;

@@ -9,7 +9,7 @@ export interface Scenario {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** How undisturbed jobs of a scenario end, by place; what differs between two of them is left out. */
+/** How jobs of a scenario end without kills, by path; what differs between two of them is omitted. */
 export type Expected = ReadonlyMap<string, string>;
 
 export function expectedOf(one: Outcome, other: Outcome): Expected {
@@ -17,7 +17,7 @@ export function expectedOf(one: Outcome, other: Outcome): Expected {
   return new Map([...first].filter(([place, value]) => second.get(place) === value));
 }
 
-/** A job of a trial, and what the service has acknowledged of it. */
+/** A job of a test, and what the service has acknowledged about it. */
 export class TrialJob {
   readonly id: string;
   readonly scenario: Scenario;
@@ -53,11 +53,11 @@ export interface Findings {
   readonly lost: string[];
   readonly doubled: string[];
   readonly wrong: string[];
-  /** Jobs with a question that ran out of time: they may well end otherwise. */
+  /** Jobs with an expired question: they may end differently. */
   readonly expired: string[];
 }
 
-/** Compares a job at its end with what was acknowledged, and with how an undisturbed one ends. */
+/** Compares a finished job with what was acknowledged, and with the outcome of a job without kills. */
 export function checkJob(job: TrialJob, outcome: Outcome, expected: Expected, findings: Findings): void {
   const name = `job ${job.id} (${job.scenario.slug})`;
   for (const [seq, text] of job.seen) {
@@ -77,7 +77,7 @@ export function checkJob(job: TrialJob, outcome: Outcome, expected: Expected, fi
     if (!isCounted) findings.wrong.push(`${name}: the updates of case ${id} have gaps or repeats`);
   }
   if (!isTerminal(outcome.job.status))
-    findings.wrong.push(`${name}: it has not ended, it is ${outcome.job.status}`);
+    findings.wrong.push(`${name}: has not ended, its status is ${outcome.job.status}`);
   if (entries.some(isExpired)) {
     findings.expired.push(name);
     return;
@@ -86,7 +86,7 @@ export function checkJob(job: TrialJob, outcome: Outcome, expected: Expected, fi
   if (difference) findings.wrong.push(`${name}: ${difference}`);
 }
 
-/** Nobody can answer while the service is down, and a deadline goes on running. */
+/** Nobody can answer while the service is down, and a deadline keeps running. */
 function isExpired(entry: RunEntry): boolean {
   if (entry.type === "answer") return entry.by === "deadline";
   return entry.type === "call" && entry.call === "ask" && entry.error?.name === "QuestionExpiredError";
@@ -114,7 +114,7 @@ function repeatedCalls(entries: readonly RunEntry[]): string[] {
 function firstDifference(expected: Expected, found: ReadonlyMap<string, string>): string | undefined {
   for (const [place, value] of expected) {
     const other = found.get(place);
-    if (other !== value) return `${place} is ${other ?? "missing"}, undisturbed it is ${value}`;
+    if (other !== value) return `${place} is ${other ?? "missing"}, without kills it is ${value}`;
   }
   return undefined;
 }

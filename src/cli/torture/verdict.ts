@@ -1,4 +1,4 @@
-/** What a trial has shown. */
+/** The result of a torture test. */
 export interface Verdict {
   readonly seed: number;
   readonly rounds: number;
@@ -11,37 +11,37 @@ export interface Verdict {
   readonly answers: number;
   /** Calls that were recorded. */
   readonly calls: number;
-  /** Times that a job was cut short and taken up again. */
+  /** Times that a job was interrupted and resumed. */
   readonly resumed: number;
   readonly lost: number;
   readonly doubled: number;
   readonly wrong: number;
-  /** Jobs with a question that ran out of time: they are not compared with the undisturbed one. */
+  /** Jobs with an expired question: they are not compared with the job without kills. */
   readonly expired: number;
-  /** Each thing that is not as it must be. */
+  /** Everything that is not as it must be. */
   readonly problems: readonly string[];
-  /** Kept where there are problems. */
+  /** Kept if there are problems. */
   readonly dataDir: string | undefined;
-  /** Repeats the trial. */
+  /** Command that repeats the test. */
   readonly repeat: string;
 }
 
-/** A verdict for people. */
+/** The verdict as text for people. */
 export function describeVerdict(verdict: Verdict): string {
   const { problems, kills, jobs, answers, calls, resumed, lost, doubled, wrong, expired } = verdict;
   const shown = problems.slice(0, 20).map((problem) => `  - ${problem}`);
   return [
-    `${kills} kills in ${Math.round(verdict.seconds)} s, under the load of ${verdict.agents.join(", ")}`,
-    `${jobs} jobs, ${calls} recorded calls and ${answers} answers were acknowledged; jobs were taken up again ${resumed} times`,
-    `lost: ${lost}, finished steps run again: ${doubled}, jobs that ended otherwise than undisturbed: ${wrong}`,
+    `${kills} kills in ${Math.round(verdict.seconds)} s, under load from ${verdict.agents.join(", ")}`,
+    `${jobs} jobs, ${calls} recorded calls and ${answers} answers were acknowledged; jobs were resumed ${resumed} times`,
+    `lost: ${lost}, finished steps that ran again: ${doubled}, jobs with a different outcome than without kills: ${wrong}`,
     ...(expired > 0
       ? [
-          `in ${expired} jobs a question ran out of time, such as while the service was down: what they gave is not compared`,
+          `in ${expired} jobs a question expired, for example while the service was down: their outcome is not compared`,
         ]
       : []),
     ...shown,
     ...(problems.length > shown.length ? [`  … and ${problems.length - shown.length} more`] : []),
-    problems.length === 0 ? "PASSED" : `FAILED; the data is kept in ${verdict.dataDir}`,
+    problems.length === 0 ? "PASSED" : `FAILED; the data is in ${verdict.dataDir}`,
     `Repeat it with: ${verdict.repeat}`,
   ].join("\n");
 }
