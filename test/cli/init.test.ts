@@ -61,6 +61,9 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
 
     const end = await svc(["init", "x", "--agent", "!!!"], { cwd });
 
-    expect(end).toMatchObject({ code: 1, stderr: expect.stringContaining('"!!!" is not a valid agent name') });
+    expect(end).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('"!!!" is not a valid agent name'),
+    });
   });
 });

@@ -112,7 +112,10 @@ export default createServer({ agents: [asker] });
     expect(await watch.finished).toMatchObject({ code: 1, stdout: expect.stringContaining("cancelled") });
 
     const retry = await svc(["job", "retry", "audit"], { cwd });
-    expect(retry, retry.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining("is running again") });
+    expect(retry, retry.stderr).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("is running again"),
+    });
     const waiting = beginSvc(["job", "watch", "audit"], { cwd });
     await waiting.prints(/npx svc job answer/);
   });

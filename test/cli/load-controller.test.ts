@@ -38,7 +38,11 @@ describe("loading a controller", () => {
     ["nothing", "", "src/controller.ts has no default export"],
     ["an agent", `${AGENT}export default agent;`, "src/controller.ts exports an agent, not a service"],
     ["a function", "export default () => {};", "src/controller.ts exports a function, not a service"],
-    ["something else", "export default { a: 1 };", "src/controller.ts has a default export that is not a service"],
+    [
+      "something else",
+      "export default { a: 1 };",
+      "src/controller.ts has a default export that is not a service",
+    ],
     ["a missing package", 'import "no-such-package";', "src/controller.ts could not be loaded"],
     ["a missing file", 'import "./nope.ts";', "src/controller.ts could not be loaded"],
     ["half a sentence", "export default {", "src/controller.ts could not be loaded"],

@@ -99,7 +99,9 @@ describe("svc deploy on the command line", () => {
       const local = await svc(at, `local --stop --name hello${json ? " --json" : ""}`, some);
 
       expect([refused.code, local.code]).toEqual([2, 2]);
-      expect(refused.out + refused.err).toMatch(/deletes permanently, and there is no terminal to confirm it/);
+      expect(refused.out + refused.err).toMatch(
+        /deletes permanently, and there is no terminal to confirm it/,
+      );
       expect(local.out + local.err).toMatch(/Add --yes/);
       expect(at.world.read().calls).toEqual(before);
     },
@@ -118,7 +120,9 @@ describe("svc deploy on the command line", () => {
     const lost = await svc(at, `${UP} --json --accept-data-loss`);
 
     const work = { known: true, jobs: [{ id: "j1", status: "awaiting" }], total: 1 };
-    expect(planned.err).toMatch(/1 question is open on "hello-dev"; svc deploy up will require --accept-data-loss/);
+    expect(planned.err).toMatch(
+      /1 question is open on "hello-dev"; svc deploy up will require --accept-data-loss/,
+    );
     expect(stopped.code).toBe(7);
     expect(JSON.parse(stopped.out)).toMatchObject({
       success: false,
