@@ -46,6 +46,7 @@ export default defineConfig({
     ],
   },
   test: {
+    globalSetup: ["test/_once.ts"],
     // A busy machine is slow, not wrong.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -1,9 +1,13 @@
-import { spawnSync } from "node:child_process";
-import { copyFile, mkdtemp, rm, symlink } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { readdirSync, statSync } from "node:fs";
+import { copyFile, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { once } from "./_once.ts";
 
+const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 /** The package as users get it: built, in a folder of its own that is removed at the end. */
@@ -11,27 +15,59 @@ export interface BuiltPackage extends AsyncDisposable {
   readonly folder: string;
   /** The main file, for `import`. */
   readonly entry: string;
+  /** Folders that its links lead to, besides the repository. */
+  readonly linked: readonly string[];
 }
 
-/** Builds the sources as they are now, beside whatever `dist` holds. */
+/** The sources as they are now, built: what `npm test` has built, or a build of this run where that is older. */
 export async function buildPackage(): Promise<BuiltPackage> {
+  const linked = isCurrent() ? [] : [await once("built", build)];
   const folder = await mkdtemp(join(tmpdir(), "built-"));
-  const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
-  const built = spawnSync(
-    process.execPath,
-    [tsc, "-p", "tsconfig.build.json", "--outDir", join(folder, "dist")],
-    {
-      cwd: ROOT,
-      encoding: "utf8",
-    },
-  );
-  if (built.status !== 0) throw new Error(`The build failed:\n${built.stdout}${built.stderr}`);
-  await copyFile(join(ROOT, "package.json"), join(folder, "package.json"));
-  for (const name of ["node_modules", "public", "templates"])
-    await symlink(join(ROOT, name), join(folder, name));
+  await symlink(join(linked[0] ?? ROOT, "dist"), join(folder, "dist"));
+  await addSurroundings(folder);
   return {
     folder,
     entry: join(folder, "dist/index.js"),
+    linked,
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
   };
+}
+
+/** What `npm pack` tells of the tarball that it made. */
+export interface PackedPackage {
+  readonly tarball: string;
+  readonly files: readonly { readonly path: string }[];
+}
+
+/** Packs what `dist` holds as npm publishes it. The tarball is for all files of the run. */
+export async function packPackage(): Promise<PackedPackage> {
+  const folder = await once("packed", async (into) => {
+    const args = ["pack", "--json", "--ignore-scripts", "--pack-destination", into];
+    const { stdout } = await run("npm", args, { cwd: ROOT, maxBuffer: 1 << 24 });
+    await writeFile(join(into, "told.json"), stdout);
+  });
+  const [{ filename, files }] = JSON.parse(await readFile(join(folder, "told.json"), "utf8"));
+  return { tarball: join(folder, filename), files };
+}
+
+/** Whether nothing was changed since `dist` was built. */
+function isCurrent(): boolean {
+  const changed = (path: string) => statSync(join(ROOT, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const sources = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" });
+  const files = ["package.json", "tsconfig.build.json", ...sources.map((name) => join("src", name))];
+  return Math.max(...files.map(changed)) < changed("dist/index.js");
+}
+
+async function build(folder: string): Promise<void> {
+  const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
+  const args = [tsc, "-p", "tsconfig.build.json", "--outDir", join(folder, "dist")];
+  await run(process.execPath, args, { cwd: ROOT });
+  await addSurroundings(folder);
+}
+
+/** What modules of `dist` look for beside it. */
+async function addSurroundings(folder: string): Promise<void> {
+  await copyFile(join(ROOT, "package.json"), join(folder, "package.json"));
+  for (const name of ["node_modules", "public", "templates"])
+    await symlink(join(ROOT, name), join(folder, name));
 }

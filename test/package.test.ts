@@ -1,35 +1,18 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type PackedPackage, packPackage } from "./_built.ts";
 import { access, beginSvc, project, REPOSITORY } from "./cli/_svc.ts";
 
 const run = promisify(execFile);
 const bin = (name: string) => join(REPOSITORY, "node_modules/.bin", name);
 
-interface Packed {
-  readonly filename: string;
-  readonly files: readonly { readonly path: string; readonly mode: number }[];
-  readonly unpackedSize: number;
-}
-
-let folder: string;
-let tarball: string;
-let packed: Packed;
-
+let packed: PackedPackage;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "svc-package-"));
-  const { stdout } = await run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], {
-    cwd: REPOSITORY,
-    maxBuffer: 1 << 24,
-  });
-  packed = (JSON.parse(stdout) as Packed[])[0]!;
-  tarball = join(folder, packed.filename);
-}, 60_000);
-
-afterAll(() => rm(folder, { recursive: true, force: true }));
+  packed = await packPackage();
+});
 
 describe("the lock file", () => {
   it("holds every package that npm ci looks for, those of other systems too, and no address", async () => {
@@ -70,8 +53,8 @@ describe("the published package", () => {
   });
 
   it("has clean entry points and types", async () => {
-    const publint = await run(bin("publint"), ["run", tarball, "--strict"]);
-    const attw = await run(bin("attw"), [tarball, "--profile", "esm-only"]);
+    const publint = await run(bin("publint"), ["run", packed.tarball, "--strict"]);
+    const attw = await run(bin("attw"), [packed.tarball, "--profile", "esm-only"]);
 
     expect(publint.stdout).toContain("All good");
     expect(attw.stdout).toContain("node16 (from ESM): 🟢 (ESM)");
@@ -85,7 +68,15 @@ describe("the published package", () => {
     await rm(join(cwd, "node_modules"), { recursive: true });
     await run(
       "npm",
-      ["install", tarball, "valibot@1.5.0", "--omit=dev", "--prefer-offline", "--no-audit", "--no-fund"],
+      [
+        "install",
+        packed.tarball,
+        "valibot@1.5.0",
+        "--omit=dev",
+        "--prefer-offline",
+        "--no-audit",
+        "--no-fund",
+      ],
       {
         cwd,
       },

@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, onTestFinished } from "vitest";
+import { packPackage } from "../_built.ts";
 import { requirement } from "../_require.ts";
 import { temporaryProject } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
@@ -17,11 +18,11 @@ const SVC = join(ROOT, "dist/cli.js");
 const config = mkdtempSync(join(tmpdir(), "svc-config-"));
 afterAll(() => rmSync(config, { recursive: true, force: true }));
 
-/** Packs this package into a project's folder; the name of the tarball. */
+/** Lays this package, packed, into a project's folder; what the project depends on then. */
 async function packInto(cwd: string): Promise<string> {
-  if (!existsSync(SVC)) await run("npm", ["run", "build", "--silent"], { cwd: ROOT });
-  await run("npm", ["pack", ROOT, "--ignore-scripts", "--silent"], { cwd });
-  return `file:./${readdirSync(cwd).find((file) => file.endsWith(".tgz"))}`;
+  const { tarball } = await packPackage();
+  copyFileSync(tarball, join(cwd, basename(tarball)));
+  return `file:./${basename(tarball)}`;
 }
 
 /** Runs the command of this package in a project; its standard output. */
@@ -86,8 +87,9 @@ describe("a fresh project in containers of this machine", () => {
   it("svc init, svc deploy local, a job, and nothing is left after --stop", async () => {
     const cwd = temporaryProject({});
     const name = unique();
-    await svc(cwd, ["init", "--yes", "--agent", "Word Counter", "--package", await packInto(cwd)]);
-    setDependency(cwd, `file:./${readdirSync(cwd).find((file) => file.endsWith(".tgz"))}`);
+    const dependency = await packInto(cwd);
+    await svc(cwd, ["init", "--yes", "--agent", "Word Counter", "--package", dependency]);
+    setDependency(cwd, dependency);
     await run("npm", ["install", "--package-lock-only", "--no-audit", "--no-fund"], { cwd });
 
     const { told, job } = await lifeOf(cwd, name, ["word-counter", "--wait", "--field", 'texts:=["Hello"]']);

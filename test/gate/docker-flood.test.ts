@@ -31,7 +31,10 @@ async function docker(...args: string[]): Promise<string> {
 it("a service in 512 MB survives a body of 1 GB without a key, sent to every POST, and stays under 250 MB", async () => {
   await using built = await buildPackage();
   await writeFile(join(built.folder, "service.mjs"), SERVICE);
-  const folders = [ROOT, built.folder].flatMap((folder) => ["--volume", `${folder}:${folder}:ro`]);
+  const folders = [ROOT, built.folder, ...built.linked].flatMap((folder) => [
+    "--volume",
+    `${folder}:${folder}:ro`,
+  ]);
   const container = await docker(
     ...["run", "--detach", "--memory", "512m", "--memory-swap", "512m", "--publish", "127.0.0.1::8000"],
     ...[...folders, "--workdir", built.folder, IMAGE, "node", "service.mjs"],

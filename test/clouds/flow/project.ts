@@ -1,17 +1,10 @@
 import { execFile } from "node:child_process";
-import {
-  appendFileSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-} from "node:fs";
+import { appendFileSync, copyFileSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { packPackage } from "../../_built.ts";
 import { FLOWS } from "./clouds.ts";
 
 const run = promisify(execFile);
@@ -33,14 +26,10 @@ export async function newProject(): Promise<Project> {
   // Images carry the name as a label: one of its own keeps two runs on one machine apart.
   const name = `f${Math.random().toString(36).slice(2, 8)}`;
   const cwd = join(folder, name);
-  const cli = join(ROOT, "dist/cli.js");
-  if (!existsSync(cli)) await run("npm", ["run", "build", "--silent"], { cwd: ROOT });
-  await run("npm", ["pack", ROOT, "--ignore-scripts", "--silent"], { cwd: folder });
-  const tarball = readdirSync(folder).find((file) => file.endsWith(".tgz")) ?? "";
-  await run(process.execPath, [cli, "init", name, "--yes", "--package", `file:./${tarball}`], {
-    cwd: folder,
-  });
-  renameSync(join(folder, tarball), join(cwd, tarball));
+  const { tarball } = await packPackage();
+  const init = ["init", name, "--yes", "--package", `file:./${basename(tarball)}`];
+  await run(process.execPath, [join(ROOT, "dist/cli.js"), ...init], { cwd: folder });
+  copyFileSync(tarball, join(cwd, basename(tarball)));
   await run("npm", ["install", "--omit=dev", "--prefer-offline", "--no-audit", "--no-fund"], { cwd });
   const packages = join(cwd, "node_modules");
   for (const client of clients()) {

@@ -1,0 +1,46 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+
+const RUN = "SVC_TEST_RUN";
+
+/** Set up by vitest once for all files: a folder that they share, gone with the run. */
+export default function openRun(): (() => void) | undefined {
+  // Each project of the configuration asks for it.
+  if (process.env[RUN] !== undefined) return undefined;
+  const folder = mkdtempSync(join(tmpdir(), "svc-run-"));
+  process.env[RUN] = folder;
+  return () => rmSync(folder, { recursive: true, force: true });
+}
+
+/**
+ * Makes something that several test files need, in a folder of its own: whichever file asks first makes it, all others
+ * wait and get the same folder. They may only read it.
+ */
+export async function once(name: string, make: (folder: string) => Promise<void>): Promise<string> {
+  const folder = join(process.env[RUN]!, name);
+  const ended = `${folder}.ended`;
+  if (claim(folder)) {
+    const failure = await make(folder).then(
+      () => "",
+      (error: unknown) => String(error),
+    );
+    writeFileSync(`${ended}.new`, failure);
+    renameSync(`${ended}.new`, ended);
+  }
+  while (!existsSync(ended)) await delay(100);
+  const failure = readFileSync(ended, "utf8");
+  if (failure !== "") throw new Error(`${name} could not be made: ${failure}`);
+  return folder;
+}
+
+function claim(folder: string): boolean {
+  try {
+    mkdirSync(folder);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+}
