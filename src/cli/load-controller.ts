@@ -1,5 +1,5 @@
 import { existsSync, statSync } from "node:fs";
-import { join, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Service } from "../core/service/service.ts";
 import { CliError } from "./errors.ts";
@@ -34,11 +34,20 @@ export async function loadController(path: string, cwd: string): Promise<Service
   });
 }
 
-/** The file cache of jiti would be in a folder that other users can write to. */
 async function importFile(path: string): Promise<unknown> {
   if (/\.m?js$/.test(path)) return import(pathToFileURL(path).href);
-  const { createJiti } = await import("jiti");
-  return createJiti(import.meta.url, { fsCache: false, interopDefault: false }).import(path);
+  const [{ createJiti }, { cachedTransform }] = await Promise.all([
+    import("jiti"),
+    import("./transform-cache.ts"),
+  ]);
+  // The cache of jiti itself may be in a folder that other users can write to, and it fails on a full disk.
+  const options = { fsCache: false, interopDefault: false };
+  const plain = createJiti(import.meta.url, options);
+  const transform = cachedTransform(dirname(path), (one) => plain.transform(one));
+  return createJiti(import.meta.url, {
+    ...options,
+    transform: (one) => ({ code: transform(one) }),
+  }).import(path);
 }
 
 function defaultExport(module: unknown): unknown {
