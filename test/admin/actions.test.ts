@@ -196,6 +196,16 @@ it.each([
   }
 });
 
+it("a filter that a list does not have is told from a value that it does not take", async () => {
+  await using server = await start();
+  const select = async (filter: object) =>
+    (await json(await server.request("/admin/api/bulk", { json: { kind: "jobs", action: "stop", filter } })))
+      .detail;
+
+  expect(await select({ statuss: "failed" })).toMatch(/^statuss is not known here, only .*status/);
+  expect(await select({ status: "broken" })).toMatch(/^status must be one of /);
+});
+
 it("all that a list matches are selected from its page, however its rows are sorted and paged", async () => {
   await using server = await start();
   for (const id of ["a", "b"]) await seedJob(server.service, { id, status: "failed" });

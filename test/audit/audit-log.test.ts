@@ -2,10 +2,10 @@ import type { ServerOptions } from "agent-control-service";
 import { AUDIT, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
-import type { AuditEvent } from "../../src/core/audit/audit-log.ts";
+import { type AuditEvent, AuditLog } from "../../src/core/audit/audit-log.ts";
 import { RejectedKeys } from "../../src/core/audit/rejected-keys.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";
-import { REJECTED_KEYS } from "../../src/core/service/tokens.ts";
+import { LOGGER, REDACTOR, REJECTED_KEYS } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
 
 const DAY = 24 * 3_600_000;
@@ -27,6 +27,43 @@ async function serve(options: Partial<ServerOptions> = {}) {
 const numbers = (page: { items: { n: number }[] }) => page.items.map(({ n }) => n);
 
 describe("the audit log", () => {
+  it("is whole also while old days of it are removed", async () => {
+    const { server, add, forward } = await serve();
+    await using _ = server;
+    await add("job-1");
+    forward(2 * DAY);
+    await add("job-2");
+    const { service } = server;
+    const store = service.get(STORE);
+    let beforeRead: (() => Promise<unknown>) | undefined;
+    const slow: typeof store = {
+      table: (name) => store.table(name),
+      transaction: (work) => store.transaction(work),
+      health: () => store.health(),
+      stats: () => store.stats(),
+      close: () => store.close(),
+      log: (name) => ({
+        ...store.log(name),
+        read: async (key, range) => {
+          const act = beforeRead;
+          beforeRead = undefined;
+          await act?.();
+          return store.log(name).read(key, range);
+        },
+      }),
+    };
+    const parts = {
+      store: slow,
+      ledger: service.get(LEDGER),
+      redactor: service.get(REDACTOR),
+      log: service.get(LOGGER),
+    };
+    const audit = new AuditLog(parts);
+    beforeRead = () => service.get(AUDIT).trim(Date.parse("2026-03-03T00:00:00.000Z"));
+
+    expect(await audit.verify()).toEqual({ lines: 2, problem: undefined });
+  });
+
   it("says who, from where, what, to what, before and after", async () => {
     const { server, audit, add } = await serve();
     await using _ = server;

@@ -1,6 +1,10 @@
+import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { defineAgent } from "agent-control-service";
 import { H3_APP } from "agent-control-service/h3";
-import type { Plugin } from "agent-control-service/plugin";
+import { JOBS, type Plugin } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { greeter } from "../_setup.ts";
@@ -99,6 +103,45 @@ describe("listening", () => {
     await expect(testServer({ agents: [greeter], port })).rejects.toThrow(
       `Port ${port} on 127.0.0.1 is in use: end what listens there, or choose another port`,
     );
+  });
+
+  it("on a port in use leaves unfinished jobs as they are", async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), "port-taken-"));
+    const calls: string[] = [];
+    const agent = defineAgent({
+      name: "Waiter",
+      version: "1.0.0",
+      methods: {
+        job_start: {
+          run: async ({ job }) => {
+            calls.push(job.id);
+            await job.sleep("1 h");
+          },
+        },
+      },
+    });
+    const options = { agents: [agent], dataDir, store: undefined, shutdownGrace: 0 };
+    try {
+      {
+        await using server = await testServer(options);
+        await server.request("/agents/waiter/jobs", {
+          json: { job_context: { job_id: "job-1" }, job_fields: {} },
+        });
+        await expect.poll(() => calls).toEqual(["job-1"]);
+      }
+      await using other = await testServer({ agents: [greeter] });
+      const port = Number(new URL(other.url).port);
+
+      await expect(testServer({ ...options, port })).rejects.toThrow("is in use");
+
+      expect(calls).toEqual(["job-1"]);
+      await using next = await testServer(options);
+      const log = await next.service.get(JOBS).log("job-1");
+      const interruptions = log.filter(({ entry }) => entry.type === "mark" && entry.mark === "interrupted");
+      expect(interruptions).toHaveLength(1);
+    } finally {
+      rmSync(dataDir, { recursive: true });
+    }
   });
 
   it("on an address of another machine says so", async () => {

@@ -117,7 +117,15 @@ export class AuditLog {
 
   /** Follows the chain of hashes from the first line that is kept; `problem` names the first that does not fit. */
   async verify(): Promise<{ lines: number; problem: string | undefined }> {
-    const head = await this.#head();
+    for (;;) {
+      const head = await this.#head();
+      const result = await this.#follow(head);
+      // Lines that were trimmed meanwhile look like lines that are missing.
+      if (result.problem === undefined || (await this.#head())?.base.n === head?.base.n) return result;
+    }
+  }
+
+  async #follow(head: AuditHead | undefined): Promise<{ lines: number; problem: string | undefined }> {
     const check = new ChainCheck(head?.base ?? GENESIS);
     for await (const entry of this.#forwards(head)) {
       const problem = check.add(entry);

@@ -92,12 +92,14 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   let reports: readonly PluginReport[] = [];
   scope.value(PLUGINS, () => reports);
 
+  let preparing: Promise<void> | undefined;
   let booting: Promise<void> | undefined;
+  let isReady = false;
   let closing: Promise<void> | undefined;
   let listening: Promise<HttpServer> | undefined;
   let server: HttpServer | undefined;
 
-  const boot = async (): Promise<void> => {
+  const prepare = async (): Promise<void> => {
     const pluginOptions = await checkPlugins(ordered);
     const tables = [...CORE_TABLES, ...ordered.flatMap((plugin) => plugin.tables ?? [])];
     const store = await openStore({ tables, dataDir: options.dataDir, log });
@@ -120,6 +122,9 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       options: pluginOptions,
       timeout: options.pluginTimeout,
     });
+  };
+
+  const takeUpJobs = async (): Promise<void> => {
     // Jobs taken up only to be interrupted again would lose what their steps have done.
     if (state.closing) return;
     const life = leaveLifeSigns(options.dataDir, options.clock);
@@ -128,11 +133,18 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     scope.onClose(() => scope.get(RETENTION).close());
     scope.onClose(() => scope.get(REJECTED_KEYS).flush());
     const marked = noteKeyChange(
-      { store, ledger: scope.get(LEDGER), audit: scope.get(AUDIT) },
-      keys.apiKey,
+      { store: scope.get(STORE), ledger: scope.get(LEDGER), audit: scope.get(AUDIT) },
+      scope.get(KEYS).apiKey,
     ).catch((error: unknown) => log.warn("whether the API key has changed could not be stored", { error }));
     scope.onClose(() => marked);
     scope.get(RETENTION).start();
+  };
+
+  const prepared = (): Promise<void> => {
+    preparing ??= prepare().catch((error: unknown) => {
+      throw explainDataFolderError(error, options.dataDir);
+    });
+    return preparing;
   };
 
   const service: Service = {
@@ -146,23 +158,30 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       return (app as H3).fetch(request);
     },
     async ready() {
-      if (state.closing && !booting) throw closedError();
-      booting ??= boot().catch((error: unknown) => {
-        throw explainDataFolderError(error, options.dataDir);
-      });
+      if (state.closing && !preparing) throw closedError();
+      booting ??= prepared()
+        .then(takeUpJobs)
+        .then(() => {
+          isReady = true;
+        });
       await booting;
       return service;
     },
     async listen({ host = options.host, port = options.port, serve = serveWithNode } = {}) {
-      await service.ready();
+      if (state.closing && !preparing) throw closedError();
+      await prepared();
       if (state.closing) throw closedError();
-      listening ??= serve(app as H3, { host, port, bodyLimit: options.bodyLimit });
+      // Before jobs are taken up: those of a service that cannot listen stay as they are. Requests wait until they are.
+      const fetch = (request: Request) => (isReady ? (app as H3).fetch(request) : service.fetch(request));
+      listening ??= serve({ fetch }, { host, port, bodyLimit: options.bodyLimit });
       try {
         server = await listening;
       } catch (error) {
         listening = undefined;
         throw explainListenError(error, host, port);
       }
+      await service.ready();
+      if (state.closing) throw closedError();
       if (state.url !== undefined) return service;
       state.port = server.port;
       state.url = `http://${displayHost(host)}:${state.port}`;
@@ -178,7 +197,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
 
   const close = async (): Promise<void> => {
     state.closing = true;
-    await booting?.catch(() => {});
+    await (booting ?? preparing)?.catch(() => {});
     await listening?.catch(() => {});
     scope.get(EMITTER).emit("service:closing", { reason: undefined });
     const stopped = server?.close();

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { onlyKnown } from "../../core/base/describe-issue.ts";
 
 /** A query parameter that may be missing; forms send an empty text for a field that was left alone. */
 export function optionalText<S extends v.GenericSchema<string, unknown>>(schema: S) {
@@ -10,10 +11,7 @@ export function optionalText<S extends v.GenericSchema<string, unknown>>(schema:
  * everything. `refresh` reloads a page by itself, see `respond.ts`.
  */
 export function filterQuery<E extends v.ObjectEntries>(entries: E) {
-  return v.strictObject(
-    { ...entries, refresh: v.optional(v.string()) },
-    `must be one of ${Object.keys(entries).join(", ")}`,
-  );
+  return v.strictObject({ ...entries, refresh: v.optional(v.string()) }, onlyKnown(Object.keys(entries)));
 }
 
 type WithoutEmpty<T> = { [K in keyof T]: Exclude<T[K], ""> };

@@ -1,5 +1,10 @@
 import { ServiceError } from "../../base/errors.ts";
 
+/** What is wrong with a file that is too short. */
+export function missingBytes(count: number): string {
+  return count === 1 ? "1 byte is missing" : `${count} bytes are missing`;
+}
+
 /** A file of the store is not as it was written. */
 export function damageError(where: {
   file: string;

@@ -1,3 +1,4 @@
+import { missingBytes } from "./damage-error.ts";
 import type { StoreIo } from "./io.ts";
 import type { LineHeader } from "./line.ts";
 import { isSealed, readHeader } from "./line.ts";
@@ -38,7 +39,7 @@ export async function readSegment(
 ): Promise<SegmentEnd> {
   const size = io.size(segment.file.handle);
   if (size < segment.size) {
-    const what = `${segment.size - size} bytes are missing`;
+    const what = missingBytes(segment.size - size);
     return { whole: size, next: 0, flaw: { kind: "missing", what, byte: size } };
   }
   const reader =

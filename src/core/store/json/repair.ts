@@ -1,6 +1,7 @@
 import type { DamagedJob } from "../damaged-jobs.ts";
 import { DAMAGED_JOB_TABLE, ownerOf } from "../damaged-jobs.ts";
 import { getOrMake } from "../get-or-make.ts";
+import { missingBytes } from "./damage-error.ts";
 import { FileSet } from "./file-set.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
 import { refuseIncomplete } from "./incomplete.ts";
@@ -164,7 +165,7 @@ class Repair {
       this.#problems.push({
         file: segment.name,
         byte: actual,
-        what: `${segment.size - actual} bytes are missing`,
+        what: missingBytes(segment.size - actual),
       });
     }
     const size = Math.min(actual, segment.size);

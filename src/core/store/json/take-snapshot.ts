@@ -1,5 +1,5 @@
 import type { StoreSnapshot } from "../snapshot.ts";
-import { damageError } from "./damage-error.ts";
+import { damageError, missingBytes } from "./damage-error.ts";
 import type { Segment } from "./segment.ts";
 
 const CHUNK = 1024 * 1024;
@@ -17,8 +17,7 @@ export function takeSnapshot(order: readonly Segment[]): StoreSnapshot {
         for (let at = 0; at < size; ) {
           const chunk = Buffer.allocUnsafe(Math.min(CHUNK, size - at));
           const count = await file.read(chunk, at);
-          if (count === 0)
-            throw damageError({ file: name, byte: at, what: `${size - at} bytes are missing` });
+          if (count === 0) throw damageError({ file: name, byte: at, what: missingBytes(size - at) });
           yield chunk.subarray(0, count);
           at += count;
         }

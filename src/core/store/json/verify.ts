@@ -1,3 +1,4 @@
+import { missingBytes } from "./damage-error.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
 import type { StoreIo } from "./io.ts";
 import { readManifest } from "./manifest.ts";
@@ -28,7 +29,7 @@ export async function verifyFiles(
     try {
       const actual = size === undefined ? sizeWithoutZeros(io, file) : io.size(file);
       if (size !== undefined && actual < size) {
-        problems.push({ file: name, byte: actual, what: `${size - actual} bytes are missing` });
+        problems.push({ file: name, byte: actual, what: missingBytes(size - actual) });
       }
       const isJournal = name.startsWith("journal.");
       await siftFile(

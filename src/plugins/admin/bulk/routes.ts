@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
+import { onlyKnown } from "../../../core/base/describe-issue.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
@@ -27,7 +28,7 @@ export const BulkBodySchema = v.strictObject(
     /** Says that no filter means every entity. */
     all: v.optional(v.boolean()),
   },
-  "must be one of kind, action, ids, filter, all",
+  onlyKnown(["kind", "action", "ids", "filter", "all"]),
 );
 
 /** Actions on many entities: preview, confirm, progress, abort. */

@@ -18,7 +18,8 @@ type Query = JobsQuery | CasesQuery;
 export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "filterLabels" | "columns"> {
   readonly title: string;
   readonly description: string;
-  readonly schema: v.StrictObjectSchema<v.ObjectEntries, string> & v.GenericSchema<unknown, Q>;
+  readonly schema: v.StrictObjectSchema<v.ObjectEntries, v.ErrorMessage<v.StrictObjectIssue>> &
+    v.GenericSchema<unknown, Q>;
   readonly table: {
     list(query: ListQuery): Promise<Page<E>>;
     countBy(field: string, query: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>>;
