@@ -3,6 +3,11 @@
 export type { TestRequest, TestServer } from "./test-server.ts";
 export { testServer } from "./test-server.ts";
 
+// Crashes
+
+export type { Answers, CrashTestOptions, CrashTestReport } from "./testing/crash-test.ts";
+export { CrashTestError, crashTest } from "./testing/crash-test.ts";
+
 // Stores
 
 export { createMemoryStore } from "./core/store/memory-store.ts";

@@ -17,6 +17,7 @@ import { Run } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
 import { silenced } from "./run/silenced.ts";
+import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
 import { WithSignal } from "./run/with-signal.ts";
 import { type Applicant, type Place, Scheduler } from "./scheduler.ts";
 import { whenWritable } from "./when-writable.ts";
@@ -28,6 +29,8 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly ledger: Ledger;
   readonly redactor: Redactor;
   readonly clock: () => Date;
+  /** @default by the time of the system */
+  readonly startTimer?: StartTimer;
   /** Address of the control system, shown in cases. */
   readonly apiUrl: string | null;
   readonly maxConcurrentJobs: number;
@@ -137,7 +140,7 @@ export class ActiveRuns {
     place: Place,
     { record = new RunRecord(), values }: { record?: RunRecord; values?: Record<string, string> } = {},
   ): void {
-    const { ledger, clock, redactor, stopGrace, apiUrl } = this.#parts;
+    const { ledger, clock, startTimer = systemTimer, redactor, stopGrace, apiUrl } = this.#parts;
     const { timeout } = agent.definition.methods.job_start;
     const log = this.#parts.log.with({ agent: agent.slug, job_id: job.id });
     const run = new Run({
@@ -154,6 +157,7 @@ export class ActiveRuns {
       ledger,
       log,
       clock,
+      startTimer,
     });
     this.#runs.set(job.id, run);
     for (const { entry, seq } of this.#early.get(job.id) ?? []) run.questions.answered(entry, seq);

@@ -17,6 +17,7 @@ import { readNetworks } from "../base/networks.ts";
 import type { TrustProxy } from "../http/clients.ts";
 import { type Account, AccountSchema } from "../models/account.ts";
 import { HttpUrlSchema } from "../models/scalars.ts";
+import { type StartTimer, startTimer } from "../runs/run/timer.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { describeWeakKeys } from "./key-strength.ts";
 import type { PluginInput } from "./plugin.ts";
@@ -108,6 +109,8 @@ export interface ServerOptions {
   store?: StoreFactory;
   /** The time, for tests. @default the system's */
   clock?: () => Date;
+  /** Sets the timers of jobs: sleeps, deadlines, limits, pauses between tries; for tests. @default by the system's time */
+  startTimer?: StartTimer;
   /** Where log lines go. @default standard error */
   logTo?: (line: string) => void;
 }
@@ -144,6 +147,7 @@ export interface ResolvedOptions {
   readonly pluginTimeout: number;
   readonly store: StoreFactory | undefined;
   readonly clock: () => Date;
+  readonly startTimer: StartTimer;
   readonly logTo: (line: string) => void;
 }
 
@@ -288,6 +292,7 @@ export function resolveOptions(
     account: readAccount(options.account, env),
     store: options.store,
     clock: options.clock ?? (() => new Date()),
+    startTimer: options.startTimer ?? startTimer,
     logTo: options.logTo ?? ((line) => void process.stderr.write(line)),
   };
 }

@@ -214,7 +214,8 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   return service;
 }
 
-function createScope(options: ResolvedOptions): Container {
+/** The parts of a service by their tokens; without its store and keys. */
+export function createScope(options: ResolvedOptions): Container {
   const scope = new Container();
   const redactor = new Redactor();
   const { apiKey, previousApiKey, rsaPrivateKey, account } = options;
@@ -264,6 +265,7 @@ function createScope(options: ResolvedOptions): Container {
       audit: scope.get(AUDIT),
       redactor,
       clock: options.clock,
+      startTimer: options.startTimer,
       apiUrl: options.account?.api_url ?? null,
       workspace: options.account?.workspace_id ?? "local",
       maxConcurrentJobs: options.maxConcurrentJobs,

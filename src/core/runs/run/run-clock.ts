@@ -2,13 +2,14 @@ import { messageOf } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Limits } from "./limits.ts";
 import type { RunEnd } from "./run-errors.ts";
-import { startTimer } from "./timer.ts";
+import type { StartTimer } from "./timer.ts";
 
 interface ClockParts {
   readonly log: Logger;
   /** Milliseconds that the handler may work. */
   readonly timeout: number | undefined;
   readonly limits: Limits;
+  readonly startTimer: StartTimer;
   /** Called when a limit of time is reached. */
   readonly end: (end: RunEnd) => void;
 }
@@ -32,7 +33,7 @@ export class RunClock {
 
   /** Calls `fn` later, unless the run is over before; the result cancels it. */
   after(milliseconds: number, fn: () => void): () => void {
-    const stop = startTimer(milliseconds, () => {
+    const stop = this.#parts.startTimer(milliseconds, () => {
       this.#timers.delete(stop);
       try {
         fn();
@@ -52,7 +53,7 @@ export class RunClock {
     const { timeout, end } = this.#parts;
     if (timeout === undefined || this.#workingSince !== undefined) return;
     this.#workingSince = performance.now();
-    this.#stopTimeout = startTimer(timeout - this.#workedBefore, () => {
+    this.#stopTimeout = this.#parts.startTimer(timeout - this.#workedBefore, () => {
       const message = `The job has worked for ${timeout / 1000} s, the time limit of its method`;
       end({ to: "failed", reason: "timeout", message });
     });

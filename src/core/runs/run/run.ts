@@ -17,6 +17,7 @@ import type { RunEnd } from "./run-errors.ts";
 import { RunPhase } from "./run-phase.ts";
 import type { RunRecord } from "./run-record.ts";
 import { storeEnd } from "./store-end.ts";
+import type { StartTimer } from "./timer.ts";
 
 export interface RunParts {
   readonly jobId: string;
@@ -29,6 +30,7 @@ export interface RunParts {
   readonly ledger: Ledger;
   readonly log: Logger;
   readonly clock: () => Date;
+  readonly startTimer: StartTimer;
   /** Takes secrets out of errors before they are stored. */
   readonly redact: (text: string) => string;
   /** Milliseconds that the handler gets to end by itself once the run must end. */
@@ -65,11 +67,11 @@ export class Run {
 
   constructor(parts: RunParts) {
     this.parts = parts;
-    const { log, timeout, place, insides, record } = parts;
+    const { log, timeout, place, insides, record, startTimer } = parts;
     const end = (reason: RunEnd) => this.end(reason);
     this.limits = new Limits(parts.instructions, record, parts.clock);
     this.openCases = new Set(record.openCases());
-    this.#clock = new RunClock({ log, timeout, limits: this.limits, end });
+    this.#clock = new RunClock({ log, timeout, limits: this.limits, startTimer, end });
     const onChange = () => this.#tellIfQuiet();
     this.activity = new Activity({ place, insides, phase: this.#phase, clock: this.#clock, onChange });
     this.deliveries = new Deliveries({

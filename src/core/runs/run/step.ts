@@ -12,7 +12,6 @@ import { mayBeLeft } from "./may-be-left.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
 import { toShown } from "./shown-result.ts";
-import { startTimer } from "./timer.ts";
 import { WithSignal } from "./with-signal.ts";
 
 /** One try of a step, as a case shows it in its history. */
@@ -229,7 +228,7 @@ function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay)
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);
   return new Promise<T>((resolve, reject) => {
-    const stop = startTimer(toMilliseconds(options.timeout!), () => {
+    const stop = run.parts.startTimer(toMilliseconds(options.timeout!), () => {
       const error = new Error(`Step "${name}" took longer than ${options.timeout}${unit(options.timeout)}`);
       own.abort(error);
       reject(error);

@@ -1,8 +1,11 @@
 /** Node's timers fire at once beyond this. */
 const LONGEST = 2 ** 31 - 1;
 
-/** Calls `fn` after `milliseconds`, which may be months; the result calls it off. */
-export function startTimer(milliseconds: number, fn: () => void): () => void {
+/** Calls `fn` after `milliseconds`, which may be months; the result cancels it. */
+export type StartTimer = (milliseconds: number, fn: () => void) => () => void;
+
+/** By the time of the system. */
+export const startTimer: StartTimer = (milliseconds, fn) => {
   let timer: NodeJS.Timeout | undefined;
   const arm = (left: number): void => {
     const now = Math.min(left, LONGEST);
@@ -12,4 +15,4 @@ export function startTimer(milliseconds: number, fn: () => void): () => void {
   };
   arm(milliseconds);
   return () => clearTimeout(timer);
-}
+};

@@ -1,0 +1,279 @@
+import { inspect, isDeepStrictEqual } from "node:util";
+import type { AgentDefinition } from "../core/agents/define-agent.ts";
+import { toSlug } from "../core/agents/identity.ts";
+import type { Case, StoredCase } from "../core/models/case.ts";
+import { isTerminal } from "../core/models/entity-status.ts";
+import type { StoredJob } from "../core/models/job.ts";
+import { EffectWatch } from "./effects.ts";
+import { emptyStore, JOB, Life } from "./life.ts";
+import type { Crash } from "./mortal-store.ts";
+import { StepOutcomes, watchAgent } from "./watched-agent.ts";
+
+/** The answer to a question, or what gives it. */
+export type Answers = (
+  question: NonNullable<Case["question"]>,
+  item: Case | StoredCase,
+) => Record<string, unknown> | undefined;
+
+export interface CrashTestOptions {
+  /** Fields of the job. @default none */
+  readonly fields?: Readonly<Record<string, unknown>>;
+  /** Answers the questions that the agent asks. @default there are none */
+  readonly answers?: Answers;
+  /** Other agents that it needs. */
+  readonly agents?: readonly AgentDefinition[];
+}
+
+export interface CrashTestReport {
+  /** Lines of the job's log: recorded calls, and what was recorded of them before they ended. */
+  readonly lines: number;
+  /** How often the job was interrupted, just before and just after each line, and resumed. */
+  readonly interruptions: number;
+}
+
+/** An agent does not end after a crash as it would have without. */
+export class CrashTestError extends Error {
+  override readonly name = "CrashTestError";
+  /** What is wrong, one sentence each. */
+  readonly faults: readonly string[];
+
+  constructor(agent: string, faults: readonly string[]) {
+    super(`Agent "${agent}" does not survive a crash:\n${faults.map((fault) => `- ${fault}`).join("\n")}`);
+    this.faults = faults;
+  }
+}
+
+/** How a job ended, without what may differ from run to run. */
+interface End {
+  readonly status: string;
+  readonly reason: string | null;
+  readonly error: string | null;
+  readonly result: unknown;
+  readonly cases: readonly Pick<StoredCase, "ref" | "name" | "status" | "final_delivery">[];
+}
+
+/** How many faults are told of. */
+const ENOUGH = 5;
+/** Each run begins earlier than the one before, so that what depends on the time comes out otherwise. */
+const EARLIER = 97 * 60_000;
+/** A start of the service takes a while. */
+const RESTART = 1000;
+/** Milliseconds that a handler is waited for which waits for something that is neither recorded nor a step. */
+const PATIENCE = 5000;
+
+/**
+ * Runs a job of an agent without disturbance, twice, and then again for each line of its log, interrupted just before
+ * the line is stored or just after, and resumed as after a restart of the service. Time is skipped while a job waits,
+ * and steps give in each run what they gave in the first. Rejects with `CrashTestError`, which names what is wrong:
+ * another result than without a crash, a shape that cannot be replayed, effects outside of steps, a step that nobody
+ * waits for.
+ *
+ * What the process keeps in variables of a module outlives these crashes, unlike real ones.
+ *
+ * @example
+ * await crashTest(auditor, { fields: { url }, answers: () => ({ approved: true }) });
+ */
+export async function crashTest(
+  agent: AgentDefinition,
+  options: CrashTestOptions = {},
+): Promise<CrashTestReport> {
+  const turn = last.then(() => new CrashTest(agent, options).run());
+  last = turn.catch(() => {});
+  return turn;
+}
+
+/** One at a time: each watches what the whole process does. */
+let last: Promise<unknown> = Promise.resolve();
+
+class CrashTest {
+  readonly #agent: AgentDefinition;
+  readonly #options: CrashTestOptions;
+  readonly #outcomes = new StepOutcomes();
+  readonly #watch = new EffectWatch();
+  readonly #faults = new Set<string>();
+  #runs = 0;
+
+  constructor(agent: AgentDefinition, options: CrashTestOptions) {
+    this.#agent = agent;
+    this.#options = options;
+  }
+
+  async run(): Promise<CrashTestReport> {
+    try {
+      const first = (await this.#live())!;
+      const { lines } = first;
+      this.#judgeUndisturbed(first.end, first.logs);
+      this.#outcomes.keep();
+      const again = (await this.#live())!;
+      this.#compare(first.end, again.end, "without a crash, run a second time in the same process");
+      let interruptions = 0;
+      if (this.#faults.size === 0) {
+        for (let line = 2; line <= lines && this.#faults.size < ENOUGH; line++) {
+          for (const isBefore of [true, false]) {
+            // Behind the last line there is nothing left to do.
+            if (line === lines && !isBefore) continue;
+            const one = await this.#live({ jobId: JOB, line, isBefore });
+            if (!one?.wasCrashed) continue;
+            interruptions++;
+            const when = `after a crash just ${isBefore ? "before" : "after"} ${one.at} was stored`;
+            this.#compare(first.end, one.end, when);
+          }
+        }
+      }
+      if (this.#faults.size > 0) throw new CrashTestError(this.#agent.name, [...this.#faults]);
+      return { lines, interruptions };
+    } finally {
+      this.#watch.stop();
+    }
+  }
+
+  /** One job from its start to its end, with a crash in between where one is given. */
+  async #live(crash?: Crash) {
+    this.#outcomes.begin();
+    const store = await emptyStore();
+    const ahead = -EARLIER * this.#runs++;
+    const first = this.#begin({ store, ahead, crash });
+    const request = {
+      job_context: { ...CONTEXT, started_at: first.clock.now().toISOString() },
+      job_fields: this.#options.fields ?? {},
+    };
+    await Promise.race([first.runner.start(toSlug(this.#agent.name), request), first.died]);
+    await this.#drive(first);
+    let last = first;
+    if (first.isDead) {
+      const passed = first.clock.ahead + RESTART;
+      first.end();
+      last = this.#begin({ store, ahead: passed });
+      // Without a job the start was not acknowledged: whoever asked for it asks again.
+      if (!(await last.exists())) return undefined;
+      await last.runner.reconcile();
+      await this.#drive(last);
+    }
+    const entries = await last.entries();
+    const line = crash && entries[crash.line - 1];
+    const at =
+      line && "name" in line ? `line ${crash.line} (${line.type} "${line.name}")` : `line ${crash?.line}`;
+    const end = toEnd(await last.job(), await last.cases());
+    last.end();
+    return { end, at, lines: entries.length, wasCrashed: last !== first, logs: last.logs };
+  }
+
+  #begin({
+    store,
+    ahead,
+    crash,
+  }: Pick<ConstructorParameters<typeof Life>[0], "store" | "ahead" | "crash">): Life {
+    const now = () => life.clock.now();
+    const agents = [this.#agent, ...(this.#options.agents ?? [])].map((one) =>
+      watchAgent(one, this.#outcomes, now),
+    );
+    const life: Life = new Life({
+      ...{ agents, store, ahead, isWorking: () => this.#outcomes.isWorking },
+      ...(crash && { crash }),
+    });
+    return life;
+  }
+
+  /** Answers questions and skips time until the job has ended, or the process has died. */
+  async #drive(life: Life): Promise<void> {
+    let waitedSince: number | undefined;
+    while (!life.isDead) {
+      await life.settled();
+      if (life.isDead || isTerminal((await life.job()).status)) return;
+      if ((await this.#answer(life)) || this.#skip(life)) {
+        waitedSince = undefined;
+        continue;
+      }
+      waitedSince ??= performance.now();
+      if (performance.now() - waitedSince > PATIENCE) throw new Error(await this.#describeWait(life));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+
+  /** Answers the first question that is open, where there is an answer. */
+  async #answer(life: Life): Promise<boolean> {
+    const { answers } = this.#options;
+    for (const item of await life.cases()) {
+      if (item.status !== "awaiting" || !item.question) continue;
+      const answer = answers?.(item.question, item);
+      if (answer === undefined) continue;
+      await Promise.race([life.runner.answer(JOB, item.id, { answer, message: null }), life.died]);
+      return true;
+    }
+    return false;
+  }
+
+  #skip(life: Life): boolean {
+    if (life.clock.next === undefined) return false;
+    life.clock.skip();
+    return true;
+  }
+
+  async #describeWait(life: Life): Promise<string> {
+    const open = (await life.cases()).find(({ question }) => question);
+    if (open)
+      return `Nobody answers "${open.question!.question}" of case "${open.ref}": give crashTest "answers"`;
+    return `The job of agent "${this.#agent.name}" waits for something that does not come: neither time, a question nor a step`;
+  }
+
+  #judgeUndisturbed(end: End, logs: readonly string[]): void {
+    if (end.reason === "nondeterministic")
+      this.#faults.add(`the job is rejected without a crash: ${end.error}`);
+    for (const effect of this.#watch.effects)
+      this.#faults.add(
+        `the handler does something outside of a step, and does it again after each crash: ${effect}`,
+      );
+    const left = logs.find((line) => line.includes(LEFT_BEHIND));
+    if (left) this.#faults.add(`a step is begun that the handler does not wait for: ${left}`);
+  }
+
+  #compare(expected: End, found: End, when: string): void {
+    if (isDeepStrictEqual(expected, found)) {
+      const { added, missing } = this.#outcomes.differences();
+      if (added.length > 0)
+        this.#accuse(when, `makes steps that it does not make otherwise: ${added.join(", ")}`);
+      if (missing.length > 0) this.#accuse(when, `leaves out the steps ${missing.join(", ")}`);
+      return;
+    }
+    const keys = (Object.keys(expected) as (keyof End)[]).filter(
+      (key) => !isDeepStrictEqual(expected[key], found[key]),
+    );
+    const changes = keys.map((key) => `${key} is ${show(found[key])} instead of ${show(expected[key])}`);
+    this.#accuse(when, changes.join("; "));
+  }
+
+  #accuse(when: string, what: string): void {
+    const { sources } = this.#watch;
+    const hint = sources.size > 0 ? `. Outside of its steps the handler uses ${[...sources].join(", ")}` : "";
+    this.#faults.add(`${when}: ${what}${hint}`);
+  }
+}
+
+const CONTEXT = {
+  workspace_id: "workspace-1",
+  job_id: JOB,
+  started_by: "crashTest",
+  mission_id: "mission-1",
+  mission_name: "Crash test",
+  mission_context: null,
+  job_instructions: null,
+};
+
+/** As the run logs it. */
+const LEFT_BEHIND = "the handler ended before steps that it had begun";
+
+function toEnd(job: StoredJob, cases: readonly StoredCase[]): End {
+  return {
+    status: job.status,
+    reason: job.stop_reason,
+    error: job.error,
+    result: job.result,
+    cases: cases
+      .map(({ ref, name, status, final_delivery }) => ({ ref, name, status, final_delivery }))
+      .sort((a, b) => (a.ref < b.ref ? -1 : 1)),
+  };
+}
+
+function show(value: unknown): string {
+  return inspect(value, { depth: 6, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 300 });
+}

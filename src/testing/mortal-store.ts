@@ -1,0 +1,93 @@
+import type { Store, Transaction } from "../core/store/store.ts";
+
+/** A line of a job's log at which the process ends: `before` it is stored, or after, unheard. */
+export interface Crash {
+  readonly jobId: string;
+  readonly line: number;
+  readonly isBefore: boolean;
+}
+
+const never = <T>() => new Promise<T>(() => {});
+
+/** The store as one process sees it: once that has died, it hears nothing more of it, and nothing that it does counts. */
+export class MortalStore implements Store {
+  readonly #store: Store;
+  readonly #crash: Crash | undefined;
+  #isDead = false;
+  #die: () => void = () => {};
+  /** Transactions under way, and all that there were. */
+  #open = 0;
+  #count = 0;
+  /** Settles when it has died. */
+  readonly died: Promise<void>;
+
+  constructor(store: Store, crash?: Crash) {
+    this.#store = store;
+    this.#crash = crash;
+    this.died = new Promise((resolve) => {
+      this.#die = resolve;
+    });
+  }
+
+  get isDead(): boolean {
+    return this.#isDead;
+  }
+
+  get isBusy(): boolean {
+    return this.#open > 0;
+  }
+
+  /** Grows with each transaction. */
+  get activity(): number {
+    return this.#count;
+  }
+
+  die(): void {
+    this.#isDead = true;
+    this.#die();
+  }
+
+  table: Store["table"] = (name) => this.#store.table(name);
+  log: Store["log"] = (name) => this.#store.log(name);
+  health = () => this.#store.health();
+  stats = () => this.#store.stats();
+  close = () => this.#store.close();
+
+  async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+    this.#open++;
+    this.#count++;
+    let isLast = false;
+    try {
+      return await this.#store.transaction(async (tx) => {
+        if (this.#isDead) throw new Error("The process has died");
+        const result = await work(this.#watch(tx, () => (isLast = true)));
+        if (isLast && this.#crash!.isBefore) throw new Error("The process has died");
+        return result;
+      });
+    } finally {
+      if (isLast) this.die();
+      if (this.#isDead) await never();
+      this.#open--;
+    }
+  }
+
+  /** Tells when the line is about to be stored at which the process ends. */
+  #watch(tx: Transaction, onLine: () => void): Transaction {
+    const crash = this.#crash;
+    if (!crash) return tx;
+    const append: Transaction["append"] = async (log, key, entry) => {
+      const line = await tx.append(log, key, entry);
+      if (log === "Run" && key === crash.jobId && line >= crash.line) onLine();
+      return line;
+    };
+    return {
+      append,
+      get: (table, id) => tx.get(table, id),
+      ids: (table, field, value) => tx.ids(table, field, value),
+      insert: (table, entity) => tx.insert(table, entity),
+      change: (table, id, fn) => tx.change(table, id, fn),
+      remove: (table, id) => tx.remove(table, id),
+      clear: (log, key) => tx.clear(log, key),
+    };
+  }
+}

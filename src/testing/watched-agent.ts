@@ -1,0 +1,135 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { AgentDefinition } from "../core/agents/define-agent.ts";
+import type {
+  CaseHandle,
+  JobHandle,
+  StepFunction,
+  StepInfo,
+  StepOptions,
+} from "../core/agents/run-context.ts";
+
+/** Where in an agent's code something happens. */
+export interface Place {
+  readonly now: () => Date;
+  readonly isInStep: boolean;
+}
+
+/** One for all tests of a process: each that is in use makes every promise cost more. */
+export const PLACE = new AsyncLocalStorage<Place>();
+
+type Outcome = { readonly value: unknown } | { readonly error: unknown };
+
+/**
+ * What the steps of an agent gave when nothing disturbed them. Their functions are called again in each run, for what
+ * they do to variables; but they give the same again, so that a model that answers differently each time is no fault.
+ */
+export class StepOutcomes {
+  /** By call and try; by the call alone the last one. */
+  readonly #outcomes = new Map<string, Outcome>();
+  /** Calls of the first run, and of the present one. */
+  readonly #expected = new Map<string, string>();
+  readonly #called = new Map<string, string>();
+  #isFirst = true;
+  #working = 0;
+
+  /** Whether a step's function is being called. */
+  get isWorking(): boolean {
+    return this.#working > 0;
+  }
+
+  /** All that is known now is what later runs are given. */
+  keep(): void {
+    this.#isFirst = false;
+  }
+
+  /** A run begins, in this process or in several. */
+  begin(): void {
+    this.#called.clear();
+  }
+
+  /** Names of steps that the present run has begun and the first one has not, or the other way around. */
+  differences(): { readonly added: readonly string[]; readonly missing: readonly string[] } {
+    const without = (these: ReadonlyMap<string, string>, those: ReadonlyMap<string, string>) =>
+      [...these].filter(([id]) => !those.has(id)).map(([, name]) => name);
+    return {
+      added: without(this.#called, this.#expected),
+      missing: without(this.#expected, this.#called),
+    };
+  }
+
+  async call<T>(
+    step: { readonly id: string; readonly name: string },
+    fn: () => Promise<T>,
+    info: StepInfo,
+  ): Promise<T> {
+    const { id, name } = step;
+    const key = `${id}#${info.attempt}`;
+    (this.#isFirst ? this.#expected : this.#called).set(id, name);
+    this.#working++;
+    let own: Outcome;
+    try {
+      own = { value: await fn() };
+    } catch (error) {
+      own = { error };
+    } finally {
+      this.#working--;
+    }
+    const known = this.#isFirst ? undefined : (this.#outcomes.get(key) ?? this.#outcomes.get(id));
+    if (this.#isFirst) for (const one of [key, id]) this.#outcomes.set(one, own);
+    // Where it fails otherwise than before, something is missing that was there.
+    const outcome = known && !("error" in own && "value" in known) ? known : own;
+    if ("error" in outcome) throw outcome.error;
+    return structuredClone(outcome.value) as T;
+  }
+}
+
+/** The agent, told of where its code is. */
+export function watchAgent(agent: AgentDefinition, outcomes: StepOutcomes, now: () => Date): AgentDefinition {
+  const { job_start } = agent.methods;
+  const place: Place = { now, isInStep: false };
+  return {
+    ...agent,
+    methods: {
+      ...agent.methods,
+      job_start: {
+        ...job_start,
+        run: (context) =>
+          PLACE.run(place, () =>
+            job_start.run({ ...context, job: watchHandle(context.job, "", outcomes, place) }),
+          ),
+      },
+    },
+  };
+}
+
+/** A handle whose steps are watched; all else that it can do is as it is. */
+function watchHandle<H extends JobHandle | CaseHandle>(
+  handle: H,
+  scope: string,
+  outcomes: StepOutcomes,
+  place: Place,
+): H {
+  const own = {
+    step: <T>(name: string, fn: StepFunction<T>, options?: StepOptions) =>
+      handle.step(
+        name,
+        (info) => {
+          // What follows the job's and the case's id names the call.
+          const call = info.idempotencyKey.split("/").slice(2).join("/");
+          const step = { id: `${scope}/${call}`, name };
+          const inside = { ...place, isInStep: true };
+          return outcomes.call(step, async () => PLACE.run(inside, fn, info), info);
+        },
+        options,
+      ),
+    openCase: async (input: Parameters<JobHandle["openCase"]>[0]) =>
+      watchHandle(await (handle as JobHandle).openCase(input), input.id, outcomes, place),
+  };
+  return new Proxy(handle, {
+    get(target, name) {
+      if (name in own && name in target) return own[name as keyof typeof own];
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
