@@ -1,4 +1,3 @@
-import { generateKeyPairSync } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +5,7 @@ import type { ServerOptions } from "./core/service/options.ts";
 import type { Service } from "./core/service/service.ts";
 import { createMemoryStore } from "./core/store/memory-store.ts";
 import { createServer } from "./server.ts";
+import { sharedRsaKey } from "./testing/rsa-key.ts";
 
 /** A service for one test: closed, and its data folder removed, when it goes out of scope. */
 export interface TestServer extends AsyncDisposable {
@@ -87,16 +87,4 @@ export function toRequestInit({ json, key, ...init }: TestRequest = {}, rightKey
   if (json === undefined) return { ...init, headers };
   if (!headers.has("content-type")) headers.set("content-type", "application/json");
   return { method: "POST", ...init, headers, body: JSON.stringify(json) };
-}
-
-let rsaKey: string | undefined;
-
-/** One for all test servers of a process: making a key takes longer than most tests. */
-function sharedRsaKey(): string {
-  rsaKey ??= generateKeyPairSync("rsa", {
-    modulusLength: 2048,
-    publicKeyEncoding: { type: "spki", format: "pem" },
-    privateKeyEncoding: { type: "pkcs8", format: "pem" },
-  }).privateKey;
-  return rsaKey;
 }

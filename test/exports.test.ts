@@ -34,7 +34,15 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "definePlatform",
     "specChanges",
   ],
-  "./testing": ["createDeployTools", "createMemoryStore", "platformContract", "storeContract", "testServer"],
+  "./testing": [
+    "CrashTestError",
+    "crashTest",
+    "createDeployTools",
+    "createMemoryStore",
+    "platformContract",
+    "storeContract",
+    "testServer",
+  ],
   "./h3": [],
 };
 

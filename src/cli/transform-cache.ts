@@ -8,7 +8,7 @@ const { version } = createRequire(import.meta.url)("jiti/package.json") as { ver
 
 /**
  * Keeps transformed files for the next command, in `.cache` of the `node_modules` that the folder's imports come from:
- * whoever can write there could change the packages as well. What cannot be kept is transformed each time.
+ * who can write there could change the packages as well. What cannot be kept is transformed each time.
  */
 export function cachedTransform(
   folder: string,

@@ -1,4 +1,3 @@
-import { generateKeyPairSync } from "node:crypto";
 import type { AgentDefinition } from "../core/agents/define-agent.ts";
 import type { Container } from "../core/base/container.ts";
 import type { StoredCase } from "../core/models/case.ts";
@@ -12,6 +11,7 @@ import { createMemoryStore } from "../core/store/memory-store.ts";
 import type { Store } from "../core/store/store.ts";
 import { CORE_TABLES } from "../core/store/tables.ts";
 import { type Crash, MortalStore } from "./mortal-store.ts";
+import { sharedRsaKey } from "./rsa-key.ts";
 import { TestClock } from "./test-clock.ts";
 
 export const JOB = "job-1";
@@ -117,16 +117,4 @@ export class Life {
 export function emptyStore(): Promise<Store> {
   const log = { info: () => {}, warn: () => {}, error: () => {} };
   return createMemoryStore({ tables: CORE_TABLES, dataDir: "", log });
-}
-
-let rsaKey: string | undefined;
-
-/** One for all services of a test process: making a key takes longer than most tests. */
-export function sharedRsaKey(): string {
-  rsaKey ??= generateKeyPairSync("rsa", {
-    modulusLength: 2048,
-    publicKeyEncoding: { type: "spki", format: "pem" },
-    privateKeyEncoding: { type: "pkcs8", format: "pem" },
-  }).privateKey;
-  return rsaKey;
 }
