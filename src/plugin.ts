@@ -21,6 +21,16 @@ export type {
 } from "./core/service/plugin.ts";
 export { definePlugin, PluginError } from "./core/service/plugin.ts";
 
+// Commands of plugins
+
+export type {
+  FlagsSchema,
+  PluginCommand,
+  PluginCommandInput,
+  ServiceConnection,
+} from "./core/service/plugin-command.ts";
+export { defineCommand } from "./core/service/plugin-command.ts";
+
 // Parts of a service
 
 export type { Runner, StartRequest } from "./core/runs/runner.ts";

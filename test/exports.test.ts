@@ -24,7 +24,15 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "telemetry",
     "webhooks",
   ],
-  "./plugin": ["DeliveryError", "PluginError", "createToken", "definePlugin", "defineRoute", "html"],
+  "./plugin": [
+    "DeliveryError",
+    "PluginError",
+    "createToken",
+    "defineCommand",
+    "definePlugin",
+    "defineRoute",
+    "html",
+  ],
   "./store": ["StoreConflictError", "StoreMissingError", "storeDriver"],
   "./deploy": [
     "DeployError",

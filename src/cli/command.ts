@@ -1,13 +1,8 @@
 import type * as v from "valibot";
+import type { FlagsSchema } from "../core/service/plugin-command.ts";
 import type { CliContext } from "./context.ts";
 
-/**
- * Schema of a command's options: defines the flags, their help, validation and types. An entry `minInstances`
- * is `--min-instances`; boolean entries take no value, and those that are true by default are written
- * `--no-…`; array entries may be repeated; `v.description` is the help and `v.metadata({ value, alias })` the
- * name of the value and a letter.
- */
-export type FlagsSchema = v.ObjectSchema<v.ObjectEntries, undefined>;
+export type { FlagsSchema } from "../core/service/plugin-command.ts";
 
 /** Input of a command. Arguments and text values arrive exactly as typed. */
 export interface CommandInput<F extends FlagsSchema = FlagsSchema> {

@@ -54,6 +54,7 @@ export function main(argv: readonly string[], context: CliContext): Promise<numb
       version: VERSION,
       commands: COMMANDS,
       groups: GROUPS,
+      project: async (names) => (await import("./project-commands.ts")).findProjectCommands(context, names),
     },
     argv,
     context,

@@ -15,8 +15,16 @@ export interface Program {
   readonly version?: string;
   readonly commands: readonly Command[];
   readonly groups?: readonly CommandGroup[];
+  /** Finds the commands that the project here adds; called for an unknown command and for the help. */
+  readonly project?: (reserved: readonly string[]) => Promise<ProjectCommands>;
   /** Reports a failure and returns the exit code. @default reportError */
   readonly report?: typeof reportError;
+}
+
+/** Commands of the project here, and why some that it has are not among them. */
+export interface ProjectCommands {
+  readonly commands: readonly Command[];
+  readonly problems: readonly string[];
 }
 
 /** Argument that precedes a command line that is being completed. */
@@ -49,13 +57,12 @@ async function complete(program: Program, words: readonly string[], context: Cli
   const group = words.length > 1 ? program.groups?.find((one) => one.name === words[0]) : undefined;
   if (group) return (await group.load()).run([COMPLETE, ...words.slice(1)], context);
   const last = words.at(-1) ?? "";
-  const command = program.commands.find((one) => nameOf(one.usage) === words[0]);
+  // To load the project takes a while: only where nothing else is meant.
+  const isOwn = words.length <= 1 ? namesOf(program).some((name) => name.startsWith(last)) : false;
+  const known = isOwn ? program : await withProject(program, words);
+  const command = known.commands.find((one) => nameOf(one.usage) === words[0]);
   const all =
-    words.length <= 1
-      ? namesOf(program)
-      : command?.flags
-        ? describeFlags(command.flags).map(longSpelling)
-        : [];
+    words.length <= 1 ? namesOf(known) : command?.flags ? describeFlags(command.flags).map(longSpelling) : [];
   for (const one of all) if (one.startsWith(last)) context.print(one);
   return 0;
 }
@@ -64,11 +71,25 @@ function longSpelling({ kind, fallback, name }: Flag): string {
   return `--${kind === "boolean" && fallback === true ? "no-" : ""}${name}`;
 }
 
-async function runCommand(program: Program, words: readonly string[], context: CliContext): Promise<number> {
+/** A program together with the commands of the project, where the command line may be about these. */
+async function withProject(
+  program: Program,
+  words: readonly string[],
+): Promise<Program & { readonly problems: readonly string[] }> {
+  const isOwn = program.commands.some((one) => nameOf(one.usage) === words[0]);
+  const isVersion = program.version !== undefined && ["-v", "--version"].includes(words[0] ?? "");
+  if (isOwn || isVersion || !program.project) return { ...program, problems: [] };
+  const { commands, problems } = await program.project(namesOf(program));
+  return { ...program, commands: [...program.commands, ...commands], problems };
+}
+
+async function runCommand(own: Program, words: readonly string[], context: CliContext): Promise<number> {
+  const program = await withProject(own, words);
   const command = program.commands.find((one) => nameOf(one.usage) === words[0]);
   const guarded = guardNumbers(words);
   const flags = command?.flags ? describeFlags(command.flags) : [];
   checkOptions(guarded, flags, command === undefined && program.version !== undefined);
+  if (!command) for (const problem of program.problems) context.note(problem);
   if (!command && words[0] !== undefined && !words[0].startsWith("-"))
     throw unknownCommand(program, words[0]);
 

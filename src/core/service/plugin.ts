@@ -12,6 +12,7 @@ import {
   type ServiceHooks,
 } from "../entities/hooks.ts";
 import type { TableSpec } from "../store/store.ts";
+import type { PluginCommand } from "./plugin-command.ts";
 
 /** Extends a service, the deploy command, or both. `definePlugin` makes one that has options. */
 export interface Plugin {
@@ -29,6 +30,8 @@ export interface Plugin {
   readonly options?: GivenOptions;
   /** Joins a running service; has a time limit. */
   setup?(context: PluginContext): MaybePromise<void>;
+  /** Commands of the command line, in projects that have this plugin; a function makes them from the options. */
+  readonly commands?: readonly PluginCommand[] | ((options: never) => readonly PluginCommand[]);
   /** Deploy targets by name, imported only when they are used. */
   readonly platforms?: Readonly<Record<string, PlatformLoader>>;
 }
@@ -81,10 +84,13 @@ export class PluginError extends Error {
 
 /** What `definePlugin` takes. */
 export interface PluginDefinition<Schema extends StandardSchemaV1, Own extends PluginHookName>
-  extends Omit<Plugin, "options" | "hooks" | "setup"> {
+  extends Omit<Plugin, "options" | "hooks" | "setup" | "commands"> {
   /** What the plugin is called with: an object schema of valibot, zod, ArkType or another library with Standard Schema. */
   readonly options?: Schema;
   readonly hooks?: readonly Own[];
+  readonly commands?:
+    | readonly PluginCommand[]
+    | ((options: StandardSchemaV1.InferOutput<Schema>) => readonly PluginCommand[]);
   setup?(context: PluginContext<StandardSchemaV1.InferOutput<Schema>, Own>): MaybePromise<void>;
 }
 

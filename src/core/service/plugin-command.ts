@@ -1,0 +1,64 @@
+import type * as v from "valibot";
+
+/**
+ * Schema of a command's options: defines the flags, their help, validation and types. An entry `minInstances`
+ * is `--min-instances`; boolean entries take no value, and those that are true by default are written
+ * `--no-…`; array entries may be repeated; `v.description` is the help and `v.metadata({ value, alias })` the
+ * name of the value and a letter.
+ */
+export type FlagsSchema = v.ObjectSchema<v.ObjectEntries, undefined>;
+
+/** A command of the command line: `svc <name>` in a project whose service has the plugin. */
+export interface PluginCommand<F extends FlagsSchema = FlagsSchema> {
+  /** Name and arguments: `<id>` must be given, `[file]` may be, `[...names]` takes all that follow. */
+  readonly usage: string;
+  readonly summary: string;
+  readonly flags?: F;
+  /** Full command lines, for the help. */
+  readonly examples?: readonly string[];
+  /**
+   * Whether it calls the running service: adds the flags `--url`, `--key` and `--insecure`, which `connect` uses.
+   * @default false
+   */
+  readonly connects?: boolean;
+  /**
+   * A number that it resolves with is the exit code, anything else is 0. A `ServiceError` is told with its `detail`,
+   * other errors with their stack; both end with 1.
+   */
+  run(input: PluginCommandInput<F>): unknown;
+}
+
+/** What a command gets. Arguments and texts arrive exactly as typed. */
+export interface PluginCommandInput<F extends FlagsSchema = FlagsSchema> {
+  readonly args: readonly string[];
+  readonly flags: v.InferOutput<F>;
+  /** The folder that paths are relative to. */
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Whether a person sits there: input and output are a terminal, and `CI` is not set. */
+  readonly interactive: boolean;
+  /** The data folder of the project's service, which is not started for this. */
+  readonly dataDir: string;
+  /** Writes a line of the result to standard output. */
+  print(line: string): void;
+  /** Writes a line beside the result to standard error. */
+  note(line: string): void;
+  /** The running service, found as `svc job` finds it; for commands with `connects`. */
+  connect(): Promise<ServiceConnection>;
+}
+
+/** Calls a running service with its key; a failure is told as the service tells it. */
+export interface ServiceConnection {
+  /** Its address, with its API prefix; paths are relative to it. */
+  readonly url: string;
+  get<T>(path: string): Promise<T>;
+  post<T>(path: string, body: unknown): Promise<T>;
+  delete<T>(path: string): Promise<T>;
+}
+
+/** Types a command. */
+export function defineCommand<F extends FlagsSchema = v.ObjectSchema<Record<never, never>, undefined>>(
+  command: PluginCommand<F>,
+): PluginCommand {
+  return command as unknown as PluginCommand;
+}
