@@ -1,14 +1,14 @@
 import { mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** Replaces a file so that a reader, or a crash, sees the old or the new one and nothing between. */
+/** Replaces a file so that a reader, or a crash, sees either the old or the new one. */
 export async function writeAtomic(path: string, text: string, mode = 0o600): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   const temporary = `${path}.${process.pid}.tmp`;
   const file = await open(temporary, "w", mode);
   try {
     await file.writeFile(text);
-    // An existing file left by a crash keeps its own mode unless told.
+    // A file left by a crash keeps its own mode unless it is set.
     await file.chmod(mode);
     await file.sync();
   } finally {
@@ -17,7 +17,7 @@ export async function writeAtomic(path: string, text: string, mode = 0o600): Pro
   await rename(temporary, path);
 }
 
-/** The text of a file, or nothing where there is none. */
+/** The text of a file, or undefined if it does not exist. */
 export async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");

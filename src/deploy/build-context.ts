@@ -10,15 +10,18 @@ import type { TarEntry } from "./tar.ts";
 import { gzipped, toTar } from "./tar.ts";
 import { SETTINGS_FILES, withoutCredentials } from "./without-credentials.ts";
 
-/** The files that an image is built from, and where among them the project lies. */
+/** The files that an image is built from, and where the project is among them. */
 export interface ContextSource {
-  /** Folder that the build gets, absolute: the project's, or the root of the workspace that it belongs to. */
+  /** Root folder of the build, absolute: the project's, or the root of the workspace that it belongs to. */
   readonly root: string;
   /** The project's folder below it, with `/`; empty where it is the root itself. */
   readonly folder: string;
   /** The controller's file below `folder`. */
   readonly controller: string;
-  /** Folders of other packages of the workspace, which the image does not need: their package.json alone goes along. */
+  /**
+   * Folders of other packages of the workspace, which the image does not need: only their package.json is
+   * included.
+   */
   readonly unused: readonly string[];
 }
 
@@ -33,13 +36,13 @@ export interface PackedContext {
   readonly files: readonly TarEntry[];
   /** SHA-256 over names, modes and contents. */
   readonly hash: string;
-  /** Bytes of all files together. */
+  /** Total bytes of all files. */
   readonly size: number;
-  /** Left out although no ignore rule of the user says so. */
+  /** Excluded although no ignore rule of the user says so. */
   readonly leftOut: readonly LeftOut[];
-  /** Files that hold what looks like a secret, and that no `!` line of the user names. */
+  /** Files that seem to contain a secret and that no `!` line of the user names. */
   readonly suspects: readonly (SecretForm & { readonly path: string })[];
-  /** Reads the files again; rejects where they are no longer those of `hash`. */
+  /** Reads the files again; rejects if they no longer match `hash`. */
   tar(): AsyncIterable<Uint8Array>;
   tarGz(): AsyncIterable<Uint8Array>;
 }
@@ -111,7 +114,7 @@ async function* contentOf(from: string, path: string, size: number): AsyncGenera
   }
 }
 
-/** Adds a file to the hash; resolves with the secret that it holds. */
+/** Adds a file to the hash; resolves with the secret that it contains. */
 async function readOnce(
   file: TarEntry,
   hash: ReturnType<typeof createHash>,
@@ -127,7 +130,7 @@ async function readOnce(
   return findSecret(Buffer.concat(start).toString("latin1"));
 }
 
-/** The entries as they were hashed; rejects after the last one where a content has become another. */
+/** The entries as they were hashed; rejects after the last one if a file's content has changed. */
 async function* checked(files: readonly TarEntry[], sum: string): AsyncGenerator<TarEntry> {
   const hash = createHash("sha256");
   for (const file of files) {
@@ -154,8 +157,8 @@ function addHead(
 
 function changed(path?: string): DeployError {
   return new DeployError("failed", `${path ?? "A file"} changed while the project was packed`, {
-    detail: "The image would not hold what the plan was made from",
+    detail: "The image would not match the plan",
     outcome: "Nothing was released",
-    fix: "Run the command again once nothing writes to the project. Name files that change by themselves in .dockerignore",
+    fix: "Run the command again once nothing writes to the project. Add files that change by themselves to .dockerignore",
   });
 }

@@ -17,9 +17,9 @@ export async function clean(cwd: string, options: { readonly all: boolean }): Pr
     (file) => file.endsWith(".journal") || file.endsWith(".lock"),
   );
   if (options.all && unfinished.length > 0)
-    throw new DeployError("failed", "A deployment from here has not come to its end", {
+    throw new DeployError("failed", "A deployment from this folder has not finished", {
       detail: `.deployment/state/${unfinished[0]}`,
-      fix: "Run svc deploy up (or down) again to bring it to its end, then clean",
+      fix: "Run svc deploy up (or down) again to finish it, then clean",
     });
   const removed: string[] = [];
   const kept: string[] = [];

@@ -1,21 +1,23 @@
 import { DeployError } from "./errors.ts";
 import type { DeployTools, ExecInput, ExecResult } from "./tools.ts";
 
-/** A value of a command line: one word, or one word for each entry of a list. */
+/** A value of a command line: one argument, or one argument per entry of a list. */
 export type Word = string | number | readonly (string | number)[];
 
-/** A program whose words are written as a template. No shell reads them: a value stays the word it is. */
+/**
+ * A program whose arguments are written as a template. No shell is involved: each value stays one argument.
+ */
 export interface Command {
-  /** Runs it; resolves with what it printed, without the spaces around, and rejects where it fails. */
+  /** Runs it; resolves with its trimmed output, and rejects if it fails. */
   (template: TemplateStringsArray, ...values: readonly Word[]): Promise<string>;
-  /** The same with this on its standard input: the way for a secret, which is never a word. */
+  /** The same with this on its standard input: use it for secrets, which must never be arguments. */
   input(content: ExecInput): Command;
 }
 
 const LAST_LINES = 25;
 
 /**
- * Makes a command of a program and the words that it always begins with.
+ * Creates a command from a program and the arguments that it always starts with.
  *
  * @example
  * const docker = createCommand(tools, "docker", "--host", host);
@@ -35,10 +37,10 @@ export function createCommand(tools: DeployTools, program: string, ...first: rea
   return withInput("");
 }
 
-/** The words of a template: its text parts at spaces, its values never. */
+/** The arguments of a template: text parts are split at spaces, values never. */
 function toWords(template: TemplateStringsArray, values: readonly Word[]): string[] {
   const words: string[] = [];
-  // A word that a value may still go on with, as in `--name=${name}`.
+  // An argument that a value may still extend, as in `--name=${name}`.
   let open: string | undefined;
   const close = () => {
     if (open !== undefined) words.push(open);

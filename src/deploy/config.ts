@@ -18,7 +18,9 @@ export const DeployConfigSchema = v.strictObject({
     v.record(VariableSchema, v.string("must be text: put quotes around numbers, true and false")),
     {},
   ),
-  /** A secret without a value takes it from the variable of its name where the deploy runs. */
+  /**
+   * A secret without a value takes it from the environment variable of the same name where the deploy runs.
+   */
   secrets: v.nullish(
     v.array(
       v.strictObject({
@@ -29,7 +31,10 @@ export const DeployConfigSchema = v.strictObject({
     ),
     [],
   ),
-  /** Where jobs and cases are kept: in files of the container, or outside of it (a plugin's database, a mounted disk). */
+  /**
+   * Where jobs and cases are stored: in files of the container, or outside it (a plugin's database, a mounted
+   * disk).
+   */
   store: v.nullish(v.picklist(["file", "external"], 'must be "file" or "external"'), "file"),
 });
 
@@ -37,17 +42,20 @@ export interface DeployConfig {
   readonly environment: Readonly<Record<string, string>>;
   readonly secrets: readonly { readonly name: string; readonly value: string | undefined }[];
   readonly store: "file" | "external";
-  /** Whether a file says what the service is given; without one that is unknown, and what runs keeps what it has. */
+  /**
+   * Whether a config file exists. Without one the wanted variables are unknown, and the running service keeps
+   * its own.
+   */
   readonly known: boolean;
 }
 
-/** Variables that hold secrets of the service itself, wherever they stand. */
+/** Variables that hold secrets of the service itself, wherever they are set. */
 export const SERVICE_SECRETS = ["SERVICE_API_KEY", "SERVICE_RSA_PRIVATE_KEY"] as const;
-/** Variables of the service that must not stand among plain ones. */
+/** Variables of the service that must not be plain variables. */
 const SECRET: readonly string[] = [...SERVICE_SECRETS, "SERVICE_PREVIOUS_API_KEY", "SERVICE_ACCOUNT_API_KEY"];
-/** Tells a later deployment where the jobs are kept; set where that is outside. */
+/** Records for later deployments where the jobs are stored; set if that is external. */
 export const STORE = "SERVICE_STORE";
-/** Variables that follow from the command's options. */
+/** Variables that are derived from the command's options. */
 const SET = ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_ENVIRONMENT", "PORT", STORE];
 /** Variables that svc sets by itself. */
 export const OURS: readonly string[] = [...SET, "SERVICE_PUBLIC_URL"];
@@ -64,7 +72,7 @@ export async function readConfig(cwd: string): Promise<DeployConfig> {
   return parseConfig(text);
 }
 
-/** Parses the text of a `config.yaml`. One that holds nothing but comments says nothing. */
+/** Parses the text of a `config.yaml`. A file with only comments counts as empty. */
 export function parseConfig(text: string): DeployConfig {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines });
@@ -81,15 +89,15 @@ export function parseConfig(text: string): DeployConfig {
   const seen = new Set<string>();
   secrets?.forEach(({ name }, index) => {
     const line = lineOf(document, lines, ["secrets", index]);
-    if (seen.has(name)) throw wrong(line, `secret ${name} stands there twice`);
+    if (seen.has(name)) throw wrong(line, `secret ${name} is listed twice`);
     if (environment?.[name] !== undefined)
-      throw wrong(line, `${name} is a secret and a plain variable: keep it in one place`);
+      throw wrong(line, `${name} is both a secret and a plain variable: keep only one of them`);
     seen.add(name);
   });
   for (const name of Object.keys(environment ?? {})) {
     const line = lineOf(document, lines, ["environment", name]);
     if (SECRET.includes(name)) throw wrong(line, `${name} is a secret: move it to "secrets"`);
-    if (SET.includes(name)) throw wrong(line, `${name} follows from the options of svc deploy: take it out`);
+    if (SET.includes(name)) throw wrong(line, `${name} is set by the options of svc deploy: remove it`);
   }
   return {
     environment: environment ?? {},
@@ -106,8 +114,8 @@ function says(content: unknown): boolean {
 
 function explain(issue: v.BaseIssue<unknown>): string {
   if (issue.type === "strict_object" && issue.expected === "never")
-    return 'is not known; a config has "environment", "secrets" and "store"';
-  // The text of an issue quotes what it got, which may be a secret.
+    return 'is unknown; a config has "environment", "secrets" and "store"';
+  // The issue's own text quotes the received value, which may be a secret.
   return issue.message.startsWith("must ") ? issue.message : `must be ${issue.expected ?? "something else"}`;
 }
 
@@ -121,6 +129,6 @@ function lineOf(document: Document, lines: LineCounter, path: readonly (string |
 
 function wrong(line: number, message: string): DeployError {
   return new DeployError("bad_config", `.deployment/config.yaml, line ${line}: ${message}`, {
-    fix: "Mend the file and run the command again; docs/deploy.md shows its shape",
+    fix: "Fix the file and run the command again; docs/deploy.md describes its format",
   });
 }

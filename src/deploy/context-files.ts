@@ -8,7 +8,7 @@ import type { IgnoreRules } from "./dockerignore.ts";
 import { parseIgnore } from "./dockerignore.ts";
 import { DeployError } from "./errors.ts";
 
-/** A file or folder that stays out of the image without a word of the user. A folder's path ends with `/`. */
+/** A file or folder that is excluded from the image by default. A folder's path ends with `/`. */
 export interface LeftOut {
   readonly path: string;
   readonly why: "credential" | "data" | "keys";
@@ -18,14 +18,14 @@ export interface FoundFiles {
   /** Paths of files and links below the root, with `/`. */
   readonly paths: readonly string[];
   readonly leftOut: readonly LeftOut[];
-  /** Paths that the user named in a `!` line: they go into the image whatever they look like. */
+  /** Paths that the user named in a `!` line: they are always included in the image. */
   readonly keptByName: ReadonlySet<string>;
 }
 
-/** Never read: what they hold is installed or fetched anew, or is our own. */
+/** Never read: their content is installed or fetched again, or belongs to svc. */
 const SKIPPED = ["node_modules", ".git", ".deployment"];
 
-/** Finds the files of a build. Folders that are left out are not read. */
+/** Finds the files of a build. Excluded folders are not read. */
 export async function contextFiles(source: ContextSource, dockerignore: string): Promise<FoundFiles> {
   const rules = await readRules(source, dockerignore);
   const credentials = credentialNames();
@@ -63,9 +63,9 @@ export async function contextFiles(source: ContextSource, dockerignore: string):
 
 interface ContextRules {
   ignores(path: string): boolean;
-  /** Whether nothing below the folder goes along. */
+  /** Whether everything below the folder is excluded. */
   ignoresFolder(path: string): boolean;
-  /** Whether the user's own file leaves the path out. */
+  /** Whether the user's own file excludes the path. */
   ownIgnores(path: string): boolean;
   readonly keptByName: ReadonlySet<string>;
   namesBelow(folder: string): boolean;
@@ -111,11 +111,11 @@ function holdsCode({ folder, controller }: ContextSource, path: string): boolean
 function dataAmongCode(folder: string): DeployError {
   return new DeployError(
     "preflight",
-    `${folder === "" ? "The project's folder" : folder} holds code and the data of a service (MANIFEST.json)`,
+    `${folder === "" ? "The project's folder" : folder} contains both code and a service's data (MANIFEST.json)`,
     {
-      detail: "An image of it would hold every job, and the service's keys",
+      detail: "An image built from it would contain every job, and the service's keys",
       outcome: "Nothing was built",
-      fix: "Move the data to a folder of its own, and name it with --data-dir or SERVICE_DATA_DIR",
+      fix: "Move the data to its own folder, and set that folder with --data-dir or SERVICE_DATA_DIR",
     },
   );
 }

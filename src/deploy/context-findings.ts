@@ -3,11 +3,14 @@ import { DeployError } from "./errors.ts";
 import type { Emit } from "./events.ts";
 import type { Finding } from "./platform.ts";
 
-/** Bytes above which a build's files are said to be many: each goes to whoever builds, and into the image. */
+/**
+ * Bytes above which a build's files are reported as large: each is sent to the builder, and ends up in the
+ * image.
+ */
 const LARGE = 250 * 1024 * 1024;
 const NAMED = 10;
 
-/** What should be known of a build's files before the build; rejects where one holds a private key. */
+/** Findings about a build's files before the build; rejects if one contains a private key. */
 export function checkContext(context: PackedContext, emit: Emit): Finding[] {
   const { suspects, leftOut } = context;
   const keys = suspects.filter(({ privateKey }) => privateKey);
@@ -15,12 +18,12 @@ export function checkContext(context: PackedContext, emit: Emit): Finding[] {
   if (first !== undefined)
     throw new DeployError(
       "preflight",
-      `${keys.map(({ path }) => path).join(", ")}: ${first.kind} would go into the image`,
+      `${keys.map(({ path }) => path).join(", ")}: ${first.kind} would be included in the image`,
       {
-        detail: "Whoever can pull the image can read every file in it",
+        detail: "Anyone who can pull the image can read every file in it",
         outcome: "Nothing was built",
         fix:
-          `Add "${first.path}" to .dockerignore and give the key as a secret (docs/deploy.md). ` +
+          `Add "${first.path}" to .dockerignore and pass the key as a secret (docs/deploy.md). ` +
           `If the image needs this file, add the line "!${first.path}" instead`,
       },
     );
@@ -29,15 +32,15 @@ export function checkContext(context: PackedContext, emit: Emit): Finding[] {
     emit({
       type: "notice",
       level: "info",
-      message: `Left out of the image by name, as credentials or data: ${named(leftOut.map(({ path }) => path))}`,
-      ...(file ? { fix: `To put a file in, name it in .dockerignore: "!${file.path}"` } : {}),
+      message: `Excluded from the image by name, as credentials or data: ${named(leftOut.map(({ path }) => path))}`,
+      ...(file ? { fix: `To include a file, add it to .dockerignore: "!${file.path}"` } : {}),
     });
   }
   const findings: Finding[] = suspects.map(({ path, kind }) => ({
     level: "warning",
     subject: "Secrets",
-    message: `${path} holds what looks like ${kind}, and goes into the image`,
-    fix: `Add "${path}" to .dockerignore, or the line "!${path}" if it may be there`,
+    message: `${path} seems to contain ${kind}, and is included in the image`,
+    fix: `Add "${path}" to .dockerignore, or the line "!${path}" if it is meant to be included`,
   }));
   if (context.size > LARGE) findings.push(tooLarge(context));
   for (const { level, subject, message, fix } of findings)
@@ -50,7 +53,7 @@ export function checkContext(context: PackedContext, emit: Emit): Finding[] {
   return findings;
 }
 
-/** Count and size of a build's files, for people. */
+/** Count and size of a build's files, as text. */
 export function sizeOf({ files, size }: PackedContext): string {
   return `${files.length} files, ${bytes(size)}`;
 }
@@ -61,7 +64,7 @@ function tooLarge({ files, size }: PackedContext): Finding {
     level: "warning",
     subject: "Size",
     message: `the image is built from ${bytes(size)}: ${largest.map((file) => `${file.path} ${bytes(file.size)}`).join(", ")}`,
-    fix: "Name what the service does not need in .dockerignore",
+    fix: "Add files that the service does not need to .dockerignore",
   };
 }
 

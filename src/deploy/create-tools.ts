@@ -13,24 +13,24 @@ export interface DeployToolsOptions {
   readonly cwd: string;
   /** @default process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** The signal of the step under way. @default one that never fires */
+  /** The signal of the current step. @default one that never fires */
   readonly signal?: () => AbortSignal;
-  /** @default kept in memory */
+  /** @default one in memory */
   readonly journal?: Journal;
   /** @default a new one */
   readonly redactor?: Redactor;
-  /** Receives what a platform says about the step under way, redacted. */
+  /** Receives a platform's messages about the current step, redacted. */
   readonly onReport?: (message: string) => void;
   /** Receives each line that a program writes, redacted. */
   readonly onOutput?: (line: string) => void;
-  /** @default the global one, through the proxy that the environment names */
+  /** @default the global one, through the proxy of the environment */
   readonly fetch?: typeof fetch;
   readonly now?: () => Date;
   readonly sleep?: (milliseconds: number, signal: AbortSignal) => Promise<void>;
   readonly newId?: () => string;
 }
 
-/** The tools of a deployment, made of this machine's processes, network and clock. */
+/** The tools of a deployment, using this machine's processes, network and clock. */
 export function createDeployTools(options: DeployToolsOptions): DeployTools {
   const never = new AbortController().signal;
   const {

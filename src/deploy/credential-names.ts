@@ -1,7 +1,7 @@
 import type { IgnoreRules } from "./dockerignore.ts";
 import { parseIgnore } from "./dockerignore.ts";
 
-/** Names under which credentials lie in projects, as lines of a `.dockerignore`. */
+/** File names of credentials in projects, as lines of a `.dockerignore`. */
 export const CREDENTIAL_NAMES: readonly string[] = [
   // Variables
   "**/.env",
@@ -47,7 +47,7 @@ export const CREDENTIAL_NAMES: readonly string[] = [
   "**/*.tfstate*",
   "**/*.tfvars",
   "**/*.tfvars.json",
-  // Keys that a service made for itself
+  // Keys that a service generated for itself
   "**/api-key",
   "**/rsa-private-key.pem",
 ];

@@ -1,20 +1,22 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** What a folder with these names in it is to a service: its data, its keys, or neither. */
+/** What a folder with these file names is: a service's data, its keys, or neither. */
 export type ServiceFolder = "data" | "keys" | undefined;
 
 const KEYS = ["api-key", "rsa-private-key.pem"];
 const LINES_FILE = /^[A-Za-z][A-Za-z0-9_-]*\.\d+\.jsonl$/;
 
-/** Tells a service's data folder by its manifest, whatever it is called, and a folder that holds its keys. */
+/**
+ * Recognizes a service's data folder by its manifest, whatever the folder's name, and a folder with its keys.
+ */
 export async function serviceFolder(folder: string, names: readonly string[]): Promise<ServiceFolder> {
   if (names.includes("MANIFEST.json") && (await isStore(folder, names))) return "data";
   return KEYS.some((name) => names.includes(name)) ? "keys" : undefined;
 }
 
 async function isStore(folder: string, names: readonly string[]): Promise<boolean> {
-  // A damaged manifest is one all the same.
+  // A damaged manifest still counts as one.
   if (names.some((name) => LINES_FILE.test(name))) return true;
   try {
     const manifest = JSON.parse(await readFile(join(folder, "MANIFEST.json"), "utf8")) as Record<

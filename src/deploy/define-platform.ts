@@ -4,14 +4,17 @@ import type { DeployTarget, FlagsSchema, Platform, PlatformSession } from "./pla
 import { specChanges } from "./spec-changes.ts";
 import type { DeployTools } from "./tools.ts";
 
-/** What every session can do without saying how. */
+/** Session methods that have a default implementation. */
 type WithDefault = "plan" | "imageRef" | "registryLogin" | "scaleToZero";
 
-/** A session that leaves out what has a default: see `definePlatform`. */
+/** A session that may omit methods with a default: see `definePlatform`. */
 export type SessionDefinition = Omit<PlatformSession, WithDefault> &
   Partial<Pick<PlatformSession, WithDefault>>;
 
-/** A platform as it is written down: its options typed by their schema, its session without what has a default. */
+/**
+ * A platform as it is written down: its options typed by their schema; its session may omit methods with a
+ * default.
+ */
 export interface PlatformDefinition<F extends FlagsSchema>
   extends Omit<Platform<v.InferOutput<F>>, "flags" | "connect"> {
   readonly flags: F;
@@ -22,9 +25,10 @@ export interface PlatformDefinition<F extends FlagsSchema>
 }
 
 /**
- * Makes a platform: `connect` gets the options that its schema describes. A session without `plan` plans one service
- * whose image, variables and secrets are compared with what runs; without `imageRef` the image is called `<service>:<tag>`;
- * without `registryLogin` it is pushed without a login; without `scaleToZero` the service is removed as it stands.
+ * Makes a platform: `connect` gets the options that its schema describes. A session without `plan` plans one
+ * service whose image, variables and secrets are compared with the running one; without `imageRef` the image
+ * is called `<service>:<tag>`; without `registryLogin` it is pushed without a login; without `scaleToZero`
+ * the service is removed without scaling down first.
  */
 export function definePlatform<const F extends FlagsSchema>(
   platform: PlatformDefinition<F>,

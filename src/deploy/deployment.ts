@@ -40,11 +40,11 @@ export interface Deployment {
   readonly log: LogFile;
   readonly emit: Emit;
   readonly polling: Polling;
-  /** Where region and project were found, for people. */
+  /** Where region and project were found, as text. */
   readonly sources: { readonly region: string; readonly projectId: string | undefined };
   /** Seconds for rollout and health. */
   readonly timeout: number;
-  /** Takes the target for this run; others are refused until `close`. */
+  /** Locks the target for this run; other runs are refused until `close`. */
   lock(): Promise<Lock>;
   close(): Promise<void>;
 }
@@ -63,7 +63,7 @@ export interface OpenOptions {
   readonly flags: Readonly<Record<string, unknown>>;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The command as the lock's holder is told. */
+  /** The command as shown to others while the lock is held. */
   readonly command: string;
   readonly emit: Emit;
   readonly signal?: AbortSignal;
@@ -86,7 +86,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   const serviceName = toServiceName(name, options.env);
   const complaint = platform.checkName?.(serviceName);
   if (complaint !== undefined)
-    throw new DeployError("usage", `"${serviceName}" is no name for ${platform.name}: ${complaint}`, {
+    throw new DeployError("usage", `"${serviceName}" is not a valid name on ${platform.name}: ${complaint}`, {
       fix: "Choose another with --name",
     });
 

@@ -16,7 +16,7 @@ export interface Docker {
 
 const LAST_LINES = 25;
 
-/** Looks for a running engine; rejects with what to do where there is none. */
+/** Looks for a running engine; rejects with what to do if there is none. */
 export async function findDocker(tools: DeployTools): Promise<Docker> {
   const engine = await tools.exec("docker", ["version", "--format", "{{.Server.Version}}"]);
   if (engine.code !== 0)
@@ -50,7 +50,7 @@ export async function buildImage(
   if (first !== undefined && !docker.buildx)
     throw new DeployError(
       "preflight",
-      `The ${basename(first)} of this project holds a login, and this Docker cannot hide it`,
+      `The ${basename(first)} of this project contains a login, and this Docker cannot keep it out of the image`,
       {
         detail: "Only BuildKit can show a file to a build without leaving it in a layer",
         fix: "Install the Docker buildx plugin: https://docs.docker.com/go/buildx/",
@@ -88,9 +88,9 @@ export async function pushImage(
   return readDigest(tools, ref);
 }
 
-/** Gives an image another name that follows from what it holds; resolves with it. */
+/** Tags an image with a name derived from its content; resolves with the name. */
 export async function nameByContent(tools: DeployTools, ref: string): Promise<string> {
-  const what = `The image ${ref} could not be named anew`;
+  const what = `The image ${ref} could not be tagged`;
   const { stdout } = await docker(tools, ["inspect", "--format", "{{.Id}}", ref], what);
   const name = `${ref}-${stdout.trim().replace("sha256:", "").slice(0, 12)}`;
   await docker(tools, ["tag", ref, name], what);
@@ -119,7 +119,7 @@ function toDockerConfig(auth: RegistryAuth | undefined): unknown {
   return { auths: { [auth.registry]: { auth: login } } };
 }
 
-/** A config folder of our own knows none of the user's contexts: the engine's address goes along instead. */
+/** A separate config folder has none of the user's contexts, so the engine's address is passed instead. */
 async function engineHost(tools: DeployTools): Promise<Record<string, string>> {
   if (tools.env.DOCKER_HOST) return {};
   const context = await tools.exec("docker", [
@@ -156,21 +156,21 @@ function failed(message: string, result: ExecResult): DeployError {
   });
 }
 
-/** Why a push failed: the way to the registry, its login, or something else. */
+/** Why a push failed: the connection to the registry, its login, or something else. */
 function pushFailure(ref: string, result: ExecResult, auth: RegistryAuth | undefined): DeployError {
   const error = failed(`The image ${ref} was not pushed`, result);
   const output = `${result.stdout}\n${result.stderr}`;
   const host = auth?.registry ?? ref.split("/")[0] ?? ref;
   const { detail, log } = error;
   if (NO_WAY.test(output))
-    return new DeployError("unreachable", `${host} could not be reached: Docker's push got no answer`, {
+    return new DeployError("unreachable", `${host} could not be reached: Docker's push got no response`, {
       detail,
       log,
-      fix: "Check the network and name server. Docker uses the proxy of its own engine: https://docs.docker.com/engine/daemon/proxy/",
+      fix: "Check the network and the DNS server. Docker uses the proxy of its own engine: https://docs.docker.com/engine/daemon/proxy/",
     });
   if (!/\b401\b|unauthorized|authentication required|no basic auth|expired/i.test(output)) return error;
   const fix = auth?.renew ?? `Log in to ${host} again, and check the permissions with svc deploy doctor`;
-  const message = `${host} does not take the login: it has expired, or is not valid`;
+  const message = `${host} rejected the login: it is expired or invalid`;
   return new DeployError("login_expired", message, { detail, log, fix });
 }
 
@@ -180,10 +180,10 @@ const NO_WAY =
 function fixFor(output: string): string {
   if (/exec format error/i.test(output))
     return "The image is built for linux/amd64 and this machine cannot run that: docker run --privileged --rm tonistiigi/binfmt --install amd64";
-  if (/no space left on device/i.test(output)) return "Make room: docker system prune";
+  if (/no space left on device/i.test(output)) return "Free disk space: docker system prune";
   if (/unauthorized|denied|authentication required/i.test(output))
     return "The registry refused the login: check the permissions with svc deploy doctor";
-  return "The whole log stands in .deployment/logs/; --verbose shows it as it is written";
+  return "The complete log is in .deployment/logs/; --verbose shows it while it is written";
 }
 
 function lastLine(result: ExecResult): string {

@@ -1,10 +1,13 @@
 import { DeployError } from "./errors.ts";
 
-/** Which paths the lines of a `.dockerignore` leave out, by Docker's own rules. */
+/** Which paths the lines of a `.dockerignore` exclude, by Docker's own rules. */
 export interface IgnoreRules {
-  /** Whether the last line that matches the path, or a folder above it, leaves it out. Paths are relative, with `/`. */
+  /**
+   * Whether the last line that matches the path, or a folder above it, excludes it. Paths are relative, with
+   * `/`.
+   */
   ignores(path: string): boolean;
-  /** Whether a line may keep something below a folder that is left out. */
+  /** Whether a line may re-include something below an excluded folder. */
   mayKeepBelow(folder: string): boolean;
   /** Paths that a `!` line names in full, without a wildcard. */
   readonly keptByName: ReadonlySet<string>;
@@ -23,7 +26,8 @@ interface Rule {
 }
 
 /**
- * Reads the lines of a `.dockerignore`; rejects a line that Docker would reject, or would read in a way nobody means.
+ * Reads the lines of a `.dockerignore`; rejects a line that Docker would reject, or would read in an
+ * unintended way.
  *
  * @param options.ignoreCase matches letters of either case, which Docker does not. @default false
  */
@@ -35,8 +39,8 @@ export function parseIgnore(lines: string, options: { readonly ignoreCase?: bool
     .filter((rule) => rule !== undefined);
   const folders = new Map<string, readonly boolean[]>();
   /**
-   * Which rules match the path or a folder above it. As in Docker, a rule is not looked at where it would change nothing
-   * so far: what a `!` line matches counts only from the folder on that another line leaves out.
+   * Which rules match the path or a folder above it. As in Docker, a rule is skipped if it would change
+   * nothing so far: a `!` line takes effect only below a folder that another line excludes.
    */
   const matchesOf = (path: string): readonly boolean[] => {
     const at = path.lastIndexOf("/");
@@ -71,7 +75,7 @@ function readRule(line: string, flags: string): Rule | undefined {
   const cleaned = clean((keep ? trimmed.slice(1) : trimmed).trim()).replace(/^\/(?=.)/, "");
   // Docker cleans twice: a space before a last `/` is at the end once that is gone.
   const text = clean(cleaned.trim());
-  if (trimmed === "!") throw bad(line, "it keeps nothing");
+  if (trimmed === "!") throw bad(line, "it re-includes nothing");
   if (text === "") return undefined;
   const segments = text.split("/");
   const at = segments.findIndex((segment) => segment.includes("**"));
@@ -118,7 +122,7 @@ function toSource(pattern: string, line: string): string {
     const char = chars[at] ?? "";
     if (char === "*" && chars[at + 1] === "*") {
       at += chars[at + 2] === "/" ? 2 : 1;
-      // Docker compares `**name` with the end of the path, whatever stands before it.
+      // Docker compares `**name` with the end of the path, whatever comes before it.
       const isSuffix = at < 3 && !/[*?[\\]/.test(chars.slice(at + 1).join("")) && chars[at] === "*";
       source += at + 1 === chars.length || isSuffix ? ".*" : "(?:.*/)?";
     } else if (char === "*") source += "[^/]*";
@@ -135,7 +139,7 @@ function toSource(pattern: string, line: string): string {
   return source;
 }
 
-/** A class that begins at `[`: the place of its `]`, and the same as a regular expression. */
+/** A class that starts at `[`: the index of its `]`, and the class as a regular expression. */
 function readClass(chars: readonly string[], start: number, line: string): [number, string] {
   let at = start + 1;
   const negated = chars[at] === "^";
@@ -165,14 +169,14 @@ function readClass(chars: readonly string[], start: number, line: string): [numb
 
 function escaped(char: string | undefined, line: string): string {
   if (char === undefined) throw bad(line, "nothing follows its last \\");
-  // To Docker `\d` is any digit by accident; nobody means that by it.
-  if (/[A-Za-z0-9]/.test(char)) throw bad(line, `\\${char} has no meaning in it`);
+  // Docker happens to read `\d` as any digit; nobody intends that.
+  if (/[A-Za-z0-9]/.test(char)) throw bad(line, `\\${char} has no meaning in a pattern`);
   return char;
 }
 
 function bad(line: string, why: string): DeployError {
   return new DeployError("usage", `The line "${line.trim()}" of a .dockerignore cannot be used: ${why}`, {
     outcome: "Nothing was built",
-    fix: "Correct the line, or take it out: https://docs.docker.com/reference/dockerfile/#dockerignore-file",
+    fix: "Correct or remove the line: https://docs.docker.com/reference/dockerfile/#dockerignore-file",
   });
 }

@@ -10,7 +10,10 @@ import { standing } from "./standing.ts";
 import { stateBase } from "./state.ts";
 import type { DeployTools } from "./tools.ts";
 
-/** Everything that a deployment needs, looked at one by one; nothing is changed and nothing stops at the first error. */
+/**
+ * Checks everything that a deployment needs, one by one; changes nothing and does not stop at the first
+ * error.
+ */
 export async function doctor(deployment: Deployment): Promise<Finding[]> {
   const { session, tools, target, platform, journal, options } = deployment;
   const key = { cwd: target.cwd, platform: platform.name, serviceName: target.serviceName };
@@ -39,12 +42,12 @@ export async function doctor(deployment: Deployment): Promise<Finding[]> {
       level: "warning",
       subject: "Unfinished run",
       message: standing(journal),
-      fix: "Run svc deploy up again: it goes on where that run stopped",
+      fix: "Run svc deploy up again: it continues where that run stopped",
     });
   return findings;
 }
 
-/** What of a deployment's needs this machine and the project can tell, without a platform. */
+/** Checks that need only this machine and the project, not a platform. */
 export async function machineFindings({
   tools,
   cwd,
@@ -54,7 +57,7 @@ export async function machineFindings({
   readonly tools: DeployTools;
   readonly cwd: string;
   readonly options: { readonly sourceDir?: string; readonly controllerFile?: string };
-  /** Who builds the image, where it is not this machine. */
+  /** What builds the image, if not this machine. */
   readonly builds?: string;
 }): Promise<Finding[]> {
   return [
@@ -82,13 +85,13 @@ async function projectFindings(
     {
       level: "warning",
       subject: "Lock file",
-      message: "there is none, so each build may get other versions",
+      message: "there is none, so each build may get different versions",
       fix: `Run ${packageManager} install and commit the lock file`,
     },
   ];
 }
 
-/** What of Docker is there. */
+/** What is installed of Docker. */
 export async function dockerFindings(tools: DeployTools): Promise<Finding[]> {
   return tryFinding("Docker", async () => {
     const docker = await findDocker(tools);
@@ -100,7 +103,7 @@ export async function dockerFindings(tools: DeployTools): Promise<Finding[]> {
         ? {
             level: "warning",
             subject: "Compose",
-            message: "neither docker compose nor docker-compose is there; svc deploy local needs one",
+            message: "neither docker compose nor docker-compose is installed; svc deploy local needs one",
             fix: "Install the Docker compose plugin: https://docs.docker.com/compose/install/",
           }
         : { level: "ok", subject: "Compose", message: compose },

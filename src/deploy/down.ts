@@ -10,13 +10,16 @@ import { standing } from "./standing.ts";
 import type { Consent } from "./up.ts";
 
 export interface DownOutcome {
-  /** What was removed; empty where nothing was there. */
+  /** What was removed; empty if nothing existed. */
   readonly removed: readonly string[];
-  /** What was open on the service, where its files went with it. */
+  /** Jobs that were open on the service, if its files were removed too. */
   readonly openWork?: OpenWork | undefined;
 }
 
-/** Removes a service: scales it to zero, deletes it and its secrets, and looks whether it is gone. Images stay. */
+/**
+ * Removes a service: scales it to zero, deletes it and its secrets, and checks that it is gone. Images are
+ * kept.
+ */
 export async function down(deployment: Deployment, consent: Consent): Promise<DownOutcome> {
   const { session, emit, target, journal, state, limits, timeout } = deployment;
   await deployment.lock();
@@ -26,7 +29,7 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
     return found;
   });
   if (live === undefined && secrets.length === 0) {
-    // Also a removal that was killed before it had tidied up ends here.
+    // A removal that was killed before it had cleaned up also ends here.
     await session.remove();
     await state.remove();
     journal.finish();
@@ -50,7 +53,7 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
   await journal.record({ step: "down" }, async () => undefined);
   const whenOver = () =>
     new DeployError("timed_out", `"${target.serviceName}" is still being removed after ${timeout} s`, {
-      fix: "Run the same command again: it goes on waiting",
+      fix: "Run the same command again: it continues to wait",
     });
   try {
     await limits.within(timeout, whenOver, async () => {
@@ -65,9 +68,9 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
       await step(emit, "confirm", () => confirmGone(deployment));
     });
   } catch (error) {
-    throw toDeployError(error, `"${target.serviceName}" was not removed entirely`).with({
+    throw toDeployError(error, `"${target.serviceName}" was not completely removed`).with({
       outcome: standing(journal),
-      fix: "Run the same command again: it goes on with what is left",
+      fix: "Run the same command again: it continues with what is left",
     });
   }
   await state.remove();
@@ -80,7 +83,7 @@ export async function down(deployment: Deployment, consent: Consent): Promise<Do
 
 async function confirmGone({ session, target }: Deployment): Promise<void> {
   if ((await session.inspect()) === undefined) return;
-  throw new DeployError("failed", `"${target.serviceName}" is still there after its removal`, {
+  throw new DeployError("failed", `"${target.serviceName}" still exists after its removal`, {
     fix: "Run svc deploy status in a minute",
   });
 }

@@ -35,21 +35,21 @@ export const EXIT_OF = {
 export type DeployErrorCode = keyof typeof EXIT_OF;
 
 export interface DeployErrorOptions {
-  /** The provider's own words, its error code among them. */
+  /** The provider's own message, including its error code. */
   detail?: string | undefined;
-  /** What stands now, in the cloud or on this machine. */
+  /** The current state, in the cloud or on this machine. */
   outcome?: string | undefined;
   /** What to do: a command or a sentence. */
   fix?: string | undefined;
   /** Last lines of the log that shows the cause. */
   log?: readonly string[] | undefined;
-  /** What a program may want to know: goes into the JSON of the failure. */
+  /** Machine-readable details: included in the JSON of the failure. */
   facts?: Readonly<Record<string, unknown>> | undefined;
   cause?: unknown;
 }
 
 /**
- * A failed deployment: what failed, the provider's words, what stands now and what to do.
+ * A failed deployment: what failed, the provider's message, the outcome and what to do.
  *
  * @example
  * throw new DeployError("failed", `Service "${name}" was not created`, { detail: "403 PERMISSION_DENIED: …", fix: "…" });
@@ -77,7 +77,7 @@ export class DeployError extends Error {
     return EXIT_OF[this.code];
   }
 
-  /** The same error, saying what stands now and what to do about it where it did not say so itself. */
+  /** The same error with an outcome and a fix, if it has none. */
   with(options: { outcome?: string; fix?: string; code?: DeployErrorCode }): DeployError {
     return new DeployError(options.code ?? this.code, this.message, {
       detail: this.detail,
@@ -90,12 +90,12 @@ export class DeployError extends Error {
   }
 }
 
-/** Tells a `DeployError`, also one of another copy of this package. */
+/** Recognizes a `DeployError`, including one from another copy of this package. */
 export function isDeployError(error: unknown): error is DeployError {
   return error instanceof Error && error.name === "DeployError" && "code" in error && "exitCode" in error;
 }
 
-/** Any thrown value as a `DeployError`, keeping what it says. */
+/** Any thrown value as a `DeployError`, keeping its message. */
 export function toDeployError(error: unknown, message: string): DeployError {
   if (isDeployError(error)) return error;
   return new DeployError("failed", message, {

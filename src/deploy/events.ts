@@ -3,7 +3,7 @@ import type { DeploymentPlan } from "../core/models/deployment.ts";
 /** Steps of a deployment, in the order in which they come. */
 export const STEPS = {
   preflight: "Check credentials and permissions",
-  inspect: "Look at what runs now",
+  inspect: "Inspect the running service",
   plan: "Plan",
   files: "Write deployment files",
   prepare: "Prepare the platform",
@@ -30,7 +30,7 @@ export type StepId = keyof typeof STEPS;
 
 export type StepOutcome = "done" | "skipped" | "failed";
 
-/** What an engine tells while it works; how it looks is the listener's business. */
+/** Progress events of the engine; the listener decides how to show them. */
 export type DeployEvent =
   | { readonly type: "step"; readonly id: StepId; readonly title: string }
   | {
@@ -52,10 +52,10 @@ export type DeployEvent =
 
 export type Emit = (event: DeployEvent) => void;
 
-/** Notes taken by the body of a step for its end. */
+/** Notes from a step's body, reported at its end. */
 export interface StepNotes {
   note(text: string): void;
-  /** Says that there was nothing to do, and why. */
+  /** Reports that there was nothing to do, and why. */
   skip(reason: string): void;
 }
 

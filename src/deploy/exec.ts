@@ -4,11 +4,11 @@ import { pipeline } from "node:stream/promises";
 import { DeployError } from "./errors.ts";
 import type { ExecInput, ExecOptions, ExecResult } from "./tools.ts";
 
-/** What is kept of a program's output; the end of it tells the cause. */
+/** How much of a program's output is kept; its end shows the cause. */
 const KEEP = 16 * 1024 * 1024;
 const KILL_AFTER = 5000;
 
-/** Runs a program without a shell. Its output is collected, and handed over line by line while it runs. */
+/** Runs a program without a shell. Its output is collected, and passed on line by line while it runs. */
 export function run(
   command: string,
   args: readonly string[],
@@ -44,16 +44,16 @@ export function run(
       resolve({ code: code ?? (killed === null ? 1 : 128), stdout: out.text(), stderr: err.text() });
     });
     writeInput(child.stdin, options.input ?? "").catch((error: unknown) => {
-      // Half an input must not count as a whole one.
+      // A partial input must not count as complete.
       inputFailure = { error };
       child.kill("SIGKILL");
     });
   });
 }
 
-/** Writes what a program reads; rejects only where the input itself fails. */
+/** Writes what a program reads; rejects only if the input itself fails. */
 async function writeInput(stdin: Writable, input: ExecInput): Promise<void> {
-  // A program that ends without reading its input closes the pipe; its exit code tells why.
+  // A program that ends without reading its input closes the pipe; its exit code says why.
   stdin.on("error", () => undefined);
   if (typeof input === "string" || input instanceof Uint8Array) {
     stdin.end(input);
@@ -94,7 +94,7 @@ function startError(command: string, error: NodeJS.ErrnoException, cwd: string |
   if (error.code === "ENOENT")
     return new DeployError("missing_program", `"${command}" was not found on this machine`, {
       detail: cwd === undefined ? error.message : `${error.message} (in ${cwd})`,
-      fix: `Install ${command} and make sure that it is on the PATH`,
+      fix: `Install ${command} and make sure that it is in the PATH`,
       cause: error,
     });
   return new DeployError("failed", `"${command}" could not be started`, {

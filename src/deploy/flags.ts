@@ -13,7 +13,7 @@ export function parseFlags(
   const key = String(issue.path?.[0]?.key ?? "");
   const flag = `--${toFlagName(key)}`;
   if (given[key] === undefined)
-    throw new DeployError("usage", `${flag} is missing`, { fix: `This platform needs it: give ${flag}` });
+    throw new DeployError("usage", `${flag} is missing`, { fix: `This platform requires it: set ${flag}` });
   throw new DeployError("usage", `${flag} ${String(given[key])}: ${explain(issue)}`);
 }
 

@@ -3,16 +3,16 @@ import type { HealthCheckConfig, HealthCheckResult } from "../core/models/deploy
 import { HealthCheckConfigSchema } from "../core/models/deployment.ts";
 import type { DeployTools } from "./tools.ts";
 
-/** Answers to wait for, and how. All times in seconds. */
+/** Responses to wait for, and how. All times in seconds. */
 export interface HealthOptions {
   readonly tools: DeployTools;
   /** Full addresses; all must pass. */
   readonly endpoints: readonly string[];
   readonly config?: Partial<HealthCheckConfig>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** A process that started before this moment is the old revision's. */
+  /** A process that started before this time belongs to the old revision. */
   readonly startedAfter?: Date | undefined;
-  /** Failures in this time from the start are those of a service that is starting. */
+  /** Failures within this time from the start are attributed to startup. */
   readonly firstWait?: number;
   /** The longest pause between two polls. */
   readonly interval?: number;
@@ -32,8 +32,8 @@ export function resolveHealthConfig(config: Partial<HealthCheckConfig> = {}): He
 }
 
 /**
- * Polls until the service is healthy often enough in a row, or its time is over: the first wait and then `timeout`.
- * Pauses grow from `base_delay` up to the interval.
+ * Polls until the service is healthy often enough in a row, or the time limit is reached: the first wait and
+ * then `timeout`. Pauses grow from `base_delay` up to the interval.
  */
 export async function waitHealthy(options: HealthOptions): Promise<HealthCheckResult> {
   const {
@@ -91,7 +91,10 @@ async function checkAll(options: HealthOptions): Promise<HealthCheckResult> {
   );
 }
 
-/** One look at a health endpoint: healthy is a 200 whose body says `status: "healthy"`, from the new revision. */
+/**
+ * One request to a health endpoint: healthy is a 200 whose body says `status: "healthy"`, from the new
+ * revision.
+ */
 export async function checkHealth(
   endpoint: string,
   { tools, headers, startedAfter }: Pick<HealthOptions, "tools" | "headers" | "startedAfter">,
@@ -121,12 +124,12 @@ export async function checkHealth(
     if (startedAfter !== undefined && typeof uptime === "number") {
       const started = tools.now().getTime() - uptime * 1000;
       if (started < startedAfter.getTime() - CLOCK_SLACK)
-        return done("unhealthy", 200, "the revision before this one still answers");
+        return done("unhealthy", 200, "the previous revision still responds");
     }
     return done("healthy", 200, null);
   } catch (error) {
     if (tools.signal.aborted) throw tools.signal.reason;
-    if (limit.aborted) return done("timeout", null, `no answer within ${REQUEST_TIMEOUT} s`);
+    if (limit.aborted) return done("timeout", null, `no response within ${REQUEST_TIMEOUT} s`);
     return done("error", null, reasonOf(error));
   }
 }

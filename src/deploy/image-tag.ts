@@ -3,7 +3,7 @@ import type { DeployTools } from "./tools.ts";
 
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 
-/** Login files that a pipeline's own steps write beside the sources; they are never part of an image. */
+/** Login files that pipeline steps write beside the sources; they are never part of an image. */
 const NOT_OURS = [":(exclude,glob)**/gha-creds-*.json"];
 
 /** The tag of an image: as typed, else from the git commit (marked when the tree differs from it), else from the content. */
@@ -15,8 +15,8 @@ export async function resolveImageTag(
   if (typed !== undefined) {
     if (TAG.test(typed)) return typed;
     throw new DeployError("usage", `--image ${typed}: not an image tag`, {
-      detail: "A tag has at most 128 letters, digits, '.', '_', '-' and starts with none of '.' and '-'",
-      fix: "Leave --image out to take the tag from the git commit",
+      detail: "A tag has at most 128 letters, digits, '.', '_', '-' and does not start with '.' or '-'",
+      fix: "Omit --image to use the git commit as the tag",
     });
   }
   const commit = await git(tools, cwd, ["rev-parse", "--short=12", "HEAD"]);

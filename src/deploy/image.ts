@@ -11,7 +11,7 @@ export async function publishImage(deployment: Deployment, prepared: Prepared): 
   const { context, imageTag, imageCurrent, live } = prepared;
   if (imageCurrent && live?.image !== undefined) {
     const image = live.image;
-    await step(emit, "build", async ({ skip }) => skip("these files run already"));
+    await step(emit, "build", async ({ skip }) => skip("these files are already running"));
     return image;
   }
   const ref = session.imageRef(imageTag);
@@ -23,13 +23,13 @@ export async function publishImage(deployment: Deployment, prepared: Prepared): 
     typeof before.data.digest === "string"
   ) {
     const { digest } = before.data;
-    await step(emit, "build", async ({ skip }) => skip("pushed by the run before this one"));
+    await step(emit, "build", async ({ skip }) => skip("pushed by the previous run"));
     return `${repository}@${digest}`;
   }
   const whenOver = () =>
     new DeployError("build_failed", `The image was not ready within ${options.buildTimeout} s`, {
       outcome: "Nothing was released",
-      fix: "Give it more time with --build-timeout, or look for what is slow in .deployment/logs/",
+      fix: "Allow more time with --build-timeout, or check .deployment/logs/ for what is slow",
     });
   const digest = await limits.within(options.buildTimeout, whenOver, () =>
     makeImage(deployment, prepared, ref),
@@ -79,8 +79,8 @@ async function makeImage(
 }
 
 /**
- * Pushes under the tag wanted. Where the registry holds that tag and lets none be moved, a rebuild gets a tag of its own:
- * two builds of one commit are seldom the same to the byte.
+ * Pushes under the wanted tag. If the registry has that tag and does not allow moving tags, a rebuild gets
+ * its own tag: two builds of one commit are seldom the same to the byte.
  */
 async function pushAnew({ session, tools }: Deployment, ref: string, tag: string): Promise<string> {
   const auth = await session.registryLogin();

@@ -10,8 +10,8 @@ const { peerDependencies } = createRequire(import.meta.url)("../../package.json"
 };
 
 /**
- * Imports an optional package of the project, or of wherever this package is installed. Where it is missing, the error's
- * command installs all that are missing of the packages needed together with it.
+ * Imports an optional package of the project, or from where this package is installed. If it is missing, the
+ * error's command installs it and all other missing packages that are needed with it.
  */
 export async function importPeer<T>(
   name: string,
@@ -29,19 +29,19 @@ export async function importPeer<T>(
   throw new DeployError(
     "missing_package",
     missing.length === 1
-      ? `Package ${packages} is needed for this platform and not installed`
-      : `Packages ${packages} are needed for this platform and not installed`,
+      ? `Package ${packages} is required by this platform and not installed`
+      : `Packages ${packages} are required by this platform and not installed`,
     { fix: installCommand(missing, cwd) },
   );
 }
 
-/** The command that adds packages to a project, in the words of its own package manager. */
+/** The command that adds packages to a project with its own package manager. */
 export function installCommand(names: readonly string[], cwd: string): string {
   const packages = names.map(withMajor).join(" ");
   for (let folder = cwd; ; folder = dirname(folder)) {
     if (existsSync(join(folder, "pnpm-lock.yaml"))) return `pnpm add ${packages}`;
     if (existsSync(join(folder, "yarn.lock"))) return `yarn add ${packages}`;
-    // Above the first lock file another project begins.
+    // Above the first lock file is another project.
     if (existsSync(join(folder, "package-lock.json")) || folder === dirname(folder)) break;
   }
   return `npm install ${packages}`;
@@ -70,6 +70,6 @@ function findInProject(name: string, cwd: string): string | undefined {
 function isMissing(error: unknown, name: string): boolean {
   if (!(error instanceof Error) || !("code" in error)) return false;
   if (error.code !== "ERR_MODULE_NOT_FOUND" && error.code !== "MODULE_NOT_FOUND") return false;
-  // A package that is there but lacks one of its own must say so itself.
+  // An installed package that lacks one of its own dependencies must report that itself.
   return error.message.includes(`'${name}'`);
 }

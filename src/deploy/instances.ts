@@ -5,8 +5,8 @@ import type { FlagsSchema } from "./platform.ts";
 type Given = Readonly<Record<string, unknown>>;
 
 /**
- * A platform's options with their defaults. Files of one container are not those of the next: with the file store a service
- * is one instance at most, also where the platform by itself would start more.
+ * A platform's options with their defaults. Containers do not share files: with the file store a service has
+ * at most one instance, even if the platform would start more by default.
  */
 export function holdToStore(
   schema: FlagsSchema,
@@ -19,17 +19,17 @@ export function holdToStore(
   return { ...flags, maxInstances: given.maxInstances ?? 1 };
 }
 
-/** Rejects more than one instance of a service that keeps its jobs in files. */
+/** Rejects more than one instance of a service that stores its jobs in files. */
 export function checkInstances(given: Given): void {
   for (const key of ["minInstances", "maxInstances"]) {
     if (given[key] !== undefined && Number(given[key]) > 1)
       throw new DeployError(
         "usage",
-        `--${toFlagName(key)} ${String(given[key])}: this service can have one instance at most`,
+        `--${toFlagName(key)} ${String(given[key])}: this service can have at most one instance`,
         {
           detail:
-            "It keeps jobs and cases in files; two instances would each have their own and lose each other's",
-          fix: 'Take the option out, or set "store: external" in .deployment/config.yaml once your controller keeps them elsewhere',
+            "It stores jobs and cases in files; two instances would each have their own and lose each other's",
+          fix: 'Remove the option, or set "store: external" in .deployment/config.yaml once your controller stores them elsewhere',
         },
       );
   }

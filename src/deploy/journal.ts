@@ -14,35 +14,38 @@ export interface JournalLine {
 /** A step as an unfinished run left it. */
 export interface RecalledStep {
   readonly step: string;
-  /** When it was first begun. */
+  /** When it was first started. */
   readonly at: string;
   readonly phase: "begin" | "end" | "fail";
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** The memory of a run that may be killed anywhere. A line is on disk before the call it announces is made. */
+/**
+ * The durable record of a run that may be killed at any point. A line is on disk before the call it announces
+ * is made.
+ */
 export interface Journal {
   record<T>(
     step: JournalStep,
     call: (note: (data: Record<string, unknown>) => Promise<void>) => Promise<T>,
   ): Promise<T>;
-  /** Steps of earlier runs that did not finish, in the order in which they were first begun. */
+  /** Steps of earlier runs that did not finish, in the order in which they were first started. */
   readonly unfinished: readonly RecalledStep[];
   recall(step: string): RecalledStep | undefined;
   /** Steps of this run, in order. */
   readonly steps: readonly RecalledStep[];
-  /** Calls of this run that came to their end. */
+  /** Calls of this run that finished. */
   readonly ended: number;
-  /** The run came to its end: there is nothing to resume. */
+  /** The run finished: there is nothing to resume. */
   finish(): void;
 }
 
 export interface JournalOptions {
-  /** File of the journal; without one it is kept in memory only. */
+  /** File of the journal; without one the journal is in memory only. */
   readonly path?: string;
   readonly run: string;
   readonly now: () => Date;
-  /** Hides secrets. */
+  /** Masks secrets. */
   readonly clean?: (text: string) => string;
   /** Called after each line is on disk. */
   readonly onLine?: (line: JournalLine) => void;
@@ -128,7 +131,7 @@ function toSteps(lines: readonly JournalLine[]): Map<string, RecalledStep> {
       steps.set(step, {
         ...earlier,
         phase: phase === "note" ? earlier.phase : phase,
-        // What a failed call said is for people; a resumed run must not take it for a note of the call.
+        // A failed call's message is for people; a resumed run must not treat it as the call's note.
         data: phase === "fail" ? earlier.data : { ...earlier.data, ...data },
       });
   }

@@ -4,15 +4,15 @@ import type { Deployment } from "./deployment.ts";
 import { checkInstances } from "./instances.ts";
 import type { Release } from "./platform.ts";
 
-/** What a deployment is to give to the service, once it is known what runs. */
+/** The variables and secrets that a deployment passes to the service, once the running service is known. */
 export interface EffectiveConfig extends DeployConfig {
-  /** Secrets of the service that runs, kept because no file says otherwise. */
+  /** Secrets of the running service, kept because no file says otherwise. */
   readonly keptSecrets: readonly string[];
 }
 
 /**
- * The configuration. Where no file says what the service is given (a fresh checkout, a pipeline: the file is not committed),
- * that is unknown and not nothing: variables, secrets and store stay as they run.
+ * The configuration. Without a file (a fresh checkout or a pipeline: the file is not committed), the wanted
+ * values are unknown rather than empty: variables, secrets and store stay as they are in the running service.
  */
 export function effectiveConfig(config: DeployConfig, live: Release | undefined): EffectiveConfig {
   if (config.known || live === undefined) return { ...config, keptSecrets: [] };
@@ -25,7 +25,7 @@ export function effectiveConfig(config: DeployConfig, live: Release | undefined)
   };
 }
 
-/** Tells what is kept although no file names it, and what is taken away because the file does not. */
+/** Reports what is kept although no file lists it, and what is removed because the file does not list it. */
 export function tellKept(
   { emit }: Deployment,
   plan: {
@@ -42,18 +42,21 @@ export function tellKept(
     emit({
       type: "notice",
       level: "info",
-      message: `No .deployment/config.yaml says what the service is given: it keeps ${list(kept)}`,
+      message: `There is no .deployment/config.yaml with the service's variables: it keeps ${list(kept)}`,
     });
   const lost = theirs.filter((name) => env[name] === undefined);
   if (lost.length > 0)
     emit({
       type: "notice",
       level: "warning",
-      message: `.deployment/config.yaml does not name ${list(lost)}: the service is not given it any more`,
+      message: `.deployment/config.yaml does not list ${list(lost)}: the service will no longer receive it`,
     });
 }
 
-/** Where only the service that runs tells its store, its instances stay as they are, or are held to what that store allows. */
+/**
+ * If the store is known only from the running service, its instances stay unchanged, or are limited to what
+ * that store allows.
+ */
 export function settleInstances(
   { target, given }: Pick<Deployment, "target" | "given">,
   config: EffectiveConfig,

@@ -6,8 +6,8 @@ import type { Release } from "./platform.ts";
 import { detailsOf } from "./state.ts";
 
 /**
- * Asks the service that runs for its open work, where that is at stake. Nothing where its files outlive what is about to
- * happen, or where it never came up.
+ * Asks the running service for its open work, if that could be lost. Undefined if its files survive the
+ * deployment, or if it never started.
  */
 export async function liveWork(
   deployment: Deployment,
@@ -16,7 +16,7 @@ export async function liveWork(
 ): Promise<OpenWork | undefined> {
   const { config, platform, session, state, tools } = deployment;
   if (live === undefined) return undefined;
-  // What is to run may keep its jobs elsewhere than what runs: those of the latter are at stake.
+  // The new release may store its jobs elsewhere than the running one: the running one's jobs could be lost.
   const store = live.env === undefined ? config.store : live.env[STORE];
   if (store === "external") return undefined;
   if (fate === "replaced" && !platform.ephemeralDisk) return undefined;

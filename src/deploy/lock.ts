@@ -18,12 +18,12 @@ const TAKEOVER_STALE = 30_000;
 
 export interface Lock {
   readonly holder: LockHolder;
-  /** Told when the lock of a dead holder was taken over. */
+  /** Called when the lock of a dead holder was taken over. */
   readonly tookOver: string | undefined;
   release(): Promise<void>;
 }
 
-/** Takes the lock of a target, or rejects with `DeployError` "locked" that names the holder. */
+/** Acquires the lock of a target, or rejects with `DeployError` "locked" that names the holder. */
 export async function takeLock(
   path: string,
   options: { readonly id: string; readonly command: string; readonly now: () => Date },
@@ -59,10 +59,11 @@ export function readLock(path: string): LockHolder | undefined {
 
 async function takeOver(path: string, mine: LockFile, now: () => Date): Promise<string> {
   const held = read(path);
-  // A file without content belongs to a run that is writing it this moment, unless it is older.
+  // An empty file belongs to a run that is writing it right now, unless it is older.
   if (held === undefined && (await ageInMs(path, now)) < TAKEOVER_STALE) throw locked(mine, now());
   if (held !== undefined && (await alive(path, held, now))) throw locked(held, now());
-  // Only one of several that see a dead holder may remove it: the others could hit its successor.
+  // Only one of several runs that see a dead holder may remove its lock: the others could remove its
+  // successor's.
   const gate = `${path}.takeover`;
   if (!create(gate, mine)) {
     await removeIfOlder(gate, TAKEOVER_STALE, now);
@@ -73,7 +74,7 @@ async function takeOver(path: string, mine: LockFile, now: () => Date): Promise<
     if (still !== undefined && still.id !== held?.id) throw locked(still, now());
     rmSync(path, { force: true });
     if (!create(path, mine)) throw locked(read(path) ?? mine, now());
-    return held?.holder ?? "a run that was killed";
+    return held?.holder ?? "a killed run";
   } finally {
     await rm(gate, { force: true });
   }
@@ -125,7 +126,7 @@ function touch(path: string, now: Date): void {
   try {
     utimesSync(path, now, now);
   } catch {
-    // Taken away by hand: the next command takes a lock of its own.
+    // Removed by hand: the next command acquires a new lock.
   }
 }
 
@@ -134,9 +135,9 @@ async function removeIfOlder(path: string, age: number, now: () => Date): Promis
 }
 
 function locked(held: LockHolder, now: Date): DeployError {
-  return new DeployError("locked", `Another deployment of this target is under way: ${held.holder}`, {
-    detail: `It holds the lock since ${held.since}, for ${ageOf(new Date(held.since), now)}`,
-    fix: "Wait for it and run the command again; a lock whose process has died is taken over by itself",
+  return new DeployError("locked", `Another deployment of this target is in progress: ${held.holder}`, {
+    detail: `It has held the lock since ${held.since}, for ${ageOf(new Date(held.since), now)}`,
+    fix: "Wait for it to finish and run the command again; the lock of a dead process is taken over automatically",
   });
 }
 

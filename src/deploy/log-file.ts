@@ -2,13 +2,13 @@ import { appendFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { DeployEvent } from "./events.ts";
 
-/** The log of one run: everything that programs wrote, with the steps between. */
+/** The log of one run: all output of programs, with the steps in between. */
 export interface LogFile {
   readonly path: string;
   write(event: DeployEvent): void;
 }
 
-/** A log under `.deployment/logs/`, made with its first line. */
+/** A log under `.deployment/logs/`, created with its first line. */
 export function createLogFile(cwd: string, now: () => Date): LogFile {
   const folder = join(cwd, ".deployment", "logs");
   const stamp = now().toISOString().replace(/[:.]/g, "-");

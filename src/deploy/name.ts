@@ -27,9 +27,13 @@ export function resolveName(typed: string | undefined, cwd: string): string {
   }
   const name = toName(basename(cwd));
   if (name === "")
-    throw new DeployError("usage", `The folder name "${basename(cwd)}" gives no service name`, {
-      fix: "Choose one with --name, such as --name invoices",
-    });
+    throw new DeployError(
+      "usage",
+      `The folder name "${basename(cwd)}" cannot be turned into a service name`,
+      {
+        fix: "Set a name with --name, such as --name invoices",
+      },
+    );
   return name;
 }
 
@@ -38,7 +42,7 @@ export function toServiceName(name: string, environment: DeployEnvironment): str
   const serviceName = `${name}-${environment}`;
   if (serviceName.length > LONGEST)
     throw new DeployError("usage", `The service name "${serviceName}" has ${serviceName.length} characters`, {
-      detail: `At most ${LONGEST} are possible, "-${environment}" among them`,
+      detail: `At most ${LONGEST} are allowed, including "-${environment}"`,
       fix: `Choose a shorter one with --name (at most ${LONGEST - environment.length - 1} characters)`,
     });
   return serviceName;

@@ -10,38 +10,40 @@ export interface OpenJob {
   readonly status: string;
 }
 
-/** What a running service has not ended yet, or why that is not known. */
+/** A running service's unfinished jobs, or why they are unknown. */
 export type OpenWork =
   | {
       readonly known: true;
       /** The first hundred of each status. */
       readonly jobs: readonly OpenJob[];
-      /** How many there are in all. */
+      /** Total number. */
       readonly total: number;
     }
   | { readonly known: false; readonly reason: string };
 
-/** Ways to come by a key, tried one after the other until the service takes one. */
+/** Sources of a key, tried one after another until the service accepts one. */
 export type KeySource = () => Promise<string | undefined> | string | undefined;
 
 export interface AskOptions {
   readonly tools: Pick<DeployTools, "fetch" | "redact" | "signal">;
   /** Address of the service. */
   readonly url: string | undefined;
-  /** What stands before the path of the API. */
+  /** Prefix of the API's paths. */
   readonly prefix?: string | undefined;
   readonly keys: readonly KeySource[];
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 const OPEN = ["in_progress", "awaiting", "cancelling", "stopped"];
-/** Milliseconds for one answer: a service that is not at home must not hold up a deployment for long. */
+/** Milliseconds for one response: an unreachable service must not delay a deployment for long. */
 const PATIENCE = 15_000;
 
-/** Asks a service for its jobs that have not ended. Never rejects but when the step's own time is over. */
+/**
+ * Asks a service for its jobs that have not ended. Rejects only when the step's own time limit is reached.
+ */
 export async function askOpenWork(options: AskOptions): Promise<OpenWork> {
   const { tools, url } = options;
-  if (url === undefined) return { known: false, reason: "the platform names no address for it" };
+  if (url === undefined) return { known: false, reason: "the platform does not report its address" };
   const { protocol, hostname } = new URL(url);
   if (protocol !== "https:" && !isLoopback(hostname))
     return { known: false, reason: `its key is not sent over plain http to ${hostname}` };
@@ -61,14 +63,14 @@ export async function askOpenWork(options: AskOptions): Promise<OpenWork> {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     return {
       known: false,
-      reason: `it gave no answer (${cause instanceof Error ? cause.message : String(cause)})`,
+      reason: `it did not respond (${cause instanceof Error ? cause.message : String(cause)})`,
     };
   }
 }
 
-/** Says what is open, in words. */
+/** Describes the open work as text. */
 export function describeOpenWork(work: OpenWork, serviceName: string): string {
-  if (!work.known) return `Whether jobs run on "${serviceName}" is not known: ${work.reason}`;
+  if (!work.known) return `It is unknown whether "${serviceName}" has open jobs: ${work.reason}`;
   const awaiting = work.jobs.filter(({ status }) => status === "awaiting").length;
   const rest = work.total - awaiting;
   const parts = [
@@ -86,8 +88,8 @@ export function mayLose(work: OpenWork | undefined): work is OpenWork {
 }
 
 /**
- * Stops where open work would be lost, unless its loss was accepted: then it is only told. What is not known counts as
- * open, but for a run that goes on with what it had begun: its service may be down for that very reason.
+ * Rejects if open work would be lost, unless its loss was accepted: then it is only reported. Unknown counts
+ * as open, except for a run that continues an earlier one: the service may be down for exactly that reason.
  */
 export function guardOpenWork(
   work: OpenWork | undefined,
@@ -103,20 +105,20 @@ export function guardOpenWork(
   const { serviceName, fate, accepted, resumed, emit } = options;
   if (!mayLose(work) || (resumed && !work.known)) return;
   const message = describeOpenWork(work, serviceName);
-  const lost = `its files go when it is ${fate}`;
+  const lost = `its files are deleted when it is ${fate}`;
   if (accepted) {
-    const told = `${message}; ${lost}, as --accept-data-loss says`;
+    const told = `${message}; ${lost}, as accepted by --accept-data-loss`;
     emit({ type: "notice", level: "warning", message: told });
     return;
   }
   const list = work.known ? work.jobs.map(({ id, status }) => `${id}: ${status}`).slice(0, 20) : [];
-  if (work.known && work.total > list.length) list.push(`… ${work.total} in all`);
+  if (work.known && work.total > list.length) list.push(`… ${work.total} in total`);
   throw new DeployError("open_work", `${message}; ${lost}`, {
     detail: list.join("\n") || undefined,
-    outcome: "The service was not touched",
+    outcome: "The service was not changed",
     fix: work.known
-      ? "Wait until they have ended (svc job list), or give --accept-data-loss to lose them"
-      : "Set SERVICE_API_KEY to its key and see that it answers, or give --accept-data-loss to lose what may be open",
+      ? "Wait until they have ended (svc job list), or add --accept-data-loss to lose them"
+      : "Set SERVICE_API_KEY to its key and check that it responds, or add --accept-data-loss to lose what may be open",
     facts: { open_work: work },
   });
 }
@@ -128,7 +130,7 @@ async function signIn({ tools, prefix = "", keys, headers = {} }: AskOptions, ba
   const send = (path: string, key: string | undefined) =>
     tools.fetch(`${base}${path}`, {
       headers: { ...headers, accept: "application/json", ...(key === undefined ? {} : { "x-api-key": key }) },
-      // A redirect would take the key to a place that nobody named.
+      // A redirect would send the key to a host that the user did not name.
       redirect: "manual",
       signal: AbortSignal.timeout(PATIENCE),
     });
@@ -147,11 +149,12 @@ async function signIn({ tools, prefix = "", keys, headers = {} }: AskOptions, ba
     await response.body?.cancel();
     if (key !== undefined) tried += 1;
     if (response.status === 401 || response.status === 403) continue;
-    if (!response.ok) return `it answered ${response.status} to ${path}`;
+    if (!response.ok) return `it responded to ${path} with ${response.status}`;
     const client: Client = async (status) => {
       const answer = await send(`${path}?status=${status}&limit=100`, key);
       const list: unknown = answer.ok ? await answer.json().catch(() => undefined) : undefined;
-      if (!Array.isArray(list)) throw new Error(`${path} answered ${answer.status} and no list of jobs`);
+      if (!Array.isArray(list))
+        throw new Error(`${path} responded with ${answer.status} and without a list of jobs`);
       const jobs = list.map((job: { job_id?: unknown; status?: unknown }) => ({
         id: String(job.job_id),
         status: String(job.status),
@@ -160,13 +163,13 @@ async function signIn({ tools, prefix = "", keys, headers = {} }: AskOptions, ba
     };
     return client;
   }
-  return tried > 0 ? "it does not take the key that is known here" : "its key is not known here";
+  return tried > 0 ? "it rejects the key that is known here" : "its key is unknown here";
 }
 
-/** Path of the list of jobs where a prefix stands before it, from the service's own description. */
+/** Path of the list of jobs if the API has a prefix, from the service's own OpenAPI document. */
 async function findPath(response: Response): Promise<string | undefined> {
   const document: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
   const { paths = {} } = (document ?? {}) as { paths?: Record<string, unknown> };
-  // Of an agent's own list the path has a parameter.
+  // The path of an agent's own list has a parameter.
   return Object.keys(paths).find((path) => /^[^{}]*\/jobs$/.test(path) && !path.startsWith("/admin/"));
 }

@@ -6,7 +6,7 @@ export interface DeployOptions {
   readonly env: DeployEnvironment;
   readonly region?: string | undefined;
   readonly projectId?: string | undefined;
-  /** Port that the service listens on. @default what runs, else 8000 */
+  /** Port that the service listens on. @default that of the running service, else 8000 */
   readonly port?: number | undefined;
   /** Tag of the image. @default from the git commit */
   readonly image?: string | undefined;
@@ -18,13 +18,13 @@ export interface DeployOptions {
   readonly timeout?: number | undefined;
   /** Seconds for the build and the push. */
   readonly buildTimeout: number;
-  /** Address under which people reach the service. @default the platform's */
+  /** Public URL of the service. @default the platform's */
   readonly publicUrl?: string | undefined;
   readonly sourceDir?: string | undefined;
   readonly controllerFile?: string | undefined;
-  /** Go on although jobs and cases in the service's files are lost by it. */
+  /** Continue even if jobs and cases in the service's files will be lost. */
   readonly acceptDataLoss: boolean;
-  /** Write generated files again although they were edited. */
+  /** Overwrite generated files that were edited. */
   readonly overwriteFiles: boolean;
 }
 
@@ -38,7 +38,7 @@ export const DEFAULT_OPTIONS: DeployOptions = {
   overwriteFiles: false,
 };
 
-/** Port of a service that is not there yet. */
+/** Port of a service that does not exist yet. */
 export const DEFAULT_PORT = 8000;
-/** Seconds for rollout and health where neither the command nor the platform says otherwise. */
+/** Seconds for rollout and health if neither the command nor the platform sets a limit. */
 export const DEFAULT_TIMEOUT = 300;

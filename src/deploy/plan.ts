@@ -20,7 +20,7 @@ import { planSecrets } from "./secrets.ts";
 import { detailsOf } from "./state.ts";
 import { renderTemplates } from "./templates.ts";
 
-/** What a deployment found out before it changes anything. */
+/** What a deployment finds out before it changes anything. */
 export interface Prepared {
   readonly project: Project;
   readonly files: Readonly<Record<string, string>>;
@@ -30,20 +30,20 @@ export interface Prepared {
   readonly state: DeploymentState | undefined;
   readonly secrets: SecretPlan;
   readonly spec: ReleaseSpec;
-  /** Whether what runs was built from these very files. */
+  /** Whether the running service was built from exactly these files. */
   readonly imageCurrent: boolean;
   readonly plan: DeploymentPlan;
   readonly findings: readonly Finding[];
   readonly drift: readonly string[];
-  /** Whether anything is to be done. */
+  /** Whether there is anything to do. */
   readonly changes: boolean;
-  /** What of the service's open jobs is at stake, where it would be replaced and its files do not last. */
+  /** Open jobs that could be lost if the service is replaced and its files are not persistent. */
   readonly openWork: OpenWork | undefined;
 }
 
 export const HEALTH_PATH = "/.well-known/health";
 
-/** Checks, looks and plans; writes nothing, here or there. */
+/** Checks, inspects and plans; writes nothing, locally or remotely. */
 export async function prepare(deployment: Deployment): Promise<Prepared> {
   const { session, tools, target, options, emit, platform } = deployment;
   const { cwd, name, serviceName } = target;
@@ -162,7 +162,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
   });
 }
 
-/** Tells what should be known before a deployment, and rejects where something would stop it. */
+/** Reports findings before a deployment, and rejects if one of them prevents it. */
 function judge({ emit }: Deployment, findings: readonly Finding[]): readonly Finding[] {
   for (const { level, subject, message, fix } of findings) {
     if (level === "warning")
@@ -185,15 +185,15 @@ function judge({ emit }: Deployment, findings: readonly Finding[]): readonly Fin
   });
 }
 
-/** What will be lost on a platform whose disk does not last. */
+/** What will be lost on a platform without a persistent disk. */
 export function diskFindings(
   { platform, target, options }: Deployment,
   store: "file" | "external",
 ): Finding[] {
   if (!platform.ephemeralDisk || store === "external") return [];
-  const lost = "jobs, cases and a key that the service made for itself are lost";
+  const lost = "jobs, cases and a key that the service generated for itself are lost";
   const fix =
-    'Keep them in a database and set "store: external" in .deployment/config.yaml; docs/deploy.md shows how';
+    'Store them in a database and set "store: external" in .deployment/config.yaml; docs/deploy.md shows how';
   const message = `${platform.name} wipes the service's files: at each deployment, restart and scale-down ${lost}`;
   if (target.environment === "prod" && !options.acceptDataLoss)
     return [
@@ -201,25 +201,25 @@ export function diskFindings(
         level: "error",
         subject: "Disk",
         message,
-        fix: `${fix}. Or give --accept-data-loss to deploy all the same`,
+        fix: `${fix}. Or add --accept-data-loss to deploy anyway`,
       },
     ];
   return [{ level: "warning", subject: "Disk", message, fix }];
 }
 
-/** What differs between the state file and the world. */
+/** Differences between the state file and the actual state. */
 export function driftOf(state: DeploymentState | undefined, live: Release | undefined): string[] {
   if (state === undefined) return [];
   const name = state.service_name;
   if (live === undefined)
     return [
-      `"${name}" was deployed from here, and is gone: it was removed by other means, and will be created anew`,
+      `"${name}" was deployed from here and no longer exists: it was removed outside svc and will be recreated`,
     ];
   const { release } = detailsOf(state);
   const drift: string[] = [];
   if (state.status === "failed" || state.status === "deploying") return drift;
   if (release?.image !== undefined && live.image !== undefined && release.image !== live.image)
-    drift.push(`"${name}" runs another image than was deployed from here: ${live.image}`);
+    drift.push(`"${name}" runs a different image than was deployed from here: ${live.image}`);
   else if (
     release?.revision !== undefined &&
     live.revision !== undefined &&
@@ -231,7 +231,7 @@ export function driftOf(state: DeploymentState | undefined, live: Release | unde
     (key) => release?.env !== undefined && release.env[key] !== live.env?.[key],
   );
   if (changed.length > 0)
-    drift.push(`Variables of "${name}" were changed by other means: ${changed.sort().join(", ")}`);
+    drift.push(`Variables of "${name}" were changed outside svc: ${changed.sort().join(", ")}`);
   return drift;
 }
 
@@ -259,7 +259,7 @@ async function variables(
   };
 }
 
-/** The address that was given to what runs, where it is not the platform's own. */
+/** The public URL of the running service, if it is not the platform's own. */
 function ownAddress(live: Release | undefined): string | undefined {
   const told = live?.env?.SERVICE_PUBLIC_URL;
   const own = live?.url?.replace(/\/$/, "");
@@ -271,7 +271,7 @@ function portOf(live: Release | undefined): number | undefined {
   return Number.isInteger(port) && port > 0 ? port : undefined;
 }
 
-/** Hashes of secrets that an unfinished run is known to have stored. */
+/** Hashes of secrets that an unfinished run has stored. */
 function rememberedHashes({ journal }: Deployment): Record<string, string> {
   const hashes: Record<string, string> = {};
   for (const { step: id, phase, data } of journal.unfinished) {
@@ -310,7 +310,7 @@ function imageActions(
       action_type: current ? "noop" : "create",
       resource_name: spec.image,
       description: current
-        ? "runs already, built from these files"
+        ? "already running, built from these files"
         : `build for linux/amd64 from ${size} and push${typed === undefined ? "" : " under the tag you gave"}`,
       cost_estimate: null,
       metadata: null,
@@ -329,7 +329,7 @@ function secretActions(secrets: SecretPlan, stored: readonly SecretRef[]): Resou
       action_type: !isChanged ? ("noop" as const) : there ? ("update" as const) : ("create" as const),
       resource_name: name,
       description: generated.includes(name)
-        ? "made for this deployment"
+        ? "generated for this deployment"
         : isChanged
           ? "new value"
           : "unchanged",

@@ -9,21 +9,21 @@ import type {
 } from "./platform.ts";
 import type { DeployTools } from "./tools.ts";
 
-/** A place to deploy to, fresh for one case: nothing of the target is there yet. */
+/** A place to deploy to, new for each case: nothing of the target exists yet. */
 export interface PlatformHarness<Flags = Record<string, unknown>> {
   readonly platform: Platform<Flags>;
   readonly target: DeployTarget<Flags>;
   readonly tools: DeployTools;
   /**
-   * Options to try one after the other, each set changing something of what the sets before it left; together with `ways`
-   * they cover every option of the platform. Left out, the case about them is.
+   * Option sets to apply one after another, each changing something that the earlier sets left; together with
+   * `ways` they cover every option of the platform. If omitted, the case about options is skipped.
    */
   readonly settings?: readonly Partial<Flags>[];
-  /** Options that say where or how to deploy, and are no setting of what runs. */
+  /** Options that say where or how to deploy, and are not settings of the running service. */
   readonly ways?: readonly string[];
   /** Two different images that run there, by digest. */
   readonly images: readonly [string, string];
-  /** Changes made to the outside so far; counted by the journal where it is left out. */
+  /** External changes made so far; counted by the journal if omitted. */
   changes?(): number;
   close?(): Promise<void> | void;
 }
@@ -97,7 +97,7 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
 
   describe(`${name}: platform contract`, () => {
     behaves(
-      "looking at an empty target finds nothing and changes nothing",
+      "inspecting an empty target finds nothing and changes nothing",
       async ({ session, spec, changes }) => {
         const findings = await session.preflight();
         const live = await session.inspect();
@@ -118,7 +118,7 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
       },
     );
 
-    behaves("a release runs what was asked for", async (at) => {
+    behaves("a release runs the given spec", async (at) => {
       const released = await at.session.release(await withSecret(at));
       const live = await settle(at.session, released);
 
@@ -161,7 +161,7 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
       assert.equal(live?.env?.GREETING, "good day");
     });
 
-    behaves("a setting stays as it runs where its option is left out", async (at) => {
+    behaves("a setting stays unchanged if its option is omitted", async (at) => {
       const { settings, ways = [], platform } = at.harness;
       if (settings === undefined) return;
       const covered = [...settings.flatMap((flags) => Object.keys(flags)), ...ways];
@@ -185,7 +185,7 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
         const label = JSON.stringify(flags);
         const changed = (actions: typeof asked) => actions.filter((action) => action.action_type !== "noop");
         assert.notDeepEqual(changed(asked), [], `${label} must be planned as a change`);
-        assert.deepEqual(changed(planned), [], `without ${label} nothing is to change`);
+        assert.deepEqual(changed(planned), [], `without ${label} nothing must change`);
         assert.equal(at.changes(), before, `without ${label} nothing must be written`);
         assert.deepEqual(kept?.resources, set?.resources);
       }
@@ -208,7 +208,7 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
       assert.equal(forth?.env?.GREETING, "second");
     });
 
-    behaves("what was held back gets no traffic once another release took its place", async (at) => {
+    behaves("a release without traffic gets none after another release replaced it", async (at) => {
       const { session, spec } = at;
       await settle(session, await session.release(spec));
       const mine = await session.release({ ...spec, image: at.images[1], imageTag: "two" });
@@ -221,7 +221,7 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
       assert.notEqual((await session.inspect())?.env?.GREETING, "not checked");
     });
 
-    behaves("secrets are kept, replaced, listed and dropped, and never shown", async (at) => {
+    behaves("secrets are stored, replaced, listed and removed, and never shown", async (at) => {
       const { session } = at;
       const first = await session.putSecrets({ CONTRACT_SECRET: secretOf(SECRET) });
       const second = await session.putSecrets({ CONTRACT_SECRET: secretOf(NEW_SECRET) });
@@ -244,7 +244,7 @@ export function platformContract<Flags>(name: string, options: PlatformContractO
       assert.deepEqual(await session.listSecrets(), []);
     });
 
-    behaves("after a removal nothing is left, and removing again is no error", async (at) => {
+    behaves("after a removal nothing is left, and removing again succeeds", async (at) => {
       await settle(at.session, await at.session.release(await withSecret(at)));
 
       await at.session.scaleToZero();

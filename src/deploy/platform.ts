@@ -5,14 +5,14 @@ import type { DeployTools } from "./tools.ts";
 type MaybePromise<T> = T | Promise<T>;
 
 /**
- * Schema of a platform's own options: gives the command-line flags, their help, their checks and their type.
- * An entry `minInstances` is the flag `--min-instances`; boolean entries take no value, number entries get a number,
- * all others the text as typed; `v.description` is the help. An entry that is not optional must be given.
- * `minInstances` and `maxInstances` are known to the engine, which holds them to what the store allows.
+ * Schema of a platform's own options: defines the command-line flags, their help, validation and types. An
+ * entry `minInstances` is the flag `--min-instances`; boolean entries have no value, number entries get a
+ * number, all others the text as typed; `v.description` is the help. An entry that is not optional is
+ * required. The engine limits `minInstances` and `maxInstances` to what the store allows.
  */
 export type FlagsSchema = v.ObjectSchema<v.ObjectEntries, undefined>;
 
-/** What one deployment is about; the same for every command on it. */
+/** The target of a deployment; the same for every command on it. */
 export interface DeployTarget<Flags = Record<string, unknown>> {
   /** Base name, as typed. */
   readonly name: string;
@@ -27,26 +27,26 @@ export interface DeployTarget<Flags = Record<string, unknown>> {
   readonly cwd: string;
 }
 
-/** Where a platform keeps a secret: enough to refer to it, never its value. */
+/** Where a platform stores a secret: enough to refer to it, never its value. */
 export interface SecretRef {
   /** The environment variable it becomes. */
   readonly name: string;
-  /** The platform's own reference, pinned to a version where it has versions. */
+  /** The platform's own reference, pinned to a version if it has versions. */
   readonly ref: string;
 }
 
-/** A secret of this target that the platform keeps. */
+/** A secret of this target that the platform stores. */
 export interface StoredSecret extends SecretRef {
-  /** The keyed hash that `putSecrets` was given for it, where the platform can keep one beside it. */
+  /** The keyed hash that `putSecrets` was given for it, if the platform can store one beside it. */
   readonly hash?: string;
-  /** Set where a run was killed while it stored it, so that its value may not have arrived. */
+  /** Set if a run was killed while storing it, so that its value may be missing. */
   readonly unfinished?: boolean;
 }
 
-/** A secret to be kept. */
+/** A secret to store. */
 export interface SecretValue {
   readonly value: string;
-  /** Keyed hash of the value: to be kept beside it (in an annotation or tag) where the platform can. */
+  /** Keyed hash of the value: stored beside it (in an annotation or tag) if the platform can. */
   readonly hash: string;
 }
 
@@ -56,11 +56,14 @@ export interface ReleaseSpec {
   readonly image: string;
   readonly imageTag: string;
   readonly port: number;
-  /** All plain variables, `SERVICE_HOST`, `SERVICE_PORT` and, once it is known, `SERVICE_PUBLIC_URL` among them. */
+  /**
+   * All plain variables, including `SERVICE_HOST`, `SERVICE_PORT` and, once it is known,
+   * `SERVICE_PUBLIC_URL`.
+   */
   readonly env: Readonly<Record<string, string>>;
   /** References of secrets by environment variable. In a plan only the names are known. */
   readonly secrets: Readonly<Record<string, SecretRef | undefined>>;
-  /** Keyed hash of each secret's value, to tell whether it changed. A secret only the platform knows has none. */
+  /** Keyed hash of each secret's value, to detect changes. A secret that only the platform knows has none. */
   readonly secretHashes: Readonly<Record<string, string>>;
   readonly publicUrl: string | undefined;
   readonly healthPath: string;
@@ -72,24 +75,24 @@ export interface Release {
   readonly revision: string | undefined;
   readonly image: string | undefined;
   readonly url: string | undefined;
-  /** The platform's word for its state. */
+  /** The platform's own name of its state. */
   readonly status: string;
   /** True while it serves no users: the engine checks it at `probeUrl` and calls `promote`. */
   readonly noTraffic?: boolean;
-  /** Where this very revision answers, if that is not `url`. */
+  /** URL of this particular revision, if that is not `url`. */
   readonly probeUrl?: string;
   /** Plain variables, without those the platform adds by itself. */
   readonly env?: Readonly<Record<string, string>>;
   readonly secretNames?: readonly string[];
   readonly resources?: { readonly cpu?: string; readonly memory?: string; readonly instances?: string };
-  /** What `rollback` needs to come back to it; goes to the state file, so it holds no secret. */
+  /** What `rollback` needs to come back to it; stored in the state file, so it must not contain a secret. */
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
 /** One thing found by a preflight. An error stops the deployment. */
 export interface Finding {
   readonly level: "ok" | "warning" | "error";
-  /** What was looked at. */
+  /** What was checked. */
   readonly subject: string;
   readonly message: string;
   /** What to do, as a command or a sentence. */
@@ -101,17 +104,18 @@ export interface RegistryAuth {
   readonly registry: string;
   readonly username: string;
   readonly password: string;
-  /** What to do where the registry does not take it: the command that logs in again. */
+  /** What to do if the registry rejects it: the command that logs in again. */
   readonly renew?: string;
 }
 
-/** What a remote build gets. */
+/** Input of a remote build. */
 export interface BuildContext {
   /** SHA-256 over names, modes and contents of the files, in hexadecimal: equal for equal files. */
   readonly hash: string;
   /**
-   * The project as `.tar.gz` in pieces: ignore rules applied, `Dockerfile` at its root, the same bytes for the same files.
-   * It is made while it is read, anew with each call. Reading rejects where the files are no longer those of `hash`.
+   * The project as `.tar.gz` in pieces: ignore rules applied, `Dockerfile` at its root, the same bytes for
+   * the same files. It is created while it is read, again with each call. Reading rejects if the files no
+   * longer match `hash`.
    */
   pack(): AsyncIterable<Uint8Array>;
   readonly tag: string;
@@ -119,7 +123,7 @@ export interface BuildContext {
   readonly onLine: (line: string) => void;
 }
 
-/** What a deployment will cost and take, in words for people. */
+/** Estimated cost and duration of a deployment, as text. */
 export interface Estimate {
   readonly cost?: string;
   readonly duration?: string;
@@ -142,23 +146,27 @@ export interface PlatformSession {
   preflight(): Promise<Finding[]>;
   /** What runs now. */
   inspect(): Promise<Release | undefined>;
-  /** The secrets of this target that the platform keeps. */
+  /** The secrets of this target that the platform stores. */
   listSecrets(): Promise<StoredSecret[]>;
   /**
-   * What `prepare` and `release` would change, field by field; all `noop` where they would change nothing.
-   * Image and secrets are planned by the engine: a secret whose reference is missing in `spec` will be new or changed.
+   * What `prepare` and `release` would change, field by field; all `noop` if they would change nothing. Image
+   * and secrets are planned by the engine: a secret whose reference is missing in `spec` will be new or
+   * changed.
    */
   plan(spec: ReleaseSpec, live?: Release): Promise<ResourceAction[]>;
   estimate?(spec: ReleaseSpec, live?: Release): Promise<Estimate>;
-  /** The URL, where the platform lets it be known before the first release. */
+  /** The URL, if the platform can predict it before the first release. */
   predictUrl?(): Promise<string | undefined>;
-  /** Takes the target for this run across machines; rejects with `DeployError` "locked" naming the holder. */
+  /** Locks the target for this run across machines; rejects with `DeployError` "locked" naming the holder. */
   lock?(holder: LockHolder): Promise<() => Promise<void>>;
-  /** Makes what a release needs besides (APIs, roles): after consent, before the build. Twice changes nothing. */
+  /**
+   * Creates what else a release needs (APIs, roles): after consent, before the build. A second call changes
+   * nothing.
+   */
   prepare?(): Promise<void>;
   /** The name under which an image is pushed. */
   imageRef(tag: string): string;
-  /** Makes sure that the registry is there and gives a login to it; nothing where pushing needs none. */
+  /** Makes sure that the registry exists and returns a login to it; undefined if pushing needs none. */
   registryLogin(): Promise<RegistryAuth | undefined>;
   /** Digest of the image that the registry holds under a tag; present only where a tag cannot be moved once it is given. */
   imageDigest?(tag: string): Promise<string | undefined>;
@@ -166,20 +174,28 @@ export interface PlatformSession {
   build?(context: BuildContext, ref: string): Promise<string>;
   /** Creates or updates the given secrets, which are new or changed; others stay as they are. */
   putSecrets(values: Readonly<Record<string, SecretValue>>): Promise<Record<string, SecretRef>>;
-  /** Makes the spec run and waits for the platform's own operation. Twice with one spec changes nothing. */
+  /**
+   * Rolls out the spec and waits for the platform's own operation. A second call with the same spec changes
+   * nothing.
+   */
   release(spec: ReleaseSpec): Promise<Release>;
-  /** Gives a release that is held back its traffic. */
+  /** Shifts traffic to a release that has none. */
   promote?(release: Release): Promise<Release>;
-  /** Goes back to an earlier release; also called when a held release failed its checks. */
+  /** Rolls back to an earlier release; also called when a release without traffic failed its checks. */
   rollback(to: Release): Promise<Release>;
-  /** Earlier releases that `rollback` can go to, newest first, where the platform knows more than the state file. */
+  /**
+   * Earlier releases that `rollback` can go to, newest first, if the platform knows more than the state file.
+   */
   history?(): Promise<Release[]>;
-  /** Stops all instances; resolves at once where the platform cannot. */
+  /** Stops all instances; resolves immediately if the platform cannot. */
   scaleToZero(): Promise<void>;
-  /** Removes the service and what was created for it, images and foreign resources excepted. Twice is no error. */
+  /**
+   * Removes the service and what was created for it, images and foreign resources excepted. A second call
+   * succeeds.
+   */
   remove(): Promise<void>;
   dropSecrets(names: readonly string[]): Promise<void>;
-  /** The value of a secret that the platform keeps, where whoever deploys may read it; nothing where not. */
+  /** The value of a secret that the platform stores, if the deploying user may read it; else undefined. */
   readSecret?(name: string): Promise<string | undefined>;
   /** The command by which a person reads a secret from the platform's vault. */
   secretCommand?(name: string): string | undefined;
@@ -187,21 +203,21 @@ export interface PlatformSession {
   /** Headers for the health check, such as an identity token of a service that is not public. */
   probeHeaders?(): Promise<Record<string, string>>;
   /**
-   * Why the service cannot be asked from here although the platform itself checks its health; nothing where it can be.
-   * A release then counts by the platform's own check, and is told so.
+   * Why the service cannot be reached from here although the platform itself checks its health; undefined if
+   * it can be. The platform's own check then decides, and the report says so.
    */
   probeBlocked?(): Promise<string | undefined>;
   close?(): MaybePromise<void>;
 }
 
-/** A value and the place it was found in, for people. */
+/** A value and where it was found, as text. */
 export interface Sourced {
   readonly value: string;
   /** A variable, a flag or a file. */
   readonly source: string;
 }
 
-/** What the provider's own tools are set to on this machine. */
+/** The configuration of the provider's own tools on this machine. */
 export interface PlatformDefaults {
   readonly region?: Sourced | undefined;
   readonly projectId?: Sourced | undefined;
@@ -212,15 +228,17 @@ export interface Platform<Flags = Record<string, unknown>> {
   readonly name: string;
   readonly defaultRegion: string;
   readonly flags: FlagsSchema;
-  /** Whether files written by the service are gone after a restart. @default false */
+  /** Whether files written by the service are lost at a restart. @default false */
   readonly ephemeralDisk?: boolean;
   /** Proxies of the platform in front of a service; becomes its `SERVICE_TRUST_PROXY`. @default 0 */
   readonly proxies?: number;
-  /** Seconds for rollout and health where the common 300 are too few. */
+  /** Seconds for rollout and health if the default 300 are too few. */
   readonly timeout?: number;
-  /** Further rule for `${name}-${environment}`: resolves with what is wrong with it. */
+  /** Further rule for `${name}-${environment}`: resolves with the problem, if any. */
   checkName?(serviceName: string): string | undefined;
-  /** Region and project from the provider's standard variables and files, used where none was typed. Reads only. */
+  /**
+   * Region and project from the provider's standard variables and files, used if none was typed. Only reads.
+   */
   defaults?(env: Readonly<Record<string, string | undefined>>): MaybePromise<PlatformDefaults>;
   connect(target: DeployTarget<Flags>, tools: DeployTools): MaybePromise<PlatformSession>;
 }

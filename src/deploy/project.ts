@@ -8,18 +8,18 @@ import { checkWorkspace } from "./workspace.ts";
 
 export type PackageManager = "npm" | "pnpm" | "yarn";
 
-/** What the deployment files need to know of a project. */
+/** What the deployment files need to know about a project. */
 export interface Project extends ContextSource {
   readonly packageManager: PackageManager;
-  /** Such as `pnpm@10.4.1`, where the project says it. */
+  /** Such as `pnpm@10.4.1`, if the project declares it. */
   readonly packageManagerVersion: string | undefined;
   readonly lockFile: string | undefined;
   /** Yarn 2 and later. */
   readonly yarnBerry: boolean;
-  /** Files and folders besides package.json and the lock file that an install reads. */
+  /** Other files and folders that an install reads, besides package.json and the lock file. */
   readonly installFiles: readonly string[];
   readonly hasBuild: boolean;
-  /** Settings of the installation that hold a login, below `root`: a build sees them while it installs, and no later. */
+  /** Install settings that contain a login, below `root`: visible to a build only while it installs. */
   readonly secretFiles: readonly string[];
   /** Major version of the base image. */
   readonly nodeVersion: string;
@@ -35,7 +35,7 @@ interface Manifest {
 
 const DEFAULT_NODE = "22";
 
-/** Reads what a project is made of; an error says what is missing in it. */
+/** Reads a project's structure; an error says what is missing. */
 export async function readProject(
   cwd: string,
   options: { readonly sourceDir?: string; readonly controllerFile?: string } = {},
@@ -71,14 +71,14 @@ async function readManifest(cwd: string): Promise<Manifest> {
   const text = await readIfThere(path);
   if (text === undefined)
     throw new DeployError("usage", `There is no package.json in ${cwd}`, {
-      fix: "Run the command in the folder of your project, or make one with svc init",
+      fix: "Run the command in your project's folder, or create a project with svc init",
     });
   try {
     return JSON.parse(text) as Manifest;
   } catch (error) {
     throw new DeployError("usage", `${path} is not JSON`, {
       detail: (error as Error).message,
-      fix: "Mend the file",
+      fix: "Fix the file",
     });
   }
 }
@@ -87,7 +87,7 @@ function dependenciesOf(manifest: Manifest): Record<string, string> {
   return { ...manifest.dependencies, ...manifest.devDependencies, ...manifest.optionalDependencies };
 }
 
-/** Settings of the installation from which credentials are taken out. */
+/** Install settings from which credentials are removed. */
 async function secretFilesOf(folder: string): Promise<string[]> {
   const files: string[] = [];
   for (const file of SETTINGS_FILES) {
@@ -97,7 +97,7 @@ async function secretFilesOf(folder: string): Promise<string[]> {
   return files;
 }
 
-/** The package manager with its version, which becomes a word of the Dockerfile. */
+/** The package manager with its version, which is inserted into the Dockerfile. */
 function versionOf({ packageManager }: Manifest): string | undefined {
   if (packageManager === undefined) return undefined;
   const found =
@@ -107,7 +107,7 @@ function versionOf({ packageManager }: Manifest): string | undefined {
   throw new DeployError("usage", `"packageManager" in package.json is ${JSON.stringify(packageManager)}`, {
     detail: "It must be npm, pnpm or yarn with an exact version, such as pnpm@10.4.1",
     outcome: "Nothing was built",
-    fix: "Correct it in package.json, or take it out: the lock file tells the package manager too",
+    fix: "Correct it in package.json, or remove it: the lock file also identifies the package manager",
   });
 }
 
@@ -131,13 +131,13 @@ function installFilesOf(cwd: string, manifest: Manifest): string[] {
     if (local === undefined) continue;
     const path = relative(cwd, resolve(cwd, local)).replaceAll("\\", "/");
     if (path.startsWith("..") || path === "")
-      throw new DeployError("usage", `Dependency "${name}" (${version}) lies outside of the project`, {
-        detail: "A container image is built from the project's folder alone",
+      throw new DeployError("usage", `Dependency "${name}" (${version}) is outside the project`, {
+        detail: "A container image is built only from the project's folder",
         fix: `Pack it into the project: npm pack ${local}, then npm install ./<the file>`,
       });
     if (!existsSync(join(cwd, path)))
-      throw new DeployError("usage", `Dependency "${name}" (${version}) is not there`, {
-        fix: `Put ${path} in its place, or change the dependency in package.json`,
+      throw new DeployError("usage", `Dependency "${name}" (${version}) does not exist`, {
+        fix: `Add ${path}, or change the dependency in package.json`,
       });
     files.push(path);
   }
@@ -154,7 +154,7 @@ function controllerOf(cwd: string, options: { sourceDir?: string; controllerFile
   const found = candidates.find((file) => existsSync(join(cwd, file)));
   if (found !== undefined) return found;
   throw new DeployError("usage", `There is no ${candidates[0]} in ${cwd}`, {
-    fix: "Name your controller with --source-dir and --controller-file, or make a project with svc init",
+    fix: "Set your controller with --source-dir and --controller-file, or create a project with svc init",
   });
 }
 

@@ -21,8 +21,8 @@ export interface HttpProxy {
 }
 
 /**
- * The proxy for an https address, as other tools read it: `HTTPS_PROXY`, else `ALL_PROXY`, unless `NO_PROXY` names the host.
- * Never for this machine, and never for plain http, which no provider is asked by.
+ * The proxy for an https address, as other tools read it: `HTTPS_PROXY`, else `ALL_PROXY`, unless `NO_PROXY`
+ * names the host. Never for this machine, and never for plain http, which no provider uses.
  */
 export function proxyFor(address: string, env: Env): HttpProxy | undefined {
   const { protocol, hostname, port } = new URL(address);
@@ -35,8 +35,8 @@ export function proxyFor(address: string, env: Env): HttpProxy | undefined {
   const full = text.includes("://") ? text : `http://${text}`;
   const url = URL.canParse(full) ? new URL(full) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol))
-    throw new DeployError("usage", `${variable} is not the address of an http proxy`, {
-      fix: `Write it as http://proxy.example:3128, or unset ${variable}`,
+    throw new DeployError("usage", `${variable} is not the URL of an http proxy`, {
+      fix: `Set it to a URL such as http://proxy.example:3128, or unset ${variable}`,
     });
   return { url, host: url.host, variable };
 }
@@ -55,8 +55,8 @@ function isExcepted(host: string, port: string, list: string): boolean {
 }
 
 /**
- * `fetch` that goes through the proxy of the environment where there is one for the address; that of Node 20 does not. It
- * follows no redirects there.
+ * `fetch` that uses the environment's proxy if there is one for the address; Node 20's own does not. It does
+ * not follow redirects through a proxy.
  */
 export function proxiedFetch(env: Env, plain: typeof fetch): typeof fetch {
   return async (input, init) => {
@@ -77,7 +77,7 @@ export class TunnelAgent extends Agent {
     this.#proxy = proxy;
   }
 
-  /** Node takes the socket from the callback where none is returned. */
+  /** Node takes the socket from the callback if none is returned. */
   override createConnection(
     options: ConnectionOptions,
     callback?: (error: Error | null, socket: Duplex) => void,
@@ -112,7 +112,7 @@ function openTunnel({ url, host: name }: HttpProxy, host: string, port: number |
       headers,
       agent: false,
     });
-    asked.setTimeout(30_000, () => asked.destroy(new Error("it gave no answer in 30 s")));
+    asked.setTimeout(30_000, () => asked.destroy(new Error("it did not respond within 30 s")));
     asked.once("error", (error) => refuse(`the proxy ${name} failed: ${error.message}`, error));
     asked.once("connect", (answer: IncomingMessage, socket: Socket) => {
       socket.setTimeout(0);
@@ -120,8 +120,8 @@ function openTunnel({ url, host: name }: HttpProxy, host: string, port: number |
       socket.destroy();
       refuse(
         answer.statusCode === 407
-          ? `the proxy ${name} wants a login: write it into the variable, as http://user:password@${name}`
-          : `the proxy ${name} answered ${answer.statusCode} to a connection to ${target}`,
+          ? `the proxy ${name} requires a login: add it to the variable, as http://user:password@${name}`
+          : `the proxy ${name} responded with ${answer.statusCode} to a connection to ${target}`,
       );
     });
     asked.end();

@@ -14,20 +14,20 @@ export interface Failed {
   readonly previous: Release | undefined;
   readonly prepared: Prepared;
   readonly image: string;
-  /** Calls that had come to their end before the release: one more, and the world is another one. */
+  /** Calls that had finished before the release: one more means that something has changed. */
   readonly endedBefore: number;
-  /** The release that came to be, where one did. */
+  /** The new release, if one was created. */
   readonly release?: Release;
   readonly health?: HealthCheckResult;
 }
 
-/** A run that stopped on these goes on later: the world may still be moving. */
+/** A run that stopped with these errors is resumed later: changes may still be in progress. */
 const GOING_ON: readonly DeployErrorCode[] = ["timed_out", "interrupted", "unreachable", "login_expired"];
 
-/** Name of the journal's entry that tells of a rollback under way. */
+/** Name of the journal entry that records a rollback in progress. */
 const RECOVERY = "recover";
 
-/** After a failed release: goes back to the one before, unless told not to. Always rejects. */
+/** After a failed release: rolls back to the previous one, unless disabled. Always rejects. */
 export async function recover(deployment: Deployment, cause: unknown, failed: Failed): Promise<never> {
   const { session, journal, target, options } = deployment;
   const { previous, release } = failed;
@@ -44,7 +44,7 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
   }
 
   const live = await session.inspect().catch(() => undefined);
-  // To go back now would take another deployment's release away from under it.
+  // Rolling back now would remove another deployment's release.
   if (live?.image !== undefined && isForeign(live.image, failed))
     throw superseded(target.serviceName, live, failed);
   const changed =
@@ -56,28 +56,28 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
     journal.finish();
     throw error.with({
       outcome: previous
-        ? `Nothing was released: ${nameOf(previous)} goes on serving`
+        ? `Nothing was released: ${nameOf(previous)} is still serving`
         : "Nothing was released",
     });
   }
   if (!options.rollback) {
-    // What did not come to serve leaves the users where they were: that release is none to leave behind.
+    // A release that never served has not affected users, so it is not a previous release.
     if (release === undefined && live !== undefined && live.revision === previous?.revision) {
       await record(deployment, failed, "running", previous);
       journal.finish();
       throw error.with({
-        outcome: `${nameOf(live)} goes on serving; the failed revision is kept, as --no-rollback asks`,
-        fix: "Mend the cause and deploy again",
+        outcome: `${nameOf(live)} is still serving; the failed revision is kept because of --no-rollback`,
+        fix: "Fix the cause and deploy again",
       });
     }
     await record(deployment, failed, "failed", release ?? live);
     journal.finish();
     throw error.with({
-      outcome: `The failed revision ${live?.revision ?? ""} is kept, as --no-rollback asks`.replace(
+      outcome: `The failed revision ${live?.revision ?? ""} is kept because of --no-rollback`.replace(
         "  ",
         " ",
       ),
-      fix: "Look at it with svc deploy logs, go back with svc deploy rollback",
+      fix: "Inspect it with svc deploy logs, or roll back with svc deploy rollback",
     });
   }
   if (previous === undefined) {
@@ -85,21 +85,22 @@ export async function recover(deployment: Deployment, cause: unknown, failed: Fa
     journal.finish();
     throw error.with({
       outcome:
-        "It is the first release of this service, so there is none to go back to; the failed one is left",
-      fix: "Mend the cause (svc deploy logs) and deploy again, or remove it with svc deploy down",
+        "It is the first release of this service, so there is none to roll back to; the failed one is left in place",
+      fix: "Fix the cause (svc deploy logs) and deploy again, or remove it with svc deploy down",
     });
   }
 
   const { message, detail } = error;
   const data = { goal: goalOf(deployment, failed.prepared), image: failed.image, message, detail };
-  // A run that is killed from here on must not give the failed release its traffic again.
+  // A run that is killed from here on must not shift traffic to the failed release again.
   await journal.record({ step: RECOVERY, data }, async () => undefined);
   return rollBack(deployment, error, failed, previous);
 }
 
 /**
- * Ends the rollback that a killed run had begun, and rejects as that run would have. Resolves where none had begun, and
- * where something else is to be deployed now: a mended release takes the failed one's place without going back first.
+ * Finishes the rollback that a killed run had started, and rejects as that run would have. Resolves if none
+ * had started, and if something else is to be deployed now: a fixed release replaces the failed one without a
+ * rollback first.
  */
 export async function endRecovery(
   deployment: Deployment,
@@ -114,7 +115,7 @@ export async function endRecovery(
   emit({
     type: "notice",
     level: "info",
-    message: "The run before this one was going back to the release before: that comes to its end first",
+    message: "The previous run was rolling back to the previous release: that rollback is finished first",
   });
   const failed = { previous, prepared, image: begun.image, endedBefore: 0 };
   await rollBack(
@@ -135,7 +136,7 @@ async function rollBack(
   const { restored, health } = await step(emit, "rollback", async ({ note }) => {
     const restored = await session.rollback(previous);
     const health = await releaseHealth(deployment, restored, undefined, deployment.timeout);
-    note(`${nameOf(restored)} serves again, ${health.status}`);
+    note(`${nameOf(restored)} is serving again, ${health.status}`);
     return { restored, health };
   });
   await record(deployment, failed, "running", restored);
@@ -145,15 +146,16 @@ async function rollBack(
     detail: error.detail,
     log: error.log,
     outcome: well
-      ? `Rolled back: ${nameOf(previous)} serves as before`
+      ? `Rolled back: ${nameOf(previous)} is serving again`
       : `Rolled back to ${nameOf(previous)}, which is not healthy: ${health.error_message ?? health.status}`,
     fix:
-      error.fix ?? "Mend the cause and deploy again; --no-rollback keeps a failed revision for a look at it",
+      error.fix ??
+      "Fix the cause and deploy again; --no-rollback keeps a failed revision so that you can inspect it",
     cause: error,
   });
 }
 
-/** What is to be deployed, but for its secrets: tells whether it is what failed. */
+/** What is to be deployed, without its secrets: used to detect whether it is what failed. */
 function goalOf({ target }: Deployment, { context, spec }: Prepared): string {
   const goal = JSON.stringify([context.hash, spec.env, target.flags]);
   return createHash("sha256").update(goal).digest("hex");
@@ -164,7 +166,7 @@ function isForeign(image: string, failed: Failed): boolean {
   return !known.some((one) => one !== undefined && isSameImage(one, image));
 }
 
-/** Whether the run that this one goes on with had begun to change the service before it was killed. */
+/** Whether the run that this one resumes had started to change the service before it was killed. */
 function isReleaseBegun({ unfinished }: Deployment["journal"]): boolean {
   const mark = unfinished.findIndex(({ step }) => step === "release");
   return mark >= 0 && mark < unfinished.length - 1;

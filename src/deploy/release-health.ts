@@ -17,12 +17,14 @@ export function checkedElsewhere({ platform, tools }: Deployment, reason: string
   };
 }
 
-/** Whether a release may serve: it answered as it should, or its platform checked it where nobody else can. */
+/**
+ * Whether a release may serve: it responded as expected, or its platform checked it because nobody else can.
+ */
 export function isWell({ status, endpoint }: HealthCheckResult): boolean {
   return status === "healthy" || (status === "unknown" && endpoint === null);
 }
 
-/** Waits until a release is healthy, for so many seconds at most. */
+/** Waits until a release is healthy, for at most this many seconds. */
 export async function releaseHealth(
   deployment: Deployment,
   release: Release,
@@ -32,7 +34,7 @@ export async function releaseHealth(
   const { session, tools, polling } = deployment;
   const base = release.probeUrl ?? release.url;
   if (base === undefined)
-    throw new DeployError("failed", "The platform named no URL for the service", {
+    throw new DeployError("failed", "The platform did not report a URL for the service", {
       fix: "Run svc deploy status in a minute",
     });
   const blocked = await session.probeBlocked?.();

@@ -10,17 +10,18 @@ export interface ReleaseRecord {
   readonly secrets: Readonly<Record<string, SecretRef>>;
 }
 
-/** A place that runs one release, and can keep a text beside it: a label, a tag, a file. */
+/** A backend that runs one release, and can store a text beside it: a label, a tag, a file. */
 export interface ReleaseBackend {
-  /** What runs, with the text that was kept beside it; status `running` where it does. */
+  /** The current release, with the text that was stored beside it; status `running` if it is running. */
   read(): Promise<(Pick<Release, "id" | "url" | "status"> & { readonly record: string }) | undefined>;
-  /** Makes this run in place of what runs, and keeps the text beside it. */
+  /** Runs this instead of the current release, and stores the text beside it. */
   run(release: ReleaseRecord, record: string): Promise<unknown>;
 }
 
 /**
- * The releases of a session whose platform keeps, beside what runs, a line of text that tells what it was made from. The
- * same release twice changes nothing; a rollback runs an earlier record again; a revision is the hash of its record.
+ * The releases of a session whose platform stores a line of text beside the running release that records what
+ * it was made from. Repeating a release changes nothing; a rollback runs an earlier record again; a revision
+ * is the hash of its record.
  *
  * @example
  * return { ...createReleases(tools, { read, run }), remove };
@@ -43,7 +44,7 @@ export function createReleases(
     if (live?.status === "running" && live.data?.record === record) return live;
     await tools.journal({ step: "service.run" }, () => place.run(parse(record), record));
     const made = await inspect();
-    if (made === undefined) throw new Error("The platform names no release right after it was made");
+    if (made === undefined) throw new Error("The platform does not report the release that was just created");
     return made;
   }
 
@@ -54,7 +55,7 @@ export function createReleases(
   };
 }
 
-/** One text for one release, whatever the order of its variables. */
+/** The same text for the same release, whatever the order of its variables. */
 function recordOf({ image, env, secrets }: ReleaseSpec): string {
   const sorted = (map: object) =>
     Object.fromEntries(Object.entries(map).sort(([a], [b]) => (a < b ? -1 : 1)));

@@ -15,11 +15,11 @@ export interface RollbackOutcome {
   readonly from: Release;
   readonly release: Release;
   readonly health: HealthCheckResult;
-  /** What was open on the service that was replaced, where its files did not last. */
+  /** Jobs that were open on the replaced service, if its files were not persistent. */
   readonly openWork: OpenWork | undefined;
 }
 
-/** Goes back to the release before the one that serves, or to a named revision. */
+/** Rolls back to the previous release, or to a named revision. */
 export async function rollback(
   deployment: Deployment,
   options: {
@@ -34,16 +34,16 @@ export async function rollback(
     if (live === undefined)
       throw new DeployError(
         "not_deployed",
-        `"${target.serviceName}" does not run, so there is nothing to roll back`,
+        `"${target.serviceName}" is not running, so there is nothing to roll back`,
         {
           fix: "Deploy it with svc deploy up",
         },
       );
     const candidates = await earlierReleases(deployment, live);
-    note(`${nameOf(live)}, ${candidates.length} to go back to`);
+    note(`${nameOf(live)}, ${candidates.length} to roll back to`);
     return { live, candidates };
   });
-  // After a run that was killed the world may stand at its goal already: what it set out for counts.
+  // After a killed run the target revision may already be serving: the killed run's goal counts.
   const begun = begunRollback(deployment, options.to);
   const { from, to } = begun ?? { from: live, to: choose(candidates, live, options.to) };
   const openWork = await liveWork(deployment, live, "replaced");
@@ -58,8 +58,8 @@ export async function rollback(
     throw new DeployError("declined", "Not rolled back", { outcome: "Nothing was changed" });
 
   const whenOver = () =>
-    new DeployError("timed_out", `The rollback is still going on after ${timeout} s`, {
-      fix: "Run the same command again: it goes on waiting",
+    new DeployError("timed_out", `The rollback is still in progress after ${timeout} s`, {
+      fix: "Run the same command again: it continues to wait",
     });
   try {
     await journal.record({ step: "rollback", data: { from, to } }, async () => undefined);
@@ -75,9 +75,9 @@ export async function rollback(
     await record(deployment, { from, release, health, before: await state.read() });
     journal.finish();
     if (!isWell(health))
-      throw new DeployError("unhealthy", `Revision ${release.revision} serves again and is not healthy`, {
+      throw new DeployError("unhealthy", `Revision ${release.revision} is serving again and is not healthy`, {
         detail: health.error_message ?? health.status,
-        fix: "Go further back with svc deploy rollback --to <revision>",
+        fix: "Roll back further with svc deploy rollback --to <revision>",
       });
     return { from, release, health, openWork };
   } catch (error) {
@@ -87,7 +87,9 @@ export async function rollback(
   }
 }
 
-/** Releases that a rollback can go to, newest first: as the platform knows them, else as recorded here. */
+/**
+ * Releases that a rollback can go to, newest first: as reported by the platform, else as recorded locally.
+ */
 export async function earlierReleases(
   { session, state }: Deployment,
   live: Release,
@@ -97,7 +99,7 @@ export async function earlierReleases(
   return listed.filter((release) => release.revision !== live.revision);
 }
 
-/** Where a rollback that was killed came from and went to, unless another goal is asked for now. */
+/** Source and target of a killed rollback, unless another target is requested now. */
 function begunRollback(
   { journal }: Deployment,
   wanted: string | undefined,
@@ -118,11 +120,11 @@ function choose(candidates: readonly Release[], live: Release, wanted: string | 
   const found = candidates.find((release) => release.revision === wanted);
   if (found !== undefined) return found;
   throw new DeployError("usage", `--to ${wanted}: no such revision`, {
-    fix: names === "" ? "There is none to go back to" : `Choose one of ${names}`,
+    fix: names === "" ? "There is none to roll back to" : `Choose one of ${names}`,
   });
 }
 
-/** What serves, by what the platform tells of it. */
+/** What is serving, as reported by the platform. */
 function nameOf({ revision, image, id }: Release): string {
   return revision === undefined ? (image ?? id) : `revision ${revision}`;
 }
@@ -161,7 +163,7 @@ async function record(
     provider_data: {
       release,
       previous: earlier,
-      // The image that serves was built from other files than those recorded last.
+      // The serving image was built from different files than those recorded last.
       secret_hashes: details.secret_hashes ?? {},
       pinned: true,
       last_health: health,

@@ -1,14 +1,17 @@
-/** A secret that a file holds, by its form. */
+/** A secret found in a file, by its format. */
 export interface SecretForm {
-  /** What it is, for people. */
+  /** What it is, as text. */
   readonly kind: string;
   readonly privateKey: boolean;
 }
 
-/** Bytes from the start of a file that are looked at: files with secrets are small. */
+/** Bytes from the start of a file that are checked: files with secrets are small. */
 export const SCANNED_BYTES = 1024 * 1024;
 
-/** A key's text follows its heading, be it in lines or in a string with `\n`; without it the heading is only spoken of. */
+/**
+ * A key's text follows its header, in lines or in a string with `\n`; without it the header is only
+ * mentioned.
+ */
 const PRIVATE_KEY =
   /-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nr]|[A-Za-z-]+: \S+){1,40}[A-Za-z0-9+/=]{32}/;
 const PUTTY_KEY = /^PuTTY-User-Key-File-\d: /;
@@ -28,7 +31,7 @@ const TOKENS: readonly (readonly [string, RegExp])[] = [
   ["a Hugging Face token", /\bhf_[A-Za-z0-9]{34}\b/],
 ];
 
-/** The secret that a text holds, a private key before any other; the value itself is never part of the answer. */
+/** The secret that a text contains, private keys first; the value itself is never part of the result. */
 export function findSecret(text: string): SecretForm | undefined {
   if (/"private_key"\s*:\s*"-----BEGIN/.test(text) && PRIVATE_KEY.test(text))
     return { kind: "a private key of a Google service account", privateKey: true };

@@ -1,8 +1,9 @@
 import { scrypt } from "node:crypto";
 
 /**
- * Hash of a secret's value that tells whether it changed. It stands in state files and annotations, so guessing a short
- * value from it must cost: hence scrypt, with what the secret is for as salt, so that every machine comes to the same hash.
+ * Hash of a secret's value, to detect changes. It is stored in state files and annotations, so guessing a
+ * short value from it must be expensive: therefore scrypt, salted with the secret's purpose, so that every
+ * machine computes the same hash.
  */
 export async function hashSecret(value: string, scope: { target: string; name: string }): Promise<string> {
   const salt = `svc deploy ${scope.target} ${scope.name}`;

@@ -1,9 +1,9 @@
 import type { PlatformSession, StoredSecret } from "./platform.ts";
 import type { DeployTools } from "./tools.ts";
 
-/** A place of a platform that keeps values by name. */
+/** A platform's storage of values by name. */
 export interface ValueStore {
-  /** Names that begin with the prefix; others may be among them. */
+  /** Names that start with the prefix; the list may include others. */
   list(): Promise<readonly string[]>;
   put(name: string, value: string, variable: string): Promise<unknown>;
   drop(name: string): Promise<unknown>;
@@ -15,8 +15,9 @@ interface Kept extends StoredSecret {
 }
 
 /**
- * The secrets of a session, kept in any place that keeps values by name. Every value has a name of its own, so that a
- * rollback finds the one it ran with: `<prefix>.<variable>.<version>.<hash>`; of each variable the newest counts.
+ * The secrets of a session, stored in any storage of values by name. Every value has its own name, so that a
+ * rollback finds the one it ran with: `<prefix>.<variable>.<version>.<hash>`; the newest of each variable
+ * counts.
  *
  * @example
  * return { ...createSecretStore(tools, serviceName, { list, put, drop }), inspect, release };
@@ -40,7 +41,7 @@ export function createSecretStore(
   return {
     async listSecrets() {
       const all = await kept();
-      // The newest counts, and one that may be half written only where there is no other.
+      // The newest counts; a possibly incomplete one only if there is no other.
       const chosen = [...all.filter((one) => one.unfinished), ...all.filter((one) => !one.unfinished)];
       return [...new Map(chosen.map((secret) => [secret.name, toStored(secret)])).values()];
     },

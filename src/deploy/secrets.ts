@@ -6,36 +6,38 @@ import type { SecretValue, StoredSecret } from "./platform.ts";
 import { hashSecret } from "./secret-hash.ts";
 import type { DeployTools } from "./tools.ts";
 
-/** What becomes of the secrets of a deployment. */
+/** What happens to the secrets of a deployment. */
 export interface SecretPlan {
   /** Values known here, by variable. */
   readonly values: Readonly<Record<string, SecretValue>>;
-  /** Those of `values` that the platform lacks or has otherwise. */
+  /** Those of `values` that the platform lacks or that differ. */
   readonly changed: readonly string[];
-  /** Kept by the platform and not known here: they stay as they are. */
+  /** Stored by the platform and unknown here: they stay unchanged. */
   readonly kept: readonly StoredSecret[];
-  /** Given to what runs from elsewhere than this target's part of the vault; they stay as they are. */
+  /** Passed to the running service from outside this target's part of the vault; they stay unchanged. */
   readonly unlisted: readonly string[];
-  /** Kept by the platform and no longer asked for: they are not given to the service any more. */
+  /** Stored by the platform and no longer configured: they are no longer passed to the service. */
   readonly unused: readonly StoredSecret[];
-  /** Keys made for this deployment. */
+  /** Keys generated for this deployment. */
   readonly generated: readonly string[];
 }
 
 export interface SecretOptions {
   readonly config: DeployConfig;
-  /** Secrets of what runs that stay, although the configuration does not name them. */
+  /** Secrets of the running service that stay, although the configuration does not list them. */
   readonly keep: readonly string[];
   readonly tools: DeployTools;
   readonly target: string;
   readonly stored: readonly StoredSecret[];
-  /** Hashes of the last deployment, for platforms that keep none. */
+  /** Hashes of the last deployment, for platforms that store none. */
   readonly lastHashes: Readonly<Record<string, string>>;
   readonly generateApiKey: boolean;
   readonly generateRsa: boolean;
 }
 
-/** Gathers the secrets: of the config, of the environment, made anew where asked for and missing. */
+/**
+ * Collects the secrets: from the config, from the environment, or newly generated if requested and missing.
+ */
 export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   const { config, tools, target, stored, lastHashes, keep } = options;
   const texts = new Map<string, string>();
@@ -46,8 +48,8 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     if (found !== undefined && found !== "") texts.set(name, found);
     else if (!stored.some((secret) => secret.name === name))
       throw new DeployError("bad_config", `Secret ${name} has no value`, {
-        detail: ".deployment/config.yaml names it without one, and the platform does not keep it yet",
-        fix: `Give it for this command: ${name}=… svc deploy …, or write a value into the file`,
+        detail: ".deployment/config.yaml lists it without one, and the platform does not store it yet",
+        fix: `Set it for this command (${name}=… svc deploy …), or write a value into the file`,
       });
   }
   for (const name of SERVICE_SECRETS) {

@@ -2,15 +2,15 @@ import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import type { Release } from "./platform.ts";
 
-/** What a deployment set out to run: its image by digest, and its plain variables. */
+/** What a deployment intends to run: its image by digest, and its plain variables. */
 export interface Wanted {
   readonly image: string;
   readonly env?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
- * Rejects with `DeployError` "superseded" where something else serves than this deployment released. No lock reaches other
- * machines, so success is only what the platform itself says about the image that serves.
+ * Rejects with `DeployError` "superseded" if something other than this deployment's release is serving. No
+ * lock reaches other machines, so success is decided by what the platform reports as the serving image.
  */
 export async function confirmServing(
   { session, target, emit }: Pick<Deployment, "session" | "target" | "emit">,
@@ -21,12 +21,12 @@ export async function confirmServing(
     emit({
       type: "notice",
       level: "warning",
-      message: `The platform does not say which image "${target.serviceName}" serves: that it is this one could not be checked`,
+      message: `The platform does not report which image "${target.serviceName}" is serving, so it could not be verified`,
     });
   checkRelease(target.serviceName, serving, wanted);
 }
 
-/** Rejects where a release is another deployment's. */
+/** Rejects if a release belongs to another deployment. */
 export function checkRelease(serviceName: string, found: Release | undefined, wanted: Wanted): void {
   if (found === undefined || !isWanted(found, wanted)) throw superseded(serviceName, found, wanted);
 }
@@ -37,29 +37,29 @@ export function isSameImage(one: string, other: string): boolean {
   return digest !== undefined && second !== undefined ? digest === second : one === other;
 }
 
-/** The end of a deployment whose place was taken by another one. */
+/** The error of a deployment that was replaced by another one. */
 export function superseded(serviceName: string, found: Release | undefined, wanted?: Wanted): DeployError {
   const what = found === undefined ? "nothing" : nameOf(found);
   return new DeployError(
     "superseded",
     found === undefined
       ? `"${serviceName}" was removed while it was being deployed`
-      : `Another deployment took the place of this one: "${serviceName}" has ${what}`,
+      : `Another deployment replaced this one: "${serviceName}" has ${what}`,
     {
       ...(wanted ? { detail: `This deployment released ${wanted.image}` } : {}),
-      outcome: "What the other deployment did was not touched, and nothing was recorded here",
-      fix: "Look at what serves with svc deploy status, and deploy again if yours is to serve. In CI put all deployments of one target into one concurrency group",
+      outcome: "The other deployment was not changed, and nothing was recorded here",
+      fix: "Check what is serving with svc deploy status, and deploy again if yours should serve. In CI, put all deployments of one target into one concurrency group",
     },
   );
 }
 
 function nameOf({ image, revision }: Release): string {
-  return `image ${image ?? "(not known)"}${revision === undefined ? "" : `, revision ${revision}`}`;
+  return `image ${image ?? "(unknown)"}${revision === undefined ? "" : `, revision ${revision}`}`;
 }
 
 function isWanted(found: Release, { image, env = {} }: Wanted): boolean {
   if (found.image !== undefined && !isSameImage(found.image, image)) return false;
-  // The address is filled in by platforms that learn it late.
+  // Platforms that learn the address late fill it in.
   return Object.entries(env).every(
     ([key, value]) => key === "SERVICE_PUBLIC_URL" || (found.env?.[key] ?? value) === value,
   );

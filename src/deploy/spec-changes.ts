@@ -1,6 +1,6 @@
 import type { Release, ReleaseSpec } from "./platform.ts";
 
-/** A field that a release would change; the values of secrets are never told. */
+/** A field that a release would change; the values of secrets are never shown. */
 export interface FieldChange {
   readonly field: string;
   readonly from: string | null;
@@ -8,9 +8,9 @@ export interface FieldChange {
 }
 
 /**
- * What differs between what runs and what should run: image, variables, secrets by name.
- * A secret counts as changed where its value is to be stored anew (it has a hash and no reference yet), or both hashes are
- * known and differ.
+ * Differences between what runs and what should run: image, variables, secrets by name. A secret counts as
+ * changed if its value must be stored again (it has a hash and no reference yet), or both hashes are known
+ * and differ.
  */
 export function specChanges(
   spec: ReleaseSpec,

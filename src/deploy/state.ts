@@ -7,7 +7,7 @@ import { readIfThere, writeAtomic } from "./atomic-file.ts";
 import { DeployError } from "./errors.ts";
 import type { Release } from "./platform.ts";
 
-/** What of a state file is the engine's own: in `provider_data`. */
+/** The engine's own part of a state file: in `provider_data`. */
 export interface StateDetails {
   /** The release that serves, as the platform described it. */
   readonly release?: Release;
@@ -19,12 +19,12 @@ export interface StateDetails {
   readonly image?: string;
   /** Keyed hashes of the secrets as last stored. */
   readonly secret_hashes?: Readonly<Record<string, string>>;
-  /** Set by a rollback: traffic stands on an older revision than the newest. */
+  /** Set by a rollback: traffic goes to an older revision than the newest. */
   readonly pinned?: boolean;
   readonly last_health?: Readonly<Record<string, unknown>>;
 }
 
-/** The memory of one target between commands: a cache of what the platform knows, and never a secret. */
+/** The stored state of one target between commands: a cache of what the platform knows, never a secret. */
 export interface StateFile {
   readonly path: string;
   read(): Promise<DeploymentState | undefined>;
@@ -44,8 +44,8 @@ export function stateBase({ cwd, platform, serviceName }: StateKey): string {
 }
 
 /**
- * The state file of one platform, name and environment. `.deployment/state.json` is a copy of the one written last,
- * and is taken over where it stands alone, also in format version 1.
+ * The state file of one platform, name and environment. `.deployment/state.json` is a copy of the one written
+ * last; if it is the only one, it is used, also in format version 1.
  */
 export function openState(key: StateKey): StateFile {
   const path = `${stateBase(key)}.json`;
@@ -90,8 +90,8 @@ export function parseState(text: string, path: string): DeploymentState {
   const { version } = raw as { version?: unknown };
   if (typeof version === "number" && version > 2)
     throw new DeployError("failed", `${path} has format version ${version}`, {
-      detail: "This svc knows versions 1 and 2",
-      fix: "Use the newer svc that wrote it",
+      detail: "This version of svc supports versions 1 and 2",
+      fix: "Use the newer version of svc that wrote it",
     });
   const parsed = v.safeParse(DeploymentStateSchema, version === 2 ? raw : migrate(raw));
   if (!parsed.success) {
@@ -122,7 +122,7 @@ export function detailsOf(state: DeploymentState | undefined): StateDetails {
 
 function unreadable(path: string, why: string, cause?: unknown): DeployError {
   return new DeployError("failed", `${path} cannot be read: ${why}`, {
-    fix: "Move the file away; svc deploy status reads what runs from the platform",
+    fix: "Move the file away; svc deploy status reads the current state from the platform",
     cause,
   });
 }

@@ -8,19 +8,19 @@ import { checkedElsewhere } from "./release-health.ts";
 import { standing } from "./standing.ts";
 import { stateBase } from "./state.ts";
 
-/** What is known of a deployment now. */
+/** The current state of a deployment. */
 export interface Status {
   readonly live: Release | undefined;
   readonly state: DeploymentState | undefined;
   readonly health: HealthCheckResult | undefined;
   readonly secretNames: readonly string[];
   readonly drift: readonly string[];
-  /** What an unfinished run did, where there is one. */
+  /** What an unfinished run did, if there is one. */
   readonly unfinished: string | undefined;
   readonly lock: LockHolder | undefined;
 }
 
-/** Reads what runs, and checks its health. The check's result is kept in the state file. */
+/** Reads the running service and checks its health. The result is stored in the state file. */
 export async function status(deployment: Deployment): Promise<Status> {
   const { session, tools, journal, target, platform } = deployment;
   const state = await deployment.state.read();

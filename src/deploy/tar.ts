@@ -43,7 +43,7 @@ export async function* toTar(
   yield Buffer.alloc(2 * BLOCK);
 }
 
-/** The same compressed, and as free of times: equal archives give equal bytes. */
+/** The same, compressed, without timestamps: equal archives give equal bytes. */
 export function gzipped(tar: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   // Node's gzip writes no time and no name into its header.
   const gzip = createGzip({ level: 6 });
@@ -81,7 +81,7 @@ function padding(size: number): Buffer {
   return Buffer.alloc((BLOCK - (size % BLOCK)) % BLOCK);
 }
 
-/** What of an entry does not fit into its header. */
+/** The attributes of an entry that do not fit into its header. */
 function paxRecords({ path, link, size }: TarEntry): [string, string][] {
   const records: [string, string][] = [];
   if (Buffer.byteLength(path) > 100 || Buffer.byteLength(link ?? "") > 100) {

@@ -4,7 +4,7 @@ import { TEMPLATES } from "../core/base/paths.ts";
 import { CREDENTIAL_NAMES } from "./credential-names.ts";
 import type { PackageManager, Project } from "./project.ts";
 
-/** What the deployment files are made from. */
+/** Input of the deployment files. */
 export interface FileInput {
   readonly project: Project;
   readonly name: string;
@@ -15,7 +15,7 @@ export interface FileInput {
   readonly imageTag: string;
   /** Plain variables of the containers, by name. */
   readonly env: Readonly<Record<string, string>>;
-  /** Variables whose value compose takes from its own environment. */
+  /** Variables whose value compose reads from its own environment. */
   readonly secretNames: readonly string[];
 }
 
@@ -43,7 +43,7 @@ export async function renderTemplates(input: FileInput): Promise<Record<string, 
   return files;
 }
 
-/** The name under which a build knows a file of settings: `npmrc` of `.npmrc`. */
+/** The name of a settings file in a build: `npmrc` of `.npmrc`. */
 export function secretId(file: string): string {
   return basename(file).slice(1).replaceAll(".", "-");
 }

@@ -1,9 +1,9 @@
 import { DeployError } from "./errors.ts";
 
-/** Gives each step of a deployment its own time, under one signal for Ctrl-C. */
+/** Gives each step of a deployment its own time limit, under one signal for Ctrl-C. */
 export interface TimeLimits {
   readonly signal: AbortSignal;
-  /** Runs `body` with at most so many seconds; past them its signal fires with `whenOver()` as reason. */
+  /** Runs `body` with at most this many seconds; after that its signal fires with `whenOver()` as reason. */
   within<T>(seconds: number, whenOver: () => DeployError, body: () => Promise<T>): Promise<T>;
 }
 
@@ -28,7 +28,7 @@ export function createTimeLimits(outer?: AbortSignal): TimeLimits {
       try {
         return await body();
       } catch (error) {
-        // Whatever a library made of the abort, the reason is what people must read.
+        // Whatever error a library makes of the abort, people must see the reason.
         throw signal.aborted ? signal.reason : error;
       } finally {
         clearTimeout(timer);
@@ -40,6 +40,6 @@ export function createTimeLimits(outer?: AbortSignal): TimeLimits {
 
 function interrupted(): DeployError {
   return new DeployError("interrupted", "Stopped on request", {
-    fix: "Run the same command again: it goes on where this one stopped",
+    fix: "Run the same command again: it continues where this one stopped",
   });
 }

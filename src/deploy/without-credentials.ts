@@ -1,16 +1,16 @@
 import { isMap, isPair, parseDocument, visit } from "yaml";
 import { DeployError } from "./errors.ts";
 
-/** Lines of an `.npmrc` or `.yarnrc` that hold a credential. */
+/** Lines of an `.npmrc` or `.yarnrc` that contain a credential. */
 const CREDENTIAL_LINE =
   /^[^#;=]*(?:_auth|_authToken|_password|certfile|keyfile|\bkey|\bcert)"?\s*[=\s]\s*\S|^[^#;]*(?:https?:)?\/\/[^\s/@]+@/i;
-/** Settings of Yarn 2 and later that hold one. */
+/** Settings of Yarn 2 and later that contain one. */
 const YARN_SETTINGS = /^npmAuth(?:Token|Ident)$/;
 
-/** Files of an installation's settings; a login among them must not enter a layer. */
+/** Files with install settings; a login in them must not end up in a layer. */
 export const SETTINGS_FILES = [".npmrc", ".yarnrc", ".yarnrc.yml"] as const;
 
-/** The text of such a file without its credentials; the very same text where it has none. */
+/** The text of such a file without its credentials; unchanged if it has none. */
 export function withoutCredentials(file: string, text: string): string {
   return file === ".yarnrc.yml" ? yarnSettings(text) : lines(text);
 }
@@ -26,7 +26,7 @@ function yarnSettings(text: string): string {
     throw new DeployError("usage", "The .yarnrc.yml cannot be read", {
       detail: document.errors[0]?.message,
       outcome: "Nothing was built",
-      fix: "Correct the file: svc takes logins out of the copy that a build gets",
+      fix: "Fix the file: svc removes logins from the copy that a build gets",
     });
   let found = false;
   visit(document, {
@@ -36,7 +36,7 @@ function yarnSettings(text: string): string {
       return visit.REMOVE;
     },
   });
-  // A map that lost all its entries would read as null.
+  // A map without entries would be parsed as null.
   if (!found) return text;
   visit(document, {
     Map(_key, map) {

@@ -6,7 +6,7 @@ import { readIfThere } from "./atomic-file.ts";
 import { parseIgnore } from "./dockerignore.ts";
 import { DeployError } from "./errors.ts";
 
-/** A workspace of npm, pnpm or yarn that a project lies in. */
+/** An npm, pnpm or yarn workspace that contains a project. */
 interface Workspace {
   /** Its root, absolute. */
   readonly root: string;
@@ -15,7 +15,7 @@ interface Workspace {
   readonly lockFile: string | undefined;
 }
 
-/** What of a project the check looks at. */
+/** The part of a project that is checked. */
 export interface WorkspaceUser {
   readonly cwd: string;
   readonly packageManager: "npm" | "pnpm" | "yarn";
@@ -28,8 +28,9 @@ export interface WorkspaceUser {
 const LOCK_FILES = ["package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock"];
 
 /**
- * Rejects where an image of the project's folder alone would not hold what the workspace around it says: other versions
- * than in its lock file, or whatever a public registry has under the name of one of its packages.
+ * Rejects if an image of only the project's folder would differ from what the surrounding workspace declares:
+ * other versions than in its lock file, or whatever a public registry has under the name of one of its
+ * packages.
  */
 export async function checkWorkspace(project: WorkspaceUser): Promise<void> {
   const { cwd, dependencies, lockFile } = project;
@@ -43,7 +44,7 @@ export async function checkWorkspace(project: WorkspaceUser): Promise<void> {
     );
   const own = (await readPatterns(cwd)) !== undefined;
   if (own && (await isInstalledByLock(project))) return;
-  // With a lock file of its own a project below the root says by itself what it gets.
+  // A project below the root with its own lock file determines its own versions.
   if (!own && (workspace === undefined || lockFile !== undefined)) return;
   const root = own ? cwd : (workspace?.root ?? cwd);
   const wanted = Object.keys(dependencies).filter((name) => !isFile(dependencies[name] ?? ""));
@@ -63,7 +64,10 @@ export async function checkWorkspace(project: WorkspaceUser): Promise<void> {
     );
 }
 
-/** Whether the root of a workspace is installed whole from its manifest and lock file: npm's tells all of it. */
+/**
+ * Whether a workspace's root can be installed from its manifest and lock file alone: npm's lock file has
+ * everything.
+ */
 async function isInstalledByLock({ cwd, packageManager, lockFile }: WorkspaceUser): Promise<boolean> {
   if (packageManager !== "npm" || lockFile === undefined) return false;
   const lock = JSON.parse((await readIfThere(join(cwd, lockFile))) ?? "{}") as { packages?: object };
@@ -72,13 +76,13 @@ async function isInstalledByLock({ cwd, packageManager, lockFile }: WorkspaceUse
   );
   if (nested === undefined) return true;
   throw new DeployError("usage", `A package of this workspace has modules of its own: ${nested}`, {
-    detail: "The image gets the modules of the workspace's root alone, so that package would miss it",
+    detail: "The image gets only the modules of the workspace's root, so that package would lack it",
     outcome: "Nothing was built",
     fix: "Make the versions in the workspace's packages agree, and run npm dedupe",
   });
 }
 
-/** The nearest folder above that declares packages, up to the one that holds the repository. */
+/** The nearest folder above that declares packages, up to the one that contains the repository. */
 async function findWorkspace(cwd: string): Promise<Workspace | undefined> {
   let folder = cwd;
   while (!existsSync(join(folder, ".git")) && dirname(folder) !== folder) {
@@ -94,7 +98,7 @@ async function findWorkspace(cwd: string): Promise<Workspace | undefined> {
   return undefined;
 }
 
-/** The patterns of a workspace's packages; nothing where the folder is the root of none. */
+/** The patterns of a workspace's packages; undefined if the folder is not a workspace root. */
 async function readPatterns(folder: string): Promise<string[] | undefined> {
   try {
     const pnpm = await readIfThere(join(folder, "pnpm-workspace.yaml"));
@@ -111,7 +115,7 @@ async function readPatterns(folder: string): Promise<string[] | undefined> {
     throw new DeployError("usage", `The workspace in ${folder} cannot be read`, {
       detail: (error as Error).message,
       outcome: "Nothing was built",
-      fix: "Correct package.json or pnpm-workspace.yaml there",
+      fix: "Fix package.json or pnpm-workspace.yaml there",
       cause: error,
     });
   }
@@ -126,14 +130,14 @@ function isMember(patterns: readonly string[], folder: string): boolean {
   for (const pattern of patterns) {
     const negated = pattern.startsWith("!");
     const path = pattern.replace(/^!/, "").replace(/^(?:\.?\/)+|\/+$/g, "");
-    // A rule matches what lies below a match too: without `**` a package lies exactly as deep as its pattern.
+    // A rule also matches everything below a match: without `**` a package is exactly as deep as its pattern.
     const deep = path.includes("**") || path.split("/").length === folder.split("/").length;
     if (deep && parseIgnore(path).ignores(folder)) member = !negated;
   }
   return member;
 }
 
-/** Names of the packages below a folder but for the project itself. */
+/** Names of the packages below a folder, except the project itself. */
 async function packageNames(root: string, cwd: string): Promise<Set<string>> {
   const names = new Set<string>();
   const visit = async (folder: string): Promise<void> => {
@@ -156,7 +160,7 @@ function nameOf(manifest: string): string | undefined {
     const { name } = JSON.parse(manifest) as { name?: unknown };
     return typeof name === "string" ? name : undefined;
   } catch {
-    // A fixture or a template somewhere in the repository; npm could not install it either.
+    // A fixture or a template in the repository; npm could not install it either.
     return undefined;
   }
 }
@@ -168,12 +172,12 @@ function isFile(version: string): boolean {
 const INSTALL = {
   npm: "npm install --no-workspaces ./<the file>",
   pnpm: "pnpm add --ignore-workspace ./<the file>",
-  yarn: "yarn add ./<the file>, in a folder with a yarn.lock of its own",
+  yarn: "yarn add ./<the file>, in a folder with its own yarn.lock",
 } as const;
 const LOCK = {
   npm: "npm install --no-workspaces --package-lock-only",
   pnpm: "pnpm install --ignore-workspace --lockfile-only",
-  yarn: "yarn install, in a folder with a yarn.lock of its own",
+  yarn: "yarn install, in a folder with its own yarn.lock",
 } as const;
 
 function refused(
@@ -184,8 +188,8 @@ function refused(
   const where = workspace === undefined ? "" : ` (workspace ${relative(cwd, workspace.root) || "."})`;
   return new DeployError("usage", `${message}${where}`, {
     detail:
-      "An image is built from the project's folder alone: without that lock file it gets other versions, and a package of the repository would be looked up on the public registry",
+      "An image is built only from the project's folder: without that lock file it gets different versions, and a package of the repository would be looked up in the public registry",
     outcome: "Nothing was built",
-    fix: `Give the project a lock file of its own: pack each package of the repository that it uses (${packageManager} pack) into its folder and add it with "${INSTALL[packageManager]}"; where it uses none, run "${LOCK[packageManager]}". Or bundle it with what it imports into a folder of its own, and deploy that`,
+    fix: `Give the project its own lock file: pack each package of the repository that it uses (${packageManager} pack) into its folder and add it with "${INSTALL[packageManager]}"; if it uses none, run "${LOCK[packageManager]}". Or bundle the project with its imports into a separate folder, and deploy that folder`,
   });
 }

@@ -11,14 +11,14 @@ export interface StateChange {
   readonly release: Release | undefined;
   readonly previous: Release | undefined;
   readonly health?: HealthCheckResult | undefined;
-  /** What was to be released did not come to serve. */
+  /** The new release never served. */
   readonly failed?: boolean;
 }
 
-/** How many earlier releases a state remembers. */
+/** How many earlier releases a state records. */
 const HISTORY = 10;
 
-/** Records how a deployment ended. A failed one keeps what is known of the release before it. */
+/** Records how a deployment ended. A failed one keeps the record of the previous release. */
 export async function writeState(deployment: Deployment, change: StateChange): Promise<void> {
   const { target, platform, state, tools } = deployment;
   const { prepared, image, status, release, previous, health, failed = false } = change;

@@ -210,7 +210,7 @@ describe("traps", () => {
     const failure = await session.remove().catch((error: unknown) => error);
 
     expect(findings).toContainEqual(expect.objectContaining({ level: "error", subject: "name" }));
-    expect(failure).toMatchObject({ outcome: "It was not touched" });
+    expect(failure).toMatchObject({ outcome: "It was not changed" });
   });
 
   it("components, domains and settings of others stay", async () => {
@@ -282,7 +282,7 @@ describe("the live log", () => {
     cloud.state.liveLog = log.url;
 
     await expect(followed()).rejects.toMatchObject({
-      detail: "the server answered 403",
+      detail: "the server responded with 403",
       fix: "Run the command again, or without --follow",
     });
   });

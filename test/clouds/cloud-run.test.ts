@@ -226,7 +226,7 @@ describe("traps", () => {
     const failure = await session.remove().catch((error: unknown) => error);
 
     expect(findings.some(({ level, subject }) => level === "error" && subject === "name")).toBe(true);
-    expect(failure).toMatchObject({ outcome: "It was not touched" });
+    expect(failure).toMatchObject({ outcome: "It was not changed" });
     expect(service()).toBeDefined();
   });
 });
@@ -404,7 +404,7 @@ describe("a new service", () => {
       expect.objectContaining({
         level: "warning",
         subject: "cpu",
-        message: expect.stringMatching(/stand still/),
+        message: expect.stringMatching(/jobs pause/),
       }),
     );
   });

@@ -54,7 +54,7 @@ describe.each(FLOWS.filter(({ rollsBackItself }) => !rollsBackItself))("$name", 
     const kept = await deploy("// crash at start", { rollback: false }).catch((error: unknown) => error);
     const failure = await deploy("// crash at start, again").catch((error: unknown) => error);
 
-    expect(kept).toMatchObject({ code: "failed", outcome: expect.stringContaining("goes on serving") });
+    expect(kept).toMatchObject({ code: "failed", outcome: expect.stringContaining("is still serving") });
     expect(failure).toMatchObject({ code: "rolled_back" });
     expect(await liveImage()).toBe(second.image);
     expect(at.cloud.recorder.violations).toEqual([]);

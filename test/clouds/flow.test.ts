@@ -102,11 +102,11 @@ describe.concurrent.each(FLOWS)("$name, as the user of a fresh project meets it"
     const left = await asked("up", "--no-rollback");
     expect(left).toMatchObject({ code: flow.rollsBackItself ? 3 : 1, success: false });
     if (!flow.rollsBackItself)
-      expect(left.error_details.outcome).toMatch(/goes on serving; the failed .* is kept/);
+      expect(left.error_details.outcome).toMatch(/is still serving; the failed .* is kept/);
     const broken = await deploy("up", "--yes");
     expect(broken.code).toBe(3);
     expect(broken.stderr).toContain(
-      flow.rollsBackItself ? "What ran before serves" : "Rolled back: revision",
+      flow.rollsBackItself ? "The previous version is serving" : "Rolled back: revision",
     );
     expect(await watch()).toEqual(new Set([200]));
     expect(await job()).toBe("second, good day");

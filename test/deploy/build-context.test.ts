@@ -377,7 +377,7 @@ describe("secrets by what a file holds", () => {
     expect(findings).toEqual([
       expect.objectContaining({
         level: "warning",
-        message: expect.stringContaining(`src/client.ts holds what looks like ${kind}`),
+        message: expect.stringContaining(`src/client.ts seems to contain ${kind}`),
       }),
     ]);
     expect(JSON.stringify([findings, events])).not.toContain(value);

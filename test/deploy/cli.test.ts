@@ -150,7 +150,7 @@ describe("svc deploy on the command line", () => {
       error_details: {
         exit_code: 3,
         provider: "container exited with code 1",
-        outcome: "Rolled back: revision r1 serves as before",
+        outcome: "Rolled back: revision r1 is serving again",
         log: ["Error: Cannot find module './controller.js'"],
       },
     });
@@ -273,7 +273,7 @@ describe("svc deploy on the command line", () => {
     const { code, err } = await svc(at, UP);
 
     expect(code).toBe(6);
-    expect(err).toMatch(/under way: .*process \d+/);
+    expect(err).toMatch(/in progress: .*process \d+/);
   });
 
   it("the help of a command shows the platform's own options with their limits", async () => {

@@ -157,14 +157,14 @@ describe("svc deploy status", () => {
     expect(found.state?.provider_data?.last_health).toMatchObject({ status: "healthy" });
   });
 
-  it("tells that a service was removed by other means", async () => {
+  it("tells that a service was removed outside svc", async () => {
     const at = await deployed();
     at.world.change((world) => delete world.services["hello-dev"]);
 
     const found = await using(at, status);
 
     expect(found.live).toBeUndefined();
-    expect(found.drift).toEqual([expect.stringContaining("removed by other means")]);
+    expect(found.drift).toEqual([expect.stringContaining("removed outside svc")]);
   });
 });
 

@@ -28,16 +28,16 @@ describe("the config file", () => {
     ["environment:\n  A: x\n B: y\n", /line 3/],
     ["secrets:\n  - value: x\n", /line 2: secrets\.0\.name/],
     ["secrets:\n  - name: 1A\n", /line 2: secrets\.0\.name: must be a variable name/],
-    ["enviroment: {}\n", /line 1: enviroment: is not known/],
+    ["enviroment: {}\n", /line 1: enviroment: is unknown/],
     ["store: mysql\n", /line 1: store: must be "file" or "external"/],
     ["environment:\n  SERVICE_API_KEY: abc\n", /line 2: SERVICE_API_KEY is a secret/],
     ["environment:\n  SERVICE_ACCOUNT_API_KEY: abc\n", /line 2: SERVICE_ACCOUNT_API_KEY is a secret/],
-    ["environment:\n  SERVICE_PORT: '1'\n", /line 2: SERVICE_PORT follows from the options/],
+    ["environment:\n  SERVICE_PORT: '1'\n", /line 2: SERVICE_PORT is set by the options/],
     [
       "environment: {A: x}\nsecrets:\n  - {name: A, value: y}\n",
-      /line 3: A is a secret and a plain variable/,
+      /line 3: A is both a secret and a plain variable/,
     ],
-    ["secrets:\n  - {name: A}\n  - {name: A}\n", /line 3: secret A stands there twice/],
+    ["secrets:\n  - {name: A}\n  - {name: A}\n", /line 3: secret A is listed twice/],
   ])("an error names the line: %j", (text, message) => {
     expect(() => parseConfig(text)).toThrow(message);
   });

@@ -246,7 +246,7 @@ withRegistry.describe("an image pushed to a registry that wants a login", () => 
 
       expect(outcome).toMatchObject({
         code: "login_expired",
-        message: expect.stringContaining("does not take the login"),
+        message: expect.stringContaining("rejected the login"),
         fix: expect.stringContaining("Log in to 127.0.0.1"),
       });
       expect(digest).toBeNull();

@@ -211,7 +211,7 @@ describe("the Dockerfile", () => {
     const cwd = temporaryProject({ ...PROJECT, "package.json": '{"dependencies": {"z": "file:../z"}}' });
     mkdirSync(join(cwd, "src"), { recursive: true });
 
-    await expect(readProject(cwd)).rejects.toThrow(/lies outside of the project/);
+    await expect(readProject(cwd)).rejects.toThrow(/is outside the project/);
   });
 
   it("a missing controller is named, with what to do", async () => {

@@ -129,7 +129,7 @@ describe("a config file", () => {
       { field: "env.OTHER", from: null, to: "x" },
       { field: "secret.PAY_TOKEN", from: "set", to: null },
     ]);
-    expect(notices(at).join()).toMatch(/does not name GREETING/);
+    expect(notices(at).join()).toMatch(/does not list GREETING/);
   });
 
   it.each([

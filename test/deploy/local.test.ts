@@ -195,7 +195,7 @@ describe("svc deploy local", () => {
 
     expect(ended).toMatchObject({
       exitCode: 1,
-      message: "The service ended right after its start",
+      message: "The service exited right after its start",
       log: expect.arrayContaining(["cannot find the controller"]),
     });
     expect(sick).toMatchObject({
@@ -257,7 +257,7 @@ describe("svc deploy local and the port", () => {
 
     await expect(failed).rejects.toMatchObject({
       exitCode: 5,
-      message: `Port ${port} is taken`,
+      message: `Port ${port} is in use`,
       fix: expect.stringContaining(`--port ${port + 1}`),
     });
     expect(at.events.some((event) => event.type === "step" && event.id === "build")).toBe(false);

@@ -56,7 +56,7 @@ describe.each(Object.keys(READS))("%s", (provider) => {
       code: "unreachable",
       exitCode: 5,
       message: `127.0.0.1:${gone.port} could not be reached: it refused the connection`,
-      fix: expect.stringMatching(/network and name server; behind a proxy set HTTPS_PROXY/),
+      fix: expect.stringMatching(/network and the DNS server; behind a proxy set HTTPS_PROXY/),
     });
   });
 
@@ -69,7 +69,7 @@ describe.each(Object.keys(READS))("%s", (provider) => {
     });
   });
 
-  it("is asked through the proxy of the environment, whose refusal is told as the proxy's", async () => {
+  it("is called through the proxy of the environment, whose refusal is told as the proxy's", async () => {
     const proxy = await testProxy({ status: 407 });
 
     const error = await failureOf(provider, { HTTPS_PROXY: proxy.address });
@@ -80,7 +80,7 @@ describe.each(Object.keys(READS))("%s", (provider) => {
     expect(error).toMatchObject({
       code: "unreachable",
       detail: expect.stringMatching(
-        /wants a login.*asked through the proxy 127\.0\.0\.1:\d+, from HTTPS_PROXY/,
+        /requires a login.*called through the proxy 127\.0\.0\.1:\d+, from HTTPS_PROXY/,
       ),
       fix: expect.stringContaining("NO_PROXY"),
     });
@@ -199,7 +199,7 @@ describe("the proxy of the environment", () => {
   it("is refused where it is no http proxy, without showing what it holds", () => {
     const ask = () => proxyFor("https://x.example", { HTTPS_PROXY: "socks5://me:planted-word@x:1" });
 
-    expect(ask).toThrow(/HTTPS_PROXY is not the address of an http proxy/);
+    expect(ask).toThrow(/HTTPS_PROXY is not the URL of an http proxy/);
     expect(ask).not.toThrow(/planted-word/);
   });
 

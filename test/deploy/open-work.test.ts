@@ -98,11 +98,11 @@ describe("a service with open jobs whose disk does not last", () => {
 
     await expect(deploy(at)).rejects.toMatchObject({
       code: "open_work",
-      message: expect.stringMatching(/not known: its key is not known here/),
+      message: expect.stringMatching(/unknown .*: its key is unknown here/),
       fix: expect.stringContaining("SERVICE_API_KEY"),
     });
     const wrong = deploy(at, {}, { env: { PATH: process.env.PATH, SERVICE_API_KEY: "another" } });
-    await expect(wrong).rejects.toThrow(/does not take the key/);
+    await expect(wrong).rejects.toThrow(/rejects the key/);
     expect(serving(at)).toBe("r1");
   });
 

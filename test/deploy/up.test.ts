@@ -265,7 +265,7 @@ describe("deploying to a platform", () => {
     const error = await failure(deploy(at));
 
     expect(error).toMatchObject({ exitCode: 1, detail: "MEMORY_403: not allowed" });
-    expect(error.outcome).toBe("Nothing was released: revision r2 goes on serving");
+    expect(error.outcome).toBe("Nothing was released: revision r2 is still serving");
   });
 
   it("a rollout that crashes is rolled back, with the container's last words", async () => {
@@ -360,7 +360,7 @@ describe("deploying to a platform", () => {
     expect(error.message).toMatch(/ann@elsewhere/);
   });
 
-  it("tells what was changed by other means", async () => {
+  it("tells what was changed outside svc", async () => {
     const at = await stage();
     await deploy(at);
     at.world.change((world) => {
@@ -371,7 +371,7 @@ describe("deploying to a platform", () => {
     await deploy(at);
 
     const notices = at.events.flatMap((event) => (event.type === "notice" ? [event.message] : []));
-    expect(notices).toContain('Variables of "hello-dev" were changed by other means: LOG_LEVEL');
+    expect(notices).toContain('Variables of "hello-dev" were changed outside svc: LOG_LEVEL');
   });
 
   it("secrets reach the vault and nothing else", async () => {

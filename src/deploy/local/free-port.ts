@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import { DeployError } from "../errors.ts";
 import type { LocalRun } from "./local-run.ts";
 
-/** Rejects where something else than this very service listens on the port. */
+/** Rejects if anything other than this service listens on the port. */
 export async function checkPort({ options, tools, project }: LocalRun): Promise<void> {
   const { port } = options;
   if (await isFree(port)) return;
@@ -10,7 +10,7 @@ export async function checkPort({ options, tools, project }: LocalRun): Promise<
   const result = await tools.exec("docker", ["ps", "--filter", `publish=${port}`, "--format", format]);
   const [name = "", owner = ""] = (result.stdout.trim().split("\n")[0] ?? "").split("\t");
   if (owner === project) return;
-  throw new DeployError("preflight", `Port ${port} is taken`, {
+  throw new DeployError("preflight", `Port ${port} is in use`, {
     detail: name === "" ? "Another program listens on it" : `Container "${name}" listens on it`,
     outcome: "Nothing was built",
     fix: `Stop that program, or choose another port: --port ${port + 1}`,

@@ -33,7 +33,7 @@ export interface LocalOptions {
   readonly trustFiles?: boolean;
 }
 
-/** A test of a service in containers of this machine. */
+/** A test of a service in containers on this machine. */
 export interface LocalRun {
   readonly options: LocalOptions;
   readonly cwd: string;
@@ -50,7 +50,7 @@ export interface LocalRun {
   readonly log: LogFile;
   readonly emit: Emit;
   readonly trusted: TrustedFiles;
-  /** Asks the person at the terminal; missing where there is none. */
+  /** Asks the person at the terminal; missing if there is none. */
   readonly ask?: ((question: string) => Promise<boolean>) | undefined;
 }
 
@@ -59,7 +59,7 @@ export interface OpenLocal {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly emit: Emit;
-  /** Asks the person at the terminal, whatever was agreed to beforehand; missing where there is none. */
+  /** Asks the person at the terminal even if `--yes` is set; missing if there is none. */
   readonly ask?: ((question: string) => Promise<boolean>) | undefined;
   readonly signal?: AbortSignal;
   readonly redactor?: Redactor;

@@ -6,23 +6,23 @@ import { DeployError } from "../errors.ts";
 import { newApiKey, newRsaKey } from "../secrets.ts";
 import type { LocalRun } from "./local-run.ts";
 
-/** The secrets of a local test, and which of them were made for it. */
+/** The secrets of a local test, and which of them were generated for it. */
 export interface LocalSecrets {
   readonly values: Readonly<Record<string, string>>;
   readonly generated: readonly string[];
 }
 
-/** Folder of a local test's secrets: one file each, for the owner alone. */
+/** Folder of a local test's secrets: one file each, readable by the owner only. */
 export function secretsFolder({ cwd, serviceName }: LocalRun): string {
   return join(cwd, ".deployment", "secrets", serviceName);
 }
 
-/** File in which a local test keeps a secret that was made for it. */
+/** File in which a local test stores a secret that was generated for it. */
 export function secretFile(run: LocalRun, name: string): string {
   return join(secretsFolder(run), name);
 }
 
-/** Names of the secrets that a local test gives to its service. */
+/** Names of the secrets that a local test passes to its service. */
 export async function localSecretNames(run: LocalRun): Promise<string[]> {
   const { options, config, tools } = run;
   const kept = await readdir(secretsFolder(run)).catch(() => []);
@@ -33,7 +33,7 @@ export async function localSecretNames(run: LocalRun): Promise<string[]> {
   return [...names].sort();
 }
 
-/** Gathers the secrets: of the environment, of the config, kept from the last test, or made now. */
+/** Collects the secrets: from the environment, the config, the last test, or newly generated. */
 export async function gatherLocalSecrets(run: LocalRun): Promise<LocalSecrets> {
   const { tools, config, trusted, serviceName } = run;
   const folder = secretsFolder(run);
@@ -49,7 +49,7 @@ export async function gatherLocalSecrets(run: LocalRun): Promise<LocalSecrets> {
     const value = given ?? kept ?? make[name]?.();
     if (value === undefined)
       throw new DeployError("bad_config", `Secret ${name} has no value`, {
-        fix: `Give it for this command: ${name}=… svc deploy local, or write a value into .deployment/config.yaml`,
+        fix: `Set it for this command (${name}=… svc deploy local), or write a value into .deployment/config.yaml`,
       });
     tools.redact(value);
     values[name] = value;
@@ -57,14 +57,14 @@ export async function gatherLocalSecrets(run: LocalRun): Promise<LocalSecrets> {
     generated.push(name);
     if (kept !== undefined) continue;
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    // Before it is there: a key without a memory of it would be taken for a stranger's.
+    // Recorded before the file exists: an unrecorded key would be treated as somebody else's.
     await trusted.trust({ [`secrets/${serviceName}/${name}`]: value });
     await writeAtomic(join(folder, name), value, 0o600);
   }
   return { values, generated };
 }
 
-/** Forgets the secrets that were made for local tests. */
+/** Forgets the secrets that were generated for local tests. */
 export async function dropLocalSecrets(run: LocalRun): Promise<void> {
   await rm(secretsFolder(run), { recursive: true, force: true });
 }

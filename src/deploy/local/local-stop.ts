@@ -8,8 +8,9 @@ import { dropLocalSecrets } from "./local-secrets.ts";
 import { localWork } from "./local-work.ts";
 
 /**
- * Removes what a local test made: containers, network, data, images and test keys. Resolves with what was there. Open jobs
- * in that data stop it, unless their loss was accepted; `consent` is asked once before anything goes.
+ * Removes what a local test created: containers, network, data, images and test keys. Resolves with what
+ * existed. Rejects if the data has open jobs, unless their loss was accepted; `consent` is asked once before
+ * anything is removed.
  */
 export async function localStop(
   run: LocalRun,
@@ -33,7 +34,7 @@ export async function localStop(
       await docker(tools, [...command, ...ids], `The ${what} could not be removed`);
       removed.push(what);
     };
-    // By label: it works without the compose file, and for whatever compose it was started with.
+    // By label: works without the compose file, and for any version of compose.
     const running = (await docker(tools, ["ps", "--quiet", ...filter], "Containers could not be listed"))
       .stdout;
     const ids = running.split(/\s+/).filter(Boolean);
@@ -45,7 +46,7 @@ export async function localStop(
     await dropLocalSecrets(run);
     const label = `label=agent-control-service.project=${name}`;
     await docker(tools, ["image", "prune", "--force", "--filter", label], "Old images could not be removed");
-    if (removed.length === 0) skip("nothing runs");
+    if (removed.length === 0) skip("nothing is running");
     else note(removed.join(", "));
   });
   return { removed, openWork };

@@ -27,24 +27,24 @@ export interface EndpointCheck {
 
 export interface LocalOutcome {
   readonly files: readonly FileOutcome[];
-  /** Absent where only the files were asked for. */
+  /** Absent if only the files were requested. */
   readonly service?: {
     readonly url: string;
     readonly image: string;
     readonly endpoints: readonly EndpointCheck[];
-    /** The key that was made for this test; one that was given is not shown. */
+    /** The key that was generated for this test; a key that the user set is not shown. */
     readonly apiKey: string | undefined;
     readonly rsaKeyGenerated: boolean;
   };
 }
 
-/** Seconds for a build on a slow line. */
+/** Seconds for a build on a slow connection. */
 const BUILD_TIMEOUT = 900;
 /** Label of the image: the hash of the files that it was built from. */
 const CONTEXT = "agent-control-service.context";
 const LOG_LINES = "25";
 
-/** Builds the service and runs it in containers of this machine; a second time updates what runs. */
+/** Builds the service and runs it in containers on this machine; a repeated call updates the running one. */
 export async function localUp(run: LocalRun): Promise<LocalOutcome> {
   const { options, emit, tools, limits } = run;
   const project = await readProject(run.cwd, options);
@@ -68,7 +68,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     const written = await writeFiles(run.cwd, files, () => options.overwriteFiles);
     await ignoreFolder(run.cwd);
     const kept = written.filter(({ outcome }) => outcome === "kept").map(({ file }) => file);
-    note(kept.length > 0 ? `kept as they are: ${kept.join(", ")}` : ".deployment/");
+    note(kept.length > 0 ? `kept unchanged: ${kept.join(", ")}` : ".deployment/");
     return written;
   });
   if (docker === undefined) return { files: outcomes };
@@ -87,7 +87,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     });
     const tooLong = () =>
       new DeployError("build_failed", `The image was not ready within ${BUILD_TIMEOUT} s`, {
-        fix: `Look for what is slow in ${run.log.path}`,
+        fix: `Check ${run.log.path} for what is slow`,
       });
     const secretFiles = project.secretFiles.map((file) => join(project.root, file));
     checkContext(context, emit);
@@ -122,7 +122,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
 async function checkRuntime(run: LocalRun, note: (text: string) => void): Promise<Docker> {
   const docker = await findDocker(run.tools);
   if (docker.compose === undefined)
-    throw new DeployError("preflight", "Neither docker compose nor docker-compose is there", {
+    throw new DeployError("preflight", "Neither docker compose nor docker-compose is installed", {
       fix: "Install the Docker compose plugin: https://docs.docker.com/compose/install/",
     });
   await checkPort(run);
@@ -157,7 +157,7 @@ async function compose(
   throw new DeployError("failed", "The containers were not started", {
     detail: lines.at(-1),
     log: lines.slice(-10),
-    fix: "Mend .deployment/docker-compose.yml, or delete it to have it made anew",
+    fix: "Fix .deployment/docker-compose.yml, or delete it to regenerate it",
   });
 }
 
@@ -170,7 +170,7 @@ async function waitForStart(run: LocalRun, note: (text: string) => void): Promis
       watch.died,
       limits.within(
         options.timeout + 15,
-        () => new DeployError("unhealthy", `The service gave no answer in ${options.timeout} s`),
+        () => new DeployError("unhealthy", `The service did not respond within ${options.timeout} s`),
         () =>
           waitHealthy({
             tools,
@@ -188,15 +188,15 @@ async function waitForStart(run: LocalRun, note: (text: string) => void): Promis
     throw new DeployError("unhealthy", `The service did not become healthy within ${options.timeout} s`, {
       detail: `${health.endpoint}: ${health.error_message}`,
       log: await containerLogs(run),
-      outcome: "Its container is left running for a look at it; svc deploy local --stop removes it",
-      fix: "Mend the cause, or give it more time with --timeout",
+      outcome: "Its container is left running so that you can inspect it; svc deploy local --stop removes it",
+      fix: "Fix the cause, or allow more time with --timeout",
     });
   } finally {
     watch.stop();
   }
 }
 
-/** A container that ended will not become healthy: no use in waiting for the time to be over. */
+/** A container that exited will not become healthy: there is no need to wait for the timeout. */
 function watchContainer(run: LocalRun, stopped: AbortController) {
   const look = async (): Promise<never> => {
     for (;;) {
@@ -206,15 +206,15 @@ function watchContainer(run: LocalRun, stopped: AbortController) {
       const filter = `label=com.docker.compose.project=${run.project}`;
       const result = await run.tools.exec("docker", ["ps", "--all", "--filter", filter, "--format", format]);
       if (result.code !== 0 || !/^(exited|dead)$/m.test(result.stdout)) continue;
-      throw new DeployError("unhealthy", "The service ended right after its start", {
+      throw new DeployError("unhealthy", "The service exited right after its start", {
         log: await containerLogs(run),
-        outcome: "Its container is left for a look at it; svc deploy local --stop removes it",
-        fix: "The lines above are its own: mend what they name",
+        outcome: "Its container is left so that you can inspect it; svc deploy local --stop removes it",
+        fix: "The lines above are from its log: fix what they report",
       });
     }
   };
   const died = look();
-  // Whoever waits for health may be done first.
+  // The health check may finish first.
   died.catch(() => undefined);
   return { died, stop: () => stopped.abort() };
 }
@@ -234,7 +234,7 @@ async function checkEndpoints(
   const checks: EndpointCheck[] = [
     await look(HEALTH_PATH),
     key === undefined && agents.status === 401
-      ? { ...agents, ok: true, note: "needs the key: --generate-api-key makes one to check it with" }
+      ? { ...agents, ok: true, note: "needs the key: use --generate-api-key to create one for the check" }
       : agents,
     await look("/docs"),
   ];
@@ -243,7 +243,7 @@ async function checkEndpoints(
   if (bad === undefined) return checks;
   throw new DeployError("unhealthy", `${run.url}${bad.path} answered ${bad.status}`, {
     log: await containerLogs(run),
-    outcome: "The service runs; svc deploy local --stop removes it",
+    outcome: "The service is running; svc deploy local --stop removes it",
     fix:
       bad.status === 401
         ? "The key differs from the service's own: see SERVICE_API_KEY"
@@ -251,7 +251,10 @@ async function checkEndpoints(
   });
 }
 
-/** Rejects where the container was made from other files than these: another folder deployed under this name meanwhile. */
+/**
+ * Rejects if the container was created from different files: another folder deployed under this name in the
+ * meantime.
+ */
 async function confirmContainer({ tools, project, serviceName }: LocalRun, hash: string): Promise<void> {
   const filter = `label=com.docker.compose.project=${project}`;
   const format = `{{.Label "${CONTEXT}"}} {{.Image}}`;

@@ -4,7 +4,7 @@ import { askOpenWork } from "../open-work.ts";
 import type { LocalRun } from "./local-run.ts";
 import { secretFile } from "./local-secrets.ts";
 
-/** Asks the service of a local test for its open jobs; nothing where neither containers nor data are there. */
+/** Asks the service of a local test for its open jobs; undefined if there are neither containers nor data. */
 export async function localWork(run: LocalRun): Promise<OpenWork | undefined> {
   const { tools, project, config } = run;
   const filter = ["--filter", `label=com.docker.compose.project=${project}`];
@@ -15,7 +15,7 @@ export async function localWork(run: LocalRun): Promise<OpenWork | undefined> {
   const volumes = await read("volume", "ls", "--quiet", ...filter);
   if (volumes === "") return undefined;
   const [container] = (await read("ps", "--quiet", ...filter)).split(/\s+/);
-  if (!container) return { known: false, reason: "its container does not run, and its data is there" };
+  if (!container) return { known: false, reason: "its container is not running, but its data exists" };
   const ports = "{{range .NetworkSettings.Ports}}{{range .}}{{.HostPort}} {{end}}{{end}}";
   const [port] = (await read("inspect", "--format", ports, container)).split(/\s+/);
   return askOpenWork({
@@ -26,7 +26,7 @@ export async function localWork(run: LocalRun): Promise<OpenWork | undefined> {
       () => tools.env.SERVICE_API_KEY,
       () => config.secrets.find(({ name }) => name === "SERVICE_API_KEY")?.value,
       () => readIfThere(secretFile(run, "SERVICE_API_KEY")),
-      // The one that a service without a key made for itself.
+      // The key that a service without a configured key generated for itself.
       () => read("exec", container, "cat", "/data/api-key"),
     ],
   });

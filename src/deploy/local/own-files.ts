@@ -9,9 +9,9 @@ import { secretsFolder } from "./local-secrets.ts";
 const COMPOSE = "docker-compose.yml";
 
 /**
- * Makes sure that the compose file and the kept keys are this user's own: made by svc for this user, or agreed to once with
- * this very content. Others may have come with the project, to start containers or name variables of the user's choosing.
- * A person is asked, `--yes` or not; elsewhere this rejects.
+ * Makes sure that the compose file and the stored keys are this user's own: created by svc for this user, or
+ * accepted once with exactly this content. Other files may have come with the project, to start containers or
+ * read the user's variables. At a terminal the person is asked, even with `--yes`; otherwise this rejects.
  */
 export async function checkOwnFiles(run: LocalRun): Promise<void> {
   const { cwd, trusted, options, ask } = run;
@@ -21,17 +21,20 @@ export async function checkOwnFiles(run: LocalRun): Promise<void> {
   const names = unknown.map((file) => `.deployment/${file}`).join(", ");
   const agreed =
     options.trustFiles ||
-    (await ask?.(`${names}: not made by you with svc, or changed since. Use as they are?`));
+    (await ask?.(`${names}: not created by svc for you, or changed since. Use them anyway?`));
   if (agreed !== true)
-    throw new DeployError("preflight", `${names}: not made by you with svc, or changed since`, {
-      detail: `Whoever wrote a file in ${deploymentFolder(cwd)} decides what runs on this machine, and which variables it gets`,
+    throw new DeployError("preflight", `${names}: not created by svc for you, or changed since`, {
+      detail: `The author of a file in ${deploymentFolder(cwd)} decides what runs on this machine, and which variables it gets`,
       outcome: "Nothing was built or started",
-      fix: "Read the files. Then delete them to have them made by svc, or give --trust-files once to use them as they are",
+      fix: "Read the files. Then delete them so that svc creates them, or add --trust-files once to use them as they are",
     });
   await trusted.trust(Object.fromEntries(unknown.map((file) => [file, texts[file] ?? ""])));
 }
 
-/** Texts of the compose file, where it is not the generated one, and of the kept keys, by name below `.deployment/`. */
+/**
+ * Texts of the compose file, if it is not the generated one, and of the stored keys, by name below
+ * `.deployment/`.
+ */
 async function filesInUse(run: LocalRun): Promise<Record<string, string>> {
   const { cwd, serviceName, options } = run;
   const texts: Record<string, string> = {};

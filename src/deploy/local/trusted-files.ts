@@ -6,13 +6,14 @@ import { readIfThere, writeAtomic } from "../atomic-file.ts";
 import { DeployError } from "../errors.ts";
 
 /**
- * Files of one project's `.deployment/` that this user made or agreed to use, by their content. Remembered outside of the
- * project, where nobody whose project it is can write: in the user's folder of configuration, for the user alone.
+ * Files of one project's `.deployment/` that this user created or accepted, by content. Recorded outside the
+ * project, where the project's author cannot write: in the user's configuration folder, readable by the user
+ * only.
  */
 export interface TrustedFiles {
-  /** Whether a file with this very text is known. */
+  /** Whether a file with exactly this text is known. */
   knows(file: string, text: string): boolean;
-  /** Remembers the texts, in place of what was known of these files. */
+  /** Records the texts, replacing earlier records of these files. */
   trust(texts: Readonly<Record<string, string>>): Promise<void>;
 }
 
@@ -22,7 +23,7 @@ interface Remembered {
   readonly files: Readonly<Record<string, string>>;
 }
 
-/** Reads what is remembered of a project; nothing where there is nothing, or nothing that can be read. */
+/** Reads the record of a project; empty if there is none, or if it cannot be read. */
 export async function readTrustedFiles(
   cwd: string,
   env: Readonly<Record<string, string | undefined>>,
@@ -42,8 +43,8 @@ export async function readTrustedFiles(
         await writeAtomic(path, `${JSON.stringify({ project, files }, null, 2)}\n`, 0o600);
       } catch (error) {
         throw new DeployError("failed", `${folder} cannot be written`, {
-          detail: `${(error as Error).message}. It remembers which keys and compose files of this project are yours`,
-          fix: "Make it writable, or set XDG_CONFIG_HOME to another folder of yours",
+          detail: `${(error as Error).message}. It records which keys and compose files of this project are yours`,
+          fix: "Make it writable, or set XDG_CONFIG_HOME to another folder",
           cause: error,
         });
       }
@@ -56,7 +57,7 @@ async function readRemembered(path: string, project: string): Promise<Remembered
     const { project: of, files } = JSON.parse((await readIfThere(path)) ?? "{}") as Partial<Remembered>;
     return of === project ? (files ?? {}) : {};
   } catch (error) {
-    // Half a file, or one for somebody else's eyes, tells nothing: the user is asked again.
+    // An incomplete file, or one that others can read, is ignored: the user is asked again.
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "EACCES") return {};
     throw error;
   }

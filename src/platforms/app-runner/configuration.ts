@@ -13,10 +13,10 @@ import type {
   SourceConfiguration,
 } from "./service-types.ts";
 
-/** Secrets are read when a deployment starts; a new value must therefore show in what is deployed. */
+/** Secrets are read when a deployment starts, so a new value must change the deployed configuration. */
 const VERSIONS = "SVC_SECRET_VERSIONS";
 
-/** Everything of a service that a release decides. */
+/** Everything about a service that a release determines. */
 export interface Configuration {
   readonly SourceConfiguration: SourceConfiguration;
   readonly InstanceConfiguration: InstanceConfiguration;
@@ -69,12 +69,12 @@ export function toSource(context: Context, { image, port, env, secrets }: Source
       },
     },
     AuthenticationConfiguration: { AccessRoleArn: roleArn(context, accessRole(context).name) },
-    // Left out, App Runner would deploy by itself whatever is pushed.
+    // If omitted, App Runner would automatically deploy whatever is pushed.
     AutoDeploymentsEnabled: false,
   };
 }
 
-/** Whether a service already is as it is wanted. */
+/** Whether a service already has the wanted configuration. */
 export function isSameConfiguration(live: Service, wanted: Configuration): boolean {
   return (
     isSameSource(live.SourceConfiguration, wanted.SourceConfiguration) &&
@@ -96,7 +96,7 @@ export function plainEnv(service: Service): Record<string, string> {
   return env;
 }
 
-/** "1 vCPU" and "2 GB" come back as "1024" and "2048": compared as they were typed, they would differ for ever. */
+/** "1 vCPU" and "2 GB" come back as "1024" and "2048": compared as typed, they would always differ. */
 export function toUnits(text: string | undefined): string | undefined {
   const match = /^([\d.]+) (vCPU|GB)$/.exec(text ?? "");
   return match?.[1] === undefined ? text : String(Number(match[1]) * 1024);

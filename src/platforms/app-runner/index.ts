@@ -1,6 +1,6 @@
 import type { Plugin } from "../../core/service/plugin.ts";
 
-/** Deploys to AWS App Runner, for accounts that use it already: it takes no new customers. */
+/** Deploys to AWS App Runner, for accounts that already use it: it is closed to new customers. */
 export const appRunner: Plugin = {
   name: "app-runner",
   platforms: {

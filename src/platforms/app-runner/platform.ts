@@ -10,11 +10,11 @@ const appRunnerPlatform: Platform<AppRunnerFlags> = {
   flags: AppRunnerFlagsSchema,
   ephemeralDisk: true,
   proxies: 1,
-  // Updates take five minutes on average and failed ones fifteen.
+  // Updates take five minutes on average, failed ones fifteen.
   timeout: 1200,
   checkName: (name) =>
     name.length < 4 || name.length > 40
-      ? `App Runner takes 4 to 40 characters, this has ${name.length}`
+      ? `App Runner takes 4 to 40 characters, this one has ${name.length}`
       : undefined,
   defaults: awsDefaults,
   connect: openSession,

@@ -31,7 +31,7 @@ const ACTIONS = [
 ];
 const SUCCESSOR = "--platform aws-ecs-express";
 
-/** Looks at everything that could stop a deployment, and changes nothing. */
+/** Checks everything that could prevent a deployment, and changes nothing. */
 export async function preflight(context: Context): Promise<Finding[]> {
   const { identity, target, tools } = context;
   const region = awsDefaults(tools.env).region;
@@ -40,8 +40,8 @@ export async function preflight(context: Context): Promise<Finding[]> {
     {
       level: "warning",
       subject: "App Runner",
-      message: "takes no new customers since 30 April 2026 and gets no new features",
-      fix: `For something new use ${SUCCESSOR}`,
+      message: "has been closed to new customers since 30 April 2026 and gets no new features",
+      fix: `For a new service, use ${SUCCESSOR}`,
     },
   ];
   if (!REGIONS.includes(target.region))
@@ -79,7 +79,7 @@ function rangeFindings({ target }: Context): Finding[] {
   ];
 }
 
-/** Tells an account that App Runner does not take from a person who lacks a permission. */
+/** Distinguishes an account that App Runner does not accept from a user who lacks a permission. */
 async function accessFindings(context: Context): Promise<Finding[]> {
   try {
     const service = await findService(context);
@@ -88,8 +88,8 @@ async function accessFindings(context: Context): Promise<Finding[]> {
       {
         level: "error",
         subject: "name",
-        message: `a service "${context.target.serviceName}" is there already and was not made for this target`,
-        fix: "Choose another with --name",
+        message: `a service "${context.target.serviceName}" already exists and does not belong to this target`,
+        fix: "Choose another name with --name",
       },
     ];
   } catch (error) {

@@ -2,12 +2,12 @@ import type { Estimate, Release } from "../../deploy/platform.ts";
 import { toUnits } from "./configuration.ts";
 import type { AppRunnerFlags } from "./flags.ts";
 
-/** US dollars per hour as listed for us-west-2 in 2024; AWS gives no price of a service. */
+/** US dollars per hour as listed for us-west-2 in 2024; AWS has no price estimate for a service. */
 const CPU_HOUR = 0.064;
 const GIB_HOUR = 0.007;
 const HOURS = 730;
 
-/** A month of the instances that are always ready, and what a busy hour adds. */
+/** Cost per month of the instances that are always ready, and of an additional busy hour. */
 export function estimateCost(flags: AppRunnerFlags, live: Release | undefined): Estimate {
   const cpu = Number(toUnits(flags.cpu) ?? live?.resources?.cpu ?? 1024) / 1024;
   const gib = Number(toUnits(flags.memory) ?? live?.resources?.memory ?? 2048) / 1024;

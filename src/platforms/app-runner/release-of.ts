@@ -7,7 +7,10 @@ import { listOperations } from "./services.ts";
 
 const DEPLOYING = ["CREATE_SERVICE", "UPDATE_SERVICE", "START_DEPLOYMENT"];
 
-/** What serves users now, as a release. App Runner numbers no revisions: the operation that brought it here stands for one. */
+/**
+ * What is serving users now, as a release. App Runner does not number revisions: the id of the operation that
+ * deployed it is used instead.
+ */
 export async function toRelease(context: Context, service: Service): Promise<Release> {
   const operations = await listOperations(context, service.ServiceArn ?? "");
   const last = operations.find(({ Type = "", Status }) => DEPLOYING.includes(Type) && Status === "SUCCEEDED");

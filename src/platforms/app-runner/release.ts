@@ -28,12 +28,12 @@ const ROLE_NOT_READY: Propagation = {
   budget: 120_000,
 };
 
-/** Makes the roles that a service needs, before anything refers to them. */
+/** Creates the roles that a service needs, before anything refers to them. */
 export async function prepareRoles(context: Context): Promise<void> {
   await ensureRole(context, accessRole(context));
 }
 
-/** Makes the spec run, as a new service or as an update of the one there is. */
+/** Rolls out the spec, as a new service or as an update of the existing one. */
 export async function releaseService(context: Context, spec: ReleaseSpec): Promise<Release> {
   await ensureRole(context, accessRole(context));
   await ensureRole(context, instanceRole(context, secretPolicy(spec.secrets)));
@@ -95,7 +95,7 @@ async function updateService(
   });
 }
 
-/** Changes a service, waiting for whatever else is being done to it. */
+/** Changes a service, after waiting for other operations on it. */
 export async function putConfiguration(
   context: Context,
   step: string,
@@ -120,7 +120,7 @@ export async function putConfiguration(
       return;
     } catch (error) {
       if (!(error instanceof CloudError) || error.code !== "InvalidStateException") throw error;
-      tools.report("another operation on the service is under way; waiting for it");
+      tools.report("another operation on the service is in progress; waiting for it");
       await tools.sleep(4000);
       const settled = await settledService(context);
       if (settled === undefined) throw gone(context);
@@ -129,7 +129,7 @@ export async function putConfiguration(
   }
 }
 
-/** A service that never came up may be repaired; where App Runner refuses that, it is made anew. */
+/** A service that never started may be repaired; if App Runner refuses that, it is recreated. */
 async function repairService(
   context: Context,
   live: Service,
@@ -141,7 +141,7 @@ async function repairService(
     await putConfiguration(context, "service.repair", live, wantedConfiguration(context, spec, live));
   } catch (error) {
     if (!(error instanceof CloudError) || error.status !== 400) throw error;
-    context.tools.report("the service that failed to start cannot be repaired; it is made anew");
+    context.tools.report("the service that failed to start cannot be repaired; it will be recreated");
     await deleteService(context);
     await createService(context, spec, scaling);
   }
@@ -157,7 +157,7 @@ async function resumeService(context: Context, live: Service): Promise<Service> 
   return (await settledService(context)) ?? live;
 }
 
-/** What an operation that an unanswered call may have begun is about. */
+/** What an operation that an unanswered call may have started is for. */
 async function startedService(context: Context): Promise<Started | undefined> {
   const Service = await findOwnService(context);
   if (Service?.Status !== "OPERATION_IN_PROGRESS") return undefined;
@@ -170,22 +170,24 @@ async function finish(context: Context, { Service, OperationId }: Started): Prom
   if (ended.Status !== "SUCCEEDED") throw await operationError(context, ended, Service);
 }
 
-/** App Runner's own rollback looks like success: the service runs, with what it ran before. */
+/** App Runner's own rollback looks like success: the service is running, with the previous version. */
 async function operationError(context: Context, ended: Operation, service?: Service): Promise<DeployError> {
   const rolledBack = ended.Status === "ROLLBACK_SUCCEEDED";
-  const words = rolledBack ? "App Runner went back to what ran before" : "see the log for the cause";
+  const words = rolledBack ? "App Runner rolled back to the previous version" : "see the log for the cause";
   return new DeployError(
     rolledBack ? "rolled_back" : "failed",
     `"${context.target.serviceName}" did not start`,
     {
       detail: `Operation ${ended.Id} ended as ${ended.Status}: ${words}`,
-      outcome: rolledBack ? "What ran before serves" : undefined,
+      outcome: rolledBack ? "The previous version is serving" : undefined,
       log: await failureLog(context, service),
     },
   );
 }
 
-/** What a killed run began may have ended as a failure meanwhile: that is its outcome, and not to be tried again. */
+/**
+ * What a killed run started may have failed in the meantime: that is its outcome, and it must not be retried.
+ */
 async function judgeKilledRun(context: Context, live: Service): Promise<void> {
   const noted = ["service.update", "service.repair", "service.create"]
     .map((step) => context.tools.recall(step))
@@ -193,12 +195,13 @@ async function judgeKilledRun(context: Context, live: Service): Promise<void> {
   if (noted === undefined) return;
   const newestFirst = await listOperations(context, live.ServiceArn ?? "");
   const before = newestFirst.findIndex(({ Id }) => Id === noted.before);
-  // Killed before it was told its operation, the run is known to have begun the one behind the last that it had seen.
+  // If the run was killed before it received its operation's id, it had started the operation after the last
+  // one it had seen.
   const next = before < 0 ? newestFirst.at(-1) : newestFirst[before - 1];
   const ended = newestFirst.find(({ Id }) => Id === noted.operation) ?? next;
   if (ended?.Status && ended.Status !== "SUCCEEDED") throw await operationError(context, ended, live);
 }
 
 function gone({ target }: Context): DeployError {
-  return new DeployError("not_deployed", `Service "${target.serviceName}" is gone`);
+  return new DeployError("not_deployed", `Service "${target.serviceName}" no longer exists`);
 }

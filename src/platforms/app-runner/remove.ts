@@ -26,7 +26,7 @@ export async function pauseService(context: Context): Promise<void> {
   });
 }
 
-/** Deletes the service, then what was made for it. */
+/** Deletes the service, then what was created for it. */
 export async function removeService(context: Context): Promise<void> {
   await deleteService(context);
   await dropScaling(context);

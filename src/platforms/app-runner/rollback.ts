@@ -7,13 +7,16 @@ import { putConfiguration } from "./release.ts";
 import { toRelease } from "./release-of.ts";
 import { settledService } from "./services.ts";
 
-/** Deploys again what ran before, as the state file describes it: App Runner keeps no earlier revisions. */
+/**
+ * Deploys the previous release again, as the state file describes it: App Runner does not keep earlier
+ * revisions.
+ */
 export async function rollbackService(context: Context, to: Release): Promise<Release> {
   const service = await settledService(context);
   if (service === undefined)
-    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" is gone`);
+    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" no longer exists`);
   if (typeof to.data?.image !== "string" || to.data.image === "")
-    throw new DeployError("failed", "The release to go back to is not described in the state file", {
+    throw new DeployError("failed", "The release to roll back to is not described in the state file", {
       fix: "Deploy its image again: svc deploy up --image TAG",
     });
   const source = toSource(context, to.data as unknown as Source);

@@ -13,13 +13,13 @@ export interface Range {
   readonly MaxSize: number;
 }
 
-/** The range of a configuration: ours are named for it, App Runner's own default is 1 to 25. */
+/** The range of a configuration: ours have it in their name, App Runner's own default is 1 to 25. */
 export function rangeOf(arn: string | undefined): Range {
   const match = /\/svc-[0-9a-f]+-(\d+)-(\d+)\//.exec(arn ?? "");
   return { MinSize: Number(match?.[1] ?? 1), MaxSize: Number(match?.[2] ?? 25) };
 }
 
-/** The instance range asked for, where one is; the end of it that is not asked for stays as it runs. */
+/** The requested instance range, if any; a limit that is not requested stays unchanged. */
 export function wantedRange({ target }: Context, live: string | undefined): Range | undefined {
   const { minInstances, maxInstances } = target.flags;
   if (minInstances === undefined && maxInstances === undefined) return undefined;
@@ -28,7 +28,10 @@ export function wantedRange({ target }: Context, live: string | undefined): Rang
   return { MinSize, MaxSize: maxInstances ?? Math.max(MinSize, before.MaxSize) };
 }
 
-/** A configuration of that range; named for it, since each call under one name makes a further revision. */
+/**
+ * A configuration of that range; the range is in its name because each call with the same name creates
+ * another revision.
+ */
 export async function ensureScaling(context: Context, live: string | undefined): Promise<string | undefined> {
   const range = wantedRange(context, live);
   if (range === undefined) return undefined;
@@ -53,7 +56,7 @@ export async function ensureScaling(context: Context, live: string | undefined):
   return made.AutoScalingConfiguration?.AutoScalingConfigurationArn;
 }
 
-/** Whether a service has the range asked for. */
+/** Whether a service has the requested range. */
 export function hasWantedScaling(context: Context, arn: string | undefined): boolean {
   const range = wantedRange(context, arn);
   return (
@@ -61,7 +64,7 @@ export function hasWantedScaling(context: Context, arn: string | undefined): boo
   );
 }
 
-/** Deletes the configurations of this target that no service uses any more. */
+/** Deletes the configurations of this target that are no longer used. */
 export async function dropScaling(context: Context, keep?: string): Promise<void> {
   for (const { AutoScalingConfigurationArn: arn } of await listScaling(context, prefixOf(context))) {
     if (arn === undefined || arn === keep) continue;

@@ -9,7 +9,7 @@ import type { Operation, Service } from "./service-types.ts";
 const EVERY = 4000;
 const MISSING = /ResourceNotFoundException/;
 
-/** The service of this target's name. Its full name ends in an id that only the list tells. */
+/** The service of this target's name. Its full name ends in an id that only the list shows. */
 export async function findService(context: Context): Promise<Service | undefined> {
   const arn = await findArn(context);
   if (arn === undefined) return undefined;
@@ -22,12 +22,12 @@ export async function findService(context: Context): Promise<Service | undefined
   return found?.Service?.Status === "DELETED" ? undefined : found?.Service;
 }
 
-/** The service of this target; one that somebody else made is left alone. */
+/** The service of this target; a service that somebody else created is left alone. */
 export async function findOwnService(context: Context): Promise<Service | undefined> {
   const service = await findService(context);
   if (service === undefined || (await isOwnService(context, service))) return service;
-  throw new DeployError("failed", `Service "${context.target.serviceName}" was not made for this target`, {
-    outcome: "It was not touched",
+  throw new DeployError("failed", `Service "${context.target.serviceName}" does not belong to this target`, {
+    outcome: "It was not changed",
     fix: "Choose another name with --name",
   });
 }
@@ -43,7 +43,7 @@ export async function isOwnService({ aws, target }: Context, { ServiceArn }: Ser
   return isOwn(tagMap(Tags), target);
 }
 
-/** The service, once no operation of anybody's is under way. */
+/** The service, once no operation on it is in progress. */
 export async function settledService(context: Context): Promise<Service | undefined> {
   return pollUntil({
     tools: context.tools,
@@ -66,8 +66,8 @@ export async function listOperations({ aws }: Context, arn: string): Promise<Ope
 }
 
 /**
- * Follows an operation to its end. The service's own status is no judge of it: App Runner goes back by itself after a
- * failed update, and then says that it runs.
+ * Follows an operation to its end. The service's own status does not show its outcome: App Runner rolls back
+ * by itself after a failed update, and then reports that the service is running.
  */
 export async function waitForOperation(
   context: Context,

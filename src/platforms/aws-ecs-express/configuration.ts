@@ -5,7 +5,7 @@ import type { Context } from "./context.ts";
 import { executionRole } from "./context.ts";
 import type { Configuration, PrimaryContainer } from "./service-types.ts";
 
-/** Everything of a service that a release decides. Networks are not among it: ECS adds a security group of its own. */
+/** Everything about a service that a release determines, except networks: ECS adds its own security group. */
 export interface Wanted {
   readonly executionRoleArn: string;
   readonly primaryContainer: PrimaryContainer;
@@ -39,7 +39,7 @@ export function wantedConfiguration(context: Context, spec: ReleaseSpec, live?: 
   };
 }
 
-/** Whether a service already is as it is wanted. */
+/** Whether a service already has the wanted configuration. */
 export function isSameConfiguration(live: Configuration | undefined, wanted: Wanted): boolean {
   return (
     isSameContainer(live?.primaryContainer, wanted.primaryContainer) &&

@@ -4,7 +4,7 @@ import type { EcsExpressFlags } from "./flags.ts";
 
 export type Context = AwsContext<EcsExpressFlags>;
 
-/** The full name of a service, which needs no looking up. */
+/** The full name of a service, computed without a lookup. */
 export function serviceArn({ identity, target }: Context): string {
   const { account, partition } = identity;
   return `arn:${partition}:ecs:${target.region}:${account}:service/${clusterOf(target.flags)}/${target.serviceName}`;
@@ -14,7 +14,7 @@ export function clusterOf({ cluster }: EcsExpressFlags): string {
   return cluster ?? "default";
 }
 
-/** The address that a new service gets, as far as is known; other partitions have other domains. */
+/** The address that a new service will get, as far as known; other partitions have other domains. */
 export function expectedUrl({ identity, target }: Context): string | undefined {
   if (identity.partition !== "aws") return undefined;
   return `https://${target.serviceName}.ecs.${target.region}.on.aws`;
@@ -30,7 +30,7 @@ export function executionRole({ target }: Context, secrets?: object): WantedRole
   };
 }
 
-/** The role with which ECS makes the load balancer, its certificate and the scaling. */
+/** The role with which ECS creates the load balancer, its certificate and the scaling. */
 export function infrastructureRole({ target }: Context): WantedRole {
   return {
     name: `${target.serviceName}-${target.region}-infra`,

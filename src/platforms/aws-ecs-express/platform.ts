@@ -12,11 +12,11 @@ const ecsExpressPlatform: Platform<EcsExpressFlags> = {
   flags: EcsExpressFlagsSchema,
   ephemeralDisk: true,
   proxies: 1,
-  // A good update is watched for six minutes before it counts.
+  // A good update is watched for six minutes before it counts as successful.
   timeout: 1200,
   checkName: (name) =>
     name.length > LONGEST_NAME
-      ? `the roles made for it take at most ${LONGEST_NAME} characters, this has ${name.length}`
+      ? `the roles made for it take at most ${LONGEST_NAME} characters, this one has ${name.length}`
       : undefined,
   defaults: awsDefaults,
   connect: openSession,

@@ -15,7 +15,7 @@ const ACTIONS = [
   "ecs:StopServiceDeployment",
 ];
 
-/** Looks at everything that could stop a deployment, and changes nothing. */
+/** Checks everything that could prevent a deployment, and changes nothing. */
 export async function preflight(context: Context): Promise<Finding[]> {
   const { identity, target, tools } = context;
   const region = awsDefaults(tools.env).region;
@@ -39,8 +39,8 @@ export async function preflight(context: Context): Promise<Finding[]> {
     findings.push({
       level: "error",
       subject: "name",
-      message: `a service "${target.serviceName}" is there already and was not made for this target`,
-      fix: "Choose another with --name",
+      message: `a service "${target.serviceName}" already exists and does not belong to this target`,
+      fix: "Choose another name with --name",
     });
   return [...findings, ...(await permissionFindings(context, ACTIONS))];
 }

@@ -1,13 +1,13 @@
 import type { Estimate, Release } from "../../deploy/platform.ts";
 import type { EcsExpressFlags } from "./flags.ts";
 
-/** US dollars per hour as listed for us-east-1 in January 2025; AWS gives no price of a service. */
+/** US dollars per hour as listed for us-east-1 in January 2025; AWS has no price estimate for a service. */
 const CPU_HOUR = 0.04048;
 const GIB_HOUR = 0.004445;
 const BALANCER_HOUR = 0.0225;
 const HOURS = 730;
 
-/** A month of the tasks that always run, and of the load balancer in front of them. */
+/** Cost per month of the tasks that always run, and of the load balancer in front of them. */
 export function estimateCost(flags: EcsExpressFlags, live: Release | undefined): Estimate {
   const cpu = Number(flags.cpu ?? (live?.resources?.cpu || 256)) / 1024;
   const gib = Number(flags.memory ?? (live?.resources?.memory || 512)) / 1024;

@@ -2,7 +2,7 @@ import type { Release } from "../../deploy/platform.ts";
 import { plainEnv } from "./configuration.ts";
 import type { Service } from "./service-types.ts";
 
-/** What serves users now, as a release. */
+/** What is serving users now, as a release. */
 export function toRelease(service: Service): Release {
   const active = service.activeConfigurations?.[0];
   const container = active?.primaryContainer;
@@ -25,7 +25,7 @@ export function toRelease(service: Service): Release {
   };
 }
 
-/** Where users reach the service, once ECS tells. */
+/** URL of the service, once ECS reports it. */
 export function publicUrl(service: Service): string | undefined {
   const paths = service.activeConfigurations?.[0]?.ingressPaths;
   const endpoint = paths?.find(({ accessType }) => accessType === "PUBLIC")?.endpoint;

@@ -27,12 +27,12 @@ const ROLE_NOT_READY: Propagation = {
   budget: 120_000,
 };
 
-/** Makes the roles that a service needs, before anything refers to them. */
+/** Creates the roles that a service needs, before anything refers to them. */
 export async function prepareRoles(context: Context): Promise<void> {
   await ensureRole(context, infrastructureRole(context));
 }
 
-/** Makes the spec run, as a new service or as an update of the one there is. */
+/** Rolls out the spec, as a new service or as an update of the existing one. */
 export async function releaseService(context: Context, spec: ReleaseSpec): Promise<Release> {
   await ensureRole(context, infrastructureRole(context));
   await ensureRole(context, executionRole(context, secretPolicy(spec.secrets)));
@@ -43,7 +43,8 @@ export async function releaseService(context: Context, spec: ReleaseSpec): Promi
   if (service === undefined) throw gone(context);
   const url = publicUrl(service);
   const guessed = live === undefined && spec.publicUrl === expectedUrl(context);
-  // The form of the address is not promised: a service that got another one is told so, at the price of a rollout.
+  // The format of the address is not guaranteed: a service that got a different one is updated, at the cost
+  // of a rollout.
   if (!guessed || url === undefined || url === spec.publicUrl) return toRelease(service);
   return releaseService(context, { ...spec, publicUrl: url, env: { ...spec.env, SERVICE_PUBLIC_URL: url } });
 }
@@ -85,7 +86,7 @@ async function updateService(context: Context, live: Service, spec: ReleaseSpec)
   await putConfiguration(context, "service.update", wanted);
 }
 
-/** Changes a service, and follows the deployment that this begins. */
+/** Changes a service, and follows the deployment that this starts. */
 export async function putConfiguration(
   context: Context,
   step: string,
@@ -124,7 +125,7 @@ async function finish(context: Context, arn: string | undefined): Promise<void> 
   if (ended.status !== "SUCCESSFUL") throw await deploymentError(context, ended);
 }
 
-/** ECS goes back by itself when tasks or answers fail; the service is ACTIVE all the while. */
+/** ECS rolls back by itself when tasks or health checks fail; the service is ACTIVE all the time. */
 async function deploymentError(context: Context, ended: ServiceDeployment): Promise<DeployError> {
   const rolledBack = ended.status === "ROLLBACK_SUCCESSFUL";
   return new DeployError(
@@ -132,13 +133,15 @@ async function deploymentError(context: Context, ended: ServiceDeployment): Prom
     `"${context.target.serviceName}" did not start`,
     {
       detail: [`The deployment ended as ${ended.status}`, ended.statusReason].filter(Boolean).join(": "),
-      outcome: rolledBack ? "What ran before serves" : undefined,
+      outcome: rolledBack ? "The previous version is serving" : undefined,
       log: await failureLog(context),
     },
   );
 }
 
-/** What a killed run began may have ended as a failure meanwhile: that is its outcome, and not to be tried again. */
+/**
+ * What a killed run started may have failed in the meantime: that is its outcome, and it must not be retried.
+ */
 async function judgeKilledRun(context: Context, done: boolean): Promise<void> {
   if (done) return;
   for (const step of ["service.update", "service.create"]) {
@@ -151,5 +154,5 @@ async function judgeKilledRun(context: Context, done: boolean): Promise<void> {
 }
 
 export function gone({ target }: Context): DeployError {
-  return new DeployError("not_deployed", `Service "${target.serviceName}" is gone`);
+  return new DeployError("not_deployed", `Service "${target.serviceName}" no longer exists`);
 }

@@ -5,7 +5,7 @@ import type { Context } from "./context.ts";
 import { executionRole, infrastructureRole, serviceArn } from "./context.ts";
 import { findOwnService } from "./services.ts";
 
-/** Deletes the service and waits until it is drained, then the roles that were made for it. */
+/** Deletes the service and waits until it is drained, then the roles that were created for it. */
 export async function removeService(context: Context): Promise<void> {
   const service = await findOwnService(context);
   if (service !== undefined && service.status?.statusCode !== "DRAINING")

@@ -14,7 +14,10 @@ import {
   waitForDeployment,
 } from "./services.ts";
 
-/** Goes back to what ran before: by stopping a deployment that is still going on, else by deploying it again. */
+/**
+ * Rolls back to the previous release: by stopping a deployment that is still in progress, else by deploying
+ * it again.
+ */
 export async function rollbackService(context: Context, to: Release): Promise<Release> {
   if ((await findOwnService(context)) === undefined) throw gone(context);
   await stopDeployment(context);
@@ -22,7 +25,7 @@ export async function rollbackService(context: Context, to: Release): Promise<Re
   if (service === undefined) throw gone(context);
   const container = to.data?.container as PrimaryContainer | null | undefined;
   if (!container?.image)
-    throw new DeployError("failed", "The release to go back to is not described in the state file", {
+    throw new DeployError("failed", "The release to roll back to is not described in the state file", {
       fix: "Deploy its image again: svc deploy up --image TAG",
     });
   if (!isSameContainer(service.activeConfigurations?.[0]?.primaryContainer, container))
@@ -35,7 +38,7 @@ async function stopDeployment(context: Context): Promise<void> {
   const arn = newest?.serviceDeploymentArn;
   if (newest === undefined || arn === undefined || !isGoingOn(newest)) return;
   const noted = context.tools.recall("service.rollback");
-  // The one that a killed run went back with is waited for.
+  // Waits for the rollback that a killed run started.
   if (noted !== undefined && noted.before !== arn) return;
   await context.tools.journal({ step: "deployment.stop", data: { arn } }, async () => {
     try {
@@ -46,7 +49,7 @@ async function stopDeployment(context: Context): Promise<void> {
         { idempotent: true },
       );
     } catch (error) {
-      // It ended meanwhile; what it left is looked at next.
+      // It ended in the meantime; its result is checked next.
       if (!(error instanceof CloudError) || error.code !== "ConflictException") throw error;
     }
     await waitForDeployment(context, arn);

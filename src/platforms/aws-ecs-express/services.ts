@@ -11,7 +11,7 @@ const MISSING =
   /ResourceNotFoundException|ServiceNotFoundException|ClusterNotFoundException|Resource not found/;
 const GOING_ON = ["PENDING", "IN_PROGRESS", "STOP_REQUESTED", "ROLLBACK_REQUESTED", "ROLLBACK_IN_PROGRESS"];
 
-/** The service of this target's name, whoever made it; nothing where it was removed. */
+/** The service with this target's name, no matter who created it; undefined if it was removed. */
 export async function findService(context: Context): Promise<Service | undefined> {
   const found = await context.aws.find<{ service?: Service }>(
     "ecs",
@@ -22,12 +22,12 @@ export async function findService(context: Context): Promise<Service | undefined
   return found?.service?.status?.statusCode === "INACTIVE" ? undefined : found?.service;
 }
 
-/** The service of this target; one that somebody else made is left alone. */
+/** The service of this target; a service that somebody else created is left alone. */
 export async function findOwnService(context: Context): Promise<Service | undefined> {
   const service = await findService(context);
   if (service === undefined || isOwnService(context, service)) return service;
-  throw new DeployError("failed", `Service "${context.target.serviceName}" was not made for this target`, {
-    outcome: "It was not touched",
+  throw new DeployError("failed", `Service "${context.target.serviceName}" does not belong to this target`, {
+    outcome: "It was not changed",
     fix: "Choose another name with --name",
   });
 }
@@ -61,7 +61,7 @@ export function isGoingOn({ status = "" }: ServiceDeployment): boolean {
   return GOING_ON.includes(status);
 }
 
-/** The service, once no deployment of anybody's is under way and none is being removed. */
+/** The service, once no deployment of it is in progress and none is being removed. */
 export async function settledService(context: Context): Promise<Service | undefined> {
   return pollUntil({
     tools: context.tools,
@@ -76,7 +76,7 @@ export async function settledService(context: Context): Promise<Service | undefi
   }).then(({ service }) => service);
 }
 
-/** Follows a deployment to its end, telling the stage it is in. */
+/** Follows a deployment to its end, reporting its stage. */
 export async function waitForDeployment(context: Context, arn: string): Promise<ServiceDeployment> {
   let shown = "";
   return pollUntil({

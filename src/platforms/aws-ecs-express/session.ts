@@ -47,7 +47,7 @@ export async function openSession(
     putSecrets: (values) => putSecrets(context, values),
     release: (spec) => releaseService(context, spec),
     rollback: (to) => rollbackService(context, to),
-    // Fewer than one task cannot be had; deleting drains them.
+    // Fewer than one task is not possible; deleting drains them.
     scaleToZero: async () => undefined,
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),

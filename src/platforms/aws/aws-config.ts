@@ -5,7 +5,10 @@ import type { PlatformDefaults } from "../../deploy/platform.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** The region as AWS's own tools take it: the SDK reads one variable, the first CLI the other, and both the profile. */
+/**
+ * The region as AWS's own tools resolve it: the SDK reads one variable, the first CLI the other, and both the
+ * profile.
+ */
 export function awsDefaults(env: Env): PlatformDefaults {
   for (const name of ["AWS_REGION", "AWS_DEFAULT_REGION"]) {
     const value = env[name];
@@ -17,14 +20,14 @@ export function awsDefaults(env: Env): PlatformDefaults {
   return value ? { region: { value, source: `profile "${profile}" in ${path}` } } : {};
 }
 
-/** Where the credentials will be taken from, for people. */
+/** Where the credentials come from, as text. */
 export function credentialsSource(env: Env): string {
   if (env.AWS_ACCESS_KEY_ID) return "AWS_ACCESS_KEY_ID";
   if (env.AWS_PROFILE) return `profile "${env.AWS_PROFILE}"`;
   return "the default chain (profile, web identity, container or instance role)";
 }
 
-/** What to do where a login is not taken any more. */
+/** What to do if a login is no longer accepted. */
 export function renewal(env: Env): string {
   if (env.AWS_ACCESS_KEY_ID)
     return "Renew AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or unset them and log in with: aws sso login (or aws configure)";

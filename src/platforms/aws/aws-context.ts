@@ -2,7 +2,7 @@ import type { DeployTarget } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 import type { Aws } from "./aws.ts";
 
-/** Whose account it is. */
+/** The owner of the account. */
 export interface AwsIdentity {
   readonly account: string;
   readonly partition: string;
@@ -17,7 +17,7 @@ export interface AwsContext<Flags = unknown> {
   readonly identity: AwsIdentity;
 }
 
-/** Finds out whose credentials these are. */
+/** Finds out who owns these credentials. */
 export async function readIdentity(aws: Aws): Promise<AwsIdentity> {
   const { Account = "", Arn = "" } = await aws.read<{ Account?: string; Arn?: string }>(
     "sts",

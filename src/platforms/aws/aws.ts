@@ -20,18 +20,18 @@ const SERVICES = {
 } as const;
 export type AwsService = keyof typeof SERVICES;
 
-/** Hosts that are not called as the package is. */
+/** Hosts whose names differ from the package's. */
 const HOSTS: Readonly<Partial<Record<AwsService, string>>> = {
   ecr: "api.ecr",
   "secrets-manager": "secretsmanager",
   "cloudwatch-logs": "logs",
 };
 
-/** What every deployment on AWS makes use of. */
+/** Services that every deployment on AWS uses. */
 const COMMON: readonly AwsService[] = ["sts", "ecr", "iam", "secrets-manager", "cloudwatch-logs"];
 
 export interface AwsCall<T> {
-  /** Making the call twice is as good as once. */
+  /** Making the call twice has the same effect as once. */
   readonly idempotent?: boolean;
   readonly reread?: () => Promise<T | undefined>;
   readonly propagation?: readonly Propagation[];
@@ -62,7 +62,7 @@ export class Aws {
     return this.send<T>(service, command, input, { idempotent: true });
   }
 
-  /** Reads, with nothing where the answer is one of the given errors. */
+  /** Reads; undefined if the response is one of the given errors. */
   async find<T>(
     service: AwsService,
     command: string,
@@ -134,7 +134,7 @@ export class Aws {
     return { client, constructors };
   }
 
-  /** Where a service is asked, as far as it is known before the SDK works it out. */
+  /** The endpoint of a service, as far as it is known before the SDK resolves it. */
   #address(service: AwsService): string {
     const host = `${HOSTS[service] ?? service}.${this.#region}.amazonaws.com`;
     return this.#endpoint(SERVICES[service][1]) ?? `https://${host}`;
@@ -148,7 +148,7 @@ export class Aws {
     return undefined;
   }
 
-  /** Given in the environment, they are handed over; everything else is the SDK's own search. */
+  /** Credentials from the environment are passed on; everything else is the SDK's own lookup. */
   #credentials(): object {
     const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN } = this.#tools.env;
     if (!AWS_ACCESS_KEY_ID || !AWS_SECRET_ACCESS_KEY) return {};
@@ -184,7 +184,7 @@ function toCloudError(error: unknown, call: string): unknown {
     });
   const status = $metadata?.httpStatusCode ?? 0;
   const seconds = Number($response?.headers?.["retry-after"]);
-  const text = status === 0 ? `${call} gave no answer (${message || name})` : message;
+  const text = status === 0 ? `${call} got no response (${message || name})` : message;
   return new CloudError(text, {
     status,
     code: name,
@@ -201,7 +201,7 @@ function isExpired(code: string): boolean {
   );
 }
 
-/** Whether a refusal is for want of permission. */
+/** Whether a call was refused because a permission is missing. */
 export function isDenied(error: unknown): error is CloudError {
   return (
     error instanceof CloudError && /^(AccessDenied|UnauthorizedOperation|AuthorizationError)/.test(error.code)

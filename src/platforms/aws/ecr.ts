@@ -25,7 +25,10 @@ export async function hasRepository({ aws, target }: AwsContext): Promise<boolea
   return found !== undefined;
 }
 
-/** Digest of the image under a tag. Tags are immutable in repositories made here: a push to one that is taken is refused. */
+/**
+ * Digest of the image under a tag. Tags are immutable in repositories made here: a push to an existing tag is
+ * refused.
+ */
 export async function imageDigest(
   { aws, target }: AwsContext,
   imageTag: string,
@@ -39,7 +42,7 @@ export async function imageDigest(
   return found?.imageDetails?.[0]?.imageDigest;
 }
 
-/** Makes the repository of the service's images; it outlives the service. */
+/** Creates the repository of the service's images; it outlives the service. */
 export async function ensureRepository(context: AwsContext): Promise<void> {
   const { aws, target, tools } = context;
   if (await hasRepository(context)) return;
@@ -57,13 +60,13 @@ export async function ensureRepository(context: AwsContext): Promise<void> {
         { reread: async () => ((await hasRepository(context)) ? {} : undefined) },
       );
     } catch (error) {
-      // Somebody else was faster; the repository is what was wanted.
+      // Somebody else created it first; that is fine.
       if (!(error instanceof CloudError) || error.code !== "RepositoryAlreadyExistsException") throw error;
     }
   });
 }
 
-/** A push login, good for twelve hours. */
+/** A push login, valid for twelve hours. */
 export async function registryLogin(context: AwsContext): Promise<RegistryAuth> {
   await ensureRepository(context);
   const { authorizationData = [] } = await context.aws.read<{

@@ -8,7 +8,7 @@ interface LogEvent {
 
 const EVERY = 3000;
 
-/** Lines of the given groups from a moment on; with `follow` it goes on until the command ends. */
+/** Lines of the given groups from a time on; with `follow` it continues until the command ends. */
 export async function* groupLogs(
   context: AwsContext,
   groups: readonly string[],

@@ -2,7 +2,7 @@ import type { Finding } from "../../deploy/platform.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import type { AwsContext } from "./aws-context.ts";
 
-/** Calls that every deployment on AWS makes, whatever runs the service. */
+/** Calls that every deployment on AWS makes, whatever the platform. */
 export const COMMON_ACTIONS = [
   "ecr:DescribeRepositories",
   "ecr:CreateRepository",
@@ -30,7 +30,10 @@ interface Evaluation {
   readonly EvalDecision?: string;
 }
 
-/** Asks IAM which of the given calls the caller may make. Who may not ask is told so, and goes on. */
+/**
+ * Asks IAM which of the given calls the caller may make. A caller who may not ask gets a finding, and the
+ * check continues.
+ */
 export async function permissionFindings(
   context: AwsContext,
   actions: readonly string[],
@@ -53,11 +56,11 @@ export async function permissionFindings(
     }));
   } catch (error) {
     if (!(error instanceof CloudError) || error.status >= 500) throw error;
-    return [{ level: "warning", subject: "permissions", message: `could not be looked at: ${error.text}` }];
+    return [{ level: "warning", subject: "permissions", message: `could not be checked: ${error.text}` }];
   }
 }
 
-/** The role behind a session, which is what policies are simulated for. */
+/** The role of a session, for which policies are simulated. */
 function principalOf(arn: string): string {
   const match = /^(arn:[^:]+):sts::(\d+):assumed-role\/([^/]+)\//.exec(arn);
   return match ? `${match[1]}:iam::${match[2]}:role/${match[3]}` : arn;

@@ -6,14 +6,14 @@ import type { AwsContext } from "./aws-context.ts";
 import type { AwsTag } from "./tags.ts";
 import { tagMap, tagsOf } from "./tags.ts";
 
-/** A role that a service of AWS takes on, and what it may do then. */
+/** A role that an AWS service assumes, and its permissions. */
 export interface WantedRole {
   readonly name: string;
-  /** Service that takes it on, such as `ecs-tasks.amazonaws.com`. */
+  /** Service that assumes it, such as `ecs-tasks.amazonaws.com`. */
   readonly principal: string;
   /** Managed policies by the part behind `policy/`. */
   readonly managed: readonly string[];
-  /** A policy of its own, by name; taken away where it is empty. */
+  /** Its inline policies, by name; removed if empty. */
   readonly inline?: { readonly name: string; readonly document: object | undefined };
 }
 
@@ -33,15 +33,15 @@ export async function findRole({ aws }: AwsContext, name: string): Promise<Role 
   return found?.Role;
 }
 
-/** Makes a role and gives it its policies, each unless it is there. Resolves with its full name. */
+/** Creates a role and attaches its policies, unless they exist. Resolves with its full name. */
 export async function ensureRole(context: AwsContext, wanted: WantedRole): Promise<string> {
   const role = (await findRole(context, wanted.name)) ?? (await createRole(context, wanted));
   if (!isOwn(tagMap(role.Tags), context.target))
     throw new DeployError(
       "failed",
-      `A role "${wanted.name}" is there already and was not made for this target`,
+      `A role "${wanted.name}" already exists and does not belong to this target`,
       {
-        outcome: "It was not touched",
+        outcome: "It was not changed",
         fix: "Choose another service name with --name, or remove that role yourself",
       },
     );
@@ -67,7 +67,7 @@ export async function removeRole(context: AwsContext, name: string): Promise<voi
       gone(aws.send("iam", "DeleteRolePolicy", { RoleName: name, PolicyName }, { idempotent: true })),
     );
   const stillUsed = {
-    what: `role ${name} to be let go`,
+    what: `role ${name} to be released`,
     matches: (error: CloudError) => error.code.startsWith("DeleteConflict"),
     budget: 60_000,
   };
@@ -143,7 +143,7 @@ async function attachedPolicies({ aws }: AwsContext, name: string): Promise<stri
   return AttachedPolicies.flatMap(({ PolicyArn }) => PolicyArn ?? []);
 }
 
-/** What is gone already needs no removing. */
+/** What no longer exists need not be removed. */
 async function gone(removal: Promise<unknown>): Promise<void> {
   try {
     await removal;

@@ -1,7 +1,7 @@
 import type { SecretRef } from "../../deploy/platform.ts";
 import { parseSecretRef } from "./secret-ref.ts";
 
-/** Lets a role read exactly the given secrets; nothing where there are none. */
+/** Lets a role read exactly the given secrets; undefined if there are none. */
 export function secretPolicy(secrets: Readonly<Record<string, SecretRef | undefined>>): object | undefined {
   const arns = Object.values(secrets).flatMap((secret) => (secret ? [parseSecretRef(secret.ref).arn] : []));
   if (arns.length === 0) return undefined;

@@ -1,4 +1,7 @@
-/** A secret by its full name and version, as ECS takes it: `arn:aws:secretsmanager:…:secret:name-AbCdEf:::version`. */
+/**
+ * A secret by its full name and version, as ECS expects it:
+ * `arn:aws:secretsmanager:…:secret:name-AbCdEf:::version`.
+ */
 export function toSecretRef(arn: string, version: string): string {
   return `${arn}:::${version}`;
 }

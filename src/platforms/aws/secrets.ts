@@ -9,7 +9,7 @@ import type { AwsTag } from "./tags.ts";
 import { tagMap, tagsOf } from "./tags.ts";
 
 interface Secret {
-  /** With the six characters that AWS adds to the name: the only form that services take. */
+  /** With the six characters that AWS adds to the name: the only form that services accept. */
   readonly ARN?: string;
   readonly Name?: string;
   readonly DeletedDate?: unknown;
@@ -20,10 +20,10 @@ interface Secret {
 
 const HASH = "svc-hash";
 const MISSING = /ResourceNotFoundException/;
-/** Days in which a removed secret can be taken back. Its name is taken for as long. */
+/** Days in which a removed secret can be restored. Its name is reserved for as long. */
 const RECOVERY_DAYS = 7;
 
-/** The secrets of this target, with the keyed hash of what each holds. */
+/** The secrets of this target, with the keyed hash of each value. */
 export async function listSecrets(context: AwsContext): Promise<StoredSecret[]> {
   const { aws, target } = context;
   const all: Secret[] = [];
@@ -51,7 +51,7 @@ export async function listSecrets(context: AwsContext): Promise<StoredSecret[]> 
   });
 }
 
-/** The value of a secret of this target, where whoever deploys may read it. */
+/** The value of a secret of this target, if the deploying user may read it. */
 export async function readSecret(context: AwsContext, name: string): Promise<string | undefined> {
   try {
     const secret = await describe(context, name);
@@ -70,7 +70,7 @@ export async function readSecret(context: AwsContext, name: string): Promise<str
   }
 }
 
-/** Writes the given values, each unless it is held already. */
+/** Writes the given values, except those that are already stored. */
 export async function putSecrets(
   context: AwsContext,
   values: Readonly<Record<string, SecretValue>>,
@@ -83,7 +83,7 @@ export async function putSecrets(
   return refs;
 }
 
-/** Schedules secrets of this target for deletion; one that is not ours stays. */
+/** Schedules secrets of this target for deletion; a secret that is not ours stays. */
 export async function dropSecrets(context: AwsContext, names: readonly string[]): Promise<void> {
   for (const name of names) {
     const secret = await describe(context, name);
@@ -110,9 +110,9 @@ async function putSecret(
   if (!isOwn(tagMap(found.Tags), context.target))
     throw new DeployError(
       "failed",
-      `A secret "${found.Name}" is there already and was not made for this target`,
+      `A secret "${found.Name}" already exists and does not belong to this target`,
       {
-        outcome: "It was not touched",
+        outcome: "It was not changed",
         fix: "Choose another service name with --name, or remove that secret yourself",
       },
     );
@@ -124,7 +124,7 @@ async function putSecret(
   return { name, ref: toSecretRef(found.ARN ?? "", version) };
 }
 
-/** With its hash from the start: a run killed behind this call finds the secret finished. */
+/** With its hash from the start: a run killed after this call finds the secret complete. */
 async function createSecret(
   context: AwsContext,
   name: string,
@@ -149,7 +149,7 @@ async function createSecret(
   return { name, ref: toSecretRef(made.ARN ?? "", made.VersionId ?? token) };
 }
 
-/** A removed secret holds its name for days; it is taken back rather than waited for. */
+/** A removed secret reserves its name for days; it is restored instead of waiting. */
 async function restore({ aws, tools }: AwsContext, name: string, secret: Secret): Promise<void> {
   tools.report(`secret ${name} was scheduled for deletion and is restored`);
   await tools.journal({ step: `secret.restore ${name}` }, () =>

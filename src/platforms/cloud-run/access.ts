@@ -13,8 +13,9 @@ export async function isPublic(context: Context, service: Service): Promise<bool
 }
 
 /**
- * Whether a new service may be made public by switching its invoker check off: the documented way, and the only one that
- * domain-restricted sharing leaves open. Some organisations forbid it, so the server is asked first.
+ * Whether a new service may be made public by switching its invoker check off: the documented way, and the
+ * only one that domain-restricted sharing leaves open. Some organizations forbid it, so the server is asked
+ * first.
  */
 export async function mayDisableInvokerCheck(context: Context, body: Service): Promise<boolean> {
   const google = await context.google();
@@ -31,13 +32,13 @@ export async function mayDisableInvokerCheck(context: Context, body: Service): P
   }
 }
 
-/** Who is to get in, where an option says so; without one it stays as it is. */
+/** The requested access, if an option sets it; otherwise it stays unchanged. */
 export function wantedAccess(flags: CloudRunFlags): "public" | "private" | undefined {
   if (flags.private) return "private";
   return flags.public ? "public" : undefined;
 }
 
-/** Gives a service the access asked for; a new one is public where nothing is. */
+/** Sets the requested access of a service; a new one is public by default. */
 export async function ensureAccess(context: Context, service: Service, isNew: boolean): Promise<void> {
   const wanted = wantedAccess(context.target.flags) ?? (isNew ? "public" : undefined);
   if (wanted === "public") await ensurePublic(context, service);
@@ -55,7 +56,10 @@ async function ensurePrivate(context: Context, service: Service): Promise<void> 
   await dropGrant(context, everyone(context));
 }
 
-/** Lets anyone call the service. An organisation that forbids it is told about, and the deployment goes on. */
+/**
+ * Lets anyone call the service. If the organization forbids it, this is reported and the deployment
+ * continues.
+ */
 async function ensurePublic(context: Context, service: Service): Promise<boolean> {
   if (service.invokerIamDisabled) return true;
   try {
@@ -65,25 +69,25 @@ async function ensurePublic(context: Context, service: Service): Promise<boolean
     if (!isCloudError(error) || (error.status !== 400 && error.status !== 403)) throw error;
     const { serviceName, region } = context.target;
     context.tools.report(
-      `The service stays private: ${error.text} Somebody who may can open it with: gcloud run services add-iam-policy-binding ${serviceName} --region ${region} --project ${context.project} --member allUsers --role roles/run.invoker (it stays private until then)`,
+      `The service stays private: ${error.text} A user with the permission can make it public with: gcloud run services add-iam-policy-binding ${serviceName} --region ${region} --project ${context.project} --member allUsers --role roles/run.invoker (it stays private until then)`,
     );
     return false;
   }
 }
 
-/** Headers that let a check into a service that is not public. */
+/** Headers that authorize a health check of a service that is not public. */
 export async function invokerHeaders(context: Context): Promise<Record<string, string>> {
   const { token } = await invoker(context);
-  // This header leaves `Authorization` to the service itself.
+  // This header leaves `Authorization` free for the service itself.
   return token === undefined ? {} : { "x-serverless-authorization": `Bearer ${token}` };
 }
 
-/** Why a private service cannot be asked with these credentials; nothing where it can be, or is public. */
+/** Why a private service cannot be called with these credentials; undefined if it can be, or is public. */
 export async function invokerProblem(context: Context): Promise<string | undefined> {
   const { needed, token } = await invoker(context);
   if (!needed || token !== undefined) return undefined;
   const { identity } = await context.google();
-  return `the service is private, and the ${identity.source} gives no identity token (gcloud auth login does, or a service account)`;
+  return `the service is private, and the ${identity.source} cannot issue an identity token (use gcloud auth login or a service account)`;
 }
 
 async function invoker(

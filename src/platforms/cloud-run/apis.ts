@@ -6,7 +6,7 @@ import type { Operation } from "./service-types.ts";
 export interface ApiState {
   readonly name: string;
   readonly enabled: boolean;
-  /** The project's number, which the service's address is made of. */
+  /** The project's number, which is part of the service's address. */
   readonly projectNumber: string | undefined;
 }
 
@@ -33,13 +33,13 @@ export async function readApi(context: Context, name: string): Promise<ApiState>
   };
 }
 
-/** Enables those that are not. Their users may be told for minutes that they are disabled. */
+/** Enables those that are not. Calls may still be refused as disabled for minutes. */
 export async function enableApis(context: Context): Promise<void> {
   const states = await Promise.all(neededApis(context).map((name) => readState(context, name)));
   const serviceIds = states.flatMap((state) => (state && !state.enabled ? [state.name] : []));
   const google = await context.google();
   if (serviceIds.length === 0) {
-    // A run that was killed may have enabled them a moment ago.
+    // A killed run may have enabled them a moment ago.
     if (context.tools.recall("apis.enable")) google.expectPropagation();
     return;
   }
@@ -56,7 +56,10 @@ export async function enableApis(context: Context): Promise<void> {
   google.expectPropagation();
 }
 
-/** Who may deploy but not look at API states is taken to have them enabled: the calls themselves will tell. */
+/**
+ * For a user who may deploy but not read API states, assumes that they are enabled: the calls themselves will
+ * show it.
+ */
 async function readState(context: Context, name: string): Promise<ApiState | undefined> {
   try {
     return await readApi(context, name);

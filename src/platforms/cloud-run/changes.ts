@@ -5,7 +5,7 @@ import type { CloudRunFlags } from "./flags.ts";
 import type { Service, Template } from "./service-types.ts";
 import { idlesBetweenRequests, wantedScaling, wantedTemplate } from "./template.ts";
 
-/** Whether a rollout of the wanted template would make a revision like the newest one. */
+/** Whether a rollout of the wanted template would create a revision identical to the newest one. */
 export function isSameTemplate(live: Template | undefined, wanted: Template): boolean {
   const { revision: _, ...template } = live ?? {};
   return isDeepStrictEqual(template, wanted);

@@ -27,9 +27,9 @@ export async function buildRemotely(context: Context, build: BuildContext, ref: 
   const ended = await follow(context, operation, build);
   const digest = buildOf(ended)?.results?.images?.[0]?.digest;
   if (digest !== undefined) return digest;
-  throw new DeployError("build_failed", "The remote build told no digest of its image", {
+  throw new DeployError("build_failed", "The remote build did not report a digest for its image", {
     detail: JSON.stringify(buildOf(ended)?.results ?? {}),
-    fix: "Build on this machine instead: leave out --use-cloud-build",
+    fix: "Build on this machine instead: omit --use-cloud-build",
   });
 }
 
@@ -55,7 +55,7 @@ async function submitToRun(context: Context, storageSource: StoredObject, ref: s
     );
     return buildOperation;
   } catch (error) {
-    // Who may not use this interface is told that it is not there; Cloud Build's own does the same.
+    // A user without access to this API gets a 404; Cloud Build's own API does the same.
     if (!isNotFound(error)) throw error;
   }
   return google.send<Operation>("cloudbuild", "POST", `/v1/${context.location}/builds`, {
@@ -93,7 +93,7 @@ function buildError(operation: Operation, build: Build | undefined, log: readonl
   const words = [build?.status, operation.error?.message ?? build?.statusDetail, build?.failureInfo?.detail];
   return new DeployError("build_failed", "The remote build failed", {
     detail: words.filter(Boolean).join(": "),
-    outcome: "What runs was not touched",
+    outcome: "The running service was not changed",
     fix: build?.logUrl === undefined ? undefined : `See its log: ${build.logUrl}`,
     log,
   });

@@ -4,11 +4,11 @@ import type { DeployTools } from "../../deploy/tools.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import type { Google } from "./google.ts";
 
-/** What every part of a session works with. */
+/** What every part of a session uses. */
 export interface Context {
   readonly target: DeployTarget<CloudRunFlags>;
   readonly tools: DeployTools;
-  /** Finds credentials the first time; rejects where there are none. */
+  /** Finds credentials on first use; rejects if there are none. */
   google(): Promise<Google>;
   readonly project: string;
   /** `projects/p/locations/r` */
@@ -17,10 +17,10 @@ export interface Context {
   readonly service: string;
 }
 
-/** The project, or what to do about its absence. */
+/** The project; an error says how to set it. */
 export function requireProject(target: DeployTarget<CloudRunFlags>): string {
   if (target.projectId) return target.projectId;
-  throw new DeployError("preflight", "No Google Cloud project is set", {
-    fix: "Give one with --project-id, or: gcloud config set project PROJECT",
+  throw new DeployError("preflight", "No Google Cloud project is configured", {
+    fix: "Set one with --project-id, or: gcloud config set project PROJECT",
   });
 }

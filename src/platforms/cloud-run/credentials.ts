@@ -3,16 +3,19 @@ import type { DeployTools } from "../../deploy/tools.ts";
 import { networkCode, unreachable } from "../cloud/network.ts";
 import { credentialsFile, readGcloudConfig } from "./gcloud-config.ts";
 
-/** Who the calls are made as. */
+/** The identity that calls are made as. */
 export interface GoogleIdentity {
-  /** Where the credentials were found, for people. */
+  /** Where the credentials were found, as text. */
   readonly source: string;
-  /** Project that the calls are counted against, where it is not the one they are about. */
+  /** Quota project of the calls, if it is not the target project. */
   readonly quotaProject: string | undefined;
-  /** What to do where the login is not taken any more. */
+  /** What to do if the login is no longer accepted. */
   readonly renew: string;
   token(): Promise<string>;
-  /** A token that proves who calls a service which is not public; nothing where these credentials cannot make one. */
+  /**
+   * A token that identifies the caller to a service that is not public; undefined if these credentials cannot
+   * issue one.
+   */
   idToken(audience: string): Promise<string | undefined>;
 }
 
@@ -69,7 +72,7 @@ async function libraryIdentity(
         tools.redact(token);
         return token;
       } catch {
-        // A person's own login cannot make one; gcloud can.
+        // A user's own login cannot issue one; gcloud can.
         return gcloudIdToken(tools);
       }
     },
@@ -102,7 +105,7 @@ async function gcloudIdToken(tools: DeployTools): Promise<string | undefined> {
     tools.redact(stdout.trim());
     return stdout.trim();
   } catch {
-    // Without gcloud the check of a private service is made without a token, and its 403 tells so.
+    // Without gcloud, a private service is checked without a token, and its 403 shows that.
     return undefined;
   }
 }
@@ -110,7 +113,7 @@ async function gcloudIdToken(tools: DeployTools): Promise<string | undefined> {
 const LOGIN =
   "Log in with: gcloud auth application-default login (or set GOOGLE_APPLICATION_CREDENTIALS to a key file)";
 
-/** The identity of the machine that this runs on, where it is one of Google's. */
+/** The identity of the machine that this runs on, if it is one of Google's. */
 async function metadataIdToken(tools: DeployTools, audience: string): Promise<string | undefined> {
   const host = tools.env.GCE_METADATA_HOST ?? "metadata.google.internal";
   const path = "computeMetadata/v1/instance/service-accounts/default/identity";
@@ -124,13 +127,13 @@ async function metadataIdToken(tools: DeployTools, audience: string): Promise<st
     tools.redact(token);
     return token;
   } catch {
-    // No machine of Google's: there is nobody to ask.
+    // Not a Google machine: there is no metadata server.
     tools.signal.throwIfAborted();
     return undefined;
   }
 }
 
-/** Without the warning that its search for a machine of Google's writes about every other one. */
+/** Without the warning that its metadata lookup writes on every other machine. */
 async function quietly<T>(search: () => Promise<T>): Promise<T> {
   const emit = process.emitWarning;
   process.emitWarning = ((warning: string, ...rest: never[]) => {

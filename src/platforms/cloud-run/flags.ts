@@ -24,20 +24,24 @@ export const CloudRunFlagsSchema = v.object({
   alwaysOnCpu: v.optional(
     v.pipe(
       v.boolean(),
-      v.description("CPU also between requests, so that jobs go on after the answer (new service: so)"),
+      v.description(
+        "CPU also between requests, so that jobs continue after the response (default for a new service)",
+      ),
     ),
   ),
   scaleToZero: v.optional(
     v.pipe(
       v.boolean(),
-      v.description(
-        "The cheap mode: CPU while a request is answered, no instance in between; jobs stand still",
-      ),
+      v.description("Cheap mode: CPU only during requests, no instance in between; jobs pause"),
     ),
   ),
-  serviceAccount: v.optional(v.pipe(v.string(), v.description("E-mail of the account the service runs as"))),
-  private: v.optional(v.pipe(v.boolean(), v.description("Only callers with the role run.invoker get in"))),
-  public: v.optional(v.pipe(v.boolean(), v.description("Anyone may call it (new service: so)"))),
+  serviceAccount: v.optional(
+    v.pipe(v.string(), v.description("Email address of the account that the service runs as")),
+  ),
+  private: v.optional(
+    v.pipe(v.boolean(), v.description("Only callers with the role run.invoker have access")),
+  ),
+  public: v.optional(v.pipe(v.boolean(), v.description("Anyone may call it (default for a new service)"))),
 });
 export type CloudRunFlags = v.InferOutput<typeof CloudRunFlagsSchema>;
 
@@ -51,5 +55,7 @@ export function checkFlags(flags: CloudRunFlags): void {
   const [clash] = pairs.filter(([, , both]) => both);
   if (clash === undefined) return;
   const [one, other] = clash.slice(0, 2).map((key) => `--${toFlagName(String(key))}`);
-  throw new DeployError("usage", `${one} and ${other} contradict each other`, { fix: "Give one of them" });
+  throw new DeployError("usage", `${one} and ${other} contradict each other`, {
+    fix: "Use only one of them",
+  });
 }

@@ -18,7 +18,7 @@ export function gcloudFolder(env: Env): string {
   return join(env.HOME ?? homedir(), ".config", "gcloud");
 }
 
-/** The active configuration of gcloud; empty where there is none. */
+/** The active configuration of gcloud; empty if there is none. */
 export function readGcloudConfig(env: Env): GcloudConfig {
   const folder = gcloudFolder(env);
   const name =
@@ -27,7 +27,7 @@ export function readGcloudConfig(env: Env): GcloudConfig {
   return { path, values: parseIni(readText(path) ?? "") };
 }
 
-/** File of the application default credentials, where there is one. */
+/** File of the application default credentials, if there is one. */
 export function credentialsFile(env: Env): Sourced | undefined {
   const named = env.GOOGLE_APPLICATION_CREDENTIALS;
   if (named) return { value: named, source: "GOOGLE_APPLICATION_CREDENTIALS" };
@@ -35,7 +35,7 @@ export function credentialsFile(env: Env): Sourced | undefined {
   return existsSync(path) ? { value: path, source: path } : undefined;
 }
 
-/** Project and region as Google's own tools would take them. */
+/** Project and region as Google's own tools resolve them. */
 export function googleDefaults(env: Env): PlatformDefaults {
   const config = readGcloudConfig(env);
   const fromConfig = (key: string): Sourced | undefined =>

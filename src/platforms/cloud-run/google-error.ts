@@ -12,7 +12,7 @@ interface GoogleErrorBody {
   };
 }
 
-/** A refusal of a Google API. */
+/** An error response of a Google API. */
 export function toGoogleError(refusal: RestRefusal, now: Date): CloudError {
   const { error } = (
     typeof refusal.body === "object" && refusal.body !== null ? refusal.body : {}
@@ -20,7 +20,7 @@ export function toGoogleError(refusal: RestRefusal, now: Date): CloudError {
   const reason =
     error?.details?.find((detail) => detail["@type"]?.endsWith("google.rpc.ErrorInfo"))?.reason ??
     error?.errors?.[0]?.reason;
-  return new CloudError(error?.message ?? "the answer gave no reason", {
+  return new CloudError(error?.message ?? "the response gave no reason", {
     status: refusal.status,
     code: error?.status ?? reason ?? "UNKNOWN",
     reason,

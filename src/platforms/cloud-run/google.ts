@@ -9,7 +9,7 @@ import { retrying } from "../cloud/retry.ts";
 import type { GoogleIdentity } from "./credentials.ts";
 import { isDisabledApi, isNotFound, toGoogleError } from "./google-error.ts";
 
-/** APIs that a deployment talks to. */
+/** APIs that a deployment calls. */
 export type GoogleApi =
   | "run"
   | "artifactregistry"
@@ -23,16 +23,16 @@ export type GoogleApi =
   | "iam";
 
 export interface GoogleCall<T> extends Pick<RestRequest, "query" | "body" | "stream" | "headers"> {
-  /** Making the call twice is as good as once. */
+  /** Making the call twice has the same effect as once. */
   readonly idempotent?: boolean;
   readonly reread?: () => Promise<T | undefined>;
 }
 
-/** Google's REST APIs with credentials, retries and the patience that fresh projects ask for. */
+/** Google's REST APIs with credentials, retries and the waiting that new projects need. */
 export class Google {
   readonly identity: GoogleIdentity;
   readonly #tools: DeployTools;
-  /** APIs that this deployment enabled: for minutes they may still answer that they are disabled. */
+  /** APIs that this deployment enabled: for minutes they may still respond that they are disabled. */
   #fresh = false;
 
   constructor(tools: DeployTools, identity: GoogleIdentity) {
@@ -40,7 +40,7 @@ export class Google {
     this.identity = identity;
   }
 
-  /** Says that an API was enabled a moment ago. */
+  /** Records that an API was enabled a moment ago. */
   expectPropagation(): void {
     this.#fresh = true;
   }
@@ -49,7 +49,7 @@ export class Google {
     return this.send<T>(api, "GET", path, { query, idempotent: true });
   }
 
-  /** Reads, with nothing for what is not there; behind an API that is disabled nothing is. */
+  /** Reads; undefined for what does not exist, such as anything in a disabled API. */
   async find<T>(api: GoogleApi, path: string, query?: RestRequest["query"]): Promise<T | undefined> {
     try {
       return await this.get<T>(api, path, query);
@@ -102,11 +102,11 @@ export class Google {
 
 const FIVE_MINUTES = 300_000;
 
-/** What a fresh project answers for a while after an API was enabled. */
+/** What a new project responds for a while after an API was enabled. */
 const FRESH: readonly Propagation[] = [
   { what: "the enabled API to be usable", matches: isDisabledApi, budget: FIVE_MINUTES },
   {
-    what: "permissions of the fresh project",
+    what: "permissions of the new project",
     matches: (error) => error.status === 403 && error.code === "PERMISSION_DENIED",
     budget: 120_000,
   },

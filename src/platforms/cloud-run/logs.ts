@@ -10,7 +10,7 @@ interface LogEntry {
 
 const EVERY = 3000;
 
-/** Log lines of the service from a moment on; with `follow` it goes on until the command ends. */
+/** Log lines of the service from a time on; with `follow` it continues until the command ends. */
 export async function* serviceLogs(
   context: Context,
   { since, follow }: { readonly since: Date; readonly follow: boolean },
@@ -38,7 +38,10 @@ export async function* serviceLogs(
   }
 }
 
-/** The last lines of a revision, for the report of its failure. Logs that cannot be read are no further failure. */
+/**
+ * The last lines of a revision, for the report of its failure. Unreadable logs do not count as another
+ * failure.
+ */
 export async function lastLogLines(context: Context, revision: string): Promise<string[]> {
   const filter = `resource.type="cloud_run_revision" AND resource.labels.service_name="${context.target.serviceName}" AND resource.labels.revision_name="${revision}"`;
   try {

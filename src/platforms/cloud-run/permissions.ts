@@ -36,7 +36,7 @@ export function neededPermissions(context: Context): string[] {
   ];
 }
 
-/** Permissions that only matter while something is still to be made. */
+/** Permissions that only matter while something must still be created. */
 export function firstTimePermissions(context: Context): string[] {
   const { useCloudBuild } = context.target.flags;
   return [

@@ -45,7 +45,7 @@ async function otherChanges(context: Context, spec: ReleaseSpec, service: Servic
   return changes;
 }
 
-/** A dry run on the server. What a real run would make first (secrets, image) cannot be judged by it yet. */
+/** A dry run on the server. It cannot check what a real run would create first (secrets, image). */
 async function validate(context: Context, spec: ReleaseSpec, live: Service | undefined): Promise<void> {
   const google = await context.google();
   const { serviceName, flags } = context.target;
@@ -70,7 +70,7 @@ async function validate(context: Context, spec: ReleaseSpec, live: Service | und
   } catch (error) {
     if (!isCloudError(error) || error.code !== "INVALID_ARGUMENT") return;
     if (/image|secret/i.test(error.text)) return;
-    throw new DeployError("bad_config", `Cloud Run would refuse "${serviceName}" as it is asked for`, {
+    throw new DeployError("bad_config", `Cloud Run would refuse "${serviceName}" with this configuration`, {
       detail: error.message,
       outcome: "Nothing was changed",
       cause: error,

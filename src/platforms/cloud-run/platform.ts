@@ -15,7 +15,7 @@ const cloudRunPlatform: Platform<CloudRunFlags> = {
   timeout: 300,
   checkName: (name) =>
     name.length > LONGEST_NAME
-      ? `Cloud Run takes at most ${LONGEST_NAME} characters, this has ${name.length}`
+      ? `Cloud Run takes at most ${LONGEST_NAME} characters, this one has ${name.length}`
       : undefined,
   defaults: googleDefaults,
   connect: openSession,

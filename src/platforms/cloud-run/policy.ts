@@ -31,14 +31,14 @@ export async function isGranted(context: Context, grant: Grant): Promise<boolean
   return holds(await readPolicy(context, grant), grant);
 }
 
-/** Adds one member to one role, against the policy that was read; other bindings stay as they are. */
+/** Adds one member to one role, against the policy that was read; other bindings stay unchanged. */
 export function ensureGrant(context: Context, grant: Grant): Promise<boolean> {
   return changePolicy(context, grant, (policy) =>
     holds(policy, grant) ? undefined : withGrant(policy, grant),
   );
 }
 
-/** Takes one member out of one role, with and without conditions; other bindings stay as they are. */
+/** Removes one member from one role, with and without conditions; other bindings stay unchanged. */
 export function dropGrant(context: Context, grant: Grant): Promise<boolean> {
   return changePolicy(context, grant, (policy) => {
     const bindings = (policy.bindings ?? []).map((binding) =>

@@ -11,7 +11,7 @@ import { runtimeAccount } from "./secrets.ts";
 import type { Service } from "./service-types.ts";
 import { idlesBetweenRequests } from "./template.ts";
 
-/** Looks at everything that could stop a deployment, and changes nothing. */
+/** Checks everything that could prevent a deployment, and changes nothing. */
 export async function preflight(context: Context): Promise<Finding[]> {
   const identity = await identityFinding(context);
   if (identity.level === "error") return [identity];
@@ -64,13 +64,16 @@ async function scalingFindings(context: Context): Promise<Finding[]> {
       level: "warning",
       subject: "cpu",
       message:
-        "instances get CPU only while a request is answered: jobs stand still after it, timers and deadlines do not fire",
-      fix: "Give --always-on-cpu --min-instances 1 where jobs must run by themselves",
+        "instances get CPU only during a request: after it jobs pause, and timers and deadlines do not fire",
+      fix: "Use --always-on-cpu --min-instances 1 if jobs must run by themselves",
     });
   return findings;
 }
 
-/** Whether the service that is there gets CPU only for requests; what cannot be read is told by other findings. */
+/**
+ * Whether the existing service gets CPU only during requests; unreadable settings are reported by other
+ * findings.
+ */
 async function runsCheaply(context: Context): Promise<boolean> {
   const google = await context.google();
   try {
@@ -96,7 +99,7 @@ async function apiFindings(context: Context): Promise<Finding[]> {
             level: "error",
             subject: "project",
             message: `"${context.project}" was not found: ${error.text}`,
-            fix: "Give another with --project-id",
+            fix: "Set another with --project-id",
           };
         if (error.status !== 403) throw error;
         if (isDisabledApi(error))
@@ -106,7 +109,7 @@ async function apiFindings(context: Context): Promise<Finding[]> {
             message: error.text,
             fix: `gcloud services enable serviceusage.googleapis.com --project ${context.project}`,
           };
-        return { level: "warning", subject: name, message: `could not be looked at: ${error.text}` };
+        return { level: "warning", subject: name, message: `could not be checked: ${error.text}` };
       }
     }),
   );
@@ -129,7 +132,7 @@ async function permissionFindings(context: Context, fresh: boolean): Promise<Fin
       findings.push({
         level: "ok",
         subject: "permissions",
-        message: `all ${always.length + first.length} held`,
+        message: `all ${always.length + first.length} granted`,
       });
     return [...findings, ...(await actAsFindings(context))];
   } catch (error) {
@@ -199,7 +202,7 @@ async function billingFindings(context: Context): Promise<Finding[]> {
       },
     ];
   } catch {
-    // Only worth telling where it can be read and is off.
+    // Reported only if it can be read and is off.
     return [];
   }
 }
@@ -213,8 +216,8 @@ async function ownershipFindings(context: Context): Promise<Finding[]> {
       {
         level: "error",
         subject: "name",
-        message: `a service "${context.target.serviceName}" is there already and was not made for this target`,
-        fix: "Choose another with --name",
+        message: `a service "${context.target.serviceName}" already exists and does not belong to this target`,
+        fix: "Choose another name with --name",
       },
     ];
   } catch (error) {
@@ -223,8 +226,8 @@ async function ownershipFindings(context: Context): Promise<Finding[]> {
   }
 }
 
-/** What cannot be looked at does not stop a deployment: the calls themselves will tell. */
+/** A check that cannot be made does not stop a deployment: the calls themselves will show it. */
 function unseen(subject: string, error: unknown): Finding {
   if (!isCloudError(error)) throw error;
-  return { level: "warning", subject, message: `could not be looked at: ${error.text}` };
+  return { level: "warning", subject, message: `could not be checked: ${error.text}` };
 }

@@ -3,14 +3,17 @@ import type { CloudRunFlags } from "./flags.ts";
 import type { Container, ServiceScaling } from "./service-types.ts";
 import { idlesBetweenRequests, newScaling, wantedScaling } from "./template.ts";
 
-/** US dollars per second as listed for us-central1 in January 2025; the provider gives no price of a service. */
+/**
+ * US dollars per second as listed for us-central1 in January 2025; the provider has no price estimate for a
+ * service.
+ */
 const IDLE = 0.0000025;
 const BUSY_CPU = 0.000024;
 const ALWAYS_CPU = 0.000018;
 const ALWAYS_GIB = 0.000002;
 const MONTH = 730 * 3600;
 
-/** A month of the instances that always run, and what a busy hour adds. */
+/** Cost per month of the instances that always run, and of an additional busy hour. */
 export function estimateCost(
   flags: CloudRunFlags,
   live?: { readonly container?: Container; readonly scaling?: ServiceScaling },
@@ -26,8 +29,8 @@ export function estimateCost(
   const base = least * perSecond * MONTH;
   const hour = (cpu * (always ? ALWAYS_CPU : BUSY_CPU) + gib * IDLE) * 3600;
   const mode = always
-    ? "CPU around the clock; --scale-to-zero costs next to nothing idle, and jobs stand still between requests"
-    : "CPU only while a request is answered";
+    ? "CPU around the clock; --scale-to-zero costs almost nothing when idle, but jobs pause between requests"
+    : "CPU only during requests";
   return {
     cost: `about $${base.toFixed(2)} a month idle, $${hour.toFixed(2)} per busy instance hour (${mode}; estimate from list prices of January 2025, before the free tier)`,
     duration: "1 to 2 minutes after the build",

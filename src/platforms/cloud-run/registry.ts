@@ -5,7 +5,10 @@ import { isExisting } from "./google-error.ts";
 import { waitForOperation } from "./operations.ts";
 import type { Operation } from "./service-types.ts";
 
-/** Repository for the images of all services of a project; images outlive the service they were built for. */
+/**
+ * Repository for the images of all services of a project; images outlive the service that they were built
+ * for.
+ */
 export const REPOSITORY = "agent-services";
 
 export function registryHost(context: Context): string {
@@ -46,13 +49,13 @@ export async function ensureRepository(context: Context): Promise<void> {
       await note({ operation: operation.name });
       await waitForOperation(context, "artifactregistry", operation);
     } catch (error) {
-      // Somebody else was faster; the repository is what was wanted.
+      // Somebody else created it first; that is fine.
       if (!isExisting(error)) throw error;
     }
   });
 }
 
-/** A push login: the access token itself, good for an hour. */
+/** A push login: the access token itself, valid for an hour. */
 export async function registryLogin(context: Context): Promise<RegistryAuth> {
   await ensureRepository(context);
   const { identity } = await context.google();

@@ -4,7 +4,7 @@ import type { Container, Revision, Service, ServiceScaling } from "./service-typ
 import { plainEnv, secretEnv } from "./template.ts";
 import { servingRevision, shortName } from "./traffic.ts";
 
-/** What serves users now, as a release. */
+/** What is serving users now, as a release. */
 export async function servingRelease(context: Context, service: Service): Promise<Release> {
   const newest = shortName(service.latestCreatedRevision ?? "");
   const serving = servingRevision(service) ?? newest;
@@ -14,7 +14,7 @@ export async function servingRelease(context: Context, service: Service): Promis
   return toRelease(context, service, serving, revision?.containers?.[0]);
 }
 
-/** The newest revision as a release, whoever it serves. */
+/** The newest revision as a release, whether or not it has traffic. */
 export function newestRelease(context: Context, service: Service): Release {
   const newest = shortName(service.latestCreatedRevision ?? "");
   return toRelease(context, service, newest, service.template?.containers?.[0]);
@@ -43,7 +43,7 @@ export function toRelease(
   };
 }
 
-/** The address that is known before the service is, where the service answers there. */
+/** The address that is known before the service exists, if the service uses it. */
 export function publicUrl(context: Context, service: Service): string | undefined {
   const start = `https://${context.target.serviceName}-`;
   const end = `.${context.target.region}.run.app`;

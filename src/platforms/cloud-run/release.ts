@@ -14,7 +14,10 @@ import type { Operation, Service } from "./service-types.ts";
 import { newScaling, wantedScaling, wantedTemplate } from "./template.ts";
 import { allToLatest, candidateUrl, heldBack, isAllOnLatest, servingRevision, shortName } from "./traffic.ts";
 
-/** Makes the spec run: at once where nothing serves yet, else held back behind the revision that serves. */
+/**
+ * Rolls out the spec: with traffic if nothing is serving yet, else without traffic beside the serving
+ * revision.
+ */
 export async function releaseService(context: Context, spec: ReleaseSpec): Promise<Release> {
   const live = await settledService(context);
   const { serviceAccount } = context.target.flags;
@@ -29,7 +32,7 @@ export async function releaseService(context: Context, spec: ReleaseSpec): Promi
   return { ...release, noTraffic: true, ...(probeUrl === undefined ? {} : { probeUrl }) };
 }
 
-/** The body of a service that is not there yet. */
+/** The body of a service that does not exist yet. */
 export function newServiceBody(context: Context, spec: ReleaseSpec): Service {
   const { flags } = context.target;
   const labels = ownershipOf(context.target);
@@ -61,7 +64,7 @@ async function createService(context: Context, spec: ReleaseSpec): Promise<Servi
   try {
     return await finishRollout(context, operation);
   } catch (error) {
-    // The next deployment finds a service, and keeps the access that it has.
+    // The next deployment finds the service, and keeps its access.
     await openFailed(context).catch((second: unknown) => context.tools.report(String(second)));
     throw error;
   }
@@ -73,7 +76,7 @@ async function openFailed(context: Context): Promise<void> {
   if (service !== undefined) await ensureAccess(context, service, true);
 }
 
-/** Whether this run made the service, or the killed one did that it goes on with. */
+/** Whether this run, or the killed run that it resumes, created the service. */
 function isMade(context: Context, before: Service | undefined): boolean {
   return before === undefined || context.tools.recall("service.create") !== undefined;
 }
@@ -109,7 +112,7 @@ function toChange(
   return { fields, ...(fresh && !usable ? { forceNewRevision: true } : {}) };
 }
 
-/** Whether the newest revision is what a run made that was killed before it could see it fail. */
+/** Whether the newest revision was created by a run that was killed before it saw the revision fail. */
 function isLeftByKilledRun(context: Context, newest: string): boolean {
   const update = context.tools.recall("service.update");
   if (update && shortName(String(update.before ?? "")) !== newest) return true;
@@ -117,8 +120,8 @@ function isLeftByKilledRun(context: Context, newest: string): boolean {
 }
 
 /**
- * Gives the newest revision all traffic, and the service back to "newest serves" for good. It must be the one that was
- * checked: what somebody else rolled out meanwhile is not this deployment's to promote.
+ * Shifts all traffic to the newest revision, now and after later rollouts. It must be the revision that was
+ * checked: a revision that somebody else rolled out in the meantime must not be promoted by this deployment.
  */
 export async function promoteNewest(context: Context, checked: Release): Promise<Release> {
   const service = await changeService(context, "service.promote", (live) => {
@@ -133,7 +136,7 @@ export async function promoteNewest(context: Context, checked: Release): Promise
       "failed",
       `Traffic did not move to revision "${shortName(service.latestCreatedRevision ?? "")}"`,
       {
-        outcome: `Revision "${servingRevision(service)}" still serves`,
+        outcome: `Revision "${servingRevision(service)}" is still serving`,
         fix: "Run the same command again",
       },
     );

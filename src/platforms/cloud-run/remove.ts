@@ -61,9 +61,9 @@ async function ownService(context: Context): Promise<Service | undefined> {
   const google = await context.google();
   const service = await google.find<Service>("run", `/v2/${context.service}`);
   if (service === undefined || isOwn(service.labels, context.target)) return service;
-  throw new DeployError("failed", `Service "${context.target.serviceName}" was not made for this target`, {
-    detail: "It does not carry the labels that svc gives",
-    outcome: "It was not touched",
+  throw new DeployError("failed", `Service "${context.target.serviceName}" does not belong to this target`, {
+    detail: "It does not have the labels that svc sets",
+    outcome: "It was not changed",
     fix: `Remove it yourself: gcloud run services delete ${context.target.serviceName} --region ${context.target.region}`,
   });
 }

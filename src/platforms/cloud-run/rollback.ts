@@ -7,12 +7,12 @@ import { changeService, finishChange } from "./service.ts";
 import type { Revision, Service } from "./service-types.ts";
 import { allToRevision, servingRevision, shortName } from "./traffic.ts";
 
-/** Puts all traffic on an earlier revision; it stays there until the next rollout takes the pin away. */
+/** Puts all traffic on an earlier revision; it stays there until the next rollout removes the pin. */
 export async function rollbackTo(context: Context, to: Release): Promise<Release> {
   const revision = shortName(String(to.data?.revision ?? to.revision ?? ""));
   if (revision === "")
-    throw new DeployError("failed", "The release to go back to names no revision", {
-      fix: "See the revisions with: svc deploy rollback --list",
+    throw new DeployError("failed", "The release to roll back to has no revision", {
+      fix: "List the revisions with: svc deploy rollback --list",
     });
   const wanted = allToRevision(revision);
   const service = await changeService(

@@ -22,7 +22,7 @@ const VERSION = "svc-version";
 const VARIABLE = "svc-variable";
 const LARGEST = 65_536;
 
-/** The secrets of this target, with the keyed hash of what each holds. */
+/** The secrets of this target, with the keyed hash of each value. */
 export async function listSecrets(context: Context): Promise<StoredSecret[]> {
   const secrets = await ownSecrets(context);
   return secrets.flatMap((secret) => {
@@ -33,7 +33,7 @@ export async function listSecrets(context: Context): Promise<StoredSecret[]> {
   });
 }
 
-/** The value of a secret of this target, where whoever deploys may read it. */
+/** The value of a secret of this target, if the deploying user may read it. */
 export async function readSecret(context: Context, name: string): Promise<string | undefined> {
   try {
     const stored = (await listSecrets(context)).find((secret) => secret.name === name);
@@ -50,7 +50,7 @@ export async function readSecret(context: Context, name: string): Promise<string
   }
 }
 
-/** Writes the given values, each as a new version unless it holds that value already. */
+/** Writes the given values, each as a new version unless it already has that value. */
 export async function putSecrets(
   context: Context,
   values: Readonly<Record<string, SecretValue>>,
@@ -60,7 +60,7 @@ export async function putSecrets(
   return refs;
 }
 
-/** Deletes secrets of this target; one of the same name that is not ours stays. */
+/** Deletes secrets of this target; a secret of the same name that is not ours stays. */
 export async function dropSecrets(context: Context, names: readonly string[]): Promise<void> {
   const google = await context.google();
   for (const secret of await ownSecrets(context)) {
@@ -78,13 +78,13 @@ export async function dropSecrets(context: Context, names: readonly string[]): P
   }
 }
 
-/** Lets the account that revisions are to run as read secrets that are there already. */
+/** Lets the account that revisions will run as read existing secrets. */
 export async function letRead(context: Context, secrets: ReleaseSpec["secrets"]): Promise<void> {
   for (const [name, secret] of Object.entries(secrets))
     if (secret) await grantAccess(context, parseSecretRef(secret.ref).id, name);
 }
 
-/** The account that revisions run as: the one asked for, else the one that the service has. */
+/** The account that revisions run as: the requested one, else the service's current one. */
 export async function runtimeAccount(context: Context): Promise<string | undefined> {
   if (context.target.flags.serviceAccount) return context.target.flags.serviceAccount;
   const google = await context.google();
@@ -97,7 +97,7 @@ export async function runtimeAccount(context: Context): Promise<string | undefin
 async function putSecret(context: Context, name: string, { value, hash }: SecretValue): Promise<SecretRef> {
   const id = `${context.target.serviceName}-${name}`;
   if (Buffer.byteLength(value) > LARGEST)
-    throw new DeployError("bad_config", `The secret ${name} is larger than Secret Manager takes`, {
+    throw new DeployError("bad_config", `The secret ${name} is larger than Secret Manager allows`, {
       detail: `${Buffer.byteLength(value)} bytes; the limit is ${LARGEST}`,
     });
   context.tools.redact(value);
@@ -118,8 +118,8 @@ async function ensureSecret(context: Context, id: string, name: string): Promise
   const found = await find();
   if (found !== undefined) {
     if (!isOwn(found.labels, context.target))
-      throw new DeployError("failed", `A secret "${id}" is there already and was not made for this target`, {
-        outcome: "It was not touched",
+      throw new DeployError("failed", `A secret "${id}" already exists and does not belong to this target`, {
+        outcome: "It was not changed",
         fix: "Choose another service name with --name, or remove that secret yourself",
       });
     return found;
@@ -149,7 +149,7 @@ async function grantAccess(context: Context, id: string, name: string): Promise<
   });
 }
 
-/** The version that a killed run added for this very value, before it could note its number. */
+/** The version that a killed run added for exactly this value, before it could record its number. */
 async function adoptVersion(
   context: Context,
   secret: Secret,

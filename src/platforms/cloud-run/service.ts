@@ -7,20 +7,20 @@ import { waitForOperation } from "./operations.ts";
 import type { Condition, Operation, Revision, Service } from "./service-types.ts";
 import { shortName } from "./traffic.ts";
 
-/** A change to the service: the fields it writes, as they are to be. */
+/** A change to the service: the fields it writes, with their new values. */
 export interface ServiceChange {
   readonly fields: Partial<Service>;
-  /** Makes a new revision although the template is the same as that of the newest one. */
+  /** Creates a new revision even if the template is the same as the newest one's. */
   readonly forceNewRevision?: boolean;
 }
 
-/** Follows the operation that a change began. */
+/** Follows the operation that a change started. */
 type Finish = (context: Context, operation: Operation) => Promise<Service>;
 
 const SETTLING = 2000;
 const CONFLICTS = 6;
 
-/** The service, once no rollout of anybody's is under way. */
+/** The service, once no rollout of it is in progress. */
 export async function settledService(context: Context): Promise<Service | undefined> {
   const google = await context.google();
   return pollUntil({
@@ -36,8 +36,8 @@ function isSettled(service: Service): boolean {
 }
 
 /**
- * Reads the service, works out a change, and makes it against the version that was read. Where somebody else was
- * faster, it reads again first: what failed by its answer may have happened all the same.
+ * Reads the service, computes a change, and applies it to the version that was read. On a conflict it first
+ * reads again: a call whose response failed may still have taken effect.
  */
 export async function changeService(
   context: Context,
@@ -48,14 +48,14 @@ export async function changeService(
   for (let conflicts = 0; ; conflicts++) {
     const live = await settledService(context);
     if (live === undefined)
-      throw new DeployError("not_deployed", `Service "${context.target.serviceName}" is gone`);
+      throw new DeployError("not_deployed", `Service "${context.target.serviceName}" no longer exists`);
     const change = plan(live);
     if (change === undefined) return live;
     try {
       return await patchService({ context, step, live, change, finish });
     } catch (error) {
       if (!isCloudError(error) || error.status !== 409 || conflicts >= CONFLICTS) throw error;
-      context.tools.report("the service was changed meanwhile; reading it again");
+      context.tools.report("the service was changed in the meantime; reading it again");
       await context.tools.sleep(1000);
     }
   }
@@ -86,12 +86,12 @@ async function patchService({ context, step, live, change, finish }: Patch): Pro
   return finish(context, operation);
 }
 
-/** Follows a rollout to its end; a failed one is told with its cause and the last lines of the log. */
+/** Follows a rollout to its end; a failure has its cause and the last lines of the log. */
 export async function finishRollout(context: Context, operation: Operation): Promise<Service> {
   const ended = await waitForOperation(context, "run", operation);
   const service = await settledService(context);
   if (service === undefined)
-    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" is gone`);
+    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" no longer exists`);
   if (ended.error) throw await rolloutError(context, service, ended.error.message);
   if (service.terminalCondition?.state === "CONDITION_FAILED")
     throw await rolloutError(context, service, service.terminalCondition.message);
@@ -106,7 +106,7 @@ export async function finishChange(context: Context, operation: Operation): Prom
   await waitForOperation(context, "run", operation);
   const service = await settledService(context);
   if (service === undefined)
-    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" is gone`);
+    throw new DeployError("not_deployed", `Service "${context.target.serviceName}" no longer exists`);
   return service;
 }
 
@@ -126,7 +126,7 @@ function causeOf(condition: Condition | undefined): string {
   return [condition?.reason, condition?.revisionReason].filter(Boolean).join("/");
 }
 
-/** Whether a revision ever became able to serve. */
+/** Whether a revision was ever able to serve. */
 export async function isRevisionReady(context: Context, revision: string): Promise<boolean> {
   const google = await context.google();
   const found = await google.find<Revision>("run", `/v2/${context.service}/revisions/${shortName(revision)}`);

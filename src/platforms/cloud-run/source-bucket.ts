@@ -17,7 +17,7 @@ interface Bucket {
   readonly projectNumber?: string;
 }
 
-/** Uploads an archive under the hash of its files, unless it is there. */
+/** Uploads an archive under the hash of its files, unless it exists. */
 export async function uploadSource(
   context: Context,
   { hash, pack }: Pick<BuildContext, "hash" | "pack">,
@@ -67,12 +67,12 @@ async function ensureBucket(context: Context): Promise<string> {
       if (!isExisting(error)) throw error;
     }
   });
-  // Made between the look and the call: by another run of ours, or by somebody who guessed the name.
+  // Created between the check and the call: by another run of svc, or by somebody who guessed the name.
   if (await readOwnBucket(context, bucket)) return bucket;
   throw foreign(bucket);
 }
 
-/** Names of buckets are the world's: one of this name may belong to somebody who waits for our source. */
+/** Bucket names are global: a bucket of this name may belong to somebody who is waiting for our sources. */
 async function readOwnBucket(context: Context, bucket: string): Promise<boolean> {
   const google = await context.google();
   try {
@@ -87,8 +87,8 @@ async function readOwnBucket(context: Context, bucket: string): Promise<boolean>
 
 function foreign(bucket: string): DeployError {
   return new DeployError("failed", `The bucket "${bucket}" belongs to another project`, {
-    detail: "Somebody else holds the name that the sources of this project would be uploaded to",
+    detail: "Somebody else owns the bucket name that this project's sources would be uploaded to",
     outcome: "Nothing was uploaded",
-    fix: "Build on this machine instead: leave out --use-cloud-build",
+    fix: "Build on this machine instead: omit --use-cloud-build",
   });
 }

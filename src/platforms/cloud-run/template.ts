@@ -3,12 +3,12 @@ import type { CloudRunFlags } from "./flags.ts";
 import { parseSecretRef } from "./secret-ref.ts";
 import type { Container, EnvVar, Probe, Resources, ServiceScaling, Template } from "./service-types.ts";
 
-/** Variables that Cloud Run sets itself and refuses to be given. */
+/** Variables that Cloud Run sets itself and does not accept. */
 const RESERVED = ["PORT", "K_SERVICE", "K_REVISION", "K_CONFIGURATION"];
 
 /**
- * The template that makes the spec run. Built on the live one: what was set elsewhere (volumes, network, annotations)
- * stays, and a value that means the same stays as the server wrote it, so that no difference appears where none is.
+ * The template for the spec. Based on the live one: settings made elsewhere (volumes, network, annotations)
+ * stay, and equivalent values keep the server's notation, so that no false differences appear.
  */
 export function wantedTemplate(spec: ReleaseSpec, flags: CloudRunFlags, live?: Template): Template {
   // A revision name of the last rollout would clash with the next one.
@@ -29,7 +29,7 @@ export function wantedTemplate(spec: ReleaseSpec, flags: CloudRunFlags, live?: T
   };
 }
 
-/** Scaling of the service as a whole; a limit stays where none is asked for. */
+/** Scaling of the service as a whole; a limit that is not requested stays unchanged. */
 export function wantedScaling(flags: CloudRunFlags, live: ServiceScaling = {}): ServiceScaling {
   const { manualInstanceCount: _, scalingMode: __, ...kept } = live;
   const before = live.minInstanceCount ?? 0;
@@ -43,7 +43,7 @@ export function wantedScaling(flags: CloudRunFlags, live: ServiceScaling = {}): 
   };
 }
 
-/** Scaling of a service that is not there yet: one instance that is always there, for jobs that go on by themselves. */
+/** Scaling of a new service: one instance that always runs, for jobs that continue by themselves. */
 export function newScaling(flags: CloudRunFlags): ServiceScaling {
   return wantedScaling({ ...flags, minInstances: flags.minInstances ?? (flags.scaleToZero ? 0 : 1) });
 }
@@ -88,7 +88,7 @@ function wantedResources(flags: CloudRunFlags, live: Resources | undefined): Res
   const limits = { cpu: "1", memory: "512Mi", ...live?.limits };
   if (flags.cpu !== undefined && milliCpu(flags.cpu) !== milliCpu(limits.cpu)) limits.cpu = flags.cpu;
   if (flags.memory !== undefined) limits.memory = flags.memory;
-  // What is false is left out of the server's answers, and stays as it was written.
+  // The server omits false values from its responses, and keeps what was written.
   const idle = idlesBetweenRequests(live);
   const wanted = flags.scaleToZero ?? (flags.alwaysOnCpu === undefined ? idle : !flags.alwaysOnCpu);
   return {
@@ -99,7 +99,7 @@ function wantedResources(flags: CloudRunFlags, live: Resources | undefined): Res
   };
 }
 
-/** Whether an instance gets CPU only while a request is answered; a new one does not. */
+/** Whether an instance gets CPU only during requests; by default it does not. */
 export function idlesBetweenRequests(resources: Resources | undefined): boolean {
   return resources?.cpuIdle === true;
 }

@@ -5,17 +5,17 @@ const REVISION = "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION";
 /** Tag under which a revision without traffic can be reached. */
 export const CANDIDATE = "candidate";
 
-/** All traffic to the newest revision, now and after each coming rollout. */
+/** All traffic to the newest revision, now and after later rollouts. */
 export function allToLatest(): TrafficTarget[] {
   return [{ type: LATEST, percent: 100 }];
 }
 
-/** All traffic to one revision, until something else is said. */
+/** All traffic to one revision, until changed. */
 export function allToRevision(revision: string): TrafficTarget[] {
   return [{ type: REVISION, revision: shortName(revision), percent: 100 }];
 }
 
-/** Traffic stays where it is, by revision; the newest gets none but an address of its own. */
+/** Traffic stays where it is, by revision; the newest gets no traffic, but its own address. */
 export function heldBack(service: Service): TrafficTarget[] {
   const serving = (service.trafficStatuses ?? []).filter((status) => (status.percent ?? 0) > 0);
   const pins = serving.map((status) => ({
@@ -26,7 +26,7 @@ export function heldBack(service: Service): TrafficTarget[] {
   return [...pins, { type: LATEST, percent: 0, tag: CANDIDATE }];
 }
 
-/** Whether the newest revision serves everyone, now and after each coming rollout. */
+/** Whether the newest revision serves everyone, now and after later rollouts. */
 export function isAllOnLatest(service: Service): boolean {
   const targets = (service.traffic ?? []).filter((target) => (target.percent ?? 0) > 0);
   const floating = targets.length === 0 || (targets.length === 1 && targets[0]?.type === LATEST);
@@ -43,7 +43,7 @@ export function servingRevision(service: Service): string | undefined {
   return revision === undefined ? undefined : shortName(revision);
 }
 
-/** Address of the revision that is held back. */
+/** Address of the revision without traffic. */
 export function candidateUrl(service: Service): string | undefined {
   return service.trafficStatuses?.find((status) => status.tag === CANDIDATE)?.uri;
 }

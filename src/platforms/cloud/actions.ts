@@ -7,14 +7,17 @@ export interface ReleaseActionsInput {
   readonly serviceName: string;
   readonly spec: ReleaseSpec;
   readonly live: Release | undefined;
-  /** Keyed hashes of the secrets as the platform keeps them. */
+  /** Keyed hashes of the secrets as the platform stores them. */
   readonly liveHashes: Readonly<Record<string, string>>;
   /** Changes to the service beyond image, variables and secrets. */
   readonly changes?: readonly FieldChange[];
   readonly cost?: string | undefined;
 }
 
-/** The actions of a release that all clouds share: the service and its variables. Secrets are the engine's to plan. */
+/**
+ * The actions of a release that all clouds share: the service and its variables. Secrets are planned by the
+ * engine.
+ */
 export function releaseActions(input: ReleaseActionsInput): ResourceAction[] {
   const { serviceName, spec, live, liveHashes, changes = [], cost } = input;
   const all = [...specChanges(spec, live, liveHashes), ...changes];
@@ -47,7 +50,7 @@ export function resourceAction(
     resource_type: type,
     action_type: exists ? "noop" : "create",
     resource_name: name,
-    description: exists ? `${description} (is there)` : description,
+    description: exists ? `${description} (exists)` : description,
     cost_estimate: null,
     metadata: null,
   };
@@ -55,7 +58,7 @@ export function resourceAction(
 
 function variableAction(change: FieldChange, verb: "create" | "update" = "update"): ResourceAction {
   const action = change.to === null ? "delete" : verb;
-  const words = { create: "set", update: change.from === null ? "added" : "changed", delete: "taken away" };
+  const words = { create: "set", update: change.from === null ? "added" : "changed", delete: "removed" };
   return {
     resource_type: "environment_variable",
     action_type: action,
@@ -68,5 +71,5 @@ function variableAction(change: FieldChange, verb: "create" | "update" = "update
 
 function describe(verb: "create" | "update" | "noop"): string {
   if (verb === "create") return "Service created with its first revision";
-  return verb === "update" ? "New revision rolled out" : "Runs as asked for";
+  return verb === "update" ? "New revision rolled out" : "Already running as configured";
 }

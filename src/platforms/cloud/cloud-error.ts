@@ -1,16 +1,16 @@
 export interface CloudErrorOptions {
-  /** HTTP status; 0 where no answer came. */
+  /** HTTP status; 0 if there was no response. */
   readonly status: number;
   /** The provider's own code. */
   readonly code: string;
-  /** Finer than the code, where the provider gives one. */
+  /** More specific than the code, if the provider sends one. */
   readonly reason?: string | undefined;
   /** Milliseconds the provider asks to wait. */
   readonly retryAfter?: number | undefined;
   readonly cause?: unknown;
 }
 
-/** A provider's refusal, in its own words: `409 ABORTED: unable to queue the operation`. */
+/** A provider's error, in its own words: `409 ABORTED: unable to queue the operation`. */
 export class CloudError extends Error {
   override readonly name = "CloudError";
   readonly status: number;
@@ -35,7 +35,7 @@ export function isCloudError(error: unknown): error is CloudError {
   return error instanceof CloudError;
 }
 
-/** Whether the same call may succeed a moment later: no answer, too many requests, or a fault of the server. */
+/** Whether the same call may succeed a moment later: no response, too many requests, or a server error. */
 export function isTransient(error: CloudError): boolean {
   const { status, code } = error;
   if (status === 0 || status === 408 || status === 429 || status >= 500) return true;

@@ -8,7 +8,7 @@ export interface PollOptions<T> {
   done(value: T): boolean;
 }
 
-/** Reads until it is done. How long that may take is the business of the step's own time limit, which ends the sleep. */
+/** Reads until it is done. The step's own time limit bounds the wait and interrupts the sleep. */
 export async function pollUntil<T>({ tools, every, read, done }: PollOptions<T>): Promise<T> {
   for (;;) {
     const value = await read();

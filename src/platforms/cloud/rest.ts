@@ -8,12 +8,14 @@ export interface RestRequest {
   readonly url: string;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
   readonly body?: unknown;
-  /** A body in pieces, instead of `body`: made for each try, and without the limit of time that other calls have. */
+  /**
+   * A body in pieces, instead of `body`: created for each attempt, and without the time limit of other calls.
+   */
   readonly stream?: (() => AsyncIterable<Uint8Array>) | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** An answer that is not a success. */
+/** A response that is not a success. */
 export interface RestRefusal {
   readonly status: number;
   readonly body: unknown;
@@ -23,7 +25,7 @@ export interface RestRefusal {
 /** Milliseconds after which a call counts as unanswered. */
 const UNANSWERED = 60_000;
 
-/** Sends one request and reads its JSON; a refusal becomes what `toError` makes of it. No retries here. */
+/** Sends one request and reads its JSON; an error response is converted by `toError`. No retries here. */
 export async function sendRest<T>(
   tools: Pick<DeployTools, "fetch" | "signal">,
   request: RestRequest,
@@ -47,7 +49,7 @@ export async function sendRest<T>(
       const { cause } = error as { cause?: unknown };
       const inner = cause instanceof Error ? (cause.cause instanceof Error ? cause.cause : cause) : error;
       const text = inner instanceof Error ? inner.message : String(inner);
-      throw new CloudError(`${method} ${hostOf(url)} gave no answer (${text})`, {
+      throw new CloudError(`${method} ${hostOf(url)} got no response (${text})`, {
         status: 0,
         code: "NO_ANSWER",
         cause: error,

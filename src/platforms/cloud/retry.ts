@@ -4,10 +4,10 @@ import { isCloudError, isTransient } from "./cloud-error.ts";
 
 /** An error that goes away by itself once the provider has caught up with an earlier call. */
 export interface Propagation {
-  /** Told while waiting: what is being waited for. */
+  /** Description of what is being waited for. */
   readonly what: string;
   matches(error: CloudError): boolean;
-  /** Milliseconds to wait for it, all tries together. */
+  /** Milliseconds to wait for it, over all attempts. */
   readonly budget: number;
 }
 
@@ -16,12 +16,12 @@ export interface RetryOptions<T> {
   /** The call changes nothing, or changes nothing more when made again. @default false */
   readonly idempotent?: boolean;
   /**
-   * Finds out whether a call that failed, or met a conflict, took effect all the same. Its value is the result; with
-   * nothing found, the call is made again.
+   * Finds out whether a call that failed or conflicted still took effect. Its value is the result; if
+   * undefined, the call is made again.
    */
   readonly reread?: (() => Promise<T | undefined>) | undefined;
   readonly propagation?: readonly Propagation[] | undefined;
-  /** Tries for faults and throttling. @default 5 */
+  /** Attempts for server errors and throttling. @default 5 */
   readonly tries?: number;
   /** @default Math.random */
   readonly random?: () => number;
@@ -31,8 +31,8 @@ const FIRST_DELAY = 1000;
 const LONGEST_DELAY = 20_000;
 
 /**
- * Makes a call again where that is safe: faults and throttling only for calls that are idempotent or can be read back,
- * named propagation errors within their own budget. Everything else is thrown at once.
+ * Retries a call if that is safe: server errors and throttling only for calls that are idempotent or can be
+ * read back, known propagation errors within their own budget. Everything else is thrown immediately.
  */
 export async function retrying<T>(call: () => Promise<T>, options: RetryOptions<T>): Promise<T> {
   const { tools, idempotent = false, reread, propagation = [], tries = 5, random = Math.random } = options;
@@ -53,7 +53,7 @@ export async function retrying<T>(call: () => Promise<T>, options: RetryOptions<
         await tools.sleep(delay);
         continue;
       }
-      // Where nothing took effect, a call that the provider could not queue is worth another one.
+      // If nothing took effect, a call that the provider could not queue is retried.
       const transient = isTransient(error) || (reread !== undefined && error.code === "ABORTED");
       if (reread && (transient || error.status === 409)) {
         const found = await reread();
@@ -67,7 +67,7 @@ export async function retrying<T>(call: () => Promise<T>, options: RetryOptions<
   }
 }
 
-/** Doubles from a second on, spread over half of itself so that many do not come back together. */
+/** Doubles starting at one second, with jitter of half, so that many clients do not retry together. */
 function delayOf(error: CloudError, attempt: number, random: () => number): number {
   if (error.retryAfter !== undefined) return Math.max(error.retryAfter, 50);
   const full = Math.min(FIRST_DELAY * 2 ** attempt, LONGEST_DELAY);

@@ -9,8 +9,8 @@ const COMPONENT = "web";
 const SMALLEST = "apps-s-1vcpu-0.5gb";
 
 /**
- * The spec that makes a release run. An update replaces the whole spec, so it is built on the live one: components,
- * domains and settings of others stay, and secrets go back as the encrypted text they came as.
+ * The spec of a release. An update replaces the whole spec, so it is based on the live one: other components,
+ * domains and settings stay, and secrets are sent back as the encrypted text that was read.
  */
 export function wantedAppSpec(context: Context, spec: ReleaseSpec, live?: AppSpec): AppSpec {
   const { target } = context;
@@ -29,7 +29,7 @@ export function wantedAppSpec(context: Context, spec: ReleaseSpec, live?: AppSpe
   };
 }
 
-/** The component that is ours: the only one that is not somebody's addition. */
+/** Our component: the only one that was not added by others. */
 export function ownService(spec: AppSpec | undefined): AppService | undefined {
   return spec?.services?.find(({ name }) => name === COMPONENT) ?? spec?.services?.[0];
 }
@@ -68,7 +68,7 @@ function wantedService(context: Context, spec: ReleaseSpec, live: AppService | u
   };
 }
 
-/** The registry is not named: for the account's own it must be left out. Tag and digest exclude each other. */
+/** The registry is not named: for the account's own it must be omitted. Tag and digest exclude each other. */
 function wantedImage({ target }: Context, image: string): AppImage {
   const digest = image.split("@")[1];
   const version = digest === undefined ? { tag: image.split(":").at(-1) ?? "latest" } : { digest };
@@ -128,8 +128,8 @@ function newSecret(key: string, value: string | undefined, spec: ReleaseSpec): A
   if (value !== undefined) return { key, value, scope: "RUN_TIME", type: "SECRET" };
   // A plan is made before the values are given.
   if (spec.secrets[key] === undefined) return { key, value: "planned", scope: "RUN_TIME", type: "SECRET" };
-  throw new DeployError("failed", `The value of secret ${key} is not known`, {
-    detail: "App Platform keeps no secret outside the app, and the app does not have this one",
-    fix: `Give it for this command: ${key}=… svc deploy up …`,
+  throw new DeployError("failed", `The value of secret ${key} is unknown`, {
+    detail: "App Platform stores secrets only in the app, and the app does not have this one",
+    fix: `Set it for this command: ${key}=… svc deploy up …`,
   });
 }

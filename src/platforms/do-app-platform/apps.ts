@@ -10,7 +10,7 @@ const EVERY = 5000;
 const ENDED = ["ACTIVE", "SUPERSEDED", "ERROR", "CANCELED"];
 const PAGE = 100;
 
-/** The app of this target's name, whoever made it. */
+/** The app with this target's name, no matter who created it. */
 export async function findApp({ api, target }: Context): Promise<App | undefined> {
   for (let page = 1; ; page++) {
     const { apps = [] } = await api.get<{ apps?: App[] }>("/v2/apps", { page, per_page: PAGE });
@@ -19,17 +19,17 @@ export async function findApp({ api, target }: Context): Promise<App | undefined
   }
 }
 
-/** The app of this target; one that somebody else made is left alone. */
+/** The app of this target; a service that somebody else created is left alone. */
 export async function findOwnApp(context: Context): Promise<App | undefined> {
   const app = await findApp(context);
   if (app === undefined || isOwnApp(ownService(app.spec)?.envs, context.target)) return app;
-  throw new DeployError("failed", `App "${context.target.serviceName}" was not made for this target`, {
-    outcome: "It was not touched",
+  throw new DeployError("failed", `App "${context.target.serviceName}" does not belong to this target`, {
+    outcome: "It was not changed",
     fix: "Choose another name with --name",
   });
 }
 
-/** The app, once no deployment of anybody's is under way: there can be one at a time. */
+/** The app, once no deployment of it is in progress: there can be only one at a time. */
 export async function settledApp(context: Context): Promise<App | undefined> {
   return pollUntil({
     tools: context.tools,
@@ -50,7 +50,7 @@ export async function newestDeployment({ api }: Context, appId: string): Promise
   return deployments[0];
 }
 
-/** Follows a deployment to its end; one that failed is told with its cause and the last lines of its log. */
+/** Follows a deployment to its end; a failure has its cause and the last lines of its log. */
 export async function waitForDeployment(context: Context, appId: string, id: string): Promise<Deployment> {
   let shown = "";
   const ended = await pollUntil({
@@ -66,7 +66,7 @@ export async function waitForDeployment(context: Context, appId: string, id: str
     },
     done: ({ phase }) => ENDED.includes(phase ?? ""),
   });
-  // A newer deployment than ours took its place: that one is what counts now.
+  // A newer deployment replaced ours: that one counts now.
   if (ended.phase === "SUPERSEDED") {
     context.tools.report("the deployment was superseded by a newer one");
     return ended;

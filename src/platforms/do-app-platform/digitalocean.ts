@@ -6,7 +6,7 @@ import type { RestRefusal, RestRequest } from "../cloud/rest.ts";
 import { sendRest } from "../cloud/rest.ts";
 import { retrying } from "../cloud/retry.ts";
 
-/** What to do where the token is not taken any more. */
+/** What to do if the token is no longer accepted. */
 export const RENEW = "Log in with: doctl auth init (or set DIGITALOCEAN_ACCESS_TOKEN to a new token)";
 
 export interface DigitalOceanCall<T> extends Pick<RestRequest, "query" | "body"> {
@@ -14,7 +14,7 @@ export interface DigitalOceanCall<T> extends Pick<RestRequest, "query" | "body">
   readonly reread?: () => Promise<T | undefined>;
 }
 
-/** DigitalOcean's interface, with its token and retries. */
+/** DigitalOcean's API, with its token and retries. */
 export class DigitalOcean {
   readonly #tools: DeployTools;
   readonly #token: string;
@@ -32,7 +32,7 @@ export class DigitalOcean {
     return this.send<T>("GET", path, { query, idempotent: true });
   }
 
-  /** Reads, with nothing for what is not there. */
+  /** Reads; undefined for what does not exist. */
   async find<T>(path: string): Promise<T | undefined> {
     try {
       return await this.get<T>(path);
@@ -66,7 +66,7 @@ function toError({ status, body, headers }: RestRefusal, now: Date): CloudError 
   };
   const reset = Number(headers.get("ratelimit-reset"));
   const untilReset = status === 429 && reset > 0 ? Math.max(0, reset * 1000 - now.getTime()) : undefined;
-  return new CloudError(message ?? "the answer gave no reason", {
+  return new CloudError(message ?? "the response gave no reason", {
     status,
     code: id ?? "unknown",
     retryAfter: readRetryAfter(headers.get("retry-after"), now) ?? untilReset,

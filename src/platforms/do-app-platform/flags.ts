@@ -18,12 +18,12 @@ export const AppPlatformFlagsSchema = v.object({
   ),
   size: v.optional(v.pipe(v.string(), v.description("Size of an instance (new app: apps-s-1vcpu-0.5gb)"))),
   registry: v.optional(
-    v.pipe(v.string(), v.description("Container registry to use, where the account has several")),
+    v.pipe(v.string(), v.description("Container registry to use, if the account has several")),
   ),
   registryTier: v.optional(
     v.pipe(
       v.picklist(["starter", "basic", "professional"]),
-      v.description("Subscription of a registry that is made anew (default: starter, which is free)"),
+      v.description("Subscription of a newly created registry (default: starter, which is free)"),
     ),
   ),
 });

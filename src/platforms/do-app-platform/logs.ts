@@ -8,7 +8,7 @@ interface LogUrls {
   readonly historic_urls?: readonly string[];
 }
 
-/** Lines of the running service; with `follow` it goes on until the command ends. */
+/** Lines of the running service; with `follow` it continues until the command ends. */
 export async function* appLogs(
   context: Context,
   deployment: { readonly appId: string; readonly id: string },
@@ -19,7 +19,9 @@ export async function* appLogs(
   for (const url of historic_urls) yield* lines(context, url);
 }
 
-/** Lines as they are written. The address speaks https, or wss where each message wraps a piece of the log in JSON. */
+/**
+ * Lines as they are written. The URL is https, or wss, where each message wraps a piece of the log in JSON.
+ */
 async function* live(context: Context, url: string): AsyncIterable<string> {
   if (!url.startsWith("ws")) return yield* lines(context, url);
   let rest = "";
@@ -36,12 +38,12 @@ function pieceOf(message: string): string {
     const { data } = JSON.parse(message) as { data?: unknown };
     return typeof data === "string" ? data : "";
   } catch {
-    // What is no JSON is shown as it came.
+    // Text that is not JSON is shown unchanged.
     return `${message}\n`;
   }
 }
 
-/** The last lines of a failed deployment. Logs that cannot be read are no further failure. */
+/** The last lines of a failed deployment. Unreadable logs do not count as another failure. */
 export async function lastLogLines(context: Context, appId: string, id: string): Promise<string[]> {
   for (const type of ["DEPLOY", "RUN"]) {
     try {
@@ -50,7 +52,7 @@ export async function lastLogLines(context: Context, appId: string, id: string):
       for (const url of historic_urls) for await (const line of lines(context, url)) last.push(line);
       if (last.length > 0) return last.slice(-20);
     } catch {
-      // The cause is told by the deployment itself; its log only says more.
+      // The deployment itself reports the cause; its log only adds details.
     }
   }
   return [];

@@ -1,7 +1,7 @@
 import type { DeployTarget } from "../../deploy/platform.ts";
 import type { AppEnv } from "./app-types.ts";
 
-/** Apps have no labels: a variable of the service tells whose it is, and the keyed hashes of its secrets. */
+/** Apps have no labels: a variable of the service records its owner, and the keyed hashes of its secrets. */
 const KEY = "SVC_DEPLOYMENT";
 
 export interface Marker {
@@ -27,7 +27,7 @@ export function readMarker(envs: readonly AppEnv[] | undefined): Marker | undefi
   try {
     return JSON.parse(text) as Marker;
   } catch {
-    // Somebody wrote over it; then it no longer says that the app is ours.
+    // Somebody overwrote it; then it no longer marks the app as ours.
     return undefined;
   }
 }

@@ -11,7 +11,7 @@ import { findOwnApp } from "./apps.ts";
 import type { Context } from "./context.ts";
 import { readMarker } from "./marker.ts";
 
-/** The secrets that the app's spec holds, with their keyed hashes. */
+/** The secrets in the app's spec, with their keyed hashes. */
 export function storedSecrets(app: App | undefined): StoredSecret[] {
   const service = ownService(app?.spec);
   const hashes = readMarker(service?.envs)?.hashes ?? {};
@@ -51,9 +51,10 @@ export async function proposedCost(context: Context, spec: ReleaseSpec): Promise
     return proposal.app_cost;
   } catch (error) {
     if (!(error instanceof CloudError) || (error.status !== 422 && error.status !== 400)) throw error;
-    // What is not pushed yet cannot be found; everything else that is refused now would be refused later.
+    // An image that is not pushed yet cannot be found; anything else that is refused now would be refused
+    // later.
     if (/image|registry|repository|tag|digest/i.test(error.text)) return undefined;
-    throw new DeployError("bad_config", "App Platform would refuse the app as it is asked for", {
+    throw new DeployError("bad_config", "App Platform would refuse the app with this configuration", {
       detail: error.message,
       outcome: "Nothing was changed",
     });

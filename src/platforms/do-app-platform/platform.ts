@@ -15,7 +15,7 @@ const appPlatform: Platform<AppPlatformFlags> = {
   checkName: (name) =>
     NAME.test(name)
       ? undefined
-      : `App Platform takes 2 to 32 lower-case letters, digits and hyphens, this has ${name.length}`,
+      : `App Platform takes 2 to 32 lower-case letters, digits and hyphens, this one has ${name.length}`,
   connect: openSession,
 };
 export default appPlatform;

@@ -11,7 +11,7 @@ interface Size {
   readonly single_instance_only?: boolean;
 }
 
-/** Looks at everything that could stop a deployment, and changes nothing. */
+/** Checks everything that could prevent a deployment, and changes nothing. */
 export async function preflight(context: Context): Promise<Finding[]> {
   return [
     { level: "ok", subject: "credentials", message: `token from ${context.tokenSource}` },
@@ -49,7 +49,7 @@ async function regionFinding({ api, target }: Context): Promise<Finding> {
     subject: "region",
     message: `"${target.region}" is not a region of App Platform (those are ${open.join(", ")})`,
     fix: open.includes(meant)
-      ? `Use --region ${meant}: apps are placed by city, not by data centre`
+      ? `Use --region ${meant}: apps are placed by city, not by data center`
       : `Choose another with --region, such as ${open[0] ?? "nyc"}`,
   };
 }
@@ -66,7 +66,7 @@ function registryFinding({ registry }: Context): Finding {
   return {
     level: "warning",
     subject: "registry",
-    message: `the account has none; \`up\` makes "${registry.name}"`,
+    message: `the account has none; \`up\` creates "${registry.name}"`,
   };
 }
 
@@ -116,8 +116,8 @@ async function nameFindings(context: Context): Promise<Finding[]> {
     {
       level: "error",
       subject: "name",
-      message: `an app "${context.target.serviceName}" is there already and was not made for this target`,
-      fix: "Choose another with --name",
+      message: `an app "${context.target.serviceName}" already exists and does not belong to this target`,
+      fix: "Choose another name with --name",
     },
   ];
 }

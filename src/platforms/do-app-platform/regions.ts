@@ -16,7 +16,7 @@ export function registryRegion(appRegion: string): string {
   return REGISTRY_REGIONS[appRegion] ?? "nyc3";
 }
 
-/** The region of apps that somebody meant who gave the name of a data centre, such as nyc3. */
+/** The region of apps that matches the name of a data center, such as nyc3. */
 export function appRegionMeant(region: string): string {
   return region.replace(/\d+$/, "");
 }

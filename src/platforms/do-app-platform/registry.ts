@@ -8,10 +8,10 @@ import type { AppPlatformFlags } from "./flags.ts";
 import { registryRegion } from "./regions.ts";
 
 export const REGISTRY_HOST = "registry.digitalocean.com";
-/** A login that is not given a time never ends. */
+/** A login without a lifetime never expires. */
 const LOGIN_SECONDS = 1800;
 
-/** The registry of an account: the one there is, the one asked for, or the one to be made. */
+/** The registry of an account: the existing one, the requested one, or the one to create. */
 export interface RegistryChoice {
   readonly name: string;
   readonly exists: boolean;
@@ -19,7 +19,10 @@ export interface RegistryChoice {
   readonly problem?: DeployError;
 }
 
-/** Chooses among the registries of the account. The older interface for one registry refuses accounts with several. */
+/**
+ * Chooses among the registries of the account. The older API for a single registry refuses accounts with
+ * several.
+ */
 export async function chooseRegistry(api: DigitalOcean, flags: AppPlatformFlags): Promise<RegistryChoice> {
   const { registries = [] } = await api.get<{ registries?: { name: string }[] }>("/v2/registries");
   const names = registries.map(({ name }) => name);
@@ -36,7 +39,7 @@ export async function chooseRegistry(api: DigitalOcean, flags: AppPlatformFlags)
       }),
     };
   const { account } = await api.get<{ account: { uuid: string } }>("/v2/account");
-  // Names of registries are the world's; the account's id makes this one its own.
+  // Registry names are global; the account's id makes this one unique.
   return { name: `svc-${account.uuid.replaceAll("-", "").slice(0, 12)}`, exists: false };
 }
 
@@ -46,7 +49,7 @@ export function imageName({ registry, target }: Context, reference: string): str
   return `${REGISTRY_HOST}/${registry.name}/${target.serviceName}${glue}${reference}`;
 }
 
-/** Makes the registry where the account has none. It is never removed: all apps of the account share it. */
+/** Creates the registry if the account has none. It is never removed: all apps of the account share it. */
 export async function ensureRegistry(context: Context): Promise<void> {
   const { api, registry, target, tools } = context;
   if (registry.problem) throw registry.problem;
@@ -64,7 +67,7 @@ export async function ensureRegistry(context: Context): Promise<void> {
       });
     } catch (error) {
       if (!(error instanceof CloudError) || error.status !== 409) throw error;
-      throw new DeployError("failed", `The registry name "${registry.name}" is taken`, {
+      throw new DeployError("failed", `The registry name "${registry.name}" is already in use`, {
         detail: error.message,
         fix: "Choose another with --registry",
       });
@@ -72,7 +75,7 @@ export async function ensureRegistry(context: Context): Promise<void> {
   });
 }
 
-/** A push login that ends by itself after half an hour. */
+/** A push login that expires after half an hour. */
 export async function registryLogin(context: Context): Promise<RegistryAuth> {
   await ensureRegistry(context);
   const path = `/v2/registries/${context.registry.name}/docker-credentials`;

@@ -4,7 +4,7 @@ import type { App, AppService, Deployment } from "./app-types.ts";
 import type { Context } from "./context.ts";
 import { REGISTRY_HOST } from "./registry.ts";
 
-/** What serves users now, as a release. */
+/** What is serving users now, as a release. */
 export function activeRelease(context: Context, app: App): Release {
   return toRelease(context, app, app.active_deployment);
 }

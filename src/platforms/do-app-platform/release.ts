@@ -7,13 +7,14 @@ import { deploymentError, findOwnApp, newestDeployment, settledApp, waitForDeplo
 import type { Context } from "./context.ts";
 import { activeRelease } from "./release-of.ts";
 
-/** Makes the spec run, as a new app or as a new deployment of the one there is. */
+/** Rolls out the spec, as a new app or as a new deployment of the existing one. */
 export async function releaseApp(context: Context, spec: ReleaseSpec): Promise<Release> {
   const live = await settledApp(context);
   if (live === undefined) await createApp(context, wantedAppSpec(context, spec));
   else await updateApp(context, live, spec);
   const app = await settledApp(context);
-  if (app === undefined) throw new DeployError("not_deployed", `App "${context.target.serviceName}" is gone`);
+  if (app === undefined)
+    throw new DeployError("not_deployed", `App "${context.target.serviceName}" no longer exists`);
   return activeRelease(context, app);
 }
 
@@ -42,7 +43,7 @@ async function updateApp(context: Context, live: App, spec: ReleaseSpec): Promis
   }
   if (isActive(live)) return;
   const newest = await newestDeployment(context, live.id);
-  // What a killed run began and could not see fail is its outcome; a later run tries once more.
+  // A failure of what a killed run started is that run's outcome; a later run tries again.
   if (newest && isLeftByKilledRun(context)) throw await deploymentError(context, live.id, newest);
   const { deployment } = await tools.journal({ step: "app.deploy", data: { app: live.id } }, () =>
     api.send<{ deployment: Deployment }>("POST", `/v2/apps/${live.id}/deployments`, {
@@ -52,23 +53,23 @@ async function updateApp(context: Context, live: App, spec: ReleaseSpec): Promis
   await waitForDeployment(context, live.id, deployment.id);
 }
 
-/** Replaces the spec, and follows the deployment that this begins. */
+/** Replaces the spec, and follows the deployment that this starts. */
 export async function putSpec(context: Context, step: string, live: App, spec: AppSpec): Promise<void> {
   const { app } = await context.tools.journal({ step, data: { app: live.id } }, () =>
-    // The same spec twice is one deployment: a second call finds nothing to change.
+    // Applying the same spec twice creates one deployment: a second call finds nothing to change.
     context.api.send<{ app: App }>("PUT", `/v2/apps/${live.id}`, { body: { spec }, idempotent: true }),
   );
   await finish(context, app);
 }
 
 async function finish(context: Context, app: App): Promise<void> {
-  // The one in the answer belongs to this very call.
+  // The deployment in the response belongs to this call.
   const mine =
     app.pending_deployment ?? app.in_progress_deployment ?? (await newestDeployment(context, app.id));
   if (mine !== undefined) await waitForDeployment(context, app.id, mine.id);
 }
 
-/** Whether what serves is what the spec says: after a failed deployment it is not. */
+/** Whether the serving deployment matches the spec: after a failed deployment it does not. */
 function isActive({ spec, active_deployment }: App): boolean {
   const [now, wanted] = [ownService(active_deployment?.spec), ownService(spec)];
   return isDeepStrictEqual(now?.image, wanted?.image) && isDeepStrictEqual(now?.envs, wanted?.envs);

@@ -4,7 +4,7 @@ import { findOwnApp, settledApp } from "./apps.ts";
 import type { Context } from "./context.ts";
 import { putSpec } from "./release.ts";
 
-/** Archives the app: its instances stop. Fewer than one instance cannot be had. */
+/** Archives the app: its instances stop. Fewer than one instance is not possible otherwise. */
 export async function archiveApp(context: Context): Promise<void> {
   const app = await settledApp(context);
   if (app === undefined || app.spec.maintenance?.archive) return;

@@ -11,14 +11,15 @@ interface Verdict {
   readonly warnings?: readonly { readonly code?: string; readonly message?: string }[];
 }
 
-/** Goes back to an earlier deployment, without the pin that would refuse the next one. */
+/** Rolls back to an earlier deployment, without the pin that would block the next one. */
 export async function rollbackApp(context: Context, to: Release): Promise<Release> {
   const { api, tools, target } = context;
   const app = await settledApp(context);
-  if (app === undefined) throw new DeployError("not_deployed", `App "${target.serviceName}" is gone`);
+  if (app === undefined)
+    throw new DeployError("not_deployed", `App "${target.serviceName}" no longer exists`);
   const id = String(to.data?.deployment ?? to.revision ?? "");
-  // A deployment that failed never served: the one before it still does.
-  // One that was cloned from it is what an earlier run went back with.
+  // A failed deployment never served: the previous one still does. A deployment cloned from it is the
+  // rollback of an earlier run.
   const { id: active, cloned_from: source } = app.active_deployment ?? {};
   if (active === id || source === id) return activeRelease(context, app);
 
@@ -31,7 +32,7 @@ export async function rollbackApp(context: Context, to: Release): Promise<Releas
   if (verdict.error?.code === "app_pinned")
     await tools.journal({ step: "app.unpin" }, () => api.send("POST", `/v2/apps/${app.id}/rollback/commit`));
   else if (verdict.valid === false)
-    throw new DeployError("failed", `App Platform cannot go back to deployment ${id}`, {
+    throw new DeployError("failed", `App Platform cannot roll back to deployment ${id}`, {
       detail: [verdict.error?.code, verdict.error?.message].filter(Boolean).join(": "),
       fix: "Deploy the earlier image again: svc deploy up --image TAG",
     });

@@ -14,7 +14,7 @@ import { activeRelease } from "./release-of.ts";
 import { archiveApp, removeApp } from "./remove.ts";
 import { deploymentHistory, rollbackApp } from "./rollback.ts";
 
-/** The address that App Platform fills in when the service starts: known by name before the app is there. */
+/** The address that App Platform fills in when the service starts: usable by name before the app exists. */
 const OWN_URL = "$" + "{APP_URL}";
 
 /** One target on App Platform. */
@@ -60,7 +60,7 @@ export async function openSession(
     scaleToZero: () => archiveApp(context),
     remove: () => removeApp(context),
     async dropSecrets(names) {
-      // Secrets are part of the app's spec: gone with it, or with the next spec that lacks them.
+      // Secrets are part of the app's spec: removed with it, or with the next spec that lacks them.
       for (const name of names) context.given.delete(name);
     },
     async *logs({ follow }) {

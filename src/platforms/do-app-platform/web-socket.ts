@@ -7,7 +7,7 @@ import type { HttpProxy } from "../../deploy/proxy.ts";
 import { proxyFor, TunnelAgent } from "../../deploy/proxy.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 
-/** Words of RFC 6455 that every server mixes into its answer. */
+/** The GUID of RFC 6455 that every server includes in its response hash. */
 const ACCEPTED = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const TEXT = 1;
 const CLOSE = 8;
@@ -20,13 +20,13 @@ interface Frame {
   readonly opcode: number;
   readonly isLast: boolean;
   readonly payload: Buffer;
-  /** Where the next frame begins. */
+  /** Where the next frame starts. */
   readonly end: number;
 }
 
 /**
- * Text messages that a server pushes, until it closes or the signal fires. It only listens; Node has no WebSocket of its
- * own before version 22.
+ * Text messages that a server pushes, until it closes or the signal fires. It only receives; Node has no
+ * built-in WebSocket before version 22.
  */
 export async function* webSocketMessages(
   url: string,
@@ -83,12 +83,12 @@ function upgrade(url: string, signal: AbortSignal, proxy: HttpProxy | undefined)
     asked.once("error", (error) => refuse(error.message));
     asked.once("response", (response) => {
       response.resume();
-      refuse(`the server answered ${response.statusCode}`);
+      refuse(`the server responded with ${response.statusCode}`);
     });
     asked.once("upgrade", (response, socket, head) => {
       if (response.headers["sec-websocket-accept"] !== accepted) {
         socket.destroy();
-        return refuse("the server is no WebSocket server");
+        return refuse("the server is not a WebSocket server");
       }
       if (head.length > 0) socket.unshift(head);
       resolve(socket);
@@ -97,7 +97,7 @@ function upgrade(url: string, signal: AbortSignal, proxy: HttpProxy | undefined)
   });
 }
 
-/** The first frame of what has arrived, once it is there whole (RFC 6455, 5.2). */
+/** The first frame of the received data, once it is complete (RFC 6455, 5.2). */
 function frameOf(bytes: Buffer): Frame | undefined {
   const [first, second] = bytes;
   if (first === undefined || second === undefined) return undefined;
@@ -111,7 +111,7 @@ function frameOf(bytes: Buffer): Frame | undefined {
   return { opcode: first & 0x0f, isLast: first >= 0x80, payload: bytes.subarray(start, end), end };
 }
 
-/** A short frame of ours; what clients send is masked. */
+/** A short client frame; clients must mask what they send. */
 function masked(opcode: number, payload: Buffer): Buffer {
   const mask = randomBytes(4);
   const hidden = payload.map((byte, index) => byte ^ (mask[index % 4] ?? 0));
