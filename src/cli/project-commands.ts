@@ -13,8 +13,8 @@ import { readSecretFiles } from "./secret-files.ts";
 const PATIENCE = 10_000;
 
 /**
- * The commands that the plugins of this folder's project add. Its controller is loaded, and its service is not started.
- * A project that cannot be loaded has none: the problem is told.
+ * The commands that the plugins of this folder's project add. Its controller is loaded, and its service is
+ * not started. A project that cannot be loaded has none: the problem is reported.
  */
 export async function findProjectCommands(
   context: CliContext,
@@ -22,7 +22,7 @@ export async function findProjectCommands(
 ): Promise<ProjectCommands> {
   const file = controllerIn(context.cwd);
   if (file === undefined) return { commands: [], problems: [] };
-  // A service takes its secrets out of the environment when it is made, and `connect` needs the key.
+  // A service removes its secrets from the environment when it is created, and `connect` needs the key.
   const env = { ...context.env };
   try {
     readSecretFiles(process.env);
@@ -35,11 +35,11 @@ export async function findProjectCommands(
         .map((one) => toCommand(one, service.options.dataDir, { ...context, env })),
       problems: hidden.map(
         ({ plugin, name }) =>
-          `Plugin "${plugin}" has a command "${name}", which svc has itself: that of the plugin cannot be used`,
+          `Plugin "${plugin}" has a command "${name}", which is a built-in command of svc: the plugin's cannot be used`,
       ),
     };
   } catch (error) {
-    const problem = `The commands of this project's plugins are not known: ${messageOf(error)}`;
+    const problem = `The commands of this project's plugins are unknown: ${messageOf(error)}`;
     const { detail } = error as { detail?: string };
     return { commands: [], problems: [detail ? `${problem}. ${detail}` : problem] };
   }

@@ -64,7 +64,7 @@ describe("commands of plugins", () => {
     expect(help.stdout).toMatch(/^ {2}where +Say where the data is \(plugin old\)$/m);
     expect(help.stdout.match(/^ {2}start /gm)).toHaveLength(1);
     expect(help.stderr).toBe(
-      'Plugin "greetings" has a command "start", which svc has itself: that of the plugin cannot be used\n',
+      'Plugin "greetings" has a command "start", which is a built-in command of svc: that of the plugin cannot be used\n',
     );
     const { readdir } = await import("node:fs/promises");
     expect((await readdir(cwd)).sort()).toEqual(["node_modules", "package.json", "src"]);
@@ -164,7 +164,7 @@ describe("commands of plugins", () => {
 
     expect(help.code).toBe(0);
     expect(help.stdout).toContain("start [file]");
-    expect(help.stderr).toContain("The commands of this project's plugins are not known: ");
+    expect(help.stderr).toContain("The commands of this project's plugins are unknown: ");
     expect(help.stderr).toContain(problem);
     expect(unknown.code).toBe(2);
     expect(unknown.stderr).toContain(problem);
