@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Bundle, bundleChild } from "../_bundle.ts";
 import type { FlowPlatform } from "./flow/clouds.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import type { Site } from "./flow/site.ts";
 import { openSite } from "./flow/site.ts";
-import { bundleChild } from "./killed/bundle.ts";
 import type { ChildOptions } from "./killed/child.ts";
 import type { Command } from "./killed/command.ts";
 import { runCommand } from "./killed/command.ts";
@@ -14,6 +14,8 @@ import { settle } from "./killed/settle.ts";
 import { describeWorld } from "./killed/world.ts";
 
 const FRONTS = [".run.app", ".ondigitalocean.app", ".awsapprunner.com", ".on.aws"];
+const AWS = ["apprunner", "cloudwatch-logs", "ecr", "ecs", "iam", "secrets-manager", "sts"];
+const PEERS = ["google-auth-library", ...AWS.map((name) => `@aws-sdk/client-${name}`)];
 /** Commands that make no more changes than this are mostly about rollouts. */
 const FEW = 4;
 /** Services that live at the same time. */
@@ -34,10 +36,10 @@ interface Undisturbed {
   readonly changes: readonly string[];
 }
 
-let child: Awaited<ReturnType<typeof bundleChild>>;
+let child: Bundle;
 beforeAll(async () => {
-  child = await bundleChild();
-}, 120_000);
+  child = await bundleChild(new URL("killed/child.ts", import.meta.url), PEERS);
+});
 afterAll(() => child.remove());
 
 function commandOf(flow: FlowPlatform, at: Site, step: LifeStep): Command {

@@ -1,4 +1,4 @@
-// Carries a command out on a world and dies at the n-th line of its journal: node _child.mjs <json>
+// Carries a command out on a world and dies at the n-th line of its journal: node child.js <json>
 import type { Performance } from "./_perform.ts";
 import { perform } from "./_perform.ts";
 

@@ -2,14 +2,14 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Bundle, bundleChild } from "../_bundle.ts";
 import { PROJECT, writeAll } from "./_fixture.ts";
 import type { Command } from "./_perform.ts";
 import { perform } from "./_perform.ts";
 import type { WorldFile } from "./_world.ts";
 import { openWorld, serveWorld } from "./_world.ts";
 
-const CHILD = new URL("_child.mjs", import.meta.url).pathname;
 /** Children at a time. */
 const WIDTH = 3;
 
@@ -69,8 +69,11 @@ interface Site {
   close(): Promise<void>;
 }
 
-const cache = mkdtempSync(join(tmpdir(), "svc-child-"));
-afterAll(() => rmSync(cache, { recursive: true, force: true }));
+let child: Bundle;
+beforeAll(async () => {
+  child = await bundleChild(new URL("_deploy-child.ts", import.meta.url));
+});
+afterAll(() => child.remove());
 
 describe("a command killed at any line of its journal", () => {
   it.each(SCENARIOS)(
@@ -155,16 +158,15 @@ function runChild(
   killAt: number,
 ): Promise<{ signal: string | null; out: string }> {
   const options = JSON.stringify({ command, cwd, world: worldPath, base, canary, killAt });
-  const child = spawn(process.execPath, [CHILD, options], {
-    cwd: new URL("../..", import.meta.url).pathname,
-    env: { PATH: process.env.PATH ?? "", CHILD_CACHE: cache },
+  const running = spawn(process.execPath, [child.path, options], {
+    env: { PATH: process.env.PATH ?? "" },
     stdio: ["ignore", "pipe", "inherit"],
   });
   let out = "";
-  child.stdout.on("data", (chunk: Buffer) => {
+  running.stdout.on("data", (chunk: Buffer) => {
     out += chunk.toString();
   });
-  return new Promise((resolve) => child.once("close", (_code, signal) => resolve({ signal, out })));
+  return new Promise((resolve) => running.once("close", (_code, signal) => resolve({ signal, out })));
 }
 
 /** What stands in a world, without what differs between two runs by nature. */
