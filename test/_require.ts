@@ -34,6 +34,7 @@ export type Requirement = keyof typeof CHECKS;
  * requirement("root").it("mounts a small disk", async () => {});
  */
 export function requirement(...needs: Requirement[]) {
+  waitForProvided();
   const demanded = (process.env.SVC_REQUIRE ?? "").split(",").map((need) => need.trim());
   const missing = needs.flatMap((need) => {
     const reason = CHECKS[need]();
@@ -60,6 +61,12 @@ export function requirement(...needs: Requirement[]) {
       it.skip(told(name), test as () => void, timeout),
     met: false,
   };
+}
+
+/** While `.ci/run` installs programs in the background nobody can tell what is missing. */
+function waitForProvided(): void {
+  const { SVC_PROVIDED: file } = process.env;
+  while (file && !existsSync(file)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
 }
 
 /** The path of a Chromium that tests can drive. */
