@@ -1,4 +1,4 @@
 export type * from "./core/store/store.ts";
 export { StoreConflictError, StoreMissingError } from "./core/store/store.ts";
-export type { StoreDriverOptions } from "./core/store/unstorage-driver.ts";
+export type { StoreDriver, StoreDriverOptions } from "./core/store/unstorage-driver.ts";
 export { storeDriver } from "./core/store/unstorage-driver.ts";

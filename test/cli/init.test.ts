@@ -5,6 +5,8 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { access, beginSvc, PROCESS_TIME, project, REPOSITORY, svc } from "./_svc.ts";
 
+const TSC = join(REPOSITORY, "node_modules/typescript/bin/tsc");
+
 describe("svc init", { timeout: PROCESS_TIME }, () => {
   it("writes a project that passes its own check, and runs", async () => {
     const cwd = await project();
@@ -35,7 +37,7 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
     expect(await readFile(join(folder, "README.md"), "utf8")).toContain(
       "svc job start invoice-sorter --wait",
     );
-    await promisify(execFile)(join(REPOSITORY, "node_modules/.bin/tsc"), ["--noEmit"], { cwd: folder });
+    await promisify(execFile)(process.execPath, [TSC, "--noEmit"], { cwd: folder });
 
     const service = beginSvc(["start"], { cwd: folder, env: { SERVICE_PORT: "0" } });
     await service.prints(/agents\s+invoice-sorter/);

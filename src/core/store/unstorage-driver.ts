@@ -1,4 +1,3 @@
-import type { Driver } from "unstorage";
 import { toJob } from "../models/job.ts";
 import type { Entity, Store, Table, TableName } from "./store.ts";
 
@@ -14,6 +13,18 @@ export interface StoreDriverOptions {
   readonly tables?: readonly TableName[];
 }
 
+/** A driver for `createStorage` of unstorage. Its own type would bring those of all its drivers along. */
+export interface StoreDriver {
+  readonly name: string;
+  readonly options: StoreDriverOptions;
+  hasItem(key: string): Promise<boolean>;
+  getItem(key: string): Promise<Entity | null>;
+  getKeys(base?: string): Promise<string[]>;
+  /** Throws, as `removeItem` does. */
+  setItem(key: string): never;
+  removeItem(key: string): never;
+}
+
 /**
  * Shows a store as an unstorage driver that only reads: `Job:<id>` is the key of a job, and its value what the service
  * gives out of it. Jobs and cases change by their own rules, which a key and a value cannot say: writing throws. Values
@@ -23,7 +34,7 @@ export interface StoreDriverOptions {
  * const storage = createStorage({ driver: storeDriver({ store }) });
  * await storage.getItem("Job:a1");
  */
-export function storeDriver(options: StoreDriverOptions): Driver<StoreDriverOptions> {
+export function storeDriver(options: StoreDriverOptions): StoreDriver {
   const { store, tables = ["Job", "Case"] } = options;
   const read = async (key: string): Promise<Entity | undefined> => {
     const [name, ...rest] = key.split(":");
@@ -38,7 +49,7 @@ export function storeDriver(options: StoreDriverOptions): Driver<StoreDriverOpti
     name: DRIVER_NAME,
     options,
     hasItem: async (key) => (await read(key)) !== undefined,
-    getItem: async (key) => ((await read(key)) ?? null) as never,
+    getItem: async (key) => (await read(key)) ?? null,
     // Without these, unstorage takes a write for done.
     setItem: refuse,
     removeItem: refuse,
