@@ -15,6 +15,7 @@ export { type Duration, isDuration } from "./core/base/duration.ts";
 // Errors
 
 export { AgentError } from "./core/agents/agent-error.ts";
+export { NonRetryableError, RetryAfterError } from "./core/agents/retry-errors.ts";
 export { OptionsError } from "./core/base/check-options.ts";
 export { ServiceError } from "./core/base/errors.ts";
 export {

@@ -9,9 +9,11 @@ const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.
 const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   ".": [
     "AgentError",
+    "NonRetryableError",
     "NondeterminismError",
     "OptionsError",
     "QuestionExpiredError",
+    "RetryAfterError",
     "RunEndedError",
     "ServiceError",
     "StepFailedError",

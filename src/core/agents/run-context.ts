@@ -34,6 +34,11 @@ export interface StepOptions extends CallOptions {
   readonly retries?: number;
   /** Wait before the next try: the first one, doubled each time up to `max`. @default { initial: 1, max: 60 } in seconds */
   readonly backoff?: { readonly initial?: Duration; readonly max?: Duration; readonly factor?: number };
+  /**
+   * Whether to try again after this error, as far as `retries` go: answers at once. Errors of which it says no fail the
+   * step. @default always, but after a `NonRetryableError`
+   */
+  readonly retryIf?: (error: unknown) => boolean;
   /** Time limit of one try. @default none */
   readonly timeout?: Duration;
   /** What the step costs, counted towards `max_cost`: the step is refused before it would pass it. */

@@ -20,6 +20,8 @@ export interface Tries {
   line: number;
   /** When the next one begins, where the pause before it was not over. */
   pauseUntil: string | undefined;
+  /** How long that pause was when it began, in milliseconds. */
+  pause: number;
   /** Ends of the process in that pause: these cut no try short. */
   paused: number;
 }

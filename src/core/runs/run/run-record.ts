@@ -206,9 +206,10 @@ export class RunRecord {
     call.isDue = true;
   }
 
-  #addAttempt(call: Call, { attempt, next_at }: AttemptEntry, line: number): void {
+  #addAttempt(call: Call, { at, attempt, next_at }: AttemptEntry, line: number): void {
     const failed = (call.tries?.failed ?? 0) + 1;
-    call.tries = { failed, last: attempt, line, pauseUntil: next_at, paused: 0 };
+    const pause = next_at === undefined ? 0 : Date.parse(next_at) - Date.parse(at);
+    call.tries = { failed, last: attempt, line, pauseUntil: next_at, pause, paused: 0 };
     this.#tried.add(call);
     if (next_at !== undefined) this.#pausing.add(call);
   }
@@ -257,7 +258,7 @@ function closesCase({ entry, kind }: Call): boolean {
 function forget(call: Call): void {
   const attempts = call.entry?.attempts ?? 0;
   const last = Math.max(attempts, call.tries?.last ?? 0);
-  call.tries = { failed: 0, last, line: call.line, pauseUntil: undefined, paused: 0 };
+  call.tries = { failed: 0, last, line: call.line, pauseUntil: undefined, pause: 0, paused: 0 };
   call.isForgotten = true;
   call.isDue = false;
   call.entry = undefined;

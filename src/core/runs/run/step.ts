@@ -9,10 +9,14 @@ import type { Call } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
 import { readCost } from "./cost.ts";
 import { mayBeLeft } from "./may-be-left.ts";
+import { pauseLeft, Retries, UnrecordableError } from "./retries.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
 import { toShown } from "./shown-result.ts";
 import { WithSignal } from "./with-signal.ts";
+
+/** Milliseconds from which on another job may have the place of one that waits for its next try. */
+const LONG_PAUSE = 60_000;
 
 /** One try of a step, as a case shows it in its history. */
 export interface ShownTry {
@@ -29,11 +33,6 @@ export interface StepCall<T> {
   readonly options: StepOptions;
   /** Stores a try elsewhere too, in the same unit as its record. */
   readonly show?: (unit: Unit, shown: ShownTry) => Promise<unknown>;
-}
-
-/** A result that cannot be recorded: trying again would not help. */
-class UnrecordableError extends TypeError {
-  override readonly name = "UnrecordableError";
 }
 
 /** Runs a step and records its result durably, or answers from the record. */
@@ -59,13 +58,11 @@ async function failAgain<T>({ scope, name }: StepCall<T>, call: Call, recorded: 
 async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T> {
   const { scope, name, options } = step;
   const { run } = scope;
-  const retries = options.retries ?? 0;
-  let failed = call.tries?.failed ?? 0;
-  const pauses = new Pauses(options.backoff, failed);
+  const retries = new Retries(options, call.tries?.failed ?? 0);
   let isAgain = false;
   if (call.tries?.pauseUntil !== undefined) {
     await run.enter(call);
-    await pause(run, pauses.left(call.tries.pauseUntil, run.parts.clock()));
+    await pause(run, pauseLeft(call.tries, run.parts.clock()));
     isAgain = true;
   }
   for (let attempt = scope.nextAttempt(call); ; attempt++) {
@@ -75,28 +72,26 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
     const waiting = run.activity.begin(underWay);
     if (waiting) await waiting;
     if (isAgain) await recordBegun(run, underWay);
-    const isLast = failed >= retries;
-    const next = isLast ? undefined : pauses.next();
-    const tried = await tryOnce(step, underWay, next);
+    const tried = await tryOnce(step, underWay, retries);
     if (tried.ok) {
       const turn = run.delivered(call);
       if (turn) await turn;
       return tried.value;
     }
-    if (tried.isFinal) {
+    if (tried.pause === undefined) {
       const turn = run.delivered(call);
       if (turn) await turn;
       throw new StepFailedError(name, attempt, tried.error);
     }
-    failed++;
-    await pause(run, next!);
+    await pause(run, tried.pause);
     isAgain = true;
   }
 }
 
 async function pause(run: Run, milliseconds: number): Promise<void> {
   if (milliseconds <= 0) return;
-  await run.orEnd(() => new Promise<void>((resolve) => void run.after(milliseconds, resolve)));
+  const over = () => new Promise<void>((resolve) => void run.after(milliseconds, resolve));
+  await (milliseconds > LONG_PAUSE ? run.wait(over) : run.orEnd(over));
 }
 
 /** A further try: should the process end, it was under way, and the pause before it was over. */
@@ -113,14 +108,10 @@ async function recordBegun(run: Run, one: StepUnderWay): Promise<void> {
 
 type Tried<T> =
   | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly error: unknown; readonly isFinal: boolean };
+  | { readonly ok: false; readonly error: unknown; readonly pause: number | undefined };
 
-/** Tries a step; `pause` is the wait before the next try, where there may be one, in milliseconds. */
-async function tryOnce<T>(
-  call: StepCall<T>,
-  one: StepUnderWay,
-  pause: number | undefined,
-): Promise<Tried<T>> {
+/** Tries a step; a failure says how long to wait before the next try, in milliseconds, where there is one. */
+async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, retries: Retries): Promise<Tried<T>> {
   const { run } = call.scope;
   const startedAt = run.parts.ledger.now();
   one.startedAt = startedAt;
@@ -130,15 +121,27 @@ async function tryOnce<T>(
     await run.write((unit) => recordResult(unit, call, one, { startedAt, result }));
     // As it will come back from the record, so that the first run and a later one see the same.
     return { ok: true, value: result as T };
-  } catch (error) {
+  } catch (thrown) {
     // The run has ended: what is under way is accounted for when it is finished.
-    if (run.isInterrupted || run.isSealed) throw error;
-    const isFinal = pause === undefined || error instanceof UnrecordableError;
-    const next = isFinal ? undefined : pause;
-    await run.write((unit) => recordFailure(unit, call, one, { startedAt, error, pause: next }));
-    return { ok: false, error, isFinal };
+    if (run.isInterrupted || run.isSealed) throw thrown;
+    const { error, pause } = decide(retries, thrown, run.parts.clock());
+    await run.write((unit) => recordFailure(unit, call, one, { startedAt, error, pause }));
+    return { ok: false, error, pause };
   } finally {
     run.activity.done(one);
+  }
+}
+
+/** Whether there is another try; a `retryIf` that fails is what the step fails with. */
+function decide(
+  retries: Retries,
+  error: unknown,
+  now: Date,
+): { readonly error: unknown; readonly pause: number | undefined } {
+  try {
+    return { error, pause: retries.after(error, now) };
+  } catch (failure) {
+    return { error: failure, pause: undefined };
   }
 }
 
@@ -195,14 +198,14 @@ async function recordFailure<T>(
           attempts: attempt,
           ...charge,
         }
-      : { type: "attempt", ...entry, attempt, error: message, next_at: later(run, pause), ...charge },
+      : { type: "attempt", ...entry, attempt, error: message, next_at: later(unit.now, pause), ...charge },
   );
   run.account(one);
   if (isFinal) unit.afterwards((seq) => run.deliveries.due(one.call, seq));
 }
 
-function later(run: Run, milliseconds: number): string {
-  return new Date(run.parts.clock().getTime() + milliseconds).toISOString();
+function later(now: string, milliseconds: number): string {
+  return new Date(Date.parse(now) + milliseconds).toISOString();
 }
 
 /** What the function of a step without a limit of time is told. */
@@ -248,33 +251,5 @@ function toRecord(value: unknown, name: string): unknown {
     return toJsonValue(value, `The result of step "${name}"`);
   } catch (error) {
     throw new UnrecordableError(messageOf(error));
-  }
-}
-
-/** Milliseconds to wait before each next try. */
-class Pauses {
-  readonly #most: number;
-  readonly #factor: number;
-  #next: number;
-
-  /** After `failed` tries. */
-  constructor(
-    { initial = 1, max = 60, factor = 2 }: NonNullable<StepOptions["backoff"]> = {},
-    failed: number,
-  ) {
-    this.#most = toMilliseconds(max);
-    this.#factor = factor;
-    this.#next = toMilliseconds(initial) * factor ** failed;
-  }
-
-  next(): number {
-    const next = Math.min(this.#next, this.#most);
-    this.#next *= this.#factor;
-    return next;
-  }
-
-  /** What is left of the pause that began before a restart; where the clock was set back, no more than a whole one. */
-  left(until: string, now: Date): number {
-    return Math.min(Date.parse(until) - now.getTime(), this.#next / this.#factor, this.#most);
   }
 }

@@ -1,0 +1,61 @@
+import { type Duration, toMilliseconds } from "../base/duration.ts";
+
+/**
+ * Thrown by a step's function: the step fails at once, whatever retries it has left. For what a further try cannot help:
+ * a rejected key, a request that is not valid.
+ *
+ * @example
+ * if (response.status === 401) throw new NonRetryableError("The API key was rejected");
+ */
+export class NonRetryableError extends Error {
+  override readonly name: string = "NonRetryableError";
+}
+
+/**
+ * Thrown by a step's function: the next try begins after this time instead of the backoff's. It counts as a try, and the
+ * step fails where none is left. The wait survives restarts.
+ *
+ * @example
+ * if (response.status === 429) throw new RetryAfterError("The model is busy", response.headers);
+ */
+export class RetryAfterError extends Error {
+  override readonly name: string = "RetryAfterError";
+  /** When the next try may begin: milliseconds from now on, or a time; `undefined` leaves it to the backoff. */
+  readonly after: number | Date | undefined;
+
+  /**
+   * `after` is how long to wait, until when, or the headers of a response: their `Retry-After` counts, and without a
+   * valid one the backoff does. Throws `TypeError` where it is none of these.
+   */
+  constructor(
+    message: string,
+    after: Duration | Date | { get(name: string): string | null },
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.after = readAfter(after);
+  }
+}
+
+function readAfter(after: Duration | Date | { get(name: string): string | null }): number | Date | undefined {
+  if (typeof after === "number" || typeof after === "string") return toMilliseconds(after);
+  if (after instanceof Date) {
+    if (Number.isNaN(after.getTime()))
+      throw new TypeError("The time of a RetryAfterError is not a valid date");
+    return after;
+  }
+  if (typeof after?.get !== "function")
+    throw new TypeError(
+      'A RetryAfterError needs a duration such as "30s", a date, or the headers of a response',
+    );
+  return readHeader(after.get("retry-after"));
+}
+
+/** A number of seconds, or a date (RFC 9110, section 10.2.3). */
+function readHeader(text: string | null): number | Date | undefined {
+  if (text === null) return undefined;
+  if (/^\s*\d+\s*$/.test(text)) return Number(text) * 1000;
+  // Only dates with a weekday or a year first: `Date` takes much else for a date.
+  const time = /^\s*(?:[A-Z][a-z]{2,8},|\d{4}-)/.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(time) ? undefined : new Date(time);
+}
