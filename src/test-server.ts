@@ -43,6 +43,7 @@ export async function testServer(options: ServerOptions): Promise<TestServer> {
   const service = createServer({
     store: createMemoryStore,
     strictSteps: true,
+    build: "test",
     logLevel: "info",
     logFormat: "text",
     logTo: (line) => void logs.push(line),

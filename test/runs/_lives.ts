@@ -33,6 +33,16 @@ const never = <T>() => new Promise<T>(() => {});
 
 export const JOB = "job-1";
 
+const builds = new WeakMap<AgentDefinition, number>();
+let lastBuild = 0;
+
+/** Each definition is code of its own, also where its functions have the same source. */
+function buildOf(agent: AgentDefinition): number {
+  const known = builds.get(agent) ?? ++lastBuild;
+  builds.set(agent, known);
+  return known;
+}
+
 /** A process that runs jobs: it can end at any write, which it then has not heard of. */
 export class Life {
   readonly runner: Runner;
@@ -86,7 +96,7 @@ export class Life {
     this.cases = new Cases(mortal);
     const audit = new AuditLog({ store: mortal, ledger, redactor, log });
     this.runner = createRunner({
-      agents: new AgentRegistry([agents].flat()),
+      agents: new AgentRegistry([agents].flat(), () => [agents].flat().map(buildOf).join()),
       ...{ jobs: this.jobs, cases: this.cases, ledger, hooks: this.hooks, log, redactor, clock, strictSteps },
       parameters,
       settings: new AgentSettings(mortal, ledger, audit),
@@ -108,9 +118,22 @@ export class Life {
     return this.runner.reconcile();
   }
 
-  /** The job at its end; nothing where the process died before. */
+  /** The job at its end, or held; nothing where the process died before. */
   ended(milliseconds = 20_000): Promise<StoredJob | undefined> {
-    return Promise.race([this.runner.ended(JOB, milliseconds), this.died.then(() => undefined)]);
+    return Promise.race([
+      this.runner.ended(JOB, milliseconds),
+      this.#held(milliseconds),
+      this.died.then(() => undefined),
+    ]);
+  }
+
+  async #held(milliseconds: number): Promise<StoredJob | undefined> {
+    for (let left = milliseconds / 5; left > 0 && !this.isDead; left--) {
+      const job = await this.jobs.find(JOB);
+      if (job?.held) return job;
+      await delay(5);
+    }
+    return new Promise(() => {});
   }
 
   async entries(): Promise<RunEntry[]> {

@@ -211,14 +211,14 @@ test.each([
       Promise.all([steps("a", "other", "c")({ job } as JobStartContext), job.step("d", () => "d")]),
   ],
 ] as const)(
-  "a step that was %s ends the job before it runs, and the error names both",
+  "a step that was %s has the job held before it runs, and the error names both",
   async (_how, changed) => {
     const store = await emptyStore();
     await liveUntil(store, agentOf(steps("a", "b", "c", "stop")), (entries) => calls(entries) === 3);
 
     const { job, entries } = await liveOn(store, agentOf(changed as Handler));
 
-    expect(job).toMatchObject({ status: "failed", stop_reason: "nondeterministic" });
+    expect(job).toMatchObject({ status: "awaiting", stop_reason: "code_changed" });
     expect(job.error).toMatch(/The record goes on with step "b", and the handler now makes step "(other|d)"/);
     expect(calls(entries)).toBe(3);
   },
@@ -230,7 +230,7 @@ test("a handler that ends before its record does is told so", async () => {
 
   const { job } = await liveOn(store, agentOf(steps("a", "b")));
 
-  expect(job).toMatchObject({ status: "failed", stop_reason: "nondeterministic" });
+  expect(job).toMatchObject({ status: "awaiting", stop_reason: "code_changed" });
   expect(job.error).toContain('The handler ended, but the record goes on with step "c"');
 });
 

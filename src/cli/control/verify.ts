@@ -6,6 +6,7 @@ import { CaseStartEventSchema } from "../../core/models/events/case-start-event.
 import { CaseUpdateEventSchema } from "../../core/models/events/case-update-event.ts";
 import { JobFinishedEventSchema } from "../../core/models/events/job-finished-event.ts";
 import { JobStartConfirmationEventSchema } from "../../core/models/events/job-start-confirmation-event.ts";
+import { JobStatusEventSchema } from "../../core/models/events/job-status-event.ts";
 import { ServerRegisterEventSchema } from "../../core/models/events/server-register-event.ts";
 import { JsonMapSchema } from "../../core/models/scalars.ts";
 import {
@@ -38,6 +39,7 @@ export const EVENT_SCHEMAS: Readonly<Record<string, v.GenericSchema>> = {
   "agent.job.start.confirmation": JobStartConfirmationEventSchema,
   "agent.job.end": JobFinishedEventSchema,
   "agent.job.error": JobFinishedEventSchema,
+  "agent.job.status": JobStatusEventSchema,
   "agent.case.start": CaseStartEventSchema,
   "agent.case.update": CaseUpdateEventSchema,
 };

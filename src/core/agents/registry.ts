@@ -1,51 +1,96 @@
+import semver from "semver";
 import { ServiceError } from "../base/errors.ts";
+import { fingerprintOfAgent } from "./agent-code.ts";
 import { AgentError } from "./agent-error.ts";
 import type { AgentDefinition } from "./define-agent.ts";
 import { toAgentId, toSlug } from "./identity.ts";
 import { validateAgent } from "./validate-agent.ts";
 
-/** An agent on this service. */
+/** One version of an agent on this service. */
 export interface HostedAgent {
   readonly definition: AgentDefinition;
   readonly slug: string;
   readonly id: string;
+  /** Fingerprint of its code. */
+  readonly code: string;
 }
 
-/** The agents of a service, by slug. */
-export class AgentRegistry {
-  readonly #agents = new Map<string, HostedAgent>();
+/** What a job says of its agent; a job of an earlier version of the service does not say which version it is. */
+export interface AgentOfJob {
+  readonly agent_name: string;
+  readonly agent_version?: string | null;
+}
 
-  /** Throws an `AgentError` where a definition has a mistake, two agents have one slug, or a name gives none. */
-  constructor(definitions: readonly AgentDefinition[]) {
+/** The agents of a service, by slug. Several versions of one may stand beside each other. */
+export class AgentRegistry {
+  /** The newest version of each first. */
+  readonly #agents = new Map<string, HostedAgent[]>();
+
+  /**
+   * Throws an `AgentError` where a definition has a mistake, two agents have one slug and one version, or a name gives no
+   * slug. `build` gives the fingerprint of what the agents' own functions call.
+   */
+  constructor(definitions: readonly AgentDefinition[], build: () => string = () => "") {
     for (const definition of definitions) {
       validateAgent(definition);
       const slug = toSlug(definition.name);
       if (slug === "") throw new AgentError(definition.name, "the name needs at least one letter or digit");
-      const other = this.#agents.get(slug);
+      const versions = this.#agents.get(slug) ?? [];
+      const other = versions.find((one) => one.definition.version === definition.version);
       if (other) {
         throw new AgentError(
           definition.name,
-          `agent "${other.definition.name}" has the same slug "${slug}": rename one of them`,
+          `agent "${other.definition.name}" has the same slug "${slug}" and the same version: rename one of them, or give it another version`,
         );
       }
-      this.#agents.set(slug, { definition, slug, id: toAgentId(definition.name) });
+      let code: string | undefined;
+      versions.push({
+        ...{ definition, slug, id: toAgentId(definition.name) },
+        get code() {
+          code ??= fingerprintOfAgent(definition, build());
+          return code;
+        },
+      });
+      versions.sort((a, b) => compareVersions(b.definition.version, a.definition.version));
+      this.#agents.set(slug, versions);
     }
   }
 
+  /** The newest version of each agent. */
   list(): HostedAgent[] {
-    return [...this.#agents.values()];
+    return [...this.#agents.values()].map((versions) => versions[0]!);
   }
 
+  /** The newest version of an agent. */
   find(slug: string): HostedAgent | undefined {
-    return this.#agents.get(slug);
+    return this.#agents.get(slug)?.[0];
   }
 
-  /** The agent, or `agent_not_found`. */
+  /** All versions of an agent, the newest first. */
+  versions(slug: string): readonly HostedAgent[] {
+    return this.#agents.get(slug) ?? [];
+  }
+
+  /** The version that a job belongs to; where that is not here, the newest. Of a job that does not say, the oldest. */
+  of({ agent_name, agent_version }: AgentOfJob): HostedAgent | undefined {
+    const versions = this.#agents.get(agent_name);
+    if (!versions || versions.length === 1) return versions?.[0];
+    if (agent_version == null) return versions.at(-1);
+    return versions.find(({ definition }) => definition.version === agent_version) ?? versions[0];
+  }
+
+  /** The newest version of an agent, or `agent_not_found`. */
   get(slug: string): HostedAgent {
-    const agent = this.#agents.get(slug);
+    const agent = this.find(slug);
     if (agent) return agent;
     throw new ServiceError("agent_not_found", `There is no agent "${slug}"`, {
       detail: `Agents here: ${[...this.#agents.keys()].join(", ")}.`,
     });
   }
+}
+
+/** By semver where both are such versions; else by their numbers and letters. */
+function compareVersions(a: string, b: string): number {
+  if (semver.valid(a) && semver.valid(b)) return semver.compareBuild(a, b);
+  return a.localeCompare(b, "en", { numeric: true });
 }

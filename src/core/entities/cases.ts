@@ -297,7 +297,7 @@ async function dropQuestion(unit: Unit, before: StoredCase | undefined): Promise
   // None is open any more once the job is told to end.
   if (!job || job.open_questions === 0) return;
   const open_questions = job.open_questions - 1;
-  const goesOn = open_questions === 0 && job.status === "awaiting";
+  const goesOn = open_questions === 0 && job.status === "awaiting" && !job.held;
   await changeJob(unit, job.id, (current) => ({
     ...current,
     open_questions,

@@ -17,7 +17,7 @@ export type NewJob = Pick<
   StoredJob,
   "id" | "name" | "agent_name" | "job_context" | "job_fields" | "fingerprint" | "encrypted_agent_parameters"
 > &
-  Partial<Pick<StoredJob, "agent_parameters" | "idempotency_key">>;
+  Partial<Pick<StoredJob, "agent_parameters" | "idempotency_key" | "agent_version" | "code_fingerprint">>;
 
 /** Fields that may change together with a status. */
 export type JobPatch = Partial<
@@ -35,6 +35,9 @@ export type JobPatch = Partial<
     | "finished_at"
     | "case_count"
     | "parked"
+    | "agent_version"
+    | "code_fingerprint"
+    | "held"
   >
 >;
 
@@ -123,6 +126,9 @@ export async function createJob(
   const job: StoredJob = {
     agent_parameters: null,
     idempotency_key: null,
+    agent_version: null,
+    code_fingerprint: null,
+    held: null,
     ...input,
     status: "stopped",
     payload: null,
@@ -264,6 +270,7 @@ export async function changeJob(
     const changed = change(current);
     changed.updated_at = laterOf(unit.now, current.updated_at);
     if (changed.parked && changed.status !== "stopped") changed.parked = undefined;
+    if (changed.held && changed.stop_reason !== "code_changed") changed.held = null;
     return changed;
   };
   const job = await unit.tx.change("Job", id, next).catch((error: unknown) => {
@@ -277,6 +284,7 @@ async function noteChange(unit: Unit, previous: StoredJob, job: StoredJob, by?: 
   const { id } = job;
   if (job.status !== previous.status) {
     const reason = job.stop_reason ?? undefined;
+    const begins = previous.status === "stopped" && job.status === "in_progress";
     const entry = {
       at: unit.now,
       type: "status",
@@ -284,6 +292,7 @@ async function noteChange(unit: Unit, previous: StoredJob, job: StoredJob, by?: 
       to: job.status,
       by,
       reason,
+      ...(begins && { version: job.agent_version ?? undefined, code: job.code_fingerprint ?? undefined }),
     } as const;
     await unit.record(id, entry);
   }

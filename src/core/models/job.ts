@@ -4,7 +4,7 @@ import { JobContextSchema } from "./job-context.ts";
 import { JobResponseSchema } from "./job-response.ts";
 import { EntityIdSchema, JsonMapSchema, NameSchema, optional, TimestampSchema } from "./scalars.ts";
 
-/** Why a job ended other than by finishing its work. */
+/** Why a job ended other than by finishing its work, or with `code_changed` why it does not go on. */
 export const StopReasonSchema = v.picklist([
   "max_cases",
   "max_cost",
@@ -16,11 +16,30 @@ export const StopReasonSchema = v.picklist([
   "interrupted",
   "question_expired",
   "nondeterministic",
+  "code_changed",
   "overridden",
   "damaged",
   "error",
 ]);
 export type StopReason = v.InferOutput<typeof StopReasonSchema>;
+
+/** An agent's version, and the fingerprint of its code; null where a job was recorded without them. */
+const CodeSchema = v.object({ version: v.nullable(v.string()), fingerprint: v.nullable(v.string()) });
+export type Code = v.InferOutput<typeof CodeSchema>;
+
+/** Why a job is held: its record does not fit the code. */
+export const HeldSchema = v.object({
+  at: TimestampSchema,
+  message: v.string(),
+  /** The recorded call that the code does not make, such as `step "pay"`; null where the code failed before it. */
+  expected: v.string(),
+  /** The call that the code makes in its place; null where it makes none. */
+  found: v.nullable(v.string()),
+  /** The code that recorded the call, and the code that does not make it. */
+  recorded: CodeSchema,
+  present: CodeSchema,
+});
+export type Held = v.InferOutput<typeof HeldSchema>;
 
 /** A unit of work that an agent runs, as answered over HTTP. */
 export const JobSchema = v.object({
@@ -44,6 +63,12 @@ export const JobSchema = v.object({
   /** Sum of what the job's steps and cases cost. */
   total_cost: v.optional(v.number(), 0),
   stop_reason: optional(StopReasonSchema),
+  /** Version of the agent that the job belongs to. */
+  agent_version: optional(v.string()),
+  /** Fingerprint of the code that ran it last. */
+  code_fingerprint: optional(v.string()),
+  /** Set while the job is held as its record does not fit the code: its `stop_reason` is `code_changed`. */
+  held: optional(HeldSchema),
 });
 export type Job = v.InferOutput<typeof JobSchema>;
 
@@ -85,6 +110,10 @@ export function toJob(stored: StoredJob, case_ids: string[]): Job {
     updated_at: stored.updated_at,
     total_cost: stored.total_cost,
     stop_reason: stored.stop_reason,
+    // Jobs of earlier versions do not have these.
+    agent_version: stored.agent_version ?? null,
+    code_fingerprint: stored.code_fingerprint ?? null,
+    held: stored.held ?? null,
     case_ids,
   };
 }

@@ -69,6 +69,9 @@ export interface StatusEntry extends EntryBase {
   to: EntityStatus;
   by?: string;
   reason?: string;
+  /** Where a run begins: the agent's version and the fingerprint of its code. */
+  version?: string;
+  code?: string;
 }
 
 /** The answer to a question. */
@@ -93,11 +96,23 @@ export interface MarkEntry extends EntryBase {
     | "retried"
     | "limits_raised"
     | "waiting_for_agent"
+    | "held"
+    | "continued"
+    | "moved"
+    | "changed"
     | "note";
   message?: string;
   /** When nothing was done any more, where the end of the process left the job: the last sign of life, ISO 8601. */
   since?: string;
   by?: string;
+  /** Where a run begins: the agent's version and the fingerprint of its code. */
+  version?: string;
+  code?: string;
+  /** Lines of calls that no longer count, first and last of each stretch: a person had the job go on without them. */
+  cut?: readonly (readonly [first: number, last: number])[];
+  /** What `job.changed` was asked for, and what it answered. */
+  name?: string;
+  is?: boolean;
 }
 
 /** One line of a job's run log: what replay, the timeline and the live stream are made from. */

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { describeProblems, fieldsOf } from "../agents/fields.ts";
 import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
 import { isServiceError } from "../base/errors.ts";
 import { KeyedMutex } from "../base/keyed-mutex.ts";
@@ -10,15 +9,14 @@ import type { Ledger, Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
-import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
+import { callHandler, type HandlerCall } from "./call-handler.ts";
+import type { HandlerParts } from "./handler-context.ts";
+import { rehearse } from "./rehearse.ts";
 import type { StepUnderWay } from "./run/activity.ts";
-import { RunJob } from "./run/job-handle.ts";
-import { Run } from "./run/run.ts";
+import { type Rehearsed, Run } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
-import { silenced } from "./run/silenced.ts";
 import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
-import { WithSignal } from "./run/with-signal.ts";
 import { type Applicant, type Place, Scheduler } from "./scheduler.ts";
 import { whenWritable } from "./when-writable.ts";
 
@@ -126,11 +124,39 @@ export class ActiveRuns {
     });
   }
 
+  /** Tells whether a job would go on under the code that is here: gives its record to the handler, and does nothing. */
+  async rehearse(job: StoredJob, agent = this.#parts.agents.of(job)): Promise<Rehearsed> {
+    if (!agent) throw new Error(`Agent "${job.agent_name}" is not registered`);
+    const record = await RunRecord.of(this.#parts.jobs, job.id);
+    return rehearse(this.#parts, { job, record, agent, ...this.#reads(job.id) });
+  }
+
+  /** Has a job that is held go on where the code fits its record now. */
+  async tryAgain(job: StoredJob): Promise<void> {
+    if (!job.held || !this.#parts.agents.of(job)) return;
+    const { end } = await this.rehearse(job);
+    if (end === undefined || end === "unsure" || !end.held) this.queue(job, "resume");
+  }
+
+  #reads(jobId: string): Pick<HandlerCall, "readJob" | "readCase"> {
+    const { jobs, cases } = this.#parts;
+    return {
+      readJob: async () => jobs.show(await jobs.get(jobId)),
+      readCase: (id) => cases.get(id),
+    };
+  }
+
   /** Begins a run inside a unit. */
-  #begin(unit: Unit, job: StoredJob, kind: TurnKind): Promise<StoredJob> {
-    const run_count = job.run_count + 1;
-    if (job.status === "stopped") return moveJob(unit, job.id, "start_work", { run_count });
-    return this.#takeUp(unit, job, kind, run_count);
+  async #begin(unit: Unit, job: StoredJob, kind: TurnKind, agent: HostedAgent): Promise<StoredJob> {
+    const code = { version: agent.definition.version, code: agent.code };
+    const patch = {
+      run_count: job.run_count + 1,
+      agent_version: code.version,
+      code_fingerprint: code.code,
+    };
+    if (job.status === "stopped") return moveJob(unit, job.id, "start_work", patch);
+    if (kind === "resume") await unit.record(job.id, { type: "mark", mark: "resumed", ...code });
+    return changeJob(unit, job.id, (current) => ({ ...released(current), ...patch }));
   }
 
   /** Runs a job that was begun, in its place; `values` are its parameters, where they are open already. */
@@ -151,6 +177,7 @@ export class ActiveRuns {
       stopGrace: stopGrace * 1000,
       timeout: timeout === undefined ? undefined : timeout * 1000,
       insides: this.#insides,
+      code: { version: agent.definition.version, fingerprint: agent.code },
       redact: (text) => redactor.text(text),
       record,
       place,
@@ -162,7 +189,7 @@ export class ActiveRuns {
     this.#runs.set(job.id, run);
     for (const { entry, seq } of this.#early.get(job.id) ?? []) run.questions.answered(entry, seq);
     run
-      .execute(() => this.#handle(run, job, agent, values))
+      .execute(() => callHandler(this.#parts, { run, job, agent, values, ...this.#reads(job.id) }))
       .catch((error: unknown) => {
         const isGone = isServiceError(error) && error.type === "job_not_found";
         if (!isGone) log.error("the end of a run could not be stored", { error });
@@ -174,14 +201,13 @@ export class ActiveRuns {
 
   async #waitForTurn(job: StoredJob, kind: TurnKind): Promise<void> {
     const { agents, log } = this.#parts;
-    const agent = agents.find(job.agent_name);
-    if (!agent) return;
+    if (!agents.find(job.agent_name)) return;
     const place = await this.scheduler.take(toApplicant(job));
     if (!place) return;
     try {
       // The job keeps its place meanwhile.
       await whenWritable(
-        () => this.exclusively(job.id, () => this.#takeTurn(job.id, agent, kind, place)),
+        () => this.exclusively(job.id, () => this.#takeTurn(job.id, kind, place)),
         (error) => {
           if (this.isClosed) throw error;
           log.warn("the store cannot write; a job waits to start", { job_id: job.id, error: error.message });
@@ -193,75 +219,33 @@ export class ActiveRuns {
     }
   }
 
-  async #takeTurn(jobId: string, agent: HostedAgent, kind: TurnKind, place: Place): Promise<void> {
-    const { jobs, ledger } = this.#parts;
+  async #takeTurn(jobId: string, kind: TurnKind, place: Place): Promise<void> {
+    const { jobs, ledger, agents } = this.#parts;
     this.#early.set(jobId, []);
     try {
+      let agent: HostedAgent | undefined;
       const begun = await ledger.write(async (unit) => {
         const current = await unit.tx.get("Job", jobId);
         const isOpen =
           current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
         const isDue = isOpen && !this.isRunning(jobId);
-        return isDue ? this.#begin(unit, current, kind) : undefined;
+        agent = isDue ? agents.of(current) : undefined;
+        return isDue && agent ? this.#begin(unit, current, kind, agent) : undefined;
       });
-      if (!begun) return place.release();
+      if (!begun || !agent) return place.release();
       const record = begun.run_count === 1 ? new RunRecord() : await RunRecord.of(jobs, jobId);
       this.launch(begun, agent, place, { record });
     } finally {
       this.#early.delete(jobId);
     }
   }
+}
 
-  async #takeUp(unit: Unit, job: StoredJob, kind: TurnKind, run_count: number): Promise<StoredJob> {
-    if (kind === "resume") await unit.record(job.id, { type: "mark", mark: "resumed" });
-    return changeJob(unit, job.id, (current) => ({ ...current, run_count }));
-  }
-
-  async #handle(
-    run: Run,
-    job: StoredJob,
-    agent: HostedAgent,
-    values: Readonly<Record<string, string>> | undefined,
-  ): Promise<unknown> {
-    const { jobs, cases } = this.#parts;
-    const method = agent.definition.methods.job_start;
-    const checking = fieldsOf(method).check(job.job_fields);
-    const fields = checking instanceof Promise ? await checking : checking;
-    if (!fields.ok) {
-      throw new Error(`The job's fields no longer match the agent: ${describeProblems(fields.problems)}`);
-    }
-    const { parameters, log, telemetry, get } = await toHandlerContext(this.#parts, agent, job, {
-      parameters: values,
-      log: silenced(run.parts.log, () => run.deliveries.isSilent),
-    });
-    checkRequired(agent, parameters);
-    const handle = new RunJob(run, {
-      context: job.job_context,
-      readJob: async () => jobs.show(await jobs.get(job.id)),
-      readCase: (id) => cases.get(id),
-      onAnswer: this.#answerHandler(run, job, agent),
-    });
-    const given = { parameters, log, telemetry, get, job: handle, fields: fields.values };
-    const context = Object.assign(new WithSignal(run), given);
-    run.deliveries.begin();
-    return method.run(context);
-  }
-
-  #answerHandler(run: Run, job: StoredJob, agent: HostedAgent) {
-    const method = agent.definition.methods.human_answer;
-    if (!method) return undefined;
-    const { jobs, cases } = this.#parts;
-    return async (caseId: string, { answer, message = null }: AnswerEntry): Promise<void> => {
-      const context = await toHandlerContext(this.#parts, agent, job);
-      const told = {
-        job: await jobs.show(await jobs.get(job.id)),
-        case: await cases.get(caseId),
-        answer,
-        message,
-      };
-      await callMethod("human_answer", method, (signal) => ({ ...context, ...told, signal }), run.signal);
-    };
-  }
+/** A job as it is when it is no longer held. */
+export function released(job: StoredJob): StoredJob {
+  if (!job.held) return job;
+  const status = job.open_questions > 0 ? "awaiting" : "in_progress";
+  return { ...job, status, held: null, stop_reason: null, error: null };
 }
 
 /** Who a job is to the scheduler. */

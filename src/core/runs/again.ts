@@ -96,7 +96,10 @@ async function again(
       error: null,
       stop_reason: null,
       open_questions: 0,
-      ...(isFromStart && { case_count: 0, total_cost: 0, result: null }),
+      ...(isFromStart && {
+        ...{ case_count: 0, total_cost: 0, result: null },
+        agent_version: agents.get(job.agent_name).definition.version,
+      }),
     });
     return changeJob(unit, jobId, change, by);
   });

@@ -113,11 +113,12 @@ interface Plan {
 
 async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   const { agents, runs } = parts;
-  const agent = agents.find(job.agent_name);
+  const agent = agents.of(job);
   if (job.status === "cancelling") return { proceed: () => void endCancelled(parts, job, agent) };
   if (job.status === "stopped" && !(await isQueued(parts, job))) return {};
   if (!agent) return waitForAgent(parts, job);
   if (job.status === "stopped") return { proceed: () => runs.queue(job, "start") };
+  if (job.held) return { proceed: () => tryLater(parts, job) };
 
   const policy = agent.definition.onInterruption ?? "resume";
   const message = "The process ended while the job was in progress";
@@ -140,6 +141,13 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
     },
     proceed: () => runs.queue(job, "start"),
   };
+}
+
+/** A job that is held goes on where it fits the code that is here now. */
+function tryLater({ runs, log }: ReconcileParts, job: StoredJob): void {
+  void runs.tryAgain(job).catch((error: unknown) => {
+    if (!runs.isClosed) log.error("a job that is held could not be tried again", { job_id: job.id, error });
+  });
 }
 
 async function lastEntry({ jobs }: ReconcileParts, job: StoredJob): Promise<RunEntry | undefined> {

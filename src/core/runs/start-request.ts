@@ -29,7 +29,7 @@ export function toNewJob(
 }
 
 function toJob(
-  { definition, slug }: HostedAgent,
+  { definition, slug, code }: HostedAgent,
   request: NamedRequest,
   {
     checked,
@@ -48,6 +48,8 @@ function toJob(
     id: context.job_id,
     name: name.slice(0, 500),
     agent_name: slug,
+    agent_version: definition.version,
+    code_fingerprint: code,
     job_context: context,
     job_fields: checked.stored,
     fingerprint: fingerprintOf(slug, request),

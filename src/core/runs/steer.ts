@@ -28,7 +28,7 @@ export async function stopJob(parts: RequestParts, jobId: string, actor?: Actor)
     return { job: await moveJob(unit, jobId, event, { open_questions: 0 }, by), run };
   });
   runs.scheduler.callOff(jobId);
-  run?.end(STOPPED, () => callJobStop(parts, job, agents.find(job.agent_name)));
+  run?.end(STOPPED, () => callJobStop(parts, job, agents.of(job)));
   return job;
 }
 
@@ -57,7 +57,7 @@ export async function overrideStatus(
     },
   });
   if (effect === "is stopped") {
-    const agent = agents.find(job.agent_name);
+    const agent = agents.of(job);
     runs.scheduler.callOff(jobId);
     if (run) run.end(STOPPED, () => callJobStop(parts, job, agent));
     else void endCancelled(parts, job, agent);

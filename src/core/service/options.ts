@@ -21,6 +21,7 @@ import { type StartTimer, startTimer } from "../runs/run/timer.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { describeWeakKeys } from "./key-strength.ts";
 import type { PluginInput } from "./plugin.ts";
+import { fingerprintOfProject } from "./project-code.ts";
 import { isRsaPrivateKey } from "./rsa-key.ts";
 import { takeVariables } from "./secret-variables.ts";
 
@@ -105,6 +106,11 @@ export interface ServerOptions {
   auditRetention?: Duration | "keep";
   /** Time limit of one plugin's setup, seconds. @default 10 */
   pluginTimeout?: number;
+  /**
+   * Names this build of the code, such as a commit: it is part of the fingerprint that jobs keep of the code that ran
+   * them. Variable `SERVICE_BUILD`. @default a hash of the project's source files and its lock file
+   */
+  build?: string;
   /** Opens another store than the embedded one. */
   store?: StoreFactory;
   /** The time, for tests. @default the system's */
@@ -145,6 +151,8 @@ export interface ResolvedOptions {
   /** Milliseconds; `null` keeps it for good. */
   readonly auditRetention: number | null;
   readonly pluginTimeout: number;
+  /** Gives the build's name. */
+  readonly build: () => string;
   readonly store: StoreFactory | undefined;
   readonly clock: () => Date;
   readonly startTimer: StartTimer;
@@ -290,6 +298,7 @@ export function resolveOptions(
     previousApiKey: checked.previousApiKey,
     rsaPrivateKey: checked.rsaPrivateKey,
     account: readAccount(options.account, env),
+    build: nameOfBuild(options.build ?? text(env, "SERVICE_BUILD")),
     store: options.store,
     clock: options.clock ?? (() => new Date()),
     startTimer: options.startTimer ?? startTimer,
@@ -310,6 +319,15 @@ function readAccount(option: Account | undefined, env: Environment): Account | u
   throw new OptionsError(
     `The account is not complete or not valid (${fields}): set SERVICE_ACCOUNT_WORKSPACE_ID, SERVICE_ACCOUNT_API_KEY and SERVICE_ACCOUNT_API_URL, or none of them`,
   );
+}
+
+/** Files are read when somebody asks for the first time. */
+function nameOfBuild(given: string | undefined): () => string {
+  let name = given;
+  return () => {
+    name ??= fingerprintOfProject(process.cwd());
+    return name;
+  };
 }
 
 function text(env: Environment, name: string): string | undefined {

@@ -242,7 +242,7 @@ export function createScope(options: ResolvedOptions): Container {
   scope.factory(LOGGER, () =>
     createLogger({ ...unobserved, observe: (record) => scope.get(EMITTER).emit("log", record) }),
   );
-  scope.value(AGENTS, new AgentRegistry(options.agents));
+  scope.value(AGENTS, new AgentRegistry(options.agents, options.build));
   scope.class(SERVICE_STATE, ServiceState, [OPTIONS, AGENTS]);
   scope.factory(
     PARAMETERS,

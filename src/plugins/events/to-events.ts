@@ -6,6 +6,7 @@ import { caseStartEvent } from "../../core/models/events/case-start-event.ts";
 import { caseUpdateEvent } from "../../core/models/events/case-update-event.ts";
 import { jobFinishedEvent } from "../../core/models/events/job-finished-event.ts";
 import { jobStartConfirmationEvent } from "../../core/models/events/job-start-confirmation-event.ts";
+import { jobStatusEvent } from "../../core/models/events/job-status-event.ts";
 import { type Job, type StoredJob, toJob } from "../../core/models/job.ts";
 import type { Transaction } from "../../core/store/store.ts";
 
@@ -16,6 +17,8 @@ export async function toEvent(
 ): Promise<{ readonly stream: string; readonly event: NewEvent } | undefined> {
   switch (change.kind) {
     case "job:changed":
+      if (isHeldOrReleased(change))
+        return { stream: change.job.id, event: jobStatusEvent(await show(change.job, tx)) };
       if (!begins(change)) return undefined;
       return { stream: change.job.id, event: jobStartConfirmationEvent(await show(change.job, tx)) };
     case "job:finished":
@@ -32,6 +35,11 @@ export async function toEvent(
 
 async function show(job: StoredJob, tx: Transaction): Promise<Job> {
   return toJob(job, await caseIdsOf(tx, job.id));
+}
+
+/** Whether a job is held now as it does not fit its code, or goes on after that; its end is told by itself. */
+function isHeldOrReleased({ job, previous }: Extract<Change, { kind: "job:changed" }>): boolean {
+  return !isTerminal(job.status) && Boolean(job.held) !== Boolean(previous.held);
 }
 
 /** A run that is taken up again goes on; only a first run, or one after an end, begins. */

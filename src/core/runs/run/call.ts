@@ -52,6 +52,8 @@ export class Call {
   declare isRenamed: boolean | undefined;
   /** Why it is asked again, where its answer does not fit. */
   declare note: string | undefined;
+  /** Whether the record goes on without it as well. */
+  declare isLoose: boolean | undefined;
   /** Whether it failed, and is to be made again. */
   declare isForgotten: boolean | undefined;
   /** The line of the log up to which the handler had been given the ends of its calls when it first made this one. */

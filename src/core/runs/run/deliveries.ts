@@ -23,6 +23,12 @@ interface DeliveriesParts {
   readonly open: readonly Call[];
   /** These, and steps that were tried. */
   readonly begun: readonly Call[];
+  /** Recorded calls that need not be made again, whose end is given to the handler whenever it makes them. */
+  readonly loose: readonly Call[];
+  /** Most milliseconds that a recorded call is waited for. @default as long as it may take */
+  readonly patience?: number | undefined;
+  /** Called once all that is recorded was given back, and the handler waits for something that is not. */
+  readonly onReplayed?: (() => void) | undefined;
   /** Whether failures of it were forgotten. */
   readonly isRetried: boolean;
   /** Whether it is watched from the beginning what the handler's calls follow from. */
@@ -47,6 +53,7 @@ export class Deliveries {
   /** Those that were passed over because the handler did not make the call then, and has made it since. */
   readonly #late: Call[] = [];
   readonly #skipped = new Set<Call>();
+  readonly #loose: Set<Call>;
   /** Calls that were made, whose end is due and not delivered. */
   #waiting = 0;
   /** Calls that wait until the record is given back. */
@@ -84,6 +91,7 @@ export class Deliveries {
   constructor(parts: DeliveriesParts) {
     this.#parts = parts;
     this.#due = [...parts.recorded];
+    this.#loose = new Set(parts.loose);
     this.#isLive = parts.recorded.length === 0 && parts.open.length === 0;
     this.#isSilent = !this.#isLive;
     this.#isConcurrent = areBeside(parts);
@@ -152,7 +160,7 @@ export class Deliveries {
     }
     if (!call.isDue) return;
     this.#waiting++;
-    if (this.#skipped.delete(call)) this.#late.push(call);
+    if (this.#skipped.delete(call) || this.#loose.delete(call)) this.#late.push(call);
     if (this.#isNextAlone()) void SETTLED.then(this.#goOnAtOnce);
     else this.#goOnSoon();
   }
@@ -187,6 +195,7 @@ export class Deliveries {
     call.line = 0;
     if (call.isMade) this.#waiting--;
     this.#skipped.delete(call);
+    this.#loose.delete(call);
     for (const list of [this.#due, this.#late]) {
       const at = list.indexOf(call);
       if (at >= 0) list.splice(at, 1);
@@ -303,7 +312,10 @@ export class Deliveries {
         this.#due[this.#head++] = undefined;
         this.#skipped.add(call);
       } else {
-        if (!call) this.#goLive();
+        if (call) return;
+        this.#goLive();
+        const waits = this.#pending.size === 0 && (this.#isLive || this.#ahead.size > 0);
+        if (waits) this.#parts.onReplayed?.();
         return;
       }
     }
@@ -403,8 +415,9 @@ export class Deliveries {
     const isCertain = !this.#isConcurrent && !call.isOutside && !call.isOld;
     if (isCertain || this.#givenUp.has(call)) return false;
     if (this.#callOffPatience) return true;
-    const { isRetried } = this.#parts;
-    const patience = isRetried ? PATIENCE_AFTER_RETRY : PATIENCE + 2 * Math.min(call.delay, MOST);
+    const { isRetried, patience: most = Number.POSITIVE_INFINITY } = this.#parts;
+    const long = isRetried ? PATIENCE_AFTER_RETRY : PATIENCE + 2 * Math.min(call.delay, MOST);
+    const patience = Math.min(long, most);
     const stop = startTimer(patience, () => {
       this.#callOffPatience = undefined;
       this.#givenUp.add(call);

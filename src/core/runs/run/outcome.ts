@@ -12,7 +12,6 @@ import type { Ending } from "../../entities/ending.ts";
 import type { JobPatch } from "../../entities/jobs.ts";
 import type { StopReason, StoredJob } from "../../models/job.ts";
 import type { JobResponse } from "../../models/job-response.ts";
-import type { Call } from "./call.ts";
 import { NondeterminismError, QuestionExpiredError, type RunEnd } from "./run-errors.ts";
 
 /** What became of a handler: it may have been left behind when it did not end in time. */
@@ -33,22 +32,17 @@ export interface JobEnd {
 export function toEnding(
   outcome: Outcome,
   end: RunEnd | undefined,
-  { redact, leftOver }: { readonly redact: (text: string) => string; readonly leftOver: Call | undefined },
+  redact: (text: string) => string,
 ): JobEnd {
   if (end) return ended(end, outcome);
   if (outcome.kind === "threw") return threw(outcome.error, redact);
   if (outcome.kind === "left")
     return ended({ to: "cancelled", reason: "stopped", message: "Stopped" }, outcome);
-  if (leftOver) return threw(new NondeterminismError(goesOn(leftOver)), redact);
   try {
     return completed(toJsonValue(outcome.value, "The job's result"));
   } catch (error) {
     return threw(error, redact);
   }
-}
-
-function goesOn(leftOver: Call): string {
-  return `The handler ended, but the record goes on with ${leftOver.label}: it no longer does what it did when the job began, or made that call inside a step's function`;
 }
 
 function completed(result: unknown): JobEnd {

@@ -1,5 +1,5 @@
 import { messageOf, readable, toText } from "../../base/error-text.ts";
-import type { StopReason } from "../../models/job.ts";
+import type { Held, StopReason } from "../../models/job.ts";
 import type { OnTimeout } from "../../models/question.ts";
 import type { CallEntry } from "../../models/run-entry.ts";
 
@@ -8,6 +8,8 @@ export interface RunEnd {
   readonly to: "failed" | "cancelled";
   readonly reason: StopReason;
   readonly message: string;
+  /** Set where the job does not end: it is held until it fits the code again, or a person decides. */
+  readonly held?: Omit<Held, "at" | "message">;
 }
 
 /** What calls of a job or case reject with once its run ends: a limit, a stop, an operator. */

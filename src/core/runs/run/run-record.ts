@@ -1,5 +1,6 @@
 import type { Jobs } from "../../entities/jobs.ts";
 import { type EntityStatus, isTerminal } from "../../models/entity-status.ts";
+import type { Code } from "../../models/job.ts";
 import type {
   AnswerEntry,
   AttemptEntry,
@@ -7,6 +8,7 @@ import type {
   CallEntry,
   MarkEntry,
   RunEntry,
+  StatusEntry,
 } from "../../models/run-entry.ts";
 import type { Call, CallKind } from "./call.ts";
 import { clean } from "./limits.ts";
@@ -22,6 +24,12 @@ export class RunRecord {
   readonly cases = new Map<string, string>();
   /** Calls whose end is recorded, in the order of the log. */
   ended: Call[] = [];
+  /** Such calls that need not be made again, as a person had the job go on without what was recorded there. */
+  readonly loose: Call[] = [];
+  /** What `job.changed` answered, by name. */
+  readonly changes = new Map<string, boolean>();
+  /** The code that ran the job, from line to line of the log. */
+  readonly #codes: { readonly from: number; readonly code: Code }[] = [];
   /** Lines of the log that tell of an end of the process. */
   readonly #interruptions: number[] = [];
   /** What the recorded calls and failed attempts cost. */
@@ -59,6 +67,7 @@ export class RunRecord {
     for (let at = 0; at < entries.length; at++) {
       const entry = entries[at]!;
       record.#sumUp(entry);
+      if ("code" in entry && entry.code !== undefined) record.#addCode(entry, at + 1);
       if (entry.type === "mark" || at === 0) record.#begunAt = entry.at;
       // Lines are numbered from 1.
       if (at > restart) record.#add(entry, at + 1);
@@ -79,6 +88,11 @@ export class RunRecord {
     const made = new ScopeRecord(caseId);
     this.#scopes.set(key, made);
     return made;
+  }
+
+  /** The code that recorded a line of the log, as far as that is known. */
+  codeAt(line: number): Code {
+    return this.#codes.findLast(({ from }) => from <= line)?.code ?? { version: null, fingerprint: null };
   }
 
   /** Questions and sleeps that were begun and have not ended. */
@@ -125,11 +139,32 @@ export class RunRecord {
     this.#pausing.clear();
   }
 
+  /** What people and the store have of the job stays: its cases, and what was answered. */
+  #cutOff(cut: NonNullable<MarkEntry["cut"]>): void {
+    const isCut = ({ line }: Call) => cut.some(([first, last]) => line >= first && line <= last);
+    const [gone, kept]: [Call[], Call[]] = [[], []];
+    for (const call of this.ended) (isCut(call) ? gone : kept).push(call);
+    this.ended = kept;
+    for (const call of gone) {
+      if (call.kind === "ask" || call.kind === "open_case") {
+        call.isLoose = true;
+        this.loose.push(call);
+      } else {
+        this.#begun.delete(call);
+        cutOff(call);
+      }
+    }
+  }
+
   /** What counts for the job as a whole, also of what was begun afresh since. */
   #sumUp(entry: RunEntry): void {
     if (entry.type === "call" || entry.type === "attempt") this.spent += entry.cost ?? 0;
     if (entry.type === "status") this.#addStatus(entry.to, entry.at);
-    if (entry.type !== "mark" || entry.mark !== "restarted") return;
+    if (entry.type !== "mark") return;
+    // The time in which a job is held does not count.
+    if (entry.mark === "held") this.#addStatus("stopped", entry.at);
+    if (entry.mark === "resumed") this.since ??= entry.at;
+    if (entry.mark !== "restarted") return;
     this.generation++;
     // What a crash began again was spent all the same; a person who begins again begins with nothing.
     if (entry.by === undefined) return;
@@ -243,12 +278,29 @@ export class RunRecord {
     this.since = undefined;
   }
 
-  #addMark({ mark }: MarkEntry, line: number): void {
+  #addCode({ version, code }: StatusEntry | MarkEntry, from: number): void {
+    this.#codes.push({ from, code: { version: version ?? null, fingerprint: code ?? null } });
+  }
+
+  #addMark(entry: MarkEntry, line: number): void {
+    const { mark } = entry;
+    if (mark === "changed") this.changes.set(entry.name ?? "", entry.is === true);
+    if (mark === "continued") this.#cutOff(entry.cut ?? []);
     if (mark === "retried" || mark === "limits_raised") this.forgetFailures();
     if (mark !== "interrupted") return;
     this.#interruptions.push(line);
     for (const { tries } of this.#pausing) tries!.paused++;
   }
+}
+
+/** Forgets that a call was ever made, but not how often it was tried. */
+function cutOff(call: Call): void {
+  forget(call);
+  call.isForgotten = undefined;
+  call.begun = undefined;
+  call.made = undefined;
+  call.also = 0;
+  call.isOutside = undefined;
 }
 
 function closesCase({ entry, kind }: Call): boolean {

@@ -1,8 +1,9 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
-import { messageOf } from "../../base/error-text.ts";
+import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import { isRefusal, type Ledger, type Unit } from "../../entities/ledger.ts";
 import type { AccountRef } from "../../models/account.ts";
+import type { Code } from "../../models/job.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
 import type { Place } from "../scheduler.ts";
 import { whenWritable } from "../when-writable.ts";
@@ -10,6 +11,7 @@ import { Activity, type StepUnderWay } from "./activity.ts";
 import type { Call } from "./call.ts";
 import { Deliveries } from "./deliveries.ts";
 import { Limits } from "./limits.ts";
+import { type Found, toMismatch } from "./mismatch.ts";
 import { type JobEnd, type Outcome, toEnding } from "./outcome.ts";
 import { Questions } from "./questions.ts";
 import { RunClock } from "./run-clock.ts";
@@ -17,6 +19,7 @@ import type { RunEnd } from "./run-errors.ts";
 import { RunPhase } from "./run-phase.ts";
 import type { RunRecord } from "./run-record.ts";
 import { storeEnd } from "./store-end.ts";
+import { storeHold } from "./store-hold.ts";
 import type { StartTimer } from "./timer.ts";
 
 export interface RunParts {
@@ -39,6 +42,17 @@ export interface RunParts {
   readonly timeout: number | undefined;
   /** Knows the step in whose function something is done, where that is worth its cost. */
   readonly insides: AsyncLocalStorage<StepUnderWay> | undefined;
+  /** The agent's version and the fingerprint of its code. */
+  readonly code: Code;
+  /** Milliseconds that a rehearsal waits for a recorded call; a run that is none has what it needs. */
+  readonly patience?: number;
+}
+
+/** What came of a rehearsal: why the run would not go on; nothing where it would, or that it could not be told. */
+export interface Rehearsed {
+  readonly end: RunEnd | "unsure" | undefined;
+  /** Lines of calls that the handler does not make. */
+  readonly notMade: readonly number[];
 }
 
 /** What a unit gives that was held up. */
@@ -63,6 +77,7 @@ export class Run {
   #isSealed = false;
   #cleanUp: Promise<unknown> | undefined;
   #force: () => void = () => {};
+  #onJudged: (() => void) | undefined;
   #onQuiet: (() => void) | undefined;
 
   constructor(parts: RunParts) {
@@ -78,10 +93,13 @@ export class Run {
       recorded: record.ended,
       open: record.open(),
       begun: record.begun(),
+      loose: record.loose,
       isRetried: record.isRetried,
       isStrict: insides !== undefined,
       log,
-      onMismatch: (expected, found) => end(mismatch(expected, found)),
+      patience: parts.patience,
+      onReplayed: () => this.#onJudged?.(),
+      onMismatch: (expected, found) => end(this.#mismatch(expected, { call: found })),
     });
   }
 
@@ -140,8 +158,36 @@ export class Run {
     }
   }
 
+  /**
+   * Gives the record to a handler without doing anything: nothing is run that is not recorded, nothing is stored. Takes
+   * at most so many milliseconds.
+   */
+  async rehearse(handler: () => unknown, milliseconds: number): Promise<Rehearsed> {
+    const judged = new Promise<Outcome>((resolve) => {
+      this.#onJudged = () => resolve({ kind: "left" });
+      this.after(milliseconds, () => resolve({ kind: "left" }));
+    });
+    const settled = call(handler).then(
+      (value): Outcome => ({ kind: "returned", value }),
+      (error: unknown): Outcome => ({ kind: "threw", error }),
+    );
+    const outcome = await Promise.race([judged, settled]);
+    const { ahead, passedOver } = this.deliveries.notMade();
+    const unsure = ahead.length > 0 ? "unsure" : undefined;
+    const end = this.#endOf(outcome) ?? (outcome.kind === "left" ? unsure : failure(outcome));
+    this.#phase.close({ to: "cancelled", reason: "stopped", message: "The rehearsal is over" });
+    this.#interrupt();
+    this.#leave();
+    return { end, notMade: [...passedOver, ...ahead].map(({ line }) => line) };
+  }
+
+  get isRehearsal(): boolean {
+    return this.#onJudged !== undefined;
+  }
+
   /** Lets a call begin that is not recorded: past the gate, behind the replay, within the limit of time. */
   enter(call: Call): Promise<void> | undefined {
+    if (this.#onJudged) return this.#never(call);
     const before = this.#phase.gate() ?? this.deliveries.live(call);
     if (before) return before.then(() => this.enter(call));
     this.stopAt(this.limits.duration());
@@ -163,6 +209,7 @@ export class Run {
   /** Tells the run to end; the first reason counts. `cleanUp` is waited for, as long as the handler is. */
   end(end: RunEnd, cleanUp?: () => Promise<unknown>): void {
     if (!this.#phase.tellToEnd(end)) return;
+    this.#onJudged?.();
     this.#cutShort = this.activity.steps;
     this.#interrupt();
     this.#cleanUp = cleanUp?.();
@@ -259,13 +306,14 @@ export class Run {
   async #finish(outcome: Outcome): Promise<void> {
     this.#isFinishing = true;
     const { log, redact } = this.parts;
-    const { ahead, passedOver } = this.deliveries.notMade();
+    const { passedOver } = this.deliveries.notMade();
     if (passedOver.length > 0) {
       const calls = passedOver.slice(0, 20).map(({ label }) => label);
       log.warn("the handler no longer makes calls that are recorded", { calls });
     }
-    const { end } = this.#phase;
-    const ending = toEnding(outcome, end, { redact, leftOver: ahead[0] });
+    const end = this.#endOf(outcome);
+    if (end?.held) return this.#hold(end, end.held);
+    const ending = toEnding(outcome, end, redact);
     const { steps } = this.activity;
     if (!end && steps.length > 0) {
       this.#cutShort = steps;
@@ -274,7 +322,7 @@ export class Run {
     const stored = await this.#storeEnd(ending).catch((error: unknown) => {
       if (!isRefusal(error)) throw error;
       this.#isSealed = false;
-      return this.#storeEnd(toEnding({ kind: "threw", error }, undefined, { redact, leftOver: undefined }));
+      return this.#storeEnd(toEnding({ kind: "threw", error }, undefined, redact));
     });
     this.#phase.close();
     if (stored.to !== "completed") {
@@ -298,6 +346,47 @@ export class Run {
     return ending;
   }
 
+  /** Why the run ends, other than by what its handler gave: it was told to, or the handler left recorded calls out. */
+  #endOf(outcome: Outcome): RunEnd | undefined {
+    const expected = this.deliveries.notMade().ahead[0];
+    if (this.#phase.end || !expected || outcome.kind === "left") return this.#phase.end;
+    if (outcome.kind === "returned") return this.#mismatch(expected, { ended: {} });
+    // It may have failed for a reason of its own, where it is the code that made the record.
+    const end = this.#mismatch(expected, { ended: { error: this.#describe(outcome.error) } });
+    return end.held && end;
+  }
+
+  #mismatch(expected: Call, found: Found): RunEnd {
+    const { record, code } = this.parts;
+    return toMismatch(expected, found, { record, code });
+  }
+
+  #describe(error: unknown): string {
+    return shorten(this.parts.redact(messageOf(error)), LONGEST_MESSAGE);
+  }
+
+  /** The job does not end: it waits for code that fits its record, or for a person. */
+  async #hold(end: RunEnd, held: NonNullable<RunEnd["held"]>): Promise<void> {
+    const { jobId, log, redact } = this.parts;
+    const isHeld = await this.write(async (unit) => {
+      const job = await unit.tx.get("Job", jobId);
+      if (job?.status === "cancelling") return false;
+      this.#isSealed = true;
+      const isCutShort = this.#cutShort.length > 0;
+      await storeHold(unit, { jobId, held, message: end.message, spent: this.limits.spent, isCutShort });
+      return true;
+    });
+    if (!isHeld) await this.#storeEnd(toEnding({ kind: "left" }, undefined, redact));
+    this.#phase.close();
+    log.warn("the job is held: its record does not fit the code", { problem: end.message });
+  }
+
+  /** In a rehearsal no call begins: it waits until that is over. */
+  #never(call: Call): Promise<void> {
+    const pending = this.deliveries.live(call) ?? Promise.resolve();
+    return pending.then(() => this.orEnd(() => new Promise<void>(() => {})));
+  }
+
   /** Nothing is left running of this run but what the handler itself may still do. */
   #leave(): void {
     this.#phase.close();
@@ -316,14 +405,13 @@ export class Run {
   }
 }
 
-function mismatch(expected: Call, found: Call | undefined): RunEnd {
-  const now = found ? `now makes ${found.label}` : "has not made the calls of that name before it";
-  const message = `The record goes on with ${expected.label}, and the handler ${now}: it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or bring the former code back`;
-  return { to: "failed", reason: "nondeterministic", message };
-}
-
 function refused(error: Error): RunEnd {
   return { to: "failed", reason: "error", message: messageOf(error) };
+}
+
+/** How a job would end that the handler ends in a rehearsal. */
+function failure(outcome: Outcome): RunEnd | undefined {
+  return outcome.kind === "threw" ? refused(outcome.error as Error) : undefined;
 }
 
 async function call<T>(fn: () => T | Promise<T>): Promise<T> {

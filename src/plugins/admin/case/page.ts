@@ -126,7 +126,7 @@ function renderPayload(payload: CaseNodeUpdate["payload"]): string {
 
 /** The plan that the method declares, and which of its nodes the case has passed. */
 async function toNodes(parts: AdminParts, job: StoredJob | undefined, item: StoredCase) {
-  const declared = job ? (parts.agents.find(job.agent_name)?.definition.methods.job_start.nodes ?? []) : [];
+  const declared = job ? (parts.agents.of(job)?.definition.methods.job_start.nodes ?? []) : [];
   if (declared.length === 0) return [];
   const names = new Map((await parts.cases.updates(item.id)).map((update) => [update.name, update]));
   return declared.map((node: Pick<CaseNode, "name" | "type"> & Partial<CaseNode>) => {

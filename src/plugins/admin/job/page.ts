@@ -108,7 +108,7 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
   const context = job.job_context;
   const { job_instructions: _limits, ...shownContext } = context;
   const api = `/admin/api/jobs/${encodeURIComponent(job.id)}`;
-  const agent = parts.agents.find(job.agent_name);
+  const agent = parts.agents.of(job);
   return {
     fall: {
       ...fall,

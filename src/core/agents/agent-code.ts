@@ -1,0 +1,12 @@
+import { hash } from "node:crypto";
+import type { AgentDefinition } from "./define-agent.ts";
+
+/**
+ * The fingerprint of an agent's code: of its version, of the source of its functions, and of `build`, which stands for
+ * what these call. It only informs: it is never told from it whether a record fits.
+ */
+export function fingerprintOfAgent({ version, methods }: AgentDefinition, build: string): string {
+  const { custom, ...own } = methods;
+  const sources = Object.entries({ ...own, ...custom }).map(([name, method]) => [name, String(method?.run)]);
+  return hash("sha256", JSON.stringify([version, sources, build]), "hex").slice(0, 12);
+}

@@ -1,0 +1,15 @@
+import * as v from "valibot";
+import { type Job, JobSchema } from "../job.ts";
+
+/** A job is held, as its record does not fit the code, or goes on after that: `held` tells which, and why. */
+export const JobStatusEventSchema = v.object({
+  source: v.object({ job: v.string() }),
+  type: v.literal("agent.job.status"),
+  object_type: v.literal("job"),
+  details: JobSchema,
+});
+export type JobStatusEvent = v.InferOutput<typeof JobStatusEventSchema>;
+
+export function jobStatusEvent(job: Job): JobStatusEvent {
+  return { source: { job: job.id }, type: "agent.job.status", object_type: "job", details: job };
+}

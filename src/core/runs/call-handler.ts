@@ -1,0 +1,58 @@
+import { describeProblems, fieldsOf } from "../agents/fields.ts";
+import type { HostedAgent } from "../agents/registry.ts";
+import type { Case } from "../models/case.ts";
+import type { Job, StoredJob } from "../models/job.ts";
+import type { AnswerEntry } from "../models/run-entry.ts";
+import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
+import { RunJob } from "./run/job-handle.ts";
+import type { Run } from "./run/run.ts";
+import { silenced } from "./run/silenced.ts";
+import { WithSignal } from "./run/with-signal.ts";
+
+export interface HandlerCall {
+  readonly run: Run;
+  readonly job: StoredJob;
+  readonly agent: HostedAgent;
+  /** The job's parameters, where they are open already. */
+  readonly values?: Readonly<Record<string, string>> | undefined;
+  /** Read the job and its cases as they are stored. */
+  readonly readJob: () => Promise<Job>;
+  readonly readCase: (id: string) => Promise<Case>;
+}
+
+/** Calls an agent's `job_start` for a run. */
+export async function callHandler(parts: HandlerParts, call: HandlerCall): Promise<unknown> {
+  const { run, job, agent, values, readJob, readCase } = call;
+  const method = agent.definition.methods.job_start;
+  const checking = fieldsOf(method).check(job.job_fields);
+  const fields = checking instanceof Promise ? await checking : checking;
+  if (!fields.ok) {
+    throw new Error(`The job's fields no longer match the agent: ${describeProblems(fields.problems)}`);
+  }
+  const { parameters, log, telemetry, get } = await toHandlerContext(parts, agent, job, {
+    parameters: values,
+    log: silenced(run.parts.log, () => run.deliveries.isSilent),
+  });
+  checkRequired(agent, parameters);
+  const handle = new RunJob(run, {
+    context: job.job_context,
+    readJob,
+    readCase,
+    onAnswer: answerHandler(parts, call),
+  });
+  const given = { parameters, log, telemetry, get, job: handle, fields: fields.values };
+  const context = Object.assign(new WithSignal(run), given);
+  run.deliveries.begin();
+  return method.run(context);
+}
+
+function answerHandler(parts: HandlerParts, { run, job, agent, readJob, readCase }: HandlerCall) {
+  const method = agent.definition.methods.human_answer;
+  if (!method) return undefined;
+  return async (caseId: string, { answer, message = null }: AnswerEntry): Promise<void> => {
+    if (run.isRehearsal) return;
+    const context = await toHandlerContext(parts, agent, job);
+    const told = { job: await readJob(), case: await readCase(caseId), answer, message };
+    await callMethod("human_answer", method, (signal) => ({ ...context, ...told, signal }), run.signal);
+  };
+}

@@ -1,0 +1,55 @@
+import type { HostedAgent } from "../agents/registry.ts";
+import type { Logger } from "../base/log.ts";
+import type { Ledger } from "../entities/ledger.ts";
+import type { StoredJob } from "../models/job.ts";
+import { callHandler, type HandlerCall } from "./call-handler.ts";
+import type { HandlerParts } from "./handler-context.ts";
+import { type Rehearsed, Run } from "./run/run.ts";
+import type { RunRecord } from "./run/run-record.ts";
+import { startTimer } from "./run/timer.ts";
+import type { Place } from "./scheduler.ts";
+
+/** Most milliseconds that a rehearsal takes, and that it waits for one recorded call. */
+const LONGEST = 10_000;
+const PATIENCE = 1000;
+
+export interface Rehearsal extends Pick<HandlerCall, "values" | "readJob" | "readCase"> {
+  readonly job: StoredJob;
+  readonly record: RunRecord;
+  readonly agent: HostedAgent;
+}
+
+const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, with: () => silent };
+
+/** A run that is not one of the jobs that have a place. */
+const NO_PLACE = { isHeld: true, release() {}, retake: async () => {}, leave() {} } as unknown as Place;
+
+/** Nothing is stored. */
+const NO_LEDGER = {
+  now: () => new Date().toISOString(),
+  write: () => new Promise<never>(() => {}),
+} as unknown as Ledger;
+
+/** Tells whether a job's record fits an agent's code: gives it to the handler, and runs and stores nothing. */
+export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Rehearsed> {
+  const { job, record, agent } = rehearsal;
+  const run = new Run({
+    jobId: job.id,
+    epoch: job.run_count,
+    instructions: null,
+    account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: null },
+    stopGrace: 0,
+    timeout: undefined,
+    insides: undefined,
+    code: { version: agent.definition.version, fingerprint: agent.code },
+    patience: PATIENCE,
+    redact: (text) => text,
+    record,
+    place: NO_PLACE,
+    ledger: NO_LEDGER,
+    log: silent,
+    clock: () => new Date(),
+    startTimer,
+  });
+  return run.rehearse(() => callHandler({ ...parts, log: silent }, { ...rehearsal, run }), LONGEST);
+}

@@ -1,0 +1,53 @@
+import type { Code } from "../../models/job.ts";
+import type { Call } from "./call.ts";
+import type { RunEnd } from "./run-errors.ts";
+import type { RunRecord } from "./run-record.ts";
+
+/** What the handler does where the record goes on with a call that it does not make. */
+export interface Found {
+  /** It makes another call. */
+  readonly call?: Call | undefined;
+  /** It has ended; with this error, where it failed. */
+  readonly ended?: { readonly error?: string };
+}
+
+/**
+ * How a run ends whose handler does not make a recorded call. Where the call was recorded by other code, the job is held;
+ * where it was this code, the handler does not make the same calls each time.
+ */
+export function toMismatch(
+  expected: Call,
+  found: Found,
+  { record, code }: { readonly record: RunRecord; readonly code: Code },
+): RunEnd {
+  const recorded = record.codeAt(expected.line || expected.made || 0);
+  const what = describe(expected, found);
+  const isSameCode = recorded.fingerprint !== null && recorded.fingerprint === code.fingerprint;
+  if (isSameCode) {
+    const message = `${what}: given the same results it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or bring the former code back`;
+    return { to: "failed", reason: "nondeterministic", message };
+  }
+  const message = `${what}. The call was recorded by ${name(recorded)}, and this is ${name(code)}. The job goes on by itself once it has code that fits; or continue it under this code, restart it, or stop it`;
+  const held = {
+    expected: expected.label,
+    found: found.call?.label ?? null,
+    recorded,
+    present: { version: code.version, fingerprint: code.fingerprint },
+  };
+  return { to: "failed", reason: "code_changed", message, held };
+}
+
+function describe(expected: Call, { call, ended }: Found): string {
+  if (ended) {
+    const how = ended.error === undefined ? "ended" : `failed (${ended.error})`;
+    return `The handler ${how}, but the record goes on with ${expected.label}`;
+  }
+  const now = call ? `now makes ${call.label}` : "has not made the calls of that name before it";
+  const note = call?.note === undefined ? "" : `, which is asked again (${call.note})`;
+  return `The record goes on with ${expected.label}, and the handler ${now}${note}`;
+}
+
+function name({ version, fingerprint }: Code): string {
+  if (version === null) return "an unknown version";
+  return `version ${version}${fingerprint === null ? "" : ` (code ${fingerprint})`}`;
+}
