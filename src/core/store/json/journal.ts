@@ -1,4 +1,3 @@
-import type { ServiceError } from "../../base/errors.ts";
 import type { Change } from "../backend.ts";
 import { closedError } from "../storage-error.ts";
 import type { StoreHealth, StoreLogger } from "../store.ts";
@@ -6,12 +5,12 @@ import type { Commit } from "./batch.ts";
 import { Batch } from "./batch.ts";
 import { beginJournal } from "./begin-journal.ts";
 import type { Contents } from "./contents.ts";
-import { diskError, fullError } from "./disk-errors.ts";
+import { diskError } from "./disk-errors.ts";
 import type { FileSet } from "./file-set.ts";
 import { GroupPace } from "./group-pace.ts";
 import type { HeadroomOptions } from "./headroom.ts";
-import { HEADROOM_IDLE, Headroom } from "./headroom.ts";
-import { isNoRoom, writeFully } from "./io.ts";
+import { JournalEnd } from "./journal-end.ts";
+import { JournalHealth } from "./journal-health.ts";
 import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
 import type { Timers } from "./timers.ts";
@@ -24,17 +23,6 @@ interface Written {
   readonly segment: number;
   readonly start: number;
 }
-
-/**
- * `sound`: writes go on. `full`: there is no room; only commits that remove something are taken, on the reserve.
- * `failed`: what the disk holds behind the last sync is unknown; nothing is written before the journal is rewritten.
- */
-type Condition = { readonly kind: "sound" } | { readonly kind: "full" | "failed"; readonly error: Error };
-
-/** Milliseconds between attempts to write again after a failure. */
-const HEAL = 1000;
-/** Milliseconds between looks at whether the folder is still this process's; each group of commits looks as well. */
-const WATCH = 1000;
 
 export interface JournalOptions {
   readonly files: FileSet;
@@ -70,14 +58,9 @@ export class Journal {
   #scheduled = false;
   #closed = false;
   #last: number;
-  #condition: Condition = { kind: "sound" };
-  #reported = false;
-  #cancelHeal: (() => void) | undefined;
-  #lastHeal = Number.NEGATIVE_INFINITY;
   readonly #pace: GroupPace;
-  readonly #headroom: Headroom;
-  #cancelCheck: (() => void) | undefined;
-  #cancelWatch: (() => void) | undefined;
+  readonly #health: JournalHealth;
+  readonly #end: JournalEnd;
 
   constructor(options: JournalOptions) {
     this.#options = options;
@@ -85,8 +68,9 @@ export class Journal {
     this.#contents = options.contents;
     this.#last = options.last;
     this.#pace = new GroupPace(options.timers);
-    this.#headroom = new Headroom(options.files.io, options.headroom);
-    this.#watch();
+    const exclusive = (work: () => Promise<void>) => this.exclusive(work);
+    this.#health = new JournalHealth({ ...options, exclusive, rewrite: () => this.#rewrite() });
+    this.#end = new JournalEnd({ ...options, exclusive, health: this.#health });
   }
 
   /** Number of the last write that is on disk. */
@@ -131,65 +115,57 @@ export class Journal {
     });
   }
 
-  /** Takes it that the end of the active file cannot be trusted; resolves once it is rewritten, or has failed to be. */
+  /** Assumes that the end of the active file cannot be trusted; resolves once it is rewritten, or has failed to be. */
   distrust(reason: Error): Promise<void> {
-    return this.exclusive(async () => {
-      this.#condition = { kind: "failed", error: reason };
-      await this.#heal().catch((error) => this.#report(error));
-    });
+    return this.exclusive(() => this.#health.distrust(reason));
   }
 
   health(): StoreHealth {
-    if (this.#condition.kind === "sound") return { writable: true };
-    const { message, detail } = this.#condition.error as ServiceError;
-    return { writable: false, error: detail === undefined ? message : `${message}. ${detail}` };
+    return this.#health.describe();
   }
 
   get isFull(): boolean {
-    return this.#condition.kind === "full";
+    return this.#health.isFull;
   }
 
   /** Whether the files on disk are those in memory, so that new ones may take their place. */
   get isWritable(): boolean {
-    return this.#condition.kind !== "failed";
+    return this.#health.isWritable;
   }
 
   get isSound(): boolean {
-    return this.#condition.kind === "sound";
+    return this.#health.isSound;
   }
 
   /** Notes that it is unknown which manifest is on disk. */
   noteUnknown(cause: unknown): void {
-    this.#fail(cause);
+    this.#health.fail(cause);
   }
 
   /** Notes that there is no room, before any write says so. */
   noteFull(): void {
-    this.#condition = { kind: "full", error: fullError(this.#files.folder) };
-    this.#scheduleHeal();
+    this.#health.noteFull();
   }
 
   /** Begins a new file, so that what the active one holds can be compacted. For use inside of `exclusive`. */
   async rotate(): Promise<void> {
-    if (this.#files.active !== undefined) this.#headroom.drop(this.#files.active);
+    this.#end.dropHeadroom();
     await beginJournal(this.#files, this.#last + 1);
   }
 
   /** Writes what waits, and marks the journal as whole. */
   async close(): Promise<void> {
-    this.#cancelHeal?.();
     while (this.#busy || this.#scheduled) {
       this.#start();
       await this.#running;
     }
     this.#closed = true;
-    this.#cancelHeal?.();
-    this.#cancelCheck?.();
-    this.#cancelWatch?.();
+    this.#health.close();
+    this.#end.close();
     const { active } = this.#files;
-    if (this.#condition.kind === "failed" || (active === undefined && this.#files.order.length === 0)) return;
+    if (!this.isWritable || (active === undefined && this.#files.order.length === 0)) return;
     try {
-      if (active !== undefined) this.#headroom.drop(active);
+      this.#end.dropHeadroom();
       await this.#files.release();
     } catch (error) {
       this.#options.log.warn("Store: the journal could not be marked as whole; the next start checks it", {
@@ -254,11 +230,7 @@ export class Journal {
       }
     } catch (error) {
       this.#busy = true;
-      const { kind } = this.#condition;
-      this.#rejectAll(
-        batch,
-        kind === "failed" ? this.#condition.error : diskError(error, this.#files.folder),
-      );
+      this.#rejectAll(batch, this.isWritable ? diskError(error, this.#files.folder) : this.#health.error);
       return false;
     }
   }
@@ -273,20 +245,20 @@ export class Journal {
   async #prepare(): Promise<void> {
     // The room that the reserve gave back is for commits that remove something.
     const usesReserve = this.isFull && removesSomething((this.#filling.commits[0] ?? this.#rest[0])!.changes);
-    if (!usesReserve) await this.#heal();
+    if (!usesReserve) await this.#health.heal();
     const { active } = this.#files;
     if (active !== undefined && active.size < this.#options.limit) return;
     try {
       await this.rotate();
     } catch (error) {
-      this.#noteFailure(error);
+      this.#health.noteFailure(error);
       throw error;
     }
   }
 
   /** The commits to write next; while the disk is full, those at the head of the queue that remove something. */
   #take(): Batch {
-    const isFull = this.#condition.kind === "full";
+    const { isFull } = this;
     if (isFull || this.#filling.commits.length === 0) {
       this.#rest = [...this.#filling.clear(), ...this.#rest];
       let count = 0;
@@ -301,7 +273,7 @@ export class Journal {
       }
     }
     const batch = this.#filling;
-    if (batch.commits.length === 0) throw (this.#condition as { error: Error }).error;
+    if (batch.commits.length === 0) throw this.#health.error;
     this.#filling = this.#spare.pop() ?? this.#newBatch();
     return batch;
   }
@@ -318,111 +290,16 @@ export class Journal {
     const count = batch.commits.length;
     const seq = this.#last + 1;
     this.#underWay = batch.lengths.length;
-    if (this.#headroom.isShort(active, bytes.length, this.#options.timers.now())) await this.#makeHeadroom();
+    if (this.#end.isShort(active, bytes.length)) await this.#end.makeHeadroom();
     const began = this.#options.timers.now();
     const onTheSpot = this.#pace.isOnTheSpot({ count, waiting: this.#waiting });
-    const synced = onTheSpot ? undefined : active.file.syncedHandle(`${this.#files.folder}/${active.name}`);
-    if (synced !== undefined) await this.#writeSynced(synced, bytes, start);
-    else await this.#writeAndSync(bytes, { start, onTheSpot });
+    await this.#end.write(bytes, { start, onTheSpot });
     this.#pace.noteGroup({ count, waiting: this.#waiting }, { began, onTheSpot });
-    this.#confirm();
+    this.#health.confirm();
     active.size = start + bytes.length;
     this.#last += this.#underWay;
     this.#underWay = 0;
     return { batch, seq, segment: active.id, start };
-  }
-
-  /** Lets nothing be acknowledged that lies where no start will find it, or beside the lines of another owner. */
-  #confirm(): void {
-    try {
-      this.#files.confirm();
-    } catch (error) {
-      this.#fail(error);
-      throw error;
-    }
-  }
-
-  /** Looks at the folder also while nothing is written, so that health tells of its loss. */
-  #watch(): void {
-    this.#cancelWatch = this.#options.timers.after(WATCH, () => {
-      if (this.#closed) return;
-      if (this.isWritable) {
-        try {
-          this.#files.confirmAll();
-        } catch (error) {
-          this.#fail(error);
-        }
-      }
-      this.#watch();
-    });
-  }
-
-  async #makeHeadroom(): Promise<void> {
-    try {
-      await this.#headroom.make(this.#files.active!);
-    } catch (error) {
-      this.#fail(error);
-      throw error;
-    }
-    if (this.#headroom.isThere && this.#cancelCheck === undefined) this.#scheduleCheck();
-  }
-
-  /** Has the zeros taken away when nothing was written for a while, so that people find a file of lines. */
-  #scheduleCheck(): void {
-    const { timers } = this.#options;
-    this.#cancelCheck = timers.after(HEADROOM_IDLE, () => {
-      this.#cancelCheck = undefined;
-      if (this.#closed || !this.#headroom.isThere) return;
-      if (!this.#headroom.isIdle(timers.now())) this.#scheduleCheck();
-      else void this.exclusive(async () => this.#dropHeadroom());
-    });
-  }
-
-  #dropHeadroom(): void {
-    const { active } = this.#files;
-    if (active === undefined || !this.isWritable || this.#closed) return;
-    try {
-      this.#headroom.drop(active);
-    } catch (error) {
-      this.#fail(error);
-    }
-  }
-
-  async #writeAndSync(
-    bytes: Uint8Array,
-    { start, onTheSpot }: { start: number; onTheSpot: boolean },
-  ): Promise<void> {
-    const { handle } = this.#files.active!.file;
-    const { io } = this.#files;
-    try {
-      writeFully(io, handle, bytes, start);
-    } catch (error) {
-      await this.#undo(error);
-      throw error;
-    }
-    try {
-      await io.sync(handle, onTheSpot);
-    } catch (error) {
-      this.#fail(error);
-      throw error;
-    }
-  }
-
-  /** Writes and syncs in one call to another thread, so that only staging commits keeps this one busy. */
-  async #writeSynced(handle: number, bytes: Uint8Array, start: number): Promise<void> {
-    let count: number;
-    try {
-      count = await this.#files.io.writeSynced(handle, bytes, start);
-    } catch (error) {
-      // Of other failures nobody knows whether it was the write or the sync.
-      if (isNoRoom(error)) await this.#undo(error);
-      else this.#fail(error);
-      throw error;
-    }
-    if (count === bytes.length) return;
-    // Half a line that is on disk alone could not be told from damage if a crash came before the other half.
-    if (!(await this.#cutBack())) throw (this.#condition as { error: Error }).error;
-    await this.#writeAndSync(bytes, { start, onTheSpot: false });
   }
 
   #apply({ batch, seq, segment, start }: Written): void {
@@ -441,102 +318,12 @@ export class Journal {
     this.#spare.push(batch);
   }
 
-  async #undo(error: unknown): Promise<void> {
-    if ((await this.#cutBack()) && isNoRoom(error)) this.#noteFailure(error);
-  }
-
-  /**
-   * Takes back what a write may have left; returns whether it could. The shorter file is synced before its end is written
-   * to again: else a power cut could mix the old bytes with new ones.
-   */
-  async #cutBack(): Promise<boolean> {
-    const active = this.#files.active!;
-    const { io } = this.#files;
-    this.#headroom.forget();
-    try {
-      io.truncate(active.file.handle, active.size);
-      await io.sync(active.file.handle);
-      return true;
-    } catch (error) {
-      this.#fail(error);
-      return false;
-    }
-  }
-
-  #noteFailure(error: unknown): void {
-    if (!isNoRoom(error)) {
-      this.#fail(error);
-      return;
-    }
-    this.#options.reserve.release();
-    this.noteFull();
-    this.#report(error);
-  }
-
-  /** Writes nothing more before the journal is rewritten. */
-  #fail(cause: unknown): void {
-    this.#condition = { kind: "failed", error: this.#explain(cause) };
-    this.#lastHeal = Number.NEGATIVE_INFINITY;
-    this.#scheduleHeal();
-    this.#report(cause);
-  }
-
-  /** What people are told of a failure: that the folder is gone explains any other. */
-  #explain(cause: unknown): Error {
-    try {
-      this.#files.confirm();
-      return diskError(cause, this.#files.folder);
-    } catch (error) {
-      return diskError(error, this.#files.folder);
-    }
-  }
-
-  /** Logs a failure once, until writing works again. */
-  #report(cause: unknown): void {
-    if (!this.#reported) this.#options.log.error(`Store: ${this.health().error}`, { cause: String(cause) });
-    this.#reported = true;
-  }
-
-  /** Tries to get back to a sound state. Throws where that is not possible and nothing can be written. */
-  async #heal(): Promise<void> {
-    const condition = this.#condition;
-    if (condition.kind === "sound") return;
-    if (condition.kind === "failed") {
-      const now = this.#options.timers.now();
-      if (now - this.#lastHeal < HEAL / 4) {
-        this.#scheduleHeal();
-        throw condition.error;
-      }
-      this.#lastHeal = now;
-      this.#headroom.forget();
-      try {
-        await this.#files.takeAgain();
-        this.#files.confirmAll();
-        await rewriteActive(this.#files, this.#last + 1);
-      } catch (error) {
-        if (isNoRoom(error)) this.#options.reserve.release();
-        this.#condition = { kind: "failed", error: this.#explain(error) };
-        this.#scheduleHeal();
-        throw this.#condition.error;
-      }
-    }
-    const hasRoom = await this.#options.reserve.hold({ again: true }).catch(() => false);
-    if (!hasRoom) {
-      this.noteFull();
-      return;
-    }
-    this.#condition = { kind: "sound" };
-    this.#cancelHeal?.();
-    if (this.#reported) this.#options.log.info("Store: writing again");
-    this.#reported = false;
-  }
-
-  #scheduleHeal(): void {
-    this.#cancelHeal?.();
-    if (this.#closed) return;
-    this.#cancelHeal = this.#options.timers.after(HEAL, () => {
-      void this.exclusive(() => this.#heal().catch(() => {}));
-    });
+  /** Writes the end of the journal again, as it is known to be. */
+  async #rewrite(): Promise<void> {
+    this.#end.forgetHeadroom();
+    await this.#files.takeAgain();
+    this.#files.confirmAll();
+    await rewriteActive(this.#files, this.#last + 1);
   }
 
   /** Tells all who wait, and those of the batch that was being written. */
