@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { lstat, open, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
-import type { LeftOut } from "./context-files.ts";
+import type { ContextSource, LeftOut } from "./context-files.ts";
 import { contextFiles } from "./context-files.ts";
 import { DeployError } from "./errors.ts";
 import type { SecretForm } from "./secret-forms.ts";
@@ -9,21 +9,6 @@ import { findSecret, SCANNED_BYTES } from "./secret-forms.ts";
 import type { TarEntry } from "./tar.ts";
 import { gzipped, toTar } from "./tar.ts";
 import { SETTINGS_FILES, withoutCredentials } from "./without-credentials.ts";
-
-/** The files that an image is built from, and where the project is among them. */
-export interface ContextSource {
-  /** Root folder of the build, absolute: the project's, or the root of the workspace that it belongs to. */
-  readonly root: string;
-  /** The project's folder below it, with `/`; empty where it is the root itself. */
-  readonly folder: string;
-  /** The controller's file below `folder`. */
-  readonly controller: string;
-  /**
-   * Folders of other packages of the workspace, which the image does not need: only their package.json is
-   * included.
-   */
-  readonly unused: readonly string[];
-}
 
 export interface ContextFiles {
   readonly dockerfile: string;

@@ -1,12 +1,26 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { readIfThere } from "./atomic-file.ts";
-import type { ContextSource } from "./build-context.ts";
 import { credentialNames } from "./credential-names.ts";
 import { serviceFolder } from "./data-folder.ts";
 import type { IgnoreRules } from "./dockerignore.ts";
 import { parseIgnore } from "./dockerignore.ts";
 import { DeployError } from "./errors.ts";
+
+/** The files that an image is built from, and where the project is among them. */
+export interface ContextSource {
+  /** Root folder of the build, absolute: the project's, or the root of the workspace that it belongs to. */
+  readonly root: string;
+  /** The project's folder below it, with `/`; empty where it is the root itself. */
+  readonly folder: string;
+  /** The controller's file below `folder`. */
+  readonly controller: string;
+  /**
+   * Folders of other packages of the workspace, which the image does not need: only their package.json is
+   * included.
+   */
+  readonly unused: readonly string[];
+}
 
 /** A file or folder that is excluded from the image by default. A folder's path ends with `/`. */
 export interface LeftOut {

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { readIfThere } from "./atomic-file.ts";
-import type { ContextSource } from "./build-context.ts";
+import type { ContextSource } from "./context-files.ts";
 import { DeployError } from "./errors.ts";
 import { SETTINGS_FILES, withoutCredentials } from "./without-credentials.ts";
 import { checkWorkspace } from "./workspace.ts";

@@ -1,5 +1,6 @@
-import type { ContextSource, PackedContext } from "../../src/deploy/build-context.ts";
+import type { PackedContext } from "../../src/deploy/build-context.ts";
 import { packContext } from "../../src/deploy/build-context.ts";
+import type { ContextSource } from "../../src/deploy/context-files.ts";
 import { readProject } from "../../src/deploy/project.ts";
 import type { TarEntry } from "../../src/deploy/tar.ts";
 import { renderTemplates } from "../../src/deploy/templates.ts";

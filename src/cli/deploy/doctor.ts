@@ -6,7 +6,7 @@ import type { Finding } from "../../deploy/platform.ts";
 import { defineCommand } from "../command.ts";
 import { findingLines } from "./findings.ts";
 import * as flags from "./flags.ts";
-import type { PlatformCommand } from "./main.ts";
+import type { PlatformCommand } from "./platform-command.ts";
 import type { Shell } from "./session.ts";
 import { openFrom, withShell } from "./session.ts";
 

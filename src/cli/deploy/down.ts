@@ -1,57 +1,46 @@
-import * as v from "valibot";
 import { down } from "../../deploy/down.ts";
 import { EXIT } from "../../deploy/errors.ts";
-import { defineCommand } from "../command.ts";
 import * as flags from "./flags.ts";
-import type { PlatformCommand } from "./main.ts";
 import { planTable } from "./plan-table.ts";
-import { openFrom, withShell } from "./session.ts";
+import { platformCommand } from "./platform-command.ts";
 
 /** `svc deploy down`: removes the service and its secrets; images stay. */
-export const downCommand: PlatformCommand = ({ entries, platform }) =>
-  defineCommand({
-    usage: "down",
-    summary: "Remove the service and its secrets; keep images and resources that svc did not create",
-    flags: v.object({
-      ...flags.TARGET_FLAGS,
-      ...flags.TIMEOUT,
-      ...flags.ACCEPT_DATA_LOSS,
-      ...flags.YES,
-      ...flags.VERBOSE,
-      ...flags.JSON_FLAG,
-      ...entries,
-    }),
-    examples: [
-      "svc deploy down --platform cloud-run",
-      "svc deploy down --platform cloud-run --env staging --yes",
-    ],
-    run: ({ flags: given, context }) =>
-      withShell(context, given, async (shell) => {
-        const deployment = await openFrom(shell, platform(), given, "svc deploy down");
-        try {
-          shell.needYes("svc deploy down");
-          const { removed, openWork } = await down(deployment, async (plan) => {
-            if (shell.json) return true;
-            shell.progress.clear();
-            shell.print("");
-            for (const line of planTable(plan, shell.paint)) shell.print(line);
-            shell.print("");
-            return shell.ask(`Remove ${plan.service_name}? Its jobs and cases are deleted too.`);
-          });
-          shell.progress.clear();
-          const { serviceName } = deployment.target;
-          if (shell.json)
-            shell.document({
-              success: true,
-              service_name: serviceName,
-              removed,
-              open_work: openWork ?? null,
-            });
-          else if (removed.length === 0) shell.print(`${serviceName} does not exist: nothing to remove.`);
-          else shell.print(`${serviceName} was removed. Its images are still in the registry.`);
-          return EXIT.done;
-        } finally {
-          await deployment.close();
-        }
-      }),
-  });
+export const downCommand = platformCommand({
+  usage: "down",
+  summary: "Remove the service and its secrets; keep images and resources that svc did not create",
+  flags: {
+    ...flags.TARGET_FLAGS,
+    ...flags.TIMEOUT,
+    ...flags.ACCEPT_DATA_LOSS,
+    ...flags.YES,
+    ...flags.VERBOSE,
+    ...flags.JSON_FLAG,
+  },
+  examples: [
+    "svc deploy down --platform cloud-run",
+    "svc deploy down --platform cloud-run --env staging --yes",
+  ],
+  run: async ({ shell, deployment }) => {
+    shell.needYes("svc deploy down");
+    const { removed, openWork } = await down(deployment, async (plan) => {
+      if (shell.json) return true;
+      shell.progress.clear();
+      shell.print("");
+      for (const line of planTable(plan, shell.paint)) shell.print(line);
+      shell.print("");
+      return shell.ask(`Remove ${plan.service_name}? Its jobs and cases are deleted too.`);
+    });
+    shell.progress.clear();
+    const { serviceName } = deployment.target;
+    if (shell.json)
+      shell.document({
+        success: true,
+        service_name: serviceName,
+        removed,
+        open_work: openWork ?? null,
+      });
+    else if (removed.length === 0) shell.print(`${serviceName} does not exist: nothing to remove.`);
+    else shell.print(`${serviceName} was removed. Its images are still in the registry.`);
+    return EXIT.done;
+  },
+});

@@ -1,62 +1,52 @@
 import * as v from "valibot";
 import { DeployError, EXIT } from "../../deploy/errors.ts";
-import { defineCommand } from "../command.ts";
 import * as flags from "./flags.ts";
-import type { PlatformCommand } from "./main.ts";
-import { openFrom, withShell } from "./session.ts";
+import { platformCommand } from "./platform-command.ts";
 
 /** `svc deploy logs`: the service's log. */
-export const logsCommand: PlatformCommand = ({ entries, platform }) =>
-  defineCommand({
-    usage: "logs",
-    summary: "Show the service's log",
-    flags: v.object({
-      ...flags.TARGET_FLAGS,
-      since: v.optional(
-        v.pipe(
-          v.number(),
-          v.minValue(1, "must be at least 1"),
-          v.description("how far back to read"),
-          v.metadata({ value: "minutes" }),
-        ),
-        60,
+export const logsCommand = platformCommand({
+  usage: "logs",
+  summary: "Show the service's log",
+  flags: {
+    ...flags.TARGET_FLAGS,
+    since: v.optional(
+      v.pipe(
+        v.number(),
+        v.minValue(1, "must be at least 1"),
+        v.description("how far back to read"),
+        v.metadata({ value: "minutes" }),
       ),
-      follow: flags.switchOff("keep printing new lines until you stop it"),
-      ...flags.JSON_FLAG,
-      ...entries,
-    }),
-    examples: [
-      "svc deploy logs --platform cloud-run --since 10",
-      "svc deploy logs --platform cloud-run --follow",
-    ],
-    run: ({ flags: given, context }) =>
-      withShell(context, given, async (shell) => {
-        const deployment = await openFrom(shell, platform(), given, "svc deploy logs");
-        try {
-          const { session, tools, limits } = deployment;
-          if (!session.logs)
-            throw new DeployError(
-              "failed",
-              `Platform ${deployment.platform.name} does not support reading logs through svc`,
-              {
-                fix: "Look for them in the platform's own console",
-              },
-            );
-          const since = new Date(tools.now().getTime() - Number(given.since) * 60_000);
-          const lines: string[] = [];
-          try {
-            for await (const line of session.logs({ since, follow: given.follow === true && !shell.json })) {
-              if (shell.json) lines.push(line);
-              else shell.print(line);
-            }
-          } catch (error) {
-            // Ctrl-C is the normal way to stop following.
-            if (!(given.follow === true && limits.signal.aborted)) throw error;
-          }
-          if (shell.json) shell.document({ service_name: deployment.target.serviceName, lines });
-          return EXIT.done;
-        } finally {
-          await deployment.close();
-        }
-      }),
-  });
+      60,
+    ),
+    follow: flags.switchOff("keep printing new lines until you stop it"),
+    ...flags.JSON_FLAG,
+  },
+  examples: [
+    "svc deploy logs --platform cloud-run --since 10",
+    "svc deploy logs --platform cloud-run --follow",
+  ],
+  run: async ({ shell, deployment, given }) => {
+    const { session, tools, limits } = deployment;
+    if (!session.logs)
+      throw new DeployError(
+        "failed",
+        `Platform ${deployment.platform.name} does not support reading logs through svc`,
+        {
+          fix: "Look for them in the platform's own console",
+        },
+      );
+    const since = new Date(tools.now().getTime() - Number(given.since) * 60_000);
+    const lines: string[] = [];
+    try {
+      for await (const line of session.logs({ since, follow: given.follow === true && !shell.json })) {
+        if (shell.json) lines.push(line);
+        else shell.print(line);
+      }
+    } catch (error) {
+      // Ctrl-C is the normal way to stop following.
+      if (!(given.follow === true && limits.signal.aborted)) throw error;
+    }
+    if (shell.json) shell.document({ service_name: deployment.target.serviceName, lines });
+    return EXIT.done;
+  },
+});

@@ -1,6 +1,4 @@
 import { DeployError, EXIT, isDeployError } from "../../deploy/errors.ts";
-import type { FlagsSchema, Platform } from "../../deploy/platform.ts";
-import type { Command } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { runProgram } from "../program.ts";
@@ -12,19 +10,11 @@ import { failureResult } from "./failure.ts";
 import { localCommand } from "./local.ts";
 import { logsCommand } from "./logs.ts";
 import { planCommand } from "./plan.ts";
+import type { PlatformCommand, PlatformSource } from "./platform-command.ts";
 import { allFlags, isGiven, loadPlatform, platformFlag, wordOf } from "./platforms.ts";
 import { rollbackCommand } from "./rollback.ts";
 import { statusCommand } from "./status.ts";
 import { upCommand } from "./up.ts";
-
-/** Creates a command for one platform; the platform's own options are included. */
-export type PlatformCommand = (platform: PlatformSource) => Command;
-
-/** The platform of a command line: its options for the help, the platform itself for the run. */
-export interface PlatformSource {
-  readonly entries: FlagsSchema["entries"];
-  platform(): Platform<never>;
-}
 
 const WITH_PLATFORM: readonly PlatformCommand[] = [
   planCommand,

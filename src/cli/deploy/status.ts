@@ -1,75 +1,65 @@
-import * as v from "valibot";
 import { DeployError, EXIT } from "../../deploy/errors.ts";
 import { isWell } from "../../deploy/release-health.ts";
 import type { Status } from "../../deploy/status.ts";
 import { status } from "../../deploy/status.ts";
-import { defineCommand } from "../command.ts";
 import { facts, nextCommand } from "./facts.ts";
 import * as flags from "./flags.ts";
-import type { PlatformCommand } from "./main.ts";
-import { openFrom, withShell } from "./session.ts";
+import { platformCommand } from "./platform-command.ts";
 
 /** `svc deploy status`: the running service, its health and its configuration. */
-export const statusCommand: PlatformCommand = ({ entries, platform }) =>
-  defineCommand({
-    usage: "status",
-    summary: "Show URL, health, configuration and resources of the running service",
-    flags: v.object({ ...flags.TARGET_FLAGS, ...flags.VERBOSE, ...flags.JSON_FLAG, ...entries }),
-    examples: [
-      "svc deploy status --platform cloud-run",
-      "svc deploy status --platform cloud-run --env prod --json",
-    ],
-    run: ({ flags: given, context }) =>
-      withShell(context, given, async (shell) => {
-        const deployment = await openFrom(shell, platform(), given, "svc deploy status");
-        try {
-          const found = await status(deployment);
-          shell.progress.clear();
-          const { target } = deployment;
-          if (shell.json) shell.document(toDocument(found, target.serviceName, deployment.platform.name));
-          if (found.live === undefined) {
-            if (shell.json) return EXIT.failed;
-            throw new DeployError(
-              "not_deployed",
-              `"${target.serviceName}" is not running on ${deployment.platform.name}`,
-              {
-                outcome: [...found.drift, found.unfinished].filter(Boolean).join(". ") || undefined,
-                fix: `Deploy it: ${nextCommand("up", deployment)}`,
-              },
-            );
-          }
-          if (!shell.json) {
-            const { live, health, state } = found;
-            const checked = health ? new Date(health.timestamp * 1000).toISOString() : undefined;
-            shell.print(
-              shell.paint("bold", `${target.serviceName} on ${deployment.platform.name} (${target.region})`),
-            );
-            const lines = facts(shell.paint, [
-              ["URL", live.url],
-              ["Status", live.status],
-              ["Health", health && [health.status, health.error_message].filter(Boolean).join(": ")],
-              ["Checked", checked],
-              ["Environment", target.environment],
-              ["Port", String(state?.port ?? live.env?.SERVICE_PORT ?? target.port)],
-              ["Image", live.image],
-              ["Revision", live.revision],
-              ["CPU", live.resources?.cpu],
-              ["Memory", live.resources?.memory],
-              ["Instances", live.resources?.instances],
-              ["Secrets", found.secretNames.join(", ")],
-              ["Deployed", state?.updated_at],
-              ["Lock", found.lock && `${found.lock.holder}, since ${found.lock.since}`],
-              ["Unfinished", found.unfinished],
-            ]);
-            for (const line of lines) shell.print(line);
-            for (const line of found.drift) shell.print(`${shell.paint("yellow", "!")} ${line}`);
-          }
-          return found.health && isWell(found.health) ? EXIT.done : EXIT.failed;
-        } finally {
-          await deployment.close();
-        }
-      }),
-  });
+export const statusCommand = platformCommand({
+  usage: "status",
+  summary: "Show URL, health, configuration and resources of the running service",
+  flags: { ...flags.TARGET_FLAGS, ...flags.VERBOSE, ...flags.JSON_FLAG },
+  examples: [
+    "svc deploy status --platform cloud-run",
+    "svc deploy status --platform cloud-run --env prod --json",
+  ],
+  run: async ({ shell, deployment }) => {
+    const found = await status(deployment);
+    shell.progress.clear();
+    const { target } = deployment;
+    if (shell.json) shell.document(toDocument(found, target.serviceName, deployment.platform.name));
+    if (found.live === undefined) {
+      if (shell.json) return EXIT.failed;
+      throw new DeployError(
+        "not_deployed",
+        `"${target.serviceName}" is not running on ${deployment.platform.name}`,
+        {
+          outcome: [...found.drift, found.unfinished].filter(Boolean).join(". ") || undefined,
+          fix: `Deploy it: ${nextCommand("up", deployment)}`,
+        },
+      );
+    }
+    if (!shell.json) {
+      const { live, health, state } = found;
+      const checked = health ? new Date(health.timestamp * 1000).toISOString() : undefined;
+      shell.print(
+        shell.paint("bold", `${target.serviceName} on ${deployment.platform.name} (${target.region})`),
+      );
+      const lines = facts(shell.paint, [
+        ["URL", live.url],
+        ["Status", live.status],
+        ["Health", health && [health.status, health.error_message].filter(Boolean).join(": ")],
+        ["Checked", checked],
+        ["Environment", target.environment],
+        ["Port", String(state?.port ?? live.env?.SERVICE_PORT ?? target.port)],
+        ["Image", live.image],
+        ["Revision", live.revision],
+        ["CPU", live.resources?.cpu],
+        ["Memory", live.resources?.memory],
+        ["Instances", live.resources?.instances],
+        ["Secrets", found.secretNames.join(", ")],
+        ["Deployed", state?.updated_at],
+        ["Lock", found.lock && `${found.lock.holder}, since ${found.lock.since}`],
+        ["Unfinished", found.unfinished],
+      ]);
+      for (const line of lines) shell.print(line);
+      for (const line of found.drift) shell.print(`${shell.paint("yellow", "!")} ${line}`);
+    }
+    return found.health && isWell(found.health) ? EXIT.done : EXIT.failed;
+  },
+});
 
 function toDocument(found: Status, serviceName: string, platform: string): unknown {
   const { live, state, health, secretNames, drift, unfinished, lock } = found;

@@ -3,61 +3,51 @@ import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import type { UpOutcome } from "../../deploy/up.ts";
 import { up } from "../../deploy/up.ts";
-import { defineCommand } from "../command.ts";
 import { facts, nextCommand } from "./facts.ts";
 import * as flags from "./flags.ts";
-import type { PlatformCommand } from "./main.ts";
 import { planTable } from "./plan-table.ts";
+import { platformCommand } from "./platform-command.ts";
 import type { Shell } from "./session.ts";
-import { openFrom, withShell } from "./session.ts";
 
 /** `svc deploy up`: deploys, checks health, and rolls back what does not become healthy. */
-export const upCommand: PlatformCommand = ({ entries, platform }) =>
-  defineCommand({
-    usage: "up",
-    summary: "Build, push, release and check the service; roll back a release that does not become healthy",
-    flags: v.object({
-      ...flags.TARGET_FLAGS,
-      ...flags.RELEASE_FLAGS,
-      rollback: v.optional(
-        v.pipe(v.boolean(), v.description("keep a failed revision instead of rolling back")),
-        true,
-      ),
-      ...flags.TIMEOUT,
-      ...flags.BUILD_TIMEOUT,
-      showApiKey: flags.switchOff("print a newly generated API key, once"),
-      ...flags.OVERWRITE,
-      ...flags.YES,
-      ...flags.VERBOSE,
-      ...flags.JSON_FLAG,
-      ...entries,
-    }),
-    examples: [
-      "svc deploy up --platform cloud-run --generate-api-key --generate-rsa",
-      "svc deploy up --platform aws-ecs-express --env prod --yes",
-      "svc deploy up --platform do-app-platform --image 1.10 --no-rollback",
-    ],
-    run: ({ flags: given, context }) =>
-      withShell(context, given, async (shell) => {
-        const deployment = await openFrom(shell, platform(), given, "svc deploy up");
-        try {
-          const outcome = await up(deployment, async (plan) => {
-            if (shell.json) return true;
-            shell.progress.clear();
-            shell.print("");
-            for (const line of planTable(plan, shell.paint)) shell.print(line);
-            shell.print("");
-            return shell.ask(`Deploy ${plan.service_name}?`);
-          });
-          shell.progress.clear();
-          if (shell.json) shell.document(toDocument(outcome));
-          else report(shell, deployment, outcome, given.showApiKey === true);
-          return EXIT.done;
-        } finally {
-          await deployment.close();
-        }
-      }),
-  });
+export const upCommand = platformCommand({
+  usage: "up",
+  summary: "Build, push, release and check the service; roll back a release that does not become healthy",
+  flags: {
+    ...flags.TARGET_FLAGS,
+    ...flags.RELEASE_FLAGS,
+    rollback: v.optional(
+      v.pipe(v.boolean(), v.description("keep a failed revision instead of rolling back")),
+      true,
+    ),
+    ...flags.TIMEOUT,
+    ...flags.BUILD_TIMEOUT,
+    showApiKey: flags.switchOff("print a newly generated API key, once"),
+    ...flags.OVERWRITE,
+    ...flags.YES,
+    ...flags.VERBOSE,
+    ...flags.JSON_FLAG,
+  },
+  examples: [
+    "svc deploy up --platform cloud-run --generate-api-key --generate-rsa",
+    "svc deploy up --platform aws-ecs-express --env prod --yes",
+    "svc deploy up --platform do-app-platform --image 1.10 --no-rollback",
+  ],
+  run: async ({ shell, deployment, given }) => {
+    const outcome = await up(deployment, async (plan) => {
+      if (shell.json) return true;
+      shell.progress.clear();
+      shell.print("");
+      for (const line of planTable(plan, shell.paint)) shell.print(line);
+      shell.print("");
+      return shell.ask(`Deploy ${plan.service_name}?`);
+    });
+    shell.progress.clear();
+    if (shell.json) shell.document(toDocument(outcome));
+    else report(shell, deployment, outcome, given.showApiKey === true);
+    return EXIT.done;
+  },
+});
 
 function toDocument({ result, changed, plan, openWork }: UpOutcome): unknown {
   const base = result.service_url?.replace(/\/$/, "");

@@ -50,3 +50,13 @@ export interface RetentionState {
   readonly since: string;
   readonly last: RemovedBatch;
 }
+
+/** A job that lost data which `svc store repair` could not save; it must not go on by itself. */
+export interface DamagedJob {
+  /** The job's. */
+  readonly id: string;
+  /** When the repair was made. */
+  readonly at: string;
+  /** What was lost, for people. */
+  readonly what: readonly string[];
+}

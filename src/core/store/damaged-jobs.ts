@@ -1,14 +1,5 @@
+import type { DamagedJob } from "../models/own-rows.ts";
 import type { TableSpec } from "./store.ts";
-
-/** A job that lost data which `svc store repair` could not save; it must not go on by itself. */
-export interface DamagedJob {
-  /** The job's. */
-  readonly id: string;
-  /** When the repair was made. */
-  readonly at: string;
-  /** What was lost, for people. */
-  readonly what: readonly string[];
-}
 
 /** Written by a repair; the next start ends each of these jobs and removes its row. */
 export const DAMAGED_JOB_TABLE: TableSpec<DamagedJob> = {

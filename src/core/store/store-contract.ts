@@ -36,5 +36,6 @@ export function storeContract(options: StoreContractOptions): void {
   describe(`${name}: transactions`, () => transactionTests(test));
   describe(`${name}: logs`, () => logTests(test));
   describe(`${name}: difficult values`, () => difficultTests(test));
-  if (options.persistent === true) describe(`${name}: opened again`, () => persistenceTests(options));
+  if (options.persistent === true)
+    describe(`${name}: opened again`, () => persistenceTests(it, options.open));
 }

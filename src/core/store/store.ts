@@ -3,9 +3,8 @@ import type { AuditEntry } from "../models/audit-entry.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { AgentSetting, AuditHead, KeyMark, RetentionState } from "../models/own-rows.ts";
+import type { AgentSetting, AuditHead, DamagedJob, KeyMark, RetentionState } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
-import type { DamagedJob } from "./damaged-jobs.ts";
 import type { StoreSnapshot } from "./snapshot.ts";
 
 /** What every stored entity has. */

@@ -1,8 +1,20 @@
+import type { DeployError } from "../../deploy/errors.ts";
 import type { DeployTarget, SecretValue } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 import type { DigitalOcean } from "./digitalocean.ts";
 import type { AppPlatformFlags } from "./flags.ts";
-import type { RegistryChoice } from "./registry.ts";
+
+/** The registry of an account: the existing one, the requested one, or the one to create. */
+export interface RegistryChoice {
+  readonly name: string;
+  readonly exists: boolean;
+  /** Why none could be chosen. */
+  readonly problem?: DeployError;
+}
+
+/** Why none could be chosen. */
+  readonly problem?: DeployError;
+}
 
 /** What every part of a session uses. */
 export interface Context {

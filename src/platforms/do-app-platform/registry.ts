@@ -1,7 +1,7 @@
 import { DeployError } from "../../deploy/errors.ts";
 import type { RegistryAuth } from "../../deploy/platform.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
-import type { Context } from "./context.ts";
+import type { Context, RegistryChoice } from "./context.ts";
 import type { DigitalOcean } from "./digitalocean.ts";
 import { RENEW } from "./digitalocean.ts";
 import type { AppPlatformFlags } from "./flags.ts";
@@ -10,14 +10,6 @@ import { registryRegion } from "./regions.ts";
 export const REGISTRY_HOST = "registry.digitalocean.com";
 /** A login without a lifetime never expires. */
 const LOGIN_SECONDS = 1800;
-
-/** The registry of an account: the existing one, the requested one, or the one to create. */
-export interface RegistryChoice {
-  readonly name: string;
-  readonly exists: boolean;
-  /** Why none could be chosen. */
-  readonly problem?: DeployError;
-}
 
 /**
  * Chooses among the registries of the account. The older API for a single registry refuses accounts with

@@ -1,5 +1,4 @@
 import type { AnswerEntry, AttemptEntry, BegunEntry, CallEntry } from "../../models/run-entry.ts";
-import type { SameCalls } from "./scope-record.ts";
 
 export type CallKind = CallEntry["call"];
 
@@ -164,5 +163,75 @@ export class Call {
     // The handler may have left it behind.
     this.#promise?.catch(() => {});
     this.#reject?.(error);
+  }
+}
+
+/** Where in a run the handler makes a call. */
+export interface CallPlace {
+  readonly turn: number | undefined;
+  readonly isOutside: boolean;
+  readonly stretch: number;
+}
+
+/** The calls of one kind and name in a scope. */
+export class SameCalls {
+  /** By their numbers; there may be gaps. */
+  readonly #calls: (Call | undefined)[] = [];
+  /** How many the handler has made in this run. */
+  made = 0;
+  /** How many of these were not delivered. */
+  #open = 0;
+  /** How many of these were made outside of any turn. */
+  #openOutside = 0;
+  /** The stretch in which these were made; nothing where there are several. */
+  #outsideIn: number | undefined;
+  /** The last turn in which one was made, and how many were made in it. */
+  #lastMade = 0;
+  #inLast = 0;
+  /** The last turn in which one was delivered that was made outside of any turn. */
+  #lastDelivered = 0;
+
+  /** Call number `n`, where it is known. */
+  at(n: number): Call | undefined {
+    // To look behind the end of an array is slow.
+    return n < this.#calls.length ? this.#calls[n] : undefined;
+  }
+
+  set(n: number, call: Call | undefined): void {
+    this.#calls[n] = call;
+  }
+
+  /**
+   * Whether the order of the next call and of those before it follows from turns alone, so that it is the same in each
+   * run. `turn` is the turn in which it is made; outside of any turn, the last one that it follows from, as far as that
+   * is known. Calls of one stretch, and what follows from one of them, come after those before them in each run, too.
+   */
+  isInOrder({ turn, isOutside, stretch }: CallPlace): boolean {
+    const followsFromThem = this.#openOutside > 0 && this.#outsideIn === stretch;
+    if (!isOutside) return this.#openOutside === 0 || followsFromThem;
+    if (followsFromThem && this.#open === this.#openOutside) return true;
+    return this.#open === 0 && (turn === undefined || turn >= Math.max(this.#lastMade, this.#lastDelivered));
+  }
+
+  /** The next call was made; tells how many were made before it in the same turn. */
+  add({ isMadeOutside, stretch }: Call, turn: number | undefined): number {
+    this.#open++;
+    if (isMadeOutside) {
+      const isFirst = this.#openOutside === 0;
+      this.#outsideIn = isFirst || this.#outsideIn === stretch ? stretch : undefined;
+      this.#openOutside++;
+      return 0;
+    }
+    this.#inLast = turn === this.#lastMade ? this.#inLast + 1 : 0;
+    this.#lastMade = turn!;
+    return this.#inLast;
+  }
+
+  /** A call was given to the handler. */
+  delivered({ isMadeOutside, turn }: Call): void {
+    this.#open--;
+    if (!isMadeOutside) return;
+    this.#openOutside--;
+    this.#lastDelivered = turn;
   }
 }

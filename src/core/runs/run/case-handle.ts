@@ -15,16 +15,25 @@ import { askCase, endCase, rewordCase, updateCase } from "../../entities/cases.t
 import type { Unit } from "../../entities/ledger.ts";
 import type { Case } from "../../models/case.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
+import type { Job } from "../../models/job.ts";
 import type { Question } from "../../models/question.ts";
 import type { AnswerEntry } from "../../models/run-entry.ts";
 import type { Call } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
 import { readCost } from "./cost.ts";
-import type { JobFacts } from "./job-handle.ts";
 import { mayBeLeft } from "./may-be-left.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, QuestionExpiredError } from "./run-errors.ts";
 import { runStep, type StepCall } from "./step.ts";
+
+/** What a job's handle needs to know besides its run. */
+export interface JobFacts {
+  readonly context: Job["job_context"];
+  readonly readJob: () => Promise<Job>;
+  readonly readCase: (id: string) => Promise<Case>;
+  /** Calls the agent's `human_answer`, where there is one. */
+  readonly onAnswer: ((caseId: string, answer: AnswerEntry) => Promise<void>) | undefined;
+}
 
 /** A case, with its calls recorded. */
 export class RunCase implements CaseHandle {

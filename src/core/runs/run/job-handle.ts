@@ -16,19 +16,10 @@ import type { AnswerEntry } from "../../models/run-entry.ts";
 import { EntityIdSchema, NameSchema } from "../../models/scalars.ts";
 import type { Call } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
-import { RunCase } from "./case-handle.ts";
+import { type JobFacts, RunCase } from "./case-handle.ts";
 import { mayBeLeft } from "./may-be-left.ts";
 import type { Run } from "./run.ts";
 import { runStep } from "./step.ts";
-
-/** What a job's handle needs to know besides its run. */
-export interface JobFacts {
-  readonly context: Job["job_context"];
-  readonly readJob: () => Promise<Job>;
-  readonly readCase: (id: string) => Promise<Case>;
-  /** Calls the agent's `human_answer`, where there is one. */
-  readonly onAnswer: ((caseId: string, answer: AnswerEntry) => Promise<void>) | undefined;
-}
 
 const CaseInputSchema = v.object({
   id: EntityIdSchema,

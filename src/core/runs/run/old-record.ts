@@ -1,7 +1,6 @@
 import type { AttemptEntry, BegunEntry, CallEntry, RunEntry } from "../../models/run-entry.ts";
 import type { CallKind } from "./call.ts";
-import type { RunRecord } from "./run-record.ts";
-import { UNKNOWN } from "./scope-record.ts";
+import { type ScopeRecord, UNKNOWN } from "./scope-record.ts";
 
 /*
  * Version 0.1.0 knew a call by its position among the calls of its scope. Which of the calls of its name it was follows
@@ -16,11 +15,14 @@ interface OldCall {
   readonly caseId: string | undefined;
 }
 
-/** Makes the calls that lines of version 0.1.0 belong to. */
-export function readOldCalls(entries: readonly RunEntry[], record: RunRecord): void {
+/** Makes the calls that lines of version 0.1.0 belong to; tells whether there are any. */
+export function readOldCalls(
+  entries: readonly RunEntry[],
+  scopeOf: (caseId: string | undefined) => ScopeRecord,
+): boolean {
   const first = entries.find(isCallLine);
   // None is older than the first.
-  if (!first || first.n !== undefined) return;
+  if (!first || first.n !== undefined) return false;
   const old = new Map<string, OldCall>();
   for (const entry of entries) {
     if (!isCallLine(entry) || entry.n !== undefined) continue;
@@ -33,19 +35,19 @@ export function readOldCalls(entries: readonly RunEntry[], record: RunRecord): v
   }
   const inOrder = [...old.values()].sort((a, b) => a.line.position - b.line.position);
   const gappy = scopesWithGaps(inOrder);
-  for (const caseId of gappy) record.scope(caseId).findByPosition();
+  for (const caseId of gappy) scopeOf(caseId).findByPosition();
   const counts = new Map<string, number>();
   for (const { line, kind, caseId } of inOrder) {
     const same = `${kind} ${caseId ?? ""}\n${line.name}`;
     const n = counts.get(same) ?? 0;
     counts.set(same, n + 1);
-    const scope = record.scope(caseId);
+    const scope = scopeOf(caseId);
     const isCounted = kind === "open_case" || !gappy.has(caseId);
     const call = scope.recorded(kind, line, isCounted ? n : UNKNOWN);
     scope.place(call);
     call.isOld = true;
-    record.isOld = true;
   }
+  return true;
 }
 
 /**

@@ -63,7 +63,8 @@ export class RunRecord {
   static read(entries: readonly RunEntry[]): RunRecord {
     const record = new RunRecord();
     const restart = entries.findLastIndex((entry) => entry.type === "mark" && entry.mark === "restarted");
-    readOldCalls(restart < 0 ? entries : entries.slice(restart + 1), record);
+    const current = restart < 0 ? entries : entries.slice(restart + 1);
+    record.isOld = readOldCalls(current, (caseId) => record.scope(caseId));
     for (let at = 0; at < entries.length; at++) {
       const entry = entries[at]!;
       record.#sumUp(entry);

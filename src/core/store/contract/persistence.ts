@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { isServiceError } from "../../base/errors.ts";
-import type { StoreContractOptions } from "../store-contract.ts";
+import type { StoreFactory } from "../store.ts";
 import { inFolder, makeEntry, makeJob, withStore } from "./fixtures.ts";
 
 /** What must be there when the folder is opened again. */
-export function persistenceTests({ it, open }: StoreContractOptions): void {
+export function persistenceTests(
+  it: (name: string, test: () => Promise<void>) => void,
+  open: StoreFactory,
+): void {
   it("entities, removals and log entries are there", () =>
     inFolder(async (dataDir) => {
       const big = makeJob("big", { payload: "x".repeat(300_000) });

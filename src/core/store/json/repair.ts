@@ -1,4 +1,4 @@
-import type { DamagedJob } from "../damaged-jobs.ts";
+import type { DamagedJob } from "../../models/own-rows.ts";
 import { DAMAGED_JOB_TABLE, ownerOf } from "../damaged-jobs.ts";
 import { getOrMake } from "../get-or-make.ts";
 import { missingBytes } from "./damage-error.ts";

@@ -1,10 +1,8 @@
 import * as v from "valibot";
 import type { Caller } from "../../../core/audit/caller.ts";
-import { onlyKnown } from "../../../core/base/describe-issue.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
-import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
 import { BulkSchema } from "../answers/entities.ts";
 import { readForm } from "../forms/read-form.ts";
@@ -13,24 +11,10 @@ import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { toBulkData, toBulkView } from "./bulk-view.ts";
 import type { BulkOperation } from "./operations.ts";
-import { freeze, selectionOf } from "./selection.ts";
+import { BulkBodySchema, freeze, selectionOf } from "./selection.ts";
 
 const tag = "Admin";
 const PathSchema = v.object({ id: v.pipe(v.string(), v.uuid("must be the id of a preview")) });
-const ids = v.pipe(v.array(EntityIdSchema), v.minLength(1), v.maxLength(10_000));
-export const BulkBodySchema = v.strictObject(
-  {
-    kind: v.picklist(["jobs", "cases"]),
-    action: v.picklist(["stop", "retry", "delete"]),
-    /** The entities; or the filters of the list, all of whose matches are meant. */
-    ids: v.optional(ids),
-    filter: v.optional(JsonMapSchema),
-    /** Says that no filter means every entity. */
-    all: v.optional(v.boolean()),
-  },
-  onlyKnown(["kind", "action", "ids", "filter", "all"]),
-);
-
 /** Actions on many entities: preview, confirm, progress, abort. */
 export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
   return [

@@ -1,10 +1,12 @@
-import type * as v from "valibot";
+import * as v from "valibot";
 import type { Actor } from "../../../core/audit/caller.ts";
+import { onlyKnown } from "../../../core/base/describe-issue.ts";
 import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 import {
   CasesFilterSchema,
@@ -14,7 +16,20 @@ import {
 } from "../lists/list-query.ts";
 import type { AdminParts } from "../parts.ts";
 import { type BulkAction, type BulkRequest, MOST_ENTITIES } from "./operations.ts";
-import type { BulkBodySchema } from "./routes.ts";
+
+const ids = v.pipe(v.array(EntityIdSchema), v.minLength(1), v.maxLength(10_000));
+export const BulkBodySchema = v.strictObject(
+  {
+    kind: v.picklist(["jobs", "cases"]),
+    action: v.picklist(["stop", "retry", "delete"]),
+    /** The entities; or the filters of the list, all of whose matches are meant. */
+    ids: v.optional(ids),
+    filter: v.optional(JsonMapSchema),
+    /** Says that no filter means every entity. */
+    all: v.optional(v.boolean()),
+  },
+  onlyKnown(["kind", "action", "ids", "filter", "all"]),
+);
 
 /** Which entities an action is meant for. */
 export interface Selection {

@@ -1,0 +1,50 @@
+import * as v from "valibot";
+import type { Deployment } from "../../deploy/deployment.ts";
+import type { FlagsSchema, Platform } from "../../deploy/platform.ts";
+import { type Command, defineCommand } from "../command.ts";
+import { openFrom, type Shell, withShell } from "./session.ts";
+
+/** Creates a command for one platform; the platform's own options are included. */
+export type PlatformCommand = (platform: PlatformSource) => Command;
+
+/** The platform of a command line: its options for the help, the platform itself for the run. */
+export interface PlatformSource {
+  readonly entries: FlagsSchema["entries"];
+  platform(): Platform<never>;
+}
+
+interface PlatformRun {
+  readonly shell: Shell;
+  readonly deployment: Deployment;
+  /** The options of the command line. */
+  readonly given: Readonly<Record<string, unknown>>;
+}
+
+/** A command on the deployment that its options describe, which is closed after it. */
+export function platformCommand(command: {
+  readonly usage: string;
+  readonly summary: string;
+  /** Options besides those of the platform. */
+  readonly flags: FlagsSchema["entries"];
+  readonly examples: readonly string[];
+  /** Resolves with the exit code. */
+  readonly run: (input: PlatformRun) => Promise<number>;
+}): PlatformCommand {
+  const { usage, summary, flags, examples } = command;
+  return ({ entries, platform }) =>
+    defineCommand({
+      usage,
+      summary,
+      flags: v.object({ ...flags, ...entries }),
+      examples,
+      run: ({ flags: given, context }) =>
+        withShell(context, given, async (shell) => {
+          const deployment = await openFrom(shell, platform(), given, `svc deploy ${usage}`);
+          try {
+            return await command.run({ shell, deployment, given });
+          } finally {
+            await deployment.close();
+          }
+        }),
+    });
+}
