@@ -14,8 +14,8 @@ export { type Duration, isDuration } from "./core/base/duration.ts";
 
 // Errors
 
-export { AgentError } from "./core/agents/agent-error.ts";
 export { NonRetryableError, RetryAfterError } from "./core/agents/retry-errors.ts";
+export { AgentError } from "./core/agents/validate-agent.ts";
 export { OptionsError } from "./core/base/check-options.ts";
 export { ServiceError } from "./core/base/errors.ts";
 export {

@@ -55,6 +55,22 @@ function arrows(forbidden: (file: SourceFile, one: SourceImport) => boolean): st
   );
 }
 
+/** Imports between files that import each other, directly or by way of others, types included. */
+function cyclesOf(files: readonly SourceFile[]): string[] {
+  const left = new Map(files.map(({ path, imports }) => [path, imports.map(({ target }) => target)]));
+  // A file that imports none of those left, or that none of them imports, is in no cycle.
+  for (let size = -1; size !== left.size; ) {
+    size = left.size;
+    const imported = new Set([...left.values()].flat());
+    for (const [path, targets] of left) {
+      if (!imported.has(path) || !targets.some((one) => left.has(one))) left.delete(path);
+    }
+  }
+  return [...left].flatMap(([path, targets]) =>
+    targets.filter((one) => left.has(one)).map((one) => `${path} → ${one}`),
+  );
+}
+
 describe("the sources", () => {
   it("are found, with their imports", () => {
     expect(sources.length).toBeGreaterThan(50);
@@ -74,6 +90,20 @@ describe("the sources", () => {
     );
 
     expect(upward).toEqual([]);
+  });
+
+  it("import each other one way only, types included", () => {
+    expect(cyclesOf(sources)).toEqual([]);
+  });
+
+  it("would be told of a type that closes a circle", () => {
+    const found = sources.find(({ path }) => path === "src/core/runs/run/questions.ts")!;
+    const back = { target: "src/core/runs/run/run.ts", specifier: "./run.ts", typeOnly: true, lazy: false };
+    const mutant = sources.map((file) =>
+      file === found ? { ...file, imports: [...file.imports, back] } : file,
+    );
+
+    expect(cyclesOf(mutant)).toContain("src/core/runs/run/questions.ts → src/core/runs/run/run.ts");
   });
 
   it("keep plugins apart from each other, and platforms but for what they share", () => {

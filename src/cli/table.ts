@@ -10,3 +10,11 @@ export function renderTable(header: readonly string[], rows: readonly (readonly 
     )
     .join("\n");
 }
+
+/**
+ * Text from agents must not control the terminal: control characters except tab and line feed are escaped the
+ * way JSON escapes them, so that JSON stays JSON.
+ */
+export function printable(text: string): string {
+  return text.replace(/[^\P{Cc}\t\n]/gu, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}

@@ -1,8 +1,7 @@
 import type * as v from "valibot";
+import type { MaybePromise } from "../core/base/maybe-promise.ts";
 import type { ResourceAction } from "../core/models/deployment.ts";
 import type { DeployTools } from "./tools.ts";
-
-type MaybePromise<T> = T | Promise<T>;
 
 /**
  * Schema of a platform's own options: defines the command-line flags, their help, validation and types. An

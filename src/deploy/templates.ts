@@ -1,6 +1,5 @@
 import { basename } from "node:path";
 import { Edge } from "edge.js";
-import { TEMPLATES } from "../core/base/paths.ts";
 import { CREDENTIAL_NAMES } from "./credential-names.ts";
 import type { PackageManager, Project } from "./project.ts";
 
@@ -22,7 +21,7 @@ export interface FileInput {
 /** Text of each generated file, by its name under `.deployment/`. */
 export async function renderTemplates(input: FileInput): Promise<Record<string, string>> {
   const edge = Edge.create({ cache: false });
-  edge.mount(new URL("deploy/", TEMPLATES));
+  edge.mount(new URL("../../templates/deploy/", import.meta.url));
   const data = toData(input);
   const names = {
     Dockerfile: "Dockerfile",

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { userName } from "../../src/cli/job/user-name.ts";
-import { printable } from "../../src/cli/printable.ts";
+import { printable } from "../../src/cli/table.ts";
 
 it("text of an agent cannot steer the terminal, and JSON stays JSON", () => {
   const hostile = "paid\u001b[2J\u009b31m\tin full\r\nok";

@@ -1,6 +1,6 @@
 import type { CliContext } from "../context.ts";
-import { printable } from "../printable.ts";
 import { runProgram } from "../program.ts";
+import { printable } from "../table.ts";
 import { exportLines } from "./export.ts";
 import { list } from "./list.ts";
 import { verify } from "./verify.ts";

@@ -1,6 +1,6 @@
 import type { CliContext } from "../context.ts";
-import { printable } from "../printable.ts";
 import { runProgram } from "../program.ts";
+import { printable } from "../table.ts";
 import { answer } from "./answer.ts";
 import { remove } from "./delete.ts";
 import { list } from "./list.ts";

@@ -1,14 +1,13 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import * as v from "valibot";
-import type { Copied } from "../../core/store/maintenance.ts";
-import { backupStore, FolderInUseError, saveBackup } from "../../core/store/maintenance.ts";
+import { backupStore, type Copied, FolderInUseError, saveBackup } from "../../core/store/maintenance.ts";
 import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { ADDRESS_FILE, CONNECTION_FLAGS, connect } from "../job/connection.ts";
 import { dataFolderOf, FOLDER_FLAGS } from "./data-folder.ts";
-import { tellCopied } from "./tell-copied.ts";
+import { tellCopied } from "./report.ts";
 
 const { url, key, insecure } = CONNECTION_FLAGS;
 const FlagsSchema = v.object({ ...FOLDER_FLAGS, url, key, insecure });

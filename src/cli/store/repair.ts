@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { DAMAGED, describeAffected, repairStore } from "../../core/store/maintenance.ts";
 import { defineCommand } from "../command.ts";
 import { FOLDER_FLAGS, readDataFolder } from "./data-folder.ts";
-import { tellProblems } from "./problems.ts";
+import { tellProblems } from "./report.ts";
 
 /** `svc store repair`: keeps the intact data. */
 export const repair = defineCommand({

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { restoreStore } from "../../core/store/maintenance.ts";
 import { defineCommand } from "../command.ts";
 import { dataFolderOf, FOLDER_FLAGS } from "./data-folder.ts";
-import { tellCopied } from "./tell-copied.ts";
+import { tellCopied } from "./report.ts";
 
 /** `svc store restore`: creates a service's data from a backup. */
 export const restore = defineCommand({

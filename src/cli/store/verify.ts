@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { verifyStore } from "../../core/store/maintenance.ts";
 import { defineCommand } from "../command.ts";
 import { FOLDER_FLAGS, readDataFolder } from "./data-folder.ts";
-import { tellProblems } from "./problems.ts";
+import { tellProblems } from "./report.ts";
 
 /** `svc store verify`: checks every line of the data. */
 export const verify = defineCommand({

@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { AgentMethodFieldInput } from "../models/agent-method-field.ts";
 import type { CaseNode } from "../models/case-node.ts";
 import type { ParameterInput } from "../models/parameter.ts";
@@ -11,8 +12,6 @@ import type {
   JobStatusContext,
   JobStopContext,
 } from "./run-context.ts";
-
-type MaybePromise<T> = T | Promise<T>;
 
 /** How a method is declared. */
 export interface MethodDefinition<F extends FieldsInput, C, R> {

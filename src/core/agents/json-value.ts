@@ -1,5 +1,3 @@
-import { isLongerThan } from "./json-length.ts";
-
 /** Characters of JSON, about, that are stored as one value: it is written out and read in one go, while all others wait. */
 const LONGEST = 16 * 1024 * 1024;
 
@@ -60,4 +58,21 @@ function refuse(path: string, why: string): TypeError {
   return new TypeError(
     `${path} ${why}, which JSON cannot keep: give strings, numbers, booleans, null, arrays and plain objects`,
   );
+}
+
+/** Whether a value's JSON is longer than `most` characters, about, without writing it out: looks at no more than that. */
+export function isLongerThan(most: number, value: unknown): boolean {
+  let left = most;
+  const fits = (one: unknown): boolean => {
+    left -= typeof one === "string" ? one.length + 3 : 4;
+    if (left < 0) return false;
+    if (one === null || typeof one !== "object") return true;
+    if (Array.isArray(one)) return one.every(fits);
+    for (const key in one) {
+      left -= key.length + 3;
+      if (!fits((one as Record<string, unknown>)[key])) return false;
+    }
+    return true;
+  };
+  return !fits(value);
 }

@@ -1,10 +1,9 @@
 import semver from "semver";
 import { ServiceError } from "../base/errors.ts";
 import { fingerprintOfAgent } from "./agent-code.ts";
-import { AgentError } from "./agent-error.ts";
 import type { AgentDefinition } from "./define-agent.ts";
 import { toAgentId, toSlug } from "./identity.ts";
-import { validateAgent } from "./validate-agent.ts";
+import { AgentError, validateAgent } from "./validate-agent.ts";
 
 /** One version of an agent on this service. */
 export interface HostedAgent {

@@ -1,14 +1,13 @@
 import type { Token } from "../base/container.ts";
 import type { Duration } from "../base/duration.ts";
 import type { Logger } from "../base/log.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Case } from "../models/case.ts";
 import type { CaseNodeUpdateInput } from "../models/case-node-update.ts";
 import type { Job } from "../models/job.ts";
 import type { OnTimeout } from "../models/question.ts";
 import type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "../models/telemetry.ts";
 import type { FieldsInput, FieldValues, GivenFields } from "./fields-input.ts";
-
-type MaybePromise<T> = T | Promise<T>;
 
 /** What a step's function is told. */
 export interface StepInfo {

@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import { CaseNodeSchema } from "../models/case-node.ts";
 import { ParameterSchema } from "../models/parameter.ts";
-import { AgentError } from "./agent-error.ts";
 import type { AgentDefinition, MethodDefinition } from "./define-agent.ts";
 import { fieldsOf } from "./fields.ts";
 import type { FieldsInput } from "./fields-input.ts";
@@ -85,5 +84,13 @@ function checkMethod(path: string, method: Method, refuse: Refuse): void {
   } catch (error) {
     const problem = (error as Error).message;
     refuse(`${path}.fields${problem.startsWith("[") ? problem : ` ${problem}`}`);
+  }
+}
+
+/** A mistake in an agent's definition, found when the service is made. */
+export class AgentError extends Error {
+  override readonly name = "AgentError";
+  constructor(agent: string, problem: string) {
+    super(`Agent "${agent}": ${problem}`);
   }
 }

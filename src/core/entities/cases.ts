@@ -7,12 +7,11 @@ import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import { CASE_OVERRIDES } from "../models/overrides.ts";
 import type { Question } from "../models/question.ts";
-import type { ListQuery, Page, Store } from "../store/store.ts";
-import { StoreMissingError } from "../store/store.ts";
+import { type ListQuery, type Page, type Store, StoreMissingError } from "../store/store.ts";
+import { laterOf } from "../store/timestamp.ts";
 import { removeCase, splitHistory } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import { changeJob, jobNotFound } from "./jobs.ts";
-import { laterOf } from "./later-of.ts";
 import type { Unit } from "./ledger.ts";
 
 /** Updates that lists show of each case, unless they are asked for more. */

@@ -5,11 +5,17 @@ import { type Job, type StoredJob, toJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
-import type { ListQuery, LogEntry, Page, Store, Transaction } from "../store/store.ts";
-import { StoreMissingError } from "../store/store.ts";
+import {
+  type ListQuery,
+  type LogEntry,
+  type Page,
+  type Store,
+  StoreMissingError,
+  type Transaction,
+} from "../store/store.ts";
+import { laterOf } from "../store/timestamp.ts";
 import { removeCase } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
-import { laterOf } from "./later-of.ts";
 import type { Unit } from "./ledger.ts";
 
 /** What a job is created from; the rest is filled in. */

@@ -22,3 +22,10 @@ export const QuestionSchema = v.object({
   default: optional(JsonMapSchema),
 });
 export type Question = v.InferOutput<typeof QuestionSchema>;
+
+/** Answer to a question raised by a case. */
+export const CaseUpdateRequestSchema = v.object({
+  answer: JsonMapSchema,
+  message: optional(v.string()),
+});
+export type CaseUpdateRequest = v.InferOutput<typeof CaseUpdateRequestSchema>;

@@ -4,9 +4,9 @@ import { ServiceError } from "../base/errors.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import { answerCase } from "../entities/cases.ts";
 import type { StoredCase } from "../models/case.ts";
-import type { CaseUpdateRequest } from "../models/case-update-request.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { CaseUpdateRequest } from "../models/question.ts";
 import { asCase, note, type RequestParts } from "./runner-parts.ts";
 
 /** Stores the answer to the open question of a job's case, named by id or ref, and tells the run that waits for it. */

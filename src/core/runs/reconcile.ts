@@ -1,12 +1,12 @@
 import type { HostedAgent } from "../agents/registry.ts";
 import { endCases } from "../entities/cases.ts";
 import { caseIdsOf, changeJob, endJob, removeCasesOf } from "../entities/jobs.ts";
-import { laterOf } from "../entities/later-of.ts";
 import { isRefusal, type Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
+import { laterOf } from "../store/timestamp.ts";
 import { callJobStop } from "./method-calls.ts";
 import { RunRecord } from "./run/run-record.ts";
 import type { RequestParts } from "./runner-parts.ts";

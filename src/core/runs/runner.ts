@@ -1,11 +1,11 @@
 import type { Actor } from "../audit/caller.ts";
 import type { StoredCase } from "../models/case.ts";
-import type { CaseUpdateRequest } from "../models/case-update-request.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { JobContext } from "../models/job-context.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
+import type { CaseUpdateRequest } from "../models/question.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
 
 /** A request to start a job, already checked against its schema but not against the method's fields. */

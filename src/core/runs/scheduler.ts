@@ -1,3 +1,4 @@
+import { getOrMake } from "../base/get-or-make.ts";
 import type { QueuePosition } from "./runner.ts";
 
 /** Who asks for a place. */
@@ -248,12 +249,4 @@ export class Place {
     });
     return this.#retaking;
   }
-}
-
-function getOrMake<K, T>(map: Map<K, T>, key: K, make: () => T): T {
-  const known = map.get(key);
-  if (known !== undefined) return known;
-  const made = make();
-  map.set(key, made);
-  return made;
 }

@@ -22,7 +22,6 @@ import type { Store } from "../store/store.ts";
 import type { ServiceKeys } from "./keys.ts";
 import type { ResolvedOptions } from "./options.ts";
 import type { PluginReport } from "./set-up-plugins.ts";
-import type { SignInLinks } from "./sign-in-link.ts";
 
 export const OPTIONS = createSharedToken<ResolvedOptions>("options");
 export const CLOCK = createSharedToken<() => Date>("clock");
@@ -66,3 +65,14 @@ export const PLUGINS = createSharedToken<() => readonly PluginReport[]>("plugins
 export const EVENTS = createSharedToken<Events>("events");
 /** The link to the control system: health, dead letters; given by the plugin `events`. */
 export const CONTROL_SYSTEM = createSharedToken<ControlSystem>("control system");
+
+/** Makes links that sign a person in once; a plugin provides it as `SIGN_IN_LINK`. */
+export interface SignInLinks {
+  /** A link that works once, for a few minutes, while this process runs. `base` is the service's address. */
+  create(base: string): SignInLink;
+}
+
+export interface SignInLink {
+  readonly url: string;
+  readonly expiresAt: Date;
+}

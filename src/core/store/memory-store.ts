@@ -1,6 +1,6 @@
+import { getOrMake } from "../base/get-or-make.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
 import type { Body } from "./body.ts";
-import { getOrMake } from "./get-or-make.ts";
 import type { StoreFactory } from "./store.ts";
 import { createStoreTables, TransactionalStore } from "./transactional-store.ts";
 

@@ -1,5 +1,5 @@
+import { getOrMake } from "../base/get-or-make.ts";
 import { compareValues } from "./column.ts";
-import { getOrMake } from "./get-or-make.ts";
 import type { Condition, IndexValue, ListQuery } from "./store.ts";
 import type { TableIndex } from "./table-index.ts";
 

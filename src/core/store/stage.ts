@@ -1,10 +1,9 @@
+import { getOrMake } from "../base/get-or-make.ts";
 import type { Backend, Change, EntityChange, LogChange, PutChange, StoreLog, StoreTable } from "./backend.ts";
 import { Body } from "./body.ts";
 import { compareValues } from "./column.ts";
-import { getOrMake } from "./get-or-make.ts";
 import { toJson } from "./json-value.ts";
-import type { Entity, IndexValue } from "./store.ts";
-import { StoreConflictError, StoreMissingError } from "./store.ts";
+import { type Entity, type IndexValue, StoreConflictError, StoreMissingError } from "./store.ts";
 
 /** So many changes are looked through one by one. */
 const FEW = 16;

@@ -1,7 +1,7 @@
+import { getOrMake } from "../base/get-or-make.ts";
 import { Column } from "./column.ts";
 import { Facet } from "./facet.ts";
 import { FreeSlots } from "./free-slots.ts";
-import { getOrMake } from "./get-or-make.ts";
 import { SortedOrder } from "./sorted-order.ts";
 import type { IndexValue, TableSpec } from "./store.ts";
 

@@ -1,6 +1,6 @@
+import { getOrMake } from "../base/get-or-make.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
-import { getOrMake } from "./get-or-make.ts";
 import { countByValue, findSlots } from "./query.ts";
 import type { StoreSnapshot } from "./snapshot.ts";
 import { Stage } from "./stage.ts";

@@ -2,9 +2,8 @@ import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { ReleaseSpec, SecretRef } from "../../deploy/platform.ts";
 import { roleArn } from "../aws/roles.ts";
-import { parseSecretRef } from "../aws/secret-ref.ts";
-import type { Context } from "./context.ts";
-import { accessRole, instanceRoleArn } from "./context.ts";
+import { parseSecretRef } from "../aws/secret-policy.ts";
+import { accessRole, type Context, instanceRoleArn } from "./context.ts";
 import type {
   HealthCheck,
   ImageConfiguration,

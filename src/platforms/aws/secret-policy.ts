@@ -1,5 +1,4 @@
 import type { SecretRef } from "../../deploy/platform.ts";
-import { parseSecretRef } from "./secret-ref.ts";
 
 /** Lets a role read exactly the given secrets; undefined if there are none. */
 export function secretPolicy(secrets: Readonly<Record<string, SecretRef | undefined>>): object | undefined {
@@ -11,4 +10,17 @@ export function secretPolicy(secrets: Readonly<Record<string, SecretRef | undefi
       { Effect: "Allow", Action: "secretsmanager:GetSecretValue", Resource: [...new Set(arns)].sort() },
     ],
   };
+}
+
+/**
+ * A secret by its full name and version, as ECS expects it:
+ * `arn:aws:secretsmanager:…:secret:name-AbCdEf:::version`.
+ */
+export function toSecretRef(arn: string, version: string): string {
+  return `${arn}:::${version}`;
+}
+
+export function parseSecretRef(ref: string): { readonly arn: string; readonly version: string } {
+  const parts = ref.split(":");
+  return { arn: parts.slice(0, 7).join(":"), version: parts[9] ?? "" };
 }

@@ -4,9 +4,8 @@ import { CloudError } from "../cloud/cloud-error.ts";
 import { isOwn } from "../cloud/ownership.ts";
 import { isDenied } from "./aws.ts";
 import type { AwsContext } from "./aws-context.ts";
-import { toSecretRef } from "./secret-ref.ts";
-import type { AwsTag } from "./tags.ts";
-import { tagMap, tagsOf } from "./tags.ts";
+import { toSecretRef } from "./secret-policy.ts";
+import { type AwsTag, tagMap, tagsOf } from "./tags.ts";
 
 interface Secret {
   /** With the six characters that AWS adds to the name: the only form that services accept. */

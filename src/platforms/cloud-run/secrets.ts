@@ -7,7 +7,6 @@ import type { Context } from "./context.ts";
 import { crc32c } from "./crc32c.ts";
 import { isNotFound } from "./google-error.ts";
 import { ensureGrant } from "./policy.ts";
-import { parseSecretRef } from "./secret-ref.ts";
 import type { Service } from "./service-types.ts";
 
 interface Secret {
@@ -243,4 +242,10 @@ function idOf(secret: Secret): string {
 
 function pathOf(context: Context, id: string): string {
   return `projects/${context.project}/secrets/${id}`;
+}
+
+/** A secret's version as kept in state and plans: `projects/p/secrets/id/versions/7`. */
+export function parseSecretRef(ref: string): { readonly id: string; readonly version: string } {
+  const parts = ref.split("/");
+  return { id: parts[3] ?? ref, version: parts[5] ?? "latest" };
 }

@@ -1,6 +1,6 @@
 import type { ReleaseSpec, SecretRef } from "../../deploy/platform.ts";
 import type { CloudRunFlags } from "./flags.ts";
-import { parseSecretRef } from "./secret-ref.ts";
+import { parseSecretRef } from "./secrets.ts";
 import type { Container, EnvVar, Probe, Resources, ServiceScaling, Template } from "./service-types.ts";
 
 /** Variables that Cloud Run sets itself and does not accept. */

@@ -12,10 +12,6 @@ export interface RegistryChoice {
   readonly problem?: DeployError;
 }
 
-/** Why none could be chosen. */
-  readonly problem?: DeployError;
-}
-
 /** What every part of a session uses. */
 export interface Context {
   readonly target: DeployTarget<AppPlatformFlags>;

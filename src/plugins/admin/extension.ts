@@ -1,7 +1,6 @@
 import { createSharedToken } from "../../core/base/container.ts";
+import type { MaybePromise } from "../../core/base/maybe-promise.ts";
 import type { Html } from "./views/html.ts";
-
-type MaybePromise<T> = T | Promise<T>;
 
 /** A page of a plugin, under `/admin/x/{path}`, with an entry in the navigation. */
 export interface AdminPage {

@@ -1,5 +1,6 @@
 import type { HttpEvent } from "../../core/http/route.ts";
-import { readCookie } from "./cookies.ts";
+import { isSecure, readCookie, toCookie } from "./cookies.ts";
+import type { AdminParts } from "./parts.ts";
 
 export const FLASH_COOKIE = "svc-flash";
 
@@ -26,4 +27,10 @@ export function readFlash(event: HttpEvent): Flash | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The cookie that carries a message to the next page. */
+export function flashCookie(parts: AdminParts, event: HttpEvent, kind: Flash["kind"], text: string): string {
+  const secure = isSecure(event, parts);
+  return toCookie(FLASH_COOKIE, writeFlash(kind, text), { secure, maxAge: 30 });
 }

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import type { SignInLink, SignInLinks } from "../../core/service/sign-in-link.ts";
+import type { SignInLink, SignInLinks } from "../../core/service/tokens.ts";
 
 const MINUTES = 5;
 /** Links that can be open at once. */

@@ -9,14 +9,13 @@ import { AgentResponseSchema } from "../../core/models/agent-response.ts";
 import { CaseSchema } from "../../core/models/case.ts";
 import { CaseNodeSchema, CaseNodesSchema } from "../../core/models/case-node.ts";
 import { CaseNodeUpdateSchema } from "../../core/models/case-node-update.ts";
-import { CaseUpdateRequestSchema } from "../../core/models/case-update-request.ts";
 import { EntityStatusSchema } from "../../core/models/entity-status.ts";
 import { ErrorResponseSchema } from "../../core/models/error-response.ts";
 import { JobSchema, StopReasonSchema } from "../../core/models/job.ts";
 import { JobContextSchema, StartContextSchema } from "../../core/models/job-context.ts";
 import { JobInstructionsSchema } from "../../core/models/job-instructions.ts";
 import { JobResponseSchema } from "../../core/models/job-response.ts";
-import { QuestionSchema } from "../../core/models/question.ts";
+import { CaseUpdateRequestSchema, QuestionSchema } from "../../core/models/question.ts";
 
 /** Schemas that the document names; others stand where they are used. */
 export const COMPONENTS: Readonly<Record<string, v.GenericSchema>> = {

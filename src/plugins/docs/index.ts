@@ -1,5 +1,4 @@
 import * as v from "valibot";
-import { PUBLIC } from "../../core/base/paths.ts";
 import { defineRoute, type Router } from "../../core/http/route.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import type { Plugin } from "../../core/service/plugin.ts";
@@ -41,7 +40,7 @@ export function docs(): Plugin {
     setup({ get }) {
       const router = get(ROUTER);
       let document: { readonly of: number; readonly asset: Promise<Asset> } | undefined;
-      const assets = new Assets(new URL("swagger/", PUBLIC));
+      const assets = new Assets(new URL("../../../public/swagger/", import.meta.url));
       const shared = { method: "GET", auth: "none", tag: "Documentation" } as const;
       router.add(
         defineRoute({

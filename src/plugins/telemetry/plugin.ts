@@ -1,5 +1,4 @@
 import { LOG_LEVELS, type LogLevel } from "../../core/base/log.ts";
-import { within } from "../../core/base/within.ts";
 import type { Fetch } from "../../core/delivery/post-json.ts";
 import { defineRoute } from "../../core/http/route.ts";
 import type { Telemetry, TelemetrySeverity } from "../../core/models/telemetry.ts";
@@ -20,7 +19,7 @@ import { builtInMetrics } from "./built-in-metrics.ts";
 import { JOB_TRACE_TABLE } from "./job-traces.ts";
 import { type Metric, toPrometheus } from "./metrics.ts";
 import { resolveTelemetryOptions, type TelemetryOptions } from "./options.ts";
-import { TelemetryBuffer } from "./telemetry-buffer.ts";
+import { TelemetryBuffer, within } from "./telemetry-buffer.ts";
 import { createSender, createTelemetryTarget, TELEMETRY } from "./telemetry-target.ts";
 import { wantsOtel } from "./wants-otel.ts";
 

@@ -1,6 +1,6 @@
 import * as v from "valibot";
-import { CaseUpdateRequestSchema } from "../../models/case-update-request.ts";
 import { EntityStatusSchema } from "../../models/entity-status.ts";
+import { CaseUpdateRequestSchema } from "../../models/question.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import type { MachineParts } from "./parts.ts";
 import { CasePathSchema } from "./schemas.ts";

@@ -7,17 +7,13 @@ import type {
   StepOptions,
 } from "../../agents/run-context.ts";
 import { describeIssue, listProblems } from "../../base/describe-issue.ts";
-import type { Duration } from "../../base/duration.ts";
-import { toMilliseconds } from "../../base/duration.ts";
+import { type Duration, toMilliseconds } from "../../base/duration.ts";
 import { openCase } from "../../entities/cases.ts";
-import type { Case } from "../../models/case.ts";
 import type { Job } from "../../models/job.ts";
-import type { AnswerEntry } from "../../models/run-entry.ts";
 import { EntityIdSchema, NameSchema } from "../../models/scalars.ts";
-import type { Call } from "./call.ts";
+import { type Call, mayBeLeft } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
 import { type JobFacts, RunCase } from "./case-handle.ts";
-import { mayBeLeft } from "./may-be-left.ts";
 import type { Run } from "./run.ts";
 import { runStep } from "./step.ts";
 

@@ -1,4 +1,4 @@
-import { isLongerThan } from "../../agents/json-length.ts";
+import { isLongerThan } from "../../agents/json-value.ts";
 
 /** Characters of JSON up to which a case shows a step's result whole. */
 const LONGEST = 16 * 1024;

@@ -5,10 +5,9 @@ import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/e
 import type { Unit } from "../../entities/ledger.ts";
 import type { CallEntry } from "../../models/run-entry.ts";
 import type { StepUnderWay } from "./activity.ts";
-import type { Call } from "./call.ts";
+import { type Call, mayBeLeft } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
-import { readCost } from "./cost.ts";
-import { mayBeLeft } from "./may-be-left.ts";
+import { readCost } from "./limits.ts";
 import { pauseLeft, Retries, UnrecordableError } from "./retries.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";

@@ -1,12 +1,10 @@
-import { getOrMake } from "../get-or-make.ts";
+import { getOrMake } from "../../base/get-or-make.ts";
 import { Bands } from "./bands.ts";
 import type { Contents } from "./contents.ts";
 import { damageError } from "./damage-error.ts";
 import type { FileSet } from "./file-set.ts";
-import type { LineNames } from "./line.ts";
-import { readNames, withIndex } from "./line.ts";
-import type { LiveLine } from "./live-lines.ts";
-import { findLiveLines } from "./live-lines.ts";
+import { type LineNames, readNames, withIndex } from "./line.ts";
+import { findLiveLines, type LiveLine } from "./live-lines.ts";
 import type { Locator } from "./locators.ts";
 import { Moves } from "./moves.ts";
 import type { Segment } from "./segment.ts";

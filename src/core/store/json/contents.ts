@@ -1,10 +1,9 @@
+import { getOrMake } from "../../base/get-or-make.ts";
 import type { Change, PutChange, StoreLog, StoreTable } from "../backend.ts";
 import type { Body } from "../body.ts";
-import { getOrMake } from "../get-or-make.ts";
 import { TableIndex } from "../table-index.ts";
 import { BodyCache } from "./body-cache.ts";
-import type { Locator } from "./locators.ts";
-import { EntryLocators, Locators } from "./locators.ts";
+import { EntryLocators, type Locator, Locators } from "./locators.ts";
 import type { Segment } from "./segment.ts";
 
 /** Characters of recently used bodies that are kept for each table. */

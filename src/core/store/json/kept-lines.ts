@@ -1,6 +1,5 @@
-import { getOrMake } from "../get-or-make.ts";
-import type { LineHeader } from "./line.ts";
-import { readBody } from "./line.ts";
+import { getOrMake } from "../../base/get-or-make.ts";
+import { type LineHeader, readBody } from "./line.ts";
 import { isRemoval } from "./removals.ts";
 
 /** The newest version of an entity that is left. */

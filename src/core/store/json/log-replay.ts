@@ -1,4 +1,4 @@
-import { getOrMake } from "../get-or-make.ts";
+import { getOrMake } from "../../base/get-or-make.ts";
 import type { Contents } from "./contents.ts";
 import { damageError } from "./damage-error.ts";
 import type { LineHeader } from "./line.ts";

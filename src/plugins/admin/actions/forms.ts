@@ -5,7 +5,7 @@ import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
-import { flashCookie } from "../flash-cookie.ts";
+import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";

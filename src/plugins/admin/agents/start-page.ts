@@ -8,7 +8,7 @@ import type { AgentMethodField } from "../../../core/models/agent-method-field.t
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { invalidFields } from "../../../core/runs/start-request.ts";
 import { redirect } from "../answer.ts";
-import { flashCookie } from "../flash-cookie.ts";
+import { flashCookie } from "../flash.ts";
 import { readFields, renderFields } from "../forms/fields.ts";
 import { readForm } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";

@@ -6,7 +6,7 @@ import { pageQuery } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { redirect } from "../answer.ts";
 import { DeliveriesSchema } from "../answers/service.ts";
-import { flashCookie } from "../flash-cookie.ts";
+import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
 import { toPageOf } from "../lists/page-of.ts";
 import type { AdminParts } from "../parts.ts";

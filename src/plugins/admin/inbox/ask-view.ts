@@ -1,7 +1,6 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import { type FormState, renderFields } from "../forms/fields.ts";
-import { duePiece } from "../views/due.ts";
-import { pathTo, timePiece } from "../views/pieces.ts";
+import { duePiece, pathTo, timePiece } from "../views/pieces.ts";
 
 export interface AskContext {
   readonly now: Date;

@@ -1,9 +1,9 @@
+import type { AgentRegistry } from "../../../core/agents/registry.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { JobRowSchema } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
-import { startable } from "../views/startable.ts";
 import { type JobsQuery, JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
 import { listRoutes } from "./list-routes.ts";
 import { toJobLine, toJobRow } from "./rows.ts";
@@ -51,4 +51,12 @@ function agentOptions(parts: AdminParts, current: string | undefined) {
   const known = current === undefined || slugs.some(({ value }) => value === current);
   const other = known ? [] : [{ value: current, label: current }];
   return [{ value: "", label: "All agents" }, ...slugs, ...other];
+}
+
+/** Buttons that start a job: one for a single agent, else the way to choose one. */
+export function startable(agents: AgentRegistry): readonly { href: string; label: string; style: string }[] {
+  const [first, second] = agents.list();
+  if (!first) return [];
+  if (second) return [{ href: "/admin/agents", label: "Start a job", style: "main" }];
+  return [{ href: `/admin/agents/${first.slug}/start`, label: "Start a job", style: "main" }];
 }

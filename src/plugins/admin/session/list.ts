@@ -4,7 +4,7 @@ import { ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
-import { flashCookie } from "../flash-cookie.ts";
+import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
 import type { AdminParts } from "../parts.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -13,7 +13,6 @@ import type { AdminSession } from "../session-table.ts";
 import { shortId } from "../sessions.ts";
 import { countOf } from "../views/format.ts";
 import { timePiece } from "../views/pieces.ts";
-import { endSession } from "./end-session.ts";
 
 const SessionsSchema = v.object({
   items: v.array(
@@ -131,4 +130,11 @@ function toItem({ id, name, by, address, since, seen, until }: AdminSession, cur
     until: time(until),
     current: id === current,
   };
+}
+
+/** Ends a session and records who did; resolves with whether it was open. */
+export async function endSession({ sessions, audit }: AdminParts, id: string, by: Caller): Promise<boolean> {
+  const wasOpen = await sessions.end(id);
+  if (wasOpen) await audit.note({ by, action: "session.end", target: { kind: "session", id: shortId(id) } });
+  return wasOpen;
 }

@@ -10,7 +10,7 @@ import { optionalText } from "../query.ts";
 import { assertSameOrigin } from "../same-origin.ts";
 import { SESSION_COOKIE } from "../sessions.ts";
 import { THEME_COOKIE } from "../shell.ts";
-import { endSession } from "./end-session.ts";
+import { endSession } from "./list.ts";
 import { localPath, showLink, showSignIn } from "./sign-in-page.ts";
 
 const page = { tag: "Admin", hidden: true, bodyLimit: 10_000 } as const;

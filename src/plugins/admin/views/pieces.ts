@@ -1,5 +1,5 @@
 import type { EntityStatus } from "../../../core/models/entity-status.ts";
-import { type TimeView, toLabel, toTimeView } from "./format.ts";
+import { formatRelative, type TimeView, toLabel, toTimeView } from "./format.ts";
 import { Html, html } from "./html.ts";
 
 /** A status with its mark; the words carry the meaning, the colour only repeats it. */
@@ -48,4 +48,12 @@ export function meterBar(share: number): Html {
 /** HTML from one of our own renderers. */
 export function trusted(text: string): Html {
   return new Html(text);
+}
+
+/** When an answer is due; nothing where it may take for ever. */
+export function duePiece(deadline: string | null | undefined, now: Date): Html {
+  const time = toTimeView(deadline, now);
+  if (!time) return html``;
+  const late = new Date(time.iso) <= now;
+  return html`<span class="due${late ? " late" : ""}" title="${time.full}">${late ? "overdue since" : "due"} ${formatRelative(new Date(time.iso), now).replace(/ ago$/, "")}</span>`;
 }
