@@ -37,12 +37,13 @@ class LongFirst extends BaseSequencer {
 const source = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 /**
- * Files that change or measure what a process has only once (environment, working folder, memory, loaded modules), or
- * that drive many processes: each gets a process of its own. All others share theirs, and load the sources once.
+ * Files that change or measure what a process has only once (environment, memory, loaded modules, listeners): each gets
+ * a process of its own. All others share theirs, and load the sources once.
  */
 const ALONE = [
-  "test/*.test.ts",
-  "test/{cli,clouds,deploy}/**/*.test.ts",
+  "test/{examples,lazy,package,skipped}.test.ts",
+  "test/clouds/{flow,killed,lazy-clients,missing-package}.test.ts",
+  "test/deploy/{local,network,real-local,resume}.test.ts",
   "test/events/{cli,docs,otel,otel-sampling,outage,leaks}.test.ts",
   "test/runs/{careless-agent,full-disk,kill,rough,signals,torture}.test.ts",
   "test/store/{full-disk,kill,power-cut,simulation,shim}.test.ts",
@@ -60,7 +61,7 @@ export default defineConfig({
     // A busy machine is slow, not wrong.
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    expect: { poll: { timeout: 10_000 } },
+    expect: { poll: { timeout: 60_000 } },
     reporters: ["default"],
     pool: "forks",
     // Some files wait most of the time: one more than the cores of a small machine keeps these busy.

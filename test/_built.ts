@@ -19,16 +19,21 @@ export interface BuiltPackage extends AsyncDisposable {
   readonly linked: readonly string[];
 }
 
-/** The sources as they are now, built: what `npm test` has built, or a build of this run where that is older. */
+/** The folder whose `dist` is built from the sources as they are now: by `npm test`, or by this run where that is older. */
+export async function findBuild(): Promise<string> {
+  return isCurrent() ? ROOT : once("built", build);
+}
+
+/** The package with a folder around it that a test may write to. */
 export async function buildPackage(): Promise<BuiltPackage> {
-  const linked = isCurrent() ? [] : [await once("built", build)];
+  const build = await findBuild();
   const folder = await mkdtemp(join(tmpdir(), "built-"));
-  await symlink(join(linked[0] ?? ROOT, "dist"), join(folder, "dist"));
+  await symlink(join(build, "dist"), join(folder, "dist"));
   await addSurroundings(folder);
   return {
     folder,
     entry: join(folder, "dist/index.js"),
-    linked,
+    linked: build === ROOT ? [] : [build],
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
   };
 }

@@ -46,12 +46,12 @@ async function cases(server: TestServer): Promise<Case[]> {
 }
 
 async function until<T>(read: () => Promise<T>, isDone: (value: T) => boolean): Promise<T> {
-  for (let tries = 0; tries < 400; tries++) {
+  for (let tries = 0; tries < 2400; tries++) {
     const value = await read();
     if (isDone(value)) return value;
     await new Promise((done) => setTimeout(done, 50));
   }
-  throw new Error("It did not happen within 20 seconds");
+  throw new Error("It did not happen within two minutes");
 }
 
 const serve = (agent: AgentDefinition) => testServer({ agents: [agent] });

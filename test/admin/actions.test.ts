@@ -41,7 +41,7 @@ async function startJob(server: TestServer, id: string): Promise<void> {
     mission_name: "m",
   };
   await server.request("/agents/asker/jobs", { json: { job_context, job_fields: { topic: "x" } } });
-  await vi.waitFor(async () => expect(await statusOf(server, id)).toBe("awaiting"), { timeout: 10_000 });
+  await vi.waitFor(async () => expect(await statusOf(server, id)).toBe("awaiting"), { timeout: 60_000 });
 }
 
 it("what cannot be done by a form is told to a program as an error, to a person on the page", async () => {
@@ -103,7 +103,7 @@ it("a question is answered once: the second answer learns that it was late", asy
 
   expect(incomplete.status).toBeGreaterThanOrEqual(409);
   expect([first.status, second.status]).toEqual([200, 409]);
-  await vi.waitFor(async () => expect(await statusOf(server, "a")).toBe("completed"), { timeout: 10_000 });
+  await vi.waitFor(async () => expect(await statusOf(server, "a")).toBe("completed"), { timeout: 60_000 });
 });
 
 it("the start form says beside each field what is wrong, and sent twice starts one job", async () => {
@@ -143,9 +143,7 @@ it("a bulk action changes exactly the entities that its preview froze", async ()
   const path = `/admin/api/bulk/${String(preview.id)}`;
   const wrong = await server.request(`${path}/run`, { json: { hash: "another" } });
   const run = await server.request(`${path}/run`, { json: { hash: preview.hash } });
-  await vi.waitFor(async () =>
-    expect(await json(await server.request(path))).toMatchObject({ state: "done", done: 3 }),
-  );
+  await expect.poll(async () => json(await server.request(path))).toMatchObject({ state: "done", done: 3 });
   const again = await server.request(`${path}/run`, { json: { hash: preview.hash } });
   const left = await server.service.get(JOBS).list({ sort: "id" });
 

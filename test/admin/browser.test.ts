@@ -54,7 +54,7 @@ beforeAll(async () => {
   browser = await launch();
   idle = await openIdleTab(browser, [quick]);
   axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-}, 60_000);
+});
 afterAll(async () => {
   await idle?.[Symbol.asyncDispose]();
   await browser?.close();
@@ -195,108 +195,96 @@ for (const view of VIEWS) {
   );
 }
 
-chromium.it(
-  "every step of a person works without script",
-  async () => {
-    await using server = await testServer({ agents: [auditor, quick] });
-    await startQuick(server, 3);
-    const { page, context, complaints } = await visit(browser, server.url, DESKTOP, {
-      javaScriptEnabled: false,
-    });
+chromium.it("every step of a person works without script", async () => {
+  await using server = await testServer({ agents: [auditor, quick] });
+  await startQuick(server, 3);
+  const { page, context, complaints } = await visit(browser, server.url, DESKTOP, {
+    javaScriptEnabled: false,
+  });
 
-    await signIn(page, server.url, server.key);
-    await page.goto(`${server.url}/admin/agents/invoice-auditor/start`);
-    await page.getByLabel("File").fill("october.csv");
-    await page.getByRole("button", { name: "Start" }).click();
-    await page.waitForURL(/\/admin\/jobs\/[\w-]+$/);
-    const jobUrl = page.url();
-    await page.goto(`${server.url}/admin/inbox`);
-    await page.getByLabel("No").check();
-    await page.getByRole("button", { name: "Answer" }).click();
-    await page.getByText("Answered: Invoice 1").waitFor();
-    await page.goto(`${server.url}/admin/jobs`);
-    await page.getByLabel("Search id or name").fill("quick-001");
-    await page.getByRole("button", { name: "Apply" }).click();
-    await page.getByText("1–1 of 1 job").first().waitFor();
-    await page.goto(jobUrl);
-    await page.getByRole("link", { name: "Set status" }).click();
-    await page.getByLabel("Status").selectOption("failed");
-    await page.getByRole("button", { name: "Set status" }).click();
-    await page.locator(".top .st-failed").waitFor();
-    await page.getByText('says "Ada"').first().waitFor();
+  await signIn(page, server.url, server.key);
+  await page.goto(`${server.url}/admin/agents/invoice-auditor/start`);
+  await page.getByLabel("File").fill("october.csv");
+  await page.getByRole("button", { name: "Start" }).click();
+  await page.waitForURL(/\/admin\/jobs\/[\w-]+$/);
+  const jobUrl = page.url();
+  await page.goto(`${server.url}/admin/inbox`);
+  await page.getByLabel("No").check();
+  await page.getByRole("button", { name: "Answer" }).click();
+  await page.getByText("Answered: Invoice 1").waitFor();
+  await page.goto(`${server.url}/admin/jobs`);
+  await page.getByLabel("Search id or name").fill("quick-001");
+  await page.getByRole("button", { name: "Apply" }).click();
+  await page.getByText("1–1 of 1 job").first().waitFor();
+  await page.goto(jobUrl);
+  await page.getByRole("link", { name: "Set status" }).click();
+  await page.getByLabel("Status").selectOption("failed");
+  await page.getByRole("button", { name: "Set status" }).click();
+  await page.locator(".top .st-failed").waitFor();
+  await page.getByText('says "Ada"').first().waitFor();
 
-    expect(complaints).toEqual([]);
-    await context.close();
-  },
-  60_000,
-);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
 
-chromium.it(
-  "rows change where they stand; new ones wait until they are asked for",
-  async () => {
-    await using server = await testServer({ agents: [auditor, quick] });
-    await startQuick(server, 3);
-    const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
-    await signIn(page, server.url, server.key);
-    await page.goto(`${server.url}/admin/jobs`);
-    await page.locator("#signal[data-state=live]").waitFor();
-    const first = await page.locator("tbody tr").first().getAttribute("data-id");
+chromium.it("rows change where they stand; new ones wait until they are asked for", async () => {
+  await using server = await testServer({ agents: [auditor, quick] });
+  await startQuick(server, 3);
+  const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
+  await signIn(page, server.url, server.key);
+  await page.goto(`${server.url}/admin/jobs`);
+  await page.locator("#signal[data-state=live]").waitFor();
+  const first = await page.locator("tbody tr").first().getAttribute("data-id");
 
-    await server.request("/admin/api/jobs/quick-001/status", { json: { status: "failed" } });
-    await page.locator("#row-quick-001 .st-failed").waitFor();
-    await server.request("/agents/invoice-auditor/jobs", {
-      json: {
-        job_context: {
-          workspace_id: "w",
-          job_id: "new",
-          started_by: "x",
-          started_at: "2026-01-01T00:00:00Z",
-          mission_id: "m",
-          mission_name: "m",
-        },
-        job_fields: { file: "x" },
+  await server.request("/admin/api/jobs/quick-001/status", { json: { status: "failed" } });
+  await page.locator("#row-quick-001 .st-failed").waitFor();
+  await server.request("/agents/invoice-auditor/jobs", {
+    json: {
+      job_context: {
+        workspace_id: "w",
+        job_id: "new",
+        started_by: "x",
+        started_at: "2026-01-01T00:00:00Z",
+        mission_id: "m",
+        mission_name: "m",
       },
-    });
-    await page.getByText("Show 1 new job").waitFor();
-    const unmoved = await page.locator("tbody tr").first().getAttribute("data-id");
-    await page.getByText("Show 1 new job").click();
-    await page.locator("#row-new").waitFor();
+      job_fields: { file: "x" },
+    },
+  });
+  await page.getByText("Show 1 new job").waitFor();
+  const unmoved = await page.locator("tbody tr").first().getAttribute("data-id");
+  await page.getByText("Show 1 new job").click();
+  await page.locator("#row-new").waitFor();
 
-    expect(unmoved).toBe(first);
-    expect(complaints).toEqual([]);
-    await context.close();
-  },
-  60_000,
-);
+  expect(unmoved).toBe(first);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
 
-chromium.it(
-  "everything is within reach of the keyboard",
-  async () => {
-    await using server = await testServer({ agents: [auditor, quick] });
-    await startQuick(server, 3);
-    const { page, context } = await visit(browser, server.url, DESKTOP);
-    await signIn(page, server.url, server.key);
+chromium.it("everything is within reach of the keyboard", async () => {
+  await using server = await testServer({ agents: [auditor, quick] });
+  await startQuick(server, 3);
+  const { page, context } = await visit(browser, server.url, DESKTOP);
+  await signIn(page, server.url, server.key);
 
-    await page.keyboard.press("Tab");
-    const skip = await page.evaluate("document.activeElement.textContent");
-    await page.keyboard.press("?");
-    await page.getByText("Next and previous row").waitFor();
-    await page.keyboard.press("Escape");
-    await page.keyboard.press("g");
-    await page.keyboard.press("j");
-    await page.waitForURL(/\/admin\/jobs$/);
-    await page.keyboard.press("j");
-    await page.keyboard.press("j");
-    await page.keyboard.press("x");
-    await page.getByText("1 selected").waitFor();
-    await page.keyboard.press("Enter");
-    await page.waitForURL(/\/admin\/jobs\/quick-001$/);
+  await page.keyboard.press("Tab");
+  const skip = await page.evaluate("document.activeElement.textContent");
+  await page.keyboard.press("?");
+  await page.getByText("Next and previous row").waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("j");
+  await page.waitForURL(/\/admin\/jobs$/);
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  await page.getByText("1 selected").waitFor();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/admin\/jobs\/quick-001$/);
 
-    expect(skip).toBe("Skip to content");
-    await context.close();
-  },
-  60_000,
-);
+  expect(skip).toBe("Skip to content");
+  await context.close();
+});
 
 // The last one, so that its tab has stood still for a while already.
 chromium.it(

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 
 export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 const CLI = join(REPOSITORY, "dist/cli.js");
@@ -38,16 +38,6 @@ export interface SvcOptions {
   readonly command?: readonly string[];
 }
 
-const running = new Set<ChildProcess>();
-const folders = new Set<string>();
-
-afterEach(async () => {
-  for (const { pid } of running) if (pid !== undefined) process.kill(-pid, "SIGKILL");
-  running.clear();
-  for (const folder of folders) await rm(folder, { recursive: true, force: true, maxRetries: 3 });
-  folders.clear();
-});
-
 /** Begins a command; it is killed when the test ends. */
 export function beginSvc(args: readonly string[], { cwd, env, command }: SvcOptions): Running {
   const [program, ...before] = command ?? [process.execPath, CLI];
@@ -58,7 +48,10 @@ export function beginSvc(args: readonly string[], { cwd, env, command }: SvcOpti
     // A group of its own, so that what npx starts ends with it.
     detached: true,
   });
-  running.add(child);
+  let isOver = false;
+  onTestFinished(() => {
+    if (child.pid !== undefined && !isOver) process.kill(-child.pid, "SIGKILL");
+  });
   const told = { stdout: "", stderr: "", both: "" };
   const listeners = new Set<() => void>();
   for (const name of ["stdout", "stderr"] as const) {
@@ -71,7 +64,7 @@ export function beginSvc(args: readonly string[], { cwd, env, command }: SvcOpti
   const finished = new Promise<Finished>((done, fail) => {
     child.once("error", fail);
     child.once("close", (code, signal) => {
-      running.delete(child);
+      isOver = true;
       done({ code, signal, stdout: told.stdout, stderr: told.stderr });
     });
   });
@@ -102,7 +95,7 @@ export function svc(args: readonly string[], options: SvcOptions): Promise<Finis
 /** A new folder with these files, in which the package and valibot can be imported; it goes when the test ends. */
 export async function project(files: Readonly<Record<string, string>> = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "svc-test-"));
-  folders.add(folder);
+  onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
   await mkdir(join(folder, "node_modules"));
   await symlink(REPOSITORY, join(folder, "node_modules/agent-control-service"));
   await symlink(join(REPOSITORY, "node_modules/valibot"), join(folder, "node_modules/valibot"));

@@ -36,7 +36,7 @@ export async function loginRegistry(username: string, password: string): Promise
     rmSync(folder, { recursive: true, force: true });
   });
   const headers = { authorization: `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}` };
-  for (let tries = 0; tries < 200; tries++) {
+  for (let tries = 0; tries < 1200; tries++) {
     if (await fetch(`http://${host}/v2/`, { headers }).catch(() => undefined)) break;
     await new Promise((done) => setTimeout(done, 50));
   }

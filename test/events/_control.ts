@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { Order } from "../../src/cli/control/behaviour.ts";
 import type { Received } from "../../src/cli/control/inbox.ts";
+import { findBuild } from "../_built.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 export const ACCOUNT_KEY = "account-key-of-the-tests";
@@ -57,8 +59,11 @@ export async function killNow(child: ChildProcess): Promise<void> {
 /** Starts `svc control` on a free port, or on one that an earlier one had. */
 export async function startControl(...args: string[]): Promise<Control> {
   const port = args.includes("--port") ? [] : ["--port", "0"];
-  const child = spawnTypeScript("src/cli.ts", ["control", "--quiet", ...port, ...args], {
-    SERVICE_ACCOUNT_API_KEY: ACCOUNT_KEY,
+  const words = ["control", "--quiet", ...port, ...args];
+  const child = spawn(process.execPath, [join(await findBuild(), "dist/cli.js"), ...words], {
+    cwd: ROOT,
+    env: { ...process.env, SERVICE_ACCOUNT_API_KEY: ACCOUNT_KEY },
+    stdio: ["pipe", "pipe", "inherit"],
   });
   const [, url] = await outputOf(child, /at (http:\/\/[^/]+)\//);
   child.stdout?.resume();

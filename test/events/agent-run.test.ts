@@ -37,13 +37,11 @@ it("a job run by an agent is told from start to end, question and answer too", a
 
   await server.request("/agents/asker/jobs", { json: { job_context, job_fields: {} } });
   const status = async () => (await server.service.get(JOBS).get("job-1")).status;
-  await expect.poll(status, { timeout: 10_000 }).toBe("awaiting");
+  await expect.poll(status).toBe("awaiting");
   await server.request("/jobs/job-1/cases/c1/update", { json: { answer: { yes: true } } });
-  await expect.poll(status, { timeout: 10_000 }).toBe("completed");
+  await expect.poll(status).toBe("completed");
 
-  await expect
-    .poll(async () => bodies(await control.received()).at(-1)?.event_type, { timeout: 10_000 })
-    .toBe("agent.job.end");
+  await expect.poll(async () => bodies(await control.received()).at(-1)?.event_type).toBe("agent.job.end");
   const received = await control.received();
   expect(received.flatMap((item) => item.problems)).toEqual([]);
   const told = bodies(received).filter((body) => body.source.job === "job-1");

@@ -90,8 +90,8 @@ it("no planted secret is in the data folder, log, answers, pages, events or tele
   for (const answer of answers) expect(answer.status).toBe(202);
   const texts = await Promise.all(answers.map((answer) => answer.text()));
   const statusOf = async (id: string) => (await service.get(JOBS).get(id)).status;
-  await expect.poll(() => statusOf("job-1"), { timeout: 10_000 }).toBe("completed");
-  await expect.poll(() => statusOf("job-2"), { timeout: 10_000 }).toBe("failed");
+  await expect.poll(() => statusOf("job-1")).toBe("completed");
+  await expect.poll(() => statusOf("job-2")).toBe("failed");
 
   const paths = [
     "/jobs",
@@ -118,7 +118,7 @@ it("no planted secret is in the data folder, log, answers, pages, events or tele
     for (const path of paths) texts.push(await (await server.request(path, { headers: { accept } })).text());
   }
   await expect
-    .poll(() => service.get(CONTROL_SYSTEM).counts(), { timeout: 10_000 })
+    .poll(() => service.get(CONTROL_SYSTEM).counts())
     .toMatchObject({
       waiting: 0,
       dead: 0,

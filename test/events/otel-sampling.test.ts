@@ -79,7 +79,7 @@ const input = (jobId: string) => ({
 
 async function reaches(service: Service, jobId: string, status: string): Promise<void> {
   const read = async () => (await service.get(JOBS).get(jobId)).status;
-  await expect.poll(read, { timeout: 10_000 }).toBe(status);
+  await expect.poll(read).toBe(status);
 }
 
 /** A job that a request starts, from its start to its end; everything is exported when this resolves. */
@@ -91,7 +91,7 @@ async function runJob(traceparent?: string): Promise<readonly string[]> {
   await server.service.get(RUNNER).answer("job-1", "c1", { answer: { yes: true }, message: null });
   await reaches(server.service, "job-1", "completed");
   const isEnd = ({ body }: { body: string }) => body.includes("agent.job.end");
-  await expect.poll(() => sunk.filter(isEnd).length, { timeout: 10_000 }).toBe(2);
+  await expect.poll(() => sunk.filter(isEnd).length).toBe(2);
   return server.logs;
 }
 

@@ -36,15 +36,15 @@ it("spans of a job have the right parents, across a restart, under the caller's 
     });
     expect(answer.status).toBe(202);
     const status = async () => (await first.service.get(JOBS).get("job-1")).status;
-    await expect.poll(status, { timeout: 10_000 }).toBe("awaiting");
+    await expect.poll(status).toBe("awaiting");
   }
   await using second = await testServer(options);
   const answered = await second.request("/jobs/job-1/cases/c1/update", { json: { answer: { yes: true } } });
   expect(answered.status).toBe(200);
   const status = async () => (await second.service.get(JOBS).get("job-1")).status;
-  await expect.poll(status, { timeout: 10_000 }).toBe("completed");
+  await expect.poll(status).toBe("completed");
 
-  await expect.poll(() => spans.some((span) => span.name === "job asker"), { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => spans.some((span) => span.name === "job asker")).toBe(true);
   const named = (name: string): Span => {
     const found = spans.filter((span) => span.name === name);
     expect(found.map((span) => span.name)).toEqual([name]);

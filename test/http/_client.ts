@@ -37,7 +37,7 @@ export async function waitFor(
         job = (await (await server.request(`/jobs/${id}`)).json()) as JobResponse;
         return job.status;
       },
-      { timeout: 10_000 },
+      { timeout: 60_000 },
     )
     .toBe(status);
   return job as JobResponse;

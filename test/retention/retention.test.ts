@@ -210,7 +210,7 @@ describe("retention", () => {
     await control.obey({ mode: "ok" });
 
     await expect
-      .poll(() => server.service.get(CONTROL_SYSTEM).counts(), { timeout: 20_000 })
+      .poll(() => server.service.get(CONTROL_SYSTEM).counts())
       .toMatchObject({ waiting: 0, dead: 0 });
 
     const told = bodies((await control.received()).filter(({ kind }) => kind === "event"));
@@ -229,7 +229,7 @@ describe("retention", () => {
     await using server = second.server;
     await using _ = first.server;
 
-    await expect.poll(() => idsOf(server), { timeout: 20_000 }).toEqual([]);
+    await expect.poll(() => idsOf(server)).toEqual([]);
     const state = await server.service.get(RETENTION).state();
     expect(state).toMatchObject({ jobs: 2, cases: 0, last: { agent: worker.name.toLowerCase() } });
     await expect.poll(() => server.logs.join("")).toContain("jobs whose time is over were removed");

@@ -54,7 +54,7 @@ export async function until(
   id: string,
   statuses: readonly string[] = ["completed", "failed", "cancelled"],
 ): Promise<StoredJob> {
-  for (let left = 2000; left > 0; left--) {
+  for (let left = 12_000; left > 0; left--) {
     const job = await service.get(JOBS).find(id);
     if (job && statuses.includes(job.status)) return job;
     await new Promise((resolve) => setTimeout(resolve, 5));

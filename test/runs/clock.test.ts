@@ -82,7 +82,7 @@ test("a question asked until a time of day is open until then, also when the clo
   const { clock, setBack } = settableClock();
   const agent = agentOf(async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });
-    const deadline = new Date(clock().getTime() + 200);
+    const deadline = new Date(clock().getTime() + 2000);
     return item.ask({ question: "What?", fields: FIELDS, deadline });
   });
   await using server = await testServer({ agents: [agent], clock });
@@ -90,7 +90,7 @@ test("a question asked until a time of day is open until then, also when the clo
   await until(server.service, id, ["awaiting"]);
 
   setBack();
-  await new Promise((resolve) => setTimeout(resolve, 400));
+  await new Promise((resolve) => setTimeout(resolve, 2500));
   const response = await server.request(`/jobs/${id}/cases/a/update`, { json: { answer: { text: "yes" } } });
 
   expect(response.status).toBe(200);

@@ -79,9 +79,7 @@ small.describe("a disk that is full while jobs run", () => {
 
       const free = fill();
       goOn.open();
-      await expect
-        .poll(async () => (await server.request("/.well-known/health")).status, { timeout: 20_000 })
-        .toBe(503);
+      await expect.poll(async () => (await server.request("/.well-known/health")).status).toBe(503);
       const health = (await (await server.request("/.well-known/health")).json()) as { status: string };
       const refused = await server.request("/agents/worker/jobs", {
         json: { job_context: jobContext("refused"), job_fields: {} },

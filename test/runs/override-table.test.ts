@@ -73,7 +73,7 @@ async function world(options: Partial<ServerOptions> = {}) {
 /** Lets the job go on to its end, answering what it asks. */
 async function finish(service: Service, goOn: { open(): void }): Promise<string> {
   goOn.open();
-  for (let left = 400; left > 0; left--) {
+  for (let left = 12_000; left > 0; left--) {
     const { status } = await service.get(JOBS).get("j");
     const item = await service.get(CASES).find("a");
     if (TERMINAL.includes(status)) return status;

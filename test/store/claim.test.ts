@@ -47,8 +47,7 @@ const refused = (message: string | RegExp) => ({
   status: 503,
   message: expect.stringMatching(message),
 });
-const unhealthy = (store: Store) =>
-  expect.poll(() => store.health().writable, { timeout: 10_000 }).toBe(false);
+const unhealthy = (store: Store) => expect.poll(() => store.health().writable).toBe(false);
 
 describe("a folder that a second host opens", () => {
   it("has all that the first acknowledged; the first stores nothing more and says who has it", async () => {
@@ -143,7 +142,7 @@ describe("a folder that goes away under a running store", () => {
 
     renameSync(join(root, "away"), dataDir);
 
-    await expect.poll(() => store.health().writable, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => store.health().writable).toBe(true);
     await insert(store, "after");
     await store.close();
     expect((await (await open()).table("Job").ids()).sort()).toEqual(["after", "kept"]);

@@ -102,7 +102,7 @@ describe("a call to the disk that fails", () => {
     });
     expect(await store.table("Job").get("kept")).toBeDefined();
     faulty.fault = () => undefined;
-    await expect.poll(() => store.health().writable, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => store.health().writable).toBe(true);
     expect(await store.table("Job").get("lost")).toBeUndefined();
     await store.close();
   });

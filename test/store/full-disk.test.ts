@@ -75,7 +75,7 @@ small.describe("a disk that is full", () => {
 
     rmSync(filler());
 
-    await expect.poll(() => store.health().writable, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => store.health().writable).toBe(true);
     await store.close();
   });
 
@@ -84,7 +84,7 @@ small.describe("a disk that is full", () => {
     const count = await fill(store);
     for (let at = 0; at < count; at++) await store.table("Job").remove(`j${at}`);
 
-    await expect.poll(() => store.health().writable, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => store.health().writable).toBe(true);
 
     await store.table("Job").insert(makeJob("after", { payload: "x".repeat(100_000) }));
     await store.close();
