@@ -1,16 +1,28 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { AgentDefinition } from "./core/agents/define-agent.ts";
+import { toSlug } from "./core/agents/identity.ts";
+import type { Duration } from "./core/base/duration.ts";
+import type { Case } from "./core/models/case.ts";
+import type { Job } from "./core/models/job.ts";
 import type { ServerOptions } from "./core/service/options.ts";
 import type { Service } from "./core/service/service.ts";
+import { CASES, JOBS, RUNNER } from "./core/service/tokens.ts";
+import { openJsonStore } from "./core/store/json/json-store.ts";
 import { createMemoryStore } from "./core/store/memory-store.ts";
+import type { Store } from "./core/store/store.ts";
 import { createServer } from "./server.ts";
+import { type Answers, advance, casesOf, driveJob, type TestProcess } from "./testing/drive-job.ts";
+import { MortalStore } from "./testing/mortal-store.ts";
 import { sharedRsaKey } from "./testing/rsa-key.ts";
+import { TestClock } from "./testing/test-clock.ts";
 
 /** A service for one test: closed, and its data folder removed, when it goes out of scope. */
 export interface TestServer extends AsyncDisposable {
+  /** The service; after `crash` another one. */
   readonly service: Service;
-  /** Address that it listens on. */
+  /** Address that it listens on; after `crash` another one. */
   readonly url: string;
   /** Its API key. */
   readonly key: string;
@@ -19,6 +31,37 @@ export interface TestServer extends AsyncDisposable {
   readonly logs: readonly string[];
   /** Sends a request with the API key; a path is taken from `url`, an object as `json` is the body. */
   request(path: string, init?: TestRequest): Promise<Response>;
+  /**
+   * Starts a job of an agent, by its slug or definition, answers its questions and skips the time in which it waits,
+   * until it has ended, however it ends. Rejects where it waits for an answer that is not given.
+   */
+  run(agent: string | AgentDefinition, options?: RunOptions): Promise<JobRun>;
+  /**
+   * Lets a time pass at once: sleeps, deadlines, pauses between tries and limits of time come due in their order, and
+   * what they set off happens. Steps that are under way get a quarter of a second to end.
+   */
+  advance(duration: Duration): Promise<void>;
+  /**
+   * Ends the service as if its process were killed, and starts it again with what was stored by then. Needs the store in
+   * memory.
+   */
+  crash(): Promise<void>;
+}
+
+export interface RunOptions {
+  /** Fields of the job. @default none */
+  readonly fields?: Readonly<Record<string, unknown>>;
+  /** @default the agent asks nothing */
+  readonly answers?: Answers;
+}
+
+/** A job that has ended. */
+export interface JobRun {
+  readonly job: Job;
+  /** What its handler returned; `null` where it failed. */
+  readonly result: unknown;
+  /** Its cases, by their refs. */
+  readonly cases: readonly Case[];
 }
 
 export interface TestRequest extends RequestInit {
@@ -34,51 +77,119 @@ export interface TestRequest extends RequestInit {
  *
  * @example
  * await using server = await testServer({ agents: [auditor] });
- * const response = await server.request("/agents");
+ * const { result } = await server.run(auditor, { fields: { url }, answers: { approve: { ok: true } } });
  */
 export async function testServer(options: ServerOptions): Promise<TestServer> {
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), "agent-control-service-")));
-  const logs: string[] = [];
-  const key = options.apiKey ?? "test-key-of-this-server";
-  const service = createServer({
-    store: createMemoryStore,
-    strictSteps: true,
-    build: "test",
-    logLevel: "info",
-    logFormat: "text",
-    logTo: (line) => void logs.push(line),
-    rsaPrivateKey: sharedRsaKey(),
-    ...options,
-    host: options.host ?? "127.0.0.1",
-    port: options.port ?? 0,
-    apiKey: key,
-    dataDir,
-  });
-
+  const server = new ServerUnderTest({ store: createMemoryStore, ...options, dataDir });
   const dispose = async (): Promise<void> => {
     try {
-      await service.close();
+      await server.close();
     } finally {
       if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
     }
   };
-
   try {
-    await service.listen();
+    await server.begin();
   } catch (error) {
     await dispose().catch(() => {});
     throw error;
   }
-  const url = service.url as string;
-  return {
-    service,
-    url,
-    key,
-    dataDir,
-    logs,
-    request: (path, init) => fetch(new URL(path, url), toRequestInit(init, key)),
-    [Symbol.asyncDispose]: dispose,
-  };
+  return Object.assign(server, { [Symbol.asyncDispose]: dispose });
+}
+
+class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {
+  readonly key: string;
+  readonly dataDir: string;
+  readonly logs: string[] = [];
+  readonly #options: ServerOptions;
+  /** What is kept while processes come and go. */
+  #kept: Store | undefined;
+  #store!: MortalStore;
+  #clock = new TestClock();
+  #service!: Service;
+
+  constructor(options: ServerOptions & { readonly dataDir: string }) {
+    this.key = options.apiKey ?? "test-key-of-this-server";
+    this.dataDir = options.dataDir;
+    this.#options = options;
+  }
+
+  get service(): Service {
+    return this.#service;
+  }
+
+  get url(): string {
+    return this.#service.url as string;
+  }
+
+  async begin(): Promise<void> {
+    const clock = this.#clock;
+    this.#service = createServer({
+      strictSteps: true,
+      build: "test",
+      logLevel: "info",
+      logFormat: "text",
+      logTo: (line) => void this.logs.push(line),
+      rsaPrivateKey: sharedRsaKey(),
+      clock: clock.now,
+      startTimer: clock.startTimer,
+      ...this.#options,
+      host: this.#options.host ?? "127.0.0.1",
+      port: this.#options.port ?? 0,
+      apiKey: this.key,
+      store: async (context) => {
+        this.#kept ??= await (this.#options.store ?? openJsonStore)(context);
+        this.#store = new MortalStore(this.#kept);
+        return this.#store;
+      },
+    });
+    await this.#service.listen();
+  }
+
+  request(path: string, init?: TestRequest): Promise<Response> {
+    return fetch(new URL(path, this.url), toRequestInit(init, this.key));
+  }
+
+  async run(agent: string | AgentDefinition, { fields = {}, answers }: RunOptions = {}): Promise<JobRun> {
+    const slug = typeof agent === "string" ? agent : toSlug(agent.name);
+    const answer = await this.request(`/agents/${slug}/jobs`, { json: { job_fields: fields } });
+    if (!answer.ok) throw new Error(`The job was not started: ${await answer.text()}`);
+    const { id } = (await answer.json()) as Job;
+    await driveJob(this.#process, id, answers);
+    const job = await this.#service.get(JOBS).get(id);
+    const cases = await Promise.all(
+      (await casesOf(this.#store, id)).map((one) => this.#service.get(CASES).get(one.id)),
+    );
+    return { job: await this.#service.get(JOBS).show(job), result: job.result, cases };
+  }
+
+  advance(duration: Duration): Promise<void> {
+    return advance(this.#process, duration);
+  }
+
+  async crash(): Promise<void> {
+    if (this.#options.store !== createMemoryStore)
+      throw new Error("crash() needs the store in memory: for another one, end a process of its own");
+    const { ahead } = this.#clock;
+    const service = this.#service;
+    this.#store.die();
+    this.#clock.stop();
+    // What it still does counts for nothing, and it may never end.
+    void service.close().catch(() => {});
+    this.#clock = new TestClock(ahead);
+    await this.begin();
+  }
+
+  async close(): Promise<void> {
+    await this.#service?.close();
+    this.#clock.stop();
+  }
+
+  get #process(): TestProcess {
+    const runner = this.#service.get(RUNNER);
+    return { runner, store: this.#store, clock: this.#clock, isWorking: () => runner.load().running > 0 };
+  }
 }
 
 /** What `fetch` and `Request` take. */

@@ -1,12 +1,13 @@
 // Services
 
-export type { TestRequest, TestServer } from "./test-server.ts";
+export type { JobRun, RunOptions, TestRequest, TestServer } from "./test-server.ts";
 export { testServer } from "./test-server.ts";
 
 // Crashes
 
-export type { Answers, CrashTestOptions, CrashTestReport } from "./testing/crash-test.ts";
+export type { CrashTestOptions, CrashTestReport } from "./testing/crash-test.ts";
 export { CrashTestError, crashTest } from "./testing/crash-test.ts";
+export type { Answers } from "./testing/drive-job.ts";
 
 // Stores
 

@@ -1,24 +1,18 @@
 import { inspect, isDeepStrictEqual } from "node:util";
 import type { AgentDefinition } from "../core/agents/define-agent.ts";
 import { toSlug } from "../core/agents/identity.ts";
-import type { Case, StoredCase } from "../core/models/case.ts";
-import { isTerminal } from "../core/models/entity-status.ts";
+import type { StoredCase } from "../core/models/case.ts";
 import type { StoredJob } from "../core/models/job.ts";
+import { type Answers, casesOf, driveJob } from "./drive-job.ts";
 import { EffectWatch } from "./effects.ts";
 import { emptyStore, JOB, Life } from "./life.ts";
 import type { Crash } from "./mortal-store.ts";
 import { StepOutcomes, watchAgent } from "./watched-agent.ts";
 
-/** The answer to a question, or what gives it. */
-export type Answers = (
-  question: NonNullable<Case["question"]>,
-  item: Case | StoredCase,
-) => Record<string, unknown> | undefined;
-
 export interface CrashTestOptions {
   /** Fields of the job. @default none */
   readonly fields?: Readonly<Record<string, unknown>>;
-  /** Answers the questions that the agent asks. @default there are none */
+  /** @default the agent asks nothing */
   readonly answers?: Answers;
   /** Other agents that it needs. */
   readonly agents?: readonly AgentDefinition[];
@@ -58,8 +52,6 @@ const ENOUGH = 5;
 const EARLIER = 97 * 60_000;
 /** A start of the service takes a while. */
 const RESTART = 1000;
-/** Milliseconds that a handler is waited for which waits for something that is neither recorded nor a step. */
-const PATIENCE = 5000;
 
 /**
  * Runs a job of an agent without disturbance, twice, and then again for each line of its log, interrupted just before
@@ -137,23 +129,23 @@ class CrashTest {
       job_context: { ...CONTEXT, started_at: first.clock.now().toISOString() },
       job_fields: this.#options.fields ?? {},
     };
-    await Promise.race([first.runner.start(toSlug(this.#agent.name), request), first.died]);
-    await this.#drive(first);
+    await Promise.race([first.runner.start(toSlug(this.#agent.name), request), first.store.died]);
+    await driveJob(first, JOB, this.#options.answers);
     let last = first;
-    if (first.isDead) {
+    if (first.store.isDead) {
       const passed = first.clock.ahead + RESTART;
       first.end();
       last = this.#begin({ store, ahead: passed });
       // Without a job the start was not acknowledged: whoever asked for it asks again.
-      if (!(await last.exists())) return undefined;
+      if (!(await store.table("Job").get(JOB))) return undefined;
       await last.runner.reconcile();
-      await this.#drive(last);
+      await driveJob(last, JOB, this.#options.answers);
     }
     const entries = await last.entries();
     const line = crash && entries[crash.line - 1];
     const at =
       line && "name" in line ? `line ${crash.line} (${line.type} "${line.name}")` : `line ${crash?.line}`;
-    const end = toEnd(await last.job(), await last.cases());
+    const end = toEnd((await store.table("Job").get(JOB))!, await casesOf(store, JOB));
     last.end();
     return { end, at, lines: entries.length, wasCrashed: last !== first, logs: last.logs };
   }
@@ -172,48 +164,6 @@ class CrashTest {
       ...(crash && { crash }),
     });
     return life;
-  }
-
-  /** Answers questions and skips time until the job has ended, or the process has died. */
-  async #drive(life: Life): Promise<void> {
-    let waitedSince: number | undefined;
-    while (!life.isDead) {
-      await life.settled();
-      if (life.isDead || isTerminal((await life.job()).status)) return;
-      if ((await this.#answer(life)) || this.#skip(life)) {
-        waitedSince = undefined;
-        continue;
-      }
-      waitedSince ??= performance.now();
-      if (performance.now() - waitedSince > PATIENCE) throw new Error(await this.#describeWait(life));
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-  }
-
-  /** Answers the first question that is open, where there is an answer. */
-  async #answer(life: Life): Promise<boolean> {
-    const { answers } = this.#options;
-    for (const item of await life.cases()) {
-      if (item.status !== "awaiting" || !item.question) continue;
-      const answer = answers?.(item.question, item);
-      if (answer === undefined) continue;
-      await Promise.race([life.runner.answer(JOB, item.id, { answer, message: null }), life.died]);
-      return true;
-    }
-    return false;
-  }
-
-  #skip(life: Life): boolean {
-    if (life.clock.next === undefined) return false;
-    life.clock.skip();
-    return true;
-  }
-
-  async #describeWait(life: Life): Promise<string> {
-    const open = (await life.cases()).find(({ question }) => question);
-    if (open)
-      return `Nobody answers "${open.question!.question}" of case "${open.ref}": give crashTest "answers"`;
-    return `The job of agent "${this.#agent.name}" waits for something that does not come: neither time, a question nor a step`;
   }
 
   #judgeUndisturbed(end: End, logs: readonly string[]): void {
@@ -268,9 +218,7 @@ function toEnd(job: StoredJob, cases: readonly StoredCase[]): End {
     reason: job.stop_reason,
     error: job.error,
     result: job.result,
-    cases: cases
-      .map(({ ref, name, status, final_delivery }) => ({ ref, name, status, final_delivery }))
-      .sort((a, b) => (a.ref < b.ref ? -1 : 1)),
+    cases: cases.map(({ ref, name, status, final_delivery }) => ({ ref, name, status, final_delivery })),
   };
 }
 

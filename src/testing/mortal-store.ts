@@ -51,7 +51,12 @@ export class MortalStore implements Store {
   log: Store["log"] = (name) => this.#store.log(name);
   health = () => this.#store.health();
   stats = () => this.#store.stats();
-  close = () => this.#store.close();
+  /** The process that comes after has the store. */
+  close = async () => (this.#isDead ? undefined : this.#store.close());
+
+  get snapshot(): NonNullable<Store["snapshot"]> | undefined {
+    return this.#store.snapshot?.bind(this.#store);
+  }
 
   async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
     this.#open++;

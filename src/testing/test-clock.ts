@@ -9,9 +9,11 @@ interface Waiting {
   cancel: () => void;
 }
 
-/** The time of a service under test: it passes as the system's does, and can be advanced. */
+/** The time of a service under test: it passes as the system's does, unless it is held, and can be advanced. */
 export class TestClock {
   #ahead: number;
+  /** The time at which it is held. */
+  #held: number | undefined;
   /** In the order in which they were started. */
   readonly #waiting = new Set<Waiting>();
 
@@ -22,7 +24,7 @@ export class TestClock {
 
   /** Milliseconds ahead of the system's time. */
   get ahead(): number {
-    return this.#ahead;
+    return this.#now() - systemTime();
   }
 
   readonly now = (): Date => new Date(this.#now());
@@ -35,9 +37,10 @@ export class TestClock {
         one.cancel();
         fn();
       },
-      cancel: startTimer(milliseconds, () => one.fire()),
+      cancel: () => {},
     };
     this.#waiting.add(one);
+    this.#arm(one);
     return () => {
       this.#waiting.delete(one);
       one.cancel();
@@ -49,20 +52,25 @@ export class TestClock {
     return this.#next()?.due;
   }
 
-  /** Goes on to the next timer and lets it fire; where that is due after `until`, to that time. */
+  /** Time no longer passes by itself, so that what is done in between takes none; until the result is called. */
+  hold(): () => void {
+    if (this.#held !== undefined) return () => {};
+    this.#held = this.#now();
+    for (const one of this.#waiting) one.cancel();
+    return () => {
+      this.#ahead = this.ahead;
+      this.#held = undefined;
+      for (const one of this.#waiting) this.#arm(one);
+    };
+  }
+
+  /** Goes on to the next timer and lets it fire; where that is due after `until`, to that time. Time must be held. */
   skip(until = Number.POSITIVE_INFINITY): void {
     const next = this.#next();
     const to = Math.min(next?.due ?? until, until);
-    if (Number.isFinite(to)) this.#ahead += Math.max(0, Math.ceil(to - this.#now()));
-    if (next && next.due <= until) {
-      next.fire();
-      return;
-    }
-    // What is left of them passes as the system's time does.
-    for (const one of this.#waiting) {
-      one.cancel();
-      one.cancel = startTimer(one.due - this.#now(), one.fire);
-    }
+    if (!Number.isFinite(to)) return;
+    this.#held = Math.max(this.#now(), to);
+    if (next && next.due <= until) next.fire();
   }
 
   /** Cancels all timers. */
@@ -71,8 +79,12 @@ export class TestClock {
     this.#waiting.clear();
   }
 
+  #arm(one: Waiting): void {
+    if (this.#held === undefined) one.cancel = startTimer(one.due - this.#now(), one.fire);
+  }
+
   #now(): number {
-    return systemTime() + this.#ahead;
+    return this.#held ?? systemTime() + this.#ahead;
   }
 
   #next(): Waiting | undefined {

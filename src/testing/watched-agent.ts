@@ -79,7 +79,7 @@ export class StepOutcomes {
     // Where it fails otherwise than before, something is missing that was there.
     const outcome = known && !("error" in own && "value" in known) ? known : own;
     if ("error" in outcome) throw outcome.error;
-    return structuredClone(outcome.value) as T;
+    return outcome.value as T;
   }
 }
 

@@ -1,0 +1,134 @@
+import { type Duration, toMilliseconds } from "../core/base/duration.ts";
+import type { StoredCase } from "../core/models/case.ts";
+import { isTerminal } from "../core/models/entity-status.ts";
+import type { StoredJob } from "../core/models/job.ts";
+import type { Question } from "../core/models/question.ts";
+import type { Runner } from "../core/runs/runner.ts";
+import type { MortalStore } from "./mortal-store.ts";
+import type { TestClock } from "./test-clock.ts";
+
+type Answer = Readonly<Record<string, unknown>>;
+
+/**
+ * Answers to the questions of a job: by the name of the question, its text, or the ref of its case; or a function that
+ * gives the answer, or `undefined` where it has none.
+ */
+export type Answers =
+  | Readonly<Record<string, Answer>>
+  | ((question: Question, item: { readonly id: string; readonly ref: string }) => Answer | undefined);
+
+/** A service whose time can be advanced. */
+export interface TestProcess {
+  readonly runner: Runner;
+  readonly store: MortalStore;
+  readonly clock: TestClock;
+  /** Whether a job does something that takes its time, as far as that is known. */
+  isWorking(): boolean;
+}
+
+/** Turns of the event loop without news, after which nothing more happens until time passes. */
+const QUIET = 4;
+/** The same while a job works, in turns of at least a millisecond. */
+const QUIET_WORKING = 250;
+/** Milliseconds that a job is waited for which waits for something that is neither recorded nor a step. */
+const PATIENCE = 5000;
+
+/** Waits until nothing more happens without time passing or an answer, or the process has died. */
+async function settle(process: TestProcess): Promise<void> {
+  const { store } = process;
+  let seen = -1;
+  for (let quiet = 0; !store.isDead; quiet++) {
+    const isWorking = process.isWorking();
+    if (quiet >= (isWorking ? QUIET + QUIET_WORKING : QUIET)) return;
+    // A wait of its own for what a step waits for: on a busy machine both come late.
+    if (isWorking && quiet > QUIET) await new Promise((resolve) => setTimeout(resolve, 1));
+    else await new Promise((resolve) => setImmediate(resolve));
+    if (store.activity === seen && !store.isBusy) continue;
+    seen = store.activity;
+    quiet = 0;
+  }
+}
+
+/** Lets a time pass at once, with all that happens in it, in its order. */
+export async function advance(process: TestProcess, duration: Duration): Promise<void> {
+  const { clock, store } = process;
+  const letPass = clock.hold();
+  try {
+    const until = clock.now().getTime() + toMilliseconds(duration);
+    await settle(process);
+    while (
+      !store.isDead &&
+      (clock.now().getTime() < until || (clock.next ?? Number.POSITIVE_INFINITY) <= until)
+    ) {
+      clock.skip(until);
+      await settle(process);
+    }
+  } finally {
+    letPass();
+  }
+}
+
+/** Answers the questions of a job and skips the time in which it waits, until it has ended or the process has died. */
+export async function driveJob(process: TestProcess, jobId: string, answers?: Answers): Promise<void> {
+  const letPass = process.clock.hold();
+  try {
+    await drive(process, jobId, answers);
+  } finally {
+    letPass();
+  }
+}
+
+async function drive(process: TestProcess, jobId: string, answers: Answers | undefined): Promise<void> {
+  const { store, clock } = process;
+  let waitingSince: number | undefined;
+  while (!store.isDead) {
+    await settle(process);
+    const job = await store.table("Job").get(jobId);
+    if (store.isDead || !job || isTerminal(job.status)) return;
+    if (await answerNext(process, jobId, answers)) {
+      waitingSince = undefined;
+    } else if (clock.next !== undefined) {
+      waitingSince = undefined;
+      clock.skip();
+    } else {
+      waitingSince ??= performance.now();
+      if (performance.now() - waitingSince > PATIENCE) throw new Error(await describeWait(process, job));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+}
+
+/** Answers the first open question for which there is an answer. */
+async function answerNext(
+  process: TestProcess,
+  jobId: string,
+  answers: Answers | undefined,
+): Promise<boolean> {
+  const { runner, store } = process;
+  for (const item of await casesOf(store, jobId)) {
+    if (item.status !== "awaiting" || !item.question) continue;
+    const answer = find(answers, item.question, item);
+    if (answer === undefined) continue;
+    await Promise.race([runner.answer(jobId, item.id, { answer, message: null }), store.died]);
+    return true;
+  }
+  return false;
+}
+
+/** The cases of a job, by their refs. */
+export async function casesOf(store: Pick<MortalStore, "table">, jobId: string): Promise<StoredCase[]> {
+  const { items } = await store.table("Case").list({ where: { job_id: jobId }, limit: 10_000 });
+  return items.toSorted((a, b) => (a.ref < b.ref ? -1 : 1));
+}
+
+function find(answers: Answers | undefined, question: Question, { id, ref }: StoredCase): Answer | undefined {
+  if (typeof answers === "function") return answers(question, { id, ref });
+  const { name } = question;
+  return (name === undefined ? undefined : answers?.[name]) ?? answers?.[question.question] ?? answers?.[ref];
+}
+
+async function describeWait({ store }: TestProcess, job: StoredJob): Promise<string> {
+  const open = (await casesOf(store, job.id)).find(({ question }) => question);
+  if (open) return `Nobody answers "${open.question!.question}" of case "${open.ref}": give "answers"`;
+  return `The job of agent "${job.agent_name}" waits for something that does not come: it is neither time, a question nor a step`;
+}
