@@ -60,9 +60,14 @@ export class Life {
   constructor(
     store: Store,
     agents: AgentDefinition | readonly AgentDefinition[],
-    options: { diesAt?: number; strictSteps?: boolean; clock?: () => Date } = {},
+    options: { diesAt?: number; strictSteps?: boolean; clock?: () => Date; most?: number } = {},
   ) {
-    const { diesAt = Number.POSITIVE_INFINITY, strictSteps = false, clock = () => new Date() } = options;
+    const {
+      diesAt = Number.POSITIVE_INFINITY,
+      strictSteps = false,
+      clock = () => new Date(),
+      most = 10,
+    } = options;
     this.died = new Promise((resolve) => {
       this.#die = () => {
         this.isDead = true;
@@ -102,7 +107,7 @@ export class Life {
       settings: new AgentSettings(mortal, ledger, audit),
       audit,
       get: (token) => new Container().get(token),
-      ...{ apiUrl: null, workspace: "local", maxConcurrentJobs: 10, maxQueuedJobs: 10, stopGrace: 1 },
+      ...{ apiUrl: null, workspace: "local", maxConcurrentJobs: most, maxQueuedJobs: most, stopGrace: 1 },
     });
   }
 

@@ -118,3 +118,130 @@ test("a held job can be stopped", async () => {
   expect(await deploys.job()).toMatchObject({ status: "cancelled", stop_reason: "stopped", held: null });
   expect(await deploys.life.cases.get("a")).toMatchObject({ status: "cancelled", question: null });
 });
+
+test("a person has a held job go on: what the code does not make is left out, answers and cases stay", async () => {
+  done.length = 0;
+  const deploys = await Deploys.start(worker(["fetch", "check", "file"]));
+  const asked = await deploys.question("a");
+  await deploys.deploy(worker(["fetch", "audit", "file"], { version: "1.1.0" }));
+  await deploys.until(isHeld);
+  await deploys.answer("a", { approved: true });
+  const before = (await deploys.life.entries()).length;
+
+  await deploys.life.runner.continue(JOB);
+  const job = await deploys.ended();
+  // Replayed once more, with the record as it is now.
+  await deploys.life.runner.override(JOB, "in_progress", "someone");
+  const again = await deploys.ended();
+  const entries = await deploys.life.entries();
+
+  expect(asked.name).toBe("approve");
+  expect(job).toMatchObject({ status: "completed", held: null, error: null });
+  expect(job.result).toEqual({ answer: { approved: true }, version: "1.1.0" });
+  expect(again.result).toEqual(job.result);
+  expect(done).toEqual(["fetch", "check", "file", "audit", "file"]);
+  // Kept for whoever asks what was done.
+  expect(entries.slice(0, before)).toContainEqual(expect.objectContaining({ type: "call", name: "check" }));
+  expect(entries).toContainEqual(
+    expect.objectContaining({
+      mark: "continued",
+      cut: [
+        [5, 6],
+        [12, 12],
+      ],
+    }),
+  );
+});
+
+test("a held job can be run from the start, under the newest version", async () => {
+  done.length = 0;
+  const deploys = await Deploys.start(worker(["fetch", "check"]));
+  await deploys.question("a");
+  await deploys.deploy(worker(["fetch", "audit"], { version: "2.0.0" }));
+  await deploys.until(isHeld);
+
+  await deploys.life.runner.retry(JOB, "start");
+  await deploys.question("a");
+  await deploys.answer("a", { approved: true });
+
+  expect(await deploys.ended()).toMatchObject({ status: "completed", agent_version: "2.0.0", held: null });
+  expect(done).toEqual(["fetch", "check", "fetch", "audit"]);
+});
+
+test("two versions stand side by side: an open job keeps its own, a new one gets the newest", async () => {
+  const old = worker(["fetch", "check"], { version: "1.10.0" });
+  const deploys = await Deploys.start(old);
+  await deploys.question("a");
+
+  await deploys.deploy(
+    old,
+    worker(["load"], { version: "1.9.0" }),
+    worker(["load", "audit"], { version: "2.0.0" }),
+  );
+  await deploys.until(({ run_count }) => run_count === 2);
+  await deploys.answer("a", { approved: true });
+  const first = await deploys.ended();
+  const { job_context } = await deploys.job();
+  const other = await deploys.life.runner.start("worker", {
+    job_context: { ...job_context, job_id: "job-2" },
+    job_fields: {},
+  });
+
+  expect(first).toMatchObject({ status: "completed", agent_version: "1.10.0" });
+  expect(first.result).toMatchObject({ version: "1.10.0" });
+  expect(other.agent_version).toBe("2.0.0");
+});
+
+test("an open job is moved to another version where its record fits that, and refused where not", async () => {
+  const old = worker(["fetch"], { version: "1.0.0" });
+  const deploys = await Deploys.start(old);
+  await deploys.question("a");
+  await deploys.deploy(old, worker(["fetch"], { version: "2.0.0" }), worker(["load"], { version: "3.0.0" }));
+  await deploys.until(({ run_count }) => run_count === 2);
+  const { runner } = deploys.life;
+
+  await expect(runner.move(JOB, "4.0.0")).rejects.toMatchObject({ type: "invalid_parameters" });
+  await expect(runner.move(JOB, "3.0.0")).rejects.toMatchObject({
+    type: "invalid_transition",
+    detail: expect.stringContaining('step "load"'),
+  });
+  await runner.move(JOB, "2.0.0");
+  await deploys.until(({ run_count }) => run_count === 3);
+  await deploys.answer("a", { approved: true });
+
+  expect(await deploys.ended()).toMatchObject({ agent_version: "2.0.0", result: { version: "2.0.0" } });
+});
+
+test("changed is true for a job that began with it, false for one whose record goes on, and stays what it was", async () => {
+  const make = (isChanged: boolean) =>
+    agentOf(async ({ job }) => {
+      const item = await job.openCase({ id: "a", name: "a" });
+      await item.step("fetch", () => 1);
+      const isNew = isChanged && job.changed("audited");
+      if (isNew) await item.step("audit", () => 2);
+      await item.step("pay", () => 3);
+      await item.ask("approve", { question: "Pay it?", fields: FORM });
+      return isNew;
+    });
+  const results: unknown[] = [];
+  for (const first of [make(false), make(true)]) {
+    const deploys = await Deploys.start(first);
+    await deploys.question("a");
+    for (let n = 2; n < 4; n++) {
+      await deploys.deploy(make(true));
+      await deploys.until(({ run_count, held }) => run_count === n || held !== null);
+    }
+    await deploys.question("a");
+    await deploys.answer("a", { approved: true });
+    const { status, result } = await deploys.ended();
+    const marks = (await deploys.life.entries()).filter(
+      (one) => one.type === "mark" && one.mark === "changed",
+    );
+    results.push([status, result, marks.length]);
+  }
+
+  expect(results).toEqual([
+    ["completed", false, 1],
+    ["completed", true, 1],
+  ]);
+});

@@ -94,6 +94,11 @@ export interface JobHandle {
     readonly name: string;
     readonly description?: string;
   }): Promise<CaseHandle>;
+  /**
+   * Whether the job takes the new way of a change of the code: true for jobs that began with it, or had not come so far;
+   * false for those whose record goes on without. The answer is recorded, and stays.
+   */
+  changed(name: string): boolean;
   /** Waits durably: a restart does not begin the wait anew. */
   sleep(duration: Duration, options?: CallOptions): Promise<void>;
   /** The job as stored. */

@@ -15,6 +15,8 @@ export const AUDIT_ACTIONS = [
   "job.stop",
   "job.retry",
   "job.resume",
+  "job.continue",
+  "job.move",
   "case.status",
   "case.delete",
   "case.answer",

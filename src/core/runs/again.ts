@@ -55,10 +55,10 @@ export function retryJob(
   from: "last_step" | "start",
   actor?: Actor,
 ): Promise<StoredJob> {
-  const retry = ({ status }: StoredJob): Again => {
-    if (status !== "failed" && status !== "cancelled") {
+  const retry = ({ status, held }: StoredJob): Again => {
+    if (status !== "failed" && status !== "cancelled" && !(held && from === "start")) {
       throw new ServiceError("invalid_transition", `Job "${jobId}" is ${status}: there is nothing to retry`, {
-        detail: `The current status is "${status}"; only a failed or cancelled job can be run again.`,
+        detail: `The current status is "${status}"; only a failed or cancelled job can be run again, or a held one from the start.`,
       });
     }
     return { mark: from === "start" ? "restarted" : "retried", after: { from } };

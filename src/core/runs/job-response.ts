@@ -20,7 +20,7 @@ export function describeJob(job: StoredJob): JobResponse {
   return {
     job_id: job.id,
     status: job.status,
-    message: MESSAGES[job.status],
+    message: job.held ? "The job is held: its record does not fit the code" : MESSAGES[job.status],
     payload: null,
     error_message: job.error,
     error_traceback: null,

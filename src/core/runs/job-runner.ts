@@ -10,6 +10,7 @@ import type { BegunEntry } from "../models/run-entry.ts";
 import { ActiveRuns } from "./active-runs.ts";
 import { resumeJob, retryJob } from "./again.ts";
 import { answerQuestion } from "./answer.ts";
+import { continueJob, moveJobTo } from "./held-jobs.ts";
 import { JobEnds } from "./job-ends.ts";
 import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
@@ -63,6 +64,14 @@ class JobRunner implements Runner {
 
   retry(jobId: string, from: "last_step" | "start", actor?: Actor): Promise<StoredJob> {
     return retryJob(this.#parts, jobId, from, actor);
+  }
+
+  continue(jobId: string, actor?: Actor): Promise<StoredJob> {
+    return continueJob(this.#parts, jobId, actor);
+  }
+
+  move(jobId: string, version: string, actor?: Actor): Promise<StoredJob> {
+    return moveJobTo(this.#parts, jobId, version, actor);
   }
 
   override(jobId: string, status: EntityStatus, actor: Actor): Promise<StoredJob> {

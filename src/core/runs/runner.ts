@@ -58,6 +58,10 @@ export interface Runner {
   resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: Actor): Promise<StoredJob>;
   /** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */
   retry(jobId: string, from: "last_step" | "start", by?: Actor): Promise<StoredJob>;
+  /** Has a held job go on under the code that is here: recorded calls that this does not make are left out. */
+  continue(jobId: string, by?: Actor): Promise<StoredJob>;
+  /** Gives an open job another version of its agent; refuses where its record does not fit that. */
+  move(jobId: string, version: string, by?: Actor): Promise<StoredJob>;
   /** An operator's override: sets any status from any status, see `JOB_OVERRIDES`; it is authoritative. */
   override(jobId: string, status: EntityStatus, by: Actor): Promise<StoredJob>;
   /** The same for a case, see `CASE_OVERRIDES`. */

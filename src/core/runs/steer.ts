@@ -114,7 +114,7 @@ export async function deleteCase(parts: RequestParts, caseId: string, actor: Act
 }
 
 /** Stores a change of a job that may take it away from its run: nothing that the run still does is stored then. */
-async function takeFrom<T>(
+export async function takeFrom<T>(
   parts: RequestParts,
   jobId: string,
   order: {

@@ -14,10 +14,11 @@ const duration = ({ created_at, finished_at }: { created_at: string; finished_at
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
-  version: 1,
+  version: 2,
   entity: true,
   index: (job) => ({
     status: job.status,
+    stop_reason: job.stop_reason,
     agent_name: job.agent_name,
     name: job.name,
     workspace_id: job.job_context.workspace_id,

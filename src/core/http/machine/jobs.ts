@@ -75,7 +75,8 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       path: `${prefix}/jobs/{id}/retry`,
       auth: "key",
       summary: "Run a failed or cancelled job again",
-      description: "From its last good step, or from the start with nothing recorded.",
+      description:
+        "From its last good step, or from the start with nothing recorded; a held job from the start only.",
       tag,
       params: JobPathSchema,
       body: v.optional(v.object({ from: v.optional(v.picklist(["last_step", "start"]), "last_step") }), {}),
@@ -83,6 +84,33 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       responses: { 202: { description: "The job, queued again", schema: JobSchema } },
       handler: async ({ params, body, caller }) =>
         jobs.show(await runner.retry(params.id, body.from, caller)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/jobs/{id}/continue`,
+      auth: "key",
+      summary: "Go on with a held job under the present code",
+      description:
+        "Of a job whose `stop_reason` is `code_changed`. Recorded calls that the code does not make no longer count; they stay in the log. Answers count.",
+      tag,
+      params: JobPathSchema,
+      status: 202,
+      responses: { 202: { description: "The job, queued again", schema: JobSchema } },
+      handler: async ({ params, caller }) => jobs.show(await runner.continue(params.id, caller)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/jobs/{id}/move`,
+      auth: "key",
+      summary: "Give an open job another version of its agent",
+      description: "Refused where the job's record does not fit that version.",
+      tag,
+      params: JobPathSchema,
+      body: v.object({ version: v.string() }),
+      status: 202,
+      responses: { 202: { description: "The job, queued again", schema: JobSchema } },
+      handler: async ({ params, body, caller }) =>
+        jobs.show(await runner.move(params.id, body.version, caller)),
     }),
   ];
 }

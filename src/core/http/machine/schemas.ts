@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { LISTED_UPDATES } from "../../entities/cases.ts";
 import { EntityStatusSchema } from "../../models/entity-status.ts";
+import { StopReasonSchema } from "../../models/job.ts";
 import { EntityIdSchema } from "../../models/scalars.ts";
 import { pageQuery, wholeNumber } from "../query.ts";
 
@@ -17,5 +18,7 @@ export const CasesQuerySchema = v.object({
 export const JobsQuerySchema = v.object({
   ...pageQuery({ max: 1000, default: 100 }),
   status: v.optional(EntityStatusSchema),
+  /** Such as `code_changed`, for jobs that are held. */
+  stop_reason: v.optional(StopReasonSchema),
 });
 export type JobsQuery = v.InferOutput<typeof JobsQuerySchema>;

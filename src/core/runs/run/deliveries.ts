@@ -142,6 +142,13 @@ export class Deliveries {
     return undefined;
   }
 
+  /** Whether the handler has made all calls that are recorded. */
+  get isBehindRecord(): boolean {
+    if (this.#skipped.size > 0 || this.#parts.begun.some(({ isMade, isDue }) => !isMade && !isDue))
+      return false;
+    return !this.#due.slice(this.#head).some((call) => call?.isMade === false);
+  }
+
   /** Begins the handler's first turn. */
   begin(): void {
     this.#beginTurn();
@@ -381,7 +388,8 @@ export class Deliveries {
     const found = this.#unknown(missing);
     if (found) {
       if (missing && this.#mayStillCome(missing)) return;
-      const expected = first(this.#skipped);
+      // A call of another kind is not the same one under another name.
+      const expected = [...this.#skipped].find(({ kind }) => kind === found.kind);
       if (expected) {
         this.#parts.onMismatch(expected, found);
         return;
@@ -442,9 +450,4 @@ function areBeside({ recorded, begun }: DeliveriesParts): boolean {
     line = call.line;
   }
   return begun.some(({ made, isOld }) => isOld || (made !== undefined && made < line));
-}
-
-function first<T>(set: ReadonlySet<T>): T | undefined {
-  for (const one of set) return one;
-  return undefined;
 }

@@ -57,6 +57,11 @@ export class RunJob implements JobHandle {
     return mayBeLeft(this.#sleep(duration, options));
   }
 
+  changed(name: string): boolean {
+    if (typeof name !== "string" || name === "") throw new TypeError("changed was given no name");
+    return this.#run.changed(this.#run.parts.redact(name));
+  }
+
   read(): Promise<Job> {
     return this.#facts.readJob();
   }

@@ -140,8 +140,8 @@ export class RunRecord {
     this.#pausing.clear();
   }
 
-  /** What people and the store have of the job stays: its cases, and what was answered. */
-  #cutOff(cut: NonNullable<MarkEntry["cut"]>): void {
+  /** Forgets the calls of these lines, but for its cases and for what was answered: these stay as people know them. */
+  cutOff(cut: NonNullable<MarkEntry["cut"]>): void {
     const isCut = ({ line }: Call) => cut.some(([first, last]) => line >= first && line <= last);
     const [gone, kept]: [Call[], Call[]] = [[], []];
     for (const call of this.ended) (isCut(call) ? gone : kept).push(call);
@@ -152,7 +152,7 @@ export class RunRecord {
         this.loose.push(call);
       } else {
         this.#begun.delete(call);
-        cutOff(call);
+        forgetWhole(call);
       }
     }
   }
@@ -286,7 +286,7 @@ export class RunRecord {
   #addMark(entry: MarkEntry, line: number): void {
     const { mark } = entry;
     if (mark === "changed") this.changes.set(entry.name ?? "", entry.is === true);
-    if (mark === "continued") this.#cutOff(entry.cut ?? []);
+    if (mark === "continued") this.cutOff(entry.cut ?? []);
     if (mark === "retried" || mark === "limits_raised") this.forgetFailures();
     if (mark !== "interrupted") return;
     this.#interruptions.push(line);
@@ -295,7 +295,7 @@ export class RunRecord {
 }
 
 /** Forgets that a call was ever made, but not how often it was tried. */
-function cutOff(call: Call): void {
+function forgetWhole(call: Call): void {
   forget(call);
   call.isForgotten = undefined;
   call.begun = undefined;

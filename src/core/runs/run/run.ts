@@ -78,6 +78,8 @@ export class Run {
   #cleanUp: Promise<unknown> | undefined;
   #force: () => void = () => {};
   #onJudged: (() => void) | undefined;
+  /** What `changed` answered, to be stored with the next write: before anything that follows from it. */
+  readonly #answers = new Map<string, boolean>();
   #onQuiet: (() => void) | undefined;
 
   constructor(parts: RunParts) {
@@ -194,6 +196,17 @@ export class Run {
     return undefined;
   }
 
+  /** Whether the job takes the new way of a change of the code. */
+  changed(name: string): boolean {
+    const { changes } = this.parts.record;
+    const known = changes.get(name);
+    if (known !== undefined) return known;
+    const is = this.deliveries.isBehindRecord;
+    changes.set(name, is);
+    this.#answers.set(name, is);
+    return is;
+  }
+
   /** Waits for the turn of a call whose end is stored. */
   delivered(call: Call): Promise<void> | undefined {
     return this.deliveries.delivered(call, undefined);
@@ -257,7 +270,7 @@ export class Run {
       fence = this.#phase.fence;
       if (fence) return NOTHING;
       isLetThrough = true;
-      return work(unit);
+      return this.#answers.size === 0 ? work(unit) : this.#recordAnswers(unit).then(() => work(unit));
     };
     this.activity.beginWrite();
     try {
@@ -365,9 +378,20 @@ export class Run {
     return shorten(this.parts.redact(messageOf(error)), LONGEST_MESSAGE);
   }
 
+  async #recordAnswers(unit: Unit): Promise<void> {
+    const stored = [...this.#answers];
+    for (const [name, is] of stored)
+      await unit.record(this.jobId, { type: "mark", mark: "changed", name, is });
+    unit.afterwards(() => {
+      for (const [name] of stored) this.#answers.delete(name);
+    });
+  }
+
   /** The job does not end: it waits for code that fits its record, or for a person. */
   async #hold(end: RunEnd, held: NonNullable<RunEnd["held"]>): Promise<void> {
     const { jobId, log, redact } = this.parts;
+    // Nothing followed from them.
+    this.#answers.clear();
     const isHeld = await this.write(async (unit) => {
       const job = await unit.tx.get("Job", jobId);
       if (job?.status === "cancelling") return false;

@@ -115,5 +115,27 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       handler: async ({ params, body, caller }) =>
         jobs.show(await runner().resume(params.id, body.job_instructions, caller)),
     }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/jobs/{id}/continue",
+      auth: "session",
+      summary: "Go on with a held job under the present code",
+      tag,
+      params: PathSchema,
+      responses: { 200: { description: "The job", schema: JobSchema } },
+      handler: async ({ params, caller }) => jobs.show(await runner().continue(params.id, caller)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/jobs/{id}/move",
+      auth: "session",
+      summary: "Give an open job another version of its agent",
+      tag,
+      params: PathSchema,
+      body: v.object({ version: v.string() }),
+      responses: { 200: { description: "The job", schema: JobSchema } },
+      handler: async ({ params, body, caller }) =>
+        jobs.show(await runner().move(params.id, body.version, caller)),
+    }),
   ];
 }

@@ -52,6 +52,17 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
     ];
     return { ...base, title: "Run this job again?", lines, buttons };
   }
+  if (action === "continue") {
+    const lines = [
+      job.held?.message ?? "The job is not held.",
+      "It goes on under the present code. What was recorded after that point, and the code does not make, no longer counts and may be done again; answers count.",
+    ];
+    return { ...base, title: "Continue under the present code?", lines, buttons: [button("Continue", {})] };
+  }
+  if (action === "restart") {
+    const lines = ["Everything is done, and paid for, once more. What is recorded no longer counts."];
+    return { ...base, title: "Restart this job?", lines, buttons: [button("Restart", { style: "danger" })] };
+  }
   if (action === "resume") {
     const limits = job.job_context.job_instructions;
     const fields = html`${[

@@ -110,6 +110,14 @@ const JOB_ACTS: Readonly<Record<string, Act>> = {
     await runner().resume(id, readLimits(form), caller);
     return "The job goes on.";
   },
+  continue: async ({ runner }, id, { caller }) => {
+    await runner().continue(id, caller);
+    return "The job goes on under the present code.";
+  },
+  restart: async ({ runner }, id, { caller }) => {
+    await runner().retry(id, "start", caller);
+    return "The job runs again from the start.";
+  },
   status: async ({ runner }, id, { form, caller }) => {
     const { status } = await runner().override(id, readStatus(form), caller);
     return `The status was set to "${labelOf(status)}".`;

@@ -84,7 +84,7 @@ export const TimelineSchema = v.object({
 export const BulkSchema = v.object({
   id: v.pipe(v.string(), v.uuid()),
   kind: v.picklist(["jobs", "cases"]),
-  action: v.picklist(["stop", "retry", "delete"]),
+  action: v.picklist(["stop", "retry", "continue", "restart", "delete"]),
   hash: v.string(),
   cost: v.number(),
   by: v.string(),

@@ -87,7 +87,13 @@ export async function toBulkView(
   };
 }
 
-const VERBS: Readonly<Record<BulkAction, string>> = { stop: "Stop", retry: "Retry", delete: "Delete" };
+const VERBS: Readonly<Record<BulkAction, string>> = {
+  stop: "Stop",
+  retry: "Retry",
+  continue: "Continue",
+  restart: "Restart",
+  delete: "Delete",
+};
 
 const TITLES = {
   preview: (verb: string, what: string) => `${verb} ${what}?`,
@@ -99,11 +105,16 @@ const TITLES = {
 const CONSEQUENCES: Readonly<Record<BulkAction, string>> = {
   stop: "They are told to stop; what they did so far is kept. Exactly these, whatever changes in the meantime.",
   retry: "They go on from their last good step. Exactly these, whatever changes in the meantime.",
+  continue:
+    "They go on under the present code. What was recorded after the point where it no longer fits is done again; answers count. Exactly these, whatever changes in the meantime.",
+  restart: "Everything is done, and paid for, once more. Exactly these, whatever changes in the meantime.",
   delete: "They are deleted with all that belongs to them. Exactly these. This cannot be undone.",
 };
 
 const LEFT_OUT: Readonly<Record<BulkAction, string>> = {
   stop: "ended already, or too many at once",
   retry: "neither failed nor cancelled, or too many at once",
+  continue: "not held, or too many at once",
+  restart: "neither held, failed nor cancelled, or too many at once",
   delete: "too many at once",
 };

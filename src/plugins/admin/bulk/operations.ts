@@ -4,7 +4,7 @@ import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { Logger } from "../../../core/base/log.ts";
 import type { Runner } from "../../../core/runs/runner.ts";
 
-export type BulkAction = "stop" | "retry" | "delete";
+export type BulkAction = "stop" | "retry" | "continue" | "restart" | "delete";
 export type BulkState = "preview" | "running" | "done" | "aborted";
 
 /** An action on many entities: frozen when it was previewed, carried out as it was seen. */
@@ -146,6 +146,8 @@ export class BulkOperations {
     try {
       if (action === "stop") await runner.stop(id, by);
       else if (action === "retry") await runner.retry(id, "last_step", by);
+      else if (action === "continue") await runner.continue(id, by);
+      else if (action === "restart") await runner.retry(id, "start", by);
       else if (kind === "jobs") await runner.remove(id, by);
       else await runner.removeCase(id, by);
     } catch (error) {

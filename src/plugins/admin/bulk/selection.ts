@@ -21,7 +21,7 @@ const ids = v.pipe(v.array(EntityIdSchema), v.minLength(1), v.maxLength(10_000))
 export const BulkBodySchema = v.strictObject(
   {
     kind: v.picklist(["jobs", "cases"]),
-    action: v.picklist(["stop", "retry", "delete"]),
+    action: v.picklist(["stop", "retry", "continue", "restart", "delete"]),
     /** The entities; or the filters of the list, all of whose matches are meant. */
     ids: v.optional(ids),
     filter: v.optional(JsonMapSchema),
@@ -94,7 +94,11 @@ export async function freeze(
   return { kind, action, ids, cost, leftOut: matching - ids.length, by };
 }
 
-function applies(action: BulkAction, { status }: StoredJob | StoredCase): boolean {
+function applies(action: BulkAction, entity: StoredJob | StoredCase): boolean {
+  const { status } = entity;
+  const isHeld = "held" in entity && Boolean(entity.held);
+  if (action === "continue") return isHeld;
+  if (action === "restart" && isHeld) return true;
   if (action === "stop") return !isTerminal(status) && status !== "cancelling";
   return action === "delete" || status === "failed" || status === "cancelled";
 }

@@ -24,6 +24,10 @@ export function jobActions(job: StoredJob): ActionView[] {
   if (ended && LIMIT_REASONS.includes(job.stop_reason ?? "")) {
     actions.push({ label: "Raise limit and go on", href: to("resume"), icon: "play", style: "main" });
   }
+  if (job.held) {
+    actions.push({ label: "Continue", href: to("continue"), icon: "play", style: "main" });
+    actions.push({ label: "Restart", href: to("restart"), icon: "retry", style: "" });
+  }
   if (job.status === "failed" || job.status === "cancelled") {
     actions.push({ label: "Retry", href: to("retry"), icon: "retry", style: "" });
   }

@@ -29,6 +29,7 @@ export function toNotes(
       link: "Answer",
     });
   }
+  if (job.held) notes.push({ kind: "warn", icon: "stop", text: job.held.message, href: "", link: "" });
   if (position) {
     const text = `In the queue at place ${formatCount(position.position)} of ${formatCount(position.queued)}.`;
     notes.push({ kind: "", icon: "jobs", text, href: "", link: "" });
@@ -52,5 +53,5 @@ const LIMITS: Readonly<Record<string, string>> = {
   max_duration: "Ended because it reached its time limit. What it did so far is kept.",
   question_expired: "Ended because nobody answered a question in time.",
   nondeterministic:
-    "Ended because its code changed while it was under way: a recorded step was not found again.",
+    "Ended because its code does not make the same calls each time: a recorded one was not found again.",
 };

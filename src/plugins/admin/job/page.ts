@@ -145,6 +145,8 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
       })),
       facts: toFacts([
         ["Agent", agent ? linkPiece(pathTo("agents", agent.slug), agent.definition.name) : job.agent_name],
+        ["Version", job.agent_version ?? undefined],
+        ["Code", job.code_fingerprint ?? undefined],
         ["Mission", context.mission_name],
         ["Started by", context.started_by],
         ["Workspace", context.workspace_id],

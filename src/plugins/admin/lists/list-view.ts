@@ -127,6 +127,8 @@ export function toListView(source: PageSource) {
     actions: [
       { name: "stop", label: "Stop", icon: "stop", style: "" },
       { name: "retry", label: "Retry", icon: "retry", style: "" },
+      { name: "continue", label: "Continue held", icon: "play", style: "" },
+      { name: "restart", label: "Restart", icon: "retry", style: "" },
       { name: "delete", label: "Delete", icon: "trash", style: "danger" },
     ].filter(({ name }) => kind === "jobs" || name === "delete"),
     emptyTitle: filtered ? `No ${noun}s match.` : `No ${noun}s yet.`,
