@@ -46,6 +46,7 @@ const ALONE = [
   "test/deploy/{local,network,real-local,resume}.test.ts",
   "test/events/{cli,docs,otel,otel-sampling,outage,leaks}.test.ts",
   "test/runs/{careless-agent,full-disk,kill,rough,signals,torture}.test.ts",
+  "test/docs/site.test.ts",
   "test/store/{full-disk,kill,power-cut,simulation,shim}.test.ts",
 ];
 

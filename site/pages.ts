@@ -1,0 +1,78 @@
+/** A page of the site and the Markdown file that it is made from; both paths without a leading slash. */
+export interface Page {
+  readonly source: string;
+  /** With the ending `.md`; the built page has `.html` instead. */
+  readonly target: string;
+  readonly title: string;
+}
+
+export interface Group {
+  readonly title: string;
+  readonly pages: readonly Page[];
+}
+
+/** All pages that are written by hand, in the order in which one reads them. */
+export const GROUPS: readonly Group[] = [
+  group("Start", [
+    ["README.md", "index.md", "Introduction"],
+    ["docs/index.md", "guide.md", "A path through the docs"],
+    doc("agents", "Agents"),
+    doc("durability", "Durability"),
+    ["examples/README.md", "examples/index.md", "Examples"],
+  ]),
+  group("Run", [
+    doc("cli", "Command line"),
+    doc("settings", "Settings"),
+    doc("admin", "Admin"),
+    doc("api", "HTTP API"),
+    doc("errors", "Errors"),
+  ]),
+  group("Operate", [
+    doc("deploy", "Deploy"),
+    doc("deploy-clouds", "Clouds"),
+    doc("store", "Store"),
+    doc("events", "Events"),
+    doc("telemetry", "Telemetry"),
+    doc("security", "Security"),
+    doc("audit", "Audit log"),
+  ]),
+  group("Extend", [doc("plugins", "Plugins"), doc("platforms", "Platforms")]),
+  group("Examples", [
+    example("reply-desk", "Reply desk"),
+    example("assistant", "Assistant"),
+    example("invoice-audit", "Invoice audit"),
+    example("log-watch", "Log watch"),
+    example("llm-triage", "LLM triage"),
+    example("hello", "Hello"),
+    example("audit-plugin", "A page in the admin"),
+    example("ssh-docker", "A platform: SSH and Docker"),
+  ]),
+  group("Project", [
+    ["CHANGELOG.md", "changelog.md", "Changelog"],
+    ["CONTRIBUTING.md", "contributing.md", "Contributing"],
+    ["SECURITY.md", "reporting.md", "Reporting a weakness"],
+  ]),
+];
+
+/** The entries of the package, whose reference is made from their TSDoc. */
+export const ENTRIES = [
+  { name: "agent-control-service", file: "index" },
+  { name: "agent-control-service/plugin", file: "plugin" },
+  { name: "agent-control-service/store", file: "store" },
+  { name: "agent-control-service/deploy", file: "deploy" },
+  { name: "agent-control-service/testing", file: "testing" },
+] as const;
+
+type Row = readonly [source: string, target: string, title: string];
+
+function group(title: string, rows: readonly Row[]): Group {
+  return { title, pages: rows.map(([source, target, title]) => ({ source, target, title })) };
+}
+
+function doc(name: string, title: string): Row {
+  return [`docs/${name}.md`, `${name}.md`, title];
+}
+
+function example(name: string, title: string): Row {
+  return [`examples/${name}/README.md`, `examples/${name}.md`, title];
+}
