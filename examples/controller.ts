@@ -1,8 +1,10 @@
 import { createServer } from "agent-control-service";
 import type { Plugin } from "agent-control-service/plugin";
+import { assistant } from "./assistant/controller.ts";
 import { hello } from "./hello/controller.ts";
 import { invoiceAudit } from "./invoice-audit/agent.ts";
 import { logWatch } from "./log-watch/agent.ts";
+import { replyDesk } from "./reply-desk/controller.ts";
 
 const HINT = `
 The audit asks about four odd invoices and waits 20 seconds for answers. To take your time:
@@ -19,4 +21,7 @@ const hint: Plugin = {
 };
 
 /** What `npm start` runs. */
-export default createServer({ agents: [invoiceAudit, logWatch, hello], plugins: [hint] });
+export default createServer({
+  agents: [replyDesk, assistant, invoiceAudit, logWatch, hello],
+  plugins: [hint],
+});

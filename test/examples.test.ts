@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { appendFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,11 +8,13 @@ import type { AgentDefinition, Case } from "agent-control-service";
 import { JOBS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { assistant } from "../examples/assistant/controller.ts";
 import all from "../examples/controller.ts";
 import { hello } from "../examples/hello/controller.ts";
 import { invoiceAudit } from "../examples/invoice-audit/agent.ts";
 import { llmTriage } from "../examples/llm-triage/agent.ts";
 import { logWatch } from "../examples/log-watch/agent.ts";
+import { replyDesk } from "../examples/reply-desk/controller.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -20,16 +23,8 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 async function start(server: TestServer, slug: string, fields: Record<string, unknown>): Promise<void> {
-  const job_context = {
-    workspace_id: "w",
-    job_id: "job-1",
-    started_by: "test",
-    started_at: "2026-11-01T08:00:00Z",
-    mission_id: "m",
-    mission_name: "Examples",
-  };
   const response = await server.request(`/agents/${slug}/jobs`, {
-    json: { job_context, job_fields: fields },
+    json: { job_context: { job_id: "job-1" }, job_fields: fields },
   });
   expect(response.status, await response.clone().text()).toBe(202);
 }
@@ -58,7 +53,13 @@ const serve = (agent: AgentDefinition) => testServer({ agents: [agent] });
 
 describe("the examples", () => {
   it("are served together by npm start", () => {
-    expect(all.options.agents.map((agent) => agent.name)).toEqual(["Invoice Audit", "Log Watch", "Hello"]);
+    expect(all.options.agents.map((agent) => agent.name)).toEqual([
+      "Reply Desk",
+      "Assistant",
+      "Invoice Audit",
+      "Log Watch",
+      "Hello",
+    ]);
   });
 
   it("hello greets everybody", async () => {
@@ -74,6 +75,147 @@ describe("the examples", () => {
       ["ada", { greeting: "Hello Ada!" }],
       ["grace", { greeting: "Hello Grace!" }],
     ]);
+  });
+});
+
+async function openQuestions(server: TestServer, count: number): Promise<Case[]> {
+  return until(
+    async () => (await cases(server)).filter((item) => item.status === "awaiting"),
+    (items) => items.length === count,
+  );
+}
+
+async function answer(server: TestServer, ref: string, answer: Record<string, unknown>): Promise<void> {
+  const response = await server.request(`/jobs/job-1/cases/${ref}/update`, { json: { answer } });
+  expect(response.status, await response.clone().text()).toBe(200);
+}
+
+describe("the reply desk", () => {
+  it("drafts without a key, and sends what a person approves", async () => {
+    await using server = await serve(replyDesk);
+
+    await start(server, "reply-desk", {});
+    await openQuestions(server, 2);
+    await answer(server, "mail-1", { send: true });
+    await answer(server, "mail-2", { send: false });
+
+    expect(await end(server)).toMatchObject({ status: "completed", total_cost: 0.004 });
+    expect((await cases(server)).map((item) => [item.name, item.final_delivery])).toEqual([
+      ["Where is order 12?", { reply: 'Thank you for writing. We are looking into "Where is order 12?"' }],
+      ["Please refund order 34.", { reply: null }],
+    ]);
+  });
+
+  it("asks a real model where there is a key, once, also when the service is restarted before the answer", async () => {
+    const model = await listenAsModel(
+      ({ messages }) => `Dear customer: ${messages[0]!.content.split("\n").at(-1)}`,
+    );
+    Object.assign(process.env, { LLM_URL: model.url, LLM_KEY: "key-of-this-test" });
+    try {
+      const options = { agents: [replyDesk], dataDir: folder, store: undefined };
+      await using first = await testServer(options);
+      await start(first, "reply-desk", { mails: ["Is the shop open?"] });
+      const [asked] = await openQuestions(first, 1);
+      await first.service.close();
+
+      await using second = await testServer(options);
+      await openQuestions(second, 1);
+      await answer(second, "mail-1", { send: true });
+
+      expect(asked!.question!.question).toBe("Send this? Dear customer: Is the shop open?");
+      expect(await end(second)).toMatchObject({ status: "completed" });
+      expect((await cases(second))[0]!.final_delivery).toEqual({ reply: "Dear customer: Is the shop open?" });
+      expect(model.requests()).toEqual(["Bearer key-of-this-test"]);
+    } finally {
+      delete process.env.LLM_URL;
+      delete process.env.LLM_KEY;
+      model.server.close();
+    }
+  });
+});
+
+describe("the assistant", () => {
+  const drafts = join(tmpdir(), "assistant-drafts", "job-1");
+  const chat = (server: TestServer) =>
+    server.request("/agents/assistant/chat", { json: { params: { message: "Rye or wheat?" } } });
+
+  it("streams its answer, word by word", async () => {
+    await using server = await serve(assistant);
+
+    const response = await chat(server);
+    const chunks: string[] = [];
+    for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) chunks.push(chunk);
+
+    expect(response.headers.get("content-type")).toBe("text/event-stream");
+    const events = chunks.join("").trim().split("\n\n");
+    expect(events.at(-1)).toBe("data: [DONE]");
+    const words = events.slice(0, -1).map((event) => JSON.parse(event.slice(6)).choices[0].delta.content);
+    expect(words.length).toBeGreaterThan(4);
+    expect(words.join("")).toBe("(stand-in) You wrote: Rye or wheat?");
+  });
+
+  it("hands on what a real model streams", async () => {
+    const model = await listenAsModel(({ stream, messages }) => `${stream} ${messages[0]!.content}`);
+    Object.assign(process.env, { LLM_URL: model.url, LLM_KEY: "key-of-this-test" });
+    try {
+      await using server = await serve(assistant);
+
+      expect(await (await chat(server)).text()).toContain("true Rye or wheat?");
+    } finally {
+      delete process.env.LLM_URL;
+      delete process.env.LLM_KEY;
+      model.server.close();
+    }
+  });
+
+  it("refuses a message that its fields do not allow", async () => {
+    await using server = await serve(assistant);
+
+    const response = await server.request("/agents/assistant/chat", { json: { params: {} } });
+
+    expect(response.status).toBe(422);
+    expect(await response.text()).toContain("message");
+  });
+
+  it("notes who decided what, and says how far it is", async () => {
+    await using server = await serve(assistant);
+    await start(server, "assistant", { topics: ["Rye"] });
+    await openQuestions(server, 1);
+
+    const status = await server.request("/agents/assistant/status", {
+      json: { params: { job_id: "job-1" } },
+    });
+    await answer(server, "rye", { verdict: "print" });
+    const job = await end(server);
+
+    expect(await status.json()).toMatchObject({ message: "1 chapters started" });
+    expect(job).toMatchObject({ status: "completed", result: { message: "1 chapters done" } });
+    expect(server.logs.join("\n")).toMatch(/a person has decided.*print/);
+    await rm(drafts, { recursive: true });
+  });
+
+  it("removes its drafts when it is stopped", async () => {
+    await using server = await serve(assistant);
+    await start(server, "assistant", {});
+    await openQuestions(server, 1);
+    const before = existsSync(join(drafts, "rye.txt"));
+
+    await server.request("/agents/assistant/stop", { json: { job_context: { job_id: "job-1" } } });
+    const job = await end(server);
+
+    expect(job.status).toBe("cancelled");
+    await expect.poll(() => existsSync(drafts)).toBe(false);
+    expect(before).toBe(true);
+  });
+
+  it("counts words", async () => {
+    await using server = await serve(assistant);
+
+    const response = await server.request("/agents/assistant/custom/count_words", {
+      json: { job_fields: { text: "rye and wheat" } },
+    });
+
+    expect(await response.json()).toMatchObject({ payload: { words: 3 } });
   });
 });
 
@@ -190,7 +332,11 @@ describe("the triage with a language model", () => {
   });
 
   it("tries again after a bad answer, counts what tokens cost, and asks where the model is not sure", async () => {
-    const model = await listenAsModel();
+    const model = await listenAsModel(({ messages }, count) => {
+      const confidence = messages.at(-1)!.content.includes("T-1") ? 0.9 : 0.4;
+      if (count === 1) return "As a model I cannot";
+      return JSON.stringify({ team: "orders", urgency: "later", confidence, reply: "Thank you" });
+    });
     process.env.LLM_URL = model.url;
     try {
       const tickets = ["T-1", "T-2"].map((id) =>
@@ -212,7 +358,7 @@ describe("the triage with a language model", () => {
         status: "completed",
         result: { teams: { orders: 1, billing: 1 } },
       });
-      expect(model.requests()).toBe(3);
+      expect(model.requests()).toHaveLength(3);
       expect((await cases(server))[0]?.total_cost).toBeCloseTo(0.001);
     } finally {
       delete process.env.LLM_URL;
@@ -221,16 +367,21 @@ describe("the triage with a language model", () => {
   });
 });
 
-/** An endpoint that speaks the chat completions format: first nonsense, then sure of T-1 and unsure of T-2. */
-async function listenAsModel(): Promise<{ server: Server; url: string; requests: () => number }> {
-  let requests = 0;
+interface ChatRequest {
+  readonly messages: readonly { readonly content: string }[];
+  readonly stream?: boolean;
+}
+
+/** An endpoint that speaks the chat completions format; `requests` are the keys that it was sent. */
+async function listenAsModel(
+  reply: (request: ChatRequest, count: number) => string,
+): Promise<{ server: Server; url: string; requests: () => readonly (string | undefined)[] }> {
+  const requests: (string | undefined)[] = [];
   const server = createServer(async (request, response) => {
     let body = "";
     for await (const chunk of request) body += chunk;
-    requests++;
-    const confidence = body.includes("T-1") ? 0.9 : 0.4;
-    const triage = { team: "orders", urgency: "later", confidence, reply: "Thank you" };
-    const content = requests === 1 ? "As a model I cannot" : JSON.stringify(triage);
+    requests.push(request.headers.authorization);
+    const content = reply(JSON.parse(body) as ChatRequest, requests.length);
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify({ choices: [{ message: { content } }], usage: { total_tokens: 500 } }));
   });

@@ -35,7 +35,7 @@ export default definePlatform({
           ${files} ${variables} --env SERVICE_SECRETS_DIR=/run/secrets ${image.replace(/^.*@/, "")}`;
       },
     });
-    // Each value is a volume, which the container sees as a file: it stands in no command line and in no label.
+    // Each value is a volume, which the container sees as a file: it is in no command line and in no label.
     const vault = createSecretStore(tools, name, {
       list: async () => (await docker`volume ls --quiet --filter label=${label}`).split("\n"),
       async put(ref, value, variable) {
