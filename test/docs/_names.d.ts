@@ -24,6 +24,7 @@ declare global {
   const bank: Yours;
   const download: Yours;
   const send: Yours;
+  const reviewer: AgentDefinition;
   const url: string;
   const headers: Record<string, string>;
   const body: string;
