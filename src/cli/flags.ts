@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { describeIssue } from "../core/base/describe-issue.ts";
 import type { FlagsSchema } from "./command.ts";
 import { UsageError } from "./errors.ts";
 import { suggest } from "./suggest.ts";
@@ -49,7 +50,7 @@ export function readFlags<F extends FlagsSchema>(
   const issue = result.issues[0];
   const key = String(issue.path?.[0]?.key);
   const flag = flags.find((one) => one.key === key)!;
-  throw describeIssue(flag, issue, values[key]);
+  throw toUsageError(flag, issue, values[key]);
 }
 
 function toFlag(key: string, entry: AnySchema): Flag {
@@ -95,7 +96,7 @@ function toNumber(flag: Flag, text: string): number {
   throw new UsageError(`Option --${flag.name} must be a number, not "${text}"`);
 }
 
-function describeIssue(flag: Flag, issue: v.BaseIssue<unknown>, value: unknown): UsageError {
+function toUsageError(flag: Flag, issue: v.BaseIssue<unknown>, value: unknown): UsageError {
   if (value === undefined) {
     return new UsageError(`Option --${flag.name} is missing`, `Write --${flag.name} <${flag.value}>.`);
   }
@@ -105,7 +106,5 @@ function describeIssue(flag: Flag, issue: v.BaseIssue<unknown>, value: unknown):
     const rule = `Option --${flag.name} must be one of ${choices.join(", ")}, not "${value}"`;
     return new UsageError(rule, meant && `Did you mean ${meant}?`);
   }
-  const own = issue.message.startsWith("Invalid") ? undefined : issue.message;
-  const rule = own ?? `must be ${issue.expected ?? "valid"}`;
-  return new UsageError(`Option --${flag.name} ${rule}, not "${value}"`);
+  return new UsageError(`Option --${flag.name} ${describeIssue(issue)}, not "${value}"`);
 }

@@ -12,7 +12,7 @@ const VariableSchema = v.pipe(
 );
 
 /** `.deployment/config.yaml`. */
-export const DeployConfigSchema = v.strictObject({
+const DeployConfigSchema = v.strictObject({
   /** Plain variables of the service. */
   environment: v.nullish(
     v.record(VariableSchema, v.string("must be text: put quotes around numbers, true and false")),

@@ -92,7 +92,7 @@ async function projectFindings(
 }
 
 /** What is installed of Docker. */
-export async function dockerFindings(tools: DeployTools): Promise<Finding[]> {
+async function dockerFindings(tools: DeployTools): Promise<Finding[]> {
   return tryFinding("Docker", async () => {
     const docker = await findDocker(tools);
     const builder = docker.buildx ? "buildx" : "the plain builder";

@@ -12,7 +12,7 @@ export const EXIT = {
 } as const;
 
 /** Exit code each kind of deployment error ends the command with. */
-export const EXIT_OF = {
+const EXIT_OF = {
   failed: EXIT.failed,
   build_failed: EXIT.failed,
   unhealthy: EXIT.failed,

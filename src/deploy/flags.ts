@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { describeIssue } from "../core/base/describe-issue.ts";
 import { DeployError } from "./errors.ts";
 import type { FlagsSchema } from "./platform.ts";
 
@@ -14,19 +15,10 @@ export function parseFlags(
   const flag = `--${toFlagName(key)}`;
   if (given[key] === undefined)
     throw new DeployError("usage", `${flag} is missing`, { fix: `This platform requires it: set ${flag}` });
-  throw new DeployError("usage", `${flag} ${String(given[key])}: ${explain(issue)}`);
+  throw new DeployError("usage", `${flag} ${String(given[key])}: ${describeIssue(issue)}`);
 }
 
 /** `minInstances` as `min-instances`. */
 export function toFlagName(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-}
-
-function explain(issue: v.BaseIssue<unknown>): string {
-  const { requirement } = issue as { requirement?: unknown };
-  if (issue.type === "min_value") return `must be at least ${String(requirement)}`;
-  if (issue.type === "max_value") return `must be at most ${String(requirement)}`;
-  if (issue.type === "integer") return "must be a whole number";
-  if (issue.type === "picklist") return `must be one of ${issue.expected ?? ""}`;
-  return issue.message;
 }

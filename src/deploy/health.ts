@@ -20,14 +20,14 @@ export interface HealthOptions {
 }
 
 /** Polling during a deployment: every 5 s, after a first wait of 30 s. */
-export const DEPLOY_POLLING = { firstWait: 30, interval: 5 } as const;
+const DEPLOY_POLLING = { firstWait: 30, interval: 5 } as const;
 
 const REQUEST_TIMEOUT = 10;
 /** A process measures its uptime with its own clock and rounding. */
 const CLOCK_SLACK = 2000;
 
 /** The health check's configuration with its defaults. */
-export function resolveHealthConfig(config: Partial<HealthCheckConfig> = {}): HealthCheckConfig {
+function resolveHealthConfig(config: Partial<HealthCheckConfig> = {}): HealthCheckConfig {
   return v.parse(HealthCheckConfigSchema, config);
 }
 
@@ -95,7 +95,7 @@ async function checkAll(options: HealthOptions): Promise<HealthCheckResult> {
  * One request to a health endpoint: healthy is a 200 whose body says `status: "healthy"`, from the new
  * revision.
  */
-export async function checkHealth(
+async function checkHealth(
   endpoint: string,
   { tools, headers, startedAfter }: Pick<HealthOptions, "tools" | "headers" | "startedAfter">,
 ): Promise<HealthCheckResult> {

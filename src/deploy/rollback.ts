@@ -90,10 +90,7 @@ export async function rollback(
 /**
  * Releases that a rollback can go to, newest first: as reported by the platform, else as recorded locally.
  */
-export async function earlierReleases(
-  { session, state }: Deployment,
-  live: Release,
-): Promise<readonly Release[]> {
+async function earlierReleases({ session, state }: Deployment, live: Release): Promise<readonly Release[]> {
   const known = detailsOf(await state.read()).previous ?? [];
   const listed = (await session.history?.()) ?? known;
   return listed.filter((release) => release.revision !== live.revision);

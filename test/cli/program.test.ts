@@ -108,7 +108,7 @@ describe("a command line", () => {
     [["--nope"], "Unknown option --nope"],
     [["ship", "a", "--port"], "Option --port needs a value"],
     [["ship", "a", "--port", "80a"], 'Option --port must be a number, not "80a"'],
-    [["ship", "a", "--port", "-1"], 'Option --port must be >=0, not "-1"'],
+    [["ship", "a", "--port", "-1"], 'Option --port must be at least 0, not "-1"'],
     [["ship", "a", "--port", "1", "--port", "2"], "Option --port is set more than once"],
     [
       ["ship", "a", "--environment", "prd"],

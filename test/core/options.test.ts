@@ -72,7 +72,7 @@ describe("options", () => {
     [{ SERVICE_RSA_PRIVATE_KEY: PEM_OF_NOTHING }, /rsaPrivateKey must be an RSA private key in PEM/],
     [{ SERVICE_API_KEY: "key-with-€-sign" }, /apiKey must be made of visible ASCII characters/],
     [{ SERVICE_API_KEY: "two words-key" }, /apiKey must be made of visible ASCII characters/],
-    [{ SERVICE_LOG_FORMAT: "xml" }, /logFormat must be text or json \(SERVICE_LOG_FORMAT\)/],
+    [{ SERVICE_LOG_FORMAT: "xml" }, /logFormat must be one of text, json \(SERVICE_LOG_FORMAT\)/],
     [{ SERVICE_PORT: "70000" }, /port must be at most 65535 \(SERVICE_PORT\)/],
     [{ SERVICE_ACCOUNT_API_KEY: "k" }, /SERVICE_ACCOUNT_WORKSPACE_ID/],
   ])("the environment %j is refused with a message that names the option", (env, message) => {

@@ -34,6 +34,6 @@ export function nameOf(actor: Actor): string {
 }
 
 /** `session tcfG7O, says "Alice"`: a name that was typed proves nothing. */
-export function nameOfSession(session: string, says = ""): string {
+function nameOfSession(session: string, says = ""): string {
   return says === "" ? `session ${session}` : `session ${session}, says ${JSON.stringify(says)}`;
 }

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { describeIssue } from "./describe-issue.ts";
 
 /** An option or variable that cannot be used: names it and says what it must be. Its value is not repeated. */
 export class OptionsError extends Error {
@@ -23,19 +24,9 @@ export function checkOptions<S extends v.GenericSchema>(
   const problems = result.issues.map((issue) => {
     const path = v.getDotPath(issue) ?? "";
     const variable = variables[path] === undefined ? "" : ` (${variables[path]})`;
-    return `${path} ${describe(issue)}${variable}`;
+    return `${path} ${describeIssue(issue)}${variable}`;
   });
   throw new OptionsError(`Cannot use these options${of && ` ${of}`}: ${problems.join("; ")}`);
-}
-
-/** valibot's own messages repeat the value that was given; a value may be secret. */
-function describe(issue: v.BaseIssue<unknown>): string {
-  if (issue.message.startsWith("must")) return issue.message;
-  if (issue.type === "picklist") {
-    const choices = (issue.expected ?? "").replace(/[()"]/g, "").split(" | ");
-    return `must be ${choices.join(", ").replace(/, ([^,]*)$/, " or $1")}`;
-  }
-  return issue.expected ? `must be ${issue.expected}` : "is not valid";
 }
 
 /** A number that is `least` or more. */

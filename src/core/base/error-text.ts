@@ -27,7 +27,7 @@ export function causeOf(error: Error): unknown {
 }
 
 /** An error's stack, or at least its name and message. */
-export function stackOf(error: Error): string {
+function stackOf(error: Error): string {
   return typeof error.stack === "string" ? error.stack : `${toText(error.name)}: ${toText(error.message)}`;
 }
 

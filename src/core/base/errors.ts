@@ -1,7 +1,7 @@
 import type { ErrorResponse, ErrorType } from "../models/error-response.ts";
 
 /** HTTP status each error type answers with, unless an error says otherwise. */
-export const STATUS_OF: Readonly<Record<ErrorType, number>> = {
+const STATUS_OF: Readonly<Record<ErrorType, number>> = {
   job_not_found: 404,
   job_already_exists: 409,
   agent_not_found: 404,

@@ -362,7 +362,7 @@ export async function reopenCase(unit: Unit, id: string, by?: string): Promise<v
 }
 
 /** Replaces a case inside a unit: lets participants in, tells observers. */
-export async function changeCase(
+async function changeCase(
   unit: Unit,
   id: string,
   change: (item: StoredCase) => StoredCase,
@@ -411,7 +411,7 @@ function followCase(item: StoredCase, event: LifecycleEvent): EntityStatus {
 }
 
 /** The error for an id that no case has. */
-export function caseNotFound(id: string): ServiceError {
+function caseNotFound(id: string): ServiceError {
   return new ServiceError("case_not_found", `There is no case "${id}"`, {
     detail: "Look at the job's case_ids to see which exist.",
   });

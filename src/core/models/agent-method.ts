@@ -36,7 +36,6 @@ export const AgentCustomMethodParamsSchema = v.object({
   ...AgentMethodParamsSchema.entries,
   method_name: v.string(),
 });
-export type AgentCustomMethodParams = v.InferOutput<typeof AgentCustomMethodParamsSchema>;
 
 /** What a job is started from. */
 export const AgentJobContextBaseSchema = v.object({

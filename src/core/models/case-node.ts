@@ -16,7 +16,6 @@ export const CaseNodeTypeSchema = v.picklist([
   "warning",
   "info",
 ]);
-export type CaseNodeType = v.InferOutput<typeof CaseNodeTypeSchema>;
 
 /** A node that a method's cases pass through; `factory` exists in code only and is never answered. */
 export const CaseNodeSchema = v.object({

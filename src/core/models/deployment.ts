@@ -14,10 +14,8 @@ export type ResourceType = v.InferOutput<typeof ResourceTypeSchema>;
 
 /** What happens to a resource; printed in upper case. */
 export const ActionTypeSchema = v.picklist(["create", "update", "noop", "delete"]);
-export type ActionType = v.InferOutput<typeof ActionTypeSchema>;
 
 export const HealthStatusSchema = v.picklist(["healthy", "unhealthy", "timeout", "error", "unknown"]);
-export type HealthStatus = v.InferOutput<typeof HealthStatusSchema>;
 
 /** One planned change. `metadata.changes` lists changed fields as `{field, from, to}`, secrets as changed or unchanged. */
 export const ResourceActionSchema = v.object({

@@ -249,6 +249,6 @@ export function released(job: StoredJob): StoredJob {
 }
 
 /** Who a job is to the scheduler. */
-export function toApplicant({ id, agent_name, job_context }: StoredJob): Applicant {
+function toApplicant({ id, agent_name, job_context }: StoredJob): Applicant {
   return { jobId: id, agent: agent_name, workspace: job_context.workspace_id };
 }

@@ -18,7 +18,7 @@ export function toJson(value: unknown, what: string): string {
 }
 
 /** A copy of a value that came from JSON. */
-export function cloneJson<T>(value: T): T {
+function cloneJson<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(cloneJson) as T;
   return cloneFields({ ...value });

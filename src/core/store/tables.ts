@@ -56,7 +56,7 @@ const CASE_TABLE: TableSpec<StoredCase> = {
   text: (item) => `${item.id}\n${item.name}\n${item.description}`,
 };
 
-export const RETENTION_TABLE: TableSpec<RetentionState> = {
+const RETENTION_TABLE: TableSpec<RetentionState> = {
   name: "Retention",
   version: 1,
   entity: false,
@@ -65,7 +65,7 @@ export const RETENTION_TABLE: TableSpec<RetentionState> = {
   sorted: [],
 };
 
-export const AUDIT_TABLE: TableSpec<AuditHead> = {
+const AUDIT_TABLE: TableSpec<AuditHead> = {
   name: "AuditHead",
   version: 1,
   entity: false,
@@ -74,7 +74,7 @@ export const AUDIT_TABLE: TableSpec<AuditHead> = {
   sorted: [],
 };
 
-export const KEY_MARK_TABLE: TableSpec<KeyMark> = {
+const KEY_MARK_TABLE: TableSpec<KeyMark> = {
   name: "KeyMark",
   version: 1,
   entity: false,

@@ -91,7 +91,7 @@ export async function waitForOperation(
   return operation ?? { Status: "SUCCEEDED" };
 }
 
-export function isEnded({ Status = "" }: Operation): boolean {
+function isEnded({ Status = "" }: Operation): boolean {
   return ["SUCCEEDED", "FAILED", "ROLLBACK_SUCCEEDED", "ROLLBACK_FAILED"].includes(Status);
 }
 

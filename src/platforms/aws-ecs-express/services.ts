@@ -48,7 +48,7 @@ export async function newestDeployment(context: Context): Promise<ServiceDeploym
   return serviceDeployments[0];
 }
 
-export async function readDeployment(context: Context, arn: string): Promise<ServiceDeployment | undefined> {
+async function readDeployment(context: Context, arn: string): Promise<ServiceDeployment | undefined> {
   const { serviceDeployments = [] } = await context.aws.read<{ serviceDeployments?: ServiceDeployment[] }>(
     "ecs",
     "DescribeServiceDeployments",

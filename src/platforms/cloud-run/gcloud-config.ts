@@ -12,7 +12,7 @@ export interface GcloudConfig {
 }
 
 /** Folder in which gcloud keeps its settings. */
-export function gcloudFolder(env: Env): string {
+function gcloudFolder(env: Env): string {
   if (env.CLOUDSDK_CONFIG) return env.CLOUDSDK_CONFIG;
   if (env.APPDATA && process.platform === "win32") return join(env.APPDATA, "gcloud");
   return join(env.HOME ?? homedir(), ".config", "gcloud");

@@ -1,9 +1,9 @@
 import type { Service, TrafficTarget } from "./service-types.ts";
 
-export const LATEST = "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST";
+const LATEST = "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST";
 const REVISION = "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION";
 /** Tag under which a revision without traffic can be reached. */
-export const CANDIDATE = "candidate";
+const CANDIDATE = "candidate";
 
 /** All traffic to the newest revision, now and after later rollouts. */
 export function allToLatest(): TrafficTarget[] {

@@ -12,7 +12,7 @@ export interface Flash {
 }
 
 /** The cookie value that carries a message to the next page. */
-export function writeFlash(kind: Flash["kind"], text: string): string {
+function writeFlash(kind: Flash["kind"], text: string): string {
   return Buffer.from(JSON.stringify({ kind, text: text.slice(0, 300) })).toString("base64url");
 }
 

@@ -11,7 +11,7 @@ export interface ActionView {
 }
 
 /** Stop reasons that a raised limit can lift. */
-export const LIMIT_REASONS: readonly string[] = ["max_cases", "max_cost", "max_duration"];
+const LIMIT_REASONS: readonly string[] = ["max_cases", "max_cost", "max_duration"];
 
 /** What can be done with a job as it is. */
 export function jobActions(job: StoredJob): ActionView[] {

@@ -15,7 +15,7 @@ const jobFilters = { ...common, agent_name: optionalText(text) };
 const caseFilters = { ...common, job_id: optionalText(EntityIdSchema) };
 
 /** What job lists can be sorted by. */
-export const JOB_SORTS = [
+const JOB_SORTS = [
   "created_at",
   "name",
   "status",
@@ -27,7 +27,7 @@ export const JOB_SORTS = [
   "finished_at",
 ] as const;
 /** What case lists can be sorted by. */
-export const CASE_SORTS = [
+const CASE_SORTS = [
   "created_at",
   "name",
   "status",

@@ -87,13 +87,6 @@ export class LiveHub {
     return () => void this.#subscribers.delete(subscriber);
   }
 
-  /** Something about the service itself changed, such as the control system's health. */
-  noteService(): void {
-    this.tick++;
-    this.#pending.topics.add("service");
-    this.#schedule();
-  }
-
   close(): void {
     clearTimeout(this.#timer);
     for (const stop of this.#stop) stop();

@@ -30,7 +30,7 @@ export async function readStats({ jobs, cases, store }: Pick<AdminParts, "jobs" 
 const ENTITY_TABLES = ["Job", "Case"];
 
 /** Adds statuses up as statistics name them. */
-export function toCounts(byStatus: Readonly<Record<string, number>>): EntityCounts {
+function toCounts(byStatus: Readonly<Record<string, number>>): EntityCounts {
   const sum = (statuses: readonly string[]) =>
     statuses.reduce((total, status) => total + (byStatus[status] ?? 0), 0);
   return {

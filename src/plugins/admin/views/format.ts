@@ -94,12 +94,6 @@ export function toLabel(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** Shortens text for a line of a list; never in the middle of a character. */
-export function shorten(text: string, length: number): string {
-  const characters = [...text.slice(0, length * 2 + 2)];
-  return characters.length <= length ? text : `${characters.slice(0, length - 1).join("")}…`;
-}
-
 function withCommas(digits: string): string {
   return digits.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
 }
