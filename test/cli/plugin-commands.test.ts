@@ -64,7 +64,7 @@ describe("commands of plugins", () => {
     expect(help.stdout).toMatch(/^ {2}where +Say where the data is \(plugin old\)$/m);
     expect(help.stdout.match(/^ {2}start /gm)).toHaveLength(1);
     expect(help.stderr).toBe(
-      'Plugin "greetings" has a command "start", which is a built-in command of svc: that of the plugin cannot be used\n',
+      `Plugin "greetings" has a command "start", which is a built-in command of svc: the plugin's cannot be used\n`,
     );
     const { readdir } = await import("node:fs/promises");
     expect((await readdir(cwd)).sort()).toEqual(["node_modules", "package.json", "src"]);
@@ -104,7 +104,7 @@ describe("commands of plugins", () => {
     expect(await tell("greet", "Ada", "--times", "1.5")).toBe(
       '2 svc: Option --times must be a whole number, not "1.5".',
     );
-    expect(await tell("greet")).toBe("2 svc: <name> is missing. Write: svc greet <name> [more]");
+    expect(await tell("greet")).toBe("2 svc: Missing argument <name>. Usage: svc greet <name> [more]");
     expect(await tell("great", "Ada")).toBe('2 svc: Unknown command "great". Did you mean "svc greet"?');
   });
 
@@ -117,7 +117,7 @@ describe("commands of plugins", () => {
     });
     const failed = await svc(["fail"], { cwd });
     expect(failed.code).toBe(1);
-    expect(failed.stderr).toMatch(/^Error: Something unexpected went wrong\n {2}TypeError: x is undefined\n/);
+    expect(failed.stderr).toMatch(/^Error: Unexpected error\n {2}TypeError: x is undefined\n/);
   });
 
   it("call the service that runs, and say so where none does", async () => {
@@ -132,9 +132,9 @@ describe("commands of plugins", () => {
     });
     const wrong = await svc(["agents-there", "--key", "another-key"], { cwd });
 
-    expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining("No service answers at") });
+    expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining("No service responds at") });
     expect(there).toMatchObject({ code: 0, stdout: '["hello"]\n', stderr: "" });
-    expect(wrong.stderr).toContain("does not know this key");
+    expect(wrong.stderr).toContain("rejected the API key");
   });
 
   it("are completed, with their flags", async () => {
