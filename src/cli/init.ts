@@ -56,6 +56,7 @@ export const init = defineCommand({
       slug: toSlug(agent),
       package: flags.package,
       valibot: `^${own.dependencies.valibot}`,
+      vitest: own.devDependencies.vitest ?? "4",
       typescript: own.devDependencies.typescript ?? "5",
     });
     context.print(nextSteps(folder));

@@ -7,10 +7,13 @@ import { access, beginSvc, PROCESS_TIME, project, REPOSITORY, svc } from "./_svc
 
 const TSC = join(REPOSITORY, "node_modules/typescript/bin/tsc");
 
+const VITEST = join(REPOSITORY, "node_modules/vitest/vitest.mjs");
+
 describe("svc init", { timeout: PROCESS_TIME }, () => {
   it("writes a project that passes its own check, and runs", async () => {
     const cwd = await project();
-    await symlink(join(REPOSITORY, "node_modules/@types"), join(cwd, "node_modules/@types"));
+    for (const name of ["@types", "vitest"])
+      await symlink(join(REPOSITORY, "node_modules", name), join(cwd, "node_modules", name));
 
     const end = await svc(["init", "Café Service", "--agent", "Invoice Sorter", "--package", "1.2.3"], {
       cwd,
@@ -24,6 +27,7 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
       "README.md",
       "package.json",
       "src",
+      "test",
       "tsconfig.json",
     ]);
     expect((await readFile(join(folder, ".gitignore"), "utf8")).split("\n")).toEqual(
@@ -38,6 +42,8 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
       "svc job start invoice-sorter --wait",
     );
     await promisify(execFile)(process.execPath, [TSC, "--noEmit"], { cwd: folder });
+    const tested = await promisify(execFile)(process.execPath, [VITEST, "run"], { cwd: folder });
+    expect(tested.stdout).toMatch(/Tests .*2 passed/);
 
     const service = beginSvc(["start"], { cwd: folder, env: { SERVICE_PORT: "0" } });
     await service.prints(/agents\s+invoice-sorter/);
