@@ -4,6 +4,7 @@ import type { AccountRef } from "../models/account.ts";
 import type { Case, StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate, CaseNodeUpdateInput } from "../models/case-node-update.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
+import { isHeld } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import { CASE_OVERRIDES } from "../models/overrides.ts";
 import type { Question } from "../models/question.ts";
@@ -296,7 +297,7 @@ async function dropQuestion(unit: Unit, before: StoredCase | undefined): Promise
   // None is open any more once the job is told to end.
   if (!job || job.open_questions === 0) return;
   const open_questions = job.open_questions - 1;
-  const goesOn = open_questions === 0 && job.status === "awaiting" && !job.held;
+  const goesOn = open_questions === 0 && job.status === "awaiting" && !isHeld(job);
   await changeJob(unit, job.id, (current) => ({
     ...current,
     open_questions,

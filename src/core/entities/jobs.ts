@@ -1,7 +1,7 @@
 import { ServiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
-import { type Job, type StoredJob, toJob } from "../models/job.ts";
+import { type Job, type StopReason, type StoredJob, toJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
@@ -258,6 +258,35 @@ export function endJob(
   const end = (job: StoredJob) =>
     moved(unit, job, pathTo(ending, job.status), { open_questions: 0, ...patch(job) });
   return changeJob(unit, id, end, by);
+}
+
+/**
+ * Holds a job inside a unit: it is `awaiting` with a reason, its cases and questions stay as they are, and nothing runs
+ * until it is released.
+ */
+export async function holdJob(
+  unit: Unit,
+  id: string,
+  {
+    reason,
+    error,
+    ...patch
+  }: { readonly reason: StopReason; readonly error: string; readonly total_cost?: number },
+): Promise<StoredJob> {
+  await unit.record(id, { type: "mark", mark: "held", message: error });
+  return changeJob(unit, id, (job) => ({ ...job, ...patch, status: "awaiting", stop_reason: reason, error }));
+}
+
+/** Lets a held job go on inside a unit: whoever calls this queues it. */
+export async function releaseJob(unit: Unit, id: string, by?: string): Promise<StoredJob> {
+  await unit.record(id, { type: "mark", mark: "continued", by });
+  const release = (job: StoredJob): StoredJob => ({
+    ...job,
+    status: job.open_questions > 0 ? "awaiting" : "in_progress",
+    stop_reason: null,
+    error: null,
+  });
+  return changeJob(unit, id, release, by);
 }
 
 /**

@@ -19,6 +19,7 @@ export const StopReasonSchema = v.picklist([
   "code_changed",
   "overridden",
   "damaged",
+  "crash_loop",
   "error",
 ]);
 export type StopReason = v.InferOutput<typeof StopReasonSchema>;
@@ -40,6 +41,9 @@ export const HeldSchema = v.object({
   present: CodeSchema,
 });
 export type Held = v.InferOutput<typeof HeldSchema>;
+
+/** Reasons that hold a job instead of ending it: it is `awaiting` until a person decides, or the reason is gone. */
+const HOLDS: readonly (StopReason | null)[] = ["crash_loop", "code_changed"];
 
 /** A unit of work that an agent runs, as answered over HTTP. */
 export const JobSchema = v.object({
@@ -88,6 +92,16 @@ export interface StoredJob extends Omit<Job, "case_ids"> {
   parked?: boolean | undefined;
   /** Value of the `Idempotency-Key` header of the start request. */
   idempotency_key: string | null;
+}
+
+/** Whether a job is held: it is not resumed by itself, not even at a start, and keeps its cases and questions. */
+export function isHeld({ status, stop_reason }: Pick<StoredJob, "status" | "stop_reason">): boolean {
+  return status === "awaiting" && HOLDS.includes(stop_reason);
+}
+
+/** Whether a job is held because the process ended each time that it ran. */
+export function isInCrashLoop({ status, stop_reason }: Pick<StoredJob, "status" | "stop_reason">): boolean {
+  return status === "awaiting" && stop_reason === "crash_loop";
 }
 
 /** A job with its cases, without what only the store may hold. */

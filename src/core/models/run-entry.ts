@@ -104,6 +104,10 @@ export interface MarkEntry extends EntryBase {
   message?: string;
   /** When nothing was done any more, where the end of the process left the job: the last sign of life, ISO 8601. */
   since?: string;
+  /** What the job was doing when the process crashed; absent where the process was told to end, or the job only waited. */
+  doing?: string;
+  /** Which of the job's runs crashed, from 1: each is told of once. */
+  run?: number;
   by?: string;
   /** Where a run begins: the agent's version and the fingerprint of its code. */
   version?: string;

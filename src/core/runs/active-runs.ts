@@ -10,6 +10,8 @@ import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import { callHandler, type HandlerCall } from "./call-handler.ts";
+import { type Suspect, Suspects } from "./crashes/suspects.ts";
+import type { UnderWay } from "./crashes/under-way.ts";
 import type { HandlerParts } from "./handler-context.ts";
 import { rehearse } from "./rehearse.ts";
 import type { StepUnderWay } from "./run/activity.ts";
@@ -18,6 +20,7 @@ import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
 import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
 import { type Applicant, type Place, Scheduler } from "./scheduler.ts";
+import type { TurnKind } from "./turn-kind.ts";
 import { whenWritable } from "./when-writable.ts";
 
 export interface ActiveRunsParts extends HandlerParts {
@@ -36,6 +39,7 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly stopGrace: number;
   /** Whether calls inside a step's function are found wherever they are made. */
   readonly strictSteps: boolean;
+  readonly underWay?: UnderWay | undefined;
 }
 
 /** One for all services of the process: each that is in use makes every promise cost more. Unused, it costs nothing. */
@@ -47,9 +51,6 @@ const CLOSING: RunEnd = {
   message: "The service is closing: the job goes on at its next start",
 };
 
-/** Why a job waits for its turn: it is new or begun afresh, or a run of it was cut short. */
-export type TurnKind = "start" | "resume";
-
 /** The runs of this process: gives each job its turn, and its handler what it needs. */
 export class ActiveRuns {
   readonly scheduler: Scheduler;
@@ -59,6 +60,9 @@ export class ActiveRuns {
   readonly #mutex = new KeyedMutex();
   /** Answers to jobs whose runs are being begun: these may have read the log just before. */
   readonly #early = new Map<string, { readonly entry: AnswerEntry; readonly seq: number }[]>();
+  readonly #suspects: Suspects;
+  /** Jobs whose steps are noted before they begin: they were under way at a crash. */
+  readonly #noted = new Set<string>();
 
   constructor(parts: ActiveRunsParts) {
     this.#parts = parts;
@@ -67,6 +71,18 @@ export class ActiveRuns {
     this.scheduler = new Scheduler({
       places: maxConcurrentJobs,
       placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
+      watch: {
+        began: ({ jobId }) => parts.underWay?.began(jobId),
+        rested: ({ jobId }) => {
+          parts.underWay?.rested(jobId);
+          this.#suspects.rested(jobId);
+        },
+      },
+    });
+    this.#suspects = new Suspects({
+      ...parts,
+      isClosed: () => this.scheduler.isClosed,
+      begin: (job, kind) => this.queue(job, kind),
     });
     parts.jobs.costsKnownBy((id) => {
       const run = this.#runs.get(id);
@@ -112,16 +128,27 @@ export class ActiveRuns {
     await Promise.race([Promise.all(runs.map((run) => run.freeze())), late]);
     clearTimeout(timer);
     for (const run of runs) run.abandon(CLOSING);
+    this.#parts.underWay?.end();
   }
 
-  /** Has a stored job run when its turn comes. */
-  queue(job: StoredJob, kind: TurnKind): void {
-    void this.#waitForTurn(job, kind).catch((error: unknown) => {
-      this.#parts.log.error("a job could not be begun; it is taken up at the next start", {
-        job_id: job.id,
-        error,
-      });
-    });
+  /** Has a stored job run when its turn comes; resolves then, with whether it runs. */
+  queue(job: StoredJob, kind: TurnKind): Promise<boolean> {
+    return this.#waitForTurn(job, kind).then(
+      () => this.#runs.has(job.id),
+      (error: unknown) => {
+        this.#parts.log.error("a job could not be begun; it is taken up at the next start", {
+          job_id: job.id,
+          error,
+        });
+        return false;
+      },
+    );
+  }
+
+  /** Has jobs run that were under way when the process crashed: after the others, and one at a time. */
+  queueSuspects(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
+    for (const { job } of suspects) this.#noted.add(job.id);
+    return this.#suspects.resume(suspects, others);
   }
 
   /** Tells whether a job would go on under the code that is here: gives its record to the handler, and does nothing. */
@@ -135,7 +162,7 @@ export class ActiveRuns {
   async tryAgain(job: StoredJob): Promise<void> {
     if (!job.held || !this.#parts.agents.of(job)) return;
     const { end } = await this.rehearse(job);
-    if (end === undefined || end === "unsure" || !end.held) this.queue(job, "resume");
+    if (end === undefined || end === "unsure" || !end.held) void this.queue(job, "resume");
   }
 
   #reads(jobId: string): Pick<HandlerCall, "readJob" | "readCase"> {
@@ -181,6 +208,7 @@ export class ActiveRuns {
       redact: (text) => redactor.text(text),
       record,
       place,
+      doing: this.#noted.has(job.id) ? (what) => this.#parts.underWay?.doing(job.id, what) : undefined,
       ledger,
       log,
       clock,
@@ -195,7 +223,9 @@ export class ActiveRuns {
         if (!isGone) log.error("the end of a run could not be stored", { error });
       })
       .finally(() => {
-        if (this.#runs.get(job.id) === run) this.#runs.delete(job.id);
+        if (this.#runs.get(job.id) !== run) return;
+        this.#runs.delete(job.id);
+        this.#noted.delete(job.id);
       });
   }
 

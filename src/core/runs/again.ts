@@ -2,8 +2,8 @@ import * as v from "valibot";
 import { type Actor, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import { reopenCase } from "../entities/cases.ts";
-import { changeJob, removeCasesOf } from "../entities/jobs.ts";
-import type { StopReason, StoredJob } from "../models/job.ts";
+import { changeJob, releaseJob, removeCasesOf } from "../entities/jobs.ts";
+import { isInCrashLoop, type StopReason, type StoredJob } from "../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
 import type { MarkEntry } from "../models/run-entry.ts";
 import { changeWithRun } from "./job-change.ts";
@@ -48,15 +48,18 @@ export function resumeJob(
   return again(parts, jobId, raiseLimits, actor);
 }
 
-/** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */
+/** Runs a job again that failed, was cancelled or is held: from its last good step, or from the start with nothing recorded. */
 export function retryJob(
   parts: RequestParts,
   jobId: string,
   from: "last_step" | "start",
   actor?: Actor,
 ): Promise<StoredJob> {
-  const retry = ({ status, held }: StoredJob): Again => {
-    if (status !== "failed" && status !== "cancelled" && !(held && from === "start")) {
+  const retry = (job: StoredJob): Again => {
+    const { status, held } = job;
+    if (isInCrashLoop(job) && from === "last_step") return { mark: "continued", after: { from } };
+    const isHeld = isInCrashLoop(job) || (held && from === "start");
+    if (status !== "failed" && status !== "cancelled" && !isHeld) {
       throw new ServiceError("invalid_transition", `Job "${jobId}" is ${status}: there is nothing to retry`, {
         detail: `The current status is "${status}"; only a failed or cancelled job can be run again, or a held one from the start.`,
       });
@@ -66,7 +69,7 @@ export function retryJob(
   return again(parts, jobId, retry, actor);
 }
 
-/** Queues a job that has ended once more; `plan` refuses where it cannot. */
+/** Queues a job that has ended, or is held, once more; `plan` refuses where it cannot. */
 async function again(
   parts: RequestParts,
   jobId: string,
@@ -81,6 +84,7 @@ async function again(
     agents.get(job.agent_name);
     const action = mark === "limits_raised" ? "job.resume" : "job.retry";
     await note(parts, unit, actor, { action, target: asJob(jobId), before: job.status, after });
+    if (mark === "continued") return releaseJob(unit, jobId, by ?? "api");
     const isFromStart = mark === "restarted";
     if (isFromStart) await removeCasesOf(unit, jobId, by);
     else {
@@ -103,6 +107,7 @@ async function again(
     });
     return changeJob(unit, jobId, change, by);
   });
-  runs.queue(next, "start");
+  // A job that was held goes on where it was, without a turn in `stopped`.
+  void runs.queue(next, next.status === "stopped" ? "start" : "resume");
   return next;
 }

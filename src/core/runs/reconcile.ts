@@ -1,15 +1,19 @@
 import type { HostedAgent } from "../agents/registry.ts";
 import { endCases } from "../entities/cases.ts";
-import { caseIdsOf, changeJob, endJob, removeCasesOf } from "../entities/jobs.ts";
+import { caseIdsOf, changeJob, endJob, holdJob, removeCasesOf } from "../entities/jobs.ts";
 import { isRefusal, type Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
-import type { StoredJob } from "../models/job.ts";
+import { isInCrashLoop, type StoredJob } from "../models/job.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import { laterOf } from "../store/timestamp.ts";
+import { MOST_CRASHES } from "./crashes/count-crashes.ts";
+import { type Crash, readCrash } from "./crashes/read-crash.ts";
+import type { Suspect } from "./crashes/suspects.ts";
 import { callJobStop } from "./method-calls.ts";
 import { RunRecord } from "./run/run-record.ts";
 import type { RequestParts } from "./runner-parts.ts";
+import type { TurnKind } from "./turn-kind.ts";
 import { isStorageError, whenWritable } from "./when-writable.ts";
 
 interface ReconcileParts extends RequestParts {
@@ -33,10 +37,13 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
     left.push(...page.items);
     if (left.length >= page.total || page.items.length === 0) break;
   }
+  settleEnded(parts, left);
   if (left.length === 0 && (await jobs.damaged()).length === 0) return;
   log.info("unfinished jobs are taken up", { jobs: left.length });
+  const round: Round = { left, others: [], suspects: [] };
+  const queueSuspects = () => parts.runs.queueSuspects(round.suspects, Promise.all(round.others));
   try {
-    do await takeUp(parts, left);
+    do await takeUp(parts, round);
     while (left.length > 0);
   } catch (error) {
     if (!isStorageError(error)) throw error;
@@ -44,32 +51,56 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
       jobs: left.length,
       error: error.message,
     });
-    void takeUpLater(parts, left).catch((problem: unknown) => {
-      if (!parts.runs.isClosed) log.error("unfinished jobs could not be taken up", { error: problem });
-    });
+    void takeUpLater(parts, round)
+      .then(queueSuspects)
+      .catch((problem: unknown) => {
+        if (!parts.runs.isClosed) log.error("unfinished jobs could not be taken up", { error: problem });
+      });
+    return;
   }
+  void queueSuspects();
+}
+
+/** The jobs of a start. */
+interface Round {
+  readonly left: StoredJob[];
+  /** Settle once the turns of those that were taken up have come. */
+  readonly others: Promise<unknown>[];
+  readonly suspects: Suspect[];
+}
+
+/** Nothing follows from a crash for a job that has ended, or was never stored. */
+function settleEnded({ underWay }: ReconcileParts, left: readonly StoredJob[]): void {
+  if (!underWay) return;
+  const unfinished = new Set(left.map(({ id }) => id));
+  for (const id of [...underWay.leftovers().keys()]) if (!unfinished.has(id)) underWay.settle(id);
 }
 
 /** Takes up the first of some jobs, and takes them off the list. */
-async function takeUp(parts: ReconcileParts, left: StoredJob[], most = BATCH): Promise<void> {
+async function takeUp(parts: ReconcileParts, round: Round, most = BATCH): Promise<void> {
   try {
-    await takeUpTogether(parts, left, most);
+    await takeUpTogether(parts, round, most);
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    const [job] = left;
+    const [job] = round.left;
     // What is refused of one job must not hold up the others.
-    if (most > 1) return takeUp(parts, left, 1);
+    if (most > 1) return takeUp(parts, round, 1);
     parts.log.error("a job could not be resumed: a plugin refused the change", { job_id: job?.id, error });
-    left.shift();
+    round.left.shift();
   }
 }
 
-async function takeUpTogether(parts: ReconcileParts, left: StoredJob[], most: number): Promise<void> {
+async function takeUpTogether(
+  parts: ReconcileParts,
+  { left, others, suspects }: Round,
+  most: number,
+): Promise<void> {
   const damaged = new Map((await parts.jobs.damaged()).map((row) => [row.id, row]));
+  const due = left.slice(0, most);
   const batch = await Promise.all(
-    left.slice(0, most).map((job) => {
+    due.map((job) => {
       const damage = damaged.get(job.id);
-      return damage && job.status !== "cancelling" ? hold(parts, job, damage) : plan(parts, job);
+      return damage && job.status !== "cancelling" ? endDamaged(parts, job, damage) : plan(parts, job);
     }),
   );
   await parts.ledger.write(async (unit) => {
@@ -81,12 +112,19 @@ async function takeUpTogether(parts: ReconcileParts, left: StoredJob[], most: nu
         await unit.tx.remove("DamagedJob", id);
     }
   });
+  // At once: from here on the jobs' logs tell of the crash.
+  for (const { id } of due) parts.underWay?.settle(id);
   left.splice(0, most);
-  for (const { proceed } of batch) proceed?.();
+  for (const { proceed, suspect } of batch) {
+    const turn = proceed?.();
+    if (turn) others.push(turn);
+    if (suspect) suspects.push(suspect);
+  }
 }
 
-async function takeUpLater(parts: ReconcileParts, left: StoredJob[]): Promise<void> {
+async function takeUpLater(parts: ReconcileParts, round: Round): Promise<void> {
   const { jobs, runs } = parts;
+  const { left } = round;
   while (left.length > 0) {
     await whenWritable(
       async () => {
@@ -95,7 +133,7 @@ async function takeUpLater(parts: ReconcileParts, left: StoredJob[]): Promise<vo
         const due = now.filter(
           (job, at) => job && !isTerminal(job.status) && job.run_count === left[at]!.run_count,
         );
-        await takeUp(parts, due as StoredJob[]);
+        await takeUp(parts, { ...round, left: due as StoredJob[] });
         left.splice(0, now.length);
       },
       (error) => {
@@ -108,13 +146,17 @@ async function takeUpLater(parts: ReconcileParts, left: StoredJob[]): Promise<vo
 /** What to store for a job before anything is done, and what to do then. */
 interface Plan {
   readonly store?: (unit: Unit) => Promise<unknown>;
-  readonly proceed?: () => void;
+  /** Resolves once the job's turn has come. */
+  readonly proceed?: () => Promise<unknown>;
+  /** In place of `proceed`: the job was under way at a crash. */
+  readonly suspect?: Suspect;
 }
 
 async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   const { agents, runs } = parts;
   const agent = agents.of(job);
-  if (job.status === "cancelling") return { proceed: () => void endCancelled(parts, job, agent) };
+  if (job.status === "cancelling") return { proceed: () => endCancelled(parts, job, agent) };
+  if (isInCrashLoop(job)) return {};
   if (job.status === "stopped" && !(await isQueued(parts, job))) return {};
   if (!agent) return waitForAgent(parts, job);
   if (job.status === "stopped") return { proceed: () => runs.queue(job, "start") };
@@ -122,11 +164,19 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
 
   const policy = agent.definition.onInterruption ?? "resume";
   const message = "The process ended while the job was in progress";
-  const since = downSince(await lastEntry(parts, job), parts.aliveUntil);
+  const last = await lastEntry(parts, job);
+  const since = downSince(last, parts.aliveUntil);
+  const crash = await readCrash(parts, job, last);
   const interrupted = (unit: Unit) =>
-    unit.record(job.id, { type: "mark", mark: "interrupted", message, since: earlierOf(since, unit.now) });
-  if (policy === "resume") return { store: interrupted, proceed: () => runs.queue(job, "resume") };
+    unit.record(job.id, {
+      ...{ type: "mark", mark: "interrupted", message, since: earlierOf(since, unit.now) },
+      ...(crash && { doing: crash.doing, run: job.run_count }),
+    });
   if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", tell: interrupted });
+  if (crash && crash.count >= MOST_CRASHES) return hold(parts, job, { ...crash, tell: interrupted });
+  const goOn = (kind: TurnKind): Plan =>
+    crash ? { suspect: { job, kind, crashes: crash.count } } : { proceed: () => runs.queue(job, kind) };
+  if (policy === "resume") return { store: interrupted, ...goOn("resume") };
   return {
     store: async (unit) => {
       await interrupted(unit);
@@ -139,13 +189,30 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
         open_questions: 0,
       }));
     },
-    proceed: () => runs.queue(job, "start"),
+    ...goOn("start"),
+  };
+}
+
+/** Holds a job that was under way at too many crashes. */
+async function hold(
+  { jobs, log }: ReconcileParts,
+  { id }: StoredJob,
+  { count, doing, tell }: Crash & { readonly tell: (unit: Unit) => Promise<unknown> },
+): Promise<Plan> {
+  const error = `The process ended ${count} times in a row while this job was under way, without progress in between. At the last end it was at ${doing}. The job is held, so that the others can go on: fix what ends the process and retry it, or stop it`;
+  log.error("a job is held: the process ended each time that it was resumed", { job_id: id, doing });
+  const total_cost = (await RunRecord.of(jobs, id)).cost;
+  return {
+    store: async (unit) => {
+      await tell(unit);
+      await holdJob(unit, id, { reason: "crash_loop", error, total_cost });
+    },
   };
 }
 
 /** A job that is held goes on where it fits the code that is here now. */
-function tryLater({ runs, log }: ReconcileParts, job: StoredJob): void {
-  void runs.tryAgain(job).catch((error: unknown) => {
+function tryLater({ runs, log }: ReconcileParts, job: StoredJob): Promise<void> {
+  return runs.tryAgain(job).catch((error: unknown) => {
     if (!runs.isClosed) log.error("a job that is held could not be tried again", { job_id: job.id, error });
   });
 }
@@ -167,7 +234,7 @@ function earlierOf(one: string, other: string): string {
 }
 
 /** Ends a job that lost data: what it would go on with is not what was stored. A person may retry it. */
-function hold(parts: ReconcileParts, job: StoredJob, { at, what }: DamagedJob): Promise<Plan> {
+function endDamaged(parts: ReconcileParts, job: StoredJob, { at, what }: DamagedJob): Promise<Plan> {
   const message = `Data of this job was lost and the store was repaired at ${at}: ${what.join("; ")}. Check what it did before you retry it`;
   parts.log.error("a job that lost data does not go on", { job_id: job.id, what });
   const tell = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "note", message });

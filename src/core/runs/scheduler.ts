@@ -9,6 +9,12 @@ export interface Applicant {
   readonly workspace: string;
 }
 
+/** Is told who has a place, and who gives it up. */
+export interface PlaceWatch {
+  began(applicant: Applicant): void;
+  rested(applicant: Applicant): void;
+}
+
 interface Waiting {
   readonly applicant: Applicant;
   /** Order of arrival. */
@@ -29,6 +35,7 @@ interface Share {
 export class Scheduler {
   readonly #places: number;
   readonly #placesOf: (agent: string) => number;
+  readonly #watch: PlaceWatch | undefined;
   readonly #shares = new Map<string, Share>();
   readonly #perAgent = new Map<string, number>();
   /** Waiting applicants by workspace, then by agent. */
@@ -42,9 +49,10 @@ export class Scheduler {
   /** Seconds that a place was last held, evened out. */
   #turnTime = 1;
 
-  constructor(options: { places: number; placesOf: (agent: string) => number }) {
+  constructor(options: { places: number; placesOf: (agent: string) => number; watch?: PlaceWatch }) {
     this.#places = options.places;
     this.#placesOf = options.placesOf;
+    this.#watch = options.watch;
   }
 
   get running(): number {
@@ -118,6 +126,7 @@ export class Scheduler {
 
   /** @internal */
   release(applicant: Applicant, seconds: number): void {
+    this.#watch?.rested(applicant);
     this.#turnTime += (seconds - this.#turnTime) / 8;
     this.#running--;
     this.#perAgent.set(applicant.agent, this.#perAgent.get(applicant.agent)! - 1);
@@ -139,7 +148,9 @@ export class Scheduler {
     return this.#running < this.#places && (this.#perAgent.get(agent) ?? 0) < this.#placesOf(agent);
   }
 
-  #occupy({ agent, workspace }: Applicant): void {
+  #occupy(applicant: Applicant): void {
+    const { agent, workspace } = applicant;
+    this.#watch?.began(applicant);
     this.#running++;
     this.#perAgent.set(agent, (this.#perAgent.get(agent) ?? 0) + 1);
     const share = getOrMake(this.#shares, workspace, () => ({ running: 0, served: 0 }));

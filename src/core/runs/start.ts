@@ -69,7 +69,7 @@ export class Starts {
     if (place)
       return this.#parts.runs.exclusively(input.id, () => this.#startIn(place, agent, { input, values }));
     const { job, created } = await ledger.write((unit) => createJob(unit, input));
-    if (created) this.#parts.runs.queue(job, "start");
+    if (created) void this.#parts.runs.queue(job, "start");
     return job;
   }
 

@@ -64,7 +64,7 @@ export async function overrideStatus(
   }
   const isIdle = !run && runs.scheduler.position(jobId) === undefined;
   if (effect === "is taken up" || effect === "is retried" || (effect === "goes on" && isIdle)) {
-    runs.queue(job, effect === "is retried" || job.run_count === 0 ? "start" : "resume");
+    void runs.queue(job, effect === "is retried" || job.run_count === 0 ? "start" : "resume");
   }
   return job;
 }

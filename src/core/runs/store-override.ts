@@ -2,7 +2,7 @@ import { endCases, reopenCase } from "../entities/cases.ts";
 import { caseIdsOf, type JobPatch, overrideJob } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
-import type { StoredJob } from "../models/job.ts";
+import { isInCrashLoop, type StoredJob } from "../models/job.ts";
 import type { JobOverride } from "../models/overrides.ts";
 import type { RunRecord } from "./run/run-record.ts";
 
@@ -35,7 +35,9 @@ export async function storeOverride(unit: Unit, job: StoredJob, order: OverrideO
   const isOpen = { parked: status === "stopped", error: null, stop_reason: null };
   switch (effect) {
     case "goes on":
-      return store({});
+      if (!isInCrashLoop(job)) return store({});
+      await unit.record(id, { type: "mark", mark: "continued", by });
+      return store({ error: null, stop_reason: null });
     case "is parked":
       if (job.status === "stopped") await unit.record(id, { type: "mark", mark: "note", message, by });
       return store({ ...isOpen, total_cost, open_questions: await openQuestions(unit, job) });

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import type { H3 } from "h3";
 import { AgentSettings } from "../agents/agent-settings.ts";
 import { Parameters } from "../agents/parameters.ts";
@@ -17,6 +18,7 @@ import { explainListenError } from "../http/listen-error.ts";
 import { type HttpServer, type Serve, serveWithNode } from "../http/serve.ts";
 import { ServiceState } from "../http/service-state.ts";
 import { Retention } from "../retention/retention.ts";
+import { openUnderWay } from "../runs/crashes/under-way.ts";
 import { createRunner } from "../runs/job-runner.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";
@@ -273,6 +275,7 @@ export function createScope(options: ResolvedOptions): Container {
       stopGrace: options.stopGrace,
       strictSteps: options.strictSteps,
       get: (token) => scope.get(token),
+      underWay: openUnderWay(join(options.dataDir, "under-way")),
     }),
   );
   scope.factory(

@@ -7,7 +7,7 @@ import { caseUpdateEvent } from "../../core/models/events/case-update-event.ts";
 import { jobFinishedEvent } from "../../core/models/events/job-finished-event.ts";
 import { jobStartConfirmationEvent } from "../../core/models/events/job-start-confirmation-event.ts";
 import { jobStatusEvent } from "../../core/models/events/job-status-event.ts";
-import { type Job, type StoredJob, toJob } from "../../core/models/job.ts";
+import { isHeld, type Job, type StoredJob, toJob } from "../../core/models/job.ts";
 import type { Transaction } from "../../core/store/store.ts";
 
 /** The event that a change is told by, and the job whose order it belongs to. */
@@ -37,9 +37,9 @@ async function show(job: StoredJob, tx: Transaction): Promise<Job> {
   return toJob(job, await caseIdsOf(tx, job.id));
 }
 
-/** Whether a job is held now as it does not fit its code, or goes on after that; its end is told by itself. */
+/** Whether a job is held now, or goes on after that; its end is told by itself. */
 function isHeldOrReleased({ job, previous }: Extract<Change, { kind: "job:changed" }>): boolean {
-  return !isTerminal(job.status) && Boolean(job.held) !== Boolean(previous.held);
+  return !isTerminal(job.status) && isHeld(job) !== isHeld(previous);
 }
 
 /** A run that is taken up again goes on; only a first run, or one after an end, begins. */

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { type Job, JobSchema } from "../job.ts";
 
-/** A job is held, as its record does not fit the code, or goes on after that: `held` tells which, and why. */
+/** A job is held, or goes on after that: its `stop_reason` and `error` say why, and `held` where its record does not fit the code. */
 export const JobStatusEventSchema = v.object({
   source: v.object({ job: v.string() }),
   type: v.literal("agent.job.status"),

@@ -25,6 +25,8 @@ interface ActivityParts {
   readonly insides: AsyncLocalStorage<StepUnderWay> | undefined;
   /** Called when a step or a write is over. */
   readonly onChange: () => void;
+  /** Is told what the run is doing, where that must be known should the process crash. */
+  readonly doing?: ((what: string | undefined) => void) | undefined;
 }
 
 /**
@@ -64,12 +66,14 @@ export class Activity {
   begin(step: StepUnderWay): Promise<void> | undefined {
     if (!this.#parts.place.isHeld) return this.#goOn().then(() => this.#beginAgain(step));
     this.#steps.add(step);
+    this.#tellDoing();
     return undefined;
   }
 
   /** The step is over. */
   done(step: StepUnderWay): void {
     this.#steps.delete(step);
+    this.#tellDoing();
     this.#changed();
   }
 
@@ -117,6 +121,14 @@ export class Activity {
         ...call.fields,
         attempt,
       }));
+  }
+
+  /** The step that was begun last: which of several ends the process cannot be told. */
+  #tellDoing(): void {
+    const { doing } = this.#parts;
+    if (!doing) return;
+    const call = this.steps.at(-1)?.call;
+    doing(call && (call.kind === "ask" ? `human_answer after ${call.label}` : call.label));
   }
 
   #changed(): void {

@@ -46,6 +46,8 @@ export interface RunParts {
   readonly code: Code;
   /** Milliseconds that a rehearsal waits for a recorded call; a run that is none has what it needs. */
   readonly patience?: number;
+  /** Is told what the run is doing, where that must be known should the process crash. */
+  readonly doing?: ((what: string | undefined) => void) | undefined;
 }
 
 /** What came of a rehearsal: why the run would not go on; nothing where it would, or that it could not be told. */
@@ -84,13 +86,14 @@ export class Run {
 
   constructor(parts: RunParts) {
     this.parts = parts;
-    const { log, timeout, place, insides, record, startTimer } = parts;
+    const { log, timeout, place, insides, record, startTimer, doing } = parts;
     const end = (reason: RunEnd) => this.end(reason);
     this.limits = new Limits(parts.instructions, record, parts.clock);
     this.openCases = new Set(record.openCases());
     this.#clock = new RunClock({ log, timeout, limits: this.limits, startTimer, end });
     const onChange = () => this.#tellIfQuiet();
-    this.activity = new Activity({ place, insides, phase: this.#phase, clock: this.#clock, onChange });
+    const [phase, clock] = [this.#phase, this.#clock];
+    this.activity = new Activity({ place, insides, phase, clock, onChange, doing });
     this.deliveries = new Deliveries({
       recorded: record.ended,
       open: record.open(),

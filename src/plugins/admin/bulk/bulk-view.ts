@@ -113,7 +113,7 @@ const CONSEQUENCES: Readonly<Record<BulkAction, string>> = {
 
 const LEFT_OUT: Readonly<Record<BulkAction, string>> = {
   stop: "ended already, or too many at once",
-  retry: "neither failed nor cancelled, or too many at once",
+  retry: "neither failed, cancelled nor in a crash loop, or too many at once",
   continue: "not held, or too many at once",
   restart: "neither held, failed nor cancelled, or too many at once",
   delete: "too many at once",

@@ -5,7 +5,7 @@ import { ServiceError } from "../../../core/base/errors.ts";
 import { check } from "../../../core/http/check.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
-import type { StoredJob } from "../../../core/models/job.ts";
+import { isInCrashLoop, type StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 import {
@@ -100,5 +100,6 @@ function applies(action: BulkAction, entity: StoredJob | StoredCase): boolean {
   if (action === "continue") return isHeld;
   if (action === "restart" && isHeld) return true;
   if (action === "stop") return !isTerminal(status) && status !== "cancelling";
-  return action === "delete" || status === "failed" || status === "cancelled";
+  if (action === "delete" || status === "failed" || status === "cancelled") return true;
+  return "stop_reason" in entity && isInCrashLoop(entity);
 }

@@ -1,5 +1,5 @@
 import { isTerminal } from "../../../core/models/entity-status.ts";
-import type { StoredJob } from "../../../core/models/job.ts";
+import { isInCrashLoop, type StoredJob } from "../../../core/models/job.ts";
 import { pathTo } from "../views/pieces.ts";
 
 /** A button of a page; it opens the question whether to do it. */
@@ -28,7 +28,7 @@ export function jobActions(job: StoredJob): ActionView[] {
     actions.push({ label: "Continue", href: to("continue"), icon: "play", style: "main" });
     actions.push({ label: "Restart", href: to("restart"), icon: "retry", style: "" });
   }
-  if (job.status === "failed" || job.status === "cancelled") {
+  if (job.status === "failed" || job.status === "cancelled" || isInCrashLoop(job)) {
     actions.push({ label: "Retry", href: to("retry"), icon: "retry", style: "" });
   }
   actions.push({ label: "Set status", href: to("status"), icon: "edit", style: "" });

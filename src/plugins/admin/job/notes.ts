@@ -48,6 +48,8 @@ export function toNotes(
 }
 
 const LIMITS: Readonly<Record<string, string>> = {
+  crash_loop:
+    "Held because the process ended each time that it was resumed. Fix what ends the process, then retry it, or stop it.",
   max_cases: "Ended because it reached its limit of cases. What it did so far is kept.",
   max_cost: "Ended because it reached its limit of cost. What it did so far is kept.",
   max_duration: "Ended because it reached its time limit. What it did so far is kept.",

@@ -92,7 +92,10 @@ function statusLine(entry: Extract<RunEntry, { type: "status" }>): Line {
 }
 
 function markLine(entry: MarkEntry, { done, downSince }: Before): Line {
-  if (tellsDown(entry)) return { text: "Service stopped while this job was in progress", tone: "bad" };
+  if (tellsDown(entry)) {
+    const at = entry.doing === undefined ? "while this job was in progress" : `at ${entry.doing}`;
+    return { text: `Service ${entry.doing === undefined ? "stopped" : "crashed"} ${at}`, tone: "bad" };
+  }
   const down =
     downSince === undefined
       ? ""
@@ -113,6 +116,8 @@ const MARKS: Readonly<Record<string, string>> = {
   retried: "Retried",
   limits_raised: "Limits raised",
   waiting_for_agent: "Waits: its agent is not on this service",
+  held: "Held",
+  continued: "Continued",
   note: "Note",
 };
 

@@ -1,0 +1,87 @@
+import type { Logger } from "../../base/log.ts";
+import type { Hooks } from "../../entities/hooks.ts";
+import { isTerminal } from "../../models/entity-status.ts";
+import type { StoredJob } from "../../models/job.ts";
+import type { TurnKind } from "../turn-kind.ts";
+
+/** Milliseconds after which the next suspect is resumed all the same: after the first crash, and after further ones. */
+const PATIENCE = 5000;
+const LONG_PATIENCE = 60_000;
+
+/** A job that was under way when the process crashed. */
+export interface Suspect {
+  readonly job: StoredJob;
+  readonly kind: TurnKind;
+  /** Crashes in a row, without progress between them. */
+  readonly crashes: number;
+}
+
+interface SuspectsParts {
+  readonly hooks: Hooks;
+  readonly log: Logger;
+  isClosed(): boolean;
+  /** Queues a job; resolves once its turn has come, with whether it runs. */
+  begin(job: StoredJob, kind: TurnKind): Promise<boolean>;
+}
+
+/**
+ * Resumes the jobs that were under way at a crash one after the other, those that were so less often first: should the
+ * process crash again, it is known at which. The next one follows when the one before has made progress, waits for
+ * something, or has ended, or when nothing has happened for a while.
+ */
+export class Suspects {
+  readonly #parts: SuspectsParts;
+  #watched: { readonly jobId: string; readonly pass: () => void } | undefined;
+
+  constructor(parts: SuspectsParts) {
+    this.#parts = parts;
+  }
+
+  /** The job gave its place up: it only waits, or is over. */
+  rested(jobId: string): void {
+    if (this.#watched?.jobId === jobId) this.#watched.pass();
+  }
+
+  /** Resumes them, after `others` have begun. */
+  async resume(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
+    if (suspects.length === 0) return;
+    const { hooks, log, isClosed, begin } = this.#parts;
+    // They come in the order in which they were created.
+    const inOrder = suspects.toSorted((a, b) => a.crashes - b.crashes);
+    log.warn("jobs that were under way when the process crashed are resumed one at a time", {
+      jobs: inOrder.length,
+    });
+    await within(LONG_PATIENCE, others);
+    const stops = [
+      hooks.on("run:entry", ({ job_id, entry }) => {
+        if (entry.type === "call") this.rested(job_id);
+      }),
+      hooks.on("job:changed", ({ job }) => {
+        if (isTerminal(job.status)) this.rested(job.id);
+      }),
+      hooks.on("job:deleted", ({ job }) => this.rested(job.id)),
+    ];
+    try {
+      for (const { job, kind, crashes } of inOrder) {
+        if (isClosed()) return;
+        const passed = new Promise<void>((pass) => {
+          this.#watched = { jobId: job.id, pass };
+        });
+        if (await begin(job, kind)) await within(crashes > 1 ? LONG_PATIENCE : PATIENCE, passed);
+      }
+    } finally {
+      this.#watched = undefined;
+      for (const stop of stops) stop();
+    }
+  }
+}
+
+/** Waits for something, so many milliseconds at the most. */
+async function within(milliseconds: number, work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds).unref();
+  });
+  await Promise.race([work, late]);
+  clearTimeout(timer);
+}
