@@ -1,6 +1,6 @@
 import type { Service } from "agent-control-service";
 import { answerCase, askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
-import { createJob, moveJob } from "../../src/core/entities/jobs.ts";
+import { createJob, holdJob, moveJob, releaseJob } from "../../src/core/entities/jobs.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 
 const ACCOUNT = { workspace_id: "dev", api_key: null, api_url: null };
@@ -9,7 +9,12 @@ const ACCOUNT = { workspace_id: "dev", api_key: null, api_url: null };
 export async function workThrough(
   service: Service,
   jobId: string,
-  { cases = 1, updates = 1, end = "successfully_done" as "successfully_done" | "error_encountered" } = {},
+  {
+    cases = 1,
+    updates = 1,
+    end = "successfully_done" as "successfully_done" | "error_encountered",
+    held = undefined as string | undefined,
+  } = {},
 ): Promise<void> {
   const ledger = service.get(LEDGER);
   const job = {
@@ -40,6 +45,10 @@ export async function workThrough(
     }
     const to = end === "successfully_done" ? "completed" : "failed";
     await ledger.write((unit) => endCase(unit, id, { to, delivery: { done: c } }));
+  }
+  if (held !== undefined) {
+    await ledger.write((unit) => holdJob(unit, jobId, { reason: "crash_loop", error: held }));
+    await ledger.write((unit) => releaseJob(unit, jobId, "someone"));
   }
   await ledger.write((unit) => moveJob(unit, jobId, end, { result: { ok: true } }));
 }

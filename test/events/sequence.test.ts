@@ -61,6 +61,29 @@ it("a failed job ends with agent.job.error", async () => {
   });
 });
 
+it("agent.job.status tells when a job is held, and when it goes on", async () => {
+  const control = shared();
+  await using server = await testServer({ agents: [greeter], account: control.account });
+
+  await workThrough(server.service, "job-1", { cases: 0, held: "it was at step 1" });
+
+  const received = await control.waitFor(6);
+  expect(received.flatMap((item) => item.problems)).toEqual([]);
+  const told = bodies(received).filter((body) => body.source.job === "job-1");
+  const types = told.map(({ event_type }) => event_type);
+  expect(types).toEqual([
+    "agent.job.start.confirmation",
+    "agent.job.status",
+    "agent.job.status",
+    "agent.job.end",
+  ]);
+  expect(told[1]!.details).toMatchObject({
+    status: "awaiting",
+    stop_reason: "crash_loop",
+    error: "it was at step 1",
+  });
+});
+
 it("without an account nothing is stored or sent", async () => {
   await using server = await testServer({ agents: [greeter] });
 

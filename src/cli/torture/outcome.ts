@@ -33,7 +33,11 @@ export async function finish(client: ServiceClient, jobId: string, seconds: numb
   for (const until = Date.now() + seconds * 1000; Date.now() < until; await delay(50)) {
     const { status } = await client.get<{ status: string }>(`/jobs/${jobId}`);
     if (["completed", "failed", "cancelled"].includes(status)) return true;
-    if (status === "awaiting") await answerAll(client, jobId, () => {});
+    if (status !== "awaiting") continue;
+    let answered = 0;
+    await answerAll(client, jobId, () => answered++);
+    // Several kills in a row may have met it without progress: then it is held.
+    if (answered === 0) await client.post(`/jobs/${jobId}/retry`, { from: "last_step" }).catch(() => {});
   }
   return false;
 }

@@ -1,6 +1,6 @@
 import { toJsonValue } from "../agents/json-value.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
-import type { StoredJob } from "../models/job.ts";
+import { isHeld, type StoredJob } from "../models/job.ts";
 import type { JobResponse } from "../models/job-response.ts";
 
 const MESSAGES: Readonly<Record<EntityStatus, string>> = {
@@ -20,7 +20,7 @@ export function describeJob(job: StoredJob): JobResponse {
   return {
     job_id: job.id,
     status: job.status,
-    message: job.held ? "The job is held: its record does not fit the code" : MESSAGES[job.status],
+    message: isHeld(job) ? "The job is held until somebody decides what becomes of it" : MESSAGES[job.status],
     payload: null,
     error_message: job.error,
     error_traceback: null,
