@@ -1,12 +1,31 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { dirname, relative } from "node:path";
+import { homedir } from "node:os";
+import { dirname, join, relative, resolve } from "node:path";
+import * as v from "valibot";
+import type { Service } from "../core/service/service.ts";
+import { SIGN_IN_LINK } from "../core/service/tokens.ts";
 import { defineCommand } from "./command.ts";
 import type { CliContext } from "./context.ts";
+import { UsageError } from "./errors.ts";
 import { findController, loadController } from "./load-controller.ts";
 import { runService } from "./run-service.ts";
 import { ListenFlagsSchema } from "./start.ts";
 import { listenForStop } from "./stop-signal.ts";
 import { watchTree } from "./watch-tree.ts";
+
+const text = (description: string, value: string) =>
+  v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
+const toggle = (description: string) => v.optional(v.pipe(v.boolean(), v.description(description)), false);
+
+const DevFlagsSchema = v.object({
+  ...ListenFlagsSchema.entries,
+  open: toggle("open the service in a browser, signed in"),
+  https: toggle("serve https, with a certificate made for this machine"),
+  tlsCert: text("certificate of your own, PEM", "file"),
+  tlsKey: text("its private key, PEM", "file"),
+  tunnel: toggle("let the internet reach the service through a tunnel of Cloudflare"),
+  qr: toggle("show the address as a QR code"),
+});
 
 /** Distinguishes the process that serves from the one that watches. */
 const WORKER = "SVC_DEV_WORKER";
@@ -15,19 +34,53 @@ const WORKER = "SVC_DEV_WORKER";
 export const dev = defineCommand({
   usage: "dev [file]",
   summary: "Run the service and restart it when its files change",
-  flags: ListenFlagsSchema,
-  examples: ["svc dev", "svc dev src/controller.ts --port 8100"],
+  flags: DevFlagsSchema,
+  examples: ["svc dev", "svc dev src/controller.ts --port 8100", "svc dev --host 0.0.0.0 --https --qr"],
   async run({ args, flags, context }) {
     const file = findController(args[0], context.cwd);
-    if (context.env[WORKER] === undefined) return superviseWorker(file, context);
+    const run = context.env[WORKER];
+    if ((flags.tlsCert === undefined) !== (flags.tlsKey === undefined)) {
+      throw new UsageError(
+        "A certificate and its key belong together",
+        "Give both --tls-cert and --tls-key.",
+      );
+    }
+    const cacheDir = join(context.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "agent-control-service");
+    if (run === undefined) {
+      const tunnel = flags.tunnel ? await (await import("./tunnel.ts")).acceptTunnel(cacheDir, context) : {};
+      return superviseWorker(file, { ...context, env: { ...tunnel, ...context.env } });
+    }
     // The channel may have closed before this listener was added: a file was saved while the worker started.
     if (process.connected === false) return 0;
     process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
-    const { serveWithListhen } = await import("./serve-with-listhen.ts");
+    const { createDevServe } = await import("./serve-with-listhen.ts");
     const service = await loadController(file, context.cwd);
-    return runService(service, { ...flags, serve: serveWithListhen }, context);
+    const inCwd = (path?: string) => (path === undefined ? undefined : resolve(context.cwd, path));
+    const serve = createDevServe({
+      ...flags,
+      https: flags.https || flags.tlsCert !== undefined,
+      tlsCert: inCwd(flags.tlsCert),
+      tlsKey: inCwd(flags.tlsKey),
+      // Once, not at each restart.
+      open: flags.open && run === "1",
+      dataDir: service.options.dataDir,
+      cacheDir,
+      path: () => (context.interactive || flags.open ? signInPath(service) : "/"),
+    });
+    const { host, port } = flags;
+    const at = { ...(host !== undefined && { host }), ...(port !== undefined && { port }) };
+    return runService(service, { ...at, serve }, context);
   },
 });
+
+/** A path that signs in once, where a plugin makes such links. */
+function signInPath(service: Service): string {
+  try {
+    return service.get(SIGN_IN_LINK).create("").url;
+  } catch {
+    return "/";
+  }
+}
 
 /** Keeps one worker running: the next one starts when the last has released the port and the data folder. */
 async function superviseWorker(file: string, context: CliContext): Promise<number> {
@@ -55,9 +108,10 @@ async function superviseWorker(file: string, context: CliContext): Promise<numbe
   context.note(`Watching ${relative(context.cwd, folder) || "."} for changes`);
 
   let exitCode = 0;
+  let runs = 0;
   while (!stopped) {
     changed = false;
-    worker = startWorker(context);
+    worker = startWorker(context, ++runs);
     exitCode = await exitOf(worker);
     worker = undefined;
     if (stopped || changed) continue;
@@ -81,11 +135,11 @@ function exitOf(worker: ChildProcess): Promise<number> {
 }
 
 /** In its own process group, so that Ctrl-C reaches it only through this process. */
-function startWorker(context: CliContext): ChildProcess {
+function startWorker(context: CliContext, run: number): ChildProcess {
   const [program, ...args] = context.self as [string, ...string[]];
   return spawn(program, [...args, ...context.argv], {
     cwd: context.cwd,
-    env: { SERVICE_STRICT_STEPS: "true", ...context.env, [WORKER]: "1" },
+    env: { SERVICE_STRICT_STEPS: "true", ...context.env, [WORKER]: String(run) },
     stdio: ["ignore", "inherit", "inherit", "ipc"],
     detached: true,
   });

@@ -3,7 +3,9 @@ import { join, resolve } from "node:path";
 import * as v from "valibot";
 import { isLoopback } from "../../core/base/loopback.ts";
 import type { CliContext } from "../context.ts";
+import { certificateFile } from "../dev-certificate.ts";
 import { UsageError } from "../errors.ts";
+import { createPinnedFetch } from "./pinned-fetch.ts";
 import { ServiceClient } from "./service-client.ts";
 
 /** The service to talk to. */
@@ -70,7 +72,10 @@ export async function connect(flags: ConnectionFlags, { cwd, env }: CliContext):
     flags.key ??
     (env.SERVICE_API_KEY || undefined) ??
     (isLocal ? await readText(join(dataDir, "api-key")) : undefined);
-  return new ServiceClient({ url, key, fetch: globalThis.fetch });
+  const isDev = protocol === "https:" && isLocal;
+  const cert = isDev ? await readText(certificateFile(dataDir)) : undefined;
+  const fetch = cert === undefined ? globalThis.fetch : createPinnedFetch(cert);
+  return new ServiceClient({ url, key, fetch });
 }
 
 async function readText(file: string): Promise<string | undefined> {

@@ -8,6 +8,8 @@ import { cutOffUnread } from "./unread-body.ts";
 export interface HttpServer {
   /** The port that it got. */
   readonly port: number;
+  /** @default "http" */
+  readonly protocol?: "http" | "https";
   /** Accepts no more, waits for requests under way; `force` cuts them off. */
   close(force?: boolean): Promise<void>;
 }

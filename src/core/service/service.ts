@@ -186,7 +186,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       if (state.closing) throw closedError();
       if (state.url !== undefined) return service;
       state.port = server.port;
-      state.url = `http://${displayHost(host)}:${state.port}`;
+      state.url = `${server.protocol ?? "http"}://${displayHost(host)}:${state.port}`;
       scope.get(EMITTER).emit("service:ready", { url: state.publicUrl, info: state.info() });
       return service;
     },
