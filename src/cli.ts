@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import "./cli/require-node.ts";
 import { main } from "./cli/main.ts";
+import { createPaint } from "./cli/paint.ts";
 import { appRunner } from "./platforms/app-runner/index.ts";
 import { awsEcsExpress } from "./platforms/aws-ecs-express/index.ts";
 import { cloudRun } from "./platforms/cloud-run/index.ts";
@@ -27,6 +28,7 @@ const code = await main(argv, {
   env,
   print: (line) => void stdout.write(`${line}\n`),
   note: (line) => void stderr.write(`${line}\n`),
+  paint: { print: createPaint(stdout, env), note: createPaint(stderr, env) },
   interactive: stdin.isTTY === true && stdout.isTTY === true && !env.CI,
   terminal: stderr.isTTY && !env.CI ? screen : undefined,
   platforms: {

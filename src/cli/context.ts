@@ -1,4 +1,5 @@
 import type { PlatformLoader } from "../deploy/platform.ts";
+import type { Paint } from "./paint.ts";
 
 /** Everything a command uses; it touches nothing else of the process. */
 export interface CliContext {
@@ -9,6 +10,8 @@ export interface CliContext {
   /** Folder that paths are relative to. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Colors for what is printed and for what is noted. @default none */
+  readonly paint?: { readonly print: Paint; readonly note: Paint };
   /** Writes a line of the result to standard output. */
   readonly print: (line: string) => void;
   /** Writes a line that is not part of the result to standard error. */

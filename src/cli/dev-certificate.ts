@@ -13,7 +13,7 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** Where `svc dev --https` keeps its certificate: a browser that was told to accept it is not asked again. */
+/** Where `svc dev --https` keeps its certificate: a browser that has accepted it does not ask again. */
 export function certificateFile(dataDir: string): string {
   return join(dataDir, "dev-tls", "cert.pem");
 }

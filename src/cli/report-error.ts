@@ -3,6 +3,7 @@ import { isServiceError } from "../core/base/errors.ts";
 import { isDeployError } from "../deploy/errors.ts";
 import type { CliContext } from "./context.ts";
 import { CliError, UsageError } from "./errors.ts";
+import { PLAIN } from "./paint.ts";
 
 /** Checked by name because the project may use another copy of this package. */
 const SELF_EXPLAINING = ["OptionsError", "PluginError", "AgentError"];
@@ -11,7 +12,8 @@ const SELF_EXPLAINING = ["OptionsError", "PluginError", "AgentError"];
 export function reportError(error: unknown, program: string, context: CliContext): number {
   if (context.argv.includes("--json") && !program.endsWith(" deploy")) context.print(toJson(error));
   if (error instanceof UsageError) {
-    context.note(`${program}: ${error.message}.${error.hint ? ` ${error.hint}` : ""}`);
+    const paint = context.paint?.note ?? PLAIN;
+    context.note(`${paint("red", `${program}:`)} ${error.message}.${error.hint ? ` ${error.hint}` : ""}`);
     context.note(`Run "${program} --help" for a list of commands and options.`);
     return 2;
   }
@@ -36,7 +38,8 @@ export function reportError(error: unknown, program: string, context: CliContext
 }
 
 function tell(context: CliContext, message: string, detail?: string): void {
-  context.note(`Error: ${message}`);
+  const paint = context.paint?.note ?? PLAIN;
+  context.note(`${paint("red", "Error:")} ${message}`);
   if (detail) context.note(`  ${detail.replaceAll("\n", "\n  ")}`);
 }
 

@@ -91,8 +91,8 @@ export function createDevServe(options: DevServeOptions): Serve {
 }
 
 /**
- * Why an address cannot be listened on is told by Node and not by listhen, which also has its own idea of a free port.
- * Resolves with the port.
+ * Resolves with a port that is free, or rejects with the reason that Node gives: listhen gives none, and chooses another
+ * port in place of 0 and of those that browsers refuse.
  */
 function tryAddress(host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
@@ -149,8 +149,8 @@ function tunnelError(cause: unknown): CliError {
 
 /**
  * listhen keeps programs that it runs in the folder for temporary files, and runs what it finds there under their
- * names: in a folder that other users write to, that would be theirs. Its tunnel also ends the process at signals,
- * before jobs are told.
+ * names: in a folder that other users can write to, that could be anything. Its tunnel also ends the process at signals,
+ * before jobs can stop.
  */
 async function inOwnFolder<T>(folder: string, work: () => Promise<T>): Promise<T> {
   const { TMPDIR } = process.env;

@@ -1,20 +1,26 @@
+import { type Paint, PLAIN, paintStatus } from "./paint.ts";
+
+/** Columns whose words have colors. */
+const STATUS = ["status", "state"];
+
 /** Rows as aligned columns under a header. */
-export function renderTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
+export function renderTable(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  paint: Paint = PLAIN,
+): string {
   const widths = header.map((_, column) => Math.max(...[header, ...rows].map((row) => row[column]!.length)));
-  return [header, ...rows]
-    .map((row) =>
+  const lines = [header, ...rows].map((row) =>
+    row.map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(widths[column]!))),
+  );
+  const [first, ...rest] = lines;
+  return [
+    paint("bold", first!.join("  ").trimEnd()),
+    ...rest.map((row) =>
       row
-        .map((cell, column) => cell.padEnd(widths[column]!))
+        .map((cell, column) => (STATUS.includes(header[column]!) ? paintStatus(paint, cell) : cell))
         .join("  ")
         .trimEnd(),
-    )
-    .join("\n");
-}
-
-/**
- * Text from agents must not control the terminal: control characters except tab and line feed are escaped the
- * way JSON escapes them, so that JSON stays JSON.
- */
-export function printable(text: string): string {
-  return text.replace(/[^\P{Cc}\t\n]/gu, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+    ),
+  ].join("\n");
 }

@@ -1,4 +1,4 @@
-import { ADMIN, html } from "agent-control-service/plugin";
+import { ADMIN, html, type Plugin } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { audit } from "../../examples/audit-plugin/audit.ts";
@@ -65,4 +65,26 @@ it.each([
   };
 
   await expect(testServer({ agents: [greeter], plugins: [audit(), plugin] })).rejects.toThrow(/Admin page/);
+});
+
+it("the plugin of the example keeps changes in a table, and its hook and its route tell of them", async () => {
+  const told: unknown[] = [];
+  const listener: Plugin = {
+    name: "listener",
+    setup: ({ hooks }) => void hooks.on("audit:noted", (change) => void told.push(change)),
+  };
+  await using server = await testServer({ agents: [greeter], plugins: [audit({ most: 1 }), listener] });
+  await seedJob(server.service, { id: "job-1", status: "completed" });
+  await seedJob(server.service, { id: "job-2", status: "completed" });
+  const cookie = await signIn(server, "Ada");
+  await postForm(server, "/admin/jobs/job-1/status", { status: "failed" }, { cookie });
+  await postForm(server, "/admin/jobs/job-2/status", { status: "failed" }, { cookie });
+
+  const changes = (await (await server.request("/changes")).json()) as unknown[];
+
+  expect(told).toMatchObject([{ job: "job-1" }, { job: "job-2" }]);
+  expect(changes).toMatchObject([{ what: "completed → failed", job: "job-2" }]);
+  await expect(testServer({ agents: [greeter], plugins: [audit({ most: 0 })] })).rejects.toThrow(
+    'Plugin "audit" cannot use its options: option most must be at least 1',
+  );
 });

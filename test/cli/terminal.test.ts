@@ -1,12 +1,25 @@
 import { expect, it } from "vitest";
+import type { CliContext } from "../../src/cli/context.ts";
 import { userName } from "../../src/cli/job/user-name.ts";
-import { printable } from "../../src/cli/table.ts";
+import { createPaint } from "../../src/cli/paint.ts";
+import { printable, withPrintable } from "../../src/cli/printable.ts";
 
 it("text of an agent cannot steer the terminal, and JSON stays JSON", () => {
   const hostile = "paid\u001b[2J\u009b31m\tin full\r\nok";
 
   expect(printable(hostile)).toBe("paid\\u001b[2J\\u009b31m\tin full\\u000d\nok");
   expect(JSON.parse(printable(JSON.stringify({ hostile })))).toEqual({ hostile });
+});
+
+it("text of an agent cannot borrow the colors of svc", () => {
+  const printed: string[] = [];
+  const paint = createPaint({ isTTY: true }, {});
+  const context = { print: (line: string) => void printed.push(line), paint: { print: paint, note: paint } };
+  const { print, paint: own } = withPrintable(context as unknown as CliContext);
+
+  print(`${own!.print("red", "fai\u001bled")} \u001b[2J`);
+
+  expect(printed).toEqual(["\u001b[31mfai\\u001bled\u001b[39m \\u001b[2J"]);
 });
 
 it("a user whom the system does not know by name still starts jobs", () => {

@@ -16,7 +16,13 @@ export const list = defineCommand({
     const all = Object.values(agents);
     if (flags.json) context.print(JSON.stringify(all, null, 2));
     else
-      context.print(renderTable(["agent", "version", "status", "jobs", "running", "failed"], all.map(toRow)));
+      context.print(
+        renderTable(
+          ["agent", "version", "status", "jobs", "running", "failed"],
+          all.map(toRow),
+          context.paint?.print,
+        ),
+      );
     return 0;
   },
 });

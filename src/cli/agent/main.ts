@@ -1,6 +1,6 @@
 import type { CliContext } from "../context.ts";
+import { withPrintable } from "../printable.ts";
 import { runProgram } from "../program.ts";
-import { printable } from "../table.ts";
 import { list } from "./list.ts";
 import { show } from "./show.ts";
 
@@ -9,6 +9,6 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
   return runProgram(
     { name: "svc agent", summary: "List and show the agents of a running service", commands: [list, show] },
     argv,
-    { ...context, print: (line) => context.print(printable(line)) },
+    withPrintable(context),
   );
 }

@@ -42,7 +42,11 @@ export const list = defineCommand({
     else if (page.items.length === 0) context.print("No matching entries.");
     else
       context.print(
-        renderTable(["no.", "time", "action", "target", "who", "from", "change"], page.items.map(toRow)),
+        renderTable(
+          ["no.", "time", "action", "target", "who", "from", "change"],
+          page.items.map(toRow),
+          context.paint?.print,
+        ),
       );
     if (!flags.json && page.next !== null) context.print(`… and older ones; ${page.total} lines in total`);
     return 0;

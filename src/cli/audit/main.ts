@@ -1,6 +1,6 @@
 import type { CliContext } from "../context.ts";
+import { withPrintable } from "../printable.ts";
 import { runProgram } from "../program.ts";
-import { printable } from "../table.ts";
 import { exportLines } from "./export.ts";
 import { list } from "./list.ts";
 import { verify } from "./verify.ts";
@@ -14,6 +14,6 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
       commands: [list, exportLines, verify],
     },
     argv,
-    { ...context, print: (line) => context.print(printable(line)) },
+    withPrintable(context),
   );
 }

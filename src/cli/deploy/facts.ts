@@ -1,5 +1,5 @@
 import type { Deployment } from "../../deploy/deployment.ts";
-import type { Paint } from "./terminal.ts";
+import type { Paint } from "../paint.ts";
 
 /** Names and values, one per line; those without a value are omitted. */
 export function facts(

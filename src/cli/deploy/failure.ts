@@ -1,13 +1,13 @@
 import type { DeploymentResult } from "../../core/models/deployment.ts";
 import type { DeployError } from "../../deploy/errors.ts";
 import type { CliContext } from "../context.ts";
-import { paintFor } from "./terminal.ts";
+import { PLAIN } from "../paint.ts";
 
 /**
  * Reports a failure: what failed, the last log lines, the provider's message, the current state, what to do.
  */
 export function tellFailure(context: CliContext, error: DeployError, logPath: string | undefined): void {
-  const paint = paintFor(context);
+  const paint = context.paint?.note ?? PLAIN;
   const { note } = context;
   note("");
   for (const line of error.log) note(`  ${paint("dim", "│")} ${line}`);

@@ -1,5 +1,6 @@
 import type { Finding } from "../../deploy/platform.ts";
-import { type Paint, pad } from "./terminal.ts";
+import type { Paint } from "../paint.ts";
+import { pad } from "./terminal.ts";
 
 const MARKS = { ok: ["green", "✓"], warning: ["yellow", "!"], error: ["red", "✗"] } as const;
 

@@ -1,5 +1,5 @@
 import type { DeploymentPlan, ResourceAction } from "../../core/models/deployment.ts";
-import type { Paint } from "./terminal.ts";
+import type { Paint } from "../paint.ts";
 import { pad } from "./terminal.ts";
 
 const COLOURS = { create: "green", update: "yellow", delete: "red", noop: "dim" } as const;

@@ -1,6 +1,7 @@
 import type { DeployEvent } from "../../deploy/events.ts";
 import type { CliContext } from "../context.ts";
-import { cut, duration, paintFor } from "./terminal.ts";
+import { PLAIN } from "../paint.ts";
+import { cut, duration } from "./terminal.ts";
 
 /** Shows the progress that the engine reports. */
 export interface Progress {
@@ -35,7 +36,7 @@ function plainLines(context: CliContext, verbose: boolean): Progress {
 }
 
 function liveTree(context: CliContext, verbose: boolean): Progress {
-  const paint = paintFor(context);
+  const paint = context.paint?.note ?? PLAIN;
   const terminal = context.terminal!;
   let active: { title: string; begun: number; message: string } | undefined;
   let frame = 0;
@@ -90,7 +91,7 @@ function liveTree(context: CliContext, verbose: boolean): Progress {
 }
 
 function endLine(context: CliContext, title: string, event: DeployEvent & { type: "end" }): string {
-  const paint = paintFor(context);
+  const paint = context.paint?.note ?? PLAIN;
   const { outcome, note, ms } = event;
   const time = outcome === "skipped" ? "" : ` ${duration(ms)}`;
   const text = `${paint(STYLES[outcome], MARKS[outcome])} ${title}`;
@@ -98,7 +99,7 @@ function endLine(context: CliContext, title: string, event: DeployEvent & { type
 }
 
 function noticeLines(context: CliContext, event: DeployEvent & { type: "notice" }): string[] {
-  const paint = paintFor(context);
+  const paint = context.paint?.note ?? PLAIN;
   const mark = event.level === "warning" ? paint("yellow", "! Warning:") : "i";
   return [`${mark} ${event.message}`, ...(event.fix ? [`  ${event.fix}`] : [])];
 }

@@ -12,11 +12,11 @@ import type { Platform } from "../../deploy/platform.ts";
 import type { CliContext } from "../context.ts";
 import { CliError, UsageError } from "../errors.ts";
 import { describeFlags } from "../flags.ts";
+import { type Paint, PLAIN } from "../paint.ts";
 import { listenForStop } from "../stop-signal.ts";
 import { failureResult, tellFailure } from "./failure.ts";
 import { isGiven } from "./platforms.ts";
 import { createProgress, type Progress } from "./progress.ts";
-import { type Paint, paintFor } from "./terminal.ts";
 
 /** What a deploy command uses besides its options. */
 export interface Shell {
@@ -66,7 +66,7 @@ export async function withShell(
   const shell: Shell = {
     context,
     progress,
-    paint: paintFor(context),
+    paint: context.paint?.print ?? PLAIN,
     redactor,
     json,
     signal: stopping.signal,

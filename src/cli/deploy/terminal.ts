@@ -1,16 +1,4 @@
-import { stripVTControlCharacters, styleText } from "node:util";
-import type { CliContext } from "../context.ts";
-
-type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
-
-/** Styles text on an interactive terminal. */
-export type Paint = (style: Style, text: string) => string;
-
-/** Colors for a terminal, none elsewhere or if `NO_COLOR` is set. */
-export function paintFor({ terminal, env }: CliContext): Paint {
-  if (!terminal || env.NO_COLOR) return (_style, text) => text;
-  return (style, text) => styleText(style, text, { validateStream: false });
-}
+import { stripVTControlCharacters } from "node:util";
 
 /** Text truncated to a visible width. */
 export function cut(text: string, width: number): string {

@@ -42,7 +42,11 @@ export const list = defineCommand({
       context.print("  No account is configured: nothing is sent to a control system.");
     if (page.items.length > 0) {
       context.print(
-        renderTable(["id", "state", "type", "of", "tries", "last response"], page.items.map(toRow)),
+        renderTable(
+          ["id", "state", "type", "of", "tries", "last response"],
+          page.items.map(toRow),
+          context.paint?.print,
+        ),
       );
     }
     if (page.total > page.items.length) context.print(`… and ${page.total - page.items.length} more`);

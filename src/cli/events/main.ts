@@ -1,6 +1,6 @@
 import type { CliContext } from "../context.ts";
+import { withPrintable } from "../printable.ts";
 import { runProgram } from "../program.ts";
-import { printable } from "../table.ts";
 import { list } from "./list.ts";
 import { drop, retry } from "./steer.ts";
 
@@ -13,6 +13,6 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
       commands: [list, retry, drop],
     },
     argv,
-    { ...context, print: (line) => context.print(printable(line)) },
+    withPrintable(context),
   );
 }

@@ -30,7 +30,7 @@ export const list = defineCommand({
     const jobs = await client.get<JobResponse[]>(`${path}?${query}`);
     if (flags.json) context.print(JSON.stringify(jobs, null, 2));
     else if (jobs.length === 0) context.print("No matching jobs. Start one: svc job start <agent>");
-    else context.print(renderTable(["job", "status", "message"], jobs.map(toRow)));
+    else context.print(renderTable(["job", "status", "message"], jobs.map(toRow), context.paint?.print));
     return 0;
   },
 });

@@ -1,6 +1,6 @@
 import type { CliContext } from "../context.ts";
+import { withPrintable } from "../printable.ts";
 import { runProgram } from "../program.ts";
-import { printable } from "../table.ts";
 import { answer } from "./answer.ts";
 import { remove } from "./delete.ts";
 import { list } from "./list.ts";
@@ -18,6 +18,6 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
       commands: [start, list, show, watch, answer, stop, retry, resume, remove],
     },
     argv,
-    { ...context, print: (line) => context.print(printable(line)) },
+    withPrintable(context),
   );
 }

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import type { Case } from "../../core/models/case.ts";
 import type { Job } from "../../core/models/job.ts";
 import { defineCommand } from "../command.ts";
+import { type Paint, PLAIN, paintStatus } from "../paint.ts";
 import { renderTable } from "../table.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { readJob } from "./follow-job.ts";
@@ -18,26 +19,29 @@ export const show = defineCommand({
     const client = await connect(flags, context);
     const job = await readJob(client, args[0]!);
     const cases = await listCases(client, job.id, flags.json ? 1000 : 0);
-    context.print(flags.json ? JSON.stringify({ ...job, cases }, null, 2) : render(job, cases));
+    context.print(
+      flags.json ? JSON.stringify({ ...job, cases }, null, 2) : render(job, cases, context.paint?.print),
+    );
     return 0;
   },
 });
 
-function render(job: Job, cases: readonly Case[]): string {
+function render(job: Job, cases: readonly Case[], paint: Paint = PLAIN): string {
+  const status = paintStatus(paint, job.status);
   const facts: [string, string | null | undefined][] = [
     ["job", job.id],
     ["agent", job.agent_name],
-    ["status", job.stop_reason ? `${job.status} (${job.stop_reason})` : job.status],
+    ["status", job.stop_reason ? `${status} (${job.stop_reason})` : status],
     ["started", `${job.created_at} by ${job.job_context.started_by}`],
     ["finished", job.finished_at],
     ["cost", job.total_cost > 0 ? job.total_cost.toFixed(4) : null],
-    ["error", job.error],
+    ["error", job.error && paint("red", job.error)],
     ["result", job.result === null ? null : JSON.stringify(job.result)],
   ];
   const rows = cases.map((item) => [item.id, item.status, item.total_cost.toFixed(4), item.name]);
   return [
     ...facts.filter(([, value]) => value).map(([name, value]) => `${name.padEnd(9)} ${value}`),
-    ...(rows.length > 0 ? ["", renderTable(["case", "status", "cost", "name"], rows)] : []),
+    ...(rows.length > 0 ? ["", renderTable(["case", "status", "cost", "name"], rows, paint)] : []),
     ...cases.filter((item) => item.question).map(describeQuestion),
   ].join("\n");
 }

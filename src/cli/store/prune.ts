@@ -121,7 +121,9 @@ function tell(due: readonly DueCount[], { json, dryRun }: PruneFlags, context: C
       oldest.slice(0, 19).replace("T", " "),
       before.slice(0, 19).replace("T", " "),
     ]);
-    context.print(renderTable(["agent", "status", "jobs", "oldest ended", "ended before"], rows));
+    context.print(
+      renderTable(["agent", "status", "jobs", "oldest ended", "ended before"], rows, context.paint?.print),
+    );
   }
   context.print(`${jobs} ${jobs === 1 ? "job" : "jobs"} ${dryRun ? "would be removed" : "removed"}`);
   return 0;

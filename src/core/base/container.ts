@@ -37,6 +37,12 @@ type Close = () => void | Promise<void>;
 /**
  * The parts of one server: made on first use, once, and closed in reverse order.
  * Two servers share nothing; classes do not know that there is a container.
+ *
+ * tsyringe does the lookup: which factory belongs to a token, made once per scope, with scopes inside scopes. Its
+ * decorators and its global container are not used: parts are wired by hand in `service.ts`, where a reader sees what
+ * needs what, and two services in one process stay apart. A Map could replace it here; the order of closing, typed
+ * tokens and the error for a missing part are this class's own. It needs `reflect-metadata`, which extends the global
+ * `Reflect`, so nothing else imports the two.
  */
 export class Container {
   readonly #scope: DependencyContainer;
