@@ -1,8 +1,9 @@
 // Platforms
 
-export type { PlatformDefinition, SessionDefinition } from "./deploy/define-platform.ts";
+export type { ResourceAction } from "./core/models/deployment.ts";
+export type { PlatformDefinition, SessionDefinition, WithDefault } from "./deploy/define-platform.ts";
 export { definePlatform } from "./deploy/define-platform.ts";
-export { DeployError } from "./deploy/errors.ts";
+export { DeployError, type DeployErrorCode, type DeployErrorOptions } from "./deploy/errors.ts";
 export type * from "./deploy/platform.ts";
 export type * from "./deploy/tools.ts";
 

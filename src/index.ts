@@ -1,5 +1,12 @@
 // Service
 
+export type { AcceptedEnvelopes } from "./core/agents/parameters.ts";
+export type { KeptStatus, RetentionOptions, RetentionPolicy } from "./core/agents/retention-policy.ts";
+export type { LogFormat, Logger, LogLevel } from "./core/base/log.ts";
+export type { TrustProxy } from "./core/http/clients.ts";
+export type { FetchHandler, HttpServer, Serve, ServeOptions } from "./core/http/serve.ts";
+export type { Account } from "./core/models/account.ts";
+export type { StartTimer } from "./core/runs/run/timer.ts";
 export type { ResolvedOptions, ServerOptions } from "./core/service/options.ts";
 export type { ListenOptions, Service } from "./core/service/service.ts";
 export { createServer } from "./server.ts";
@@ -11,16 +18,23 @@ export { defineAgent } from "./core/agents/define-agent.ts";
 export type * from "./core/agents/fields-input.ts";
 export type * from "./core/agents/run-context.ts";
 export { type Duration, isDuration } from "./core/base/duration.ts";
+export type { MaybePromise } from "./core/base/maybe-promise.ts";
+export type { AgentMethodFieldInput } from "./core/models/agent-method-field.ts";
+export type { CaseNode } from "./core/models/case-node.ts";
+export type { ParameterInput } from "./core/models/parameter.ts";
+export type { OnTimeout } from "./core/models/question.ts";
+export type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "./core/models/telemetry.ts";
 
 // Errors
 
 export { NonRetryableError, RetryAfterError } from "./core/agents/retry-errors.ts";
 export { AgentError } from "./core/agents/validate-agent.ts";
 export { OptionsError } from "./core/base/check-options.ts";
-export { ServiceError } from "./core/base/errors.ts";
+export { ServiceError, type ServiceErrorOptions } from "./core/base/errors.ts";
 export {
   NondeterminismError,
   QuestionExpiredError,
+  type RunEnd,
   RunEndedError,
   StepFailedError,
 } from "./core/runs/run/run-errors.ts";
@@ -28,17 +42,19 @@ export {
 // Jobs and cases
 
 export type { Case, StoredCase } from "./core/models/case.ts";
-export type { CaseNodeUpdate } from "./core/models/case-node-update.ts";
+export type { CaseNodeUpdate, CaseNodeUpdateInput } from "./core/models/case-node-update.ts";
 export type { EntityStatus } from "./core/models/entity-status.ts";
 export type { ErrorResponse, ErrorType } from "./core/models/error-response.ts";
-export type { Job } from "./core/models/job.ts";
+export type { Held, Job, StopReason, StoredJob } from "./core/models/job.ts";
 export type { JobContext } from "./core/models/job-context.ts";
 export type { JobInstructions } from "./core/models/job-instructions.ts";
 export type { JobResponse } from "./core/models/job-response.ts";
-export type { RunEntry } from "./core/models/run-entry.ts";
+export type * from "./core/models/run-entry.ts";
 
 // Built-in plugins
 
+export type { Fetch } from "./core/delivery/post-json.ts";
+export type { EventType } from "./core/models/event.ts";
 export { admin } from "./plugins/admin/index.ts";
 export type { AdminOptions } from "./plugins/admin/options.ts";
 export { docs } from "./plugins/docs/index.ts";
@@ -46,5 +62,6 @@ export type { EventsOptions } from "./plugins/events/options.ts";
 export { events } from "./plugins/events/plugin.ts";
 export type { TelemetryOptions } from "./plugins/telemetry/options.ts";
 export { telemetry } from "./plugins/telemetry/plugin.ts";
+export type { Resolve } from "./plugins/webhooks/guarded-post.ts";
 export type { WebhookOptions, WebhooksOptions } from "./plugins/webhooks/plugin.ts";
 export { webhooks } from "./plugins/webhooks/plugin.ts";

@@ -3,8 +3,10 @@
 export { createToken, type Token } from "./core/base/container.ts";
 export type { Change, Participant } from "./core/entities/change.ts";
 export type {
+  ChangeOf,
   CoreHooks,
   HookListener,
+  HookName,
   Observer,
   PluginHookName,
   ServiceHooks,
@@ -33,19 +35,45 @@ export { defineCommand } from "./core/service/plugin-command.ts";
 
 // Parts of a service
 
-export type { Runner, StartRequest } from "./core/runs/runner.ts";
+export type { AgentSettings, SettingPatch } from "./core/agents/agent-settings.ts";
+export type { EnvelopeVersion, SealOptions } from "./core/agents/envelope.ts";
+export type { OpenParameters, Parameters, ParametersCheck } from "./core/agents/parameters.ts";
+export type { AgentOfJob, AgentRegistry, HostedAgent } from "./core/agents/registry.ts";
+export type { AuditEvent, AuditLog, AuditPage, AuditQuery } from "./core/audit/audit-log.ts";
+export type { Actor, Caller, CallerKind } from "./core/audit/caller.ts";
+export type { RejectedKeys } from "./core/audit/rejected-keys.ts";
+export type { LogRecord } from "./core/base/log.ts";
+export type { Redactor } from "./core/base/redactor.ts";
+export type { Cases } from "./core/entities/cases.ts";
+export type { Jobs } from "./core/entities/jobs.ts";
+export type { RunEntryInput, Unit } from "./core/entities/ledger.ts";
+export type { Clients } from "./core/http/clients.ts";
+export type { LiveStreams, StreamReader, StreamSource } from "./core/http/live-streams.ts";
+export type { ServiceState } from "./core/http/service-state.ts";
+export type { CaseUpdateRequest } from "./core/models/case-update-request.ts";
+export type { ServerInfo } from "./core/models/server-info.ts";
+export type { Telemetry } from "./core/models/telemetry.ts";
+export type { DueCount } from "./core/retention/due-jobs.ts";
+export type { Retention } from "./core/retention/retention.ts";
+export type { MethodCall, QueuePosition, Runner, StartRequest } from "./core/runs/runner.ts";
+export type { ServiceKeys } from "./core/service/keys.ts";
+export type { PluginReport } from "./core/service/set-up-plugins.ts";
+export type { SignInLink, SignInLinks } from "./core/service/sign-in-link.ts";
 export * from "./core/service/tokens.ts";
 
 // Routes
 
-export type { Gate, SessionVerifier } from "./core/http/gate.ts";
+export type { Gate, SessionVerifier, SignedIn } from "./core/http/gate.ts";
 export type {
+  Connection,
   HttpEvent,
   RouteAuth,
   RouteDefinition,
   RouteInput,
   RouteResponse,
   Router,
+  RouteSchema,
+  RouteValue,
 } from "./core/http/route.ts";
 export { defineRoute } from "./core/http/route.ts";
 
@@ -55,14 +83,23 @@ export type {
   ControlCounts,
   ControlStatus,
   ControlSystem,
+  MessageState,
   OutboxMessage,
   TargetHealth,
 } from "./core/delivery/control-system.ts";
-export type { Delivery, DeliveryTarget, Events, NewEvent } from "./core/delivery/events.ts";
+export type {
+  Delivery,
+  DeliveryTarget,
+  Events,
+  HeaderSource,
+  NewEvent,
+  PostedMessage,
+} from "./core/delivery/events.ts";
 export { DeliveryError } from "./core/delivery/events.ts";
+export type { ControlEvent } from "./core/models/event.ts";
 
 // Admin interface
 
 export type { AdminCard, AdminExtensions, AdminPage, AdminPageRequest } from "./plugins/admin/extension.ts";
 export { ADMIN } from "./plugins/admin/extension.ts";
-export { type Html, html } from "./plugins/admin/views/html.ts";
+export { type Html, type HtmlValue, html } from "./plugins/admin/views/html.ts";

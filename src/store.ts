@@ -1,3 +1,13 @@
+export type { AuditEntry } from "./core/models/audit-entry.ts";
+export type {
+  AgentSetting,
+  AuditHead,
+  KeyMark,
+  RemovedBatch,
+  RetentionState,
+} from "./core/models/own-rows.ts";
+export type { DamagedJob } from "./core/store/damaged-jobs.ts";
+export type { StoreSnapshot } from "./core/store/snapshot.ts";
 export type * from "./core/store/store.ts";
 export { StoreConflictError, StoreMissingError } from "./core/store/store.ts";
 export type { StoreDriver, StoreDriverOptions } from "./core/store/unstorage-driver.ts";

@@ -19,5 +19,6 @@ export { storeContract } from "./core/store/store-contract.ts";
 
 export type { DeployToolsOptions } from "./deploy/create-tools.ts";
 export { createDeployTools } from "./deploy/create-tools.ts";
+export type { Journal, RecalledStep } from "./deploy/journal.ts";
 export type { PlatformContractOptions, PlatformHarness } from "./deploy/platform-contract.ts";
 export { platformContract } from "./deploy/platform-contract.ts";

@@ -71,7 +71,7 @@ describe("plugins", () => {
 
     expect(methods(server.service.get(JOBS))).toEqual(
       [
-        ...["constructor", "costsKnownBy", "countBy", "damaged", "find", "get", "list", "log", "logEnds"],
+        ...["constructor", "countBy", "damaged", "find", "get", "list", "log", "logEnds"],
         ...["peek", "show"],
       ].sort(),
     );

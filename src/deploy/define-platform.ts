@@ -1,11 +1,11 @@
 import type * as v from "valibot";
 import type { ResourceAction } from "../core/models/deployment.ts";
-import type { DeployTarget, FlagsSchema, Platform, PlatformSession } from "./platform.ts";
+import type { DeployTarget, Platform, PlatformFlags, PlatformSession } from "./platform.ts";
 import { specChanges } from "./spec-changes.ts";
 import type { DeployTools } from "./tools.ts";
 
 /** Session methods that have a default implementation. */
-type WithDefault = "plan" | "imageRef" | "registryLogin" | "scaleToZero";
+export type WithDefault = "plan" | "imageRef" | "registryLogin" | "scaleToZero";
 
 /** A session that may omit methods with a default: see `definePlatform`. */
 export type SessionDefinition = Omit<PlatformSession, WithDefault> &
@@ -15,7 +15,7 @@ export type SessionDefinition = Omit<PlatformSession, WithDefault> &
  * A platform as it is written down: its options typed by their schema; its session may omit methods with a
  * default.
  */
-export interface PlatformDefinition<F extends FlagsSchema>
+export interface PlatformDefinition<F extends PlatformFlags>
   extends Omit<Platform<v.InferOutput<F>>, "flags" | "connect"> {
   readonly flags: F;
   connect(
@@ -30,7 +30,7 @@ export interface PlatformDefinition<F extends FlagsSchema>
  * is called `<service>:<tag>`; without `registryLogin` it is pushed without a login; without `scaleToZero`
  * the service is removed without scaling down first.
  */
-export function definePlatform<const F extends FlagsSchema>(
+export function definePlatform<const F extends PlatformFlags>(
   platform: PlatformDefinition<F>,
 ): Platform<v.InferOutput<F>> {
   return {

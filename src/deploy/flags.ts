@@ -1,11 +1,11 @@
 import * as v from "valibot";
 import { describeIssue } from "../core/base/describe-issue.ts";
 import { DeployError } from "./errors.ts";
-import type { FlagsSchema } from "./platform.ts";
+import type { PlatformFlags } from "./platform.ts";
 
 /** Checks the given options of a platform against its schema and adds the defaults. */
 export function parseFlags(
-  schema: FlagsSchema,
+  schema: PlatformFlags,
   given: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   const parsed = v.safeParse(schema, given);

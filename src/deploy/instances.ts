@@ -1,6 +1,6 @@
 import { DeployError } from "./errors.ts";
 import { parseFlags, toFlagName } from "./flags.ts";
-import type { FlagsSchema } from "./platform.ts";
+import type { PlatformFlags } from "./platform.ts";
 
 type Given = Readonly<Record<string, unknown>>;
 
@@ -9,7 +9,7 @@ type Given = Readonly<Record<string, unknown>>;
  * at most one instance, even if the platform would start more by default.
  */
 export function holdToStore(
-  schema: FlagsSchema,
+  schema: PlatformFlags,
   given: Given,
   { store, known }: { readonly store: "file" | "external"; readonly known: boolean },
 ): Record<string, unknown> {

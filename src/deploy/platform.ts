@@ -9,7 +9,7 @@ import type { DeployTools } from "./tools.ts";
  * number, all others the text as typed; `v.description` is the help. An entry that is not optional is
  * required. The engine limits `minInstances` and `maxInstances` to what the store allows.
  */
-export type FlagsSchema = v.ObjectSchema<v.ObjectEntries, undefined>;
+export type PlatformFlags = v.ObjectSchema<v.ObjectEntries, undefined>;
 
 /** The target of a deployment; the same for every command on it. */
 export interface DeployTarget<Flags = Record<string, unknown>> {
@@ -226,7 +226,7 @@ export interface PlatformDefaults {
 export interface Platform<Flags = Record<string, unknown>> {
   readonly name: string;
   readonly defaultRegion: string;
-  readonly flags: FlagsSchema;
+  readonly flags: PlatformFlags;
   /** Whether files written by the service are lost at a restart. @default false */
   readonly ephemeralDisk?: boolean;
   /** Proxies of the platform in front of a service; becomes its `SERVICE_TRUST_PROXY`. @default 0 */

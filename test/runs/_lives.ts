@@ -97,12 +97,23 @@ export class Life {
     const log = createLogger({ level: "info", format: "text", redactor, clock, write });
     this.hooks = new Hooks((name, error) => log.error("an observer failed", { hook: name, error }));
     const ledger = new Ledger(mortal, this.hooks, clock, redactor);
-    this.jobs = new Jobs(mortal);
+    const liveCosts = {};
+    this.jobs = new Jobs(mortal, liveCosts);
     this.cases = new Cases(mortal);
     const audit = new AuditLog({ store: mortal, ledger, redactor, log });
     this.runner = createRunner({
       agents: new AgentRegistry([agents].flat(), () => [agents].flat().map(buildOf).join()),
-      ...{ jobs: this.jobs, cases: this.cases, ledger, hooks: this.hooks, log, redactor, clock, strictSteps },
+      ...{
+        jobs: this.jobs,
+        liveCosts,
+        cases: this.cases,
+        ledger,
+        hooks: this.hooks,
+        log,
+        redactor,
+        clock,
+        strictSteps,
+      },
       parameters,
       settings: new AgentSettings(mortal, ledger, audit),
       audit,

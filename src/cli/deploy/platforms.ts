@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { orderPlugins } from "../../core/service/plugin.ts";
-import type { FlagsSchema, Platform, PlatformLoader } from "../../deploy/platform.ts";
+import type { Platform, PlatformFlags, PlatformLoader } from "../../deploy/platform.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { describeFlags } from "../flags.ts";
@@ -46,8 +46,8 @@ export async function loadPlatform(name: string, context: CliContext): Promise<P
 }
 
 /** The options of all built-in platforms, each naming those that have it: for the help. */
-export async function allFlags(context: CliContext): Promise<FlagsSchema["entries"]> {
-  const entries: Record<string, FlagsSchema["entries"][string]> = {};
+export async function allFlags(context: CliContext): Promise<PlatformFlags["entries"]> {
+  const entries: Record<string, PlatformFlags["entries"][string]> = {};
   const owners: Record<string, string[]> = {};
   // A platform with two names counts once.
   const loaded = await Promise.all(
@@ -63,11 +63,11 @@ export async function allFlags(context: CliContext): Promise<FlagsSchema["entrie
     const entry = entries[key] as v.GenericSchema;
     return [key, v.pipe(entry, v.description(`${owners[key]?.join(", ")}: ${description}`))] as const;
   });
-  return Object.fromEntries(told) as FlagsSchema["entries"];
+  return Object.fromEntries(told) as PlatformFlags["entries"];
 }
 
 /** The option `--platform`; its help names the built-in platforms. */
-export function platformFlag(context: CliContext): FlagsSchema["entries"] {
+export function platformFlag(context: CliContext): PlatformFlags["entries"] {
   const names = Object.keys(context.platforms).join(", ");
   const description = `where to deploy: ${names}, or a platform from a plugin of your controller`;
   return {

@@ -5,7 +5,7 @@ import type { Ledger } from "../entities/ledger.ts";
 import type { AgentSetting } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
 
-type SettingPatch = Partial<Pick<AgentSetting, "onboarding_status" | "parameters_encrypted">>;
+export type SettingPatch = Partial<Pick<AgentSetting, "onboarding_status" | "parameters_encrypted">>;
 
 /** The settings of agents, by slug. */
 export class AgentSettings {

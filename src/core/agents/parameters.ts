@@ -13,7 +13,8 @@ export interface ParametersCheck {
   readonly invalid_parameters: Readonly<Record<string, string>>;
 }
 
-type Values = Record<string, string>;
+/** Decrypted values by parameter name. */
+export type OpenParameters = Record<string, string>;
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Which envelopes are taken from outside: all, or those alone that cannot be changed unnoticed. */
@@ -87,10 +88,10 @@ export class Parameters {
   }
 
   /**
-   * Values by name, from a list of `{name, value}` or a map.
+   * OpenParameters by name, from a list of `{name, value}` or a map.
    * The redactor learns each value but those of parameters that `agent` declares with `is_secret: false`.
    */
-  open(encrypted: string, agent?: HostedAgent): Values {
+  open(encrypted: string, agent?: HostedAgent): OpenParameters {
     const text = unseal(encrypted, this.#privateKey, agent?.slug);
     const values = text === undefined ? undefined : readValues(text);
     if (!values) throw new UnreadableParameters();
@@ -102,7 +103,7 @@ export class Parameters {
   }
 
   /** What the handler gets: values sent with the job, else the service's environment where declared so, else the declared value. */
-  resolve(agent: HostedAgent, encrypted?: string | null): Values {
+  resolve(agent: HostedAgent, encrypted?: string | null): OpenParameters {
     const sent = encrypted ? this.open(encrypted, agent) : {};
     const declared = agent.definition.parameters ?? [];
     if (declared.length === 0) return sent;
@@ -137,7 +138,7 @@ export class Parameters {
 }
 
 /** Throws `invalid_parameters` where values were sent under names that the agent does not declare. */
-export function refuseUndeclared(agent: HostedAgent, sent: Values): void {
+export function refuseUndeclared(agent: HostedAgent, sent: OpenParameters): void {
   const names = undeclared(agent, sent);
   if (names.length === 0) return;
   const known = (agent.definition.parameters ?? []).map(({ name }) => name);
@@ -147,7 +148,7 @@ export function refuseUndeclared(agent: HostedAgent, sent: Values): void {
   });
 }
 
-function undeclared({ definition }: HostedAgent, sent: Values): string[] {
+function undeclared({ definition }: HostedAgent, sent: OpenParameters): string[] {
   const known = new Set(definition.parameters?.map(({ name }) => name));
   return Object.keys(sent).filter((name) => !known.has(name));
 }
@@ -160,7 +161,7 @@ function describe(name: string, problem: string): string {
   return `Parameter ${name} ${problem}`;
 }
 
-function readValues(text: string): Values | undefined {
+function readValues(text: string): OpenParameters | undefined {
   let data: unknown;
   try {
     data = JSON.parse(text);
@@ -179,7 +180,7 @@ function readValues(text: string): Values | undefined {
 }
 
 /** Handlers get text, as from the environment; what is `null` was not given. */
-function toValues(pairs: readonly (readonly [string, unknown])[]): Values {
+function toValues(pairs: readonly (readonly [string, unknown])[]): OpenParameters {
   const given = pairs.filter(([, value]) => value !== null && value !== undefined);
   return Object.fromEntries(
     given.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]),

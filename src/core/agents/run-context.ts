@@ -116,7 +116,8 @@ export type TelemetryFunction = (data: {
 /** Values by parameter name. */
 export type ParameterMap = Readonly<Record<string, string | undefined>>;
 
-interface ContextBase<Parameters> {
+/** What every handler of an agent gets. */
+export interface HandlerContext<Parameters> {
   /** Decrypted values by parameter name. One that is not required and has no value is missing. */
   readonly parameters: Parameters;
   readonly log: Logger;
@@ -131,24 +132,24 @@ interface ContextBase<Parameters> {
 
 /** What `job_start` gets. */
 export interface JobStartContext<Fields = Record<string, unknown>, Parameters = ParameterMap>
-  extends ContextBase<Parameters> {
+  extends HandlerContext<Parameters> {
   readonly job: JobHandle;
   readonly fields: Fields;
 }
 
 /** What `job_stop` gets, after the job's signal has fired. */
-export interface JobStopContext<Parameters = ParameterMap> extends ContextBase<Parameters> {
+export interface JobStopContext<Parameters = ParameterMap> extends HandlerContext<Parameters> {
   readonly job: Job;
 }
 
 /** What `job_status` gets. */
-export interface JobStatusContext<Parameters = ParameterMap> extends ContextBase<Parameters> {
+export interface JobStatusContext<Parameters = ParameterMap> extends HandlerContext<Parameters> {
   readonly job: Job | undefined;
   readonly params: Readonly<Record<string, unknown>>;
 }
 
 /** What `human_answer` gets, after an answer was accepted and before the run goes on. */
-export interface HumanAnswerContext<Parameters = ParameterMap> extends ContextBase<Parameters> {
+export interface HumanAnswerContext<Parameters = ParameterMap> extends HandlerContext<Parameters> {
   readonly job: Job;
   readonly case: Case;
   readonly answer: Readonly<Record<string, unknown>>;
@@ -157,7 +158,7 @@ export interface HumanAnswerContext<Parameters = ParameterMap> extends ContextBa
 
 /** What `chat` gets. */
 export interface ChatContext<Fields = Record<string, unknown>, Parameters = ParameterMap>
-  extends ContextBase<Parameters> {
+  extends HandlerContext<Parameters> {
   readonly params: Readonly<Record<string, unknown>>;
   /** The request's params, checked by the method's `fields`; empty where it has none. */
   readonly fields: Fields;
@@ -165,7 +166,7 @@ export interface ChatContext<Fields = Record<string, unknown>, Parameters = Para
 
 /** What a custom method gets. */
 export interface CustomContext<Fields = Record<string, unknown>, Parameters = ParameterMap>
-  extends ContextBase<Parameters> {
+  extends HandlerContext<Parameters> {
   readonly job: Job | undefined;
   readonly params: Readonly<Record<string, unknown>>;
   readonly fields: Fields;

@@ -5,7 +5,8 @@ import type { ServerInfo } from "../models/server-info.ts";
 import type { Telemetry } from "../models/telemetry.ts";
 import type { Change } from "./change.ts";
 
-type ChangeOf<K extends Change["kind"]> = Extract<Change, { kind: K }>;
+/** The changes of one kind. */
+export type ChangeOf<K extends Change["kind"]> = Extract<Change, { kind: K }>;
 
 /** What the service tells observers, by name. Nobody else can emit these. */
 export interface CoreHooks {

@@ -47,19 +47,19 @@ export type JobPatch = Partial<
   >
 >;
 
+/** Knows what a job that runs has cost: it is stored with each step, but with the job only now and then. */
+export interface LiveCosts {
+  of?: (jobId: string) => number | undefined;
+}
+
 /** Reads jobs. The functions below write them, inside a unit and nowhere else. */
 export class Jobs {
   readonly #store: Store;
+  readonly #liveCosts: LiveCosts;
 
-  #costNow: (id: string) => number | undefined = () => undefined;
-
-  constructor(store: Store) {
+  constructor(store: Store, liveCosts: LiveCosts = {}) {
     this.#store = store;
-  }
-
-  /** Tells who knows what a job that runs has cost: it is stored with each step, but with the job only now and then. */
-  costsKnownBy(costNow: (id: string) => number | undefined): void {
-    this.#costNow = costNow;
+    this.#liveCosts = liveCosts;
   }
 
   /** Jobs that lost data which a repair of the store could not save, and that must not go on by themselves. */
@@ -113,7 +113,7 @@ export class Jobs {
   }
 
   #withCost(job: StoredJob): StoredJob {
-    const total_cost = this.#costNow(job.id);
+    const total_cost = this.#liveCosts.of?.(job.id);
     return total_cost === undefined ? job : { ...job, total_cost };
   }
 }

@@ -1,8 +1,10 @@
 import type * as v from "valibot";
 import type { Caller } from "../audit/caller.ts";
 
-type Schema = v.GenericSchema;
-type Output<S> = S extends Schema ? v.InferOutput<S> : undefined;
+/** A valibot schema. */
+export type RouteSchema = v.GenericSchema;
+/** What a schema of a route gives its handler; `undefined` where there is none. */
+export type RouteValue<S> = S extends RouteSchema ? v.InferOutput<S> : undefined;
 
 /** Who may call a route: anyone, holders of the API key, or holders of the key or an admin session. */
 export type RouteAuth = "none" | "key" | "session";
@@ -11,7 +13,7 @@ export type RouteAuth = "none" | "key" | "session";
 export interface RouteResponse {
   readonly description: string;
   /** Schema of the JSON body; absent for other content. */
-  readonly schema?: Schema;
+  readonly schema?: RouteSchema;
   /** @default "application/json" */
   readonly contentType?: string;
 }
@@ -50,9 +52,9 @@ export interface RouteInput<P, Q, B> {
  * 405 answer its `Allow` header.
  */
 export interface RouteDefinition<
-  P extends Schema | undefined = Schema | undefined,
-  Q extends Schema | undefined = Schema | undefined,
-  B extends Schema | undefined = Schema | undefined,
+  P extends RouteSchema | undefined = RouteSchema | undefined,
+  Q extends RouteSchema | undefined = RouteSchema | undefined,
+  B extends RouteSchema | undefined = RouteSchema | undefined,
 > {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** With parameters in braces, such as `/jobs/{id}`. */
@@ -78,14 +80,14 @@ export interface RouteDefinition<
    * Called once the key is checked and the body is there. A plain value is answered as JSON, with known secrets taken out
    * where its schema leaves text free; a `Response` as it is. Failures are thrown.
    */
-  handler(input: RouteInput<Output<P>, Output<Q>, Output<B>>): unknown;
+  handler(input: RouteInput<RouteValue<P>, RouteValue<Q>, RouteValue<B>>): unknown;
 }
 
 /** Types a route. */
 export function defineRoute<
-  P extends Schema | undefined = undefined,
-  Q extends Schema | undefined = undefined,
-  B extends Schema | undefined = undefined,
+  P extends RouteSchema | undefined = undefined,
+  Q extends RouteSchema | undefined = undefined,
+  B extends RouteSchema | undefined = undefined,
 >(route: RouteDefinition<P, Q, B>): RouteDefinition {
   return route as unknown as RouteDefinition;
 }

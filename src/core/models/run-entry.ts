@@ -1,7 +1,7 @@
 import type { EntityStatus } from "./entity-status.ts";
 
 /** Fields that every entry of a job's run log has. */
-interface EntryBase {
+export interface EntryBase {
   /** When it was stored, ISO 8601. */
   at: string;
   /** The case it belongs to; absent for the job itself. */
@@ -9,7 +9,7 @@ interface EntryBase {
 }
 
 /** Which call of the handler an entry belongs to. */
-interface CallEntryBase extends EntryBase {
+export interface CallEntryBase extends EntryBase {
   /** A number of its own among the calls of its scope (the job, or one case); opened cases have a count of their own. */
   position: number;
   name: string;

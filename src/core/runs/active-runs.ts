@@ -4,7 +4,7 @@ import { isServiceError } from "../base/errors.ts";
 import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
 import type { Cases } from "../entities/cases.ts";
-import { changeJob, type Jobs, moveJob } from "../entities/jobs.ts";
+import { changeJob, type Jobs, type LiveCosts, moveJob } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -26,6 +26,8 @@ import { whenWritable } from "./when-writable.ts";
 export interface ActiveRunsParts extends HandlerParts {
   readonly agents: AgentRegistry;
   readonly jobs: Jobs;
+  /** Is told what the jobs that run here have cost. */
+  readonly liveCosts: LiveCosts;
   readonly cases: Cases;
   readonly ledger: Ledger;
   readonly redactor: Redactor;
@@ -84,10 +86,10 @@ export class ActiveRuns {
       isClosed: () => this.scheduler.isClosed,
       begin: (job, kind) => this.queue(job, kind),
     });
-    parts.jobs.costsKnownBy((id) => {
+    parts.liveCosts.of = (id) => {
       const run = this.#runs.get(id);
       return run && !run.isOver ? run.limits.spent : undefined;
-    });
+    };
   }
 
   find(jobId: string): Run | undefined {

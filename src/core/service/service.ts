@@ -12,7 +12,7 @@ import { createLogger, type LoggerParts } from "../base/log.ts";
 import { Redactor } from "../base/redactor.ts";
 import { Cases } from "../entities/cases.ts";
 import { type CoreHooks, Hooks, toListener } from "../entities/hooks.ts";
-import { Jobs } from "../entities/jobs.ts";
+import { Jobs, type LiveCosts } from "../entities/jobs.ts";
 import { Ledger } from "../entities/ledger.ts";
 import { explainListenError } from "../http/listen-error.ts";
 import { type HttpServer, type Serve, serveWithNode } from "../http/serve.ts";
@@ -251,13 +251,15 @@ export function createScope(options: ResolvedOptions): Container {
     () => new Parameters(scope.get(KEYS), redactor, { envelopes: options.envelopes }),
   );
   scope.class(LEDGER, Ledger, [STORE, EMITTER, CLOCK, REDACTOR]);
-  scope.class(JOBS, Jobs, [STORE]);
+  const liveCosts: LiveCosts = {};
+  scope.factory(JOBS, () => new Jobs(scope.get(STORE), liveCosts));
   scope.class(CASES, Cases, [STORE]);
   scope.class(AGENT_SETTINGS, AgentSettings, [STORE, LEDGER, AUDIT]);
   scope.factory(RUNNER, () =>
     createRunner({
       agents: scope.get(AGENTS),
       jobs: scope.get(JOBS),
+      liveCosts,
       cases: scope.get(CASES),
       ledger: scope.get(LEDGER),
       parameters: scope.get(PARAMETERS),

@@ -13,7 +13,8 @@ export class Html {
   }
 }
 
-type Value = string | number | boolean | null | undefined | Html | readonly Value[];
+/** What a template takes: text is escaped, markup is not. */
+export type HtmlValue = string | number | boolean | null | undefined | Html | readonly HtmlValue[];
 
 /**
  * Builds HTML; every value is escaped unless it is itself `html`. Absent and `false` values give nothing.
@@ -22,19 +23,19 @@ type Value = string | number | boolean | null | undefined | Html | readonly Valu
  * @example
  * html`<a href="/admin/jobs/${id}">${name}</a>`
  */
-export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
+export function html(strings: TemplateStringsArray, ...values: readonly HtmlValue[]): Html {
   let text = strings[0] ?? "";
   for (const [index, value] of values.entries()) text += toText(value) + (strings[index + 1] ?? "");
   return new Html(text);
 }
 
-function toText(value: Value): string {
+function toText(value: HtmlValue): string {
   if (value === null || value === undefined || value === false || value === true) return "";
   if (value instanceof Html) return value.toString();
   if (isList(value)) return value.map(toText).join("");
   return escapeHtml(String(value));
 }
 
-function isList(value: Value): value is readonly Value[] {
+function isList(value: HtmlValue): value is readonly HtmlValue[] {
   return Array.isArray(value);
 }

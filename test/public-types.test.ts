@@ -1,0 +1,90 @@
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type BuiltPackage, buildPackage } from "./_built.ts";
+import { type PublicTypes, readPublicTypes } from "./_public-types.ts";
+
+const ENTRIES = ["index", "plugin", "store", "deploy", "testing", "h3"];
+
+/** Packages whose types signatures mention: the language's and Node's, and schemas, which people bring themselves. */
+const MENTIONED = ["@standard-schema/spec", "@types/node", "typescript-5.9", "undici-types", "valibot"];
+
+describe("the types of the package", () => {
+  let built: BuiltPackage;
+  let types: PublicTypes;
+
+  beforeAll(async () => {
+    built = await buildPackage();
+    const dist = realpathSync(join(built.folder, "dist"));
+    types = readPublicTypes(
+      ENTRIES.map((name) => join(dist, `${name}.d.ts`)),
+      dist,
+    );
+    return () => built[Symbol.asyncDispose]();
+  });
+
+  it("can all be named that a public signature mentions", () => {
+    expect(types.unnamed.map(({ type, by }) => `${type}, mentioned by ${by}`)).toEqual([]);
+  });
+
+  it("each have one name, from one entry", () => {
+    const names = [...types.names.values()].flat();
+
+    expect(names.length).toBeGreaterThan(150);
+    expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([]);
+  });
+
+  it("are those of h3 only where the name says so", () => {
+    const others = types.foreign.filter(({ package: name }) => !MENTIONED.includes(name!));
+
+    expect(others).toEqual([{ type: "H3", by: "H3_APP", package: "h3" }]);
+  });
+});
+
+describe("the reader of public types", () => {
+  function read(files: Record<string, string>): PublicTypes {
+    const folder = realpathSync(mkdtempSync(join(tmpdir(), "types-")));
+    try {
+      for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+      return readPublicTypes([join(folder, "index.d.ts")], folder);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  }
+
+  const inner = `
+    export interface Named { readonly deep: Unnamed }
+    export interface Unnamed { readonly text: string }
+    export interface Base {}
+    export declare class Part extends Array<Unnamed> implements Base {
+      #private;
+      private hidden: Base;
+      constructor(base: Base);
+      get<T extends Base>(one: T): import("./inner.d.ts").Named;
+    }`;
+
+  it.each([
+    ["a property's type", "export type { Named } from './inner.d.ts';", ["Unnamed by Named"]],
+    ["nothing where all are exported", "export type { Named, Unnamed } from './inner.d.ts';", []],
+    [
+      "what a class extends, its bounds and results, and not what its constructor takes where it is only a type",
+      "export type { Part, Unnamed } from './inner.d.ts';",
+      ["Base by Part", "Named by Part"],
+    ],
+    [
+      "what the constructor of a class takes that is a value",
+      "declare class Own { constructor(own: Hidden) }\ninterface Hidden {}\nexport { Own };",
+      ["Hidden by Own"],
+    ],
+    [
+      "no private member, and no constructor of what is only a type",
+      "declare class Own { private own: Hidden; constructor(own: Hidden) }\ninterface Hidden {}\nexport type { Own };",
+      [],
+    ],
+  ])("finds %s", (_, index, expected) => {
+    const { unnamed } = read({ "index.d.ts": index, "inner.d.ts": inner });
+
+    expect(unnamed.map(({ type, by }) => `${type} by ${by}`).sort()).toEqual(expected);
+  });
+});
