@@ -50,7 +50,7 @@ export type { RunEntryInput, Unit } from "./core/entities/ledger.ts";
 export type { Clients } from "./core/http/clients.ts";
 export type { LiveStreams, StreamReader, StreamSource } from "./core/http/live-streams.ts";
 export type { ServiceState } from "./core/http/service-state.ts";
-export type { CaseUpdateRequest } from "./core/models/case-update-request.ts";
+export type { CaseUpdateRequest } from "./core/models/question.ts";
 export type { ServerInfo } from "./core/models/server-info.ts";
 export type { Telemetry } from "./core/models/telemetry.ts";
 export type { DueCount } from "./core/retention/due-jobs.ts";
@@ -58,7 +58,6 @@ export type { Retention } from "./core/retention/retention.ts";
 export type { MethodCall, QueuePosition, Runner, StartRequest } from "./core/runs/runner.ts";
 export type { ServiceKeys } from "./core/service/keys.ts";
 export type { PluginReport } from "./core/service/set-up-plugins.ts";
-export type { SignInLink, SignInLinks } from "./core/service/sign-in-link.ts";
 export * from "./core/service/tokens.ts";
 
 // Routes

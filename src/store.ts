@@ -2,11 +2,11 @@ export type { AuditEntry } from "./core/models/audit-entry.ts";
 export type {
   AgentSetting,
   AuditHead,
+  DamagedJob,
   KeyMark,
   RemovedBatch,
   RetentionState,
 } from "./core/models/own-rows.ts";
-export type { DamagedJob } from "./core/store/damaged-jobs.ts";
 export type { StoreSnapshot } from "./core/store/snapshot.ts";
 export type * from "./core/store/store.ts";
 export { StoreConflictError, StoreMissingError } from "./core/store/store.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Deployment } from "../../deploy/deployment.ts";
-import type { FlagsSchema, Platform } from "../../deploy/platform.ts";
+import type { Platform, PlatformFlags } from "../../deploy/platform.ts";
 import { type Command, defineCommand } from "../command.ts";
 import { openFrom, type Shell, withShell } from "./session.ts";
 
@@ -9,7 +9,7 @@ export type PlatformCommand = (platform: PlatformSource) => Command;
 
 /** The platform of a command line: its options for the help, the platform itself for the run. */
 export interface PlatformSource {
-  readonly entries: FlagsSchema["entries"];
+  readonly entries: PlatformFlags["entries"];
   platform(): Platform<never>;
 }
 
@@ -25,7 +25,7 @@ export function platformCommand(command: {
   readonly usage: string;
   readonly summary: string;
   /** Options besides those of the platform. */
-  readonly flags: FlagsSchema["entries"];
+  readonly flags: PlatformFlags["entries"];
   readonly examples: readonly string[];
   /** Resolves with the exit code. */
   readonly run: (input: PlatformRun) => Promise<number>;
