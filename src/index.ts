@@ -22,7 +22,7 @@ export type { MaybePromise } from "./core/base/maybe-promise.ts";
 export type { AgentMethodFieldInput } from "./core/models/agent-method-field.ts";
 export type { CaseNode } from "./core/models/case-node.ts";
 export type { ParameterInput } from "./core/models/parameter.ts";
-export type { OnTimeout } from "./core/models/question.ts";
+export type { OnTimeout, Question } from "./core/models/question.ts";
 export type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "./core/models/telemetry.ts";
 
 // Errors

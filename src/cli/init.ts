@@ -9,7 +9,7 @@ import { writeTemplate } from "./write-template.ts";
 const TEMPLATE = new URL("../../templates/init/", import.meta.url);
 const own = createRequire(import.meta.url)("../../package.json") as {
   version: string;
-  dependencies: Record<string, string>;
+  peerDependencies: { valibot: string };
   devDependencies: Record<string, string>;
 };
 
@@ -55,7 +55,7 @@ export const init = defineCommand({
       agent: JSON.stringify(agent).slice(1, -1),
       slug: toSlug(agent),
       package: flags.package,
-      valibot: `^${own.dependencies.valibot}`,
+      valibot: own.peerDependencies.valibot,
       vitest: own.devDependencies.vitest ?? "4",
       typescript: own.devDependencies.typescript ?? "5",
     });

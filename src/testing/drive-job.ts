@@ -7,15 +7,16 @@ import type { Runner } from "../core/runs/runner.ts";
 import type { MortalStore } from "./mortal-store.ts";
 import type { TestClock } from "./test-clock.ts";
 
-type Answer = Readonly<Record<string, unknown>>;
-
 /**
  * Answers to the questions of a job: by the name of the question, its text, or the ref of its case; or a function that
  * gives the answer, or `undefined` where it has none.
  */
 export type Answers =
-  | Readonly<Record<string, Answer>>
-  | ((question: Question, item: { readonly id: string; readonly ref: string }) => Answer | undefined);
+  | Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  | ((
+      question: Question,
+      item: { readonly id: string; readonly ref: string },
+    ) => Readonly<Record<string, unknown>> | undefined);
 
 /** A service whose time can be advanced. */
 export interface TestProcess {
@@ -121,7 +122,11 @@ export async function casesOf(store: Pick<MortalStore, "table">, jobId: string):
   return items.toSorted((a, b) => (a.ref < b.ref ? -1 : 1));
 }
 
-function find(answers: Answers | undefined, question: Question, { id, ref }: StoredCase): Answer | undefined {
+function find(
+  answers: Answers | undefined,
+  question: Question,
+  { id, ref }: StoredCase,
+): Readonly<Record<string, unknown>> | undefined {
   if (typeof answers === "function") return answers(question, { id, ref });
   const { name } = question;
   return (name === undefined ? undefined : answers?.[name]) ?? answers?.[question.question] ?? answers?.[ref];

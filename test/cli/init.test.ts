@@ -36,7 +36,7 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
     const manifest = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
     expect(manifest).toMatchObject({
       name: "cafe-service",
-      dependencies: { "agent-control-service": "1.2.3" },
+      dependencies: { "agent-control-service": "1.2.3", valibot: expect.stringMatching(/^\^1\./) },
     });
     expect(await readFile(join(folder, "README.md"), "utf8")).toContain(
       "svc job start invoice-sorter --wait",
