@@ -1,17 +1,21 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
 const RUN = "SVC_TEST_RUN";
 
-/** Set up by vitest once for all files: a folder that they share, gone with the run. */
+/**
+ * Set up by vitest once for all files: a folder for what they share, and for all temporary files, so that also a test
+ * that was cut short leaves nothing.
+ */
 export default function openRun(): (() => void) | undefined {
   // Each project of the configuration asks for it.
   if (process.env[RUN] !== undefined) return undefined;
   const folder = mkdtempSync(join(tmpdir(), "svc-run-"));
   process.env[RUN] = folder;
-  return () => rmSync(folder, { recursive: true, force: true });
+  process.env.TMPDIR = folder;
+  return () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
 }
 
 /**
@@ -19,7 +23,7 @@ export default function openRun(): (() => void) | undefined {
  * wait and get the same folder. They may only read it.
  */
 export async function once(name: string, make: (folder: string) => Promise<void>): Promise<string> {
-  const folder = join(process.env[RUN]!, name);
+  const folder = join(process.env[RUN]!, "shared", name);
   const ended = `${folder}.ended`;
   if (claim(folder)) {
     const failure = await make(folder).then(
@@ -37,6 +41,7 @@ export async function once(name: string, make: (folder: string) => Promise<void>
 
 function claim(folder: string): boolean {
   try {
+    mkdirSync(dirname(folder), { recursive: true });
     mkdirSync(folder);
     return true;
   } catch (error) {
