@@ -7,10 +7,11 @@ import { dev } from "./dev.ts";
 import { init } from "./init.ts";
 import { open } from "./open.ts";
 import { runProgram } from "./program.ts";
+import { resume } from "./resume.ts";
 import { start } from "./start.ts";
 import { torture } from "./torture.ts";
 
-const COMMANDS: readonly Command[] = [start, dev, init, open, control, torture, completion];
+const COMMANDS: readonly Command[] = [start, dev, resume, init, open, control, torture, completion];
 
 const GROUPS: readonly CommandGroup[] = [
   {

@@ -31,6 +31,10 @@ export const start = defineCommand({
   summary: "Run the service that a controller file exports (src/controller.ts)",
   flags: v.object({
     ...ListenFlagsSchema.entries,
+    paused: v.optional(
+      v.pipe(v.boolean(), v.description("take jobs in and run none until svc resume")),
+      false,
+    ),
     control: v.optional(
       v.pipe(v.boolean(), v.description("start a development control system beside it")),
       false,
@@ -42,6 +46,7 @@ export const start = defineCommand({
     if (flags.control) await (await import("./with-control.ts")).startWithControl(context);
     // Set in the process itself: the controller's own code reads them there too.
     readSecretFiles(process.env);
+    if (flags.paused) process.env.SERVICE_PAUSED = "true";
     return runService(await loadController(file, context.cwd), flags, context);
   },
 });

@@ -42,6 +42,8 @@ export interface ActiveRunsParts extends HandlerParts {
   /** Whether calls inside a step's function are found wherever they are made. */
   readonly strictSteps: boolean;
   readonly underWay?: UnderWay | undefined;
+  /** Whether nothing runs until the scheduler is told to resume. @default false */
+  readonly isPaused?: boolean;
 }
 
 /** One for all services of the process: each that is in use makes every promise cost more. Unused, it costs nothing. */
@@ -72,6 +74,7 @@ export class ActiveRuns {
     this.#insides = strictSteps ? INSIDES : undefined;
     this.scheduler = new Scheduler({
       places: maxConcurrentJobs,
+      isPaused: parts.isPaused,
       placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
       watch: {
         began: ({ jobId }) => parts.underWay?.began(jobId),
@@ -148,8 +151,9 @@ export class ActiveRuns {
   }
 
   /** Has jobs run that were under way when the process crashed: after the others, and one at a time. */
-  queueSuspects(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
+  async queueSuspects(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
     for (const { job } of suspects) this.#noted.add(job.id);
+    await this.scheduler.whenResumed();
     return this.#suspects.resume(suspects, others);
   }
 
@@ -162,6 +166,7 @@ export class ActiveRuns {
 
   /** Has a job that is held go on where the code fits its record now. */
   async tryAgain(job: StoredJob): Promise<void> {
+    await this.scheduler.whenResumed();
     if (!job.held || !this.#parts.agents.of(job)) return;
     const { end } = await this.rehearse(job);
     if (end === undefined || end === "unsure" || !end.held) void this.queue(job, "resume");

@@ -1,5 +1,6 @@
 import { fieldsOf } from "../agents/fields.ts";
 import type { Actor } from "../audit/caller.ts";
+import { ServiceError } from "../base/errors.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -23,6 +24,12 @@ import { deleteCase, deleteJob, overrideCaseStatus, overrideStatus, stopJob } fr
 /** Makes the part that runs jobs. */
 export function createRunner(parts: RunnerParts): Runner {
   return new JobRunner(parts);
+}
+
+function paused(): ServiceError {
+  return new ServiceError("unavailable", "The service is paused: no code of agents runs", {
+    detail: "Resume it with: svc resume",
+  });
 }
 
 class JobRunner implements Runner {
@@ -90,7 +97,18 @@ class JobRunner implements Runner {
     return deleteCase(this.#parts, caseId, actor);
   }
 
+  get isPaused(): boolean {
+    return this.#runs.scheduler.isPaused;
+  }
+
+  unpause(): void {
+    if (!this.isPaused) return;
+    this.#parts.log.info("the pause is over: jobs run", { queued: this.#runs.scheduler.queued });
+    this.#runs.scheduler.resume();
+  }
+
   async call(slug: string, call: MethodCall): Promise<unknown> {
+    if (this.isPaused) throw paused();
     return callBeside(this.#parts, this.#parts.agents.get(slug), call);
   }
 

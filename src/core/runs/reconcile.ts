@@ -299,6 +299,7 @@ export async function endCancelled(
   agent: HostedAgent | undefined,
 ): Promise<void> {
   const { jobs, ledger, log, runs } = parts;
+  await runs.scheduler.whenResumed();
   try {
     await callJobStop(parts, job, agent);
     const error = "The job was stopped";

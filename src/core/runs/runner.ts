@@ -85,6 +85,10 @@ export interface Runner {
   runningSteps(jobId: string): BegunEntry[];
   /** Jobs that run and wait now. */
   load(): { readonly running: number; readonly queued: number };
+  /** Whether the service was started paused: it takes jobs in, and runs no code of agents. */
+  readonly isPaused: boolean;
+  /** Ends the pause: jobs run. */
+  unpause(): void;
   /** Takes unfinished jobs up again; called once when the service starts, with the last sign of life of the one before. */
   reconcile(aliveUntil?: string): Promise<void>;
   /** Refuses new work, lets running steps end within the grace time (seconds), leaves their jobs to the next start. */

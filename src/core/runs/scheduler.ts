@@ -49,10 +49,42 @@ export class Scheduler {
   /** Seconds that a place was last held, evened out. */
   #turnTime = 1;
 
-  constructor(options: { places: number; placesOf: (agent: string) => number; watch?: PlaceWatch }) {
+  /** Settles when places are given out; there from the beginning where they are. */
+  readonly #resumed: Promise<void>;
+  #resume: () => void = () => {};
+  #isPaused: boolean;
+
+  constructor(options: {
+    places: number;
+    placesOf: (agent: string) => number;
+    watch?: PlaceWatch;
+    isPaused?: boolean;
+  }) {
     this.#places = options.places;
     this.#placesOf = options.placesOf;
     this.#watch = options.watch;
+    this.#isPaused = options.isPaused ?? false;
+    this.#resumed = new Promise((resolve) => {
+      this.#resume = resolve;
+    });
+    if (!this.#isPaused) this.#resume();
+  }
+
+  /** Whether no place is given out until `resume` is called. */
+  get isPaused(): boolean {
+    return this.#isPaused;
+  }
+
+  /** Gives places out, those that wait first. */
+  resume(): void {
+    this.#isPaused = false;
+    this.#resume();
+    this.#serve();
+  }
+
+  /** Waits until places are given out. */
+  whenResumed(): Promise<void> {
+    return this.#resumed;
   }
 
   get running(): number {
@@ -70,7 +102,7 @@ export class Scheduler {
 
   /** A place, where one is free. */
   tryTake(applicant: Applicant): Place | undefined {
-    if (this.#isClosed || !this.#fits(applicant.agent)) return undefined;
+    if (this.#isClosed || this.#isPaused || !this.#fits(applicant.agent)) return undefined;
     this.#occupy(applicant);
     return new Place(this, applicant);
   }
@@ -159,7 +191,7 @@ export class Scheduler {
   }
 
   #serve(): void {
-    while (!this.#isClosed && this.#running < this.#places) {
+    while (!this.#isClosed && !this.#isPaused && this.#running < this.#places) {
       const next = this.#nextReturning() ?? this.#nextWaiting();
       if (!next) return;
       this.#occupy(next.applicant);

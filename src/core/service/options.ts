@@ -91,6 +91,13 @@ export interface ServerOptions {
    */
   strictSteps?: boolean;
   /**
+   * Whether the service takes jobs in and runs none until it is told to: by `svc resume`, `POST /utils/resume`, or in
+   * the admin interface. Variable `SERVICE_PAUSED`.
+   *
+   * @default false
+   */
+  paused?: boolean;
+  /**
    * How long jobs are kept after their end, by status; then they are removed with all that belongs to them. An agent can
    * have its own. Variables `SERVICE_RETENTION_COMPLETED`, `SERVICE_RETENTION_FAILED`, `SERVICE_RETENTION_CANCELLED`.
    *
@@ -147,6 +154,7 @@ export interface ResolvedOptions {
   readonly shutdownGrace: number;
   readonly stopGrace: number;
   readonly strictSteps: boolean;
+  readonly paused: boolean;
   readonly retention: RetentionPolicy;
   /** Milliseconds; `null` keeps it for good. */
   readonly auditRetention: number | null;
@@ -291,6 +299,7 @@ export function resolveOptions(
     agents: [...options.agents],
     plugins: options.plugins,
     admin: options.admin ?? true,
+    paused: options.paused ?? flag(env, "SERVICE_PAUSED") ?? false,
     strictSteps: options.strictSteps ?? flag(env, "SERVICE_STRICT_STEPS") ?? false,
     dataDir: resolve(checked.dataDir),
     publicUrl: checked.publicUrl,

@@ -277,6 +277,7 @@ export function createScope(options: ResolvedOptions): Container {
       stopGrace: options.stopGrace,
       strictSteps: options.strictSteps,
       get: (token) => scope.get(token),
+      isPaused: options.paused,
       underWay: openUnderWay(join(options.dataDir, "under-way")),
     }),
   );

@@ -103,6 +103,8 @@ function serviceHealth({ store, state, runner, maxQueuedJobs }: MachineParts): {
 } {
   if (!store.health().writable) return { status: "unhealthy", detail: "The store cannot write" };
   if (state.closing) return { status: "degraded", detail: "The service is closing" };
+  if (runner.isPaused)
+    return { status: "degraded", detail: "The service is paused: it takes jobs in and runs none" };
   if (runner.load().queued >= maxQueuedJobs)
     return { status: "degraded", detail: "The queue of jobs is full" };
   return { status: "healthy" };

@@ -9,9 +9,28 @@ const EncryptQuerySchema = v.pipe(
   v.check(({ version, agent }) => version === "2" || agent === undefined, "agent needs version 2"),
 );
 
-/** The service's public key, and encryption for clients that have none of their own. */
-export function utilRoutes({ prefix, agents, parameters }: MachineParts): RouteDefinition[] {
+/** The service's public key, encryption for clients that have none of their own, and the end of a pause. */
+export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts): RouteDefinition[] {
   return [
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/utils/resume`,
+      auth: "key",
+      summary: "End the pause of a service that was started paused",
+      description: "The jobs that it has taken in run, and those that were unfinished go on.",
+      tag: "Jobs",
+      responses: {
+        200: {
+          description: "How many jobs wait",
+          schema: v.object({ paused: v.boolean(), queued: v.number() }),
+        },
+      },
+      handler: () => {
+        const { queued } = runner.load();
+        runner.unpause();
+        return { paused: runner.isPaused, queued };
+      },
+    }),
     defineRoute({
       method: "GET",
       path: `${prefix}/utils/public_key`,

@@ -26,6 +26,7 @@ export function readConfiguration(
     maxQueuedJobs: options.maxQueuedJobs,
     stopGrace: options.stopGrace,
     shutdownGrace: options.shutdownGrace,
+    paused: options.paused,
     pluginTimeout: options.pluginTimeout,
   };
 }
