@@ -104,7 +104,7 @@ describe.each([
     expect(response.status).toBe(500);
     expect(await response.text()).not.toContain("undefined");
     expect(server.logs.join("")).toContain(
-      'Plugin "receipts" failed while it took part in a change: x is undefined',
+      'Plugin "receipts" failed while it participated in a change: x is undefined',
     );
     expect(await server.service.get(JOBS).find("a")).toBeUndefined();
   });

@@ -108,7 +108,7 @@ describe("plugins", () => {
     [
       "a missing dependency",
       [{ name: "a", dependsOn: ["b"] }],
-      'Plugin "a" depends on "b", which is not there (a → b)',
+      'Plugin "a" depends on "b", which is not in the list of plugins (a → b)',
     ],
     [
       "a circle",
@@ -116,7 +116,7 @@ describe("plugins", () => {
         { name: "a", dependsOn: ["b"] },
         { name: "b", dependsOn: ["a"] },
       ],
-      "Plugins depend on each other in a circle: a → b → a",
+      "Plugins have a circular dependency: a → b → a",
     ],
     ["a missing name", [{ name: "" }], "A plugin has no name"],
   ])("are refused with %s", async (_name, plugins, message) => {
@@ -259,7 +259,7 @@ describe("plugins", () => {
       setup: ({ get }) => get(ROUTER).add(route("/things/{id}")),
     };
 
-    await expect(serve([twice])).rejects.toThrow("Route GET /twice/ is there already");
+    await expect(serve([twice])).rejects.toThrow("Route GET /twice/ already exists");
     await expect(serve([unchecked])).rejects.toThrow('Route GET /things/{id} has no schema for "id"');
   });
 

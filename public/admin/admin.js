@@ -6,7 +6,7 @@
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
   const signal = $("#signal");
 
-  // Live: one stream a page. It says what changed; the page asks for what it shows of that.
+  // Live: one stream per page. It reports what changed; the page requests the parts that it shows.
   const url = document.body.dataset.live;
   const HIDDEN_FOR = 20_000;
   const FALLBACK = 15_000;
@@ -60,7 +60,7 @@
     signal.textContent = text;
   }
 
-  // A browser allows six connections to a server: a tab that nobody looks at gives its own back.
+  // A browser allows six connections to a server: a hidden tab closes its own.
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiding);
     if (!document.hidden) return connect();
@@ -86,7 +86,7 @@
     if (change.spoken) speak(change.spoken);
   }
 
-  // A session ends when nobody does anything for a while: what a page asks for by itself does not count.
+  // A session ends after inactivity: requests that a page makes by itself do not count.
   const unattended = { "X-Unattended": "1" };
   document.addEventListener("htmx:configRequest", (event) => {
     if (event.detail.triggeringEvent?.type === "refresh") Object.assign(event.detail.headers, unattended);
@@ -209,7 +209,7 @@
       if (title) dialog.setAttribute("aria-label", title);
       dialog.showModal();
     }
-    // Counts that stand elsewhere on the page follow the tabs.
+    // Counts elsewhere on the page follow the tabs.
     const total = $("#tabs")?.dataset.total;
     if (total !== undefined) for (const mark of $$("[data-matching]")) mark.textContent = total;
     for (const id of ticked) {
@@ -218,7 +218,7 @@
     }
     ticked = [];
     counted();
-    // An answered question leaves its form: the keyboard goes on from there.
+    // An answered question's form is removed: the keyboard focus continues from there.
     if (event.detail.target?.matches?.(".ask")) $(`#${CSS.escape(event.detail.target.id)} .done`)?.focus();
   });
   // Rows that a person ticked stay ticked when new ones are shown.
@@ -235,14 +235,14 @@
   });
 
   document.addEventListener("htmx:responseError", (event) => toast(messageOf(event.detail.xhr)));
-  document.addEventListener("htmx:sendError", () => toast("The service does not answer. Check that it is running."));
+  document.addEventListener("htmx:sendError", () => toast("The service does not respond. Check that it is running."));
   function messageOf(xhr) {
     try {
       const body = JSON.parse(xhr.responseText);
       return [body.error, body.detail].filter(Boolean).join(". ");
     } catch {
       const text = new DOMParser().parseFromString(xhr.responseText, "text/html").body.textContent.trim();
-      return text.slice(0, 300) || `The service answered ${xhr.status}.`;
+      return text.slice(0, 300) || `The service responded with ${xhr.status}.`;
     }
   }
   function toast(text) {

@@ -1,4 +1,4 @@
-// The console page: appends lines as they come, within bounds; pauses, follows, filters on the service's side.
+// The console page: appends lines as they arrive, within bounds; pauses, follows, filters on the server.
 (() => {
   "use strict";
   const log = document.getElementById("log");
@@ -32,7 +32,7 @@
       append(JSON.parse(event.data));
     });
     source.addEventListener("gap", (event) => {
-      append({ time: "", clock: "", level: "warn", message: `${event.data} lines are gone: they came faster than they could be kept.`, fields: "" });
+      append({ time: "", clock: "", level: "warn", message: `${event.data} lines were dropped: they arrived faster than they could be kept.`, fields: "" });
     });
     source.onerror = () => {
       state("lost", "Reconnecting");
@@ -77,7 +77,7 @@
     state("off", "Paused");
   });
 
-  // Scrolling up means reading: following stops, and goes on at the end.
+  // Scrolling up means reading: following stops, and continues at the end.
   log.addEventListener("scroll", () => {
     follow.checked = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
   });

@@ -133,7 +133,7 @@ for (const view of VIEWS) {
       await page.locator(".problem, .note.bad").first().waitFor();
       await page.getByLabel("Yes").check();
       await page.getByRole("button", { name: "Answer" }).click();
-      await page.getByText("Answered. The agent goes on.").waitFor();
+      await page.getByText("Answered. The agent continues.").waitFor();
       await watcher.locator(".top .st-completed").waitFor();
       await watcher.getByText('says "Ada"').first().waitFor();
       await look({ page: watcher, complaints }, "job-completed", view);

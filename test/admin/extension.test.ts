@@ -47,7 +47,7 @@ it("a card that fails shows that it does, and the dashboard stands", async () =>
   const text = await response.text();
 
   expect(response.status).toBe(200);
-  expect(text).toContain("This card could not be made");
+  expect(text).toContain("This card could not be rendered");
   expect(text).not.toContain("no card today");
   expect(server.logs.join("")).toContain("no card today");
 });

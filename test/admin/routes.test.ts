@@ -118,9 +118,9 @@ it("an unknown page is a page that says so, an unknown API path an error in JSON
   const method = await world.server.request("/admin/api/stats", { method: "DELETE" });
 
   expect([page.status, api.status, job.status, method.status]).toEqual([404, 404, 404, 405]);
-  expect(await page.text()).toContain("<h1>There is no such page</h1>");
+  expect(await page.text()).toContain("<h1>Page not found</h1>");
   expect(await api.json()).toMatchObject({ error_type: "not_found" });
-  expect(await job.text()).toContain("<h1>There is no job");
+  expect(await job.text()).toContain("<h1>Job ");
   expect(method.headers.get("allow")).toContain("GET");
 });
 

@@ -158,7 +158,7 @@ export default createServer({ agents: [asker] });
       { code: 2, stderr: expect.stringContaining('"nowhere" is not a valid URL') },
       { code: 1, stderr: expect.stringContaining("Agents here: invoice-audit, log-watch, hello") },
       { code: 2, stderr: expect.stringContaining("Did you mean names?") },
-      { code: 1, stderr: expect.stringContaining('There is no job "nope"') },
+      { code: 1, stderr: expect.stringContaining('Job "nope" does not exist') },
       { code: 2, stderr: expect.stringContaining("Missing argument <agent>") },
     ]);
   });

@@ -56,7 +56,11 @@ describe("options", () => {
       /retention.completed must be a duration.*SERVICE_RETENTION_COMPLETED/,
     ],
     [{ retention: { failed: 0 } }, {}, /retention.failed must be a duration of a second or more/],
-    [{ retention: { awaiting: "1d" } }, {}, /retention.awaiting must name completed, failed or cancelled/],
+    [
+      { retention: { awaiting: "1d" } },
+      {},
+      /retention.awaiting must have only the keys completed, failed and cancelled/,
+    ],
     [{}, { SERVICE_RETENTION_CANCELLED: "7" }, /retention.cancelled must be a duration/],
   ] as const)("refuses %j and %j", (options, env, problem) => {
     expect(() => resolveOptions({ agents, ...(options as object) }, env)).toThrow(problem);
@@ -70,8 +74,8 @@ describe("options", () => {
     [{ SERVICE_API_PREFIX: "supervaizer/" }, /apiPrefix must be empty or like/],
     [{ SERVICE_RSA_PRIVATE_KEY: "abc" }, /rsaPrivateKey must be an RSA private key in PEM/],
     [{ SERVICE_RSA_PRIVATE_KEY: PEM_OF_NOTHING }, /rsaPrivateKey must be an RSA private key in PEM/],
-    [{ SERVICE_API_KEY: "key-with-€-sign" }, /apiKey must be made of visible ASCII characters/],
-    [{ SERVICE_API_KEY: "two words-key" }, /apiKey must be made of visible ASCII characters/],
+    [{ SERVICE_API_KEY: "key-with-€-sign" }, /apiKey must consist of visible ASCII characters/],
+    [{ SERVICE_API_KEY: "two words-key" }, /apiKey must consist of visible ASCII characters/],
     [{ SERVICE_LOG_FORMAT: "xml" }, /logFormat must be one of text, json \(SERVICE_LOG_FORMAT\)/],
     [{ SERVICE_PORT: "70000" }, /port must be at most 65535 \(SERVICE_PORT\)/],
     [{ SERVICE_ACCOUNT_API_KEY: "k" }, /SERVICE_ACCOUNT_WORKSPACE_ID/],

@@ -184,7 +184,7 @@ describe("agent parameters", () => {
 
       expect(check).toEqual({
         valid: false,
-        message: "Agent parameters are not valid",
+        message: "Agent parameters are invalid",
         errors: [
           "Parameter TOKEN is required and missing",
           "Parameter FROM_ENV is required and missing",

@@ -81,7 +81,7 @@ describe("a webhook to a private address is refused at dispatch", () => {
 
     const control = server.service.get(CONTROL_SYSTEM);
     await expect.poll(() => control.counts()).toMatchObject({ waiting: 0, dead: 5 });
-    expect((await control.list({ state: "dead" })).items[0]!.error).toContain("no public address");
+    expect((await control.list({ state: "dead" })).items[0]!.error).toContain("not a public address");
   });
 });
 

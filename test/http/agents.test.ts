@@ -99,7 +99,7 @@ describeServer("agents", ({ start }) => {
       expect(answer.status, answer.url).toBe(404);
       expect(await answer.json()).toMatchObject({
         error_type: "agent_not_found",
-        detail: "Agents here: clerk, greeter.",
+        detail: "Agents on this service: clerk, greeter.",
       });
     }
   });

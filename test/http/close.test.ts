@@ -101,7 +101,7 @@ describe("listening", () => {
     const port = Number(new URL(server.url).port);
 
     await expect(testServer({ agents: [greeter], port })).rejects.toThrow(
-      `Port ${port} on 127.0.0.1 is in use: end what listens there, or choose another port`,
+      `Port ${port} on 127.0.0.1 is in use: stop the program that listens there, or choose another port`,
     );
   });
 
@@ -146,7 +146,7 @@ describe("listening", () => {
 
   it("on an address of another machine says so", async () => {
     await expect(testServer({ agents: [greeter], host: "203.0.113.7" })).rejects.toThrow(
-      'This machine has no address "203.0.113.7" to listen on',
+      '"203.0.113.7" is not an address of this machine',
     );
   });
 });

@@ -54,7 +54,7 @@ describe("a data folder that this user may not write to", () => {
     if (isRoot) process.seteuid!(0);
 
     expect(explainDataFolderError(error, dataDir)).toMatchObject({
-      message: `The data folder ${dataDir} cannot be used (EACCES): let this user write to it, or name another one (option dataDir, SERVICE_DATA_DIR)`,
+      message: `The data folder ${dataDir} cannot be used (EACCES): let this user write to it, or set another one (option dataDir, SERVICE_DATA_DIR)`,
     });
   });
 
@@ -68,7 +68,7 @@ describe("a data folder that this user may not write to", () => {
     writeFileSync(dataDir, "");
 
     await expect(testServer({ agents: [greeter], dataDir, store: undefined })).rejects.toThrow(
-      "there is a file of that name",
+      "a file with that name exists",
     );
     await expect(
       testServer({ agents: [greeter], dataDir: join(dataDir, "below"), store: undefined }),

@@ -162,7 +162,7 @@ describeServer("routes", ({ start }) => {
     ["limit=", "limit must be a whole number from 1 to 100."],
     ["skip=-1", "skip must be a whole number from 0 to 9007199254740991."],
     ["kind=c", "kind must be one of a, b."],
-    ["kind=a&kind=a", "kind is given more than once."],
+    ["kind=a&kind=a", "kind is set more than once."],
     ["kind=a&search=long", "search must have at most 3 characters."],
     ["state=c", "state must be one of a, b."],
     ["limit=0&kind=c", "limit must be a whole number from 1 to 100; kind must be one of a, b."],

@@ -232,7 +232,7 @@ describe("retention", () => {
     await expect.poll(() => idsOf(server)).toEqual([]);
     const state = await server.service.get(RETENTION).state();
     expect(state).toMatchObject({ jobs: 2, cases: 0, last: { agent: worker.name.toLowerCase() } });
-    await expect.poll(() => server.logs.join("")).toContain("jobs whose time is over were removed");
+    await expect.poll(() => server.logs.join("")).toContain("expired jobs were removed");
   });
 
   it("removes nothing at once where the clock was set forward by far, and says so", async () => {

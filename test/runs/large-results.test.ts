@@ -80,7 +80,7 @@ test("a result over the limit is refused at once, and says what to do", async ()
   const { id } = await startJob(server.service);
   const job = await until(server.service, id);
 
-  expect(job.error).toMatch(/The result of step "huge" is longer than 16 MB of JSON.*give its address/);
+  expect(job.error).toMatch(/The result of step "huge" is longer than 16 MB of JSON.*return its URL/);
   expect(ran).toBe(1);
   expect((await server.service.get(JOBS).log(id)).map(({ entry }) => entry.type)).toContain("call");
 });

@@ -2,8 +2,8 @@ import { hash } from "node:crypto";
 import type { AgentDefinition } from "./define-agent.ts";
 
 /**
- * The fingerprint of an agent's code: of its version, of the source of its functions, and of `build`, which stands for
- * what these call. It only informs: it is never told from it whether a record fits.
+ * The fingerprint of an agent's code: of its version, of the source of its functions, and of `build`, which
+ * covers what these call. It is informational only: it never decides whether a record matches.
  */
 export function fingerprintOfAgent({ version, methods }: AgentDefinition, build: string): string {
   const { custom, ...own } = methods;

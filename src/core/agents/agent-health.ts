@@ -2,7 +2,7 @@ import type { Jobs } from "../entities/jobs.ts";
 import { type EntityStatus, FAILED } from "../models/entity-status.ts";
 import type { HostedAgent } from "./registry.ts";
 
-/** How an agent's jobs went. */
+/** Statistics of an agent's jobs. */
 export interface AgentHealth {
   agent_id: string;
   name: string;
@@ -19,7 +19,7 @@ export interface AgentHealth {
   };
 }
 
-/** Counts an agent's jobs. */
+/** Computes an agent's job statistics. */
 export async function readAgentHealth(agent: HostedAgent, jobs: Jobs): Promise<AgentHealth> {
   const count = async (status?: readonly EntityStatus[]): Promise<number> =>
     (await jobs.list({ where: { agent_name: agent.slug, status }, limit: 1 })).total;

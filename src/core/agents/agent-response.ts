@@ -8,7 +8,7 @@ import type { HostedAgent } from "./registry.ts";
 
 type AnyMethod = MethodDefinition<FieldsInput, never, unknown>;
 
-/** An agent as clients see it: no handler, no value of a parameter. */
+/** An agent as clients see it: without handlers and parameter values. */
 export async function toAgentResponse(
   agent: HostedAgent,
   { prefix, settings }: { readonly prefix: string; readonly settings: AgentSettings },
@@ -38,7 +38,7 @@ export async function toAgentResponse(
     server_agent_id: null,
     server_agent_status: null,
     server_agent_onboarding_status: setting?.onboarding_status ?? null,
-    // For who may read it, an envelope is something to try changes on.
+    // An envelope would let its readers try modified versions of it.
     server_encrypted_parameters: null,
   };
 }

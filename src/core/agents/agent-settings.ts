@@ -23,12 +23,12 @@ export class AgentSettings {
     return this.#store.table("AgentSetting").get(slug);
   }
 
-  /** What `find` gives, for those who only look. */
+  /** The result of `find`, for read-only use. */
   peek(slug: string): MaybePromise<AgentSetting | undefined> {
     return this.#store.table("AgentSetting").peek(slug);
   }
 
-  /** Changes what `patch` holds; what is `null` or left out stays as it is. */
+  /** Changes the keys of `patch`; keys that are `null` or omitted stay unchanged. */
   change(slug: string, patch: SettingPatch, by: Actor): Promise<AgentSetting> {
     return this.#ledger.write(async (unit) => {
       const before = await unit.tx.get("AgentSetting", slug);
@@ -52,7 +52,7 @@ export class AgentSettings {
   }
 }
 
-/** What the audit log may know of settings. */
+/** What the audit log may record about settings. */
 function describe(setting: AgentSetting | undefined) {
   return {
     onboarding_status: setting?.onboarding_status ?? null,

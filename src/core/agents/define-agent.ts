@@ -22,18 +22,21 @@ export interface MethodDefinition<F extends FieldsInput, C, R> {
   readonly params?: Record<string, unknown>;
   /** The nodes that its cases pass through, for display. */
   readonly nodes?: readonly (Pick<CaseNode, "name" | "type"> & Partial<CaseNode>)[];
-  /** Seconds that a call may take. @default no limit */
+  /** Time limit of a call, seconds. @default no limit */
   readonly timeout?: number;
   run(context: C): MaybePromise<R>;
 }
 
-/** What happens with unfinished jobs when the service starts again. */
+/** What happens to unfinished jobs when the service restarts. */
 export type InterruptionPolicy = "resume" | "restart" | "fail";
 
 /** Result of a job: anything JSON; a `message` in it is shown. */
 export type JobResult = unknown;
 
-/** Declared parameters as a handler gets them: the value of one that is required, or declared with one, is there. */
+/**
+ * Declared parameters as a handler gets them: required parameters, and those with a declared value, always
+ * have a value.
+ */
 export type ParameterValues<P extends readonly ParameterInput[]> = {
   readonly [One in P[number] as One["name"]]: One extends { is_required: true } | { value: string }
     ? string
@@ -43,14 +46,14 @@ export type ParameterValues<P extends readonly ParameterInput[]> = {
 /** The `fields` of an agent's custom methods, by name. */
 export type CustomFields = Readonly<Record<string, FieldsInput>>;
 
-/** An agent as a developer writes it. */
+/** An agent's definition. */
 export interface AgentDefinition<
   Start extends FieldsInput = FieldsInput,
   Chat extends FieldsInput = FieldsInput,
   Custom = CustomFields,
   P extends readonly ParameterInput[] = readonly ParameterInput[],
 > {
-  /** Shown name; gives the slug and the id. */
+  /** Display name; determines the slug and the id. */
   readonly name: string;
   readonly version: string;
   readonly description?: string;
@@ -60,9 +63,9 @@ export interface AgentDefinition<
   readonly editor?: string;
   readonly tags?: readonly string[];
   readonly parameters?: P;
-  /** What becomes of a job that was running when the process ended. @default "resume" */
+  /** What happens to a job that was running when the process ended. @default "resume" */
   readonly onInterruption?: InterruptionPolicy;
-  /** Jobs of this agent that run at once. @default the service's limit */
+  /** Jobs of this agent that run at the same time. @default the service's limit */
   readonly maxConcurrentJobs?: number;
   /** How long its jobs are kept after their end, by status. @default the service's retention */
   readonly retention?: RetentionOptions;
@@ -77,7 +80,7 @@ export interface AgentDefinition<
     readonly human_answer?: MethodDefinition<FieldsInput, HumanAnswerContext<ParameterValues<P>>, unknown>;
     readonly chat?: MethodDefinition<Chat, ChatContext<FieldValues<Chat>, ParameterValues<P>>, unknown>;
     readonly custom?: {
-      // With a constraint on `Custom` its inputs are not inferred.
+      // With a constraint on `Custom`, TypeScript does not infer its inputs.
       readonly [Name in keyof Custom]: MethodDefinition<
         Custom[Name] & FieldsInput,
         CustomContext<FieldValues<Custom[Name]>, ParameterValues<P>>,
@@ -88,7 +91,7 @@ export interface AgentDefinition<
 }
 
 /**
- * Types an agent.
+ * Defines an agent with inferred types.
  *
  * @example
  * const greeter = defineAgent({

@@ -9,8 +9,8 @@ import {
 } from "node:crypto";
 
 /**
- * Stands in front of the authenticated layout, with the agent that it is for, if it is for one alone: `v2.` or
- * `v2.<slug>.`. `.` is no base64 character, so the plain layout never starts like it.
+ * Prefix of the authenticated layout, with the agent's slug if it is for a single agent: `v2.` or
+ * `v2.<slug>.`. `.` is not a base64 character, so the plain layout never starts with it.
  */
 const V2_PREFIX = /^v2\.(?:([^.]+)\.)?/;
 const KEY_BYTES = 32;
@@ -18,25 +18,25 @@ const CBC_IV_BYTES = 16;
 const GCM_NONCE_BYTES = 12;
 const GCM_TAG_BYTES = 16;
 
-/** How text is sealed: 1 is what clients of the family know, 2 is authenticated. */
+/** Envelope version: 1 is supported by older clients, 2 is authenticated. */
 export type EnvelopeVersion = 1 | 2;
 
 export interface SealOptions {
   /** @default 2 */
   readonly version?: EnvelopeVersion;
-  /** Slug of the one agent that may open it; of version 2 only. @default any agent of the service */
+  /** Slug of the only agent that may open it; version 2 only. @default any agent of the service */
   readonly agent?: string | undefined;
 }
 
-/** Whether what is sealed like this cannot be changed without that being noticed. */
+/** Whether the envelope is authenticated, so that changes are detected. */
 export function isAuthenticated(envelope: string): boolean {
   return V2_PREFIX.test(envelope);
 }
 
 /**
- * Seals text for the holder of the private key.
- * Version 1 is base64( RSA-OAEP(AES key) ‖ IV ‖ AES-256-CBC ). Version 2 is `v2.` (or `v2.<slug>.`) and
- * base64( RSA-OAEP(AES key) ‖ nonce ‖ AES-256-GCM ‖ tag ), with what stands in front and the wrapped key authenticated too.
+ * Encrypts text for the holder of the private key. Version 1 is base64( RSA-OAEP(AES key) ‖ IV ‖ AES-256-CBC
+ * ). Version 2 is `v2.` (or `v2.<slug>.`) and base64( RSA-OAEP(AES key) ‖ nonce ‖ AES-256-GCM ‖ tag ), with
+ * the prefix and the wrapped key authenticated too.
  */
 export function seal(text: string, publicKey: KeyObject, { version = 2, agent }: SealOptions = {}): string {
   const key = randomBytes(KEY_BYTES);
@@ -55,7 +55,7 @@ export function seal(text: string, publicKey: KeyObject, { version = 2, agent }:
   return prefix + sealed.toString("base64");
 }
 
-/** The sealed text, or `undefined` where `agent` cannot open it: why not is nobody's business. */
+/** The decrypted text, or `undefined` if `agent` cannot open it: the reason is not revealed. */
 export function unseal(envelope: string, privateKey: KeyObject, agent?: string): string | undefined {
   const [prefix = "", boundTo = agent] = V2_PREFIX.exec(envelope) ?? [];
   const bytes = readBase64(envelope.slice(prefix.length));
@@ -75,7 +75,9 @@ export function unseal(envelope: string, privateKey: KeyObject, agent?: string):
 
 const OAEP = { padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: "sha256" };
 
-/** Where the key cannot be unwrapped, a random one: the work that follows, and its failure, look the same. */
+/**
+ * A random key if the key cannot be unwrapped: the work that follows, and its failure, take the same time.
+ */
 function unwrap(wrapped: Buffer, privateKey: KeyObject): Buffer {
   const random = randomBytes(KEY_BYTES);
   try {
@@ -100,7 +102,7 @@ function openGcm(key: Buffer, header: Buffer, rest: Buffer): Buffer {
   return Buffer.concat([decipher.update(rest.subarray(GCM_NONCE_BYTES, -GCM_TAG_BYTES)), decipher.final()]);
 }
 
-/** Node ignores what is not base64; a mangled envelope must not pass for a shorter one. */
+/** Node ignores characters that are not base64; a damaged envelope must not count as a shorter one. */
 function readBase64(text: string): Buffer {
   const compact = text.replace(/\s/g, "");
   return /^[A-Za-z0-9+/]*={0,2}$/.test(compact) ? Buffer.from(compact, "base64") : Buffer.alloc(0);

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { AgentMethodField } from "../models/agent-method-field.ts";
 
-/** The schema that checks the values of a list of form fields. */
+/** The schema that validates the values of a list of form fields. */
 export function schemaOfFields(
   fields: readonly AgentMethodField[],
 ): v.ObjectSchema<v.ObjectEntries, undefined> {
@@ -28,14 +28,14 @@ function valueSchema(field: AgentMethodField): v.GenericSchema {
       return choice(field);
     case "MultipleChoiceField":
       return field.required
-        ? v.pipe(v.array(choice(field)), v.nonEmpty("must hold at least one choice"))
+        ? v.pipe(v.array(choice(field)), v.nonEmpty("must have at least one choice"))
         : v.array(choice(field));
     case "DateField":
       return v.pipe(v.string(), v.isoDate("must be a date such as 2026-01-31"));
     case "DateTimeField":
       return v.pipe(v.string(), v.check(isDateTime, "must be a time such as 2026-01-31T09:30:00Z"));
     case "EmailField":
-      return v.pipe(v.string(), v.email("must be an e-mail address"));
+      return v.pipe(v.string(), v.email("must be an email address"));
     case "JSONField":
       return v.unknown();
   }
@@ -47,8 +47,8 @@ function choice(field: AgentMethodField): v.GenericSchema {
 }
 
 /**
- * Whether a synchronous valibot schema has an asynchronous one inside, which types refuse and which would let everything
- * pass.
+ * Whether a synchronous valibot schema contains an asynchronous one, which types reject and which would
+ * accept every value.
  */
 export function hasAsyncInside(schema: unknown, seen = new Set<unknown>()): boolean {
   if (typeof schema !== "object" || schema === null || seen.has(schema)) return false;

@@ -7,12 +7,12 @@ export type FieldsSchema = StandardSchemaV1<object, unknown>;
 /** A method's inputs: an object schema, or a list of form fields. */
 export type FieldsInput = FieldsSchema | readonly AgentMethodFieldInput[];
 
-/** The values that a handler gets for its inputs. */
+/** The parsed values that a handler gets for its inputs. */
 export type FieldValues<F> = F extends StandardSchemaV1
   ? StandardSchemaV1.InferOutput<F>
   : Record<string, unknown>;
 
-/** The values that are sent for inputs, before their schema changes them. */
+/** The values sent by clients, before their schema transforms them. */
 export type GivenFields<F> = F extends StandardSchemaV1
   ? StandardSchemaV1.InferInput<F>
   : Record<string, unknown>;

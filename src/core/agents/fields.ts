@@ -18,16 +18,18 @@ export type CheckedFields =
   | {
       readonly ok: true;
       readonly values: Record<string, unknown>;
-      /** The values as they were given, with defaults filled in: what is stored, and gives `values` again. */
+      /**
+       * The values as given, with defaults filled in: they are stored, and yield `values` again when parsed.
+       */
       readonly stored: Record<string, unknown>;
     }
-  /** What is wrong, by field name. */
+  /** Problems, by field name. */
   | { readonly ok: false; readonly problems: Record<string, string> };
 
 /** The inputs of a method or a question: as a form, and as a check. */
 export interface Fields {
   readonly list: readonly AgentMethodField[];
-  /** Checks values: at once, but where the schema itself has to wait for something. */
+  /** Validates values: synchronously, unless the schema is asynchronous. */
   check(given: Readonly<Record<string, unknown>>): MaybePromise<CheckedFields>;
 }
 
@@ -39,7 +41,10 @@ export function fieldsOf(method: { readonly fields?: FieldsInput }): Fields {
   return remembered(OF_METHODS, method, () => readFields(method.fields));
 }
 
-/** Reads inputs as an agent declares them; throws a `TypeError` where they are neither an object schema nor a list of fields. */
+/**
+ * Reads inputs as an agent declares them; throws a `TypeError` if they are neither an object schema nor a
+ * list of fields.
+ */
 export function readFields(input: FieldsInput | undefined): Fields {
   if (input === undefined) return readFields([]);
   if (isSchema(input)) return remembered(OF_SCHEMAS, input, () => ofSchema(input));
@@ -52,7 +57,9 @@ export function readFields(input: FieldsInput | undefined): Fields {
   return fieldsFrom(list, schemaOfFields(list));
 }
 
-/** Problems as one text: those of the service continue the field's name, a schema's own message stands by itself. */
+/**
+ * Problems as one text: the service's messages follow the field's name, a schema's own message is used as is.
+ */
 export function describeProblems(problems: Readonly<Record<string, string>>): string {
   return listProblems(Object.entries(problems).map(([name, problem]) => describeProblem(name, problem)));
 }
@@ -75,7 +82,7 @@ function isSchema(input: unknown): input is FieldsSchema {
 function ofSchema(schema: FieldsSchema): Fields {
   if (schema["~standard"].vendor === "valibot" && hasAsyncInside(schema)) {
     throw new TypeError(
-      "have an asynchronous check inside a synchronous schema, which valibot passes over: use the schema whose name ends in Async, such as v.objectAsync",
+      "have an asynchronous check inside a synchronous schema, which valibot skips: use the schema whose name ends in Async, such as v.objectAsync",
     );
   }
   const list = toFormFields(readJsonSchema(schema));
@@ -96,7 +103,7 @@ function readList(input: readonly AgentMethodFieldInput[]): AgentMethodField[] {
     seen.add(field.name);
     const needsChoices = field.field_type === "ChoiceField" || field.field_type === "MultipleChoiceField";
     if (needsChoices && !field.choices?.length) {
-      throw new TypeError(`[${at}]: "${field.name}" is a ${field.field_type} and needs choices`);
+      throw new TypeError(`[${at}]: "${field.name}" is a ${field.field_type}, which needs choices`);
     }
     return field;
   });
@@ -116,7 +123,7 @@ function fieldsFrom(list: readonly AgentMethodField[], schema: FieldsSchema): Fi
   const { vendor } = schema["~standard"];
   const validate = (given: object): MaybePromise<StandardSchemaV1.Result<unknown>> => {
     const result = schema["~standard"].validate(given);
-    // A promise may be of another kind than ours.
+    // A promise may be from another realm or library.
     return "then" in result ? Promise.resolve(result) : result;
   };
   const fill = createFill(list, validate);
@@ -130,7 +137,7 @@ function fieldsFrom(list: readonly AgentMethodField[], schema: FieldsSchema): Fi
       return andThen(validate(given), (result): MaybePromise<CheckedFields> => {
         for (const issue of result.issues ?? []) {
           const path = Array.from(issue.path ?? [], (one) => (typeof one === "object" ? one.key : one));
-          // It is told by name above.
+          // It is reported by name above.
           if (path.length === 0 && unknown.length > 0) continue;
           const name = String(path[0] ?? "");
           if (!problems.has(name)) problems.set(name, describe(issue, { path, vendor, given }));

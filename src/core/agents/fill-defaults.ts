@@ -5,20 +5,21 @@ import type { AgentMethodField } from "../models/agent-method-field.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** Gives the values as given, with defaults filled in; `values` is what the schema has made of them. */
+/** Returns the values as given, with defaults filled in; `values` is the schema's output. */
 export type Fill = (given: Values, values: unknown) => MaybePromise<Record<string, unknown>>;
 
 /**
- * Fills in the defaults of fields that were not given, so that a job keeps those that it began with. One is filled in
- * only if the schema makes the same of it as of nothing: that of a function may differ each time, and one that stands
- * behind a transformation is no input. Such a field stays as it is, for the schema to fill in again.
+ * Fills in the defaults of omitted fields, so that a job keeps the defaults that it started with. A default
+ * is filled in only if the schema yields the same output for it as for a missing value: a function may return
+ * a different one each time, and a default after a transformation is not an input. Such a field stays
+ * missing, and the schema fills it in again.
  */
 export function createFill(
   list: readonly AgentMethodField[],
   validate: (given: object) => MaybePromise<StandardSchemaV1.Result<unknown>>,
 ): Fill {
   const defaults = new Map(list.filter(isDefaulted).map((field) => [field.name, field.default]));
-  /** What the schema makes of the defaults that can be filled in. */
+  /** The schema's output for the defaults that can be filled in. */
   const known = new Map<string, unknown>();
 
   const verify = (name: string, given: Values, wanted: unknown): MaybePromise<void> =>

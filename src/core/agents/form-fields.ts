@@ -8,7 +8,7 @@ const FORMATS: Readonly<Record<string, FieldType>> = {
   "date-time": "DateTimeField",
 };
 
-/** The properties of an object schema as the fields of a form; throws a `TypeError` where it has none to show. */
+/** The properties of an object schema as the fields of a form; throws a `TypeError` if it has none. */
 export function toFormFields(schema: JsonSchema): AgentMethodField[] {
   const { properties, required } = readObject(schema, schema);
   return Object.entries(properties).map(([name, property]) => {
@@ -28,7 +28,7 @@ export function toFormFields(schema: JsonSchema): AgentMethodField[] {
   });
 }
 
-/** The fields without defaults that differ from those of `again`: these are made anew for each job. */
+/** The fields without defaults that differ in `again`: those are computed again for each job. */
 export function withoutMadeDefaults(
   fields: readonly AgentMethodField[],
   again: readonly AgentMethodField[],
@@ -43,12 +43,12 @@ interface ObjectParts {
   readonly required: ReadonlySet<string>;
 }
 
-/** Reads an object, also one that is put together with `allOf`. */
+/** Reads an object, including one combined with `allOf`. */
 function readObject(given: JsonSchema, root: JsonSchema): ObjectParts {
   const node = resolve(given, root);
   const parts = (node.allOf ?? []).map((one) => readObject(one, root));
   if (!node.properties && parts.length === 0) {
-    throw new TypeError("must be the schema of one object that names its properties, or a list of fields");
+    throw new TypeError("must be an object schema that lists its properties, or a list of fields");
   }
   return {
     properties: Object.assign({}, ...parts.map(({ properties }) => properties), node.properties),
@@ -71,7 +71,7 @@ function resolve(node: JsonSchema, root: JsonSchema): JsonSchema {
   return found;
 }
 
-/** What a property is besides `null`. */
+/** The schema of a property without `null`. */
 function withoutNull(node: JsonSchema, root: JsonSchema): { node: JsonSchema; isNullable: boolean } {
   const { type, enum: values, anyOf, oneOf, ...rest } = node;
   const branches = (anyOf ?? oneOf)?.map((one) => resolve(one, root));
@@ -105,7 +105,7 @@ function toFieldType(node: JsonSchema, hasChoices: boolean): FieldType {
   return FORMATS[node.format ?? ""] ?? "CharField";
 }
 
-/** The texts that a value is one of, where it is. */
+/** The allowed texts of a value, if it is an enumeration. */
 function readChoices(node: JsonSchema): string[] | undefined {
   const values =
     node.enum ?? (node.const !== undefined ? [node.const] : (node.anyOf ?? node.oneOf)?.flatMap(constants));

@@ -6,7 +6,7 @@ const BASE57 = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 /** Digits that 128 bits need in base 57. */
 const ID_LENGTH = 22;
 
-/** Lower-case words joined by `-`; accents are taken off. */
+/** Lower-case words joined by `-`; accents are removed. */
 export function toSlug(name: string): string {
   return name
     .normalize("NFKD")

@@ -1,15 +1,18 @@
-/** Characters of JSON, about, that are stored as one value: it is written out and read in one go, while all others wait. */
+/**
+ * Approximate limit in characters of JSON for one value: it is serialized and parsed in one go, while
+ * everything else waits.
+ */
 const LONGEST = 16 * 1024 * 1024;
 
 /**
- * The value as JSON keeps it, `undefined` as `null`; throws where JSON would lose or change something, naming the
- * place. What is recorded must come back the same when a run is taken up again.
+ * The value as JSON represents it, `undefined` as `null`; throws if JSON would lose or change something,
+ * naming the path. What is recorded must be the same when a run resumes.
  */
 export function toJsonValue(value: unknown, what: string): unknown {
   const made = value === undefined ? null : copy(value, what, []);
   if (!isLongerThan(LONGEST, made)) return made;
   throw new TypeError(
-    `${what} is longer than ${LONGEST / 1024 / 1024} MB of JSON, the most that is stored as one: give it in parts, or keep it in a file or a bucket and give its address`,
+    `${what} is longer than ${LONGEST / 1024 / 1024} MB of JSON, the limit for one value: split it, or store it in a file or a bucket and return its URL`,
   );
 }
 
@@ -17,7 +20,7 @@ function copy(value: unknown, path: string, parents: object[]): unknown {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") {
     if (!Number.isFinite(value)) throw refuse(path, `is ${value}`);
-    // JSON knows no -0.
+    // JSON has no -0.
     return value === 0 ? 0 : value;
   }
   if (typeof value !== "object") throw refuse(path, `is a ${typeof value}`);
@@ -44,7 +47,7 @@ function copyObject(value: object, path: string, parents: object[]): Record<stri
   if (!isPlain) throw refuse(path, `is a ${value.constructor?.name ?? "class instance"}`);
   const made: Record<string, unknown> = {};
   for (const [key, item] of Object.entries(value)) {
-    // JSON leaves such a key out; reading it gives undefined both before and after.
+    // JSON omits such a key; reading it gives undefined both before and after.
     if (item === undefined) continue;
     const kept = copy(item, `${path}.${key}`, parents);
     if (key !== "__proto__") made[key] = kept;
@@ -56,11 +59,14 @@ function copyObject(value: object, path: string, parents: object[]): Record<stri
 
 function refuse(path: string, why: string): TypeError {
   return new TypeError(
-    `${path} ${why}, which JSON cannot keep: give strings, numbers, booleans, null, arrays and plain objects`,
+    `${path} ${why}, which JSON cannot represent: use strings, numbers, booleans, null, arrays and plain objects`,
   );
 }
 
-/** Whether a value's JSON is longer than `most` characters, about, without writing it out: looks at no more than that. */
+/**
+ * Whether a value's JSON is longer than about `most` characters, without serializing it: reads no more than
+ * that.
+ */
 export function isLongerThan(most: number, value: unknown): boolean {
   let left = most;
   const fits = (one: unknown): boolean => {

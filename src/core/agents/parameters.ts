@@ -5,7 +5,7 @@ import type { Redactor } from "../base/redactor.ts";
 import { isAuthenticated, type SealOptions, seal, unseal } from "./envelope.ts";
 import type { HostedAgent } from "./registry.ts";
 
-/** Answer to a check of encrypted parameters; holds names, never values. */
+/** Result of a check of encrypted parameters; contains names, never values. */
 export interface ParametersCheck {
   readonly valid: boolean;
   readonly message: string;
@@ -17,11 +17,13 @@ export interface ParametersCheck {
 export type OpenParameters = Record<string, string>;
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Which envelopes are taken from outside: all, or those alone that cannot be changed unnoticed. */
+/** Which envelopes are accepted from clients: all, or only authenticated ones. */
 export const ACCEPTED_ENVELOPES = ["all", "v2"] as const;
 export type AcceptedEnvelopes = (typeof ACCEPTED_ENVELOPES)[number];
 
-/** An envelope that cannot be opened or holds no parameters: the words are the same whatever the reason. */
+/**
+ * An envelope that cannot be opened or contains no parameters: the message is the same whatever the reason.
+ */
 export class UnreadableParameters extends ServiceError {
   constructor() {
     super("invalid_parameters", "The encrypted agent parameters cannot be read", {
@@ -66,20 +68,20 @@ export class Parameters {
     return envelope;
   }
 
-  /** Throws `invalid_parameters` where an envelope from outside is of a version that the service does not take. */
+  /** Throws `invalid_parameters` if a client's envelope has a version that the service does not accept. */
   assertAccepted(encrypted: string): void {
     if (this.#envelopes === "all" || isAuthenticated(encrypted)) return;
     throw new ServiceError(
       "invalid_parameters",
-      "This service takes encrypted parameters of version 2 only",
+      "This service accepts only version 2 of encrypted parameters",
       {
         detail:
-          "Encrypt them with POST /utils/encrypt, or as docs/security.md describes; they begin with v2.",
+          "Encrypt them with POST /utils/encrypt, or as docs/security.md describes; they start with v2.",
       },
     );
   }
 
-  /** The text inside, or `invalid_parameters`, with the same words whatever the reason. */
+  /** The decrypted text; throws `invalid_parameters` with the same message whatever the reason. */
   decrypt(encrypted: string, agent?: HostedAgent): string {
     const text = unseal(encrypted, this.#privateKey, agent?.slug);
     if (text === undefined) throw new UnreadableParameters();
@@ -88,8 +90,8 @@ export class Parameters {
   }
 
   /**
-   * OpenParameters by name, from a list of `{name, value}` or a map.
-   * The redactor learns each value but those of parameters that `agent` declares with `is_secret: false`.
+   * OpenParameters by name, from a list of `{name, value}` or a map. The redactor learns each value, except
+   * those of parameters that `agent` declares with `is_secret: false`.
    */
   open(encrypted: string, agent?: HostedAgent): OpenParameters {
     const text = unseal(encrypted, this.#privateKey, agent?.slug);
@@ -102,7 +104,10 @@ export class Parameters {
     return values;
   }
 
-  /** What the handler gets: values sent with the job, else the service's environment where declared so, else the declared value. */
+  /**
+   * The handler's values: those sent with the job, else from the service's environment if declared so, else
+   * the declared value.
+   */
   resolve(agent: HostedAgent, encrypted?: string | null): OpenParameters {
     const sent = encrypted ? this.open(encrypted, agent) : {};
     const declared = agent.definition.parameters ?? [];
@@ -117,7 +122,7 @@ export class Parameters {
     return Object.fromEntries([...values, ...Object.entries(sent)]);
   }
 
-  /** Checks values against the parameters that the agent declares; throws where they cannot be decrypted. */
+  /** Validates values against the parameters that the agent declares; throws if they cannot be decrypted. */
   validate(agent: HostedAgent, encrypted?: string | null): ParametersCheck {
     const sent = encrypted ? this.open(encrypted, agent) : {};
     const values = this.resolve(agent, encrypted);
@@ -130,20 +135,20 @@ export class Parameters {
     const valid = errors.length === 0;
     return {
       valid,
-      message: valid ? "Agent parameters are valid" : "Agent parameters are not valid",
+      message: valid ? "Agent parameters are valid" : "Agent parameters are invalid",
       errors,
       invalid_parameters: Object.fromEntries(problems),
     };
   }
 }
 
-/** Throws `invalid_parameters` where values were sent under names that the agent does not declare. */
+/** Throws `invalid_parameters` if values were sent under names that the agent does not declare. */
 export function refuseUndeclared(agent: HostedAgent, sent: OpenParameters): void {
   const names = undeclared(agent, sent);
   if (names.length === 0) return;
   const known = (agent.definition.parameters ?? []).map(({ name }) => name);
   const problems = listProblems(names.map((name) => describe(name, notDeclared(agent))));
-  throw new ServiceError("invalid_parameters", `The parameters are not valid for agent "${agent.slug}"`, {
+  throw new ServiceError("invalid_parameters", `Invalid parameters for agent "${agent.slug}"`, {
     detail: `${problems}. It declares ${known.length === 0 ? "none" : known.join(", ")}.`,
   });
 }
@@ -179,7 +184,7 @@ function readValues(text: string): OpenParameters | undefined {
   return toValues(pairs);
 }
 
-/** Handlers get text, as from the environment; what is `null` was not given. */
+/** Handlers get text, as from the environment; `null` counts as not given. */
 function toValues(pairs: readonly (readonly [string, unknown])[]): OpenParameters {
   const given = pairs.filter(([, value]) => value !== null && value !== undefined);
   return Object.fromEntries(

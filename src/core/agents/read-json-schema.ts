@@ -22,15 +22,15 @@ export interface JsonSchema {
 }
 
 const DIALECT = "draft-2020-12";
-/** zod's way to leave out what JSON Schema cannot say. */
+/** zod's way to omit what JSON Schema cannot express. */
 const LENIENT = { unrepresentable: "any" };
 
-/** What may be given to a schema, as JSON Schema; throws a `TypeError` where its library cannot say it. */
+/** The input of a schema as JSON Schema; throws a `TypeError` if its library cannot express it. */
 export function readJsonSchema(schema: FieldsSchema): JsonSchema {
   const convert = findConverter(schema);
   if (!convert) {
     throw new TypeError(
-      `need a JSON Schema to draw their form from, and this schema of ${schema["~standard"].vendor} has none: use valibot, zod 4.2 or later, ArkType 2.1 or later, another library with "~standard.jsonSchema", or a list of fields`,
+      `need a JSON Schema for their form, and this ${schema["~standard"].vendor} schema has none: use valibot, zod 4.2 or later, ArkType 2.1 or later, another library with "~standard.jsonSchema", or a list of fields`,
     );
   }
   let converted: object;
@@ -38,7 +38,7 @@ export function readJsonSchema(schema: FieldsSchema): JsonSchema {
     converted = convert();
   } catch (error) {
     throw new TypeError(
-      `cannot be drawn as a form, as their schema has no JSON Schema: ${messageOf(error)}. Use simpler types, or a list of fields`,
+      `cannot be shown as a form because their schema has no JSON Schema: ${messageOf(error)}. Use simpler types, or a list of fields`,
       { cause: error },
     );
   }
@@ -53,7 +53,7 @@ interface OwnMethods {
 function findConverter(schema: FieldsSchema): (() => object) | undefined {
   const standard = schema["~standard"] as FieldsSchema["~standard"] & Partial<StandardJSONSchemaV1.Props>;
   const own = schema as OwnMethods;
-  // Of what a morph is given, ArkType's standard converter leaves out the default.
+  // ArkType's standard converter omits the default of a morph's input.
   if (standard.vendor === "arktype" && own.toJsonSchema)
     return () => own.toJsonSchema!({ fallback: (context: { base: object }) => context.base });
   const { jsonSchema } = standard;
@@ -64,7 +64,7 @@ function findConverter(schema: FieldsSchema): (() => object) | undefined {
         target: DIALECT,
         typeMode: "input",
         errorMode: "ignore",
-        // What a function gives is made anew for each job.
+        // A default that is a function is called again for each job.
         overrideSchema: ({ valibotSchema, jsonSchema }) =>
           typeof (valibotSchema as { default?: unknown }).default === "function"
             ? { ...jsonSchema, default: undefined }

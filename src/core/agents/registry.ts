@@ -20,7 +20,7 @@ export interface AgentOfJob {
   readonly agent_version?: string | null;
 }
 
-/** The agents of a service, by slug. Several versions of one may stand beside each other. */
+/** The agents of a service, by slug. Several versions of one may exist side by side. */
 export class AgentRegistry {
   /** The newest version of each first. */
   readonly #agents = new Map<string, HostedAgent[]>();
@@ -82,8 +82,8 @@ export class AgentRegistry {
   get(slug: string): HostedAgent {
     const agent = this.find(slug);
     if (agent) return agent;
-    throw new ServiceError("agent_not_found", `There is no agent "${slug}"`, {
-      detail: `Agents here: ${[...this.#agents.keys()].join(", ")}.`,
+    throw new ServiceError("agent_not_found", `Unknown agent "${slug}"`, {
+      detail: `Agents on this service: ${[...this.#agents.keys()].join(", ")}.`,
     });
   }
 }

@@ -1,19 +1,19 @@
 import type { Duration } from "../base/duration.ts";
 import { toMilliseconds } from "../base/duration.ts";
 
-/** The statuses in which a job can be kept for a time only: those that end it. */
+/** The statuses with a retention time: those that end a job. */
 export const KEPT_STATUSES = ["completed", "failed", "cancelled"] as const;
 export type KeptStatus = (typeof KEPT_STATUSES)[number];
 
 /** How long jobs are kept after their end, by status: a duration of a second or more, or `"keep"`. */
 export type RetentionOptions = Readonly<Partial<Record<KeptStatus, Duration | "keep">>>;
 
-/** Milliseconds that jobs are kept after their end, by status; `null` keeps them for good. */
+/** Milliseconds that jobs are kept after their end, by status; `null` keeps them indefinitely. */
 export type RetentionPolicy = Readonly<Record<KeptStatus, number | null>>;
 
 export const RETENTION_RULE = 'must be a duration of a second or more, such as "30d", or "keep"';
 
-/** Whether a value can be a job's time to be kept. */
+/** Whether a value is a valid retention time. */
 export function isKeepTime(value: unknown): value is Duration | "keep" {
   if (value === "keep") return true;
   try {
@@ -28,21 +28,21 @@ export function toKeepTime(value: Duration | "keep"): number | null {
   return value === "keep" ? null : toMilliseconds(value);
 }
 
-/** What is wrong with an agent's own policy; `undefined` where nothing is. */
+/** What is wrong with an agent's own policy; `undefined` if it is valid. */
 export function problemOf(options: unknown): string | undefined {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
     return `must be an object such as { completed: "30d" }`;
   }
   for (const [status, value] of Object.entries(options)) {
     if (!(KEPT_STATUSES as readonly string[]).includes(status)) {
-      return `has no ${status}: jobs that are ${KEPT_STATUSES.join(", ")} can be kept for a time`;
+      return `has an unknown key ${status}: retention applies to jobs that are ${KEPT_STATUSES.join(", ")}`;
     }
     if (value !== undefined && !isKeepTime(value)) return `.${status} ${RETENTION_RULE}`;
   }
   return undefined;
 }
 
-/** The service's policy with an agent's own in front. */
+/** The service's policy, overridden by the agent's own. */
 export function withOverride(policy: RetentionPolicy, own: RetentionOptions | undefined): RetentionPolicy {
   const merged: Record<KeptStatus, number | null> = { ...policy };
   for (const status of KEPT_STATUSES) {

@@ -1,8 +1,8 @@
 import { type Duration, toMilliseconds } from "../base/duration.ts";
 
 /**
- * Thrown by a step's function: the step fails at once, whatever retries it has left. For what a further try cannot help:
- * a rejected key, a request that is not valid.
+ * Thrown by a step's function: the step fails immediately, whatever retries it has left. For errors that a
+ * retry cannot fix: a rejected key, an invalid request.
  *
  * @example
  * if (response.status === 401) throw new NonRetryableError("The API key was rejected");
@@ -12,8 +12,8 @@ export class NonRetryableError extends Error {
 }
 
 /**
- * Thrown by a step's function: the next try begins after this time instead of the backoff's. It counts as a try, and the
- * step fails where none is left. The wait survives restarts.
+ * Thrown by a step's function: the next attempt starts after this time instead of the backoff's. It counts as
+ * an attempt, and the step fails if none is left. The wait survives restarts.
  *
  * @example
  * if (response.status === 429) throw new RetryAfterError("The model is busy", response.headers);

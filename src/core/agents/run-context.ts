@@ -9,52 +9,61 @@ import type { OnTimeout } from "../models/question.ts";
 import type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "../models/telemetry.ts";
 import type { FieldsInput, FieldValues, GivenFields } from "./fields-input.ts";
 
-/** What a step's function is told. */
+/** Argument of a step's function. */
 export interface StepInfo {
-  /** 1 at the first try; one more after each try that failed or that the end of the process cut short. */
+  /**
+   * 1 at the first attempt; one more after each attempt that failed or that was interrupted by the end of the
+   * process.
+   */
   readonly attempt: number;
-  /** The same at every try of this step: hand it to services that can tell a repeated request. */
+  /** The same at every attempt of this step: send it to services that recognize repeated requests. */
   readonly idempotencyKey: string;
-  /** Fires when the job is stopped or the step's time is up. */
+  /** Fires when the job is stopped or the step's time limit is reached. */
   readonly signal: AbortSignal;
 }
 
-/** Names a call where its own name is not enough. */
+/** Identifies a call if its name is not enough. */
 export interface CallOptions {
   /**
-   * What the call is found by in the record when the job is resumed, in place of its name: unique among the calls of
-   * its kind that are made beside each other. @default its name
+   * Identifies the call in the record when the job is resumed, instead of its name: unique among the calls of
+   * its kind that are made concurrently. @default its name
    */
   readonly key?: string;
 }
 
 export interface StepOptions extends CallOptions {
-  /** Tries after the first. @default 0 */
+  /** Attempts after the first. @default 0 */
   readonly retries?: number;
-  /** Wait before the next try: the first one, doubled each time up to `max`. @default { initial: 1, max: 60 } in seconds */
+  /**
+   * Delay before the next attempt: `initial`, doubled each time up to `max`. @default { initial: 1, max: 60 }
+   * in seconds
+   */
   readonly backoff?: { readonly initial?: Duration; readonly max?: Duration; readonly factor?: number };
   /**
    * Whether to try again after this error, as far as `retries` go: answers at once. Errors of which it says no fail the
    * step. @default always, but after a `NonRetryableError`
    */
   readonly retryIf?: (error: unknown) => boolean;
-  /** Time limit of one try. @default none */
+  /** Time limit of one attempt. @default none */
   readonly timeout?: Duration;
-  /** What the step costs, counted towards `max_cost`: the step is refused before it would pass it. */
+  /** Cost of the step, counted toward `max_cost`: a step that would exceed it is refused. */
   readonly cost?: number;
 }
 
 export type StepFunction<T> = (info: StepInfo) => MaybePromise<T>;
 
 export interface AskOptions<F extends FieldsInput> extends CallOptions {
-  /** What people read. In a question with a name it may change while it is open, like all that follows here. */
+  /**
+   * The text that people see. In a question with a name it may change while the question is open, like all
+   * options below.
+   */
   readonly question: string;
   readonly fields: F;
-  /** How long to wait for a person, or when to stop waiting. @default for ever */
+  /** How long to wait for a person, or when to stop waiting. @default indefinitely */
   readonly deadline?: Duration | Date;
   /** @default "fail" */
   readonly onTimeout?: OnTimeout;
-  /** The answer when nobody answered, with `onTimeout: "default"`. */
+  /** The answer if nobody answers, with `onTimeout: "default"`. */
   readonly default?: GivenFields<F>;
 }
 
@@ -62,13 +71,14 @@ export interface AskOptions<F extends FieldsInput> extends CallOptions {
 export interface CaseHandle {
   readonly id: string;
   readonly ref: string;
-  /** Runs `fn` once and records its result durably; run again, it answers from the record. */
+  /** Runs `fn` once and records its result durably; on replay it returns the recorded result. */
   step<T>(name: string, fn: StepFunction<T>, options?: StepOptions): Promise<T>;
   /** Adds an entry to the case's history. */
   update(update: CaseNodeUpdateInput, options?: CallOptions): Promise<void>;
   /**
-   * Waits for a person's answer: for days, across restarts. The question is found in the record by its name, so its text,
-   * form, deadline and default may change in later code; without a name it is found by its text.
+   * Waits for a person's answer: for days, across restarts. The question is identified in the record by its
+   * name, so its text, form, deadline and default may change in later code; without a name it is identified
+   * by its text.
    */
   ask<F extends FieldsInput>(name: string, options: AskOptions<F>): Promise<FieldValues<F>>;
   ask<F extends FieldsInput>(options: AskOptions<F>): Promise<FieldValues<F>>;
@@ -88,7 +98,7 @@ export interface JobHandle {
   readonly id: string;
   readonly context: Job["job_context"];
   step<T>(name: string, fn: StepFunction<T>, options?: StepOptions): Promise<T>;
-  /** The case with this id, opened where it is not there yet. */
+  /** The case with this id; opens it if it does not exist yet. */
   openCase(input: {
     readonly id: string;
     readonly name: string;
@@ -99,7 +109,7 @@ export interface JobHandle {
    * false for those whose record goes on without. The answer is recorded, and stays.
    */
   changed(name: string): boolean;
-  /** Waits durably: a restart does not begin the wait anew. */
+  /** Waits durably: a restart does not restart the wait. */
   sleep(duration: Duration, options?: CallOptions): Promise<void>;
   /** The job as stored. */
   read(): Promise<Job>;
@@ -124,31 +134,31 @@ export interface HandlerContext<Parameters> {
   readonly telemetry: TelemetryFunction;
   readonly signal: AbortSignal;
   /**
-   * A part that a plugin provides, by its token; throws where no plugin of the service provides it. What it does is not
-   * recorded: call it inside a step where it must not be done again when the job is resumed.
+   * A part that a plugin provides, by its token; throws if no plugin of the service provides it. Its calls
+   * are not recorded: call it inside a step if they must not be repeated when the job is resumed.
    */
   get<T>(token: Token<T>): T;
 }
 
-/** What `job_start` gets. */
+/** Argument of `job_start`. */
 export interface JobStartContext<Fields = Record<string, unknown>, Parameters = ParameterMap>
   extends HandlerContext<Parameters> {
   readonly job: JobHandle;
   readonly fields: Fields;
 }
 
-/** What `job_stop` gets, after the job's signal has fired. */
+/** Argument of `job_stop`, called after the job's signal has fired. */
 export interface JobStopContext<Parameters = ParameterMap> extends HandlerContext<Parameters> {
   readonly job: Job;
 }
 
-/** What `job_status` gets. */
+/** Argument of `job_status`. */
 export interface JobStatusContext<Parameters = ParameterMap> extends HandlerContext<Parameters> {
   readonly job: Job | undefined;
   readonly params: Readonly<Record<string, unknown>>;
 }
 
-/** What `human_answer` gets, after an answer was accepted and before the run goes on. */
+/** Argument of `human_answer`, called after an answer was accepted and before the run continues. */
 export interface HumanAnswerContext<Parameters = ParameterMap> extends HandlerContext<Parameters> {
   readonly job: Job;
   readonly case: Case;
@@ -156,15 +166,15 @@ export interface HumanAnswerContext<Parameters = ParameterMap> extends HandlerCo
   readonly message: string | null;
 }
 
-/** What `chat` gets. */
+/** Argument of `chat`. */
 export interface ChatContext<Fields = Record<string, unknown>, Parameters = ParameterMap>
   extends HandlerContext<Parameters> {
   readonly params: Readonly<Record<string, unknown>>;
-  /** The request's params, checked by the method's `fields`; empty where it has none. */
+  /** The request's params, checked by the method's `fields`; empty if it has none. */
   readonly fields: Fields;
 }
 
-/** What a custom method gets. */
+/** Argument of a custom method. */
 export interface CustomContext<Fields = Record<string, unknown>, Parameters = ParameterMap>
   extends HandlerContext<Parameters> {
   readonly job: Job | undefined;

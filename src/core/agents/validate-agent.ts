@@ -54,7 +54,7 @@ function checkMethods({ methods }: AgentDefinition, refuse: Refuse): void {
   }
   for (const [name, method] of Object.entries(methods)) {
     if (!METHODS.includes(name)) {
-      refuse(`methods.${name} is not known: use ${METHODS.join(", ")}; others go into methods.custom`);
+      refuse(`methods.${name} is unknown: use ${METHODS.join(", ")}; put other methods in methods.custom`);
     }
     if (name !== "custom" && method !== undefined) {
       checkMethod(`methods.${name}`, method as unknown as Method, refuse);

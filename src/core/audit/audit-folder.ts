@@ -16,7 +16,7 @@ export interface OpenFolder {
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {}, with: () => SILENT };
 
-/** Opens a data folder for as long as `work` takes. The service must not be running. */
+/** Opens a data folder while `work` runs. The service must not be running. */
 export async function withFolder<T>(dataDir: string, work: (folder: OpenFolder) => Promise<T>): Promise<T> {
   const store = await openJsonStore({ tables: CORE_TABLES, dataDir, log: SILENT });
   try {

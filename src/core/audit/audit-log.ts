@@ -6,14 +6,14 @@ import type { AuditHead } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
 import { type Actor, type Caller, nameOf, SYSTEM } from "./caller.ts";
 
-/** Lines that are read at once. */
+/** Lines read per batch. */
 const READ = 500;
-/** Lines that one question looks through, at most: the answer says where to go on. */
+/** Maximum number of lines scanned per query: the result says where to continue. */
 const MOST_LOOKED = 20_000;
 const DAY = 24 * 3_600_000;
 const GENESIS = { n: 0, hash: "" };
 
-/** What is to be recorded. */
+/** What to record. */
 export type AuditEvent = Pick<AuditEntry, "action"> &
   Partial<Pick<AuditEntry, "target" | "before" | "after" | "outcome">> & { readonly by: Actor };
 
@@ -23,9 +23,9 @@ export interface AuditQuery {
   /** @default 50 */
   readonly limit?: number;
   readonly action?: string;
-  /** Part of how somebody is named, or of an address; case does not matter. */
+  /** Part of the caller's name or address; case-insensitive. */
   readonly who?: string;
-  /** Part of the kind or the id of what it was done to. */
+  /** Part of the target's kind or id. */
   readonly target?: string;
   /** ISO 8601. */
   readonly since?: string;
@@ -33,11 +33,11 @@ export interface AuditQuery {
 }
 
 export interface AuditPage {
-  /** The newest first. */
+  /** Newest first. */
   readonly items: AuditEntry[];
-  /** Send it as `before` for what is older; `null` where there is nothing. */
+  /** Send it as `before` for older lines; `null` if there are none. */
   readonly next: number | null;
-  /** Number of lines in the log, whatever was asked for. */
+  /** Number of lines in the log, regardless of the query. */
   readonly total: number;
 }
 
@@ -49,8 +49,8 @@ export interface AuditParts {
 }
 
 /**
- * Who did what to whom that concerns security: lines that are only ever added, and that stay when what they are about is
- * removed. A line is stored in the transaction of the change that it tells of.
+ * The log of security-relevant actions: lines are only ever added, and stay when their target is removed. A
+ * line is stored in the same transaction as the change that it records.
  */
 export class AuditLog {
   readonly #parts: AuditParts;
@@ -61,7 +61,7 @@ export class AuditLog {
     this.#log = parts.log.with({ category: "security" });
   }
 
-  /** Adds a line inside a unit; the service's log has it once it is stored. */
+  /** Adds a line inside a unit of work; it is also logged once it is stored. */
   async write(unit: Unit, event: AuditEvent): Promise<void> {
     const head = await unit.tx.get("AuditHead", "head");
     const entry = this.#toEntry(event, { at: unit.now, last: head?.last ?? GENESIS });
@@ -76,19 +76,22 @@ export class AuditLog {
     unit.afterwards(() => this.#tell(event, entry));
   }
 
-  /** Adds a line that belongs to no other change. */
+  /** Adds a line that is not part of another change. */
   record(event: AuditEvent): Promise<void> {
     return this.#parts.ledger.write((unit) => this.write(unit, event));
   }
 
-  /** The same for what is over already: where the store cannot write, only the service's log has it. */
+  /**
+   * The same for actions that have already happened: if the store cannot write, only the service's log has
+   * it.
+   */
   note(event: AuditEvent): Promise<void> {
     return this.record(event).catch((error: unknown) =>
       this.#log.error("a line of the audit log could not be stored", { ...fieldsOf(event), error }),
     );
   }
 
-  /** Lines that match, the newest first. */
+  /** Matching lines, newest first. */
   async list(query: AuditQuery = {}): Promise<AuditPage> {
     const { limit = 50, before = Number.POSITIVE_INFINITY } = query;
     const head = await this.#head();
@@ -106,7 +109,7 @@ export class AuditLog {
     return { items, next: null, total };
   }
 
-  /** Lines after number `after`, the oldest first, at most `limit`. */
+  /** Lines after number `after`, oldest first, at most `limit`. */
   async after(after: number, limit: number): Promise<AuditEntry[]> {
     const found: AuditEntry[] = [];
     for await (const entry of this.#forwards(await this.#head())) {
@@ -115,12 +118,15 @@ export class AuditLog {
     return found;
   }
 
-  /** Follows the chain of hashes from the first line that is kept; `problem` names the first that does not fit. */
+  /**
+   * Follows the chain of hashes from the first line that is kept; `problem` names the first that does not
+   * match.
+   */
   async verify(): Promise<{ lines: number; problem: string | undefined }> {
     for (;;) {
       const head = await this.#head();
       const result = await this.#follow(head);
-      // Lines that were trimmed meanwhile look like lines that are missing.
+      // Lines that were trimmed in the meantime look like missing lines.
       if (result.problem === undefined || (await this.#head())?.base.n === head?.base.n) return result;
     }
   }
@@ -173,7 +179,7 @@ export class AuditLog {
       address,
       action,
       target: clean.target,
-      // As it will be read again.
+      // As it will be parsed later.
       before: JSON.parse(JSON.stringify(clean.before ?? null)) as unknown,
       after: JSON.parse(JSON.stringify(clean.after ?? null)) as unknown,
       outcome,
@@ -239,7 +245,7 @@ function has(text: string, part: string): boolean {
   return text.toLowerCase().includes(part.toLowerCase());
 }
 
-/** What the service's log says of a line. */
+/** The fields of a line in the service's log. */
 function fieldsOf({ by, action, target, before, after }: AuditEvent): Record<string, unknown> {
   return {
     action,

@@ -1,20 +1,22 @@
-/** What somebody is known by: the API key, a session of the admin interface, the service itself, or nothing. */
+/**
+ * How a caller is identified: the API key, a session of the admin interface, the service itself, or nothing.
+ */
 export type CallerKind = "key" | "session" | "system" | "nobody";
 
-/** Who asks for a change. */
+/** The caller of a change. */
 export interface Caller {
   readonly kind: CallerKind;
   /** Beginning of the session's id. */
   readonly session?: string;
-  /** The name that whoever let them in vouches for; the admin interface vouches for none. */
+  /** The name that the identity provider vouches for; the admin interface vouches for none. */
   readonly name?: string;
-  /** The name that a person typed when signing in. Nobody checked it. */
+  /** The name that a person typed when signing in. It is not verified. */
   readonly says?: string;
   /** Client address; absent for the service itself. */
   readonly address?: string;
 }
 
-/** Who asks for a change: with all that is known, or only a name to show. */
+/** The caller of a change: with all details, or only a display name. */
 export type Actor = string | Caller;
 
 /** A request without key and session. */

@@ -1,18 +1,18 @@
 import type { AuditLog } from "./audit-log.ts";
 
-/** Addresses with a line of their own in one minute; the others share one. */
+/** Addresses with their own line in one minute; the others share one. */
 const ADDRESSES = 20;
 const MINUTE = 60_000;
 
 interface Rejected {
   keys: number;
-  /** Requests that were refused without a look at their key. */
+  /** Requests that were refused without checking their key. */
   locked: number;
 }
 
 /**
- * Records wrong keys: a line for each address and minute, not one for each request, as whoever guesses keys must not be
- * able to fill the disk.
+ * Records wrong keys: a line for each address and minute, not one for each request: somebody who guesses keys
+ * must not be able to fill the disk.
  */
 export class RejectedKeys {
   readonly #audit: AuditLog;
@@ -25,7 +25,7 @@ export class RejectedKeys {
     this.#audit = audit;
   }
 
-  /** Counts a request with a wrong key; `isLocked` where its address was locked out. */
+  /** Counts a request with a wrong key; `isLocked` if its address was locked out. */
   add(address: string, isLocked: boolean): void {
     const counted = this.#countOf(address);
     if (isLocked) counted.locked++;

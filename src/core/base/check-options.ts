@@ -1,19 +1,19 @@
 import * as v from "valibot";
 import { describeIssue } from "./describe-issue.ts";
 
-/** An option or variable that cannot be used: names it and says what it must be. Its value is not repeated. */
+/** An invalid option or variable: names it and says what it must be. Its value is not repeated. */
 export class OptionsError extends Error {
   override readonly name = "OptionsError";
 }
 
 export interface CheckOptions {
-  /** Whose options they are, such as `of plugin "events"`. */
+  /** The owner of the options, such as `of plugin "events"`. */
   readonly of?: string;
   /** The environment variable that an option can come from. */
   readonly variables?: Readonly<Record<string, string>>;
 }
 
-/** Checks options against a schema; throws `OptionsError` naming each that cannot be used. */
+/** Checks options against a schema; throws `OptionsError` naming each invalid one. */
 export function checkOptions<S extends v.GenericSchema>(
   schema: S,
   options: unknown,
@@ -29,12 +29,12 @@ export function checkOptions<S extends v.GenericSchema>(
   throw new OptionsError(`Cannot use these options${of && ` ${of}`}: ${problems.join("; ")}`);
 }
 
-/** A number that is `least` or more. */
-export function atLeast(least: number, message = `must be ${least} or more`) {
+/** A number of at least `least`. */
+export function atLeast(least: number, message = `must be at least ${least}`) {
   return v.pipe(v.number(message), v.finite(message), v.minValue(least, message));
 }
 
-/** A whole number that is `least` or more. */
+/** A whole number of at least `least`. */
 export function wholeAtLeast(least: number) {
   return v.pipe(atLeast(least), v.integer("must be a whole number"));
 }

@@ -6,7 +6,7 @@ const SHARED = "agent-control-service ";
 /** Names a part of the service, and its type. */
 export type Token<T> = symbol & { readonly "~part"?: T };
 
-/** Makes a token; `name` shows in errors. */
+/** Creates a token; `name` is shown in errors. */
 export function createToken<T>(name: string): Token<T> {
   return Symbol(name);
 }
@@ -16,7 +16,7 @@ export function createSharedToken<T>(name: string): Token<T> {
   return Symbol.for(SHARED + name);
 }
 
-/** How people know a token. */
+/** Display name of a token. */
 export function tokenName(token: Token<unknown>): string {
   return (token.description ?? "").replace(SHARED, "");
 }
@@ -35,8 +35,8 @@ export class MissingPartError extends Error {
 type Close = () => void | Promise<void>;
 
 /**
- * The parts of one server: made on first use, once, and closed in reverse order.
- * Two servers share nothing; classes do not know that there is a container.
+ * The parts of one server: created once on first use, and closed in reverse order. Two servers share nothing;
+ * classes do not depend on the container.
  *
  * tsyringe does the lookup: which factory belongs to a token, made once per scope, with scopes inside scopes. Its
  * decorators and its global container are not used: parts are wired by hand in `service.ts`, where a reader sees what
@@ -52,12 +52,12 @@ export class Container {
     this.#scope = (parent ? parent.#scope : root).createChildContainer();
   }
 
-  /** Registers a finished part. */
+  /** Registers an existing part. */
   value<T>(token: Token<T>, value: T): void {
     this.#scope.register(token, { useValue: value });
   }
 
-  /** Registers a part that is made when it is first asked for. */
+  /** Registers a part that is created on first use. */
   factory<T>(token: Token<T>, make: (scope: Container) => T): void {
     this.#scope.register(token, { useFactory: instanceCachingFactory(() => make(this)) });
   }
@@ -71,7 +71,7 @@ export class Container {
     this.factory(token, (scope) => new Part(...(dependencies.map((one) => scope.get(one)) as A)));
   }
 
-  /** The part behind a token; throws where there is none. */
+  /** The part of a token; throws if there is none. */
   get<T>(token: Token<T>): T {
     if (!this.has(token)) throw new MissingPartError(tokenName(token));
     return this.#scope.resolve<T>(token);
@@ -81,7 +81,7 @@ export class Container {
     return this.#scope.isRegistered(token, true);
   }
 
-  /** A container that sees this one's parts; its own parts stay unseen here. */
+  /** A container that sees this one's parts; its own parts are not visible here. */
   child(): Container {
     const child = new Container(this);
     this.onClose(() => child.close());
@@ -92,7 +92,7 @@ export class Container {
     this.#closers.push(close);
   }
 
-  /** Closes in reverse order; goes on when one fails and rejects with the first failure at the end. */
+  /** Closes in reverse order; continues when one fails and rejects with the first failure at the end. */
   async close(): Promise<void> {
     const failures: unknown[] = [];
     for (let close = this.#closers.pop(); close; close = this.#closers.pop()) {

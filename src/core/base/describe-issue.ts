@@ -1,7 +1,7 @@
 import type * as v from "valibot";
 
 /**
- * The schema's own message, or what a value must be, in words that stand behind its name: "must be a string".
+ * The schema's own message, or what a value must be, phrased to follow its name: "must be a string".
  * valibot's default messages repeat the value, which may be a secret: they are replaced.
  */
 export function describeIssue(issue: v.BaseIssue<unknown>): string {
@@ -35,16 +35,16 @@ export function isDefaultMessage({ message, expected, received }: v.BaseIssue<un
   return message.startsWith("Invalid ") && message.endsWith(end);
 }
 
-/** Our words, such as "must be a number", also behind a place inside the field. */
+/** Our wording, such as "must be a number", also after a path inside the field. */
 const CONTINUES = /^(\S+ )?(must|is|are|has|have|cannot|may) /;
 
-/** One problem, behind the name of its field: a schema's own message stands by itself. */
+/** One problem, prefixed with the name of its field: a schema's own message is used as is. */
 export function describeProblem(name: string, problem: string): string {
   if (name === "") return problem.replace(/\.$/, "");
   return CONTINUES.test(problem) ? `${name} ${problem}` : `${name}: ${problem.replace(/\.$/, "")}`;
 }
 
-/** Problems that are told one by one: what is wrong with thousands of fields is no news from the next on. */
+/** Maximum number of problems listed: after that, further ones add no information. */
 export const MOST_TOLD = 20;
 
 /** Problems as one text, the first twenty of them. */
@@ -53,7 +53,7 @@ export function listProblems(problems: readonly string[]): string {
   return [...problems.slice(0, MOST_TOLD), ...(more > 0 ? [`and ${more} more`] : [])].join("; ");
 }
 
-/** A size in words: "1 character", "3 entries". */
+/** A size as text: "1 character", "3 entries". */
 export function amount(count: unknown, noun: "character" | "entry"): string {
   if (count === 1) return noun === "entry" ? "one entry" : "one character";
   return `${String(count)} ${noun === "entry" ? "entries" : "characters"}`;

@@ -5,12 +5,12 @@ import { amount, describeIssue, FORMATS, isDefaultMessage, toWords } from "./des
 type Issue = StandardSchemaV1.Issue;
 
 /**
- * The schema's own message, or what a value must be, in words that stand behind its name. The default texts of
- * libraries are replaced where they repeat the value: it may be a secret.
+ * The schema's own message, or what a value must be, phrased to follow its name. The default messages of
+ * libraries are replaced if they repeat the value: it may be a secret.
  */
 export function describeStandardIssue(
   issue: Issue,
-  { vendor, value }: { readonly vendor: string /** What it is about. */; readonly value: unknown },
+  { vendor, value }: { readonly vendor: string /** Path of the value. */; readonly value: unknown },
 ): string {
   if (vendor === "valibot") return describeValibotIssue(issue as v.BaseIssue<unknown>);
   if (vendor === "zod") return describeZodIssue(issue, value);
@@ -37,7 +37,10 @@ interface ZodIssue extends Issue {
   readonly keys?: readonly string[];
 }
 
-/** How zod's default messages begin, by code. Those of other languages are taken as they are: they repeat no value. */
+/**
+ * How zod's default messages start, by code. Those of other locales are used as they are: they do not repeat
+ * the value.
+ */
 const ZOD_DEFAULTS: Readonly<Record<string, RegExp>> = {
   invalid_type: /^Invalid input: expected /,
   invalid_value: /^Invalid (input|option): expected /,
@@ -90,11 +93,11 @@ function describeSize(
 
 interface ArkIssue extends Issue {
   readonly code: string;
-  /** What it must be, in words. */
+  /** What it must be, as text. */
   readonly expected: string;
-  /** The value as it stands in default texts. */
+  /** The value as quoted in default messages. */
   readonly actual: string;
-  /** The message without the value's place. */
+  /** The message without the value's path. */
   readonly problem: string;
   readonly errors?: readonly ArkIssue[];
 }
@@ -113,7 +116,7 @@ function describeArkIssue(issue: ArkIssue): string {
   return expected === NO_REASON ? "is not valid" : `must be ${expected}`;
 }
 
-/** What a union expects is told together with the place and the value. */
+/** A union's message includes the path and the value. */
 function describeArkUnion({ problem, actual }: ArkIssue): string {
   const told = problem.slice(problem.indexOf("must be "));
   const end = ` (was ${actual})`;
@@ -121,7 +124,7 @@ function describeArkUnion({ problem, actual }: ArkIssue): string {
   return text.startsWith("must be ") && !text.includes("(was ") ? text : "is not valid";
 }
 
-/** A message of a library that is not known is told where it does not repeat the value. */
+/** The message of an unknown library is used if it does not repeat the value. */
 function describeUnknown({ message }: Issue, value: unknown): string {
   const text = typeof value === "object" ? JSON.stringify(value) : String(value);
   return value !== undefined && text.length > 2 && message.includes(text) ? "is not valid" : message;

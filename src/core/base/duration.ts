@@ -4,7 +4,7 @@ export type Duration = number | `${number}${"" | " "}${"ms" | "s" | "m" | "h" | 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /**
- * Whether a value is a duration, such as an input that says how long to wait.
+ * Whether a value is a duration, such as an input for how long to wait.
  *
  * @example
  * fields: v.object({ pause: v.pipe(v.string(), v.guard(isDuration, "must be a duration such as 5m")) })

@@ -1,4 +1,7 @@
-/** What an error says. Anything can be thrown: what cannot be read is named as such, and never throws once more. */
+/**
+ * An error's message. Anything can be thrown: an unreadable value is reported as such, and reading it never
+ * throws.
+ */
 export function messageOf(error: unknown): string {
   return readable(() => toText(error instanceof Error ? error.message : error));
 }
@@ -17,7 +20,7 @@ export function describeError(error: unknown): string {
   return lines.join("\ncaused by ");
 }
 
-/** The error that caused another, where there is one that can be read. */
+/** The cause of an error, if there is one that can be read. */
 export function causeOf(error: Error): unknown {
   try {
     return error.cause;
@@ -31,7 +34,7 @@ function stackOf(error: Error): string {
   return typeof error.stack === "string" ? error.stack : `${toText(error.name)}: ${toText(error.message)}`;
 }
 
-/** The text that `read` gives, where it gives one. */
+/** The text that `read` returns, if any. */
 export function readable(read: () => string): string {
   try {
     return read();
@@ -49,7 +52,7 @@ export const LONGEST_MESSAGE = 4096;
 /** Characters of a stack, with its causes, that are stored. */
 export const LONGEST_STACK = 16_384;
 
-/** The beginning of a long text. Secrets must be taken out before: a part of one would not be found. */
+/** The beginning of a long text. Redact secrets first: a part of a secret would not be found. */
 export function shorten(text: string, most: number): string {
   if (text.length <= most) return text;
   return `${text.slice(0, most)}… (cut: it has ${text.length} characters)`;

@@ -1,6 +1,6 @@
 import type { ErrorResponse, ErrorType } from "../models/error-response.ts";
 
-/** HTTP status each error type answers with, unless an error says otherwise. */
+/** HTTP status of each error type, unless an error sets its own. */
 const STATUS_OF: Readonly<Record<ErrorType, number>> = {
   job_not_found: 404,
   job_already_exists: 409,
@@ -30,7 +30,7 @@ export interface ServiceErrorOptions {
   cause?: unknown;
 }
 
-/** A failure that people meet: it names the thing, and `detail` says what to do next. */
+/** An error for users: the message names the thing, and `detail` says what to do next. */
 export class ServiceError extends Error {
   override readonly name = "ServiceError";
   readonly type: ErrorType;
@@ -58,7 +58,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** Tells a `ServiceError`, also one of another copy of this package. */
+/** Recognizes a `ServiceError`, including one from another copy of this package. */
 export function isServiceError(error: unknown): error is ServiceError {
   return error instanceof Error && error.name === "ServiceError" && "type" in error && "status" in error;
 }

@@ -1,8 +1,8 @@
-/** Does what concerns the same key one after the other, in the order of the calls. */
+/** Runs work with the same key one after another, in the order of the calls. */
 export class KeyedMutex {
   readonly #last = new Map<string, Promise<void>>();
 
-  /** Calls `work` when nothing before it is under way for the key: at once where that is so now. */
+  /** Calls `work` when nothing else is in progress for the key: immediately if that is so now. */
   run<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#last.get(key);
     const result = before ? before.then(work) : work();

@@ -14,7 +14,7 @@ export interface LogRecord {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** Writes log lines with fields; secrets are taken out on the way. */
+/** Writes log lines with fields; secrets are redacted. */
 export interface Logger {
   debug(message: string, fields?: Record<string, unknown>): void;
   info(message: string, fields?: Record<string, unknown>): void;
@@ -31,11 +31,11 @@ export interface LoggerParts {
   readonly clock: () => Date;
   /** Where lines go. */
   readonly write: (line: string) => void;
-  /** Sees every line at or above the level. */
+  /** Receives every line at or above the level. */
   readonly observe?: (record: LogRecord) => void;
 }
 
-/** Makes a logger. An `error` field is written with its stack and cause. */
+/** Creates a logger. An `error` field is written with its stack and cause. */
 export function createLogger(parts: LoggerParts, bound: Record<string, unknown> = {}): Logger {
   const least = LOG_LEVELS.indexOf(parts.level);
   const at =
@@ -82,7 +82,7 @@ function asText(value: unknown): string {
   return typeof value === "string" ? value : String(JSON.stringify(value));
 }
 
-/** Control characters could forge lines or steer a terminal. */
+/** Control characters could forge lines or control a terminal. */
 function visible(text: string): string {
   return text.replace(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }

@@ -13,7 +13,10 @@ const PRIVATE = [
   "fe80::/10",
 ];
 
-/** A test for the addresses in networks such as `10.0.0.0/8`, `192.0.2.7` or `private`; `undefined` where one is none. */
+/**
+ * A test for the addresses in networks such as `10.0.0.0/8`, `192.0.2.7` or `private`; `undefined` if one of
+ * them is invalid.
+ */
 export function readNetworks(networks: readonly string[]): ((address: string) => boolean) | undefined {
   const list = new BlockList();
   for (const network of networks.flatMap((one) => (one === "private" ? PRIVATE : [one]))) {

@@ -3,26 +3,26 @@ import { SecretIndex } from "./secret-index.ts";
 const MASK = "[secret]";
 /** Shorter values would mask ordinary words. */
 const SHORTEST = 6;
-/** A line of a longer secret, such as a key file, is told by itself from this length on. */
+/** A line of a longer secret, such as a key file, is redacted by itself from this length on. */
 const SHORTEST_LINE = 16;
-/** Values of jobs that are remembered: bounds memory where every job brings its own. */
+/** Number of job values to remember: bounds memory if every job has its own. */
 const MOST_PASSING = 20_000;
 
-/** Knows every secret value of this server and takes it out of whatever leaves it. */
+/** Knows every secret value of this server and removes it from all output. */
 export class Redactor {
   readonly #kept = new Set<string>();
   /** In the order of their last use. */
   readonly #passing = new Set<string>();
   #index = new SecretIndex(SHORTEST);
 
-  /** Remembers a value, also as it stands in JSON, in a URL, in base64 (inside other text too) and in hex. */
+  /** Remembers a value, also in its JSON, URL, base64 (inside other text too) and hex forms. */
   add(secret: string | undefined | null): void {
     if (!secret || secret.length < SHORTEST || this.#kept.has(secret)) return;
     this.#kept.add(secret);
     this.#index.add(formsOf(secret));
   }
 
-  /** Remembers a value that came with a job; the least recent of very many are forgotten. */
+  /** Remembers a value that came with a job; the least recently used are forgotten beyond a limit. */
   addPassing(secret: string | undefined | null): void {
     if (!secret || secret.length < SHORTEST || this.#kept.has(secret)) return;
     const known = this.#passing.delete(secret);
@@ -31,7 +31,7 @@ export class Redactor {
     if (this.#passing.size > MOST_PASSING) this.#forget();
   }
 
-  /** Whether a text holds a known secret. */
+  /** Whether a text contains a known secret. */
   finds(text: string): boolean {
     return this.#index.finds(text);
   }
@@ -41,7 +41,9 @@ export class Redactor {
     return this.#index.replace(text, MASK);
   }
 
-  /** A copy of a JSON value with every known secret replaced, in keys too; the value itself where there is none. */
+  /**
+   * A copy of a JSON value with every known secret replaced, in keys too; the value itself if there is none.
+   */
   json<T>(value: T): T {
     if (this.#index.size === 0) return value;
     if (typeof value !== "object" || value === null) return this.#clean(value) as T;
@@ -84,7 +86,7 @@ function formsOf(secret: string): string[] {
   ].filter((form) => form.length >= SHORTEST);
 }
 
-/** The characters that depend on nothing but the secret where it begins `offset` bytes into a group of three. */
+/** The characters that depend only on the secret, if it starts `offset` bytes into a group of three. */
 function base64Forms(bytes: Buffer, offset: number): string[] {
   const padded = Buffer.concat([Buffer.alloc(offset), bytes]);
   const range = [Math.ceil((offset * 8) / 6), Math.floor((padded.length * 8) / 6)] as const;

@@ -1,9 +1,11 @@
 /** Finds any of many fixed texts; its speed does not depend on how many there are. */
 export class SecretIndex {
   readonly #prefixLength: number;
-  /** Texts by their first characters, then by length: many keys of one maker begin alike. */
+  /**
+   * Texts by their first characters, then by length: many keys of one vendor start with the same characters.
+   */
   readonly #byPrefix = new Map<string, Map<number, Set<string>>>();
-  /** Whether a text begins with three characters of this hash: spares most look-ups. */
+  /** Whether a text starts with three characters of this hash: avoids most lookups. */
   readonly #filter = new Uint8Array(1 << 16);
 
   /** `prefixLength` is the length of the shortest text that will be added. */
@@ -29,7 +31,7 @@ export class SecretIndex {
     return this.#next(text, 0) !== undefined;
   }
 
-  /** Replaces each stretch that known texts cover; those that overlap vanish together. */
+  /** Replaces each range that known texts cover; overlapping ranges are replaced together. */
   replace(text: string, mask: string): string {
     let match = this.#next(text, 0);
     if (!match) return text;
@@ -47,7 +49,7 @@ export class SecretIndex {
     if (this.#byPrefix.size === 0) return undefined;
     const last = text.length - this.#prefixLength;
     const filter = this.#filter;
-    // Each character is read once, not once for each of the three that it is looked at with.
+    // Each character is read once, not once for each of the three hashes that include it.
     let first = text.charCodeAt(from);
     let second = text.charCodeAt(from + 1);
     for (let start = from; start <= last; start++) {

@@ -2,10 +2,10 @@ import * as v from "valibot";
 import { optional } from "../models/scalars.ts";
 
 const MessageStateSchema = v.picklist(["waiting", "dead"]);
-/** Whether a message waits to be sent, or was given up. */
+/** Whether a message is waiting, or is a dead letter. */
 export type MessageState = v.InferOutput<typeof MessageStateSchema>;
 
-/** A message in the outbox, as people see it. */
+/** A message in the outbox, as operators see it. */
 export const OutboxMessageSchema = v.object({
   id: v.string(),
   /** The same for one event to all its targets. */
@@ -16,19 +16,19 @@ export const OutboxMessageSchema = v.object({
   type: v.string(),
   state: MessageStateSchema,
   attempts: v.number(),
-  /** What the last attempt met. */
+  /** The error of the last attempt. */
   error: optional(v.string()),
-  /** HTTP status of the last answer. */
+  /** HTTP status of the last response. */
   status: optional(v.number()),
   created_at: v.string(),
   failed_at: optional(v.string()),
 });
 export type OutboxMessage = Readonly<v.InferOutput<typeof OutboxMessageSchema>>;
 
-/** How deliveries to one receiver go. */
+/** The state of deliveries to one receiver. */
 export interface TargetHealth {
   readonly name: string;
-  /** `paused`: it failed again and again, or asked for a pause; the next try is at `retry_at`. */
+  /** `paused`: it failed repeatedly, or asked for a pause; the next attempt is at `retry_at`. */
   readonly state: "ok" | "failing" | "paused";
   readonly delivered: number;
   readonly failures_in_a_row: number;
@@ -55,7 +55,7 @@ export interface ControlCounts {
   readonly dropped: number;
 }
 
-/** What the admin interface and the command line see and steer of the link to the control system. */
+/** Access of the admin interface and the command line to the link to the control system. */
 export interface ControlSystem {
   status(): ControlStatus;
   counts(): Promise<ControlCounts>;
@@ -66,8 +66,8 @@ export interface ControlSystem {
   }>;
   /** Sends dead letters again under the same idempotency keys, in their old places; resolves with how many. */
   retry(ids: readonly string[] | "all"): Promise<number>;
-  /** Removes dead letters for good; resolves with how many. */
+  /** Removes dead letters permanently; resolves with how many. */
   drop(ids: readonly string[] | "all"): Promise<number>;
-  /** Registers server and agents anew. */
+  /** Registers server and agents again. */
   register(): Promise<void>;
 }

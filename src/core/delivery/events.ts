@@ -2,22 +2,22 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { ControlEvent } from "../models/event.ts";
 import type { Transaction } from "../store/store.ts";
 
-/** An event as it is handed in; the account is filled in where it is sent. */
+/** An event as passed by the caller; the account is filled in when it is sent. */
 export type NewEvent = Omit<ControlEvent, "account">;
 
-/** What a target is given to send. */
+/** What a target sends. */
 export interface Delivery {
   /** The same at every attempt, and for all targets of one event. */
   readonly idempotencyKey: string;
   readonly stream: string;
-  /** What was handed in, without secrets. */
+  /** What was passed, without secrets. */
   readonly body: unknown;
   readonly createdAt: string;
   /** Attempts before this one. */
   readonly attempts: number;
   /** Trace context of what caused it, for the receiver. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Fires when the time for an attempt is up. */
+  /** Fires at the time limit of an attempt. */
   readonly signal: AbortSignal;
 }
 
@@ -34,7 +34,7 @@ export interface DeliveryTarget {
 /** An attempt that failed. */
 export class DeliveryError extends Error {
   override readonly name = "DeliveryError";
-  /** Whether trying again is pointless. */
+  /** Whether a retry is pointless. */
   readonly permanent: boolean;
   readonly status: number | undefined;
   /** Milliseconds that the receiver asked for. */
@@ -60,10 +60,13 @@ export interface PostedMessage {
   readonly body: unknown;
 }
 
-/** Gives headers for what is sent for a stream, `undefined` where it has none. */
+/** Returns headers for what is sent for a stream, `undefined` if there are none. */
 export type HeaderSource = (stream: string) => MaybePromise<Readonly<Record<string, string>> | undefined>;
 
-/** Tells the control system and webhooks. Everything is stored before it is sent, and sent in order per stream. */
+/**
+ * Reports events to the control system and webhooks. Everything is stored before it is sent, and sent in
+ * order per stream.
+ */
 export interface Events {
   /** Stores an event for every target that wants it; resolves with its id once it is on disk. */
   emit(event: NewEvent, options?: { readonly stream?: string }): Promise<string>;
@@ -71,7 +74,7 @@ export interface Events {
   write(tx: Transaction, event: NewEvent, options?: { readonly stream?: string }): Promise<string>;
   /** Stores a message for one target; with `tx`, inside that transaction. */
   post(target: string, message: PostedMessage, tx?: Transaction): Promise<string>;
-  /** Adds a receiver; messages for it that are stored already are sent too. */
+  /** Adds a receiver; already stored messages for it are sent too. */
   addTarget(target: DeliveryTarget): void;
   /** Adds headers, such as a trace context, to what is sent for a stream. */
   addHeaders(source: HeaderSource): void;

@@ -1,15 +1,15 @@
 import { DeliveryError } from "./events.ts";
 
-/** The longest time that a receiver's Retry-After can hold deliveries up. */
+/** The longest time that a receiver's Retry-After can delay deliveries. */
 const LONGEST_PAUSE = 3_600_000;
-/** Answers below 500 that another attempt may change: a new key, a raised limit, a freed lock. */
+/** Statuses below 500 that another attempt may change: a new key, a raised limit, a freed lock. */
 const PASSING = new Set([401, 403, 407, 408, 421, 423, 425, 429]);
-/** As much of an error answer as an operator needs to see. */
+/** The part of an error response that an operator needs to see. */
 const EXCERPT = 300;
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
-/** Posts JSON; resolves on a 2xx answer and rejects with a `DeliveryError` that says whether to try again. */
+/** Posts JSON; resolves on a 2xx response and rejects with a `DeliveryError` that says whether to retry. */
 export async function postJson(
   fetch: Fetch,
   url: string,
@@ -22,7 +22,7 @@ export async function postJson(
       headers: { "content-type": "application/json", accept: "application/json", ...request.headers },
       body: request.body,
       signal: request.signal,
-      // A redirect would carry the key to a place nobody named.
+      // A redirect would send the key to a host that nobody configured.
       redirect: "manual",
     });
   } catch (cause) {
@@ -32,7 +32,7 @@ export async function postJson(
   if (response.ok) return drain(response);
   const text = await readExcerpt(response);
   const { status } = response;
-  throw new DeliveryError(`answered ${status}${text === "" ? "" : `: ${text}`}`, {
+  throw new DeliveryError(`responded with ${status}${text === "" ? "" : `: ${text}`}`, {
     status,
     permanent: status >= 400 && status < 500 && !PASSING.has(status),
     retryAfter: readRetryAfter(response.headers.get("retry-after")),
@@ -40,19 +40,19 @@ export async function postJson(
 }
 
 function reasonOf(error: unknown, signal: AbortSignal): string {
-  if (signal.aborted) return "did not answer in time";
+  if (signal.aborted) return "did not respond in time";
   const { cause } = error as { cause?: { code?: string; message?: string } };
   return cause?.code ?? cause?.message ?? (error instanceof Error ? error.message : String(error));
 }
 
-/** A small answer is read so that the connection can be used again; a large one is cut off. */
+/** A small response is read so that the connection can be reused; a large one is aborted. */
 async function drain(response: Response): Promise<void> {
   const length = Number(response.headers.get("content-length") ?? Number.NaN);
   try {
     if (length <= 65_536) await response.arrayBuffer();
     else await response.body?.cancel();
   } catch {
-    // The receiver has said that it has the message.
+    // The receiver has confirmed the message.
   }
 }
 

@@ -2,14 +2,14 @@ import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { Unit } from "./ledger.ts";
 
-/** A case of version 0.1.0 holds its own history. */
+/** A case of version 0.1.0 contains its own history. */
 interface WithHistory extends StoredCase {
   readonly updates?: CaseNodeUpdate[];
 }
 
 /**
- * A case as it is stored now, and the history that it held itself where version 0.1.0 stored it. Such a history moves to
- * the log with the next change of the case.
+ * A case as it is stored now, and the history that it contains if version 0.1.0 stored it. Such a history
+ * moves to the log with the next change of the case.
  */
 export function splitHistory(stored: WithHistory): { item: StoredCase; history?: CaseNodeUpdate[] } {
   const { updates: history, ...item } = stored;
@@ -18,7 +18,7 @@ export function splitHistory(stored: WithHistory): { item: StoredCase; history?:
   return { item: { ...item, update_count: history.length, last_error }, history };
 }
 
-/** Removes a case with its history inside a unit; that the job counts it no more is the caller's to store. */
+/** Removes a case with its history inside a unit; the caller must update the job's count. */
 export async function removeCase(unit: Unit, stored: StoredCase, by?: string): Promise<void> {
   await unit.tx.remove("Case", stored.id);
   await unit.tx.clear("CaseUpdate", stored.id);

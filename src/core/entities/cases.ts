@@ -15,7 +15,7 @@ import { type Ending, pathTo } from "./ending.ts";
 import { changeJob, jobNotFound } from "./jobs.ts";
 import type { Unit } from "./ledger.ts";
 
-/** Updates that lists show of each case, unless they are asked for more. */
+/** Default number of updates of each case in lists. */
 export const LISTED_UPDATES = 100;
 
 export interface NewCase {
@@ -25,7 +25,7 @@ export interface NewCase {
   readonly description: string;
 }
 
-/** Reads cases. The functions below write them, inside a unit and nowhere else. */
+/** Reads cases. Only the functions below write them, inside a unit. */
 export class Cases {
   readonly #store: Store;
 
@@ -78,7 +78,7 @@ export class Cases {
   async listWithUpdates(query: ListQuery, newest: number): Promise<Page<Case>> {
     const { items, total } = await this.#store.table("Case").list(query);
     const whole: Case[] = [];
-    // One after the other: a page of cases has no claim on all of the disk.
+    // One after another: a page of cases must not use the whole disk bandwidth.
     for (const item of items) whole.push(await this.#withUpdates(item, newest));
     return { items: whole, total };
   }
@@ -183,7 +183,9 @@ export async function openCase(
   return item;
 }
 
-/** Two jobs over the same input name their cases alike: the later one's carry the job's id in front. */
+/**
+ * Two jobs with the same input use the same case ids: the later job's cases are prefixed with the job's id.
+ */
 async function freeCaseId(unit: Unit, jobId: string, ref: string): Promise<string> {
   if (!(await unit.tx.get("Case", ref))) return ref;
   const qualified = `${jobId}-${ref}`;
@@ -228,7 +230,7 @@ export async function updateCase(
   return { item, update: update as CaseNodeUpdate };
 }
 
-/** Puts a question inside a unit: case and job await. */
+/** Opens a question inside a unit: case and job are awaiting. */
 export async function askCase(
   unit: Unit,
   id: string,
@@ -249,7 +251,7 @@ export async function askCase(
   return item;
 }
 
-/** Changes what an open question says inside a unit, unless somebody has answered it. */
+/** Changes the text of an open question inside a unit, unless somebody has answered it. */
 export async function rewordCase(unit: Unit, id: string, question: Question): Promise<void> {
   const current = await unit.tx.get("Case", id);
   if (current?.question?.id !== question.id) return;
@@ -261,7 +263,7 @@ function asUpdate(question: Question): CaseNodeUpdateInput {
   return { name: question.question, payload: { supervaizer_form, question } };
 }
 
-/** Takes an answer inside a unit; the job goes on being `awaiting` while another of its questions is open. */
+/** Accepts an answer inside a unit; the job stays `awaiting` while another of its questions is open. */
 export async function answerCase(
   unit: Unit,
   id: string,
@@ -273,7 +275,7 @@ export async function answerCase(
   if (asked.status !== "awaiting" || !question) {
     throw new ServiceError(
       "invalid_transition",
-      `Case "${id}" does not await an answer: it is ${asked.status}`,
+      `Case "${id}" is not awaiting an answer: it is ${asked.status}`,
       {
         detail: `The current status is "${asked.status}". The first answer to a question wins.`,
       },
@@ -290,11 +292,11 @@ export async function answerCase(
   return item;
 }
 
-/** What a case asked, if it did, awaits no answer any more: without any question that does, the job goes on. */
+/** The question of a case, if any, is no longer open: without open questions, the job continues. */
 async function dropQuestion(unit: Unit, before: StoredCase | undefined): Promise<void> {
   if (!before?.question) return;
   const job = await unit.tx.get("Job", before.job_id);
-  // None is open any more once the job is told to end.
+  // None is open once the job was asked to end.
   if (!job || job.open_questions === 0) return;
   const open_questions = job.open_questions - 1;
   const goesOn = open_questions === 0 && job.status === "awaiting" && !isHeld(job);
@@ -342,7 +344,7 @@ export async function endCase(unit: Unit, id: string, end: CaseEnd): Promise<Sto
   return item;
 }
 
-/** Ends those of some cases that are there and have not ended, with their job. */
+/** Ends those of the given cases that exist and have not ended, with their job. */
 export async function endCases(unit: Unit, ids: Iterable<string>, end: CaseEnd): Promise<void> {
   for (const id of ids) {
     const item = await unit.tx.get("Case", id);
@@ -350,7 +352,7 @@ export async function endCases(unit: Unit, ids: Iterable<string>, end: CaseEnd):
   }
 }
 
-/** Takes up a case that ended with its job, so that the job can go on with it. */
+/** Reopens a case that ended with its job, so that the job can continue it. */
 export async function reopenCase(unit: Unit, id: string, by?: string): Promise<void> {
   const item = await unit.tx.get("Case", id);
   if (!item || !isTerminal(item.status)) return;
@@ -362,7 +364,7 @@ export async function reopenCase(unit: Unit, id: string, by?: string): Promise<v
   );
 }
 
-/** Replaces a case inside a unit: lets participants in, tells observers. */
+/** Replaces a case inside a unit: calls participants, notifies observers. */
 async function changeCase(
   unit: Unit,
   id: string,
@@ -387,14 +389,17 @@ async function changeCase(
 function hasEnded(item: StoredCase): ServiceError {
   return new ServiceError(
     "invalid_transition",
-    `Case "${item.id}" is ${item.status}: it takes no more updates`,
+    `Case "${item.id}" is ${item.status} and no longer accepts updates`,
     {
       detail: `The current status is "${item.status}".`,
     },
   );
 }
 
-/** An operator may have marked a case that has not ended: that keeps it from nothing. Only an open question does. */
+/**
+ * An operator may have marked a case that has not ended: that does not block anything. Only an open question
+ * does.
+ */
 function asking(item: StoredCase): EntityStatus {
   return item.question ? followCase(item, "awaiting_on_input") : "awaiting";
 }
@@ -404,16 +409,16 @@ function followCase(item: StoredCase, event: LifecycleEvent): EntityStatus {
   if (next) return next;
   throw new ServiceError(
     "invalid_transition",
-    `Case "${item.id}" is ${item.status}: ${event} does not apply`,
+    `Case "${item.id}" is ${item.status}: event "${event}" does not apply`,
     {
       detail: `The current status is "${item.status}".`,
     },
   );
 }
 
-/** The error for an id that no case has. */
+/** The error for an unknown case id. */
 function caseNotFound(id: string): ServiceError {
-  return new ServiceError("case_not_found", `There is no case "${id}"`, {
-    detail: "Look at the job's case_ids to see which exist.",
+  return new ServiceError("case_not_found", `Case "${id}" does not exist`, {
+    detail: "The job's case_ids list the existing ones.",
   });
 }

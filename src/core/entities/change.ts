@@ -4,15 +4,15 @@ import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { Transaction } from "../store/store.ts";
 
-/** A stored change of a job or case: what participants add to and observers are told. */
+/** A stored change of a job or case: what participants add to and observers receive. */
 export type Change =
   | { kind: "job:created"; job: StoredJob }
-  /** `finished` follows in the same transaction where the status became terminal. */
+  /** `finished` follows in the same transaction if the status became terminal. */
   | { kind: "job:changed"; job: StoredJob; previous: StoredJob; by?: string }
   | { kind: "job:finished"; job: StoredJob; previous: StoredJob; by?: string }
   | { kind: "job:deleted"; job: StoredJob; by?: string }
   | { kind: "case:opened"; case: StoredCase }
-  /** `update` is the entry that the change added, where it added one. */
+  /** `update` is the entry that the change added, if any. */
   | { kind: "case:changed"; case: StoredCase; previous: StoredCase; update?: CaseNodeUpdate; by?: string }
   | { kind: "case:deleted"; case: StoredCase; by?: string };
 

@@ -6,7 +6,7 @@ export type Ending = "completed" | "failed" | "cancelled";
 
 type Path = readonly LifecycleEvent[];
 
-/** The edges that lead from a status to an end. What is being cancelled can only be cancelled. */
+/** The edges that lead from a status to an end. What is cancelling can only become cancelled. */
 const PATHS: Readonly<Record<Ending, Partial<Record<EntityStatus, Path>>>> = {
   completed: {
     stopped: ["start_work", "successfully_done"],
@@ -28,7 +28,7 @@ const PATHS: Readonly<Record<Ending, Partial<Record<EntityStatus, Path>>>> = {
   },
 };
 
-/** The events that bring something from `status` to an end; none where it has ended. */
+/** The events that bring something from `status` to an end; none if it has ended. */
 export function pathTo(ending: Ending, status: EntityStatus): Path {
   return isTerminal(status) ? [] : (PATHS[ending][status] ?? []);
 }

@@ -8,7 +8,7 @@ import type { Change } from "./change.ts";
 /** The changes of one kind. */
 export type ChangeOf<K extends Change["kind"]> = Extract<Change, { kind: K }>;
 
-/** What the service tells observers, by name. Nobody else can emit these. */
+/** The service's hooks, by name. Only the service can emit them. */
 export interface CoreHooks {
   "service:ready": { url: string | undefined; info: ServerInfo };
   "service:closing": { reason: string | undefined };
@@ -60,8 +60,8 @@ export interface HookListener<H extends object = ServiceHooks> {
 }
 
 /**
- * Tells observers, in the order in which they came. An observer answers nothing; one that throws is
- * reported and skipped.
+ * Notifies observers, in the order in which they were added. The result of an observer is ignored; one that
+ * throws is reported and skipped.
  */
 export class Hooks<H extends object = ServiceHooks> implements HookListener<H> {
   readonly #observers = new Map<keyof H, Set<Observer<never>>>();
@@ -77,7 +77,7 @@ export class Hooks<H extends object = ServiceHooks> implements HookListener<H> {
     return () => void observers.delete(observer as Observer<never>);
   }
 
-  /** Tells all observers now; does not wait for what they do afterwards. */
+  /** Notifies all observers now; does not wait for their asynchronous work. */
   emit<K extends keyof H & string>(name: K, payload: H[K]): void {
     for (const observer of this.#observers.get(name) ?? []) {
       try {
@@ -90,7 +90,7 @@ export class Hooks<H extends object = ServiceHooks> implements HookListener<H> {
   }
 }
 
-/** The side of hooks that observers are added on, and no more than that. */
+/** The part of hooks that only adds observers. */
 export function toListener<H extends object>(hooks: Hooks<H>): HookListener<H> {
   return { on: (name, observer) => hooks.on(name, observer) };
 }

@@ -52,7 +52,7 @@ export interface LiveCosts {
   of?: (jobId: string) => number | undefined;
 }
 
-/** Reads jobs. The functions below write them, inside a unit and nowhere else. */
+/** Reads jobs. Only the functions below write them, inside a unit. */
 export class Jobs {
   readonly #store: Store;
   readonly #liveCosts: LiveCosts;
@@ -62,7 +62,7 @@ export class Jobs {
     this.#liveCosts = liveCosts;
   }
 
-  /** Jobs that lost data which a repair of the store could not save, and that must not go on by themselves. */
+  /** Jobs that lost data in a store repair, and that must not resume by themselves. */
   async damaged(): Promise<DamagedJob[]> {
     return (await this.#store.table("DamagedJob").list({ limit: Number.POSITIVE_INFINITY })).items;
   }
@@ -77,12 +77,12 @@ export class Jobs {
     return found(await this.find(id), id, agentName);
   }
 
-  /** What `get` gives, for those who only look: frozen, and at once where it is in memory. */
+  /** The result of `get` for read-only use: frozen, and synchronous if it is in memory. */
   peek(id: string, agentName?: string): MaybePromise<Readonly<StoredJob>> {
     return andThen(this.#store.table("Job").peek(id), (job) => found(job, id, agentName));
   }
 
-  /** The job as it is answered, with the ids of its cases, oldest first. */
+  /** The job as the API returns it, with the ids of its cases, oldest first. */
   async show(job: StoredJob): Promise<Job> {
     if (job.case_count === 0) return toJob(job, []);
     const query = { where: { job_id: job.id }, sort: "created_at" };
@@ -103,7 +103,7 @@ export class Jobs {
     return this.#store.log("Run").read(id, range);
   }
 
-  /** The beginning and the end of a long log; all of one with at most `first + last` entries. */
+  /** The beginning and the end of a long log; all of it if it has at most `first + last` entries. */
   async logEnds(id: string, { first, last }: { first: number; last: number }): Promise<LogEntry<RunEntry>[]> {
     const log = this.#store.log("Run");
     const after = (await log.last(id)) - last;
@@ -119,8 +119,8 @@ export class Jobs {
 }
 
 /**
- * Stores a new job inside a unit, with `begin` together with the beginning of its first run; a repeated request gives
- * the job that it made at first.
+ * Stores a new job inside a unit, with `begin` together with the beginning of its first run; a repeated
+ * request returns the job that it created at first.
  */
 export async function createJob(
   unit: Unit,
@@ -158,15 +158,15 @@ export async function createJob(
   return { job: begun, created: true };
 }
 
-/** The job that is there already, where the request that made it was the same one. */
+/** The existing job, if it was created by the same request. */
 export function sameRequest(
   existing: StoredJob,
   request: Pick<NewJob, "id" | "agent_name" | "fingerprint">,
 ): StoredJob {
   if (existing.fingerprint === request.fingerprint && existing.agent_name === request.agent_name)
     return existing;
-  throw new ServiceError("job_already_exists", `Job "${existing.id}" exists already with other content`, {
-    detail: "Use a new job_id, or repeat the first request unchanged.",
+  throw new ServiceError("job_already_exists", `Job "${existing.id}" already exists with different content`, {
+    detail: "Use a new job_id, or repeat the original request unchanged.",
   });
 }
 
@@ -209,7 +209,7 @@ export function caseIdsOf(tx: Transaction, jobId: string): Promise<string[]> {
   return tx.ids("Case", "job_id", jobId);
 }
 
-/** Removes the cases of a job inside a unit; that the job counts them no more is the caller's to store. */
+/** Removes the cases of a job inside a unit; the caller must update the job's count. */
 export async function removeCasesOf(unit: Unit, jobId: string, by?: string): Promise<number> {
   const ids = await caseIdsOf(unit.tx, jobId);
   for (const caseId of ids) {
@@ -290,8 +290,8 @@ export async function releaseJob(unit: Unit, id: string, by?: string): Promise<S
 }
 
 /**
- * Replaces a job inside a unit by the new one that `change` makes: records a change of status in the run log, lets
- * participants in, tells observers.
+ * Replaces a job inside a unit by the new one that `change` makes: records a change of status in the run log,
+ * calls participants, notifies observers.
  */
 export async function changeJob(
   unit: Unit,
@@ -340,9 +340,13 @@ async function noteChange(unit: Unit, previous: StoredJob, job: StoredJob, by?: 
 function follow(job: StoredJob, status: EntityStatus, event: LifecycleEvent): EntityStatus {
   const next = nextStatus(status, event);
   if (next) return next;
-  throw new ServiceError("invalid_transition", `Job "${job.id}" is ${status}: ${event} does not apply`, {
-    detail: `The current status is "${status}".`,
-  });
+  throw new ServiceError(
+    "invalid_transition",
+    `Job "${job.id}" is ${status}: event "${event}" does not apply`,
+    {
+      detail: `The current status is "${status}".`,
+    },
+  );
 }
 
 function found<J extends Readonly<StoredJob>>(job: J | undefined, id: string, agentName?: string): J {
@@ -350,9 +354,9 @@ function found<J extends Readonly<StoredJob>>(job: J | undefined, id: string, ag
   return job;
 }
 
-/** The error for an id that no job has. */
+/** The error for an unknown job id. */
 export function jobNotFound(id: string): ServiceError {
-  return new ServiceError("job_not_found", `There is no job "${id}"`, {
+  return new ServiceError("job_not_found", `Job "${id}" does not exist`, {
     detail: "List the jobs to see which exist.",
   });
 }

@@ -12,17 +12,17 @@ export type RunEntryInput = RunEntry extends infer E
     : never
   : never;
 
-/** One change in the making: reads and writes of a transaction, and what observers will be told of it. */
+/** A unit of work: reads and writes of a transaction, and the notifications for observers. */
 export interface Unit {
   readonly tx: Transaction;
   /** The same time for everything in this unit, ISO 8601. */
   readonly now: string;
-  /** Lets participants write along, and tells observers once it is stored. */
+  /** Lets participants add writes, and notifies observers once it is stored. */
   tell(change: Change): Promise<void>;
   /** Adds a line to a job's run log. */
   record(jobId: string, entry: RunEntryInput): Promise<number>;
   /**
-   * Calls `fn` at once when this unit is stored, and only then: units are told in the order in which they are stored.
+   * Calls `fn` synchronously when this unit is stored, and only then: in the order in which units are stored.
    * `seq` is the number of the last line that the unit has added to a run log.
    */
   afterwards(fn: (seq: number) => void): void;
@@ -36,14 +36,17 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && REFUSALS.has(error);
 }
 
-/** Stores changes, without secrets: participants write in the same transaction, observers are told after it. */
+/**
+ * Stores changes, without secrets: participants write in the same transaction, observers are notified after
+ * it.
+ */
 export class Ledger {
   readonly #store: Store;
   readonly #hooks: Hooks;
   readonly #clock: () => Date;
   readonly #redactor: Redactor;
   readonly #participants: Participant[] = [];
-  /** The last time that was asked for, and how it is stored. */
+  /** The last requested time, and its stored form. */
   #time = Number.NaN;
   #timestamp = "";
 
@@ -60,7 +63,7 @@ export class Ledger {
     return () => void this.#participants.splice(this.#participants.indexOf(participant), 1);
   }
 
-  /** The time, ISO 8601. Much happens in one millisecond: it is written out once. */
+  /** The time, ISO 8601. Many calls fall into one millisecond: it is formatted once. */
   now(): string {
     const date = this.#clock();
     const time = date.getTime();
@@ -88,7 +91,7 @@ export class Ledger {
   }
 }
 
-/** What observers will be told. */
+/** Notifications for observers. */
 interface Announcement {
   readonly name: HookName;
   readonly payload: unknown;

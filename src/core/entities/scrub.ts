@@ -7,8 +7,8 @@ import type { IndexValue, LogName, Logs, TableName, Tables, Transaction } from "
 import type { Change } from "./change.ts";
 
 /*
- * Agent code may write a secret that it was given. Only what agents and people write is cleaned: a secret that happens
- * to be a word such as "completed" must not change a status or the name of a field.
+ * Agent code may write a secret that it received. Only text from agents and people is redacted: a secret that
+ * happens to be a word such as "completed" must not change a status or the name of a field.
  */
 
 const JOB_FIELDS = ["payload", "result", "error", "responses"] as const;
@@ -16,10 +16,10 @@ const CASE_FIELDS = ["name", "description", "final_delivery", "question", "last_
 const UPDATE_FIELDS = ["name", "payload", "error"] as const;
 const ENTRY_FIELDS = ["name", "result", "error", "message", "reason", "answer"] as const;
 
-/** Takes secrets out of what one unit stores and tells; what it has looked at, it does not look at again. */
+/** Redacts secrets in what one unit stores and reports; values that were already checked are skipped. */
 export class Scrub {
   readonly #redactor: Redactor;
-  /** Made for the first entity: most units hold lines of a run log and nothing else. */
+  /** Created for the first entity: most units contain only lines of a run log. */
   #clean: Map<object, object> | undefined;
 
   constructor(redactor: Redactor) {
@@ -35,7 +35,7 @@ export class Scrub {
   }
 
   entry(entry: RunEntry): RunEntry {
-    // Nobody wrote anything in it.
+    // It contains no text from agents or people.
     if (entry.type === "status") return entry;
     return cleanFields(
       entry,
@@ -44,7 +44,7 @@ export class Scrub {
     );
   }
 
-  /** What participants and observers are told of a change. */
+  /** What participants and observers receive about a change. */
   change(change: Change): Change {
     if ("job" in change) {
       const job = this.job(change.job);
@@ -75,7 +75,7 @@ export class Scrub {
   }
 }
 
-/** A transaction that lets no secret through. */
+/** A transaction that redacts secrets. */
 export class ScrubbedTransaction implements Transaction {
   readonly #tx: Transaction;
   readonly #scrub: Scrub;

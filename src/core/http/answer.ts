@@ -3,14 +3,14 @@ import type { Redactor } from "../base/redactor.ts";
 import { cleanAnswer } from "./clean-answer.ts";
 import type { RouteDefinition } from "./route.ts";
 
-/** What every answer tells browsers, unless it says more itself. */
+/** Headers of every response for browsers, unless it sets its own. */
 export const SECURITY_HEADERS: readonly (readonly [name: string, value: string])[] = [
   ["x-content-type-options", "nosniff"],
   ["referrer-policy", "no-referrer"],
   ["content-security-policy", "default-src 'none'; frame-ancestors 'none'"],
 ];
 
-// As pairs: the server writes them out without making a Headers object for every answer.
+// As pairs: the server writes them without creating a Headers object for every response.
 const JSON_HEADERS = [
   ["content-type", "application/json; charset=utf-8"],
   ["cache-control", "no-store"],
@@ -18,7 +18,7 @@ const JSON_HEADERS = [
 ] as [string, string][];
 const NO_BODY_HEADERS = [...SECURITY_HEADERS] as [string, string][];
 
-/** A value to answer with under a status and headers of its own. */
+/** A value to respond with, with its own status and headers. */
 export class Answer {
   readonly value: unknown;
   readonly status: number;
@@ -32,8 +32,8 @@ export class Answer {
 }
 
 /**
- * Makes the answers of a route from what its handler gives: a `Response` as it is, nothing as 204, everything else as
- * JSON without the secrets that are known. Each has the security headers.
+ * Creates a route's responses from its handler's results: a `Response` unchanged, undefined as 204,
+ * everything else as JSON without known secrets. All have the security headers.
  */
 export function createAnswerer(
   { status = 200, responses, stored }: Pick<RouteDefinition, "status" | "responses" | "stored">,
@@ -49,12 +49,12 @@ export function createAnswerer(
     if (given instanceof Response) return withSecurityHeaders(given);
     if (given === undefined) return new FastResponse(null, { status: 204, headers: NO_BODY_HEADERS });
     if (!(given instanceof Answer)) return toJson(given, status, JSON_HEADERS);
-    // Cheaper than `event.res`, which has every header copied once more.
+    // Cheaper than `event.res`, which copies every header again.
     return toJson(given.value, given.status, [...JSON_HEADERS, ...given.headers]);
   };
 }
 
-/** JSON of our own making. */
+/** JSON that the service has created itself. */
 export function jsonResponse(
   value: unknown,
   status: number,

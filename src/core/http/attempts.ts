@@ -1,7 +1,7 @@
-/** Addresses remembered at once: bounds memory under a flood from many addresses. */
+/** Number of addresses to remember: bounds memory under a flood from many addresses. */
 const REMEMBERED = 10_000;
 
-/** What an address has failed at since its window began. */
+/** Failures of an address since its window started. */
 export interface Attempt {
   failed: number;
   /** Milliseconds since the epoch. */
@@ -9,7 +9,7 @@ export interface Attempt {
   nextLook: number;
 }
 
-/** Counts failures per address, for a window of time that begins with the first. */
+/** Counts failures per address, in a time window that starts with the first. */
 export class Attempts {
   readonly #clock: () => Date;
   readonly #window: number;
@@ -44,7 +44,7 @@ export class Attempts {
   }
 }
 
-/** Forgets the address that came first where there are too many for one more. */
+/** Forgets the oldest address if there is no room for another. */
 export function makeRoom(known: Map<string, unknown> | Set<string>, address: string): void {
   if (known.size < REMEMBERED || known.has(address)) return;
   const oldest = known.keys().next().value;

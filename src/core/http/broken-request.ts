@@ -2,9 +2,9 @@ import type { Duplex } from "node:stream";
 import { ServiceError } from "../base/errors.ts";
 import { SECURITY_HEADERS } from "./answer.ts";
 
-/** Answers what Node cannot read as a request, or what came too slowly, with the body of every failure. */
+/** Responds with an ErrorResponse to what Node cannot parse as a request, or what arrived too slowly. */
 export function answerBroken(error: NodeJS.ErrnoException, socket: Duplex): void {
-  // Behind the beginning of another answer this one would be a part of that.
+  // If another response has already started, this one would become part of it.
   const { _httpMessage: underWay } = socket as { _httpMessage?: { headersSent: boolean } | null };
   if (error.code === "ECONNRESET" || !socket.writable || underWay?.headersSent) {
     socket.destroy();
@@ -27,11 +27,11 @@ const CAUSES: Readonly<Record<string, typeof MALFORMED>> = {
   HPE_HEADER_OVERFLOW: {
     status: 431,
     reason: "Request Header Fields Too Large",
-    message: "The request's headers are too large",
+    message: "The request headers are too large",
   },
   ERR_HTTP_REQUEST_TIMEOUT: {
     status: 408,
     reason: "Request Timeout",
-    message: "The request did not come in time",
+    message: "The request was not received in time",
   },
 };

@@ -16,7 +16,7 @@ export function check<S extends v.GenericSchema>(
   return result.output;
 }
 
-/** What is wrong, field by field. The values themselves are not repeated: one may be a secret. */
+/** Problems by field. The values are not repeated: one may be a secret. */
 export function describeIssues(issues: readonly v.BaseIssue<unknown>[], root: string): string {
   const problems = issues.map((issue) =>
     describeProblem(v.getDotPath(issue) ?? `the ${root}`, describe(issue)),

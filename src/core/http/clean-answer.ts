@@ -12,8 +12,8 @@ interface SchemaNode {
 }
 
 /**
- * A copy of an answer without secrets. The schema says where text is free: a secret that happens to be a word such as
- * "completed" must not change a status, an id or the name of a field.
+ * A copy of a response without secrets. The schema says where text is free-form: a secret that happens to be
+ * a word such as "completed" must not change a status, an id or the name of a field.
  */
 export function cleanAnswer(
   value: unknown,
@@ -28,7 +28,7 @@ export function cleanAnswer(
     return cleanAnswer(value, fitting as v.GenericSchema | undefined, redactor);
   }
   if (typeof value === "string") return isClosed(node) ? value : redactor.text(value);
-  // As it is written: dates and the like are text by then.
+  // As serialized: dates and similar values are text by then.
   if (!node || "toJSON" in value) return redactor.json(value);
   if (Array.isArray(value)) return value.map((one) => cleanAnswer(one, node.item, redactor));
   const known = node.entries ?? {};

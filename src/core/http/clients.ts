@@ -6,15 +6,15 @@ import type { HttpEvent } from "./route.ts";
 export type TrustProxy = number | readonly string[];
 
 /**
- * Tells where requests come from. `X-Forwarded-For` and `X-Forwarded-Proto` are believed as far as trusted proxies wrote
- * them; from anyone else they are the client's own word.
+ * Determines where requests come from. `X-Forwarded-For` and `X-Forwarded-Proto` are trusted as far as
+ * trusted proxies wrote them; from anyone else they are unverified.
  */
 export class Clients {
   readonly #isTrusted: (address: string, hop: number) => boolean;
   readonly #onUntrusted: () => void;
   #toldOfUntrusted = false;
 
-  /** `onUntrusted` is called once, at the first request that says it was forwarded while no proxy is trusted. */
+  /** `onUntrusted` is called once, at the first forwarded request while no proxy is trusted. */
   constructor(trust: TrustProxy, onUntrusted: () => void = () => {}) {
     const isIn = typeof trust === "number" ? undefined : readNetworks(trust);
     this.#isTrusted =
@@ -22,7 +22,7 @@ export class Clients {
     this.#onUntrusted = onUntrusted;
   }
 
-  /** Whom to count a request to: an address, of IPv6 its network of 64 bits; `in process` where there is no socket. */
+  /** The address to count a request under, for IPv6 its /64 network; `in process` if there is no socket. */
   address(event: HttpEvent): string {
     const peer = peerOf(event);
     if (peer === "") return "in process";
@@ -37,7 +37,7 @@ export class Clients {
     return network(seen);
   }
 
-  /** Whether the client talks https, to us or to a trusted proxy. */
+  /** Whether the client uses https, to us or to a trusted proxy. */
   isSecure(event: HttpEvent): boolean {
     if (event.url.protocol === "https:") return true;
     const peer = peerOf(event);
@@ -51,7 +51,7 @@ export class Clients {
   }
 }
 
-/** The proxies, for people. */
+/** The proxies, as text. */
 export function describeTrust(trust: TrustProxy): string {
   if (typeof trust !== "number") return `those in ${trust.join(", ")} are trusted`;
   if (trust === 0) return "none is trusted";
@@ -62,7 +62,7 @@ function peerOf(event: HttpEvent): string {
   return plain(event.runtime?.node?.req.socket?.remoteAddress ?? "");
 }
 
-/** The values of a header that each proxy adds to; the nearest one's comes last. */
+/** The values of a header that each proxy adds to; the nearest one's value is last. */
 function list(event: HttpEvent, header: string): string[] {
   const text = event.req.headers.get(header);
   return text === null ? [] : text.split(",").map((one) => one.trim().toLowerCase());

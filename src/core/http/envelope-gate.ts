@@ -4,7 +4,7 @@ import { Attempts } from "./attempts.ts";
 import type { Clients } from "./clients.ts";
 import type { HttpEvent } from "./route.ts";
 
-/** Envelopes that an address may send in one window that cannot be read. */
+/** Unreadable envelopes that an address may send in one window. */
 const ALLOWED = 10;
 const WINDOW = 10 * 60_000;
 
@@ -15,8 +15,8 @@ export interface EnvelopeGateParts {
 }
 
 /**
- * Stands before whatever opens an envelope that a client sent. One without authentication can be changed bit by bit, and
- * each answer tells whether it can still be read: so tries are few.
+ * Guards everything that opens a client's envelope. An unauthenticated envelope can be changed bit by bit,
+ * and each response shows whether it can still be read, so attempts are limited.
  */
 export class EnvelopeGate {
   readonly #parts: EnvelopeGateParts;
@@ -27,7 +27,10 @@ export class EnvelopeGate {
     this.#attempts = new Attempts(parts.clock, WINDOW);
   }
 
-  /** Does what opens the envelope; throws `rate_limited`, without doing it, where too many could not be read. */
+  /**
+   * Runs the work that opens the envelope; throws `rate_limited` without running it if too many could not be
+   * read.
+   */
   async pass<T>(
     event: HttpEvent,
     envelope: string | null | undefined,
@@ -49,8 +52,8 @@ export class EnvelopeGate {
 }
 
 function tooMany(wait: number): ServiceError {
-  return new ServiceError("rate_limited", "Too many encrypted parameters from this address cannot be read", {
-    detail: `Try again in ${wait} s, with what was encrypted for this service's current public key (GET /utils/public_key).`,
+  return new ServiceError("rate_limited", "Too many unreadable encrypted parameters from this address", {
+    detail: `Try again in ${wait} s, with parameters encrypted for this service's current public key (GET /utils/public_key).`,
     headers: { "retry-after": String(wait) },
   });
 }

@@ -5,7 +5,7 @@ import type { Logger } from "../base/log.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { jsonResponse } from "./answer.ts";
 
-/** What stands behind an error of h3: our own one, or what its status says; anything else hides its text. */
+/** The error inside an h3 error: our own one, or one for its status; the text of anything else is hidden. */
 export function toServiceError(error: HTTPError, log: Logger): ServiceError {
   if (isServiceError(error)) return error;
   if (isServiceError(error.cause)) return error.cause;
@@ -23,11 +23,11 @@ export function toServiceError(error: HTTPError, log: Logger): ServiceError {
 export function tooLarge(limit?: number): ServiceError {
   const size = limit === undefined ? "the limit" : `${limit} bytes`;
   return new ServiceError("payload_too_large", `The request body is larger than ${size}`, {
-    detail: "Send less at once, or raise the service's bodyLimit option.",
+    detail: "Send a smaller body, or raise the service's bodyLimit option.",
   });
 }
 
-/** An ErrorResponse as an HTTP answer, without the secrets that are known. */
+/** An ErrorResponse as an HTTP response, without known secrets. */
 export function toErrorAnswer(error: ServiceError, now: Date, redactor: Redactor): Response {
   const body = error.toResponse(now);
   const clean = {
@@ -38,12 +38,14 @@ export function toErrorAnswer(error: ServiceError, now: Date, redactor: Redactor
   return jsonResponse(clean, error.status, error.headers);
 }
 
-/** The text of an unexpected error can hold anything: it goes to the log, under an id that the answer names. */
+/**
+ * The text of an unexpected error can contain anything: it is logged, under an id that the response contains.
+ */
 function unexpected(cause: unknown, log: Logger): ServiceError {
   const id = randomUUID();
   log.error("a request failed", { error_id: id, error: cause });
-  return new ServiceError("internal_error", "Something went wrong in the service", {
-    detail: `Look for error id ${id} in the service's log.`,
+  return new ServiceError("internal_error", "Internal error", {
+    detail: `Search the service's log for error id ${id}.`,
     cause,
   });
 }

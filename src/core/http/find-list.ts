@@ -8,7 +8,7 @@ interface SchemaNode {
   readonly pipe?: readonly v.GenericSchema[];
 }
 
-/** Path of the first list that stands where the schema wants an object: valibot lets it pass. */
+/** Path of the first list where the schema expects an object: valibot accepts it. */
 export function findList(schema: v.GenericSchema, value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const { wrapped, item, entries, type } = schema as unknown as SchemaNode;

@@ -6,40 +6,40 @@ import { KeyCheck } from "./key-check.ts";
 import type { HttpEvent, RouteAuth } from "./route.ts";
 import { WrongKeys } from "./wrong-keys.ts";
 
-/** Who has a session. */
+/** The owner of a session. */
 export interface SignedIn {
-  /** What the session is shown by: not what lets somebody in. */
+  /** Public id of the session: not its credential. */
   readonly session: string;
-  /** The name that was typed when signing in, as it was typed. */
+  /** The name that was typed when signing in, unverified. */
   readonly says?: string;
 }
 
 /** Accepts signed-in people where a route's auth is `session`; the admin plugin provides one as `SESSIONS`. */
 export interface SessionVerifier {
   /**
-   * Who is signed in, or `undefined`; a text is a name that the verifier vouches for. Throws `forbidden` where a write
-   * comes from another site.
+   * The signed-in user, or `undefined`; a string is a name that the verifier vouches for. Throws `forbidden`
+   * if a write comes from another site.
    */
   verify(event: HttpEvent): SignedIn | string | undefined | Promise<SignedIn | string | undefined>;
-  /** The answer to someone without key or session where it is not the JSON error: the sign-in page. */
+  /** The response to someone without key or session if it is not the JSON error: the sign-in page. */
   challenge?(event: HttpEvent, error: ServiceError): Response | undefined | Promise<Response | undefined>;
 }
 
-/** Who only reads leaves no line in the audit log. */
+/** Reads leave no line in the audit log. */
 const READER: Caller = { kind: "key" };
 
 export interface GateParts {
-  /** Each of them opens. */
+  /** All of them are accepted. */
   readonly apiKeys: readonly string[];
   readonly clock: () => Date;
   readonly clients: Clients;
   /** Counts wrong keys for the audit log. */
   readonly rejected: Pick<RejectedKeys, "add">;
-  /** Asked at each request: the plugin that provides it is set up after the gate is made. */
+  /** Resolved at each request: the plugin that provides it is set up after the gate is created. */
   readonly sessions: () => SessionVerifier | undefined;
 }
 
-/** Lets callers in: by an API key, or by a session where the route takes one. */
+/** Authenticates callers: by API key, or by session if the route accepts one. */
 export class Gate {
   readonly #keys: readonly KeyCheck[];
   readonly #wrongKeys: WrongKeys;
@@ -56,13 +56,13 @@ export class Gate {
     this.#sessions = sessions;
   }
 
-  /** Who calls; throws `unauthorized` or `rate_limited`. At once for `none` and `key`. */
+  /** The caller; throws `unauthorized` or `rate_limited`. Synchronous for `none` and `key`. */
   enter(event: HttpEvent, auth: RouteAuth): Caller | Promise<Caller> {
     if (auth === "none") return ANYONE;
     const key = event.req.headers.get("x-api-key");
     if (key !== null) {
       this.checkKey(key, event);
-      // Taken now: a client that breaks off takes its address with it.
+      // Read now: after a client disconnects, its address is no longer available.
       return event.req.method === "GET" ? READER : { kind: "key", address: this.#clients.address(event) };
     }
     const sessions = auth === "session" ? this.#sessions() : undefined;
@@ -70,11 +70,11 @@ export class Gate {
     return this.#enterBySession(event, sessions);
   }
 
-  /** Checks a key that came by another way than the header, such as a sign-in form. */
+  /** Checks a key that was not sent in the header, such as in a sign-in form. */
   checkKey(key: string, event: HttpEvent): void {
     const connection = event.runtime?.node?.req.socket;
     const isRight = this.#isRight(key);
-    // The usual case first: who has shown the right key on this connection before needs no address. A proxy's
+    // The common case first: a connection that has already sent the right key needs no address. A proxy's
     // connections carry the requests of many.
     if (isRight && connection && this.#known.has(connection) && !event.req.headers.has("x-forwarded-for"))
       return;
@@ -94,7 +94,7 @@ export class Gate {
     const penalty = this.#wrongKeys.wrong(address);
     this.#rejected.add(address, penalty > 0);
     if (penalty > 0) throw tooManyWrongKeys(penalty);
-    throw new ServiceError("unauthorized", "The API key is not right", {
+    throw new ServiceError("unauthorized", "Invalid API key", {
       detail: "Send the service's API key in the X-API-Key header.",
     });
   }
@@ -104,12 +104,12 @@ export class Gate {
     return this.#clients.address(event);
   }
 
-  /** The page, if any, that someone refused gets in place of the JSON error. */
+  /** The page, if any, that is sent instead of the JSON error. */
   challenge(event: HttpEvent, error: ServiceError): Response | undefined | Promise<Response | undefined> {
     return this.#sessions()?.challenge?.(event, error);
   }
 
-  /** Looks at all keys whichever is right, so that the time tells nothing. */
+  /** Compares all keys, whichever is right, so that timing reveals nothing. */
   #isRight(key: string): boolean {
     let isRight = false;
     for (const one of this.#keys) if (one.isRight(key)) isRight = true;
@@ -126,7 +126,7 @@ export class Gate {
 }
 
 function keyMissing(): ServiceError {
-  return new ServiceError("unauthorized", "This needs an API key", {
+  return new ServiceError("unauthorized", "An API key is required", {
     detail: "Send the service's API key in the X-API-Key header.",
   });
 }

@@ -12,7 +12,7 @@ import { receiveBody } from "./request-body.ts";
 import type { RouteDefinition, RouteInput } from "./route.ts";
 
 export type AnyInput = RouteInput<unknown, unknown, unknown>;
-/** A route with its types forgotten: what the router works with. */
+/** A route without its specific types, as the router uses it. */
 export type AnyRoute = Omit<RouteDefinition, "handler"> & { handler(input: AnyInput): unknown };
 
 export interface HandlerParts {
@@ -23,8 +23,9 @@ export interface HandlerParts {
 }
 
 /**
- * Fuses a route's key check, body, validation, handler and answer into one function: each middleware between them would
- * cost as much as the whole route does. The order is the same for every route, and no route can leave a part out.
+ * Fuses a route's key check, body, validation, handler and response into one function: each separate
+ * middleware would cost as much as the whole route. The order is the same for every route, and no route can
+ * skip a part.
  */
 export function createHandler(
   route: AnyRoute,

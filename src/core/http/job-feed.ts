@@ -6,14 +6,14 @@ import type { Log } from "../store/store.ts";
 import type { StreamSource } from "./live-streams.ts";
 import { toEventText } from "./server-event.ts";
 
-/** Entries read from the log at once: few at first, as each may be long. */
+/** Entries read from the log per batch: few at first because each may be long. */
 const FEWEST = 4;
 const MOST = 64;
 /** Characters of a batch beyond which the next is smaller. */
 const LONG = 256 * 1024;
 
 interface Subscription {
-  /** Changes that came before do not count. */
+  /** Earlier changes do not count. */
   expect(): void;
   /** Settles once something has changed since. */
   happened(): Promise<void>;
@@ -39,8 +39,8 @@ export class JobFeed {
   }
 
   /**
-   * The job as it stands, then each entry of its log after number `after` as it comes, then `end` once the job
-   * has ended. Entries are read from the log, not kept for a reader: what it missed is read again.
+   * The current job, then each entry of its log after number `after` as it is written, then `end` once the
+   * job has ended. Entries are read from the log, not buffered per reader: missed ones are read again.
    */
   follow(jobId: string, after: number): StreamSource {
     let seen = after;
@@ -53,7 +53,7 @@ export class JobFeed {
       change ??= this.#subscribe(jobId, signal);
       while (!signal.aborted) {
         change.expect();
-        // The job before its log: once a job has ended, its log is whole.
+        // The job is read before its log: once a job has ended, its log is complete.
         const job = await this.#jobs.find(jobId);
         if (job && state === "new") {
           state = "following";
@@ -78,7 +78,7 @@ export class JobFeed {
     };
   }
 
-  /** Tells of changes of a job from the last `expect` on, until the reader goes. */
+  /** Reports changes of a job since the last `expect`, until the reader disconnects. */
   #subscribe(jobId: string, signal: AbortSignal): Subscription {
     let changed = true;
     let settle: (() => void) | undefined;

@@ -1,10 +1,10 @@
 import { ServiceError } from "../base/errors.ts";
 
-/** Deeper values would overflow the stack of whoever walks them later. */
+/** Deeper values would overflow the stack of code that walks them later. */
 const MAX_DEPTH = 100;
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;
 
-/** The JSON value in a request's body, `undefined` where there is none and `required` allows that. */
+/** The JSON value in a request's body, `undefined` if there is none and `required` allows that. */
 export function readJson(bytes: Buffer | undefined, type: string | null, required: boolean): unknown {
   if (bytes === undefined || bytes.length === 0) {
     if (!required) return undefined;
@@ -36,7 +36,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** What makes a parsed value unusable: it cannot be written again as it was read. */
+/** Why a parsed value is unusable: it cannot be serialized as it was read. */
 function findProblem(value: unknown, depth: number): string | undefined {
   if (typeof value === "number" && !Number.isFinite(value)) return "A number is out of range.";
   if (typeof value !== "object" || value === null) return undefined;

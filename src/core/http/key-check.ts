@@ -1,12 +1,12 @@
 import { hash, timingSafeEqual } from "node:crypto";
 
-/** Bytes of a key that are compared as they are; a longer one is compared by its digest. */
+/** Bytes of a key that are compared directly; a longer one is compared by its digest. */
 const LONGEST = 252;
 
-/** Tells whether a key is the right one; how long that takes depends on what was sent alone. */
+/** Checks a key; the time it takes depends only on what was sent. */
 export class KeyCheck {
   readonly #right: Buffer;
-  /** Where the key that was sent is laid out, so that a check makes nothing new. */
+  /** Buffer for the received key, so that a check allocates nothing. */
   readonly #sent = layOut("", Buffer.alloc(LONGEST + 4));
 
   constructor(key: string) {
@@ -18,7 +18,10 @@ export class KeyCheck {
   }
 }
 
-/** All keys fill the same number of bytes, their own length included: comparing them tells nothing about either. */
+/**
+ * All keys fill the same number of bytes, including their length: comparing them reveals nothing about
+ * either.
+ */
 function layOut(key: string, into: Buffer): Buffer {
   const length = Buffer.byteLength(key);
   into.fill(0);

@@ -1,38 +1,38 @@
 import { FastResponse } from "srvx";
 import { ServiceError } from "../base/errors.ts";
 
-/** Gives the next text to send, when the reader has taken the last one; `undefined` ends the stream. */
+/** Returns the next text to send, once the reader has received the last one; `undefined` ends the stream. */
 export type StreamSource = (signal: AbortSignal) => Promise<string | undefined>;
 
 export interface LiveStreamLimits {
-  /** Milliseconds between two signs of life. @default 15000 */
+  /** Milliseconds between heartbeats. @default 15000 */
   readonly heartbeat?: number;
-  /** Heartbeats that a reader may let pass without reading before it is dropped. @default 3 */
+  /** Unread heartbeats after which a reader is dropped. @default 3 */
   readonly patience?: number;
-  /** Streams open at once. @default 1000 */
+  /** Maximum number of open streams. @default 1000 */
   readonly most?: number;
-  /** Streams that one caller may have open at once. @default half of them all */
+  /** Maximum number of open streams per caller. @default half of them all */
   readonly share?: number;
 }
 
 const HEADERS: [string, string][] = [
   ["content-type", "text/event-stream; charset=utf-8"],
   ["cache-control", "no-store, no-transform"],
-  // Some proxies hold an answer back until it is whole.
+  // Some proxies buffer a response until it is complete.
   ["x-accel-buffering", "no"],
 ];
 
-/** Who reads a stream. */
+/** The reader of a stream. */
 export interface StreamReader {
-  /** As the route is told: nobody gets more than a share, so that whoever holds the key leaves some for open pages. */
+  /** The caller: each caller has a limited share, so that API clients leave some streams for open pages. */
   readonly caller?: string;
-  /** Ends the stream, as the session of its reader does. */
+  /** Ends the stream, for example when the reader's session ends. */
   readonly over?: AbortSignal;
 }
 
 /**
- * The open event streams of a service. A stream holds one text at most: its source is asked again when the
- * reader has taken it, so a slow reader costs no memory; one that stops reading is dropped.
+ * The open event streams of a service. A stream buffers at most one text: its source is asked again when the
+ * reader has received it, so a slow reader costs no memory; one that stops reading is dropped.
  */
 export class LiveStreams {
   readonly #heartbeat: number;
@@ -57,7 +57,9 @@ export class LiveStreams {
     return this.#open.size;
   }
 
-  /** Answers with what `source` gives, until it ends, the reader goes, the service closes or `over` aborts. */
+  /**
+   * Sends what `source` returns, until it ends, the reader disconnects, the service closes or `over` aborts.
+   */
   open(source: StreamSource, { caller = "anyone", over }: StreamReader = {}): Response {
     if (this.#closed) throw new ServiceError("unavailable", "The service is closing");
     if (this.#open.size >= this.#most) {
@@ -87,7 +89,7 @@ export class LiveStreams {
     return new FastResponse(stream.body, { headers: HEADERS });
   }
 
-  /** Ends all streams; readers come back elsewhere with the id of the last event that they saw. */
+  /** Ends all streams; readers reconnect elsewhere with the id of the last event that they saw. */
   close(): void {
     this.#closed = true;
     for (const stream of this.#open) stream.end();
@@ -112,10 +114,10 @@ class LiveStream {
   readonly #over = new AbortController();
   readonly #forget: () => void;
   #controller!: ReadableStreamDefaultController<Uint8Array>;
-  /** Settles the reader's request for more, while there is one. */
+  /** Settles the reader's pending request for more, if any. */
   #satisfy: (() => void) | undefined;
   #asking = false;
-  /** What came while the reader was not ready. */
+  /** What arrived while the reader was not ready. */
   #held: string | undefined;
   #beatsMissed = 0;
 
@@ -141,7 +143,7 @@ class LiveStream {
     }
     this.#beatsMissed++;
     if (this.#beatsMissed < patience) return;
-    this.#fail(new Error("The reader has stopped reading"));
+    this.#fail(new Error("The client has stopped reading"));
   }
 
   end(): void {

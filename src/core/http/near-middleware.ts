@@ -3,8 +3,8 @@ import type { H3, H3Event } from "h3";
 const NONE: never[] = [];
 
 /**
- * Makes requests skip middleware of other paths. h3 passes every request through every layer, which costs a machine
- * route about a fifth of its speed as soon as some plugin guards its own pages.
+ * Makes requests skip middleware of other paths. h3 passes every request through every layer, which costs a
+ * machine route about a fifth of its speed as soon as a plugin guards its own pages.
  */
 export function keepMiddlewareNear(app: H3): H3 {
   const prefixes: string[] = [];
@@ -23,7 +23,7 @@ export function keepMiddlewareNear(app: H3): H3 {
   return app;
 }
 
-/** What every path begins with that a pattern such as `/admin/**` can match. */
+/** The prefix of every path that a pattern such as `/admin/**` can match. */
 function literalPrefix(route: string): string {
   const wild = route.search(/[:*({?\\%]/);
   return (wild < 0 ? route : route.slice(0, wild)).replace(/\/+$/, "");

@@ -10,12 +10,12 @@ export function toH3Path(path: string): string {
   return path.replace(PARAMETER, ":$1");
 }
 
-/** The path with its parameters' names left out: equal for routes that answer the same requests. */
+/** The path without its parameters' names: equal for routes that match the same requests. */
 export function toShape(path: string): string {
   return path.replace(PARAMETER, "{}").replace(/(.)\/+$/, "$1");
 }
 
-/** Tells whether a route's path covers a request's path, with or without a slash at the end. */
+/** Whether a route's path matches a request's path, with or without a trailing slash. */
 export function createMatcher(path: string): (pathname: string) => boolean {
   const parts = toShape(path)
     .split("{}")

@@ -3,18 +3,18 @@ import * as v from "valibot";
 import { invalid } from "./check.ts";
 import { notUtf8 } from "./request-body.ts";
 
-/** The parameters of a query; one that is given twice is refused, as nobody can tell which of them counts. */
+/** The parameters of a query; a repeated one is refused because it is ambiguous. */
 export function readQuery({ search, searchParams: params }: URL): Record<string, string> {
   assertUtf8(search, "query");
   const query: Record<string, string> = Object.create(null) as Record<string, string>;
   for (const [name, value] of params) {
-    if (name in query) throw invalid("query", `${name} is given more than once`);
+    if (name in query) throw invalid("query", `${name} is set more than once`);
     query[name] = value;
   }
   return query;
 }
 
-/** Throws where percent-encoded text is not UTF-8: it would be read with other characters in the place of the broken ones. */
+/** Throws if percent-encoded text is not UTF-8: broken characters would be replaced silently. */
 export function assertUtf8(encoded: string, part: string): void {
   for (const [bytes] of encoded.matchAll(/(?:%[89a-f][0-9a-f])+/gi)) {
     if (!isUtf8(Buffer.from(bytes.replaceAll("%", ""), "hex"))) throw notUtf8(part);
@@ -38,7 +38,7 @@ export function wholeNumber(bounds: { min: number; max: number; default: number 
   );
 }
 
-/** The page that a list answers with. */
+/** The page that a list returns. */
 export function pageQuery(limit: { max: number; default: number }) {
   return {
     limit: wholeNumber({ min: 1, ...limit }),

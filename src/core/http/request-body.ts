@@ -10,8 +10,9 @@ const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]+)/i;
 const UTF8 = new Set(["utf-8", "utf8", "us-ascii"]);
 
 /**
- * Receives a request's body before its handler runs: at most `limit` bytes, not compressed, and valid UTF-8 where it is
- * JSON or a form. A handler that reads the request itself gets these bytes. `undefined` where there is no body.
+ * Receives a request's body before its handler runs: at most `limit` bytes, not compressed, and valid UTF-8
+ * if it is JSON or a form. A handler that reads the request itself gets these bytes. `undefined` if there is
+ * no body.
  */
 export function receiveBody(event: H3Event, limit: number): Promise<Buffer> | undefined {
   const { headers } = event.req;
@@ -51,7 +52,7 @@ function assertCharset(type: string): void {
   const charset = TEXT_TYPE.test(type) ? CHARSET.exec(type)?.[1] : undefined;
   if (charset === undefined || UTF8.has(charset.toLowerCase())) return;
   throw new ServiceError("unsupported_media_type", "The request body must be UTF-8", {
-    detail: "Encode it as UTF-8 and leave charset out.",
+    detail: "Encode it as UTF-8 and omit charset.",
   });
 }
 
@@ -70,7 +71,7 @@ function collect(request: IncomingMessage, limit: number): Promise<Buffer> {
         return;
       }
       settle(() => reject(tooLarge(limit)));
-      // What still comes is thrown away, so that the client gets to read the answer.
+      // The rest is discarded, so that the client gets to read the response.
       request.resume();
     };
     const end = (): void => settle(() => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));

@@ -9,7 +9,7 @@ export type RouteValue<S> = S extends RouteSchema ? v.InferOutput<S> : undefined
 /** Who may call a route: anyone, holders of the API key, or holders of the key or an admin session. */
 export type RouteAuth = "none" | "key" | "session";
 
-/** One answer of a route, for the documentation. */
+/** One response of a route, for the documentation. */
 export interface RouteResponse {
   readonly description: string;
   /** Schema of the JSON body; absent for other content. */
@@ -23,33 +23,33 @@ export interface Connection {
   readonly remoteAddress?: string | undefined;
 }
 
-/** A request that is being answered. */
+/** A request in progress. */
 export interface HttpEvent {
   /** The request. Its body is unread where the route declares none. */
   readonly req: Request;
   /** Its address, parsed. */
   readonly url: URL;
-  /** Headers of the answer where the handler gives a plain value. */
+  /** Headers of the response if the handler returns a plain value. */
   readonly res: { readonly headers: Headers };
   /** Its connection; absent for a request without a socket. */
   readonly runtime?: { readonly node?: { readonly req: { readonly socket: Connection } } };
 }
 
-/** What a handler gets: checked values, and the request for what has no schema. */
+/** Argument of a handler: validated values, and the request for what has no schema. */
 export interface RouteInput<P, Q, B> {
   readonly params: P;
   readonly query: Q;
   readonly body: B;
   readonly event: HttpEvent;
-  /** Who asks, for the timeline: `api-key`, or the session. */
+  /** The caller, for the timeline: `api-key`, or the session. */
   readonly actor: string;
-  /** Who asks, with the address: what changes are made with, for the audit log. */
+  /** The caller, with the address: recorded with changes, in the audit log. */
   readonly caller: Caller;
 }
 
 /**
- * One declaration of a route: gives the handler its checked input, the OpenAPI document its entry, and the
- * 405 answer its `Allow` header.
+ * Declaration of a route: determines the handler's validated input, the OpenAPI entry, and the `Allow` header
+ * of the 405 response.
  */
 export interface RouteDefinition<
   P extends RouteSchema | undefined = RouteSchema | undefined,
@@ -68,22 +68,22 @@ export interface RouteDefinition<
   readonly body?: B;
   /** Largest body in bytes, where it is smaller than the service's `bodyLimit`. */
   readonly bodyLimit?: number;
-  /** Answers by status; error answers that every route can give are added. */
+  /** Responses by status; error responses that every route can return are added. */
   readonly responses: Readonly<Record<number, RouteResponse>>;
-  /** Status of the answer where the handler gives a plain value. @default 200 */
+  /** Status of the response if the handler returns a plain value. @default 200 */
   readonly status?: number;
-  /** The answer holds only what the store holds, and that lost its secrets when it was written: spares looking again. */
+  /** The response contains only stored data, which was redacted when it was written: skips another scan. */
   readonly stored?: boolean;
-  /** Left out of the document: pages for people. */
+  /** Excluded from the document: pages for people. */
   readonly hidden?: boolean;
   /**
-   * Called once the key is checked and the body is there. A plain value is answered as JSON, with known secrets taken out
-   * where its schema leaves text free; a `Response` as it is. Failures are thrown.
+   * Called once the key is checked and the body is available. A plain value is sent as JSON, with known
+   * secrets redacted where its schema allows free text; a `Response` unchanged. Failures are thrown.
    */
   handler(input: RouteInput<RouteValue<P>, RouteValue<Q>, RouteValue<B>>): unknown;
 }
 
-/** Types a route. */
+/** Defines a route with inferred types. */
 export function defineRoute<
   P extends RouteSchema | undefined = undefined,
   Q extends RouteSchema | undefined = undefined,
@@ -92,7 +92,7 @@ export function defineRoute<
   return route as unknown as RouteDefinition;
 }
 
-/** Where routes are added; third parties use it too. Paths are complete: the API prefix is not added. */
+/** Adds routes; third parties use it too. Paths are complete: the API prefix is not added. */
 export interface Router {
   add(route: RouteDefinition): void;
   /** All routes so far. */

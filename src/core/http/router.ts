@@ -4,7 +4,7 @@ import { createHandler, type HandlerParts } from "./handler.ts";
 import { createMatcher, parameterNames, toH3Path, toShape } from "./path-pattern.ts";
 import type { RouteDefinition, Router } from "./route.ts";
 
-/** Puts route declarations into an h3 app and knows them afterwards: for 405 answers and for the document. */
+/** Adds route declarations to an h3 app and keeps a list of them: for 405 responses and for the document. */
 export class AppRouter implements Router {
   readonly #app: H3;
   readonly #parts: HandlerParts;
@@ -24,7 +24,7 @@ export class AppRouter implements Router {
     const shape = toShape(route.path);
     const known = this.#byShape.get(shape) ?? { methods: [], covers: createMatcher(route.path) };
     if (known.methods.includes(route.method)) {
-      throw new Error(`Route ${route.method} ${route.path} is there already`);
+      throw new Error(`Route ${route.method} ${route.path} already exists`);
     }
     assertParameters(route);
     this.#app.on(route.method, toH3Path(route.path), createHandler(route as AnyRoute, this.#parts));
@@ -33,7 +33,7 @@ export class AppRouter implements Router {
     this.#routes.push(route);
   }
 
-  /** Methods that routes take at the path of a request that none of them answered. */
+  /** Methods that routes accept at the path of an unmatched request. */
   allowed(event: H3Event): string[] {
     const methods = new Set<string>();
     for (const known of this.#byShape.values()) {

@@ -6,15 +6,15 @@ import { cutOffUnread } from "./unread-body.ts";
 
 /** A listening server. */
 export interface HttpServer {
-  /** The port that it got. */
+  /** The actual port. */
   readonly port: number;
   /** @default "http" */
   readonly protocol?: "http" | "https";
-  /** Accepts no more, waits for requests under way; `force` cuts them off. */
+  /** Stops accepting, waits for open requests; `force` aborts them. */
   close(force?: boolean): Promise<void>;
 }
 
-/** Where to listen, and what is let in. */
+/** Where to listen, and limits. */
 export interface ServeOptions {
   readonly host: string;
   readonly port: number;
@@ -27,18 +27,20 @@ export interface FetchHandler {
   readonly fetch: (request: Request) => Response | Promise<Response>;
 }
 
-/** Makes a service listen; rejects where the address is taken. */
+/** Makes a service listen; rejects if the address is in use. */
 export type Serve = (app: FetchHandler, options: ServeOptions) => Promise<HttpServer>;
 
-/** Milliseconds between two looks for connections that have become idle while the server closes. */
+/** Milliseconds between checks for idle connections while the server closes. */
 const SWEEP = 20;
-/** Milliseconds in which a request's headers must have come. */
+/** Milliseconds in which a request's headers must arrive. */
 const HEADERS_TIMEOUT = 15_000;
-/** Milliseconds in which a whole request must have come, and the least bytes per millisecond for larger bodies. */
+/**
+ * Milliseconds in which a whole request must arrive, and the minimum bytes per millisecond for larger bodies.
+ */
 const REQUEST_TIMEOUT = 60_000;
 const SLOWEST = 50;
 
-/** Listens with Node's own server. Signals stay with the caller. */
+/** Listens with Node's own server. Signals are left to the caller. */
 export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
   const server = serve({
     fetch: app.fetch,
@@ -67,8 +69,8 @@ export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
     port: typeof address === "object" && address ? address.port : port,
     async close(force) {
       const closed = server.close(force);
-      // Node lets go of connections that are idle at this moment. Those whose answer is under way would stay for
-      // their keep-alive time after it, and those that browsers open ahead of any request even longer.
+      // Node closes connections that are idle at this moment. Those with a response in progress would stay
+      // for their keep-alive time after it, and those that browsers open ahead of any request even longer.
       const sweep = setInterval(() => {
         node.closeIdleConnections();
         for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();

@@ -2,7 +2,7 @@ export interface ServerEvent {
   readonly event: string;
   /** Comes back as `Last-Event-ID` when the reader reconnects. */
   readonly id?: number;
-  /** Anything JSON: it never holds a line break. */
+  /** Any JSON value: serialized, it never contains a line break. */
   readonly data: unknown;
 }
 

@@ -7,7 +7,7 @@ const { version } = createRequire(import.meta.url)("../../../package.json") as {
 /** Version of this package. */
 export const VERSION: string = version;
 
-/** What the state tells of how the service was set up. */
+/** How the service was set up. */
 interface StateOptions {
   readonly host: string;
   readonly port: number;
@@ -16,7 +16,7 @@ interface StateOptions {
   readonly clock: () => Date;
 }
 
-/** What changes about a running service outside its store. */
+/** The state of a running service outside its store. */
 export class ServiceState {
   readonly startedAt: Date;
   readonly #options: StateOptions;
@@ -33,7 +33,7 @@ export class ServiceState {
     this.startedAt = options.clock();
   }
 
-  /** Where others reach the service: the public URL, else the address that it listens on. */
+  /** URL of the service for others: the public URL, else the address that it listens on. */
   get publicUrl(): string | undefined {
     return this.#options.publicUrl ?? this.url;
   }

@@ -1,11 +1,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** Bytes that are thrown away behind an answer: a client that sends all before it reads gets to read the answer. */
+/**
+ * Bytes that are discarded after a response: a client that sends everything before it reads gets to read the
+ * response.
+ */
 const MOST_THROWN_AWAY = 16 * 1024 * 1024;
-/** Milliseconds between two looks. */
+/** Milliseconds between checks. */
 const LOOK = 20;
 
-/** Cuts off a client that goes on sending a body which was answered before it had come. */
+/** Disconnects a client that keeps sending a body after the response. */
 export function cutOffUnread(request: IncomingMessage, response: ServerResponse): void {
   const { "transfer-encoding": coding, "content-length": length } = request.headers;
   if (coding === undefined && !(Number(length) > MOST_THROWN_AWAY)) return;

@@ -2,17 +2,20 @@ import { Attempts, makeRoom } from "./attempts.ts";
 
 /** Wrong keys that an address may send in one window before it is refused. */
 const ALLOWED = 10;
-/** Keys that are looked at all the same where the right one has come from, too: those who guess may share its NAT. */
+/** Keys that are still checked from an address that has sent the right one: attackers may share its NAT. */
 const ALLOWED_KNOWN = 100;
-/** Wrong keys of all addresses together in one window, before addresses that never showed the right one are refused. */
+/**
+ * Wrong keys of all addresses together in one window, before addresses that never sent the right one are
+ * refused.
+ */
 const CEILING = 1000;
 const WINDOW = 60_000;
-/** Milliseconds between two looks at keys from an address that has shown the right one and is over every limit. */
+/** Milliseconds between key checks for an address that has sent the right one and exceeds every limit. */
 const PAUSE = 1000;
 /**
- * Counts wrong keys, per address and all together. Who is over a limit is refused without a look at the key, so that
- * guessing does not pay. Where the right key has come from as well, it goes on working: its address gets more looks, in
- * the end one a second.
+ * Counts wrong keys, per address and in total. An address over a limit is refused without checking the key,
+ * so that guessing does not pay off. An address that has sent the right key keeps working: its keys are
+ * checked more often, at least once a second.
  */
 export class WrongKeys {
   readonly #clock: () => Date;
@@ -27,7 +30,7 @@ export class WrongKeys {
     this.#together = new Attempts(clock, WINDOW);
   }
 
-  /** Seconds that the address has to wait; 0 where its key may be looked at now. */
+  /** Seconds that the address has to wait; 0 if its key may be checked now. */
   wait(address: string): number {
     const own = this.#attempts.find(address);
     if (!this.#known.has(address)) {
@@ -42,7 +45,7 @@ export class WrongKeys {
     return 0;
   }
 
-  /** Counts a wrong key; the result is how long to wait, 0 while there are tries left. */
+  /** Counts a wrong key; returns how long to wait, 0 while there are attempts left. */
   wrong(address: string): number {
     this.#together.fail("");
     const own = this.#attempts.fail(address);

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { AgentMethodsSchema } from "./agent-method.ts";
 import { JsonMapSchema, optional } from "./scalars.ts";
 
-/** An agent as answered over HTTP. */
+/** An agent as returned over HTTP. */
 export const AgentResponseSchema = v.object({
   name: v.string(),
   id: v.string(),

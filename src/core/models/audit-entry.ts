@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import * as v from "valibot";
 import { TimestampSchema } from "./scalars.ts";
 
-/** What can be done that concerns security, by what it is done to. */
+/** Security-relevant actions, by target. */
 export const AUDIT_ACTIONS = [
   "session.begin",
   "session.end",
@@ -40,15 +40,15 @@ export const AuditEntrySchema = v.object({
     kind: v.picklist(["key", "session", "system", "nobody"]),
     /** Beginning of the session's id. */
     session: v.optional(v.string()),
-    /** A name that whoever let them in vouches for. */
+    /** A name that the identity provider vouches for. */
     name: v.optional(v.string()),
-    /** A name that was typed; nobody checked it. */
+    /** A name that was typed; it is not verified. */
     says: v.optional(v.string()),
   }),
-  /** Client address; `null` where the service itself acted. */
+  /** Client address; `null` if the service itself acted. */
   address: v.nullable(v.string()),
   action: AuditActionSchema,
-  /** What it was done to, such as `job` and its id. */
+  /** The target, such as `job` and its id. */
   target: v.nullable(v.object({ kind: v.string(), id: v.string() })),
   before: v.unknown(),
   after: v.unknown(),
@@ -58,7 +58,7 @@ export const AuditEntrySchema = v.object({
 });
 export type AuditEntry = v.InferOutput<typeof AuditEntrySchema>;
 
-/** A value before or after a change, as people read it. */
+/** A value before or after a change, as text. */
 export function describeValue(value: unknown): string {
   if (value === null || value === undefined) return "";
   if (typeof value !== "object") return String(value);
@@ -69,7 +69,9 @@ export function describeValue(value: unknown): string {
   return parts.join(", ");
 }
 
-/** The hash of a line, over itself and the hash of the line before it: a line that is changed or left out shows. */
+/**
+ * The hash of a line, over itself and the hash of the line before it: a changed or missing line is detected.
+ */
 export function hashOf(entry: Omit<AuditEntry, "hash">, before: string): string {
   const { n, at, who, address, action, target, outcome } = entry;
   const line = [n, at, who, address, action, target, entry.before ?? null, entry.after ?? null, outcome];
@@ -78,7 +80,7 @@ export function hashOf(entry: Omit<AuditEntry, "hash">, before: string): string 
     .digest("base64url");
 }
 
-/** The value with the keys of objects in order, as a reader may have written them in another one. */
+/** The value with sorted object keys, since a reader may have written them in a different order. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== "object" || value === null) return value;
@@ -91,7 +93,7 @@ export class ChainCheck {
   #last: Pick<AuditEntry, "n" | "hash"> | undefined;
   #count = 0;
 
-  /** `base` is the hash in front of the first line; without it the first line is taken as it is. */
+  /** `base` is the hash in front of the first line; without it the first line is trusted. */
   constructor(base?: { readonly n: number; readonly hash: string }) {
     this.#last = base;
   }
@@ -104,7 +106,7 @@ export class ChainCheck {
     return this.#last;
   }
 
-  /** What is wrong with the next line; `undefined` where nothing is. */
+  /** The problem of the next line; `undefined` if there is none. */
   add(entry: AuditEntry): string | undefined {
     const before = this.#last;
     this.#last = { n: entry.n, hash: entry.hash };

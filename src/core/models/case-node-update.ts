@@ -13,8 +13,8 @@ export const CaseNodeUpdateSchema = v.object({
   created_at: optional(TimestampSchema),
 });
 export type CaseNodeUpdate = v.InferOutput<typeof CaseNodeUpdateSchema>;
-/** What an agent hands in; the rest is filled in. */
+/** What an agent passes; the rest is filled in. */
 export type CaseNodeUpdateInput = Partial<Omit<CaseNodeUpdate, "index" | "created_at">> & {
-  /** Marks the update as a warning, which ends the job where its instructions say `stop_on_warning`. */
+  /** Marks the update as a warning, which ends the job if its instructions say `stop_on_warning`. */
   warning?: boolean;
 };

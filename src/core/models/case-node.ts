@@ -17,7 +17,7 @@ export const CaseNodeTypeSchema = v.picklist([
   "info",
 ]);
 
-/** A node that a method's cases pass through; `factory` exists in code only and is never answered. */
+/** A node that a method's cases pass through; `factory` exists only in code and is never returned. */
 export const CaseNodeSchema = v.object({
   name: v.string(),
   type: CaseNodeTypeSchema,

@@ -9,7 +9,7 @@ import { EntityIdSchema, JsonMapSchema, NameSchema, optional, TimestampSchema } 
 export const CaseSchema = v.object({
   id: EntityIdSchema,
   job_id: EntityIdSchema,
-  /** The id the agent gave it, unique in its job. Equals `id` unless another job's case had that id first. */
+  /** The id set by the agent, unique in its job. Equals `id` unless another job's case had that id first. */
   ref: EntityIdSchema,
   name: NameSchema,
   account: AccountRefSchema,
@@ -29,8 +29,11 @@ export const CaseSchema = v.object({
 });
 export type Case = v.InferOutput<typeof CaseSchema>;
 
-/** A case as stored. Its updates stand in the log `CaseUpdate` under its id: here they would be written again with each. */
+/**
+ * A case as stored. Its updates are in the log `CaseUpdate` under its id: here they would be rewritten with
+ * each update.
+ */
 export interface StoredCase extends Omit<Case, "updates"> {
-  /** The newest error among its updates. */
+  /** The latest error among its updates. */
   last_error: string | null;
 }

@@ -44,12 +44,12 @@ export const DeploymentPlanSchema = v.object({
   target_image: v.string(),
   target_port: v.optional(v.number(), 8000),
   target_env_vars: v.record(v.string(), v.string()),
-  /** Secret names to `"***"`: a plan holds no secret value. */
+  /** Secret names to `"***"`: a plan contains no secret values. */
   target_secrets: v.record(v.string(), v.string()),
 });
 export type DeploymentPlan = v.InferOutput<typeof DeploymentPlanSchema>;
 
-/** How a deployment went. `deployment_time` in seconds. */
+/** Result of a deployment. `deployment_time` in seconds. */
 export const DeploymentResultSchema = v.object({
   success: v.boolean(),
   service_url: optional(v.string()),
@@ -64,7 +64,7 @@ export const DeploymentResultSchema = v.object({
 });
 export type DeploymentResult = v.InferOutput<typeof DeploymentResultSchema>;
 
-/** State file, format version 2. Holds no secret value. */
+/** State file, format version 2. Contains no secret values. */
 export const DeploymentStateSchema = v.object({
   version: v.optional(v.literal(2), 2),
   service_name: v.string(),

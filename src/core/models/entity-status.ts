@@ -19,7 +19,7 @@ export const FAILED: readonly EntityStatus[] = ["failed", "cancelled"];
 /** Statuses that end an entity. */
 export const TERMINAL: readonly EntityStatus[] = ["completed", "failed", "cancelled"];
 
-/** Tells whether nothing can follow a status but an operator's override. */
+/** Whether a status is final: only an operator's override can change it. */
 export function isTerminal(status: EntityStatus): boolean {
   return TERMINAL.includes(status);
 }

@@ -15,7 +15,7 @@ export const JobContextSchema = v.object({
 });
 export type JobContext = v.InferOutput<typeof JobContextSchema>;
 
-/** What a start request says of its job; the service fills in the rest. */
+/** What a start request says about its job; the service fills in the rest. */
 export const StartContextSchema = v.partial(JobContextSchema, [
   "workspace_id",
   "job_id",

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { EntityStatusSchema } from "./entity-status.ts";
 import { JsonMapSchema, optional } from "./scalars.ts";
 
-/** What a method says of a job. */
+/** A method's report about a job. */
 export const JobResponseSchema = v.object({
   job_id: v.string(),
   status: EntityStatusSchema,

@@ -4,7 +4,7 @@ import { JobContextSchema } from "./job-context.ts";
 import { JobResponseSchema } from "./job-response.ts";
 import { EntityIdSchema, JsonMapSchema, NameSchema, optional, TimestampSchema } from "./scalars.ts";
 
-/** Why a job ended other than by finishing its work, or with `code_changed` why it does not go on. */
+/** Why a job ended without finishing its work, or with `code_changed` why it cannot resume. */
 export const StopReasonSchema = v.picklist([
   "max_cases",
   "max_cost",
@@ -45,7 +45,7 @@ export type Held = v.InferOutput<typeof HeldSchema>;
 /** Reasons that hold a job instead of ending it: it is `awaiting` until a person decides, or the reason is gone. */
 const HOLDS: readonly (StopReason | null)[] = ["crash_loop", "code_changed"];
 
-/** A unit of work that an agent runs, as answered over HTTP. */
+/** A unit of work that an agent runs, as returned over HTTP. */
 export const JobSchema = v.object({
   id: EntityIdSchema,
   name: NameSchema,
@@ -59,7 +59,7 @@ export const JobSchema = v.object({
   finished_at: optional(TimestampSchema),
   created_at: TimestampSchema,
   updated_at: TimestampSchema,
-  /** Names of the parameters that the job was given; never their values. */
+  /** Names of the parameters that were sent with the job; never their values. */
   agent_parameters: optional(v.array(JsonMapSchema)),
   case_ids: v.optional(v.array(v.string()), []),
   /** Fields of the start request, defaults filled in. */
@@ -76,19 +76,19 @@ export const JobSchema = v.object({
 });
 export type Job = v.InferOutput<typeof JobSchema>;
 
-/** A job as stored: what the service needs to go on with it, and never shows. */
+/** A job as stored, with internal fields that the service needs to resume it and never shows. */
 export interface StoredJob extends Omit<Job, "case_ids"> {
-  /** Hash of the start request, to tell a repeated request from another one. */
+  /** Hash of the start request, to recognize a repeated request. */
   fingerprint: string;
-  /** Encrypted parameters as received; decrypted only on the way to the handler. */
+  /** Encrypted parameters as received; decrypted only for the handler. */
   encrypted_agent_parameters: string | null;
-  /** Number of its cases; which they are, the cases know: a list here would be written again with each of them. */
+  /** Number of its cases; a list of their ids would be rewritten with each new case. */
   case_count: number;
   /** Cases of this job whose question is open. */
   open_questions: number;
-  /** Runs begun so far; 0 while the job waits for its first turn. */
+  /** Runs started so far; 0 while the job waits for its first slot. */
   run_count: number;
-  /** Set while an operator holds the job back in `stopped`: it does not wait for its turn. */
+  /** Set while an operator has parked the job in `stopped`: it is not queued. */
   parked?: boolean | undefined;
   /** Value of the `Idempotency-Key` header of the start request. */
   idempotency_key: string | null;
@@ -104,9 +104,9 @@ export function isInCrashLoop({ status, stop_reason }: Pick<StoredJob, "status" 
   return status === "awaiting" && stop_reason === "crash_loop";
 }
 
-/** A job with its cases, without what only the store may hold. */
+/** A job with its cases, without internal fields. */
 export function toJob(stored: StoredJob, case_ids: string[]): Job {
-  // Field by field: to copy all and leave some out takes many times as long, and each answer has a job.
+  // Field by field: copying all and removing some takes many times as long, and every response has a job.
   return {
     agent_parameters: stored.agent_parameters,
     id: stored.id,

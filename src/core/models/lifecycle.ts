@@ -15,7 +15,7 @@ export const LIFECYCLE = {
 
 export type LifecycleEvent = keyof typeof LIFECYCLE;
 
-/** The status after `event`, or `undefined` where the event is not an edge from `status`. */
+/** The status after `event`, or `undefined` if the event is not an edge from `status`. */
 export function nextStatus(status: EntityStatus, event: LifecycleEvent): EntityStatus | undefined {
   const [from, to] = LIFECYCLE[event];
   return from === status ? to : undefined;

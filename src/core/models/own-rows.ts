@@ -1,6 +1,6 @@
 import type { EntityStatus } from "./entity-status.ts";
 
-/** What a control system has told an agent to keep; parameters stay encrypted. */
+/** Settings of an agent from a control system; parameters stay encrypted. */
 export interface AgentSetting {
   /** The agent's slug. */
   readonly id: string;
@@ -9,18 +9,21 @@ export interface AgentSetting {
   readonly updated_at: string;
 }
 
-/** Where the audit log begins and ends, in one row with the id `head`. */
+/** Start and end of the audit log, in one row with the id `head`. */
 export interface AuditHead {
   readonly id: string;
-  /** Days that hold lines, `YYYY-MM-DD`: the keys of the log. A day never comes before the one of an earlier line. */
+  /**
+   * Days that have lines, `YYYY-MM-DD`: the keys of the log. A line's day is never earlier than that of the
+   * line before it.
+   */
   readonly first_day: string;
   readonly last_day: string;
-  /** The line in front of the first that is kept, and the last line. */
+  /** The line before the first kept one, and the last line. */
   readonly base: { readonly n: number; readonly hash: string };
   readonly last: { readonly n: number; readonly hash: string };
 }
 
-/** What tells at a start whether the API key is still the one of the last start. The key cannot be found from it. */
+/** A fingerprint that shows at a start whether the API key has changed. The key cannot be derived from it. */
 export interface KeyMark {
   readonly id: string;
   readonly salt: string;
@@ -44,14 +47,14 @@ export interface RetentionState {
   readonly id: string;
   /** When it last removed something, ISO 8601. */
   readonly at: string;
-  /** Removed in all since `since`. */
+  /** Total removed since `since`. */
   readonly jobs: number;
   readonly cases: number;
   readonly since: string;
   readonly last: RemovedBatch;
 }
 
-/** A job that lost data which `svc store repair` could not save; it must not go on by itself. */
+/** A job that lost data which `svc store repair` could not save; it must not resume by itself. */
 export interface DamagedJob {
   /** The job's. */
   readonly id: string;

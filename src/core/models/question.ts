@@ -10,10 +10,10 @@ export type OnTimeout = v.InferOutput<typeof OnTimeoutSchema>;
 export const QuestionSchema = v.object({
   /** Unique in the case. */
   id: v.string(),
-  /** What the agent calls it, whatever its text. */
+  /** The agent's name for it, independent of its text. */
   name: v.optional(v.string()),
   question: v.string(),
-  /** For who answers: why it is asked again. */
+  /** For the person who answers: why the question is asked again. */
   note: v.optional(v.string()),
   fields: v.array(AgentMethodFieldSchema),
   asked_at: TimestampSchema,

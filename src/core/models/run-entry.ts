@@ -10,59 +10,70 @@ export interface EntryBase {
 
 /** Which call of the handler an entry belongs to. */
 export interface CallEntryBase extends EntryBase {
-  /** A number of its own among the calls of its scope (the job, or one case); opened cases have a count of their own. */
+  /**
+   * A unique number among the calls of its scope (the job, or one case); opened cases are counted separately.
+   */
   position: number;
   name: string;
-  /** The handler's own name for the call, which stands in for `name` when the call is looked up. */
+  /** The handler's own key for the call, used instead of `name` to look the call up. */
   key?: string;
   /** Which of the calls of this scope, kind, and name or key it is, from 0; absent in the logs of version 0.1.0. */
   n?: number;
-  /** The line of the log up to which the handler had been given the ends of its calls when it made this one. */
+  /** The line of the log up to which the handler had received results when it made this call. */
   made?: number;
-  /** How many calls of the same scope, kind, and name or key it had made in the same turn before; none is not written. */
+  /**
+   * How many calls of the same scope, kind, and name or key it had made in the same turn before; 0 is not
+   * written.
+   */
   also?: number;
   /** Whether it made the call outside of any turn: after waiting for something that is not recorded. */
   outside?: true;
 }
 
-/** A recorded call that replay answers from: which one it was and what it gave. */
+/** A recorded call that replay uses: its identity and its result. */
 export interface CallEntry extends CallEntryBase {
   type: "call";
   call: "step" | "open_case" | "update" | "ask" | "close" | "sleep";
-  /** What it gave. In logs of version 0.1.0, a sleep was recorded when it began, and this is when it was to end. */
+  /**
+   * Its result. In logs of version 0.1.0, a sleep was recorded when it started, and this is when it was to
+   * end.
+   */
   result?: unknown;
-  /** Final error of a step that failed for good. */
+  /** Final error of a step that has no attempts left. */
   error?: { name: string; message: string; stack?: string };
   attempts?: number;
   cost?: number;
   started_at?: string;
 }
 
-/** A failed attempt of a step that will be tried again. */
+/** A failed attempt of a step that will be retried. */
 export interface AttemptEntry extends CallEntryBase {
   type: "attempt";
-  /** What was tried, where it is no step: the agent's `human_answer`. */
+  /** What was attempted, if not a step: the agent's `human_answer`. */
   call?: "ask";
   attempt: number;
   error: string;
-  /** When the next try begins, ISO 8601. */
+  /** When the next attempt starts, ISO 8601. */
   next_at?: string;
   cost?: number;
   started_at?: string;
 }
 
-/** A call that was begun and takes its time: a question, a sleep, a further try of a step. */
+/** A call that was started and is not finished: a question, a sleep, another attempt of a step. */
 export interface BegunEntry extends CallEntryBase {
   type: "begun";
   call: CallEntry["call"];
   attempt: number;
   /** When a sleep is to end, ISO 8601. */
   until?: string;
-  /** Whether the agent is told of the answer before the handler goes on: only then is the question settled. */
+  /**
+   * Whether the agent is notified of the answer before the handler continues: only then is the question
+   * settled.
+   */
   tells?: true;
 }
 
-/** A change of status; `by` tells an operator from the run. */
+/** A change of status; `by` is set if an operator made it. */
 export interface StatusEntry extends EntryBase {
   type: "status";
   from: EntityStatus | null;
@@ -84,7 +95,7 @@ export interface AnswerEntry extends EntryBase {
   by?: string;
 }
 
-/** Something about the run itself: begun, interrupted by the end of the process, taken up again. */
+/** An event of the run itself: started, interrupted by the end of the process, resumed. */
 export interface MarkEntry extends EntryBase {
   type: "mark";
   mark:
@@ -102,7 +113,7 @@ export interface MarkEntry extends EntryBase {
     | "changed"
     | "note";
   message?: string;
-  /** When nothing was done any more, where the end of the process left the job: the last sign of life, ISO 8601. */
+  /** When work stopped at the end of the process: the last sign of life, ISO 8601. */
   since?: string;
   /** What the job was doing when the process crashed; absent where the process was told to end, or the job only waited. */
   doing?: string;
@@ -119,5 +130,5 @@ export interface MarkEntry extends EntryBase {
   is?: boolean;
 }
 
-/** One line of a job's run log: what replay, the timeline and the live stream are made from. */
+/** One line of a job's run log: the source of replay, the timeline and the live stream. */
 export type RunEntry = CallEntry | AttemptEntry | BegunEntry | StatusEntry | AnswerEntry | MarkEntry;

@@ -19,10 +19,10 @@ export const ClientTimestampSchema = v.pipe(
   v.string(),
   v.regex(/^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/, NO_TIMESTAMP),
   v.check((text) => !Number.isNaN(Date.parse(text)), NO_TIMESTAMP),
-  v.check(isOnCalendar, "must be a date that the calendar has"),
+  v.check(isOnCalendar, "must be a date that exists"),
 );
 
-/** JavaScript takes 30 February for 2 March. */
+/** JavaScript reads 30 February as 2 March. */
 function isOnCalendar(text: string): boolean {
   const day = text.slice(0, 10);
   if (day.startsWith("0000")) return false;
@@ -43,7 +43,7 @@ export const HttpUrlSchema = v.pipe(
 /** A map of JSON values. */
 export const JsonMapSchema = v.record(v.string(), v.unknown());
 
-/** `None` of the specification: absent or `null`, always present as `null` in what we answer. */
+/** `None` of the specification: absent or `null`, always present as `null` in responses. */
 export function optional<S extends v.GenericSchema>(schema: S) {
   return v.optional(v.nullable(schema), null);
 }

@@ -1,7 +1,7 @@
 import { KEPT_STATUSES, type KeptStatus, type RetentionPolicy } from "../agents/retention-policy.ts";
 import type { ListQuery, Store } from "../store/store.ts";
 
-/** Jobs of one agent and status whose time is over. */
+/** Expired jobs of one agent and status. */
 export interface DueGroup {
   /** Slug of the agent. */
   readonly agent: string;
@@ -11,7 +11,7 @@ export interface DueGroup {
   readonly query: ListQuery;
 }
 
-/** What is due of one agent and status, as people are told. */
+/** What is due for one agent and status, as shown to people. */
 export interface DueCount {
   readonly agent: string;
   readonly status: KeptStatus;
@@ -22,7 +22,9 @@ export interface DueCount {
   readonly oldest: string;
 }
 
-/** For each agent that has jobs, and each status that is not kept for good, which jobs are due at `now`. */
+/**
+ * For each agent that has jobs, and each status that is not kept indefinitely, which jobs are due at `now`.
+ */
 export async function dueGroups(
   store: Store,
   policyOf: (agent: string) => RetentionPolicy,
@@ -41,7 +43,7 @@ export async function dueGroups(
   });
 }
 
-/** How many jobs are due at `now`, and since when; groups with none are left out. */
+/** How many jobs are due at `now`, and since when; groups with none are omitted. */
 export async function countDue(
   store: Store,
   policyOf: (agent: string) => RetentionPolicy,

@@ -21,15 +21,15 @@ export interface RetentionParts {
   readonly agents: AgentRegistry;
   readonly policy: RetentionPolicy;
   readonly audit: AuditLog;
-  /** Milliseconds that the audit log is kept; `null` keeps it for good. */
+  /** Milliseconds that the audit log is kept; `null` keeps it indefinitely. */
   readonly auditKeep: number | null;
   readonly log: Logger;
   readonly clock: () => Date;
-  /** Milliseconds by a clock that nobody sets. */
+  /** Milliseconds of a monotonic clock. */
   readonly elapsed: () => number;
 }
 
-/** Removes jobs whose time is over, with all that belongs to them. */
+/** Removes expired jobs, with everything that belongs to them. */
 export class Retention {
   readonly #parts: RetentionParts;
   #guard: ClockGuard | undefined;
@@ -59,15 +59,13 @@ export class Retention {
     return this.#parts.store.table("Retention").get("state");
   }
 
-  /** Begins to remove, where anything is to be removed at all. */
+  /** Starts removing, if there is a retention policy at all. */
   start(): void {
     const pause = this.#pause();
     if (pause === undefined || this.#isClosed) return;
     const turn = (): void => {
       this.#running = this.run()
-        .catch((error: unknown) =>
-          this.#parts.log.warn("jobs whose time is over could not be removed yet", { error }),
-        )
+        .catch((error: unknown) => this.#parts.log.warn("expired jobs could not be removed yet", { error }))
         .finally(() => {
           if (!this.#isClosed) this.#timer = setTimeout(turn, pause).unref();
         });
@@ -75,7 +73,7 @@ export class Retention {
     this.#timer = setTimeout(turn, 0).unref();
   }
 
-  /** Removes what is due, unless the clock cannot be believed; resolves with what was removed. */
+  /** Removes what is due, unless the clock cannot be trusted; resolves with what was removed. */
   async run(): Promise<RemovedBatch[]> {
     const { store, ledger, clock, log, audit, auditKeep } = this.#parts;
     const now = clock();
@@ -97,12 +95,12 @@ export class Retention {
       },
       now,
     );
-    if (removed.length > 0) log.info("jobs whose time is over were removed", summaryOf(removed));
+    if (removed.length > 0) log.info("expired jobs were removed", summaryOf(removed));
     if (auditKeep !== null) await audit.trim(now.getTime() - auditKeep);
     return removed;
   }
 
-  /** Stops after the batch under way. */
+  /** Stops after the current batch. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
@@ -115,7 +113,7 @@ export class Retention {
     const ahead = this.#guard.ahead(reading);
     if (ahead > 0 && !this.#isHeld) {
       this.#parts.log.warn(
-        "the clock is far ahead of the newest time that is stored: no jobs are removed for some minutes, in case it is wrong",
+        "the clock is far ahead of the latest stored time: no jobs are removed for some minutes, in case it is wrong",
         { days: Math.round(ahead / DAY), minutes: HOLD / 60_000 },
       );
     }
@@ -123,14 +121,14 @@ export class Retention {
     return this.#isHeld;
   }
 
-  /** The newest time in the store: when the service was surely up last. */
+  /** The latest time in the store: when the service was certainly up. */
   async #newestTime(now: number): Promise<number> {
     const { items } = await this.#parts.store.table("Job").list({ sort: "-updated_at", limit: 1 });
     const times = [items[0]?.updated_at, (await this.state())?.at].filter((time) => time !== undefined);
     return times.length === 0 ? now : Math.max(...times.map((time) => Date.parse(time)));
   }
 
-  /** Milliseconds from one sweep to the next; `undefined` where all jobs are kept for good. */
+  /** Milliseconds from one sweep to the next; `undefined` if all jobs are kept indefinitely. */
   #pause(): number | undefined {
     const policies = [
       this.#parts.policy,
@@ -160,7 +158,7 @@ async function noteRemoval(unit: Unit, batch: RemovedBatch): Promise<void> {
   else await unit.tx.insert("Retention", next);
 }
 
-/** How many jobs went, by agent and status, for the log. */
+/** Number of removed jobs, by agent and status, for the log. */
 function summaryOf(removed: readonly RemovedBatch[]): Record<string, unknown> {
   const groups: Record<string, number> = {};
   for (const { agent, status, jobs } of removed) {

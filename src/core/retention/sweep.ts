@@ -5,9 +5,12 @@ import type { RemovedBatch } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
 import { type DueGroup, dueGroups } from "./due-jobs.ts";
 
-/** Jobs and cases that one transaction removes, about: few enough not to hold up the writes of agents. */
+/**
+ * Approximate number of jobs and cases that one transaction removes: few enough not to delay the writes of
+ * agents.
+ */
 const BATCH = 200;
-/** Ids that are read at once: to find them looks through the index. */
+/** Ids read per batch: finding them scans the index. */
 const FOUND = 5000;
 
 export interface SweepParts {
@@ -16,9 +19,9 @@ export interface SweepParts {
   readonly policyOf: (agent: string) => RetentionPolicy;
   /** Stops the sweep between two batches. */
   readonly isOver: () => boolean;
-  /** A plugin refuses that a job is removed. */
+  /** Called when a plugin refuses the removal of a job. */
   readonly onRefused?: (jobId: string, error: Error) => void;
-  /** Writes along in the transaction of each batch. */
+  /** Adds writes to the transaction of each batch. */
   readonly note: (unit: Unit, batch: RemovedBatch) => Promise<void>;
 }
 
@@ -36,7 +39,7 @@ export async function sweep(parts: SweepParts, now: Date): Promise<RemovedBatch[
         at += looked;
         if (refused) kept++;
         if (batch) removed.push(batch);
-        // At most half of the time goes into removing.
+        // At most half of the time is spent on removing.
         await new Promise((resolve) => setTimeout(resolve, performance.now() - begun));
       }
       if (ids.length < FOUND) break;
@@ -77,7 +80,7 @@ function removeSome(
       if (ends.length + cases >= BATCH) break;
       looked++;
       const job = await unit.tx.get("Job", id);
-      // Somebody may have removed it meanwhile, or begun it again.
+      // Somebody may have removed or restarted it in the meantime.
       if (job?.status !== status || job.finished_at === null) continue;
       if (Date.parse(job.finished_at) >= before) continue;
       cases += await removeJob(unit, id, "retention");

@@ -38,7 +38,7 @@ import {
 /** h3's own app, for middleware and handlers beside the routes. It changes when h3 does. */
 export const H3_APP: Token<H3> = createSharedToken<H3>("h3 app");
 
-/** The HTTP face of a service; adds the router, the gate and the live streams to the scope. */
+/** The HTTP interface of a service; adds the router, the gate and the live streams to the scope. */
 export function createApp(scope: Container): H3 {
   const clock = scope.get(CLOCK);
   const log = scope.get(LOGGER);
@@ -47,7 +47,7 @@ export function createApp(scope: Container): H3 {
   const hooks = scope.get(HOOKS);
   const clients = new Clients(options.trustProxy, () =>
     log.warn(
-      "A request came through a proxy that is not trusted, so its client's address is not known. Set SERVICE_TRUST_PROXY",
+      "A request came through an untrusted proxy, so its client's address is unknown. Set SERVICE_TRUST_PROXY",
     ),
   );
   const app = keepMiddlewareNear(
@@ -109,11 +109,11 @@ function isUnanswered(error: HTTPError, event: H3Event): boolean {
 
 function noRoute(allowed: readonly string[]): ServiceError {
   if (allowed.length === 0) {
-    return new ServiceError("not_found", "There is nothing at this path", {
+    return new ServiceError("not_found", "Not found", {
       detail: "GET /openapi.json lists every path.",
     });
   }
-  return new ServiceError("invalid_request", "This path does not take this method", {
+  return new ServiceError("invalid_request", "Method not allowed on this path", {
     status: 405,
     detail: `Use ${allowed.join(" or ")}.`,
     headers: { allow: allowed.join(", ") },
@@ -122,7 +122,7 @@ function noRoute(allowed: readonly string[]): ServiceError {
 
 const YEAR = 31_536_000;
 
-/** Only where there is something to do: a hook on every answer costs each of them a promise. */
+/** Only if there is something to do: a hook on every response costs a promise each. */
 function observe(log: Logger, { logLevel, publicUrl, trustProxy }: ResolvedOptions, clients: Clients) {
   const isPublic = publicUrl?.startsWith("https:") === true;
   const mayBeSecure = isPublic || trustProxy !== 0;
@@ -132,7 +132,7 @@ function observe(log: Logger, { logLevel, publicUrl, trustProxy }: ResolvedOptio
     ...requests,
     onResponse: (response: Response, event: H3Event) => {
       requests?.onResponse(response, event);
-      // Browsers that came by https once come by nothing else (RFC 6797).
+      // Browsers that used https once then use only https (RFC 6797).
       if (isPublic || clients.isSecure(event))
         response.headers.set("strict-transport-security", `max-age=${YEAR}`);
     },

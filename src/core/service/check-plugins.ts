@@ -30,7 +30,7 @@ async function checkEngines(plugin: string, range: string, version: string): Pro
   }
   if (semver.satisfies(version, range, { includePrerelease: true })) return;
   throw new PluginError(
-    `Plugin "${plugin}" needs agent-control-service ${range}, and this is ${version}: install a version of the plugin that fits, or of agent-control-service`,
+    `Plugin "${plugin}" needs agent-control-service ${range}, and this is ${version}: install a compatible version of the plugin or of agent-control-service`,
   );
 }
 
@@ -40,7 +40,7 @@ async function checkOptions(plugin: string, { schema, given }: GivenOptions): Pr
   if (!result.issues) return result.value;
   const problems = result.issues.map((issue) => describe(issue, vendor, given));
   throw new PluginError(
-    `Plugin "${plugin}" cannot use its options: ${listProblems(problems)}. Change what it is called with, ${plugin}({ … }), in createServer({ plugins })`,
+    `Plugin "${plugin}" cannot use its options: ${listProblems(problems)}. Change its options, ${plugin}({ … }), in createServer({ plugins })`,
   );
 }
 

@@ -3,8 +3,8 @@ import type { Hooks } from "../entities/hooks.ts";
 import type { Ledger } from "../entities/ledger.ts";
 
 /*
- * Parts that the service keeps to itself. Plugins have `hooks.emit` for their own hooks and `participate` in their
- * place: with these two, anybody could announce or store a change that never happened.
+ * Internal parts of the service. Plugins use `hooks.emit` for their own hooks and `participate` instead: with
+ * these two, any plugin could announce or store a change that never happened.
  */
 
 /** Emits the service's own hooks. */

@@ -1,4 +1,4 @@
-/** Bits of a key that nobody guesses. */
+/** Bits of a key that cannot be guessed. */
 const STRONG = 128;
 
 const ALPHABETS = [
@@ -10,7 +10,7 @@ const ALPHABETS = [
   [/^[A-Za-z0-9_-]+$/, 64],
 ] as const;
 
-/** A sentence for each key that can be guessed; the key is not in it. */
+/** A warning for each weak key; the key is not part of it. */
 export function describeWeakKeys(keys: {
   readonly apiKey?: string | undefined;
   readonly previousApiKey?: string | undefined;
@@ -23,13 +23,13 @@ export function describeWeakKeys(keys: {
     .filter(([, key]) => key !== undefined && estimateBits(key) < STRONG)
     .map(
       ([name]) =>
-        `Option ${name} is a key of less than ${STRONG} bits. Make a better one: openssl rand -hex 32`,
+        `Option ${name} is a key of less than ${STRONG} bits. Generate a stronger one: openssl rand -hex 32`,
     );
 }
 
 /**
- * What a key is worth at most, in bits: its length in its alphabet. Of one that repeats or counts on, only what does not.
- * A key that a person thought of is worth less.
+ * Upper bound of a key's entropy, in bits: its length in its alphabet, without repetitions and sequences. A
+ * key that a person made up has less.
  */
 export function estimateBits(key: string): number {
   const size = ALPHABETS.find(([pattern]) => pattern.test(key))?.[1] ?? 94;

@@ -4,18 +4,19 @@ import { join } from "node:path";
 /** Milliseconds between two signs. */
 const PAUSE = 1000;
 
-/** What a process leaves for the next one in its data folder. */
+/** What a process leaves in its data folder for the next one. */
 export interface LifeSign {
   /** When the process before this one was last seen alive, ISO 8601; none in a new folder, or one of version 0.1.0. */
   readonly before: string | undefined;
-  /** Leaves the last sign. */
+  /** Writes the last sign of life. */
   end(): void;
 }
 
 /**
- * Writes the time into a file of the data folder, each second and at the end, so that the next process knows since when
- * nothing ran. It is never synced: after a power cut the last signs may be missing, and the run logs still say when
- * something was done last. Where the file cannot be written, there is no sign and the service runs all the same.
+ * Writes the time into a file of the data folder, each second and at the end, so that the next process knows
+ * when the last one stopped running. It is never synced: after a power cut the last signs may be missing, and
+ * the run logs still say when something was done last. If the file cannot be written, there is no sign of
+ * life, but the service still runs.
  */
 export function leaveLifeSigns(dataDir: string, clock: () => Date): LifeSign {
   const path = join(dataDir, "alive");
@@ -41,7 +42,7 @@ export function leaveLifeSigns(dataDir: string, clock: () => Date): LifeSign {
       try {
         writeSync(file, sign(), 0, undefined, 0);
       } catch {
-        // No room, or no disk: the sign before it stands.
+        // No space, or no disk: the previous sign of life stays.
       }
       closeSync(file);
     },

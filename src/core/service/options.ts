@@ -25,20 +25,24 @@ import { fingerprintOfProject } from "./project-code.ts";
 import { isRsaPrivateKey } from "./rsa-key.ts";
 import { takeVariables } from "./secret-variables.ts";
 
-/** Options of `createServer`. What is left out comes from the environment variable, then from the default. */
+/** Options of `createServer`. Omitted options come from the environment variable, then from the default. */
 export interface ServerOptions {
   /** Agents that the service hosts, at least one. */
   agents: readonly AgentDefinition[];
-  /** Key that clients send as `X-API-Key`. Variable `SERVICE_API_KEY`. @default generated once and kept in the data folder */
+  /**
+   * Key that clients send as `X-API-Key`. Variable `SERVICE_API_KEY`. @default generated once and stored in
+   * the data folder
+   */
   apiKey?: string;
   /**
-   * A former key that works beside `apiKey` until all clients have the new one. Variable `SERVICE_PREVIOUS_API_KEY`.
+   * A previous key that is also accepted until all clients have the new one. Variable
+   * `SERVICE_PREVIOUS_API_KEY`.
    * @default none
    */
   previousApiKey?: string;
   /** Plugins beside the built-in ones; one with a built-in's name replaces it. */
   plugins?: PluginInput;
-  /** Whether the admin interface is there. @default true */
+  /** Whether the admin interface is enabled. @default true */
   admin?: boolean;
   /** Address to listen on. Variable `SERVICE_HOST`. @default "127.0.0.1" */
   host?: string;
@@ -46,24 +50,27 @@ export interface ServerOptions {
   port?: number;
   /** Folder of the store and the generated keys. Variable `SERVICE_DATA_DIR`. @default "data" */
   dataDir?: string;
-  /** Where others reach the service. Variable `SERVICE_PUBLIC_URL`. */
+  /** Public URL of the service. Variable `SERVICE_PUBLIC_URL`. */
   publicUrl?: string;
   /** Variable `SERVICE_ENVIRONMENT`. @default "dev" */
   environment?: string;
   /**
-   * Proxies in front of the service whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed: how many there are, or
-   * their addresses and networks, such as `["10.0.0.0/8"]`; `private` stands for all private networks. Variable
-   * `SERVICE_TRUST_PROXY`, networks separated by commas.
-   * @default 0: nobody is believed
+   * Proxies in front of the service whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted: how many
+   * there are, or their addresses and networks, such as `["10.0.0.0/8"]`; `private` means all private
+   * networks. Variable `SERVICE_TRUST_PROXY`, networks separated by commas.
+   * @default 0: none is trusted
    */
   trustProxy?: TrustProxy;
   /** Path in front of the machine routes, such as `/supervaizer`. Variable `SERVICE_API_PREFIX`. @default "" */
   apiPrefix?: string;
-  /** RSA private key, PEM. Variable `SERVICE_RSA_PRIVATE_KEY`. @default generated once and kept in the data folder */
+  /**
+   * RSA private key, PEM. Variable `SERVICE_RSA_PRIVATE_KEY`. @default generated once and stored in the data
+   * folder
+   */
   rsaPrivateKey?: string;
   /**
-   * Envelopes of encrypted parameters that are taken: all, or `v2`, those alone that cannot be changed unnoticed. Jobs and
-   * settings that are kept already go on. Variable `SERVICE_ENVELOPES`.
+   * Accepted envelopes of encrypted parameters: all, or `v2`, only authenticated ones. Stored jobs and
+   * settings keep working. Variable `SERVICE_ENVELOPES`.
    * @default "all"
    */
   envelopes?: AcceptedEnvelopes;
@@ -75,17 +82,17 @@ export interface ServerOptions {
   logFormat?: LogFormat;
   /** Largest request body, bytes. @default 1048576 */
   bodyLimit?: number;
-  /** Jobs that run at once on this service. Variable `SERVICE_MAX_CONCURRENT_JOBS`. @default 16 */
+  /** Jobs that run at the same time on this service. Variable `SERVICE_MAX_CONCURRENT_JOBS`. @default 16 */
   maxConcurrentJobs?: number;
-  /** Jobs that may wait for their turn before new ones are refused with 429. @default 10000 */
+  /** Jobs that may be queued before new ones are refused with 429. @default 10000 */
   maxQueuedJobs?: number;
-  /** Time that running steps get when the service closes, seconds. @default 5 */
+  /** Time that running steps get to finish when the service closes, seconds. @default 5 */
   shutdownGrace?: number;
   /** Time that a stopped job gets to end by itself, seconds. @default 10 */
   stopGrace?: number;
   /**
-   * Whether calls of a job or case inside a step's function are found wherever they are made, at some 10 µs a step; else
-   * only those that the function makes before it waits for something. Variable `SERVICE_STRICT_STEPS`.
+   * Whether calls of a job or case inside a step's function are detected anywhere, at about 10 µs per step;
+   * else only those that the function makes before its first await. Variable `SERVICE_STRICT_STEPS`.
    *
    * @default false, true under `svc dev` and in `testServer`
    */
@@ -98,17 +105,18 @@ export interface ServerOptions {
    */
   paused?: boolean;
   /**
-   * How long jobs are kept after their end, by status; then they are removed with all that belongs to them. An agent can
-   * have its own. Variables `SERVICE_RETENTION_COMPLETED`, `SERVICE_RETENTION_FAILED`, `SERVICE_RETENTION_CANCELLED`.
+   * How long jobs are kept after their end, by status; then they are removed with everything that belongs to
+   * them. An agent can have its own policy. Variables `SERVICE_RETENTION_COMPLETED`,
+   * `SERVICE_RETENTION_FAILED`, `SERVICE_RETENTION_CANCELLED`.
    *
-   * @default "keep" for each: they are kept for good
+   * @default "keep" for each: they are kept indefinitely
    * @example { completed: "30d", failed: "90d", cancelled: "30d" }
    */
   retention?: RetentionOptions;
   /**
    * How long the audit log is kept: a duration of a day or more, such as `"730d"`. Variable `SERVICE_AUDIT_RETENTION`.
    *
-   * @default "keep": for good
+   * @default "keep": indefinitely
    */
   auditRetention?: Duration | "keep";
   /** Time limit of one plugin's setup, seconds. @default 10 */
@@ -128,7 +136,7 @@ export interface ServerOptions {
   logTo?: (line: string) => void;
 }
 
-/** `ServerOptions` with nothing left open but what really is absent. */
+/** `ServerOptions` with all defaults resolved. */
 export interface ResolvedOptions {
   readonly id: string;
   readonly agents: readonly AgentDefinition[];
@@ -156,7 +164,7 @@ export interface ResolvedOptions {
   readonly strictSteps: boolean;
   readonly paused: boolean;
   readonly retention: RetentionPolicy;
-  /** Milliseconds; `null` keeps it for good. */
+  /** Milliseconds; `null` keeps it indefinitely. */
   readonly auditRetention: number | null;
   readonly pluginTimeout: number;
   /** Gives the build's name. */
@@ -179,8 +187,8 @@ const ApiKeySchema = v.optional(
   v.pipe(
     v.string(),
     v.minLength(8, "must be at least 8 characters long"),
-    // What else stands in it, clients could not send in a header.
-    v.regex(/^[\x21-\x7e]+$/, "must be made of visible ASCII characters, without spaces"),
+    // Clients could not send other characters in a header.
+    v.regex(/^[\x21-\x7e]+$/, "must consist of visible ASCII characters, without spaces"),
   ),
 );
 
@@ -216,11 +224,11 @@ const ScalarsSchema = v.object({
   pluginTimeout: seconds,
   retention: v.strictObject(
     { completed: keepTime, failed: keepTime, cancelled: keepTime },
-    "must name completed, failed or cancelled jobs and nothing else",
+    "must have only the keys completed, failed and cancelled",
   ),
   auditRetention: v.pipe(
     keepTime,
-    v.check((time) => time === null || time >= DAY, "must be a day or more"),
+    v.check((time) => time === null || time >= DAY, "must be at least one day"),
   ),
 });
 
@@ -247,8 +255,8 @@ const VARIABLES = {
 };
 
 /**
- * Fills options from the environment and the defaults; throws `OptionsError` where one cannot be used. Secrets do not
- * stay in `process.env`.
+ * Fills options from the environment and the defaults; throws `OptionsError` if one is invalid. Secrets do
+ * not stay in `process.env`.
  */
 export function resolveOptions(
   options: ServerOptions,
@@ -256,9 +264,7 @@ export function resolveOptions(
   isTerminal = process.stderr.isTTY === true,
 ): ResolvedOptions {
   if (!Array.isArray(options.agents) || options.agents.length === 0) {
-    throw new OptionsError(
-      "Option agents is empty: give createServer at least one agent made by defineAgent",
-    );
+    throw new OptionsError("Option agents is empty: pass createServer at least one agent from defineAgent");
   }
   const scalars = {
     apiKey: options.apiKey ?? text(env, "SERVICE_API_KEY"),
@@ -326,7 +332,7 @@ function readAccount(option: Account | undefined, env: Environment): Account | u
   if (result.success) return result.output;
   const fields = result.issues.map((issue) => v.getDotPath(issue)).join(", ");
   throw new OptionsError(
-    `The account is not complete or not valid (${fields}): set SERVICE_ACCOUNT_WORKSPACE_ID, SERVICE_ACCOUNT_API_KEY and SERVICE_ACCOUNT_API_URL, or none of them`,
+    `The account is incomplete or invalid (${fields}): set SERVICE_ACCOUNT_WORKSPACE_ID, SERVICE_ACCOUNT_API_KEY and SERVICE_ACCOUNT_API_URL, or none of them`,
   );
 }
 

@@ -4,18 +4,24 @@ import type { Participant } from "../entities/change.ts";
 import type { Transaction } from "../store/store.ts";
 import { PluginError } from "./plugin.ts";
 
-/** Lets a plugin take part in changes: it writes the tables that it may write, and its failures bear its name. */
+/**
+ * Lets a plugin participate in changes: it writes only the tables that it may write, and its failures have
+ * its name.
+ */
 export function guardParticipant(
   plugin: string,
   tables: ReadonlySet<string>,
   participant: Participant,
 ): Participant {
   const explain = (error: unknown): unknown => {
-    // It says no on purpose, or the store cannot write.
+    // It rejected the change on purpose, or the store cannot write.
     if (isServiceError(error) || error instanceof PluginError) return error;
-    return new PluginError(`Plugin "${plugin}" failed while it took part in a change: ${messageOf(error)}`, {
-      cause: error,
-    });
+    return new PluginError(
+      `Plugin "${plugin}" failed while it participated in a change: ${messageOf(error)}`,
+      {
+        cause: error,
+      },
+    );
   };
   return (change, tx) => {
     try {
@@ -34,7 +40,7 @@ function limitTo(tables: ReadonlySet<string>, tx: Transaction, plugin: string): 
   const check = (table: string): void => {
     if (tables.has(table)) return;
     throw new PluginError(
-      `Plugin "${plugin}" cannot write "${table}" in the transaction of a change: it writes its own tables and those of plugins in its dependsOn`,
+      `Plugin "${plugin}" cannot write "${table}" in the transaction of a change: it can write only its own tables and those of plugins in its dependsOn`,
     );
   };
   return {

@@ -10,7 +10,7 @@ export type FlagsSchema = v.ObjectSchema<v.ObjectEntries, undefined>;
 
 /** A command of the command line: `svc <name>` in a project whose service has the plugin. */
 export interface PluginCommand<F extends FlagsSchema = FlagsSchema> {
-  /** Name and arguments: `<id>` must be given, `[file]` may be, `[...names]` takes all that follow. */
+  /** Name and arguments: `<id>` is required, `[file]` is optional, `[...names]` collects the rest. */
   readonly usage: string;
   readonly summary: string;
   readonly flags?: F;
@@ -22,32 +22,32 @@ export interface PluginCommand<F extends FlagsSchema = FlagsSchema> {
    */
   readonly connects?: boolean;
   /**
-   * A number that it resolves with is the exit code, anything else is 0. A `ServiceError` is told with its `detail`,
-   * other errors with their stack; both end with 1.
+   * A number that it resolves with is the exit code, anything else is 0. A `ServiceError` is shown with its
+   * `detail`, other errors with their stack; both end with 1.
    */
   run(input: PluginCommandInput<F>): unknown;
 }
 
-/** What a command gets. Arguments and texts arrive exactly as typed. */
+/** Input of a command. Arguments and text values arrive exactly as typed. */
 export interface PluginCommandInput<F extends FlagsSchema = FlagsSchema> {
   readonly args: readonly string[];
   readonly flags: v.InferOutput<F>;
   /** The folder that paths are relative to. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Whether a person sits there: input and output are a terminal, and `CI` is not set. */
+  /** Whether the session is interactive: input and output are a terminal, and `CI` is not set. */
   readonly interactive: boolean;
-  /** The data folder of the project's service, which is not started for this. */
+  /** The data folder of the project's service; the service is not started for this. */
   readonly dataDir: string;
   /** Writes a line of the result to standard output. */
   print(line: string): void;
-  /** Writes a line beside the result to standard error. */
+  /** Writes a line that is not part of the result to standard error. */
   note(line: string): void;
   /** The running service, found as `svc job` finds it; for commands with `connects`. */
   connect(): Promise<ServiceConnection>;
 }
 
-/** Calls a running service with its key; a failure is told as the service tells it. */
+/** Calls a running service with its key; a failure keeps the service's own message. */
 export interface ServiceConnection {
   /** Its address, with its API prefix; paths are relative to it. */
   readonly url: string;
@@ -56,7 +56,7 @@ export interface ServiceConnection {
   delete<T>(path: string): Promise<T>;
 }
 
-/** Types a command. */
+/** Defines a command with inferred option types. */
 export function defineCommand<F extends FlagsSchema = v.ObjectSchema<Record<never, never>, undefined>>(
   command: PluginCommand<F>,
 ): PluginCommand {

@@ -58,10 +58,11 @@ export interface PluginContext<Options = unknown, Own extends PluginHookName = P
   /** Adds a part that this plugin and those that depend on it can get, and the handlers of agents. */
   provide<T>(token: Token<T>, make: () => T): void;
   /**
-   * Takes part in every change of a job or case, before it is stored: what `participant` writes with `tx` is stored
-   * together with the change or not at all, and when it throws, the change does not happen. A `ServiceError` reaches
-   * whoever asked for the change, with its status. It may run more than once for a change, and may wait for nothing
-   * but `tx`: the store waits for it. It writes tables of this plugin and of those it depends on, and reads all.
+   * Takes part in every change of a job or case, before it is stored: what `participant` writes with `tx` is
+   * stored together with the change or not at all, and when it throws, the change does not happen. A
+   * `ServiceError` reaches the caller of the change, with its status. It may run more than once for a change,
+   * and may await only `tx`: the store waits for it. It can write the tables of this plugin and of those it
+   * depends on, and can read all.
    */
   participate(participant: Participant): void;
   /** Runs when the service closes, in reverse order. */
@@ -70,7 +71,7 @@ export interface PluginContext<Options = unknown, Own extends PluginHookName = P
 
 /** The hooks as a plugin has them. */
 export interface PluginHooks<Own extends PluginHookName = PluginHookName> extends HookListener {
-  /** Tells all observers of a hook of one's own; does not wait for what they do afterwards. */
+  /** Notifies all observers of one of the plugin's own hooks; does not wait for their asynchronous work. */
   emit<K extends Own>(name: K, payload: ServiceHooks[K]): void;
 }
 
@@ -142,12 +143,12 @@ export function orderPlugins(input: PluginInput): Plugin[] {
     if (ordered.has(plugin)) return;
     const here = [...path, plugin.name];
     if (path.includes(plugin.name))
-      throw new PluginError(`Plugins depend on each other in a circle: ${here.join(" → ")}`);
+      throw new PluginError(`Plugins have a circular dependency: ${here.join(" → ")}`);
     for (const name of plugin.dependsOn ?? []) {
       const dependency = byName.get(name);
       if (!dependency) {
         throw new PluginError(
-          `Plugin "${plugin.name}" depends on "${name}", which is not there (${[...here, name].join(" → ")})`,
+          `Plugin "${plugin.name}" depends on "${name}", which is not in the list of plugins (${[...here, name].join(" → ")})`,
         );
       }
       visit(dependency, here);

@@ -10,9 +10,9 @@ const NOT_SOURCES = new Set(["node_modules", "test", "tests", "__tests__", "cove
 const MOST_FILES = 5000;
 
 /**
- * A hash of a project's source files and of its lock file, which stands for its packages. The project is the folder at
- * or above `folder` that has a package.json; without one the answer is empty. Tests, declarations, hidden folders and
- * all that is no JavaScript or TypeScript do not count.
+ * A hash of a project's source files and of its lock file, which covers its packages. The project is the
+ * folder at or above `folder` that has a package.json; without one the answer is empty. Tests, declarations,
+ * hidden folders and all that is no JavaScript or TypeScript do not count.
  */
 export function fingerprintOfProject(folder: string): string {
   const root = rootOf(folder);

@@ -1,6 +1,6 @@
 import { createPrivateKey } from "node:crypto";
 
-/** Whether a text is a private key in PEM that parameters can be encrypted for. */
+/** Whether a text is a PEM private key that parameters can be encrypted for. */
 export function isRsaPrivateKey(pem: string): boolean {
   try {
     const { asymmetricKeyType, asymmetricKeyDetails } = createPrivateKey(pem);

@@ -1,4 +1,4 @@
-/** Variables whose values open something. */
+/** Variables whose values are credentials. */
 const SECRETS = [
   "SERVICE_API_KEY",
   "SERVICE_PREVIOUS_API_KEY",
@@ -8,7 +8,7 @@ const SECRETS = [
 
 type Variables = Record<string, string | undefined>;
 
-/** What was taken out of an environment: a second server in the process needs it, too. */
+/** What was removed from an environment: a second server in the process needs it too. */
 const taken = new WeakMap<Variables, ReadonlyMap<string, string>>();
 
 /**

@@ -52,16 +52,16 @@ import {
   STORE,
 } from "./tokens.ts";
 
-/** A service: hosts agents, answers requests. Made by `createServer`. */
+/** A service: hosts agents, answers requests. Created by `createServer`. */
 export interface Service {
   readonly options: ResolvedOptions;
   /** Address that it listens on, once it does. */
   readonly url: string | undefined;
   /** Answers a request without a socket. */
   fetch(request: Request): Promise<Response>;
-  /** Opens the store, sets plugins up and takes unfinished jobs up; once. */
+  /** Opens the store, sets up plugins and resumes unfinished jobs; once. */
   ready(): Promise<Service>;
-  /** Listens; resolves once it does. What is given here comes before the service's options. */
+  /** Listens; resolves once it does. These values override the service's options. */
   listen(at?: ListenOptions): Promise<Service>;
   /** Refuses new work, lets running requests and steps end, closes everything. */
   close(): Promise<void>;
@@ -107,7 +107,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     const store = await openStore({ tables, dataDir: options.dataDir, log });
     scope.onClose(() => store.close());
     scope.value(STORE, store);
-    // Behind the store's lock: of two that start in a new folder, one makes the keys.
+    // Under the store's lock: if two start in a new folder, only one generates the keys.
     const keys = await loadKeys(options, log);
     scope.get(REDACTOR).add(keys.apiKey);
     scope.get(REDACTOR).add(keys.rsaPrivateKey);
@@ -127,7 +127,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   };
 
   const takeUpJobs = async (): Promise<void> => {
-    // Jobs taken up only to be interrupted again would lose what their steps have done.
+    // Jobs that are resumed only to be interrupted again would lose the work of their steps.
     if (state.closing) return;
     const life = leaveLifeSigns(options.dataDir, options.clock);
     scope.onClose(() => life.end());
@@ -173,7 +173,8 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
       if (state.closing && !preparing) throw closedError();
       await prepared();
       if (state.closing) throw closedError();
-      // Before jobs are taken up: those of a service that cannot listen stay as they are. Requests wait until they are.
+      // Before jobs are resumed: the jobs of a service that cannot listen stay unchanged. Requests wait until
+      // jobs are resumed.
       const fetch = (request: Request) => (isReady ? (app as H3).fetch(request) : service.fetch(request));
       listening ??= serve({ fetch }, { host, port, bodyLimit: options.bodyLimit });
       try {
@@ -233,7 +234,7 @@ export function createScope(options: ResolvedOptions): Container {
     write: options.logTo,
   };
   scope.factory(EMITTER, () => {
-    // An observer of the log that fails must not be told that it failed.
+    // A failing log observer must not be notified of its own failure.
     const quiet = createLogger(unobserved);
     return new Hooks((name, error) => {
       const log = name === "log" ? quiet : scope.get(LOGGER);

@@ -37,36 +37,36 @@ export const JOBS = createSharedToken<Jobs>("jobs");
 /** Reads cases; `RUNNER` answers, changes and removes them. */
 export const CASES = createSharedToken<Cases>("cases");
 export const AGENTS = createSharedToken<AgentRegistry>("agents");
-/** What a control system has told agents to keep. */
+/** Settings of agents from a control system. */
 export const AGENT_SETTINGS = createSharedToken<AgentSettings>("agent settings");
-/** Who did what that concerns security. */
+/** The audit log of security-relevant actions. */
 export const AUDIT = createSharedToken<AuditLog>("audit log");
 /** Counts wrong keys for the audit log. */
 export const REJECTED_KEYS = createSharedToken<RejectedKeys>("rejected keys");
-/** Removes jobs whose time is over. */
+/** Removes expired jobs. */
 export const RETENTION = createSharedToken<Retention>("retention");
 export const RUNNER = createSharedToken<Runner>("runner");
 export const ROUTER = createSharedToken<Router>("router");
-/** Tells where requests come from, behind proxies too. */
+/** Determines where requests come from, including behind proxies. */
 export const CLIENTS = createSharedToken<Clients>("clients");
-/** Lets callers in, and counts wrong keys. */
+/** Authenticates callers, and counts wrong keys. */
 export const GATE = createSharedToken<Gate>("gate");
 /** The open event streams; they end when the service closes. */
 export const STREAMS = createSharedToken<LiveStreams>("streams");
 /** Accepts signed-in people on routes whose auth is `session`; a plugin provides it. */
 export const SESSIONS = createSharedToken<SessionVerifier>("sessions");
-/** Makes one-time sign-in links; a plugin provides it. */
+/** Creates one-time sign-in links; a plugin provides it. */
 export const SIGN_IN_LINK = createSharedToken<SignInLinks>("sign-in link");
-/** What the service is and how it does: address, start time, whether it is closing. */
+/** State of the service: address, start time, whether it is closing. */
 export const SERVICE_STATE = createSharedToken<ServiceState>("service state");
-/** The plugins in the order of their set-up, with the time that each took. */
+/** The plugins in setup order, with the time that each took. */
 export const PLUGINS = createSharedToken<() => readonly PluginReport[]>("plugins");
-/** Sends events; given by the plugin `events`. */
+/** Sends events; provided by the plugin `events`. */
 export const EVENTS = createSharedToken<Events>("events");
-/** The link to the control system: health, dead letters; given by the plugin `events`. */
+/** The link to the control system: health, dead letters; provided by the plugin `events`. */
 export const CONTROL_SYSTEM = createSharedToken<ControlSystem>("control system");
 
-/** Makes links that sign a person in once; a plugin provides it as `SIGN_IN_LINK`. */
+/** Creates one-time sign-in links; a plugin provides it as `SIGN_IN_LINK`. */
 export interface SignInLinks {
   /** A link that works once, for a few minutes, while this process runs. `base` is the service's address. */
   create(base: string): SignInLink;

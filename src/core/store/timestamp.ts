@@ -61,7 +61,7 @@ function daysBefore(year: number): number {
   return (year - 1970) * 365 + (last >> 2) - Math.floor(last / 100) + Math.floor(last / 400) - 477;
 }
 
-/** The later of two times, ISO 8601: what is stored of an entity stays in order where the clock is set back. */
+/** The later of two times, ISO 8601: an entity's times stay in order even if the clock is set back. */
 export function laterOf(one: string, other: string): string {
   return one < other ? other : one;
 }

@@ -5,23 +5,23 @@ import type { StoredJob } from "../../core/models/job.ts";
 
 const HOUR = 3_600_000;
 const HOURS = 24;
-/** Jobs read at the first look to add up what they have cost today. */
+/** Jobs read at first use to sum up today's cost. */
 const MOST_READ = 5000;
 
 export type Outcome = "completed" | "failed" | "running";
 
 export interface ActivityView {
-  /** Jobs by the hour in which they were created, the oldest hour first. */
+  /** Jobs by the hour in which they were created, oldest hour first. */
   readonly hours: readonly { readonly from: number; readonly counts: Readonly<Record<Outcome, number>> }[];
-  /** What jobs have cost since midnight, UTC. */
+  /** Cost of jobs since midnight, UTC. */
   readonly costToday: number;
-  /** Whether more jobs ran today than were added up. */
+  /** Whether more jobs ran today than were summed up. */
   readonly costIsPartial: boolean;
 }
 
 /**
- * Figures that no index answers, kept up to date by what happens: they are counted once, when they are first looked
- * at, so that an open dashboard does not count them anew each second.
+ * Figures that no index has, updated by events: they are computed once, at first use, so that an open
+ * dashboard does not compute them again every second.
  */
 export class Activity {
   readonly #jobs: Jobs;
@@ -72,7 +72,8 @@ export class Activity {
   #count(job: StoredJob, by: number): void {
     if (!this.#counting) return;
     const from = hourOf(Date.parse(job.created_at));
-    // While the hours are being counted, a change counts in those that are done; the others still see it.
+    // While the hours are being counted, a change is added to the counted ones; the others will still include
+    // it.
     if (!this.#hours.has(from) && !this.#counted) return;
     if (from < hourOf(this.#clock().getTime()) - HOURS * HOUR) return;
     const counts = this.#hours.get(from) ?? none();

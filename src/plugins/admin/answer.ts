@@ -3,10 +3,10 @@ import { gzip } from "node:zlib";
 import type { HttpEvent } from "../../core/http/route.ts";
 
 const compress = promisify(gzip);
-/** Smaller pages fit one packet anyway. */
+/** Smaller pages fit in one packet anyway. */
 const WORTH_PACKING = 1200;
 
-/** Headers of every answer below `/admin`. */
+/** Headers of every response below `/admin`. */
 export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -21,7 +21,10 @@ export interface HtmlAnswer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** HTML as an answer, compressed where the client takes it. Pages hold no secret that a guess could be weighed against. */
+/**
+ * An HTML response, compressed if the client accepts it. Pages contain no secret that a compression attack
+ * could reveal.
+ */
 export async function htmlAnswer(event: HttpEvent, text: string, answer: HtmlAnswer = {}): Promise<Response> {
   const packed =
     text.length > WORTH_PACKING && /\bgzip\b/.test(event.req.headers.get("accept-encoding") ?? "");
@@ -38,7 +41,7 @@ export async function htmlAnswer(event: HttpEvent, text: string, answer: HtmlAns
   });
 }
 
-/** Sends a browser on after a form. */
+/** Redirects a browser after a form. */
 export function redirect(to: string, cookies: readonly string[] = []): Response {
   const headers = new Headers({ location: to, "cache-control": "no-store" });
   for (const cookie of cookies) headers.append("set-cookie", cookie);

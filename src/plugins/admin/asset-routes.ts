@@ -3,7 +3,7 @@ import { ServiceError } from "../../core/base/errors.ts";
 import { defineRoute, type RouteDefinition } from "../../core/http/route.ts";
 import type { Assets } from "./assets.ts";
 
-/** Stylesheet, scripts and icons. They are the same for everyone, so they need no key. */
+/** Stylesheet, scripts and icons. They are the same for everyone, so they require no key. */
 export function assetRoutes(assets: Assets): RouteDefinition[] {
   return [
     defineRoute({
@@ -21,7 +21,7 @@ export function assetRoutes(assets: Assets): RouteDefinition[] {
           event.req.headers.get("accept-encoding"),
         );
         if (answer) return answer;
-        throw new ServiceError("not_found", "There is no such file", { detail: "Reload the page." });
+        throw new ServiceError("not_found", "File not found", { detail: "Reload the page." });
       },
     }),
   ];

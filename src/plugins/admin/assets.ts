@@ -22,7 +22,10 @@ interface Asset {
   readonly packed: Buffer;
 }
 
-/** The stylesheet, scripts and icons: compressed once, addressed by their content, so that browsers keep them for good. */
+/**
+ * The stylesheet, scripts and icons: compressed once, addressed by their content, so that browsers cache them
+ * permanently.
+ */
 export class Assets {
   /** Addresses by name, for templates. */
   readonly urls: Readonly<Record<AssetName, string>>;
@@ -49,7 +52,7 @@ export class Assets {
     return new Assets(urls, byPath);
   }
 
-  /** The answer for a path below `/admin/assets/`, `undefined` where there is no such file. */
+  /** The response for a path below `/admin/assets/`, `undefined` if there is no such file. */
   answer(path: string, acceptEncoding: string | null): Response | undefined {
     const asset = this.#byPath.get(path);
     if (!asset) return undefined;

@@ -8,13 +8,13 @@ import type { AdminParts } from "./parts.ts";
 import { renderFragment, renderPage } from "./respond.ts";
 import { showSignIn } from "./session/sign-in-page.ts";
 
-/** Puts the security headers on every answer below `/admin`, and shows errors to people as pages. */
+/** Adds the security headers to every response below `/admin`, and shows errors to people as pages. */
 export function guardAdmin(app: H3, parts: AdminParts): void {
   app.use("/admin/**", async (event, next) => {
     try {
       const answer = await next();
       if (answer instanceof Response) return secured(answer);
-      // No route took it: people get a page, programs the error that the app makes.
+      // No route matched: people get a page, programs the app's error.
       if (wantedOf(event) !== "page" || event.req.method !== "GET") return answer;
       return await showError(parts, event, noPage(event));
     } catch (error) {
@@ -40,8 +40,8 @@ function toKnown(error: unknown, parts: AdminParts): ServiceError {
 }
 
 function noPage(event: HttpEvent): ServiceError {
-  return new ServiceError("not_found", "There is no such page", {
-    detail: `Nothing is at ${event.url.pathname}.`,
+  return new ServiceError("not_found", "Page not found", {
+    detail: `There is no page at ${event.url.pathname}.`,
   });
 }
 
@@ -60,7 +60,7 @@ async function showError(parts: AdminParts, event: HttpEvent, error: ServiceErro
   if (wantedOf(event) === "fragment") {
     return renderFragment(parts, event, { template: "error", state }, answer);
   }
-  // Who is not signed in learns no more than that there is a service.
+  // Users who are not signed in learn only that there is a service.
   if (!(await isInside(parts, event))) {
     return showSignIn(parts, event, {
       status: error.status === 404 ? 401 : error.status,

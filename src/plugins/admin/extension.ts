@@ -9,13 +9,13 @@ export interface AdminPage {
   readonly title: string;
   /** What the page shows; build it with `html`, which escapes every value. */
   render(request: AdminPageRequest): MaybePromise<Html>;
-  /** The same as data, for clients that ask for JSON. @default nothing but the title */
+  /** The same as data, for clients that request JSON. @default only the title */
   json?(request: AdminPageRequest): MaybePromise<unknown>;
 }
 
 export interface AdminPageRequest {
   readonly url: URL;
-  /** Who asks. */
+  /** The caller. */
   readonly actor: string;
 }
 
@@ -27,7 +27,7 @@ export interface AdminCard {
 }
 
 /**
- * Where plugins extend the admin interface: `context.get(ADMIN)` in a plugin that depends on `admin`.
+ * Extends the admin interface: `context.get(ADMIN)` in a plugin that depends on `admin`.
  *
  * @example
  * context.get(ADMIN).addPage({ path: "audit", title: "Audit", render: () => html`<p>${text}</p>` });
@@ -39,7 +39,7 @@ export interface AdminExtensions {
 
 export const ADMIN = createSharedToken<AdminExtensions>("admin");
 
-/** Keeps what plugins added, in order. */
+/** Holds what plugins have added, in order. */
 export class Extensions implements AdminExtensions {
   readonly pages = new Map<string, AdminPage>();
   readonly cards: AdminCard[] = [];
@@ -48,7 +48,7 @@ export class Extensions implements AdminExtensions {
     if (!/^[a-z0-9]+(-[a-z0-9]+)*$/.test(page.path)) {
       throw new Error(`Admin page path "${page.path}" must be lower-case words joined by "-"`);
     }
-    if (this.pages.has(page.path)) throw new Error(`Admin page "${page.path}" is there already`);
+    if (this.pages.has(page.path)) throw new Error(`Admin page "${page.path}" already exists`);
     this.pages.set(page.path, page);
   }
 

@@ -16,7 +16,7 @@ function writeFlash(kind: Flash["kind"], text: string): string {
   return Buffer.from(JSON.stringify({ kind, text: text.slice(0, 300) })).toString("base64url");
 }
 
-/** The message for this page, if there is one. Whoever forges it shows it to themselves only. */
+/** The message for this page, if there is one. A forged cookie only affects the user who forged it. */
 export function readFlash(event: HttpEvent): Flash | undefined {
   const value = readCookie(event, FLASH_COOKIE);
   if (!value) return undefined;

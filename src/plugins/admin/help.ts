@@ -16,11 +16,11 @@ const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
   [["g", "a"], "Agents"],
   [["g", "l"], "Console"],
   [["g", "s"], "Server"],
-  [["Esc"], "Close a dialog, leave the search"],
+  [["Esc"], "Close a dialog, leave the search field"],
   [["?"], "This help"],
 ];
 
-/** What the keys do. */
+/** Keyboard shortcuts. */
 export function helpRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
     page: ["/admin/help", "Keyboard help"],

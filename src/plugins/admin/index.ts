@@ -41,7 +41,7 @@ import { Sessions } from "./sessions.ts";
 import { OneTimeLinks } from "./sign-in-links.ts";
 
 /**
- * The admin interface under `/admin`. Every service has it unless `admin: false`; put one with options among the
+ * The admin interface under `/admin`. Every service has it unless `admin: false`; add one with options to the
  * plugins to replace it.
  *
  * @example
@@ -64,7 +64,7 @@ export function admin(options: AdminOptions = {}): Plugin {
   };
 }
 
-/** An events plugin of somebody else's need not keep a link that can be looked at. */
+/** A third-party events plugin need not provide a link that can be inspected. */
 function findControl(context: PluginContext): ControlSystem | undefined {
   try {
     return context.get(CONTROL_SYSTEM);
@@ -97,7 +97,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
   const hub = new LiveHub({
     hooks,
     countQuestions: async () => (await cases.countBy("status")).awaiting ?? 0,
-    onError: (error) => log.error("open pages could not be told of a change", { error }),
+    onError: (error) => log.error("open pages could not be notified of a change", { error }),
   });
   const activity = new Activity(jobs, hooks, clock);
   const console = new ConsoleBuffer(hooks, options.consoleLines);

@@ -1,11 +1,11 @@
 import type { HttpEvent } from "../../core/http/route.ts";
 
-/** What a client takes: data, a part of a page for a page that is open already, or a whole page. */
+/** What a client accepts: data, a part of a page that is already open, or a whole page. */
 export type Wanted = "json" | "fragment" | "page";
 
 /**
- * Decides what to answer with. Pages are HTML unless JSON is preferred; API routes are JSON unless the request comes
- * from the page's script or prefers HTML.
+ * Decides what to respond with. Pages are HTML unless JSON is preferred; API routes are JSON unless the
+ * request comes from the page's script or prefers HTML.
  */
 export function negotiate(event: HttpEvent, route: "page" | "api"): Wanted {
   const { headers } = event.req;
@@ -20,12 +20,14 @@ export function negotiate(event: HttpEvent, route: "page" | "api"): Wanted {
   return text > json ? "fragment" : "json";
 }
 
-/** Whether a client that called a page asked for data: what goes wrong is then thrown, not shown. */
+/** Whether a client that called a page asked for data: failures are then thrown, not shown. */
 export function wantsJson(event: HttpEvent): boolean {
   return negotiate(event, "page") === "json";
 }
 
-/** How much a client wants a media type: the weight of its most exact mention (RFC 9110 section 12.5.1). */
+/**
+ * A client's preference for a media type: the weight of its most specific match (RFC 9110 section 12.5.1).
+ */
 function quality(accept: string | null, type: string): number {
   if (accept === null || accept.trim() === "") return 0;
   const [family] = type.split("/");

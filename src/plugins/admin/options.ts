@@ -2,19 +2,19 @@
 export interface AdminOptions {
   /** Name shown in the corner and in page titles. @default "Agent control" */
   readonly title?: string;
-  /** Sign put in front of costs. @default "$" */
+  /** Currency sign shown before costs. @default "$" */
   readonly currency?: string;
   /** Log lines kept for the console page. @default 2000 */
   readonly consoleLines?: number;
-  /** Hours that a session lasts at most. @default 12 */
+  /** Maximum duration of a session, hours. @default 12 */
   readonly sessionHours?: number;
-  /** Minutes after which a session ends in which nobody does anything, 0 for no such limit. @default 30 */
+  /** Minutes of inactivity after which a session ends, 0 for no such limit. @default 30 */
   readonly sessionIdleMinutes?: number;
 }
 
 export type ResolvedAdminOptions = Required<AdminOptions>;
 
-/** Fills what was left out. */
+/** Fills in omitted options. */
 export function resolveAdminOptions(options: AdminOptions): ResolvedAdminOptions {
   return {
     title: options.title ?? "Agent control",

@@ -25,7 +25,7 @@ import type { Renderer } from "./renderer.ts";
 import type { Sessions } from "./sessions.ts";
 import type { OneTimeLinks } from "./sign-in-links.ts";
 
-/** What the pages and routes of the admin interface work with. */
+/** What the pages and routes of the admin interface use. */
 export interface AdminParts {
   readonly options: ResolvedAdminOptions;
   readonly service: ResolvedOptions;
@@ -44,7 +44,7 @@ export interface AdminParts {
   readonly clock: () => Date;
   readonly plugins: () => readonly PluginReport[];
   readonly runner: () => Runner;
-  /** The link to the control system, where a plugin keeps one. */
+  /** The link to the control system, if a plugin provides one. */
   readonly control: () => ControlSystem | undefined;
   readonly assets: Assets;
   readonly renderer: Renderer;
@@ -57,7 +57,7 @@ export interface AdminParts {
   readonly bulk: BulkOperations;
 }
 
-/** How the delivery of events goes, for the dashboard. */
+/** The state of event deliveries, for the dashboard. */
 export interface ControlSystemView {
   readonly status: string;
   readonly label: string | undefined;

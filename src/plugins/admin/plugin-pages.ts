@@ -18,7 +18,7 @@ export function pluginPageRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 200: { description: "The page", contentType: "text/html" } },
       handler: ({ params, event, actor }) => {
         const page = parts.extensions.pages.get(params.path);
-        if (!page) throw new ServiceError("not_found", "There is no such page");
+        if (!page) throw new ServiceError("not_found", "Page not found");
         const request = { url: event.url, actor };
         return respond(parts, event, "page", {
           page: "plugin",

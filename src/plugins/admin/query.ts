@@ -1,13 +1,13 @@
 import * as v from "valibot";
 import { onlyKnown } from "../../core/base/describe-issue.ts";
 
-/** A query parameter that may be missing; forms send an empty text for a field that was left alone. */
+/** A query parameter that may be missing; forms send empty text for a field that was not filled in. */
 export function optionalText<S extends v.GenericSchema<string, unknown>>(schema: S) {
   return v.optional(v.union([schema, v.literal("")]));
 }
 
 /**
- * The query of a list. A parameter that it does not know is an error: a misspelled filter that is ignored matches
+ * The query of a list. An unknown parameter is an error: a misspelled filter that is ignored matches
  * everything. `refresh` reloads a page by itself, see `respond.ts`.
  */
 export function filterQuery<E extends v.ObjectEntries>(entries: E) {
@@ -22,7 +22,7 @@ export function withoutEmpty<T extends object>(query: T): WithoutEmpty<T> {
   return Object.fromEntries(entries) as WithoutEmpty<T>;
 }
 
-/** A path with a query string; parameters that are empty or absent are left out. */
+/** A path with a query string; parameters that are empty or absent are omitted. */
 export function withQuery(
   path: string,
   ...parts: readonly Readonly<Record<string, string | number | undefined>>[]

@@ -13,7 +13,7 @@ export class Renderer {
     this.#assets = assets;
   }
 
-  /** `template` is one of ours; never a name that came from outside. */
+  /** `template` is one of ours; never a name from a request. */
   async render(
     template: `${"pages" | "fragments"}/${string}`,
     state: Record<string, unknown>,
@@ -36,7 +36,10 @@ export class Renderer {
   }
 }
 
-/** Keeps compiled what is included from within a component, too: the engine compiles that anew for every page. */
+/**
+ * Also caches the compilation of templates included from a component: the engine would compile them again for
+ * every page.
+ */
 function keepParts(compiler: Edge["asyncCompiler"]): void {
   const compile = compiler.compile.bind(compiler);
   const known = new Map<string, ReturnType<typeof compile>>();

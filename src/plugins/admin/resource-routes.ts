@@ -7,21 +7,21 @@ import { type Resource, respond } from "./respond.ts";
 type Schema = v.GenericSchema | undefined;
 type Input<P extends Schema, Q extends Schema> = Parameters<RouteDefinition<P, Q>["handler"]>[0];
 
-/** Where something is to be seen, and how it is found. */
+/** The routes of a resource, and how it is found. */
 export interface ResourceView<P extends Schema, Q extends Schema> {
   readonly page?: readonly [path: string, summary: string];
   readonly api?: readonly [path: string, summary: string, description?: string];
   readonly params?: P;
   readonly query?: Q;
-  /** What the answer holds. */
+  /** Content of the response. */
   readonly answer: string;
-  /** Schema of the answer as JSON; the document needs it where there is an API route. */
+  /** Schema of the JSON response; the document needs it if there is an API route. */
   readonly schema?: v.GenericSchema;
-  /** Finds it; throws where there is none. */
+  /** Finds it; throws if there is none. */
   resource(input: Input<P, Q>): MaybePromise<Resource>;
 }
 
-/** The routes by which a resource is reached: its page, and the same in the API. */
+/** The routes of a resource: its page, and the same in the API. */
 export function resourceRoutes<P extends Schema = undefined, Q extends Schema = undefined>(
   parts: AdminParts,
   view: ResourceView<P, Q>,

@@ -9,7 +9,7 @@ import { createShell } from "./shell.ts";
 type State = Record<string, unknown>;
 type Made<T> = () => T | Promise<T>;
 
-/** One resource, in the three forms in which it is asked for; only the one asked for is made. */
+/** One resource in three forms; only the requested one is built. */
 export interface Resource {
   readonly json: Made<unknown>;
   /** What the templates show. */
@@ -20,7 +20,7 @@ export interface Resource {
   readonly page: string;
 }
 
-/** Answers with the form of a resource that the client takes. */
+/** Responds with the form of a resource that the client accepts. */
 export async function respond(
   parts: AdminParts,
   event: HttpEvent,

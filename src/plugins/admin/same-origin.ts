@@ -3,15 +3,16 @@ import type { Clients } from "../../core/http/clients.ts";
 import type { HttpEvent } from "../../core/http/route.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 
-/** What is known of the address under which people see the service. */
+/** What is known about the service's public address. */
 export interface OwnAddress {
   readonly clients: Clients;
   readonly state: Pick<ServiceState, "publicUrl">;
 }
 
 /**
- * Throws `forbidden` for a write that a page of another site may have caused. A browser says where a request comes from
- * in headers that no page can forge; a write with a session that says nothing is refused too.
+ * Throws `forbidden` for a write that a page of another site may have caused. A browser says where a request
+ * comes from in headers that no page can forge; a write with a session but without these headers is refused
+ * too.
  */
 export function assertSameOrigin(event: HttpEvent, own: OwnAddress): void {
   const { headers } = event.req;
@@ -24,7 +25,10 @@ export function assertSameOrigin(event: HttpEvent, own: OwnAddress): void {
   if (origin === null || !originsOf(event, own).includes(origin)) throw crossSite();
 }
 
-/** Origins of the service's own pages. Scheme and all: who can change http on the way must not write to https. */
+/**
+ * Origins of the service's own pages, including the scheme: an attacker who can modify http traffic must not
+ * write to https.
+ */
 function originsOf(event: HttpEvent, { clients, state }: OwnAddress): string[] {
   const host = event.req.headers.get("host");
   const asked = `${clients.isSecure(event) ? "https" : "http"}://${host}`;
@@ -33,13 +37,13 @@ function originsOf(event: HttpEvent, { clients, state }: OwnAddress): string[] {
   return host === publicHost ? [origin] : [origin, asked];
 }
 
-/** Whether a request changes nothing by its method. */
+/** Whether a request's method changes nothing. */
 export function isSafeMethod(method: string): boolean {
   return method === "GET" || method === "HEAD" || method === "OPTIONS";
 }
 
 function crossSite(): ServiceError {
-  return new ServiceError("forbidden", "This change was not asked for by a page of this service", {
+  return new ServiceError("forbidden", "This change was not requested by a page of this service", {
     detail:
       "Use the admin pages of this service, or send the X-API-Key header. Behind a TLS proxy, set SERVICE_PUBLIC_URL or SERVICE_TRUST_PROXY.",
   });

@@ -2,15 +2,15 @@ import type { TableSpec } from "../../core/store/store.ts";
 
 /** A person who is signed in. Times are milliseconds since the epoch. */
 export interface AdminSession {
-  /** Digest of the cookie's value, which is kept nowhere. */
+  /** Digest of the cookie's value, which is not stored. */
   readonly id: string;
-  /** The name that was typed; nobody checked it. */
+  /** The name that was typed; it is not verified. */
   readonly name: string;
   /** How the session was opened. */
   readonly by: "key" | "link";
   /** Address that it was opened from. */
   readonly address: string;
-  /** What tells whether the API key that opened it still holds. */
+  /** Shows whether the API key that opened it is still valid. */
   readonly key: string;
   readonly since: number;
   /** When the person last did something, to the minute. */

@@ -11,7 +11,7 @@ import { assertSameOrigin, isSafeMethod } from "./same-origin.ts";
 import type { AdminSession } from "./session-table.ts";
 
 export const SESSION_COOKIE = "svc-admin";
-/** Sent by pages that bring themselves up to date: nobody has done anything. */
+/** Sent by pages that refresh themselves: not user activity. */
 const UNATTENDED = "x-unattended";
 const MINUTE = 60_000;
 
@@ -19,7 +19,7 @@ export interface SessionsParts {
   readonly keys: ServiceKeys;
   /** Longest life of a session. */
   readonly hours: number;
-  /** Longest time without anything done, 0 for no limit. */
+  /** Longest inactivity, 0 for no limit. */
   readonly idleMinutes: number;
   readonly clock: () => Date;
   readonly clients: Clients;
@@ -28,7 +28,7 @@ export interface SessionsParts {
   readonly log: Logger;
 }
 
-/** A session as it is kept, and what hangs on it. */
+/** A session as stored, and what depends on it. */
 interface Open {
   readonly row: AdminSession;
   seen: number;
@@ -38,8 +38,9 @@ interface Open {
 }
 
 /**
- * Sessions of people. A cookie carries a random value, whose digest names the session in the store: a restart ends none.
- * They end when somebody ends them, when nothing is done for a while, after some hours, and with the key that opened them.
+ * Sessions of people. A cookie carries a random value, whose digest names the session in the store: a restart
+ * ends none. They end when somebody ends them, after inactivity, after a maximum duration, and with the key
+ * that opened them.
  */
 export class Sessions implements SessionVerifier {
   readonly #parts: SessionsParts;
@@ -51,7 +52,7 @@ export class Sessions implements SessionVerifier {
     this.#sweep = setInterval(() => void this.#removeEnded(), MINUTE / 2).unref();
   }
 
-  /** Reads the sessions of earlier runs; those whose key holds no longer are gone for good. */
+  /** Reads the sessions of earlier runs; those whose key is no longer valid are removed. */
   async load(): Promise<void> {
     const { apiKey, previousApiKey } = this.#parts.keys;
     const marks = [apiKey, previousApiKey].map((key) => key !== undefined && this.#markOf(key));
@@ -95,7 +96,7 @@ export class Sessions implements SessionVerifier {
     return toSignedIn(session.row);
   }
 
-  /** The sessions that are open, the latest first. */
+  /** The open sessions, newest first. */
   list(): AdminSession[] {
     const open = [...this.#open.values()].filter((session) => !this.#hasEnded(session));
     return open.map(({ row, seen }) => ({ ...row, seen })).sort((a, b) => b.since - a.since);
@@ -111,7 +112,7 @@ export class Sessions implements SessionVerifier {
     return this.#find(event)?.over.signal;
   }
 
-  /** Ends a session, wherever its cookie went; resolves with whether it was open. */
+  /** Ends a session, wherever its cookie is; resolves with whether it was open. */
   async end(id: string): Promise<boolean> {
     const session = this.#open.get(id);
     this.#open.delete(id);
@@ -135,7 +136,7 @@ export class Sessions implements SessionVerifier {
     return row.until <= now || (idleMinutes > 0 && seen + idleMinutes * MINUTE <= now);
   }
 
-  /** The store hears of it once a minute: what is lost by a crash shortens the time without action by as much. */
+  /** Stored once a minute: a crash can only make a session seem inactive for up to a minute longer. */
   #see(session: Open, { req }: HttpEvent): void {
     // An event stream is opened by the page too.
     if (req.headers.has(UNATTENDED) || req.headers.get("accept") === "text/event-stream") return;
@@ -146,19 +147,21 @@ export class Sessions implements SessionVerifier {
     this.#parts.store
       .table("AdminSession")
       .change(session.row.id, (row) => ({ ...row, seen: now }))
-      .catch((error: unknown) => this.#parts.log.debug("a session's last use was not stored", { error }));
+      .catch((error: unknown) =>
+        this.#parts.log.debug("a session's last use could not be stored", { error }),
+      );
   }
 
   async #removeEnded(): Promise<void> {
     for (const [id, session] of this.#open) {
       if (!this.#hasEnded(session)) continue;
       await this.end(id).catch((error: unknown) =>
-        this.#parts.log.debug("an ended session was not removed", { error }),
+        this.#parts.log.debug("an ended session could not be removed", { error }),
       );
     }
   }
 
-  /** Tells keys apart; without the RSA key, a key that somebody chose cannot be searched for with it. */
+  /** Fingerprint of a key; without the RSA key it cannot be used to guess a weak key. */
   #markOf(apiKey: string): string {
     const { rsaPrivateKey } = this.#parts.keys;
     return createHmac("sha256", rsaPrivateKey).update(`admin session\n${apiKey}`).digest("base64url");
@@ -173,12 +176,12 @@ function toId(value: string): string {
   return hash("sha256", value, "base64url");
 }
 
-/** What a session is shown by. */
+/** Public id of a session. */
 export function shortId(id: string): string {
   return id.slice(0, 6);
 }
 
-/** Who has the session; the name is as it was typed. */
+/** The owner of the session; the name is unverified. */
 function toSignedIn({ id, name }: AdminSession): SignedIn {
   return { session: shortId(id), ...(name !== "" && { says: name }) };
 }

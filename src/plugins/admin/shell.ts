@@ -48,7 +48,7 @@ const PAGES = [
 const NEXT_THEME = { "": "dark", dark: "light", light: "" } as const;
 const THEME_LABELS = { "": "System theme", dark: "Dark theme", light: "Light theme" } as const;
 
-/** Collects the frame of a page. */
+/** Builds the frame of a page. */
 export async function createShell(parts: AdminParts, event: HttpEvent, flash?: Flash): Promise<Shell> {
   const path = event.url.pathname;
   const theme = readTheme(event);
@@ -77,7 +77,7 @@ export async function createShell(parts: AdminParts, event: HttpEvent, flash?: F
   };
 }
 
-/** The colour theme that the reader chose; empty where the system decides. */
+/** The color theme that the user chose; empty if the system decides. */
 export function readTheme(event: HttpEvent): keyof typeof NEXT_THEME {
   const theme = readCookie(event, THEME_COOKIE);
   return theme === "dark" || theme === "light" ? theme : "";

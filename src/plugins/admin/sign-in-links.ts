@@ -2,10 +2,10 @@ import { createHash, randomBytes } from "node:crypto";
 import type { SignInLink, SignInLinks } from "../../core/service/tokens.ts";
 
 const MINUTES = 5;
-/** Links that can be open at once. */
+/** Maximum number of unused links. */
 const MOST = 20;
 
-/** Links that sign in once, known to this process only; kept as hashes. */
+/** One-time sign-in links, known to this process only; stored as hashes. */
 export class OneTimeLinks implements SignInLinks {
   readonly #clock: () => Date;
   readonly #open = new Map<string, number>();
@@ -23,20 +23,20 @@ export class OneTimeLinks implements SignInLinks {
     return { url: `${base.replace(/\/+$/, "")}/admin/sign-in?token=${token}`, expiresAt };
   }
 
-  /** Whether the token is good, without using it up. */
+  /** Whether the token is valid, without using it up. */
   isOpen(token: string): boolean {
     const until = this.#open.get(hash(token));
     return until !== undefined && until > this.#clock().getTime();
   }
 
-  /** Whether the token is good; it is not a second time. */
+  /** Whether the token is valid; it is valid only once. */
   take(token: string): boolean {
     const isOpen = this.isOpen(token);
     this.#open.delete(hash(token));
     return isOpen;
   }
 
-  /** Makes all links useless that were not used yet. */
+  /** Invalidates all unused links. */
   close(): void {
     this.#open.clear();
   }

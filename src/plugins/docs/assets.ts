@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { HttpEvent } from "../../core/http/route.ts";
 
-/** Something that is the same for everyone who asks, as it is and compressed. */
+/** Content that is the same for everyone, plain and compressed. */
 export interface Asset {
   readonly type: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -43,7 +43,7 @@ export class Assets {
   }
 }
 
-/** Compresses something once and for all. */
+/** Compresses content once. */
 export async function toAsset(content: Uint8Array, type: string): Promise<Asset> {
   const bytes = new Uint8Array(content);
   const zipped = new Uint8Array(await promisify(gzip)(bytes));
@@ -51,7 +51,7 @@ export async function toAsset(content: Uint8Array, type: string): Promise<Asset>
   return { type, bytes, zipped, tag };
 }
 
-/** Answers with an asset, compressed where the client takes it, or with 304 where the client has it. */
+/** Responds with an asset, compressed if the client accepts it, or with 304 if the client has it. */
 export function answerAsset({ type, bytes, zipped, tag }: Asset, event: HttpEvent, cache: string): Response {
   const headers = { "content-type": type, "cache-control": cache, etag: tag, vary: "accept-encoding" };
   if (event.req.headers.get("if-none-match") === tag) return new Response(null, { status: 304, headers });

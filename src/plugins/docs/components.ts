@@ -17,7 +17,7 @@ import { JobInstructionsSchema } from "../../core/models/job-instructions.ts";
 import { JobResponseSchema } from "../../core/models/job-response.ts";
 import { CaseUpdateRequestSchema, QuestionSchema } from "../../core/models/question.ts";
 
-/** Schemas that the document names; others stand where they are used. */
+/** Schemas that the document names; others are inline. */
 export const COMPONENTS: Readonly<Record<string, v.GenericSchema>> = {
   AgentMethod: AgentMethodSchema,
   AgentMethodField: AgentMethodFieldSchema,

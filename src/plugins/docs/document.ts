@@ -92,16 +92,16 @@ function toOperationId({ method, path }: RouteDefinition): string {
   return method.toLowerCase() + words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join("");
 }
 
-/** Failures that the router itself answers with, by what a route takes. */
+/** Error responses of the router itself, by what a route accepts. */
 function failures({ auth, params, query, body }: RouteDefinition): JsonSchema {
   const content = { "application/json": { schema: convert(ErrorResponseSchema, "output") } };
   const all: [boolean, number, string][] = [
     [body !== undefined, 400, "The body is not JSON"],
     [auth !== "none", 401, "The key is missing or wrong"],
-    [params !== undefined, 404, "There is no such thing"],
+    [params !== undefined, 404, "Not found"],
     [body !== undefined, 413, "The body is over the limit"],
     [body !== undefined, 415, "The body's content type is not JSON"],
-    [Boolean(params ?? query ?? body), 422, "A value does not follow its schema; `detail` names each"],
+    [Boolean(params ?? query ?? body), 422, "A value does not match its schema; `detail` names each problem"],
     [auth !== "none", 429, "Too many wrong keys, or a full queue; `Retry-After` says how long to wait"],
   ];
   const applying = all.filter(([applies]) => applies);

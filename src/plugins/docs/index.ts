@@ -33,7 +33,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-/** The OpenAPI document at `/openapi.json` and its page at `/docs`, made from the routes themselves. */
+/** The OpenAPI document at `/openapi.json` and its page at `/docs`, generated from the routes. */
 export function docs(): Plugin {
   return {
     name: "docs",
@@ -59,7 +59,7 @@ export function docs(): Plugin {
         defineRoute({
           ...shared,
           path: "/docs",
-          summary: "The API as a page to try it on",
+          summary: "The API as an interactive page",
           hidden: true,
           responses: { 200: { description: "A page", contentType: "text/html" } },
           handler: () => new Response(PAGE, { headers: pageHeaders() }),
@@ -80,7 +80,7 @@ export function docs(): Plugin {
   };
 }
 
-/** Made for the first who asks: a service that nobody asks for its document starts faster without. */
+/** Generated on the first request: a service starts faster without it. */
 async function makeDocument(router: Router): Promise<Asset> {
   const { createDocument } = await import("./document.ts");
   const document = createDocument(router.routes, {

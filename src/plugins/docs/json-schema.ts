@@ -2,13 +2,13 @@ import { toJsonSchema } from "@valibot/to-json-schema";
 import * as v from "valibot";
 import { COMPONENTS } from "./components.ts";
 
-/** What a schema describes: what clients send, or what they get. */
+/** The direction of a schema: what clients send, or what they receive. */
 export type Direction = "input" | "output";
 export type JsonSchema = Record<string, unknown>;
 
 const REF = "#/components/schemas/";
 
-/** Name of a component: what clients may leave out they do get, so the two directions differ. */
+/** Name of a component: clients may omit values that they always receive, so the two directions differ. */
 function componentName(name: string, direction: Direction): string {
   return direction === "input" && name in COMPONENTS ? `${name}Input` : name;
 }
@@ -45,7 +45,7 @@ function run(schema: v.GenericSchema, direction: Direction): JsonSchema {
   return toJsonSchema(schema, {
     target: "draft-2020-12",
     typeMode: direction,
-    // What JSON Schema cannot say, such as a check in code, is left out.
+    // What JSON Schema cannot express, such as a check in code, is omitted.
     errorMode: "ignore",
     definitions: COMPONENTS as Record<string, v.GenericSchema>,
     overrideRef: ({ referenceId }) => REF + componentName(referenceId, direction),
@@ -71,7 +71,7 @@ function numericDefault(value: unknown): JsonSchema {
   return typeof value === "string" ? { default: Number(value) } : {};
 }
 
-/** An answer always holds what has a default. */
+/** A response always includes values with a default. */
 function requireDefaulted(object: JsonSchema): void {
   const properties = object.properties as Record<string, JsonSchema>;
   const required = new Set(object.required as string[] | undefined);

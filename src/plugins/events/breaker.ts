@@ -8,7 +8,10 @@ export interface BreakerOptions {
   readonly random: () => number;
 }
 
-/** Spares a receiver that does not answer: after some failures nothing is sent for a while, then one probe. */
+/**
+ * Circuit breaker for a receiver that does not respond: after some failures nothing is sent for a while, then
+ * one probe.
+ */
 export class Breaker {
   readonly #options: BreakerOptions;
   #failures = 0;
@@ -28,7 +31,7 @@ export class Breaker {
     return this.#pausedUntil;
   }
 
-  /** Whether a delivery may begin now; where it says yes, tell it how that went. */
+  /** Whether a delivery may start now; if so, report its outcome. */
   enter(now: number): boolean {
     if (this.#pausedUntil === undefined) return true;
     if (now < this.#pausedUntil || this.#probing) return false;
@@ -36,7 +39,7 @@ export class Breaker {
     return true;
   }
 
-  /** While it pauses, only the probe's success ends the pause: a receiver that asked for time gets it. */
+  /** While it pauses, only a successful probe ends the pause: a receiver that asked for time gets it. */
   succeed(): void {
     this.#failures = 0;
     if (this.#pausedUntil !== undefined && !this.#probing) return;
@@ -60,7 +63,7 @@ export class Breaker {
   }
 }
 
-/** Exponential, with the upper half of it at random, so that many waiters do not come back together. */
+/** Exponential, with jitter in the upper half, so that many waiters do not retry together. */
 export function backoff(
   attempt: number,
   options: { readonly initial: number; readonly max: number; readonly random: () => number },

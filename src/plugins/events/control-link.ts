@@ -23,9 +23,9 @@ import type { OutboxRow } from "./outbox-table.ts";
 
 /** Stream of events that belong to no job. */
 export const SERVICE_STREAM = "service";
-/** It is a part of ids and of lanes. */
+/** It is part of ids and lanes. */
 const TARGET_NAME = /^[A-Za-z0-9_-]{1,80}$/;
-/** When a transaction of somebody else is expected to be over, and when it surely is, in milliseconds. */
+/** Expected and maximum duration of a third-party transaction, in milliseconds. */
 const SOON = 20;
 const LATE = 1000;
 
@@ -39,7 +39,7 @@ export interface ControlLinkParts {
   readonly register: () => Promise<string | undefined>;
 }
 
-/** The events of a service: stored, sent, and steered by people. */
+/** The events of a service: stored, sent, and managed by operators. */
 export class ControlLink implements Events, ControlSystem {
   readonly #parts: ControlLinkParts;
   readonly #targets: DeliveryTarget[] = [];
@@ -52,7 +52,7 @@ export class ControlLink implements Events, ControlSystem {
     this.#parts = parts;
   }
 
-  /** Whether anyone is told of events at all. */
+  /** Whether there is any target for events. */
   get hasTargets(): boolean {
     return this.#targets.length > 0;
   }
@@ -80,7 +80,7 @@ export class ControlLink implements Events, ControlSystem {
     return eventId;
   }
 
-  /** Has the dispatcher look at what was recorded for a stream. `keep` leaves it to be looked at again. */
+  /** Makes the dispatcher check what was recorded for a stream. `keep` leaves it to be checked again. */
   wake(stream: string, keep = false): void {
     const lanes = this.#touched.get(stream);
     if (!lanes) return;
@@ -112,12 +112,12 @@ export class ControlLink implements Events, ControlSystem {
     this.#headerSources.push(source);
   }
 
-  /** A target's mistake must not undo the change that the event is about. */
+  /** A target's error must not undo the change that the event reports. */
   #wants(target: DeliveryTarget, event: NewEvent): boolean {
     try {
       return target.accepts?.(event) ?? false;
     } catch (error) {
-      this.#parts.log.error("a target could not say whether it wants an event", {
+      this.#parts.log.error("a target could not decide whether it wants an event", {
         target: target.name,
         type: event.type,
         error,
@@ -130,7 +130,7 @@ export class ControlLink implements Events, ControlSystem {
     this.#touched.set(stream, (this.#touched.get(stream) ?? new Set()).add(lane));
   }
 
-  /** For a transaction that is somebody else's: when it is over is not told. */
+  /** For a third-party transaction: its end is not reported. */
   #wakeSoon(stream: string): void {
     setTimeout(() => this.wake(stream, true), SOON).unref();
     setTimeout(() => this.wake(stream), LATE).unref();

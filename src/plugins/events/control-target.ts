@@ -2,10 +2,10 @@ import type { DeliveryTarget, NewEvent } from "../../core/delivery/events.ts";
 import { type Fetch, postJson } from "../../core/delivery/post-json.ts";
 import type { Account } from "../../core/models/account.ts";
 
-/** Name under which messages for the control system stand in the outbox. */
+/** Name of messages for the control system in the outbox. */
 export const CONTROL = "control";
 
-/** Sends events to the control system; `onRegistered` is told each agent that it has come to know. */
+/** Sends events to the control system; `onRegistered` is called for each agent that it has registered. */
 export function createControlTarget(
   account: Account,
   fetch: Fetch,
@@ -33,7 +33,7 @@ export function createControlTarget(
   };
 }
 
-/** Where a workspace's part of the control system's API begins. */
+/** Base path of a workspace in the control system's API. */
 export function controlUrl({ api_url, workspace_id }: Account): string {
   return `${api_url.replace(/\/+$/, "")}/w/${encodeURIComponent(workspace_id)}/api/v1`;
 }

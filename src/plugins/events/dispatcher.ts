@@ -7,7 +7,7 @@ import type { Outbox } from "./outbox.ts";
 import type { OutboxRow } from "./outbox-table.ts";
 import { Receiver } from "./receiver.ts";
 
-/** Messages of a lane that are read at once. */
+/** Messages of a lane that are read per batch. */
 const BATCH = 50;
 /** Attempts before age makes a dead letter: a service that was off for a week still tries. */
 const FEWEST_ATTEMPTS = 8;
@@ -15,7 +15,7 @@ const FEWEST_ATTEMPTS = 8;
 interface Lane {
   readonly key: string;
   readonly receiver: Receiver;
-  /** The last message that was dealt with. */
+  /** The last processed message. */
   after: string;
   /** Something was stored since it was last read. */
   woken: boolean;
@@ -32,7 +32,10 @@ export interface DispatcherParts {
   readonly headersFor: (stream: string) => Promise<Readonly<Record<string, string>>>;
 }
 
-/** Sends what waits: in order within a lane, several lanes at once, never faster than a receiver bears. */
+/**
+ * Sends waiting messages: in order within a lane, several lanes concurrently, never faster than a receiver
+ * can handle.
+ */
 export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #receivers = new Map<string, Receiver>();
@@ -50,9 +53,9 @@ export class Dispatcher {
     return this.#receivers.values();
   }
 
-  /** Adds a target and sends what waits for it. */
+  /** Adds a target and sends what is waiting for it. */
   add(target: DeliveryTarget): void {
-    if (this.#receivers.has(target.name)) throw new Error(`There is a target "${target.name}" already`);
+    if (this.#receivers.has(target.name)) throw new Error(`Target "${target.name}" already exists`);
     const { options, random } = this.#parts;
     this.#receivers.set(target.name, new Receiver(target, { ...options.breaker, random }));
     void this.#load(target.name);
@@ -66,14 +69,14 @@ export class Dispatcher {
     this.#queue(lane);
   }
 
-  /** Something was put back into a lane, before what was dealt with last. */
+  /** Something was put back into a lane, before the last processed message. */
   rewind(key: string): void {
     const lane = this.#lanes.get(key);
     if (lane) lane.after = "";
     this.wake(key);
   }
 
-  /** Lets deliveries under way end, for `grace` milliseconds. */
+  /** Lets deliveries in progress finish, for `grace` milliseconds. */
   async close(grace: number): Promise<void> {
     this.#stop.abort();
     for (const timer of this.#timers) clearTimeout(timer);
@@ -141,13 +144,13 @@ export class Dispatcher {
     });
   }
 
-  /** Sends the next messages; resolves with how long to wait, where one failed. */
+  /** Sends the next messages; resolves with how long to wait if one failed. */
   async #sendSome(lane: Lane): Promise<number | undefined> {
     const { outbox } = this.#parts;
     lane.woken = false;
     const rows = await outbox.head(lane.key, lane.after, BATCH);
     if (rows.length === 0) {
-      // A lane that is forgotten is read from its start again: what was delivered must be gone by then.
+      // A forgotten lane is read from its start again: delivered messages must be removed by then.
       const settled = await outbox.settle();
       if (!lane.woken) {
         if (settled) this.#lanes.delete(lane.key);
@@ -200,7 +203,7 @@ export class Dispatcher {
     const paused = receiver.breaker.pausedUntil !== undefined;
     receiver.breaker.succeed();
     if (receiver.breaker.pausedUntil !== undefined) return;
-    if (paused) this.#parts.log.info("messages are delivered again", { target: receiver.target.name });
+    if (paused) this.#parts.log.info("deliveries work again", { target: receiver.target.name });
     this.#release(receiver);
   }
 
@@ -212,15 +215,20 @@ export class Dispatcher {
     const old = this.#now - Date.parse(row.created_at) > options.maxAge;
     const dead = error.permanent || (old && row.attempts + 1 >= FEWEST_ATTEMPTS);
     const paused = receiver.breaker.pausedUntil !== undefined;
-    // A receiver that refuses one message is there.
+    // A receiver that refuses one message is reachable.
     if (error.permanent) receiver.breaker.succeed();
     else receiver.breaker.fail(this.#now, error.retryAfter);
     if (receiver.breaker.pausedUntil === undefined) this.#release(receiver);
-    else if (!paused) log.warn("messages wait: deliveries fail", { target, reason: error.message });
+    else if (!paused) log.warn("messages are waiting: deliveries fail", { target, reason: error.message });
     await outbox.failed(row, error, dead ? "dead" : "waiting");
     if (dead) {
       lane.after = row.id;
-      log.error("a message was given up", { target, message: row.id, type: row.type, reason: error.message });
+      log.error("a message became a dead letter", {
+        target,
+        message: row.id,
+        type: row.type,
+        reason: error.message,
+      });
       return undefined;
     }
     if (receiver.breaker.pausedUntil === undefined)
@@ -246,7 +254,7 @@ export class Dispatcher {
     receiver.timer.unref();
   }
 
-  /** Tries one lane; the others stay parked until it went well. */
+  /** Tries one lane; the others stay parked until it succeeds. */
   #probe(receiver: Receiver): void {
     for (const key of receiver.parked) {
       receiver.parked.delete(key);

@@ -4,8 +4,8 @@ const COUNT_WIDTH = 4;
 const MOST_PER_MILLISECOND = 36 ** COUNT_WIDTH;
 
 /**
- * Makes ids that sort in the order in which they were made, also when the clock is set back.
- * `unique` tells two services with one control system apart.
+ * Creates ids that sort in creation order, even if the clock is set back. `unique` distinguishes two services
+ * with one control system.
  */
 export class MessageIds {
   readonly #clock: () => Date;
@@ -18,7 +18,7 @@ export class MessageIds {
     this.#unique = unique;
   }
 
-  /** Makes all later ids sort behind this one, such as the newest of an earlier process. */
+  /** Makes all later ids sort after this one, such as the newest of an earlier process. */
   follow(id: string): void {
     const time = timeOf(id);
     if (time !== null) this.#time = Math.max(this.#time, time + 1);

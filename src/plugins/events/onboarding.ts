@@ -24,10 +24,10 @@ export interface OnboardingParts {
   readonly log: Logger;
 }
 
-/** Who changes settings here, for the audit log. */
+/** The caller of settings changes here, for the audit log. */
 const CONTROL_SYSTEM: Caller = { kind: "system", says: "the control system" };
 
-/** Fetches what the control system keeps for an agent, where it offers that. Parameters stay encrypted. */
+/** Fetches an agent's settings from the control system, if it offers them. Parameters stay encrypted. */
 export async function fetchOnboarding(slug: string, parts: OnboardingParts): Promise<void> {
   const { account, fetch, agents, settings, parameters, log } = parts;
   try {
@@ -54,6 +54,6 @@ export async function fetchOnboarding(slug: string, parts: OnboardingParts): Pro
     }
     await settings.change(slug, { onboarding_status, parameters_encrypted }, CONTROL_SYSTEM);
   } catch (error) {
-    log.warn("the control system's settings for this agent could not be taken over", { agent: slug, error });
+    log.warn("the control system's settings for this agent could not be applied", { agent: slug, error });
   }
 }

@@ -5,7 +5,7 @@ import { atLeast, checkOptions, wholeAtLeast } from "../../core/base/check-optio
 export interface EventsOptions {
   /** Time for one attempt. @default 10 */
   timeout?: number;
-  /** Streams that are sent at once. @default 16 */
+  /** Streams that are sent concurrently. @default 16 */
   concurrency?: number;
   /** Wait after a failed attempt, doubled each time up to `max`. @default { initial: 0.5, max: 60 } */
   backoff?: { initial?: number; max?: number };
@@ -21,7 +21,7 @@ export interface EventsOptions {
   maxDeadAge?: number;
 }
 
-/** `EventsOptions` with nothing left open; times in milliseconds. */
+/** `EventsOptions` with all defaults resolved; times in milliseconds. */
 export interface ResolvedEventsOptions {
   readonly timeout: number;
   readonly concurrency: number;
@@ -47,7 +47,7 @@ const OptionsSchema = v.object({
   maxDeadAge: time(),
 });
 
-/** Fills in the defaults; throws where an option cannot be used. */
+/** Fills in the defaults; throws if an option is invalid. */
 export function resolveEventsOptions(options: EventsOptions): ResolvedEventsOptions {
   checkOptions(OptionsSchema, options, { of: 'of plugin "events"' });
   const { backoff = {}, breaker = {} } = options;

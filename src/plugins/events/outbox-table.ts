@@ -2,7 +2,7 @@ import type { OutboxMessage } from "../../core/delivery/control-system.ts";
 import type { TableSpec } from "../../core/store/store.ts";
 import { timeOf } from "./message-ids.ts";
 
-/** A stored message: what people see of it, and what is sent. Its id sorts by the time it was stored. */
+/** A stored message: what operators see, and what is sent. Its id sorts by the time it was stored. */
 export interface OutboxRow extends OutboxMessage {
   readonly body: unknown;
 }
@@ -24,7 +24,7 @@ export const OUTBOX_TABLE: TableSpec<OutboxRow> = {
   entity: false,
   index: (row) => ({
     state: row.state,
-    /** Only what waits stands in a lane. */
+    /** Only waiting messages are in a lane. */
     lane: row.state === "waiting" ? laneOf(row.target, row.stream) : null,
     /** With ids for ties, the order in which messages were stored. */
     time: timeOf(row.id),

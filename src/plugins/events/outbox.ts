@@ -36,7 +36,7 @@ export class Outbox {
     this.#removals = new Removals(parts.store, parts.log);
   }
 
-  /** Stores a message along with what else `tx` writes; resolves with its lane. */
+  /** Stores a message together with everything else that `tx` writes; resolves with its lane. */
   async insert(tx: Transaction, message: NewMessage): Promise<string> {
     const { eventId, target, stream, type, body } = message;
     await tx.insert("Outbox", {
@@ -56,13 +56,13 @@ export class Outbox {
     return laneOf(target, stream);
   }
 
-  /** Lanes in which something waits. */
+  /** Lanes with waiting messages. */
   async lanes(): Promise<string[]> {
     const counts = await this.#table.countBy("lane");
     return Object.keys(counts).filter((lane) => lane.includes("|"));
   }
 
-  /** The next messages of a lane behind one. */
+  /** The next messages of a lane after one. */
   async head(lane: string, after: string, limit: number): Promise<OutboxRow[]> {
     for (let behind = after; ; ) {
       const where = { lane, ...(behind !== "" && { id: { gte: `${behind}~` } }) };
@@ -73,17 +73,17 @@ export class Outbox {
     }
   }
 
-  /** Forgets a delivered message; the write comes soon. */
+  /** Removes a delivered message; the write follows soon. */
   delivered(id: string): void {
     this.#removals.add(id);
   }
 
-  /** Resolves once delivered messages are off the disk, with whether they are. */
+  /** Resolves with whether delivered messages have been removed from the disk. */
   settle(): Promise<boolean> {
     return this.#removals.settle();
   }
 
-  /** Notes a failed attempt; `state: "dead"` makes it a dead letter. */
+  /** Records a failed attempt; `state: "dead"` makes it a dead letter. */
   async failed(row: OutboxRow, error: DeliveryError, state: MessageState): Promise<void> {
     await this.#parts.store.transaction(async (tx) => {
       if (!(await tx.get("Outbox", row.id))) return;
@@ -116,7 +116,7 @@ export class Outbox {
     return { items: items.filter((row) => !this.#removals.has(row.id)), total };
   }
 
-  /** Lets dead letters wait again; resolves with their lanes. */
+  /** Queues dead letters again; resolves with their lanes. */
   async revive(ids: readonly string[] | "all"): Promise<string[]> {
     const lanes: string[] = [];
     await this.#eachDead(ids, async (tx, row) => {

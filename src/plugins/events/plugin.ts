@@ -30,14 +30,14 @@ import { registrationEvents } from "./registration.ts";
 import { eventRoutes } from "./routes.ts";
 import { toEvent } from "./to-events.ts";
 
-/** Time that deliveries under way get when the service closes, milliseconds. */
+/** Time that deliveries in progress get when the service closes, milliseconds. */
 const CLOSE_GRACE = 2000;
 const PRUNE_EVERY = 60_000;
 const CHANGES = ["job:changed", "job:finished", "case:opened", "case:changed"] as const;
 
 /**
- * Tells the control system what happens: every event is stored with the change that caused it, and sent in order
- * per job, at least once. Without an account nothing is sent to it.
+ * Reports events to the control system: every event is stored with the change that caused it, and sent in
+ * order per job, at least once. Without an account nothing is sent to it.
  */
 export function events(options: EventsOptions = {}, fetch: Fetch = globalThis.fetch): Plugin {
   return {
@@ -85,7 +85,7 @@ async function createLink(
   const register = async (): Promise<string | undefined> => {
     const events = await registrationEvents(registration);
     if (events.length === 0) return undefined;
-    // What an earlier start could not tell is out of date.
+    // What an earlier start could not send is out of date.
     const stale = await store.table("Outbox").list({
       where: { lane: laneOf(CONTROL, SERVICE_STREAM) },
       limit: 10_000,

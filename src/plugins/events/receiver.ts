@@ -2,7 +2,7 @@ import type { TargetHealth } from "../../core/delivery/control-system.ts";
 import type { DeliveryTarget } from "../../core/delivery/events.ts";
 import { Breaker, type BreakerOptions } from "./breaker.ts";
 
-/** A target with how deliveries to it go. */
+/** A target with the state of its deliveries. */
 export class Receiver {
   readonly target: DeliveryTarget;
   readonly breaker: Breaker;

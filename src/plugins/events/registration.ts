@@ -16,7 +16,9 @@ export interface RegistrationParts {
   readonly parameters: Parameters;
 }
 
-/** The events that make the control system know this server and its agents, in the order in which it needs them. */
+/**
+ * The events that register this server and its agents with the control system, in the order that it requires.
+ */
 export async function registrationEvents(parts: RegistrationParts): Promise<NewEvent[]> {
   const { state, options, agents, settings, parameters } = parts;
   const url = state.publicUrl;

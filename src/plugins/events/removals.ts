@@ -5,7 +5,7 @@ import type { Store } from "../../core/store/store.ts";
 const BATCH = 200;
 const RETRY = 1000;
 
-/** Takes delivered messages out of the store, many in one write. */
+/** Removes delivered messages from the store, many in one write. */
 export class Removals {
   readonly #store: Store;
   readonly #log: Logger;
@@ -30,14 +30,16 @@ export class Removals {
     this.#running ??= this.#run();
   }
 
-  /** Resolves once what was added is removed, with whether it is: a store that cannot write keeps it until it can. */
+  /**
+   * Resolves with whether everything added has been removed: a store that cannot write keeps it until it can.
+   */
   async settle(): Promise<boolean> {
     while (this.#running) await this.#running;
     return this.#ids.size === 0;
   }
 
   async #run(): Promise<void> {
-    // What else is delivered in this turn goes along.
+    // Other messages delivered in this turn are included.
     await new Promise((resolve) => setImmediate(resolve));
     try {
       while (this.#ids.size > 0) await this.#removeSome();

@@ -38,14 +38,14 @@ const whole = (least: number, most: number) =>
     v.maxValue(most),
   );
 
-/** What people see and steer of the outbox. */
+/** Operator access to the outbox. */
 export function eventRoutes(control: ControlSystem, audit: AuditLog): RouteDefinition[] {
   return [
     defineRoute({
       method: "GET",
       path: "/admin/api/events",
       auth: "session",
-      summary: "Messages that wait or were given up, newest first",
+      summary: "Waiting messages and dead letters, newest first",
       tag,
       query: v.object({
         state: v.optional(v.picklist(["waiting", "dead"])),
@@ -75,7 +75,7 @@ export function eventRoutes(control: ControlSystem, audit: AuditLog): RouteDefin
       method: "GET",
       path: "/admin/api/events/status",
       auth: "session",
-      summary: "How deliveries to the control system and other receivers go",
+      summary: "State of deliveries to the control system and other receivers",
       tag,
       responses: { 200: { description: "The link's state", schema: StatusSchema } },
       handler: async () => ({ ...control.status(), counts: await control.counts() }),
@@ -99,7 +99,7 @@ export function eventRoutes(control: ControlSystem, audit: AuditLog): RouteDefin
       method: "POST",
       path: "/admin/api/events/drop",
       auth: "session",
-      summary: "Remove dead letters for good",
+      summary: "Remove dead letters permanently",
       tag,
       body: WhichSchema,
       responses: { 200: { description: "How many", schema: v.object({ dropped: v.number() }) } },

@@ -10,7 +10,7 @@ import { jobStatusEvent } from "../../core/models/events/job-status-event.ts";
 import { isHeld, type Job, type StoredJob, toJob } from "../../core/models/job.ts";
 import type { Transaction } from "../../core/store/store.ts";
 
-/** The event that a change is told by, and the job whose order it belongs to. */
+/** The event for a change, and the job in whose order it belongs. */
 export async function toEvent(
   change: Change,
   tx: Transaction,
@@ -37,15 +37,15 @@ async function show(job: StoredJob, tx: Transaction): Promise<Job> {
   return toJob(job, await caseIdsOf(tx, job.id));
 }
 
-/** Whether a job is held now, or goes on after that; its end is told by itself. */
+/** Whether a job is now held, or resumes after that; its end is a separate event. */
 function isHeldOrReleased({ job, previous }: Extract<Change, { kind: "job:changed" }>): boolean {
   return !isTerminal(job.status) && isHeld(job) !== isHeld(previous);
 }
 
-/** A run that is taken up again goes on; only a first run, or one after an end, begins. */
+/** A resumed run continues; only a first run, or one after an end, starts. */
 function begins({ job, previous, by }: Extract<Change, { kind: "job:changed" }>): boolean {
   if (job.status !== "in_progress") return false;
-  // Also where an operator had set the status before its turn came.
+  // Also if an operator had set the status before the job started.
   if (job.run_count === 1 && previous.run_count === 0) return true;
   if (previous.status !== "stopped" && !isTerminal(previous.status)) return false;
   // An operator's override sets a status without running anything.

@@ -15,19 +15,19 @@ export interface BuiltInParts {
   readonly store: Store;
   readonly state: ServiceState;
   readonly control: ControlSystem;
-  /** Telemetry that was given up so far. */
+  /** Dropped telemetry so far. */
   readonly dropped: () => number;
 }
 
 const SECONDS = [0.1, 1, 5, 30, 60, 300, 1800, 3600, 14_400, 86_400];
 
-/** What the service counts and measures by itself; `stop` ends it. */
+/** The service's own metrics; `stop` ends the collection. */
 export function builtInMetrics(parts: BuiltInParts): {
   readonly metrics: Metric[];
   readonly stop: () => void;
 } {
   const { hooks, jobs, cases, state, store, control } = parts;
-  const started = new Counter("svc_jobs_created_total", "Jobs that were accepted");
+  const started = new Counter("svc_jobs_created_total", "Accepted jobs");
   const ended = new Counter("svc_jobs_finished_total", "Jobs that ended, by agent and status");
   const duration = new Histogram(
     "svc_job_duration_seconds",
@@ -38,9 +38,9 @@ export function builtInMetrics(parts: BuiltInParts): {
   const steps = new Counter("svc_steps_total", "Recorded calls of agents, by kind and outcome");
   const attempts = new Counter(
     "svc_step_failed_attempts_total",
-    "Attempts of steps that failed and were repeated",
+    "Failed attempts of steps that were retried",
   );
-  const cost = new Counter("svc_cost_total", "What finished jobs cost, by agent");
+  const cost = new Counter("svc_cost_total", "Cost of finished jobs, by agent");
   const http = watchHttp(() => state.port);
 
   const stops = [
@@ -77,33 +77,26 @@ export function builtInMetrics(parts: BuiltInParts): {
     attempts,
     cost,
     ...http.metrics,
-    new Gauge("svc_events_waiting", "Messages that wait to be sent", async () =>
+    new Gauge("svc_events_waiting", "Messages waiting to be sent", async () =>
       one((await control.counts()).waiting),
     ),
-    new Gauge("svc_events_dead", "Messages that were given up", async () =>
-      one((await control.counts()).dead),
-    ),
+    new Gauge("svc_events_dead", "Dead letters", async () => one((await control.counts()).dead)),
     new Gauge(
       "svc_events_delivered_total",
-      "Messages that were delivered, by target",
+      "Delivered messages, by target",
       () =>
         control
           .status()
           .targets.map(({ name, delivered }) => ({ labels: { target: name }, value: delivered })),
       "counter",
     ),
-    new Gauge("svc_events_target_up", "Whether deliveries to a target go through", () =>
+    new Gauge("svc_events_target_up", "Whether deliveries to a target succeed", () =>
       control.status().targets.map(({ name, state }) => ({
         labels: { target: name },
         value: state === "ok" ? 1 : 0,
       })),
     ),
-    new Gauge(
-      "svc_telemetry_dropped_total",
-      "Telemetry that was given up",
-      () => one(parts.dropped()),
-      "counter",
-    ),
+    new Gauge("svc_telemetry_dropped_total", "Dropped telemetry", () => one(parts.dropped()), "counter"),
     new Gauge("svc_store_writable", "Whether the store can write", () =>
       one(store.health().writable ? 1 : 0),
     ),
@@ -111,7 +104,7 @@ export function builtInMetrics(parts: BuiltInParts): {
     new Gauge("process_resident_memory_bytes", "Memory of the process", () => one(process.memoryUsage.rss())),
     new Gauge(
       "process_cpu_seconds_total",
-      "Processor time of the process",
+      "CPU time of the process",
       () => {
         const { user, system } = process.cpuUsage();
         return one((user + system) / 1e6);

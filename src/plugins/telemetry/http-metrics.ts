@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { Counter, type Distribution, Histogram, type Metric } from "./metrics.ts";
 
-/** When a request came; on the request itself, which costs less than a map beside it. */
+/** When a request arrived; stored on the request itself, which costs less than a map. */
 const BEGUN = Symbol("begun");
 
 interface Exchange {
@@ -11,7 +11,7 @@ interface Exchange {
   readonly server: Server;
 }
 
-/** What is counted under a method; looked up by names once, not for each request. */
+/** The counters of a method; looked up by name once, not for each request. */
 interface MethodSeries {
   readonly statuses: Map<number, { value: number }>;
   readonly duration: Distribution;
@@ -20,8 +20,8 @@ interface MethodSeries {
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /**
- * Counts requests of the server on a port. Node tells of them by itself: a middleware would cost each request more
- * than its route does.
+ * Counts requests of the server on a port, with Node's own diagnostics: a middleware would cost each request
+ * more than its route does.
  */
 export function watchHttp(port: () => number): { readonly metrics: Metric[]; readonly stop: () => void } {
   const requests = new Counter("svc_http_requests_total", "Requests, by method and status");
@@ -36,7 +36,7 @@ export function watchHttp(port: () => number): { readonly metrics: Metric[]; rea
     return series;
   };
 
-  /** Asked once a server: its address is a system call. */
+  /** Read once per server: its address is a system call. */
   const isOwn = (server: Server): boolean => {
     const known = own.get(server);
     if (known !== undefined) return known;

@@ -2,12 +2,12 @@ import type { Store, TableSpec, Transaction } from "../../core/store/store.ts";
 import { type SpanPlace, spanIdOf, traceIdOf } from "./trace-context.ts";
 import type { TraceSampler } from "./trace-sampler.ts";
 
-/** What a job's trace hangs from, kept so that a later process continues it. */
+/** The parent of a job's trace, stored so that a later process continues it. */
 export interface JobTraceRow {
   readonly id: string;
   readonly trace_id: string;
   readonly parent_id: string;
-  /** Whether what it hangs from is exported, where it is not. */
+  /** Whether the parent is exported, if it is not. */
   readonly sampled?: false;
 }
 
@@ -30,10 +30,10 @@ export interface JobPlace extends SpanPlace {
   readonly parentId: string | undefined;
 }
 
-/** Jobs whose place is remembered; others are read again. */
+/** Number of jobs whose trace is cached; others are read again. */
 const MOST = 10_000;
 
-/** Where the spans of jobs stand. */
+/** The trace contexts of jobs. */
 export class JobTraces {
   readonly #store: Store;
   readonly #sampler: TraceSampler;
@@ -44,7 +44,7 @@ export class JobTraces {
     this.#sampler = sampler;
   }
 
-  /** Keeps what a new job was started by, in the transaction that stores it. */
+  /** Stores the parent of a new job's trace, in the transaction that stores the job. */
   async keep(tx: Transaction, jobId: string, parent: SpanPlace): Promise<void> {
     const row = { id: jobId, trace_id: parent.traceId, parent_id: parent.spanId };
     await tx.insert("JobTrace", parent.sampled ? row : { ...row, sampled: false });
@@ -71,7 +71,7 @@ export class JobTraces {
     return place;
   }
 
-  /** The place of the job that messages of a stream are about; `undefined` where they are about no job. */
+  /** The trace context of the job of a stream; `undefined` if the stream belongs to no job. */
   async ofStream(stream: string): Promise<JobPlace | undefined> {
     const known = this.#places.get(stream);
     if (known) return known;

@@ -1,6 +1,6 @@
 type Labels = Readonly<Record<string, string>>;
 
-/** A number by labels, as Prometheus and the control system read it. */
+/** A number with labels, as Prometheus and the control system read it. */
 export interface Sample {
   readonly name: string;
   readonly labels: Labels;
@@ -14,10 +14,10 @@ export interface Metric {
   samples(): Sample[] | Promise<Sample[]>;
 }
 
-/** Different label sets a metric may have: a label that turns out to be unbounded must not fill the memory. */
+/** Maximum number of label sets of a metric: an unbounded label must not fill the memory. */
 const MOST_SERIES = 1000;
 
-/** The labels of one metric have the same names in the same order: their values tell them apart. */
+/** The labels of one metric have the same names in the same order: their values distinguish them. */
 function keyOf(labels: Labels): string {
   let key = "";
   for (const name in labels) key += `${labels[name]}\n`;
@@ -40,7 +40,7 @@ export class Counter implements Metric {
     this.series(labels).value += amount;
   }
 
-  /** The number under some labels: who adds to it often holds on to it. */
+  /** The number for some labels: frequent callers keep a reference. */
   series(labels: Labels): { value: number } {
     const key = keyOf(labels);
     const known = this.#series.get(key);
@@ -55,7 +55,7 @@ export class Counter implements Metric {
   }
 }
 
-/** A number that is looked up when it is asked for. */
+/** A number that is computed when it is read. */
 export class Gauge implements Metric {
   readonly type: "gauge" | "counter";
   readonly name: string;
@@ -79,7 +79,7 @@ export class Gauge implements Metric {
   }
 }
 
-/** How often values fell below each of some bounds. */
+/** Counts of values below each of some bounds. */
 export class Histogram implements Metric {
   readonly type = "histogram";
   readonly name: string;
@@ -97,7 +97,7 @@ export class Histogram implements Metric {
     this.series(labels).observe(value);
   }
 
-  /** The distribution under some labels: who adds to it often holds on to it. */
+  /** The distribution for some labels: frequent callers keep a reference. */
   series(labels: Labels): Distribution {
     const key = keyOf(labels);
     const known = this.#series.get(key);
@@ -116,7 +116,7 @@ export class Histogram implements Metric {
 export class Distribution {
   readonly #labels: Labels;
   readonly #bounds: readonly number[];
-  /** Values by the first bound that holds them. */
+  /** Values by the first bound that contains them. */
   readonly #counts: number[];
   #sum = 0;
   #count = 0;

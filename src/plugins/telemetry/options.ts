@@ -9,7 +9,7 @@ export interface TelemetryOptions {
   sample?: Partial<Record<TelemetrySeverity, number>>;
   /** Time after which collected telemetry is sent. @default 2 */
   interval?: number;
-  /** Telemetry that may wait in memory; beyond it the oldest is dropped and counted. @default 2000 */
+  /** Maximum telemetry in memory; beyond it the oldest is dropped and counted. @default 2000 */
   buffer?: number;
   /** Time between two reports of the service's own metrics; 0 sends none. @default 60 */
   metricsInterval?: number;
@@ -21,7 +21,7 @@ export type ResolvedTelemetryOptions = Required<Omit<TelemetryOptions, "sample">
   readonly sample: Readonly<Record<TelemetrySeverity, number>>;
 };
 
-const share = v.optional(v.pipe(atLeast(0), v.maxValue(1, "must be 1 at most")));
+const share = v.optional(v.pipe(atLeast(0), v.maxValue(1, "must be at most 1")));
 const OptionsSchema = v.object({
   sample: v.optional(v.object({ debug: share, info: share, warning: share, error: share, critical: share })),
   interval: v.optional(atLeast(0)),
@@ -30,7 +30,7 @@ const OptionsSchema = v.object({
   logs: v.optional(v.picklist([...LOG_LEVELS, "none"])),
 });
 
-/** Fills in the defaults; throws where an option cannot be used. */
+/** Fills in the defaults; throws if an option is invalid. */
 export function resolveTelemetryOptions(options: TelemetryOptions): ResolvedTelemetryOptions {
   checkOptions(OptionsSchema, options, { of: 'of plugin "telemetry"' });
   return {

@@ -19,7 +19,7 @@ export interface FinishedSpan {
   readonly start: number;
   readonly end: number;
   readonly attributes: Readonly<Record<string, string | number | boolean | undefined>>;
-  /** What went wrong. */
+  /** The error message. */
   readonly error?: string | undefined;
 }
 
@@ -103,7 +103,9 @@ const KIND = { internal: 0, server: 1 } as const;
 const STATUS = { unset: 0, error: 2 } as const;
 const SAMPLED = 1;
 
-/** The SDK makes ids at random and only for spans that begin and end in one process; ours must outlive it. */
+/**
+ * The SDK generates random ids and only for spans that start and end in one process; ours must outlive it.
+ */
 function toReadableSpan(span: FinishedSpan, resource: Resource, redactor: Redactor): ReadableSpan {
   const { traceId, spanId, parentId, error } = span;
   const attributes: Attributes = {};

@@ -29,12 +29,15 @@ const SEVERITY: Readonly<Record<LogLevel, TelemetrySeverity>> = {
   warn: "warning",
   error: "error",
 };
-/** Time that spans and metrics under way get when the service closes, milliseconds. */
+/** Time that pending spans and metrics get when the service closes, milliseconds. */
 const EXPORT_GRACE = 2000;
-/** Parts whose log lines tell of sending itself: to send those would never end. */
+/** Components whose log lines are about sending itself: sending those would loop forever. */
 const SENDERS = new Set(["events", "telemetry", "webhooks"]);
 
-/** Sends monitoring data of agents and of the service itself to the control system, and shows metrics at /metrics. */
+/**
+ * Sends monitoring data of agents and of the service itself to the control system, and serves metrics at
+ * /metrics.
+ */
 export function telemetry(options: TelemetryOptions = {}, fetch: Fetch = globalThis.fetch): Plugin {
   return {
     name: "telemetry",
@@ -59,7 +62,9 @@ export function telemetry(options: TelemetryOptions = {}, fetch: Fetch = globalT
   };
 }
 
-/** OpenTelemetry where the usual variables ask for it; the service runs without it where its packages are missing. */
+/**
+ * OpenTelemetry if the usual variables enable it; the service runs without it if its packages are missing.
+ */
 async function exportByOtel(context: PluginContext, metrics: readonly Metric[]): Promise<void> {
   const { env } = process;
   const wants = wantsOtel(env);
@@ -76,7 +81,7 @@ async function exportByOtel(context: PluginContext, metrics: readonly Metric[]):
     const sampler = await createTraceSampler({ cwd: process.cwd(), env, log: context.log });
     traceEverything(context, sampler, (span) => exporter.export(span));
   } catch (error) {
-    context.log.warn("OpenTelemetry is asked for by OTEL_* variables but cannot be used", { error });
+    context.log.warn("OpenTelemetry is enabled by OTEL_* variables but cannot be used", { error });
   }
 }
 
@@ -108,13 +113,13 @@ function createPipeline(
     }
     events
       .post(TELEMETRY, { stream, type: telemetry.type, body: telemetry })
-      .catch((error: unknown) => log.error("an exception could not be stored to be sent", { error }));
+      .catch((error: unknown) => log.error("an exception could not be stored for sending", { error }));
   };
   onClose(hooks.on("telemetry", ({ telemetry, job_id }) => accept(telemetry, job_id)));
   return { accept, buffer };
 }
 
-/** Metrics, log lines and exceptions that no agent has to send by itself. */
+/** Metrics, log lines and exceptions that agents need not send themselves. */
 function reportOwn(
   { get, hooks, onClose, participate }: PluginContext,
   options: TelemetryOptions,
@@ -124,7 +129,7 @@ function reportOwn(
   const { metricsInterval, logs } = resolveTelemetryOptions(options);
   const agents = get(AGENTS);
   const own = get(SERVICE_STATE).info().id;
-  // In the transaction that ends the job: a crash right after it must not lose why.
+  // In the transaction that ends the job: a crash right after it must not lose the reason.
   participate(async (change, tx) => {
     if (change.kind !== "job:finished" || change.job.status !== "failed") return;
     const { job } = change;
@@ -163,7 +168,7 @@ function reportOwn(
   onClose(() => clearInterval(timer));
 }
 
-/** All numbers by name and labels; the buckets of histograms are left to Prometheus. */
+/** All numbers by name and labels; histogram buckets are only for Prometheus. */
 async function readAll(metrics: readonly Metric[]): Promise<Record<string, number>> {
   const samples = (await Promise.all(metrics.map((metric) => metric.samples()))).flat();
   const kept = samples.filter(({ name }) => !name.endsWith("_bucket"));

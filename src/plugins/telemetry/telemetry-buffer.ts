@@ -1,12 +1,12 @@
 import type { Telemetry } from "../../core/models/telemetry.ts";
 
-/** Pieces that are sent at once. */
+/** Items sent per batch. */
 const CONCURRENCY = 4;
 const LONGEST_PAUSE = 60_000;
 const CLOSE_GRACE = 2000;
 
 export interface TelemetryBufferParts {
-  /** Pieces that may wait. */
+  /** Maximum number of queued items. */
   readonly size: number;
   /** Milliseconds. */
   readonly interval: number;
@@ -16,7 +16,10 @@ export interface TelemetryBufferParts {
   readonly closeGrace?: number;
 }
 
-/** Telemetry that may be lost: kept in memory, sent every few seconds, the oldest dropped where it is too much. */
+/**
+ * Telemetry that may be lost: kept in memory, sent every few seconds, the oldest dropped if there is too
+ * much.
+ */
 export class TelemetryBuffer {
   readonly #parts: TelemetryBufferParts;
   #waiting: Telemetry[] = [];
@@ -43,7 +46,7 @@ export class TelemetryBuffer {
     this.#schedule();
   }
 
-  /** Sends what waits, once; what cannot be sent is dropped. */
+  /** Sends what is queued, once; what cannot be sent is dropped. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -83,7 +86,7 @@ export class TelemetryBuffer {
         this.#failures = 0;
         continue;
       }
-      // One try each: what is late is worth little, and what is new waits behind it.
+      // One attempt each: late telemetry is worth little, and new telemetry waits behind it.
       this.#dropped += results.filter(({ status }) => status === "rejected").length;
       if (this.#failures++ === 0) this.#parts.onFailure((results[failed] as PromiseRejectedResult).reason);
       return;
@@ -91,7 +94,7 @@ export class TelemetryBuffer {
   }
 }
 
-/** Resolves with `work`, or with `undefined` once `milliseconds` are over; what comes later is left alone. */
+/** Resolves with `work`, or with `undefined` after `milliseconds`; a later result is ignored. */
 export function within<T>(milliseconds: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {

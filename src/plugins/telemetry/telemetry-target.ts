@@ -3,11 +3,11 @@ import { type Fetch, postJson } from "../../core/delivery/post-json.ts";
 import type { Account } from "../../core/models/account.ts";
 import type { Telemetry } from "../../core/models/telemetry.ts";
 
-/** Name under which telemetry that must not be lost stands in the outbox. */
+/** Name of telemetry that must not be lost in the outbox. */
 export const TELEMETRY = "telemetry";
 const TIMEOUT = 10_000;
 
-/** Sends one piece to the control system. */
+/** Sends one item to the control system. */
 export function createSender(account: Account, fetch: Fetch) {
   const url = `${account.api_url.replace(/\/+$/, "")}/v1/telemetry`;
   return (

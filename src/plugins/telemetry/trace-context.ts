@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 
-/** Where a span stands: W3C Trace Context (https://www.w3.org/TR/trace-context/). */
+/** The position of a span in a trace: W3C Trace Context (https://www.w3.org/TR/trace-context/). */
 export interface SpanPlace {
   readonly traceId: string;
   readonly spanId: string;
-  /** Whether it is exported; what hangs from it may go by this. */
+  /** Whether it is exported; its children may follow this. */
   readonly sampled: boolean;
 }
 
@@ -12,7 +12,7 @@ const ZERO = /^0+$/;
 /** The only flag of version 00 that is kept. */
 const SAMPLED = 0b1;
 
-/** Reads a `traceparent` header; `undefined` where it is none. */
+/** Reads a `traceparent` header; `undefined` if it is invalid. */
 export function readTraceparent(header: string | null | undefined): SpanPlace | undefined {
   const match = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(
     header?.trim() ?? "",
@@ -34,12 +34,14 @@ export function newTraceId(): string {
   return randomBytes(16).toString("hex");
 }
 
-/** A span id that another process works out alike: a run goes on after a restart, and so does its trace. */
+/**
+ * A span id that another process derives identically: a run continues after a restart, and so does its trace.
+ */
 export function spanIdOf(...parts: readonly (string | number)[]): string {
   return hash("span", parts).slice(0, 16);
 }
 
-/** The trace of a job that came without one. */
+/** The trace of a job that was started without one. */
 export function traceIdOf(jobId: string): string {
   return hash("trace", [jobId]).slice(0, 32);
 }

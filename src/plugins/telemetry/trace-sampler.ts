@@ -2,8 +2,8 @@ import type { Logger } from "../../core/base/log.ts";
 import { importPeer } from "../../deploy/import-peer.ts";
 
 /**
- * Says whether what stands in a trace is exported. `parent` is the flag of what it hangs from, `undefined` where it
- * begins the trace. The same answer in every process that has the same variables.
+ * Decides whether a trace is exported. `parent` is the flag of the parent span, `undefined` at the start of a
+ * trace. The result is the same in every process with the same variables.
  */
 export type TraceSampler = (traceId: string, parent: boolean | undefined) => boolean;
 
@@ -18,7 +18,7 @@ const NAMES = /^(parentbased_)?(always_on|always_off|traceidratio)$/;
 const DEFAULT_NAME = "parentbased_always_on";
 const DEFAULT_RATIO = 1;
 
-/** The sampler that `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG` ask for. */
+/** The sampler selected by `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`. */
 export async function createTraceSampler(parts: TraceSamplerParts): Promise<TraceSampler> {
   const [, parentBased, kind] = NAMES.exec(readName(parts)) ?? [];
   const root = kind === "traceidratio" ? await createRatio(parts) : () => kind === "always_on";
@@ -31,7 +31,7 @@ function readName({ env, log }: TraceSamplerParts): string {
   if (!value) return DEFAULT_NAME;
   const name = value.toLowerCase();
   if (NAMES.test(name)) return name;
-  log.warn("OTEL_TRACES_SAMPLER cannot be used: its default holds", { value, default: DEFAULT_NAME });
+  log.warn("OTEL_TRACES_SAMPLER is invalid: its default is used", { value, default: DEFAULT_NAME });
   return DEFAULT_NAME;
 }
 
@@ -48,6 +48,6 @@ function readRatio({ env, log }: TraceSamplerParts): number {
   if (!value) return DEFAULT_RATIO;
   const ratio = Number(value);
   if (ratio >= 0 && ratio <= 1) return ratio;
-  log.warn("OTEL_TRACES_SAMPLER_ARG cannot be used: its default holds", { value, default: DEFAULT_RATIO });
+  log.warn("OTEL_TRACES_SAMPLER_ARG is invalid: its default is used", { value, default: DEFAULT_RATIO });
   return DEFAULT_RATIO;
 }

@@ -16,8 +16,8 @@ import {
 import type { TraceSampler } from "./trace-sampler.ts";
 
 /**
- * Spans of requests, jobs, cases and steps. Those of jobs are made from what is stored, with ids that follow from the
- * ids of job, case and call: a run that goes on in another process goes on in its trace.
+ * Spans of requests, jobs, cases and steps. Those of jobs are built from stored data, with ids derived from
+ * the ids of job, case and call: a run that continues in another process continues its trace.
  */
 export function traceEverything(
   context: PluginContext,
@@ -38,7 +38,7 @@ export function traceEverything(
     if (change.kind === "job:created" && parent) await traces.keep(tx, change.job.id, parent);
   });
   get(EVENTS).addHeaders(async (stream) => {
-    // A message is sent without its place rather than held up.
+    // A message is sent without its trace context rather than delayed.
     const place = await traces.ofStream(stream).catch(() => undefined);
     return place && { traceparent: toTraceparent(place) };
   });
@@ -127,7 +127,10 @@ interface RequestTracing {
   readonly send: (span: FinishedSpan) => void;
 }
 
-/** One span a request, under the caller's where it says so; a job that the request starts hangs from it. */
+/**
+ * One span per request, below the caller's span if there is one; it is the parent of a job that the request
+ * starts.
+ */
 function traceRequests(context: PluginContext, { current, sampler, send }: RequestTracing): void {
   context.get(H3_APP).use(async (event, next) => {
     const caller = readTraceparent(event.req.headers.get("traceparent"));
@@ -161,7 +164,7 @@ function traceRequests(context: PluginContext, { current, sampler, send }: Reque
           "url.path": event.url.pathname,
           "http.response.status_code": status,
         },
-        error: status >= 500 ? `answered ${status}` : undefined,
+        error: status >= 500 ? `responded with ${status}` : undefined,
       });
     }
   });

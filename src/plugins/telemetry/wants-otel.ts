@@ -1,6 +1,6 @@
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** Which of the usual variables ask for OpenTelemetry. */
+/** Which of the usual variables enable OpenTelemetry. */
 export function wantsOtel(env: Env): { readonly traces: boolean; readonly metrics: boolean } {
   const off = env.OTEL_SDK_DISABLED?.toLowerCase() === "true";
   const wants = (signal: "TRACES" | "METRICS"): boolean =>

@@ -1,6 +1,9 @@
 import { BlockList, isIP } from "node:net";
 
-/** Ranges that no webhook may reach unless it is allowed: this machine, private networks, metadata services, and what is reserved. */
+/**
+ * Ranges that no webhook may reach unless it is allowed: this machine, private networks, metadata services,
+ * and reserved ranges.
+ */
 const REFUSED = new BlockList();
 const V4 = [
   ["0.0.0.0", 8],

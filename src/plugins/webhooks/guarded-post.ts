@@ -6,17 +6,17 @@ import { DeliveryError } from "../../core/delivery/events.ts";
 import type { Fetch } from "../../core/delivery/post-json.ts";
 import { isPublicAddress } from "./addresses.ts";
 
-/** Answers are only looked at for their status and a line of text. */
+/** Only the status and one line of text of a response are read. */
 const LARGEST_ANSWER = 64 * 1024;
 
-/** Statuses with which a `Response` takes no body. */
+/** Statuses with which a `Response` cannot have a body. */
 const WITHOUT_BODY = new Set([204, 205, 304]);
 
 export type Resolve = (host: string) => Promise<{ address: string; family: number }[]>;
 
 /**
- * A `fetch` for addresses that strangers may have named. The address that a name resolves to is checked, and the very
- * address that was checked is connected to: a name that changes in between gains nothing. Redirects are not followed.
+ * A `fetch` for untrusted URLs. The address that a name resolves to is checked, and exactly the checked
+ * address is connected to: a name that changes in between gains nothing. Redirects are not followed.
  */
 export function createGuardedFetch(allowPrivate: boolean, resolve: Resolve = resolveName): Fetch {
   return async (target, init) => {
@@ -25,9 +25,12 @@ export function createGuardedFetch(allowPrivate: boolean, resolve: Resolve = res
     const addresses = isIP(host) ? [{ address: host, family: isIP(host) }] : await resolve(host);
     const refused = allowPrivate ? undefined : addresses.find(({ address }) => !isPublicAddress(address));
     if (refused || addresses.length === 0) {
-      throw new DeliveryError(`"${host}" is no public address: webhooks to it need the option allowPrivate`, {
-        permanent: true,
-      });
+      throw new DeliveryError(
+        `"${host}" is not a public address: webhooks to it require the option allowPrivate`,
+        {
+          permanent: true,
+        },
+      );
     }
     return send(url, init, (_host, options, callback) => {
       if (options.all) callback(null, addresses);
@@ -59,7 +62,7 @@ function send(url: URL, init: RequestInit, pinned: LookupFunction): Promise<Resp
           if (retryAfter) headers.set("retry-after", retryAfter);
           const status = incoming.statusCode ?? 0;
           if (status < 200 || status > 599) {
-            reject(new DeliveryError(`answered ${status}`, { status }));
+            reject(new DeliveryError(`responded with ${status}`, { status }));
             return;
           }
           const body = WITHOUT_BODY.has(status) ? null : Buffer.concat(chunks);

@@ -29,14 +29,15 @@ const WebhookSchema = v.object({
   url: v.pipe(
     v.string(),
     v.url("must be a URL"),
-    v.regex(/^https?:\/\//, "must begin with https:// or http://"),
+    v.regex(/^https?:\/\//, "must start with https:// or http://"),
   ),
   secret: v.string(),
   types: v.optional(v.array(EventTypeSchema)),
 });
 
 /**
- * Sends events to your own URLs, signed after the Standard Webhooks specification, with the guarantees of the outbox.
+ * Sends events to your own URLs, signed according to the Standard Webhooks specification, with the guarantees
+ * of the outbox.
  *
  * @example
  * webhooks({ webhooks: [{ name: "billing", url: "https://billing.example.com/hooks", secret: process.env.HOOK_SECRET }] })
@@ -78,6 +79,6 @@ function checkWebhook(input: WebhookOptions): WebhookOptions {
   const result = v.safeParse(WebhookSchema, input);
   if (result.success) return result.output;
   const [issue] = result.issues;
-  // The value is not repeated: a URL may hold a token.
+  // The value is not repeated: a URL may contain a token.
   throw new PluginError(`Webhook "${input.name}": ${v.getDotPath(issue)} ${issue.message}`);
 }

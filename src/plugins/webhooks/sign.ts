@@ -4,16 +4,16 @@ import { createHmac } from "node:crypto";
 const SHORTEST_KEY = 24;
 const LONGEST_KEY = 64;
 
-/** Reads a secret such as `whsec_MfKQ…`; throws where it is none. */
+/** Reads a secret such as `whsec_MfKQ…`; throws if it is invalid. */
 export function readSecret(secret: string, name: string): Buffer {
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
   if (secret.startsWith("whsec_") && key.length >= SHORTEST_KEY && key.length <= LONGEST_KEY) return key;
   throw new Error(
-    `The secret of webhook "${name}" must be whsec_ and the base64 of 24 to 64 random bytes. Make one: node -e "console.log('whsec_' + crypto.randomBytes(32).toString('base64'))"`,
+    `The secret of webhook "${name}" must be whsec_ followed by the base64 of 24 to 64 random bytes. Generate one: node -e "console.log('whsec_' + crypto.randomBytes(32).toString('base64'))"`,
   );
 }
 
-/** Headers after the Standard Webhooks specification: HMAC-SHA256 of id, time and body. */
+/** Headers according to the Standard Webhooks specification: HMAC-SHA256 of id, time and body. */
 export function signedHeaders(id: string, now: Date, body: string, key: Buffer): Record<string, string> {
   const timestamp = Math.floor(now.getTime() / 1000);
   const signature = createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64");

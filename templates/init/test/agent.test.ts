@@ -5,7 +5,7 @@ import { agent } from "../src/agent.ts";
 const fields = { texts: ["To be, or not to be", "Hello"] };
 const answers = { keep: { keep: false } };
 
-it("leaves out the long texts that a person does not keep", async () => {
+it("omits the long texts that a person does not keep", async () => {
   await using server = await testServer({ agents: [agent] });
 
   const { result } = await server.run(agent, { fields, answers });

@@ -13,18 +13,18 @@ import type { MachineParts } from "./parts.ts";
 import { AgentJobPathSchema, AgentPathSchema, JobsQuerySchema } from "./schemas.ts";
 
 const tag = "Jobs of an agent";
-/** Seconds; proxies end longer requests. */
+/** Seconds; proxies abort longer requests. */
 const LONGEST_WAIT = 60;
 
 const StartSchema = v.object({
   ...AgentJobContextBaseSchema.entries,
   encrypted_agent_parameters: optional(v.string()),
 });
-/** A control system knows jobs by its own ids: none may be made up for it. */
+/** A control system identifies jobs by its own ids: the service must not invent them. */
 const ControlledStartSchema = v.object({ ...StartSchema.entries, job_context: JobContextSchema });
 const StopSchema = v.object({ job_context: v.pick(JobContextSchema, ["job_id"]) });
 
-/** Starting and stopping an agent's jobs, and looking at them. */
+/** Starting, stopping and reading an agent's jobs. */
 export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
   const { prefix, agents, envelopes, jobs, runner, hasControlSystem } = parts;
   const find = (slug: string, id: string): Promise<StoredJob> => jobs.get(id, agents.get(slug).slug);
@@ -35,7 +35,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       auth: "key",
       summary: "Start a job",
       description:
-        "A job without a `job_context.job_id` gets a new id; what else `job_context` leaves out is filled in. A service that reports to a control system requires all of it. With an id, the same request again returns the same job and starts nothing; other content under the same id is refused with 409. An `Idempotency-Key` header does the same for requests whose ids differ or are missing. While the job waits for its turn, `X-Queue-Position` says where it stands (1 is next) and `X-Queue-Length` how many wait. With the header `Prefer: wait=30` the answer comes once the job has ended, or after so many seconds (60 at most).",
+        "A job without a `job_context.job_id` gets a new id; other missing fields of `job_context` are filled in. A service that reports to a control system requires all of them. With an id, repeating the request returns the same job and starts nothing; different content under the same id is refused with 409. An `Idempotency-Key` header does the same for requests whose ids differ or are missing. While the job is queued, `X-Queue-Position` is its position (1 is next) and `X-Queue-Length` the number of queued jobs. With the header `Prefer: wait=30` the response is sent once the job has ended, or after that many seconds (60 at most).",
       tag,
       params: AgentPathSchema,
       body: hasControlSystem ? ControlledStartSchema : StartSchema,
@@ -91,11 +91,11 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
       auth: "key",
       summary: "Ask a job to stop",
       description:
-        "The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended stays as it is.",
+        "The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended is unchanged.",
       tag,
       params: AgentPathSchema,
       body: StopSchema,
-      responses: { 200: { description: "The job as it stands", schema: JobResponseSchema } },
+      responses: { 200: { description: "The current state of the job", schema: JobResponseSchema } },
       handler: async ({ params, body, caller }) => {
         const job = await find(params.slug, body.job_context.job_id);
         return runner.describe(await runner.stop(job.id, caller));

@@ -10,7 +10,7 @@ import { AgentPathSchema } from "./schemas.ts";
 
 const tag = "Agents";
 
-/** Agents and the methods that are called beside a run. */
+/** Agents, and the methods that are called outside a run. */
 export function agentRoutes(parts: MachineParts): RouteDefinition[] {
   const { prefix, agents, runner } = parts;
   return [
@@ -37,12 +37,12 @@ export function agentRoutes(parts: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/agents/{slug}/status`,
       auth: "key",
-      summary: "Ask an agent how a job is doing",
+      summary: "Ask an agent about the progress of a job",
       description: "Calls the agent's `job_status`; `params.job_id` names the job.",
       tag,
       params: AgentPathSchema,
       body: AgentMethodParamsSchema,
-      responses: { 200: { description: "What the agent says", schema: JobResponseSchema } },
+      responses: { 200: { description: "The agent's response", schema: JobResponseSchema } },
       handler: ({ params, body }) =>
         runner.call(agents.get(params.slug).slug, {
           method: "job_status",
@@ -55,11 +55,11 @@ export function agentRoutes(parts: MachineParts): RouteDefinition[] {
       path: `${prefix}/agents/{slug}/chat`,
       auth: "key",
       summary: "Talk to an agent",
-      description: "Answers with whatever the agent's `chat` method gives.",
+      description: "Returns the result of the agent's `chat` method.",
       tag,
       params: AgentPathSchema,
       body: AgentMethodParamsSchema,
-      responses: { 200: { description: "The method's answer", schema: v.unknown() } },
+      responses: { 200: { description: "The method's result", schema: v.unknown() } },
       handler: async ({ params, body }) =>
         (await runner.call(agents.get(params.slug).slug, { method: "chat", params: body.params })) ?? null,
     }),
@@ -71,7 +71,7 @@ export function agentRoutes(parts: MachineParts): RouteDefinition[] {
       tag,
       params: v.object({ slug: v.string(), name: v.string() }),
       body: v.object({ ...AgentJobContextBaseSchema.entries, params: v.optional(JsonMapSchema, {}) }),
-      responses: { 200: { description: "What the method says", schema: JobResponseSchema } },
+      responses: { 200: { description: "The method's result", schema: JobResponseSchema } },
       handler: ({ params, body }) =>
         runner.call(agents.get(params.slug).slug, {
           method: "custom",

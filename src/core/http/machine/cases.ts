@@ -13,7 +13,7 @@ const AnsweredSchema = v.object({
   case_status: EntityStatusSchema,
 });
 
-/** Answering the questions that cases raise. */
+/** Answering the questions of cases. */
 export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] {
   return [
     defineRoute({
@@ -25,12 +25,12 @@ export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] 
       tag: "Cases",
       params: CasePathSchema,
       body: CaseUpdateRequestSchema,
-      responses: { 200: { description: "The answer was taken", schema: AnsweredSchema } },
+      responses: { 200: { description: "The answer was accepted", schema: AnsweredSchema } },
       handler: async ({ params, body, caller }) => {
         const item = await runner.answer(params.job_id, params.case_id, body, caller);
         return {
           status: "success",
-          message: `The answer to case "${item.id}" was taken`,
+          message: `The answer to case "${item.id}" was accepted`,
           job_id: item.job_id,
           case_id: item.id,
           case_status: item.status,

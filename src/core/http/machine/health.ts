@@ -13,7 +13,7 @@ const ServiceHealthSchema = v.object({
   version: v.string(),
   /** Seconds. */
   uptime: v.number(),
-  /** What is wrong, where something is. */
+  /** The problem, if there is one. */
   detail: v.optional(v.string()),
 });
 export const AgentHealthSchema = v.object({
@@ -31,7 +31,7 @@ export const AgentHealthSchema = v.object({
   }),
 });
 
-/** How the service and its agents are doing. Their paths do not take the API prefix. */
+/** Health of the service and its agents. These paths do not have the API prefix. */
 export function healthRoutes(parts: MachineParts): RouteDefinition[] {
   const { agents, jobs, clock } = parts;
   return [
@@ -68,7 +68,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       auth: "key",
       summary: "Health of the agents",
       description:
-        "An agent is `busy` while a job is in progress and `degraded` when over half of its jobs failed or were cancelled. `success_rate` is the percentage of its jobs that completed.",
+        "An agent is `busy` while a job is in progress and `degraded` when more than half of its jobs failed or were cancelled. `success_rate` is the percentage of its jobs that completed.",
       tag,
       responses: {
         200: {
@@ -96,7 +96,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
   ];
 }
 
-/** Anyone may read this: it holds no path and no text of an error. */
+/** Anyone may read this: it contains no paths or error messages. */
 function serviceHealth({ store, state, runner, maxQueuedJobs }: MachineParts): {
   status: "healthy" | "degraded" | "unhealthy";
   detail?: string;

@@ -15,12 +15,12 @@ export function jobStreamRoute(
     auth: "key",
     summary: "Follow a job",
     description:
-      "Server-sent events: `snapshot` with the job as it stands, then every entry of its run log, named by its type, with its number as the event's id; at last `end` with the job's status. `Last-Event-ID` takes the stream up after that number, without a gap; a job that has ended and has nothing more to tell answers 204. Readers that stop reading are dropped.",
+      "Server-sent events: `snapshot` with the current job, then every entry of its run log, named by its type, with its number as the event's id; finally `end` with the job's status. `Last-Event-ID` resumes the stream after that number, without a gap; for a job that has ended, without further events, the response is 204. Clients that stop reading are disconnected.",
     tag: "Jobs",
     params: JobPathSchema,
     responses: {
       200: { description: "The stream", contentType: "text/event-stream" },
-      204: { description: "The job has ended and all its events are known" },
+      204: { description: "The job has ended and there are no further events" },
     },
     handler: async ({ params, event, actor }) => {
       const after = readLastEventId(event);

@@ -11,7 +11,7 @@ import { CasesQuerySchema, JobPathSchema, JobsQuerySchema } from "./schemas.ts";
 
 const tag = "Jobs";
 
-/** All agents' jobs, and going on with those that have ended. */
+/** Jobs of all agents, and resuming those that have ended. */
 export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteDefinition[] {
   return [
     defineRoute({
@@ -43,7 +43,7 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       auth: "key",
       summary: "List a job's cases",
       description:
-        "Oldest first; the header `X-Total-Count` counts all. Of each case's updates it holds the newest, as many as `updates` says; `update_count` counts all. `GET /admin/api/cases/{id}` holds all of them.",
+        "Oldest first; the header `X-Total-Count` counts all. Each case has its newest updates, as many as `updates` says; `update_count` counts all. `GET /admin/api/cases/{id}` returns all of them.",
       tag,
       params: JobPathSchema,
       query: CasesQuerySchema,
@@ -60,8 +60,8 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       method: "POST",
       path: `${prefix}/jobs/{id}/resume`,
       auth: "key",
-      summary: "Go on with a job that a limit ended",
-      description: "`job_instructions` holds the limits to raise; those left out stay as they are.",
+      summary: "Resume a job that a limit ended",
+      description: "`job_instructions` contains the limits to raise; omitted ones stay unchanged.",
       tag,
       params: JobPathSchema,
       body: v.optional(v.object({ job_instructions: v.optional(v.partial(JobInstructionsSchema)) }), {}),
@@ -89,7 +89,7 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       method: "POST",
       path: `${prefix}/jobs/{id}/continue`,
       auth: "key",
-      summary: "Go on with a held job under the present code",
+      summary: "Resume a held job with the current code",
       description:
         "Of a job whose `stop_reason` is `code_changed`. Recorded calls that the code does not make no longer count; they stay in the log. Answers count.",
       tag,

@@ -12,7 +12,7 @@ const tag = "Agents";
 const Problems = v.record(v.string(), v.string());
 const verdict = { valid: v.boolean(), message: v.string(), errors: v.array(v.string()) };
 
-/** An agent's parameters, and checks before a job is started. */
+/** An agent's parameters, and validation before a job is started. */
 export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
   const { prefix, agents, parameters, envelopes, settings, runner } = parts;
   return [
@@ -20,8 +20,8 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
       method: "POST",
       path: `${prefix}/agents/{slug}/parameters`,
       auth: "key",
-      summary: "Keep an agent's parameters",
-      description: "They are kept encrypted, as they came. What is left out stays as it is.",
+      summary: "Store an agent's parameters",
+      description: "They are stored encrypted, as received. Omitted ones stay unchanged.",
       tag,
       params: AgentPathSchema,
       body: v.object({
@@ -34,7 +34,7 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
         const sent = body.parameters_encrypted;
         await envelopes.pass(event, sent, () => sent && parameters.decrypt(sent, agent));
         await settings.change(agent.slug, body, caller);
-        // Back to the one who sent them, and to nobody else.
+        // Returned only to the sender.
         return { ...(await toAgentResponse(agent, parts)), server_encrypted_parameters: sent ?? null };
       },
     }),
@@ -47,7 +47,10 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
       params: AgentPathSchema,
       body: v.object({ encrypted_agent_parameters: optional(v.string()) }),
       responses: {
-        200: { description: "The verdict", schema: v.object({ ...verdict, invalid_parameters: Problems }) },
+        200: {
+          description: "The result of the check",
+          schema: v.object({ ...verdict, invalid_parameters: Problems }),
+        },
       },
       handler: async ({ params, body, event }) => {
         const agent = agents.get(params.slug);
@@ -74,7 +77,10 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
       params: AgentPathSchema,
       body: v.object({ method_name: v.optional(v.string(), "job_start"), job_fields: JsonMapSchema }),
       responses: {
-        200: { description: "The verdict", schema: v.object({ ...verdict, invalid_fields: Problems }) },
+        200: {
+          description: "The result of the check",
+          schema: v.object({ ...verdict, invalid_fields: Problems }),
+        },
       },
       handler: async ({ params, body }) => {
         const { slug } = agents.get(params.slug);
@@ -83,7 +89,7 @@ export function parameterRoutes(parts: MachineParts): RouteDefinition[] {
         const valid = errors.length === 0;
         return {
           valid,
-          message: valid ? "Method fields are valid" : "Method fields are not valid",
+          message: valid ? "Method fields are valid" : "Method fields are invalid",
           errors,
           invalid_fields: problems,
         };

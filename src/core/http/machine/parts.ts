@@ -10,7 +10,7 @@ import type { JobFeed } from "../job-feed.ts";
 import type { LiveStreams } from "../live-streams.ts";
 import type { ServiceState } from "../service-state.ts";
 
-/** What the machine routes work with. */
+/** What the machine routes use. */
 export interface MachineParts {
   /** Path in front of the routes. */
   readonly prefix: string;

@@ -6,7 +6,7 @@ const tag = "Encryption";
 
 const EncryptQuerySchema = v.pipe(
   v.object({ version: v.optional(v.picklist(["1", "2"]), "2"), agent: v.optional(v.string()) }),
-  v.check(({ version, agent }) => version === "2" || agent === undefined, "agent needs version 2"),
+  v.check(({ version, agent }) => version === "2" || agent === undefined, "agent requires version 2"),
 );
 
 /** The service's public key, encryption for clients that have none of their own, and the end of a pause. */

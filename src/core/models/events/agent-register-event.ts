@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { type AgentResponse, AgentResponseSchema } from "../agent-response.ts";
 
-/** An agent is there to be called. */
+/** An agent is available. */
 export const AgentRegisterEventSchema = v.object({
   source: v.object({ agent: v.string() }),
   type: v.literal("agent.register"),

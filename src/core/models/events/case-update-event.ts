@@ -2,7 +2,10 @@ import * as v from "valibot";
 import type { StoredCase } from "../case.ts";
 import { type CaseNodeUpdate, CaseNodeUpdateSchema } from "../case-node-update.ts";
 
-/** A case went on: an update, a question, an answer or its end. Indexes count from 1 without gap or repeat. */
+/**
+ * Progress of a case: an update, a question, an answer or its end. Indexes count from 1 without gap or
+ * repeat.
+ */
 export const CaseUpdateEventSchema = v.object({
   source: v.object({ job: v.string(), case: v.string() }),
   type: v.literal("agent.case.update"),

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { type Job, JobSchema } from "../job.ts";
 
-/** A job has ended: `agent.job.end` where it completed, `agent.job.error` where it failed or was cancelled. */
+/** A job has ended: `agent.job.end` if it completed, `agent.job.error` if it failed or was cancelled. */
 export const JobFinishedEventSchema = v.object({
   source: v.object({ job: v.string() }),
   type: v.picklist(["agent.job.end", "agent.job.error"]),

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { type Job, JobSchema } from "../job.ts";
 
-/** A job is held, or goes on after that: its `stop_reason` and `error` say why, and `held` where its record does not fit the code. */
+/** A job is held, or resumes after that: `stop_reason` and `error` say why, and `held` if its record does not match the code. */
 export const JobStatusEventSchema = v.object({
   source: v.object({ job: v.string() }),
   type: v.literal("agent.job.status"),

@@ -6,7 +6,7 @@ import { countOf, formatCost } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 import { labelOf, pathTo } from "../views/pieces.ts";
 
-/** A question before a change: what will happen, and the way back. */
+/** A confirmation before a change: what will happen, and a way to cancel. */
 export interface Confirm {
   readonly title: string;
   readonly lines: readonly string[];
@@ -23,15 +23,15 @@ export interface Confirm {
   }[];
 }
 
-/** What a change of a job asks before it is made. */
+/** Confirmations of changes to a job. */
 export function jobConfirms({ options }: AdminParts, job: StoredJob, action: string): Confirm {
   const running = !isTerminal(job.status) && job.status !== "stopped";
   const base = { action: pathTo("jobs", job.id, action), back: pathTo("jobs", job.id), fields: "" };
   if (action === "stop") {
     const lines = [
-      `"${job.name}" is told to stop. What it did so far is kept; it may take a moment to clean up.`,
+      `"${job.name}" will be asked to stop. Its results so far are kept; it may take a moment to clean up.`,
       ...(job.open_questions > 0
-        ? [`${countOf(job.open_questions, "open question")} will not be asked any more.`]
+        ? [`${countOf(job.open_questions, "open question")} will be withdrawn.`]
         : []),
     ];
     return {
@@ -43,19 +43,19 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
   }
   if (action === "retry") {
     const lines = [
-      "From the last good step: finished steps keep their results and cost, the work goes on where it failed.",
-      "From the start: everything is done, and paid for, once more.",
+      "From the last successful step: finished steps keep their results and cost, and work continues where it failed.",
+      "From the start: everything is done, and paid for, again.",
     ];
     const buttons = [
       button("From the start", { name: "from", value: "start", style: "quiet" }),
-      button("From the last good step", { name: "from", value: "last_step", focus: true }),
+      button("From the last successful step", { name: "from", value: "last_step", focus: true }),
     ];
     return { ...base, title: "Run this job again?", lines, buttons };
   }
   if (action === "continue") {
     const lines = [
       job.held?.message ?? "The job is not held.",
-      "It goes on under the present code. What was recorded after that point, and the code does not make, no longer counts and may be done again; answers count.",
+      "It resumes with the current code. What was recorded after that point, and the code does not repeat, no longer counts and may be done again; answers count.",
     ];
     return { ...base, title: "Continue under the present code?", lines, buttons: [button("Continue", {})] };
   }
@@ -66,25 +66,25 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
   if (action === "resume") {
     const limits = job.job_context.job_instructions;
     const fields = html`${[
-      limitField("max_cost", "Most cost", limits?.max_cost),
-      limitField("max_duration", "Longest time, seconds", limits?.max_duration),
-      limitField("max_cases", "Most cases", limits?.max_cases),
+      limitField("max_cost", "Maximum cost", limits?.max_cost),
+      limitField("max_duration", "Maximum duration, seconds", limits?.max_duration),
+      limitField("max_cases", "Maximum cases", limits?.max_cases),
     ]}`;
     const lines = [
-      `It has cost ${formatCost(job.total_cost, options.currency)} and opened ${countOf(job.case_count, "case")}. Finished steps are not done again.`,
+      `It has cost ${formatCost(job.total_cost, options.currency)} and opened ${countOf(job.case_count, "case")}. Finished steps are not repeated.`,
     ];
     return {
       ...base,
-      title: "Raise the limits and go on?",
+      title: "Raise the limits and resume?",
       lines,
       fields: fields.toString(),
-      buttons: [button("Go on", {})],
+      buttons: [button("Resume", {})],
     };
   }
   if (action === "status") return { ...base, ...statusConfirm(job.status, "job") };
   const lines = [
-    `"${job.name}" is deleted with ${countOf(job.case_count, "case")} and its history. This cannot be undone.`,
-    ...(running ? ["It is running: the run is aborted first."] : []),
+    `"${job.name}" will be deleted with ${countOf(job.case_count, "case")} and its history. This cannot be undone.`,
+    ...(running ? ["It is running: the run will be aborted first."] : []),
   ];
   return {
     ...base,
@@ -94,12 +94,12 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
   };
 }
 
-/** What a change of a case asks before it is made. */
+/** Confirmations of changes to a case. */
 export function caseConfirms(item: StoredCase, action: string): Confirm {
   const base = { action: pathTo("cases", item.id, action), back: pathTo("cases", item.id), fields: "" };
   if (action === "status") return { ...base, ...statusConfirm(item.status, "case") };
   const lines = [
-    `"${item.name}" is deleted with ${countOf(item.update_count, "update")}. Its job stays. This cannot be undone.`,
+    `"${item.name}" will be deleted with ${countOf(item.update_count, "update")}. Its job is kept. This cannot be undone.`,
   ];
   return {
     ...base,
@@ -111,7 +111,7 @@ export function caseConfirms(item: StoredCase, action: string): Confirm {
 
 function statusConfirm(current: string, noun: string) {
   const lines = [
-    `Overrides what the agent says. A final status ends the ${noun}'s work at once; what is written later is refused.`,
+    `Overrides the agent. A final status ends the ${noun}'s work immediately; later updates are refused.`,
   ];
   const fields = html`<div class="field"><label for="new-status">Status</label><select class="input" id="new-status" name="status">${EntityStatusSchema.options.map(
     (status) =>

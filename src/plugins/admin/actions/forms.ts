@@ -22,7 +22,9 @@ type Act = (
   input: { form: URLSearchParams; caller: Caller },
 ) => Promise<string>;
 
-/** The same changes by forms: first what will happen, then the doing; in a dialog, or as a page without script. */
+/**
+ * The same changes by form: first a confirmation, then the change; in a dialog, or as a page without script.
+ */
 export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...Object.entries(JOB_ACTS).flatMap(([action, act]) =>
@@ -55,7 +57,7 @@ function pair(parts: AdminParts, kind: "jobs" | "cases", { action, act, confirm 
     defineRoute({
       ...about,
       method: "GET",
-      summary: `Asks before: ${action}`,
+      summary: `Confirm: ${action}`,
       responses: { 200: { description: "What will happen", contentType: "text/html" } },
       handler: async ({ params, event }) => {
         const state = { confirm: await confirm(params.id) };
@@ -67,8 +69,8 @@ function pair(parts: AdminParts, kind: "jobs" | "cases", { action, act, confirm 
     defineRoute({
       ...about,
       method: "POST",
-      summary: `By form: ${action}`,
-      responses: { 303: { description: "On to the entity, or to the list" } },
+      summary: `${action} (form)`,
+      responses: { 303: { description: "Redirect to the entity, or to the list" } },
       handler: async ({ params, event, caller }) => {
         const form = await readForm(event);
         const here = pathTo(kind, params.id);
@@ -79,7 +81,7 @@ function pair(parts: AdminParts, kind: "jobs" | "cases", { action, act, confirm 
   ];
 }
 
-/** Does it; what cannot be done is said on the page one came from. */
+/** Applies the change; a failure is shown on the page that the user came from. */
 async function perform(
   parts: AdminParts,
   event: HttpEvent,
@@ -104,15 +106,15 @@ const JOB_ACTS: Readonly<Record<string, Act>> = {
   },
   retry: async ({ runner }, id, { form, caller }) => {
     await runner().retry(id, form.get("from") === "start" ? "start" : "last_step", caller);
-    return "The job runs again.";
+    return "The job is running again.";
   },
   resume: async ({ runner }, id, { form, caller }) => {
     await runner().resume(id, readLimits(form), caller);
-    return "The job goes on.";
+    return "The job was resumed.";
   },
   continue: async ({ runner }, id, { caller }) => {
     await runner().continue(id, caller);
-    return "The job goes on under the present code.";
+    return "The job resumes with the current code.";
   },
   restart: async ({ runner }, id, { caller }) => {
     await runner().retry(id, "start", caller);
@@ -142,7 +144,7 @@ const CASE_ACTS: Readonly<Record<string, Act>> = {
 function readStatus(form: URLSearchParams) {
   const status = form.get("status");
   if (v.is(EntityStatusSchema, status)) return status;
-  throw new ServiceError("invalid_request", "This is not a status", {
+  throw new ServiceError("invalid_request", "Invalid status", {
     detail: `Choose one of ${EntityStatusSchema.options.join(", ")}.`,
   });
 }
@@ -156,7 +158,7 @@ function readLimits(form: URLSearchParams): Partial<Record<(typeof LIMITS)[numbe
     if (!text) continue;
     const value = Number(text);
     if (!Number.isFinite(value) || value < 0 || (name !== "max_cost" && !Number.isInteger(value))) {
-      throw new ServiceError("invalid_request", `${name} must be a number, 0 or more`);
+      throw new ServiceError("invalid_request", `${name} must be a number of at least 0`);
     }
     limits[name] = value;
   }

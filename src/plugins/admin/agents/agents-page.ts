@@ -82,7 +82,7 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
             {
               label: "Takes",
               value: usual,
-              note: forecast ? "median of the last jobs" : "no job has ended",
+              note: forecast ? "median of the last jobs" : "no finished jobs",
               tone: "",
             },
           ],
@@ -119,7 +119,7 @@ function toHead(agent: AgentData) {
 function toStatistics({ statistics }: AgentData) {
   const { total_jobs, completed_jobs, failed_jobs, in_progress_jobs, success_rate } = statistics;
   return [
-    { label: "Jobs", value: formatCount(total_jobs), note: "in all", tone: "" },
+    { label: "Jobs", value: formatCount(total_jobs), note: "in total", tone: "" },
     { label: "Running", value: formatCount(in_progress_jobs), note: "now", tone: "" },
     { label: "Completed", value: formatCount(completed_jobs), note: "", tone: "" },
     {
@@ -147,13 +147,13 @@ function toAbout(agent: AgentData, { definition, id }: HostedAgent) {
     ["Editor", agent.editor],
     ["Tags", agent.tags?.join(", ")],
     ["After a restart", INTERRUPTIONS[definition.onInterruption ?? "resume"]],
-    ["At once", definition.maxConcurrentJobs ? `${definition.maxConcurrentJobs} jobs` : undefined],
+    ["Concurrent jobs", definition.maxConcurrentJobs ? `${definition.maxConcurrentJobs} jobs` : undefined],
     ["Onboarding", agent.server_agent_onboarding_status],
   ];
   return facts.flatMap(([name, value]) => (value ? [{ name, value }] : []));
 }
 
-const INTERRUPTIONS = { resume: "goes on", restart: "begins again", fail: "fails" } as const;
+const INTERRUPTIONS = { resume: "resumes", restart: "starts over", fail: "fails" } as const;
 
 function toMethods(agent: AgentData) {
   const { custom, ...rest } = agent.methods as NonNullable<AgentResponse["methods"]>;

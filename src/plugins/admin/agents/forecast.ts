@@ -2,7 +2,7 @@ import type { AdminParts } from "../parts.ts";
 
 const LOOKED_AT = 50;
 
-/** What an agent's last jobs took and cost. */
+/** Duration and cost of an agent's last jobs. */
 export interface Forecast {
   readonly jobs: number;
   /** Milliseconds. */
@@ -12,7 +12,7 @@ export interface Forecast {
   readonly highCost: number;
 }
 
-/** A forecast from the agent's last completed jobs; `undefined` where there are none. */
+/** A forecast from the agent's last completed jobs; `undefined` if there are none. */
 export async function readForecast(
   { jobs }: Pick<AdminParts, "jobs">,
   slug: string,

@@ -5,7 +5,7 @@ import { readFields } from "../forms/fields.ts";
 
 const blank = { type: null, choices: null, default: null, widget: null, required: false } as const;
 
-/** What the job is for. */
+/** The job's mission. */
 export const MISSION_FIELD: AgentMethodField = {
   ...blank,
   name: "mission",
@@ -19,7 +19,7 @@ export const INSTRUCTION_FIELDS: readonly AgentMethodField[] = [
     ...blank,
     name: "max_cost",
     field_type: "FloatField",
-    description: "The job ends before a step would pass it.",
+    description: "The job ends before a step would exceed it.",
   },
   { ...blank, name: "max_duration", field_type: "IntegerField", description: "Seconds." },
   { ...blank, name: "max_cases", field_type: "IntegerField", description: null },
@@ -38,7 +38,7 @@ export const INSTRUCTION_FIELDS: readonly AgentMethodField[] = [
   },
 ];
 
-/** Limits out of a form, and what is wrong with them. */
+/** Limits from a form, and problems with them. */
 export function readInstructions(typed: URLSearchParams): {
   readonly limits: JobInstructions;
   readonly mission: string;
@@ -48,7 +48,7 @@ export function readInstructions(typed: URLSearchParams): {
   const result = v.safeParse(JobInstructionsSchema, given);
   const problems: Record<string, string> = {};
   for (const issue of result.issues ?? [])
-    problems[v.getDotPath(issue) ?? "limits"] = "must be a number, 0 or more";
+    problems[v.getDotPath(issue) ?? "limits"] = "must be a number of at least 0";
   return {
     limits: result.success ? result.output : v.parse(JobInstructionsSchema, {}),
     mission: typeof mission === "string" ? mission.slice(0, 500).trim() : "",

@@ -21,7 +21,7 @@ import { INSTRUCTION_FIELDS, MISSION_FIELD, readInstructions } from "./instructi
 
 const PathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) });
 
-/** Starting a job from a form made of the agent's fields. */
+/** Starting a job from a form with the agent's fields. */
 export function startRoutes(parts: AdminParts): RouteDefinition[] {
   const path = "/admin/agents/{slug}/start";
   return [
@@ -44,11 +44,11 @@ export function startRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path,
       auth: "session",
-      summary: "Start a job by its form",
+      summary: "Start a job from its form",
       tag: "Admin",
       hidden: true,
       params: PathSchema,
-      responses: { 303: { description: "On to the job's page" } },
+      responses: { 303: { description: "Redirect to the job's page" } },
       handler: ({ params, event, actor }) =>
         start(parts, event, { agent: parts.agents.get(params.slug), actor }),
     }),
@@ -114,7 +114,7 @@ async function showForm(parts: AdminParts, event: HttpEvent, view: FormView): Pr
       agent: agent.definition.name,
       agentHref: pathTo("agents", agent.slug),
       description: agent.definition.methods.job_start.description ?? agent.definition.description ?? "",
-      // The id is made with the form: sending the form twice starts one job.
+      // The id is created with the form: sending the form twice starts only one job.
       jobId: typed ? readJobId(typed) : randomUUID(),
       problem: problem.filter(Boolean).join(". "),
       fields: renderFields(fields, { id: "field", typed, problems }).toString(),
@@ -129,7 +129,7 @@ async function showForm(parts: AdminParts, event: HttpEvent, view: FormView): Pr
     },
   };
   if (negotiate(event, "page") === "fragment") {
-    // The form is told by what stands in it; a failed request would be noise in the browser's console.
+    // The form shows its problems; a failed request would be noise in the browser's console.
     return renderFragment(parts, event, { template: "start", state });
   }
   return renderPage(parts, event, { template: "start", state }, { status });

@@ -54,7 +54,7 @@ const SpanSchema = v.object({
   note: v.optional(v.string()),
 });
 
-/** What happened to a job, as rows on one axis of time. */
+/** What happened to a job, as rows on one time axis. */
 export const TimelineSchema = v.object({
   from: moment,
   to: moment,
@@ -80,7 +80,7 @@ export const TimelineSchema = v.object({
   waited: v.number(),
 });
 
-/** An action on many entities: what it would do, and how far it is. */
+/** An action on many entities: its effect, and its progress. */
 export const BulkSchema = v.object({
   id: v.pipe(v.string(), v.uuid()),
   kind: v.picklist(["jobs", "cases"]),
@@ -100,7 +100,7 @@ export const BulkSchema = v.object({
 
 const ChangeSchema = v.pick(JobSchema, ["id", "name", "status", "created_at", "updated_at"]);
 
-/** A job or case that changed lately. */
+/** A recently changed job or case. */
 export const RecentSchema = v.variant("type", [
   v.object({ type: v.literal("job"), ...ChangeSchema.entries, agent_name: v.string() }),
   v.object({ type: v.literal("case"), ...ChangeSchema.entries, job_id: EntityIdSchema }),
@@ -129,9 +129,9 @@ export const StatsSchema = v.object({
 export const DashboardSchema = v.object({
   ...StatsSchema.entries,
   recent_activity: v.array(RecentSchema),
-  /** What jobs have cost since midnight, UTC. */
+  /** Cost of jobs since midnight, UTC. */
   cost_today: v.number(),
-  /** Jobs by the hour in which they were created, the oldest hour first. */
+  /** Jobs by the hour in which they were created, oldest hour first. */
   hours: v.array(
     v.object({
       from: moment,

@@ -9,7 +9,7 @@ import { pageOf } from "./entities.ts";
 
 const value = v.nullable(v.union([v.string(), v.number(), v.boolean()]));
 
-/** An agent with how its jobs went; parameters that were kept for it are not shown. */
+/** An agent with its job statistics; its stored parameters are not shown. */
 export const AgentSchema = v.object({
   ...v.omit(AgentResponseSchema, ["server_encrypted_parameters"]).entries,
   ...v.pick(AgentHealthSchema, ["status", "statistics"]).entries,

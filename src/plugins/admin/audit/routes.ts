@@ -18,7 +18,7 @@ import { pathTo, timePiece } from "../views/pieces.ts";
 
 const MOST = 1_000_000_000_000;
 const text = v.pipe(v.string(), v.maxLength(200));
-/** A time, or a day for its beginning. */
+/** A time, or a day for its start. */
 const moment = v.union(
   [v.pipe(v.string(), v.isoDate()), TimestampSchema],
   "must be a day such as 2026-01-31, or a time such as 2026-01-31T09:30:00Z",
@@ -37,13 +37,13 @@ type Query = v.InferOutput<typeof QuerySchema>;
 
 const PageSchema = v.object({
   items: v.array(AuditEntrySchema),
-  /** Send it as `before` for what is older; `null` where there is nothing. */
+  /** Send it as `before` for older lines; `null` if there are none. */
   next: v.nullable(v.number()),
-  /** Number of lines in the log, whatever was asked for. */
+  /** Number of lines in the log, regardless of the query. */
   total: v.number(),
 });
 
-/** Who did what that concerns security. */
+/** The audit log of security-relevant actions. */
 export function auditRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
@@ -51,7 +51,7 @@ export function auditRoutes(parts: AdminParts): RouteDefinition[] {
       api: [
         "/admin/api/audit",
         "List the audit log, newest first",
-        "Filters combine. `who` looks in names and addresses, `target` in what was changed. Go on with `next` as `before`.",
+        "Filters combine. `who` searches names and addresses, `target` what was changed. To continue, send `next` as `before`.",
       ],
       query: QuerySchema,
       answer: "A page of lines",
@@ -62,8 +62,8 @@ export function auditRoutes(parts: AdminParts): RouteDefinition[] {
       method: "GET",
       path: "/admin/api/audit/lines",
       auth: "session",
-      summary: "Read the audit log in its order",
-      description: "Lines after a number, the oldest first: for exports, and to check the chain of hashes.",
+      summary: "Read the audit log, oldest first",
+      description: "Lines after a number, oldest first: for exports, and to verify the hash chain.",
       tag: "Admin",
       query: filterQuery({
         after: wholeNumber({ min: 0, max: MOST, default: 0 }),

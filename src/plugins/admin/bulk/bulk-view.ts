@@ -6,7 +6,7 @@ import type { BulkAction, BulkOperation } from "./operations.ts";
 
 const SAMPLE = 20;
 
-/** An operation as the API answers it. */
+/** An operation as the API returns it. */
 export function toBulkData(operation: BulkOperation) {
   const { failures, ids, leftOut, createdAt, by, ...rest } = operation;
   return {
@@ -57,11 +57,7 @@ export async function toBulkView(
           ? ""
           : `${formatCount(done)} of ${formatCount(ids.length)} done${failures.size > 0 ? `, ${formatCount(failures.size)} failed` : ""}${state === "aborted" ? ", then aborted" : ""}.`,
       sampleTitle:
-        failures.size > 0
-          ? "Could not be changed"
-          : ids.length > SAMPLE
-            ? `The first ${SAMPLE}`
-            : `All ${what}`,
+        failures.size > 0 ? "Not changed" : ids.length > SAMPLE ? `The first ${SAMPLE}` : `All ${what}`,
       sample: sampleIds.map((one) => {
         const entity = found.get(one);
         return {
@@ -75,11 +71,11 @@ export async function toBulkView(
       facts: [
         { name: "Entities", value: what },
         {
-          name: "Left out",
+          name: "Skipped",
           value: leftOut === 0 ? "none" : `${countOf(leftOut, noun)}: ${LEFT_OUT[action]}`,
         },
         { name: "Cost so far", value: formatCost(cost, parts.options.currency) },
-        { name: "Frozen at", value: `${operation.createdAt.slice(0, 19).replace("T", " ")} UTC` },
+        { name: "Selected at", value: `${operation.createdAt.slice(0, 19).replace("T", " ")} UTC` },
         { name: "By", value: nameOf(operation.by) },
         { name: "Hash", value: operation.hash },
       ],
@@ -103,18 +99,20 @@ const TITLES = {
 } as const;
 
 const CONSEQUENCES: Readonly<Record<BulkAction, string>> = {
-  stop: "They are told to stop; what they did so far is kept. Exactly these, whatever changes in the meantime.",
-  retry: "They go on from their last good step. Exactly these, whatever changes in the meantime.",
+  stop: "They will be asked to stop; their results so far are kept. The selection is fixed, whatever changes in the meantime.",
+  retry:
+    "They will continue from their last successful step. The selection is fixed, whatever changes in the meantime.",
   continue:
-    "They go on under the present code. What was recorded after the point where it no longer fits is done again; answers count. Exactly these, whatever changes in the meantime.",
+    "They resume with the current code. What was recorded after the point where it no longer matches is done again; answers count. The selection is fixed, whatever changes in the meantime.",
   restart: "Everything is done, and paid for, once more. Exactly these, whatever changes in the meantime.",
-  delete: "They are deleted with all that belongs to them. Exactly these. This cannot be undone.",
+  delete:
+    "They will be deleted with everything that belongs to them. The selection is fixed. This cannot be undone.",
 };
 
 const LEFT_OUT: Readonly<Record<BulkAction, string>> = {
-  stop: "ended already, or too many at once",
-  retry: "neither failed, cancelled nor in a crash loop, or too many at once",
-  continue: "not held, or too many at once",
-  restart: "neither held, failed nor cancelled, or too many at once",
-  delete: "too many at once",
+  stop: "already ended, or over the limit of one operation",
+  retry: "neither failed, cancelled nor in a crash loop, or over the limit of one operation",
+  continue: "not held, or over the limit of one operation",
+  restart: "neither held, failed nor cancelled, or over the limit of one operation",
+  delete: "over the limit of one operation",
 };

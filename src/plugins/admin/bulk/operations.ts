@@ -7,19 +7,19 @@ import type { Runner } from "../../../core/runs/runner.ts";
 export type BulkAction = "stop" | "retry" | "continue" | "restart" | "delete";
 export type BulkState = "preview" | "running" | "done" | "aborted";
 
-/** An action on many entities: frozen when it was previewed, carried out as it was seen. */
+/** An action on many entities: the selection is fixed at the preview, and executed as shown. */
 export interface BulkOperation {
   readonly id: string;
   readonly kind: "jobs" | "cases";
   readonly action: BulkAction;
   readonly ids: readonly string[];
-  /** Stands for exactly these ids and this action. */
+  /** Identifies exactly these ids and this action. */
   readonly hash: string;
-  /** What they cost together, and how many entities more than was allowed matched. */
+  /** Their total cost, and how many entities over the limit matched. */
   readonly cost: number;
   readonly leftOut: number;
   readonly createdAt: string;
-  /** Who previewed it: only they may carry it out. */
+  /** The caller that previewed it: only they may run it. */
   readonly by: Actor;
   state: BulkState;
   done: number;
@@ -40,7 +40,7 @@ export interface BulkRequest {
 export const MOST_ENTITIES = 10_000;
 const KEPT = 50;
 const KEPT_FAILURES = 100;
-/** Entities changed at once: others use the store, too. */
+/** Entities changed concurrently: others use the store too. */
 const AT_ONCE = 4;
 
 /** Previews and runs of actions on many entities. */
@@ -53,7 +53,7 @@ export class BulkOperations {
     this.#parts = parts;
   }
 
-  /** Freezes the entities; nothing happens to them yet. */
+  /** Fixes the selection; nothing is changed yet. */
   preview(request: BulkRequest): BulkOperation {
     const operation: BulkOperation = {
       id: randomUUID(),
@@ -75,12 +75,12 @@ export class BulkOperations {
   get(id: string): BulkOperation {
     const operation = this.#operations.get(id);
     if (operation) return operation;
-    throw new ServiceError("not_found", "There is no such preview", {
-      detail: "Previews are kept while the service runs. Choose the entities again.",
+    throw new ServiceError("not_found", "Preview not found", {
+      detail: "Previews are kept only while the service is running. Select the jobs or cases again.",
     });
   }
 
-  /** Carries a preview out, in the background. The hash shows that it is the one that was seen. */
+  /** Runs a preview in the background. The hash proves that it is the one that was shown. */
   run(id: string, hash: string, by: Actor): BulkOperation {
     const operation = this.mayRun(id, hash, by);
     operation.state = "running";
@@ -91,26 +91,26 @@ export class BulkOperations {
     return operation;
   }
 
-  /** The preview, where it may be carried out. */
+  /** The preview, if it may be run. */
   mayRun(id: string, hash: string, by: Actor): BulkOperation {
     const operation = this.get(id);
     if (nameOf(operation.by) !== nameOf(by)) {
-      throw new ServiceError("forbidden", "Somebody else made this preview", {
-        detail: "Make one of your own.",
+      throw new ServiceError("forbidden", "Somebody else created this preview", {
+        detail: "Create your own preview.",
       });
     }
     if (operation.hash !== hash) {
-      throw new ServiceError("invalid_request", "The hash is not that of this preview", {
+      throw new ServiceError("invalid_request", "The hash does not match this preview", {
         detail: "Reload the preview.",
       });
     }
     if (operation.state !== "preview") {
-      throw new ServiceError("invalid_transition", `This operation is ${operation.state} already`);
+      throw new ServiceError("invalid_transition", `This operation is already ${operation.state}`);
     }
     return operation;
   }
 
-  /** Ends an operation after the entities that are being changed now. */
+  /** Aborts an operation after the entities that are currently being changed. */
   abort(id: string): BulkOperation {
     const operation = this.get(id);
     if (operation.state === "running" || operation.state === "preview") operation.state = "aborted";
@@ -124,7 +124,7 @@ export class BulkOperations {
   async #work(operation: BulkOperation): Promise<void> {
     const { log, onProgress } = this.#parts;
     const { id, action, kind, ids, by } = operation;
-    log.info("bulk operation begun", { operation: id, action, kind, count: ids.length, by: nameOf(by) });
+    log.info("bulk operation started", { operation: id, action, kind, count: ids.length, by: nameOf(by) });
     let next = 0;
     const worker = async (): Promise<void> => {
       for (let at = next++; at < ids.length; at = next++) {

@@ -24,7 +24,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       auth: "session",
       summary: "Preview an action on many entities",
       description:
-        "Freezes the entities and answers with what would happen and a hash. Nothing is changed before that hash is sent to `/admin/api/bulk/{id}/run`.",
+        "Fixes the selection and returns what would happen, with a hash. Nothing is changed until that hash is sent to `/admin/api/bulk/{id}/run`.",
       tag,
       body: BulkBodySchema,
       status: 201,
@@ -34,7 +34,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
     }),
     ...resourceRoutes(parts, {
       page: ["/admin/bulk/{id}", "Preview page"],
-      api: ["/admin/api/bulk/{id}", "Show a preview or how far an operation is"],
+      api: ["/admin/api/bulk/{id}", "Show a preview or an operation's progress"],
       params: PathSchema,
       answer: "The operation",
       schema: BulkSchema,
@@ -44,12 +44,12 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/api/bulk/{id}/run",
       auth: "session",
-      summary: "Carry a preview out",
+      summary: "Run a preview",
       tag,
       params: PathSchema,
       body: v.object({ hash: v.string() }),
       status: 202,
-      responses: { 202: { description: "The operation, under way", schema: BulkSchema } },
+      responses: { 202: { description: "The running operation", schema: BulkSchema } },
       handler: async ({ params, body, caller }) =>
         toBulkData(await runBulk(parts, params.id, body.hash, caller)),
     }),
@@ -75,8 +75,8 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       ...page,
       method: "POST",
       path: "/admin/bulk",
-      summary: "Preview by form",
-      responses: { 303: { description: "On to the preview" } },
+      summary: "Preview (form)",
+      responses: { 303: { description: "Redirect to the preview" } },
       handler: async ({ event, caller }) => {
         const form = await readForm(event);
         const body = check(BulkBodySchema, fromForm(form), "body");
@@ -87,9 +87,9 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       ...page,
       method: "POST",
       path: "/admin/bulk/{id}/run",
-      summary: "Carry a preview out by form",
+      summary: "Run a preview (form)",
       params: PathSchema,
-      responses: { 303: { description: "Back to its page" } },
+      responses: { 303: { description: "Redirect to its page" } },
       handler: async ({ params, event, caller }) => {
         const form = await readForm(event);
         await runBulk(parts, params.id, form.get("hash") ?? "", caller);
@@ -100,9 +100,9 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       ...page,
       method: "POST",
       path: "/admin/bulk/{id}/abort",
-      summary: "Abort by form",
+      summary: "Abort (form)",
       params: PathSchema,
-      responses: { 303: { description: "Back to its page" } },
+      responses: { 303: { description: "Redirect to its page" } },
       handler: async ({ params, caller }) => {
         const { id } = await abortBulk(parts, params.id, caller);
         return redirect(pageOf(id));
@@ -111,7 +111,7 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
   ];
 }
 
-/** Who began what is known before the first entity is changed. */
+/** The caller is recorded before the first entity is changed. */
 async function runBulk(parts: AdminParts, id: string, hash: string, by: Caller): Promise<BulkOperation> {
   const { kind, action, ids } = parts.bulk.mayRun(id, hash, by);
   const after = { kind, action, count: ids.length };
@@ -140,7 +140,7 @@ function bulkResource(parts: AdminParts, operation: BulkOperation): Resource {
 function fromForm(form: URLSearchParams): Record<string, unknown> {
   const base = { kind: form.get("kind"), action: form.get("action") };
   if (form.get("all")) {
-    // What is not a filter in the address of a list says how its rows are shown.
+    // Other parameters in a list's URL only control how its rows are shown.
     const { limit, skip, sort, refresh, ...filter } = Object.fromEntries(
       new URLSearchParams(form.get("query") ?? ""),
     );
@@ -149,6 +149,6 @@ function fromForm(form: URLSearchParams): Record<string, unknown> {
   const picked = form.getAll("id");
   if (picked.length > 0) return { ...base, ids: picked };
   throw new ServiceError("invalid_request", "Nothing is selected", {
-    detail: "Go back, tick some rows or choose all that match, and try again.",
+    detail: "Go back, tick some rows or select all that match, and try again.",
   });
 }

@@ -31,7 +31,7 @@ export const BulkBodySchema = v.strictObject(
   onlyKnown(["kind", "action", "ids", "filter", "all"]),
 );
 
-/** Which entities an action is meant for. */
+/** The entities that an action applies to. */
 export interface Selection {
   readonly kind: "jobs" | "cases";
   readonly action: BulkAction;
@@ -44,8 +44,8 @@ const PAGE = 500;
 export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selection {
   const { kind, action, ids, filter, all } = body;
   if (kind === "cases" && action !== "delete") {
-    throw new ServiceError("invalid_request", `Cases cannot be asked to ${action}`, {
-      detail: "Do it with their jobs.",
+    throw new ServiceError("invalid_request", `Action ${action} is not available for cases`, {
+      detail: "Use it on their jobs.",
     });
   }
   if (ids && (filter || all)) {
@@ -71,7 +71,7 @@ export function selectionOf(body: v.InferOutput<typeof BulkBodySchema>): Selecti
   return { kind, action, query: { where, search } };
 }
 
-/** Reads which entities that is at this moment; those that the action cannot apply to are left out. */
+/** Resolves the entities at this moment; those that the action cannot apply to are skipped. */
 export async function freeze(
   parts: AdminParts,
   { kind, action, query }: Selection,

@@ -22,7 +22,7 @@ import { SHOWN_ENTRIES, toWaterfall } from "../views/waterfall.ts";
 const PathSchema = v.object({ id: EntityIdSchema });
 /** Lines that the page draws. */
 const MOST_LINES = 1000;
-/** Updates shown at once, the newest ones. */
+/** Number of newest updates that are shown unfolded. */
 const SHOWN_UPDATES = 200;
 
 /** A case: page and API. */
@@ -59,7 +59,7 @@ async function caseState(parts: AdminParts, item: StoredCase): Promise<Record<st
         currency,
         MOST_LINES,
       ),
-      hint: "The API's timeline of the job has all.",
+      hint: "The job's timeline in the API has all.",
     },
     ask:
       item.question && item.status === "awaiting"
@@ -92,7 +92,7 @@ async function caseState(parts: AdminParts, item: StoredCase): Promise<Record<st
   };
 }
 
-/** The case's own lines, on an axis of its own. */
+/** The case's own lines, on its own axis. */
 function caseTimeline(
   job: StoredJob | undefined,
   item: StoredCase,
@@ -117,7 +117,7 @@ function toUpdates(updates: readonly CaseNodeUpdate[], now: Date, currency: stri
   }));
 }
 
-/** A question's form is not shown as data: it stands on the page as a form, and in the API in full. */
+/** A question's form is not shown as data: the page shows it as a form, the API returns it in full. */
 function renderPayload(payload: CaseNodeUpdate["payload"]): string {
   const { supervaizer_form: _form, question: _question, ...rest } = payload ?? {};
   const shown = payload && "supervaizer_form" in payload ? rest : (payload ?? {});

@@ -1,7 +1,7 @@
 import { LOG_LEVELS, type LogLevel, type LogRecord } from "../../../core/base/log.ts";
 import type { HookListener } from "../../../core/entities/hooks.ts";
 
-/** Longer lines are cut: one stack trace must not push everything else out. */
+/** Longer lines are truncated: one stack trace must not push everything else out. */
 const LONGEST_LINE = 8000;
 
 /** A line of the log with its number, counted from 1 since the process started. */
@@ -16,13 +16,13 @@ export interface ConsoleLine {
 }
 
 export interface LineFilter {
-  /** The least level. */
+  /** The lowest level. */
   readonly level?: LogLevel;
   readonly search?: string;
   readonly job?: string;
 }
 
-/** Keeps the last lines of the log, and hands new ones on. */
+/** Keeps the last lines of the log, and passes on new ones. */
 export class ConsoleBuffer {
   readonly #most: number;
   readonly #lines: ConsoleLine[] = [];
@@ -53,7 +53,7 @@ export class ConsoleBuffer {
     return this.#lines.filter((line) => line.seq > after && passes(line)).slice(-limit);
   }
 
-  /** Lines after a number that are not kept any more. */
+  /** Number of lines after a number that are no longer kept. */
   lost(after: number): number {
     const first = this.#lines[0]?.seq ?? this.#last + 1;
     return Math.max(0, first - after - 1);
@@ -76,7 +76,7 @@ export class ConsoleBuffer {
   #add(record: LogRecord): void {
     const line = toLine(++this.#last, record);
     this.#lines.push(line);
-    // Dropped in bunches: taking one off the front for each line would copy the list each time.
+    // Dropped in batches: removing one from the front for each line would copy the list each time.
     if (this.#lines.length > this.#most * 1.25) this.#lines.splice(0, this.#lines.length - this.#most);
     for (const listener of this.#listeners) listener(line);
   }

@@ -52,7 +52,7 @@ export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDef
       auth: "session",
       summary: "Follow the log",
       description:
-        "Server-sent events: `hello`, then `line` for each line after `after` or `Last-Event-ID`, `gap` where lines were lost.",
+        "Server-sent events: `hello`, then `line` for each line after `after` or `Last-Event-ID`, `gap` if lines were lost.",
       tag,
       query: RangeSchema,
       responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
@@ -94,7 +94,7 @@ function followLines(buffer: ConsoleBuffer, lineFilter: LineFilter, from: number
   let mailbox: Mailbox | undefined;
   return (signal) => {
     if (mailbox) return mailbox.source(signal);
-    // A number from before a restart says nothing about this process's lines.
+    // A number from before a restart is meaningless for this process's lines.
     const start = from > buffer.last ? 0 : from;
     const stop = buffer.listen(lineFilter, (line) => box.put(toText(line)));
     const box = new Mailbox({

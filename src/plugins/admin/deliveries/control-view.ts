@@ -3,7 +3,7 @@ import type { ControlSystemView } from "../parts.ts";
 import { withoutSecrets } from "../server/configuration.ts";
 import { countOf, formatCount } from "../views/format.ts";
 
-/** How deliveries go, for cards and alerts. */
+/** The state of deliveries, for cards and alerts. */
 export async function readControlView(control: ControlSystem): Promise<ControlSystemView> {
   const counts = await control.counts();
   return toView(control.status(), counts);
@@ -13,22 +13,25 @@ function toView(status: ControlStatus, counts: ControlCounts): ControlSystemView
   const troubled = status.targets.filter((target) => target.state !== "ok");
   const dead =
     counts.dead > 0
-      ? `${countOf(counts.dead, "event")} could not be delivered and ${counts.dead === 1 ? "was" : "were"} set aside.`
+      ? `${countOf(counts.dead, "event")} could not be delivered and ${counts.dead === 1 ? "is a dead letter" : "are dead letters"}.`
       : undefined;
   return {
     status: status.mode === "local" ? "local" : troubled.length > 0 || dead ? "degraded" : "healthy",
     label: status.mode === "local" ? "Local mode" : undefined,
     alert: dead,
     facts: [
-      { name: "Address", value: status.api_url ? withoutSecrets(status.api_url) : "none: events stay here" },
+      {
+        name: "Address",
+        value: status.api_url ? withoutSecrets(status.api_url) : "none: events are not sent",
+      },
       ...(status.workspace_id ? [{ name: "Workspace", value: status.workspace_id }] : []),
       { name: "Delivered", value: formatCount(counts.delivered) },
       { name: "Waiting", value: formatCount(counts.waiting) },
-      { name: "Given up", value: formatCount(counts.dead), tone: counts.dead > 0 ? "bad" : "" },
+      { name: "Dead letters", value: formatCount(counts.dead), tone: counts.dead > 0 ? "bad" : "" },
       ...(counts.dropped > 0 ? [{ name: "Dropped", value: formatCount(counts.dropped), tone: "bad" }] : []),
       ...troubled.map((target) => ({
         name: target.name,
-        value: `${target.state}: ${target.last_error ?? "no answer"}`,
+        value: `${target.state}: ${target.last_error ?? "no response"}`,
         tone: "warn",
       })),
     ],

@@ -23,7 +23,7 @@ const QuerySchema = filterQuery({
 });
 type Query = v.InferOutput<typeof QuerySchema>;
 
-/** Events on their way to the control system, and those that were given up: send again or drop. */
+/** Events waiting for the control system, and dead letters: send again or drop. */
 export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {
@@ -38,10 +38,10 @@ export function deliveryRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/deliveries",
       auth: "session",
-      summary: "Send given-up events again, or drop them, by form",
+      summary: "Send dead letters again, or drop them (form)",
       tag: "Admin",
       hidden: true,
-      responses: { 303: { description: "Back to the page" } },
+      responses: { 303: { description: "Redirect to the page" } },
       handler: async ({ event, caller }) => {
         const form = await readForm(event);
         const text = await changeDeliveries(parts, form, caller);
@@ -57,7 +57,7 @@ async function changeDeliveries(parts: AdminParts, form: URLSearchParams, by: Ca
   const ids = form.get("all") ? "all" : picked;
   if (ids.length === 0) {
     throw new ServiceError("invalid_request", "Nothing is selected", {
-      detail: "Tick some events, or choose all.",
+      detail: "Tick some events, or select all.",
     });
   }
   if (form.get("action") === "drop") {
@@ -94,7 +94,7 @@ function deliveriesResource(parts: AdminParts, query: Query): Resource {
         card: { ...view, status: statusPiece(view.status, view.label).toString() },
         tabs: [
           {
-            label: "Given up",
+            label: "Dead letters",
             count: formatCount(counts.dead),
             current: state === "dead",
             href: "/admin/deliveries",
@@ -111,7 +111,7 @@ function deliveriesResource(parts: AdminParts, query: Query): Resource {
         rows: items.map((message) => toRow(message, now)),
         previous: skip > 0 ? to(Math.max(0, skip - limit)) : "",
         next: skip + limit < total ? to(skip + limit) : "",
-        empty: state === "dead" ? "No event was given up." : "No event waits to be sent.",
+        empty: state === "dead" ? "No dead letters." : "No events are waiting to be sent.",
       };
     },
   };
@@ -134,6 +134,6 @@ function found(parts: AdminParts): ControlSystem {
   const control = parts.control();
   if (control) return control;
   throw new ServiceError("not_found", "This service sends no events", {
-    detail: "Its events plugin was left out.",
+    detail: "Its events plugin is disabled.",
   });
 }

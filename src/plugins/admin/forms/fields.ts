@@ -2,10 +2,10 @@ import type { AgentMethodField } from "../../../core/models/agent-method-field.t
 import { toLabel } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 
-/** Put in front of the names of fields that agents declare: they cannot clash with our own. */
+/** Prefix of the names of fields that agents declare: they cannot collide with our own. */
 const PREFIX = "f.";
 
-/** What a form shows: what was typed before, and what was wrong with it. */
+/** The state of a form: typed values, and problems. */
 export interface FormState {
   /** Texts as typed; a field that was not sent is absent. */
   readonly typed?: URLSearchParams;
@@ -76,7 +76,7 @@ function inputOf(field: AgentMethodField, { id, state, described, invalid }: Inp
     return html`<input type="checkbox" id="${id}" name="${name}" value="true"${on ? html` checked` : ""}${about}>`;
   }
   if (field.field_type === "ChoiceField") {
-    // Nothing is chosen before a person chooses it; a default is the agent's own choice.
+    // Nothing is preselected until a person selects it; a default is the agent's own choice.
     const options = [["", field.required ? "Choose…" : "–"] as const, ...choicesOf(field)];
     return html`<select class="input" id="${id}" name="${name}"${about}>${options.map(
       ([value, label]) =>
@@ -97,16 +97,16 @@ function inputOf(field: AgentMethodField, { id, state, described, invalid }: Inp
   return html`<input class="input" id="${id}" name="${name}" type="${type}"${more} value="${text}" autocomplete="off"${about}>`;
 }
 
-/** A yes that must be given is asked for, so that a no is one, too. */
+/** A required boolean has two options, so that "no" is an explicit answer too. */
 const YES_NO = [
   ["true", "Yes"],
   ["false", "No"],
 ] as const;
 
-/** More choices than this stand in a menu. */
+/** More choices than this are shown as a menu. */
 const MOST_RADIOS = 5;
 
-/** What a person must choose from, where it is few: all choices are seen, and none is preset. */
+/** A few required choices: all are visible, and none is preselected. */
 function radiosOf(field: AgentMethodField): readonly (readonly [string, string])[] | undefined {
   if (!field.required) return undefined;
   if (field.field_type === "BooleanField") return YES_NO;
@@ -139,8 +139,8 @@ function toTexts(value: unknown, type: AgentMethodField["field_type"]): string[]
 }
 
 /**
- * The values that a form was filled in with, by field name and in the field's type. Text that is not of the type stays
- * text, so that whoever checks the values says what is wrong with them.
+ * The submitted values of a form, by field name and converted to the field's type. Text that cannot be
+ * converted stays text, so that validation reports the problem.
  */
 export function readFields(
   form: URLSearchParams,

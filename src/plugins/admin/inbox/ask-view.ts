@@ -5,7 +5,7 @@ import { duePiece, pathTo, timePiece } from "../views/pieces.ts";
 export interface AskContext {
   readonly now: Date;
   readonly agent: string;
-  /** What was typed and what was wrong with it, after a refused answer. */
+  /** The typed values and their problems, after a refused answer. */
   readonly form?: Omit<FormState, "id">;
   readonly problem?: string;
   /** Shown instead of the form, once the question is settled. */
@@ -38,10 +38,10 @@ export function toAskView(item: StoredCase, { now, agent, form, problem, done }:
 const TIMEOUT_NOTES = {
   fail: "Without an answer the case fails.",
   cancel: "Without an answer the case is cancelled.",
-  default: "Without an answer a default is taken.",
+  default: "Without an answer the default is used.",
 } as const;
 
-/** An id as part of selectors: ids may hold dots. */
+/** An id as part of selectors: ids may contain dots. */
 function toDomId(id: string): string {
   return id.replace(/[^A-Za-z0-9_-]/g, (character) => `x${character.charCodeAt(0)}x`);
 }

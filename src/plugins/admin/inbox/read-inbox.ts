@@ -7,7 +7,7 @@ export interface InboxQuery {
   readonly job_id?: string;
 }
 
-/** Open questions: those with a deadline first, the most urgent at the top; then the others, the oldest first. */
+/** Open questions: those with a deadline first, the most urgent at the top; then the others, oldest first. */
 export async function readInbox(
   { cases }: Pick<AdminParts, "cases">,
   { limit, skip, job_id }: InboxQuery,
@@ -28,7 +28,7 @@ export async function readInbox(
   return { items: [...urgent.items, ...rest.items], total: urgent.total + rest.total };
 }
 
-/** A question as the API answers it. */
+/** A question as the API returns it. */
 export function toInboxItem(item: StoredCase) {
   const { id, job_id, name, description, question } = item;
   return { case_id: id, job_id, name, description, question };

@@ -49,22 +49,22 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       tag: "Admin",
       params: PathSchema,
       body: CaseUpdateRequestSchema,
-      responses: { 200: { description: "The answer was taken", schema: AnsweredSchema } },
+      responses: { 200: { description: "The answer was accepted", schema: AnsweredSchema } },
       handler: async ({ params, body, caller }) => {
         const { job_id } = await parts.cases.summary(params.id);
         const item = await parts.runner().answer(job_id, params.id, body, caller);
-        return { message: `The answer to case "${item.id}" was taken`, id: item.id, status: item.status };
+        return { message: `The answer to case "${item.id}" was accepted`, id: item.id, status: item.status };
       },
     }),
     defineRoute({
       method: "POST",
       path: "/admin/cases/{id}/answer",
       auth: "session",
-      summary: "Answer a question by its form",
+      summary: "Answer a question with its form",
       tag: "Admin",
       hidden: true,
       params: PathSchema,
-      responses: { 303: { description: "Back to the inbox" } },
+      responses: { 303: { description: "Redirect to the inbox" } },
       handler: ({ params, event, caller }) => answerByForm(parts, event, { id: params.id, caller }),
     }),
   ];
@@ -131,7 +131,7 @@ async function answerByForm(
     });
   }
   try {
-    // A form that was open when another question came must not answer that one.
+    // A form that was open when the question changed must not answer the new one.
     if (item.question && form.get("question_id") !== item.question.id) throw settled(item);
     await parts.runner().answer(item.job_id, id, { answer, message }, caller);
   } catch (error) {
@@ -139,20 +139,20 @@ async function answerByForm(
     return refused(parts, event, { item, error, problems: {}, typed: form, agent });
   }
   if (negotiate(event, "page") === "fragment") {
-    const ask = toAskView(item, { now, agent, done: "Answered. The agent goes on." });
+    const ask = toAskView(item, { now, agent, done: "Answered. The agent continues." });
     return renderFragment(parts, event, { template: "ask", state: { ask } });
   }
   return redirect("/admin/inbox", [flashCookie(parts, event, "good", `Answered: ${item.name}`)]);
 }
 
 function settled(item: StoredCase): ServiceError {
-  return new ServiceError("invalid_transition", `Case "${item.id}" asks another question by now`, {
+  return new ServiceError("invalid_transition", `Case "${item.id}" now asks another question`, {
     detail: "Reload the page to see it.",
   });
 }
 
 function invalidAnswer(problems: Readonly<Record<string, string>>): ServiceError {
-  return new ServiceError("invalid_parameters", "The answer is not complete", {
+  return new ServiceError("invalid_parameters", "The answer is incomplete", {
     detail: describeProblems(problems),
   });
 }
@@ -160,7 +160,7 @@ function invalidAnswer(problems: Readonly<Record<string, string>>): ServiceError
 interface Refusal {
   readonly item: StoredCase;
   readonly error: ServiceError;
-  /** What is wrong, by field name. */
+  /** Problems, by field name. */
   readonly problems: Readonly<Record<string, string>>;
   readonly typed: URLSearchParams;
   readonly agent: string;
@@ -178,7 +178,7 @@ async function refused(parts: AdminParts, event: HttpEvent, refusal: Refusal): P
   const state = { ask };
   const answer = { status: error.status };
   if (negotiate(event, "page") === "fragment") {
-    // The form is told by what stands in it; a failed request would be noise in the browser's console.
+    // The form shows its problems; a failed request would be noise in the browser's console.
     return renderFragment(parts, event, { template: "ask", state });
   }
   const asks = [await parts.renderer.render("fragments/ask", state)];

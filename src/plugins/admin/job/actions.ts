@@ -2,7 +2,7 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import { isInCrashLoop, type StoredJob } from "../../../core/models/job.ts";
 import { pathTo } from "../views/pieces.ts";
 
-/** A button of a page; it opens the question whether to do it. */
+/** A button of a page; it opens a confirmation. */
 export interface ActionView {
   readonly label: string;
   readonly href: string;
@@ -13,7 +13,7 @@ export interface ActionView {
 /** Stop reasons that a raised limit can lift. */
 const LIMIT_REASONS: readonly string[] = ["max_cases", "max_cost", "max_duration"];
 
-/** What can be done with a job as it is. */
+/** The actions that are available for a job in its current status. */
 export function jobActions(job: StoredJob): ActionView[] {
   const to = (action: string) => pathTo("jobs", job.id, action);
   const ended = isTerminal(job.status);
@@ -22,7 +22,7 @@ export function jobActions(job: StoredJob): ActionView[] {
     actions.push({ label: "Stop", href: to("stop"), icon: "stop", style: "" });
   }
   if (ended && LIMIT_REASONS.includes(job.stop_reason ?? "")) {
-    actions.push({ label: "Raise limit and go on", href: to("resume"), icon: "play", style: "main" });
+    actions.push({ label: "Raise limit and resume", href: to("resume"), icon: "play", style: "main" });
   }
   if (job.held) {
     actions.push({ label: "Continue", href: to("continue"), icon: "play", style: "main" });

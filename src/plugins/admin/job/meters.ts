@@ -2,7 +2,7 @@ import type { StoredJob } from "../../../core/models/job.ts";
 import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
 import { meterBar } from "../views/pieces.ts";
 
-/** How much of a limit is used up. */
+/** How much of a limit is used. */
 export interface MeterView {
   readonly label: string;
   readonly value: string;
@@ -33,9 +33,9 @@ export function toMeters(job: StoredJob, now: Date, currency: string): MeterView
   return meters;
 }
 
-/** The limits that have no figure. */
+/** The limits without a number. */
 export function limitNote(job: StoredJob): string {
   const limits = job.job_context.job_instructions;
   if (limits?.stop_on_warning) return "Stops at the first warning.";
-  return (limits?.stop_on_error ?? true) ? "Stops at the first failed case." : "Goes on when a case fails.";
+  return (limits?.stop_on_error ?? true) ? "Stops at the first failed case." : "Continues when a case fails.";
 }

@@ -3,7 +3,7 @@ import type { QueuePosition } from "../../../core/runs/runner.ts";
 import { withQuery } from "../query.ts";
 import { countOf, formatCount } from "../views/format.ts";
 
-/** A line at the top of a job's page: what it waits for, or why it ended. */
+/** A line at the top of a job's page: what it is waiting for, or why it ended. */
 export interface NoteView {
   readonly kind: "warn" | "bad" | "";
   readonly icon: string;
@@ -12,7 +12,7 @@ export interface NoteView {
   readonly link: string;
 }
 
-/** What someone who opens a job should know first. */
+/** What a person who opens a job should know first. */
 export function toNotes(
   job: StoredJob,
   { position, hosted }: { position: QueuePosition | undefined; hosted: boolean },
@@ -31,15 +31,15 @@ export function toNotes(
   }
   if (job.held) notes.push({ kind: "warn", icon: "stop", text: job.held.message, href: "", link: "" });
   if (position) {
-    const text = `In the queue at place ${formatCount(position.position)} of ${formatCount(position.queued)}.`;
+    const text = `Queued: position ${formatCount(position.position)} of ${formatCount(position.queued)}.`;
     notes.push({ kind: "", icon: "jobs", text, href: "", link: "" });
   }
   if (job.parked) {
-    const text = "Stopped by an operator. It goes on where it was once its status is set to in progress.";
+    const text = "Stopped by an operator. It resumes where it was once its status is set to in progress.";
     notes.push({ kind: "warn", icon: "stop", text, href: "", link: "" });
   }
   if (!hosted && job.finished_at === null) {
-    const text = `Agent "${job.agent_name}" is not on this service: the job waits until it is again.`;
+    const text = `Agent "${job.agent_name}" is not registered on this service: the job waits until it is.`;
     notes.push({ kind: "warn", icon: "agents", text, href: "", link: "" });
   }
   const limit = LIMITS[job.stop_reason ?? ""];
@@ -50,9 +50,9 @@ export function toNotes(
 const LIMITS: Readonly<Record<string, string>> = {
   crash_loop:
     "Held because the process ended each time that it was resumed. Fix what ends the process, then retry it, or stop it.",
-  max_cases: "Ended because it reached its limit of cases. What it did so far is kept.",
-  max_cost: "Ended because it reached its limit of cost. What it did so far is kept.",
-  max_duration: "Ended because it reached its time limit. What it did so far is kept.",
+  max_cases: "Ended because it reached its limit of cases. Its results so far are kept.",
+  max_cost: "Ended because it reached its limit of cost. Its results so far are kept.",
+  max_duration: "Ended because it reached its time limit. Its results so far are kept.",
   question_expired: "Ended because nobody answered a question in time.",
   nondeterministic:
     "Ended because its code does not make the same calls each time: a recorded one was not found again.",

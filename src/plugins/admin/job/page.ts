@@ -23,10 +23,10 @@ import { jobActions } from "./actions.ts";
 import { limitNote, toMeters } from "./meters.ts";
 import { toNotes } from "./notes.ts";
 
-/** Cases that a job's page shows; the rest stand in the list of cases. */
+/** Cases that a job's page shows; the rest are in the list of cases. */
 const SHOWN_CASES = 50;
 const ALERTS = ["failed", "in_progress", "awaiting"] as const;
-/** Lines of the history that are seen at once. */
+/** Lines of the history that are shown unfolded. */
 const SEEN_LINES = 40;
 
 const PathSchema = v.object({ id: EntityIdSchema });
@@ -82,7 +82,7 @@ async function readWholeTimeline(parts: AdminParts, job: StoredJob) {
   return toTimeline(job, cases.items, withRunning(parts, job.id, entries), parts.clock());
 }
 
-/** The first cases, and those that failed or are open, wherever they stand. */
+/** The first cases, and those that failed or are open, wherever they are. */
 async function readCases({ cases }: AdminParts, job: StoredJob) {
   const where = { job_id: job.id };
   const [first, alerts] = await Promise.all([
@@ -113,7 +113,7 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
     fall: {
       ...fall,
       summary: waited + breaks,
-      hint: "Each case's page draws more of its own; the API's timeline has all.",
+      hint: "Each case's page shows more of its own lines; the timeline in the API has all.",
     },
     story: fold(toStory(entries, now), SEEN_LINES, (count) =>
       countOf(count, "earlier entry", "earlier entries"),

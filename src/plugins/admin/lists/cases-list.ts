@@ -11,7 +11,7 @@ export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
   return listRoutes<StoredCase, CasesQuery>(parts, {
     kind: "cases",
     title: "Cases",
-    description: "Filters combine. `search` looks in id, name and description.",
+    description: "Filters combine. `search` matches id, name and description.",
     schema: CasesQuerySchema,
     table: parts.cases,
     filters: ["search", "job_id"],

@@ -13,8 +13,7 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
   return listRoutes<StoredJob, JobsQuery>(parts, {
     kind: "jobs",
     title: "Jobs",
-    description:
-      "Filters combine. `agent_name` is a part of the agent's slug; `search` looks in id and name.",
+    description: "Filters combine. `agent_name` is a part of the agent's slug; `search` matches id and name.",
     schema: JobsQuerySchema,
     table: parts.jobs,
     filters: ["search", "agent_name"],
@@ -53,7 +52,7 @@ function agentOptions(parts: AdminParts, current: string | undefined) {
   return [{ value: "", label: "All agents" }, ...slugs, ...other];
 }
 
-/** Buttons that start a job: one for a single agent, else the way to choose one. */
+/** Buttons that start a job: one for a single agent, else a menu to choose one. */
 export function startable(agents: AgentRegistry): readonly { href: string; label: string; style: string }[] {
   const [first, second] = agents.list();
   if (!first) return [];

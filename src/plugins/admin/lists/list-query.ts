@@ -54,9 +54,9 @@ export const CasesQuerySchema = filterQuery({
 });
 export type CasesQuery = v.InferOutput<typeof CasesQuerySchema>;
 
-/** Which jobs a bulk action is meant for: it has no page and no order. */
+/** The jobs that a bulk action applies to: without page and order. */
 export const JobsFilterSchema = filterQuery(jobFilters);
-/** Which cases a bulk action is meant for. */
+/** The cases that a bulk action applies to. */
 export const CasesFilterSchema = filterQuery(caseFilters);
 
 /** The store's query for a list of jobs. */

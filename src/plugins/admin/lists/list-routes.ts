@@ -14,7 +14,7 @@ import type { EntityLine, RowContext } from "./rows.ts";
 
 type Query = JobsQuery | CasesQuery;
 
-/** What tells the list of jobs from the list of cases. */
+/** Where the list of jobs and the list of cases differ. */
 export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "filterLabels" | "columns"> {
   readonly title: string;
   readonly description: string;
@@ -34,7 +34,7 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
   readonly startable?: readonly unknown[];
 }
 
-/** A list of entities: page, API, and the parts of an open page that are kept current. */
+/** A list of entities: page, API, and the parts of an open page that are updated live. */
 export function listRoutes<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>): RouteDefinition[] {
   const { kind, title, schema } = list;
   const context = () => ({ now: parts.clock(), currency: parts.options.currency });
@@ -111,10 +111,10 @@ function listResource<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>,
   };
 }
 
-/** What the whole list shows around its rows. */
+/** What the list shows around its rows. */
 async function readSource<E, Q extends Query>(list: ListOf<E, Q>, given: Q) {
   const { where, search } = list.toListQuery(given);
-  // A tab shows what a click on it would list: the other filters hold, the status does not.
+  // A tab shows the count that a click on it would list: the other filters apply, the status does not.
   const counts = await list.table.countBy("status", { where: { ...where, status: undefined }, search });
   const query = withoutEmpty(given) as Record<string, unknown> & Pick<ListSource, "status" | "sort">;
   return {

@@ -8,7 +8,7 @@ import type { EntityLine } from "./rows.ts";
 
 type Filters = Readonly<Record<string, string | undefined>>;
 
-/** A list of entities, ready to be laid out. */
+/** A list of entities, ready for the template. */
 export interface ListSource {
   readonly kind: "jobs" | "cases";
   /** Filters besides the status, by query parameter. */
@@ -18,7 +18,7 @@ export interface ListSource {
   readonly sort: string | undefined;
   readonly limit: number;
   readonly skip: number;
-  /** Entities by status that the other filters let through. */
+  /** Entities by status that match the other filters. */
   readonly counts: Readonly<Record<string, number>>;
   readonly columns: readonly Column[];
   readonly selects: readonly Select[];
@@ -29,7 +29,7 @@ export interface PageSource extends ListSource {
   readonly total: number;
   readonly rows: readonly EntityLine[];
   readonly icons: string;
-  /** Milliseconds since the epoch: what is created later is new to whoever looks at the page. */
+  /** Milliseconds since the epoch: entities created later are new to the viewer of the page. */
   readonly renderedAt: number;
 }
 
@@ -54,11 +54,11 @@ const TABS: readonly EntityStatus[] = [
   "cancelled",
   "cancelling",
 ];
-/** Tabs that are shown when they hold nothing, too. */
+/** Tabs that are shown even if empty. */
 const STEADY: readonly EntityStatus[] = ["in_progress", "awaiting", "completed", "failed"];
 const SIZES = [25, 50, 100] as const;
 
-/** The part of a list that is kept current while it is open: counts by status, and how many entities are new. */
+/** The part of a list that is updated while it is open: counts by status, and how many entities are new. */
 export function toTabsView(source: ListSource, { since, added }: { since: number; added: number }) {
   const { kind, status, counts } = source;
   const { to, state } = addressesOf(source);
@@ -74,7 +74,7 @@ export function toTabsView(source: ListSource, { since, added }: { since: number
   };
 }
 
-/** Lays a list out: tabs, filters, columns, pages; the whole state of it stands in every address. */
+/** The layout of a list: tabs, filters, columns, pages; every link contains the complete state. */
 export function toListView(source: PageSource) {
   const { kind, filters, status, limit, skip, total } = source;
   const { path, sort, size, state, to } = addressesOf(source);
@@ -183,7 +183,7 @@ function toTabs(source: ListSource, to: To) {
   ];
 }
 
-/** A click sorts, a second one turns the order round. Numbers and times begin with the largest. */
+/** A click sorts, a second one reverses the order. Numbers and times start with the largest. */
 function toColumn(column: Column, source: PageSource, to: To) {
   const { key } = column;
   if (key === undefined) return { ...column, style: column.style ?? "", sort: "", href: "", arrow: "" };

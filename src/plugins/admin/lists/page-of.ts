@@ -1,4 +1,4 @@
-/** A page of a list as the API answers it. */
+/** A page of a list as the API returns it. */
 export interface PageOf<T> {
   readonly items: readonly T[];
   readonly total: number;
@@ -8,7 +8,7 @@ export interface PageOf<T> {
   readonly has_prev: boolean;
 }
 
-/** Adds where a page stands in its list. */
+/** Adds the position of a page in its list. */
 export function toPageOf<T>(
   items: readonly T[],
   { total, limit, skip }: { total: number; limit: number; skip: number },

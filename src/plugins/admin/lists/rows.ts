@@ -9,7 +9,7 @@ export interface RowContext {
   readonly currency: string;
 }
 
-/** A job as job lists answer it. */
+/** A job as job lists return it. */
 export function toJobRow(job: StoredJob) {
   const {
     id,
@@ -37,7 +37,7 @@ export function toJobRow(job: StoredJob) {
   };
 }
 
-/** A case as case lists answer it. */
+/** A case as case lists return it. */
 export function toCaseRow(item: StoredCase) {
   const { id, name, description, status, job_id, created_at, updated_at, finished_at, total_cost } = item;
   return {

@@ -12,7 +12,7 @@ export interface LiveChange {
   readonly added: { readonly jobs: number; readonly cases: number };
   /** Open questions, where cases changed. */
   readonly inbox?: number;
-  /** For people who listen to the page. */
+  /** Text for screen readers. */
   readonly spoken: string;
 }
 
@@ -25,10 +25,10 @@ interface Subscriber {
 
 export interface LiveHubParts {
   readonly hooks: HookListener;
-  /** Number of open questions; asked for when cases changed and someone listens. */
+  /** Number of open questions; read when cases changed and a page listens. */
   readonly countQuestions: () => Promise<number>;
   readonly onError: (error: unknown) => void;
-  /** Least milliseconds between two messages. @default 1000 */
+  /** Minimum milliseconds between two messages. @default 1000 */
   readonly interval?: number;
 }
 
@@ -36,11 +36,11 @@ const FIRST_WAIT = 120;
 const MOST_IDS = 200;
 
 /**
- * Tells open pages what changed, gathered: a page under a thousand changes a second hears of them once a second, and
- * a page on which nothing happens hears nothing and asks nothing.
+ * Notifies open pages of changes, in batches: with a thousand changes a second a page is notified once a
+ * second, and a page without changes receives and requests nothing.
  */
 export class LiveHub {
-  /** Grows with every change; starts anew, higher, with each process. */
+  /** Grows with every change; each process starts with a higher value. */
   tick = Date.now();
   readonly #parts: LiveHubParts;
   readonly #interval: number;

@@ -1,8 +1,8 @@
 import type { StreamSource } from "../../../core/http/live-streams.ts";
 
 /**
- * What waits for a reader of a stream: a bounded number of texts. When they come faster than they are read, they are
- * dropped for one text that says so.
+ * The queue of a stream's reader: a bounded number of texts. If they arrive faster than they are read, they
+ * are replaced by one text that says so.
  */
 export class Mailbox {
   readonly #bound: number;
@@ -27,7 +27,7 @@ export class Mailbox {
     this.#wake?.();
   }
 
-  /** Gives what has come, as one text, when the reader is ready for it. */
+  /** Returns what has arrived, as one text, when the reader is ready for it. */
   readonly source: StreamSource = async (signal) => {
     if (this.#texts.length === 0) await this.#arrival(signal);
     if (signal.aborted) return undefined;

@@ -7,7 +7,7 @@ import type { AdminParts } from "../parts.ts";
 import type { LiveHub } from "./hub.ts";
 import { Mailbox } from "./mailbox.ts";
 
-/** The stream of an open admin page: what changed, not what it looks like now. */
+/** The stream of an open admin page: what changed, not its new content. */
 export function liveRoute(
   { hub, sessions }: Pick<AdminParts, "hub" | "sessions">,
   streams: LiveStreams,
@@ -16,9 +16,9 @@ export function liveRoute(
     method: "GET",
     path: "/admin/api/live",
     auth: "session",
-    summary: "Hear of changes",
+    summary: "Follow changes",
     description:
-      "Server-sent events: `hello` with the number of the last change, then `change` with topics and ids, gathered so that one comes at most each second. With `job`, changes of that job only.",
+      "Server-sent events: `hello` with the number of the last change, then `change` with topics and ids, batched so that at most one is sent per second. With `job`, changes of that job only.",
     tag: "Admin",
     query: v.object({ job: v.optional(EntityIdSchema) }),
     responses: { 200: { description: "The stream", contentType: "text/event-stream" } },

@@ -24,7 +24,10 @@ export interface AlertView {
   readonly link: string;
 }
 
-/** The cards with the health of what the service stands on, then those of plugins; and what needs a look at once. */
+/**
+ * The cards with the health of the service's dependencies, then those of plugins; and what needs immediate
+ * attention.
+ */
 export async function readCards(parts: AdminParts): Promise<{ cards: CardView[]; alerts: AlertView[] }> {
   const link = parts.control();
   const control = link ? await readControlView(link) : undefined;
@@ -91,15 +94,15 @@ function queueCard({ runner, service, state }: AdminParts): CardView {
   };
 }
 
-/** A card that fails shows that it does, and leaves the others standing. */
+/** A failing card shows its failure, and does not affect the others. */
 function pluginCards({ extensions, log, redactor }: AdminParts): Promise<CardView[]> {
   return Promise.all(
     extensions.cards.map(async (card) => {
       try {
         return { title: card.title, status: "", facts: [], html: redactor.text(String(await card.render())) };
       } catch (error) {
-        log.error("a dashboard card could not be made", { card: card.title, error });
-        const fact = { name: "Error", value: "This card could not be made; the log says why.", tone: "bad" };
+        log.error("a dashboard card could not be rendered", { card: card.title, error });
+        const fact = { name: "Error", value: "This card could not be rendered; see the log.", tone: "bad" };
         return { title: card.title, status: "", facts: [fact], html: "" };
       }
     }),

@@ -18,7 +18,7 @@ import { readStats } from "./stats.ts";
 const DAY = 24 * 3_600_000;
 const SHOWN = 6;
 
-/** The dashboard, and the two API routes that give parts of it. */
+/** The dashboard, and the two API routes that return parts of it. */
 export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     ...resourceRoutes(parts, {

@@ -10,7 +10,7 @@ export interface EntityCounts {
   readonly by_status: Readonly<Record<string, number>>;
 }
 
-/** System statistics, as the API answers them. */
+/** System statistics, as the API returns them. */
 export async function readStats({ jobs, cases, store }: Pick<AdminParts, "jobs" | "cases" | "store">) {
   const [jobCounts, caseCounts, stats] = await Promise.all([
     jobs.countBy("status"),
@@ -29,7 +29,7 @@ export async function readStats({ jobs, cases, store }: Pick<AdminParts, "jobs" 
 
 const ENTITY_TABLES = ["Job", "Case"];
 
-/** Adds statuses up as statistics name them. */
+/** Sums up statuses as the statistics group them. */
 function toCounts(byStatus: Readonly<Record<string, number>>): EntityCounts {
   const sum = (statuses: readonly string[]) =>
     statuses.reduce((total, status) => total + (byStatus[status] ?? 0), 0);

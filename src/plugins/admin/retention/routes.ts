@@ -5,7 +5,7 @@ import type { AdminParts } from "../parts.ts";
 import { formatCount, formatDuration } from "../views/format.ts";
 
 const kept = v.nullable(v.number());
-/** Milliseconds that jobs are kept after their end; `null` for good. */
+/** Milliseconds that jobs are kept after their end; `null` means indefinitely. */
 const PolicySchema = v.object({ completed: kept, failed: kept, cancelled: kept });
 const StatusSchema = v.picklist(KEPT_STATUSES);
 
@@ -13,7 +13,7 @@ export const RetentionSchema = v.object({
   policy: PolicySchema,
   /** The agents' own. */
   agents: v.record(v.string(), PolicySchema),
-  /** What goes next, by agent and status. */
+  /** What is removed next, by agent and status. */
   due: v.array(
     v.object({
       agent: v.string(),
@@ -23,7 +23,7 @@ export const RetentionSchema = v.object({
       oldest: v.string(),
     }),
   ),
-  /** What was removed in all since `since`, and the last batch. */
+  /** Total removed since `since`, and the last batch. */
   removed: v.nullable(
     v.object({
       at: v.string(),
@@ -42,14 +42,14 @@ export const RetentionSchema = v.object({
   ),
 });
 
-/** How long jobs are kept, what goes next and what has gone. */
+/** How long jobs are kept, what is removed next and what has been removed. */
 export function retentionRoutes(parts: AdminParts): RouteDefinition[] {
   return [
     defineRoute({
       method: "GET",
       path: "/admin/api/retention",
       auth: "session",
-      summary: "Show how long jobs are kept, and what goes next",
+      summary: "Show how long jobs are kept, and what is removed next",
       tag: "Admin",
       responses: {
         200: { description: "The times, what is due, what was removed", schema: RetentionSchema },
@@ -95,9 +95,11 @@ export function retentionFacts(data: Awaited<ReturnType<typeof readRetention>>) 
 
 function toText(policy: RetentionPolicy): string {
   const limited = KEPT_STATUSES.filter((status) => policy[status] !== null);
-  if (limited.length === 0) return "for good";
+  if (limited.length === 0) return "indefinitely";
   const parts = limited.map((status) => `${status} for ${formatDuration(policy[status]!)}`);
-  return limited.length === KEPT_STATUSES.length ? parts.join(", ") : `${parts.join(", ")}, others for good`;
+  return limited.length === KEPT_STATUSES.length
+    ? parts.join(", ")
+    : `${parts.join(", ")}, others indefinitely`;
 }
 
 function day(timestamp: string): string {

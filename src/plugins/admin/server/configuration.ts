@@ -1,7 +1,7 @@
 import { describeTrust } from "../../../core/http/clients.ts";
 import type { ResolvedOptions } from "../../../core/service/options.ts";
 
-/** The options in force; of secrets only whether they are set. */
+/** The effective options; for secrets only whether they are set. */
 export function readConfiguration(
   options: ResolvedOptions,
 ): Record<string, string | number | boolean | null> {
@@ -37,6 +37,6 @@ export function withoutSecrets(url: string): string {
     const parsed = new URL(url);
     return `${parsed.origin}${parsed.pathname}`;
   } catch {
-    return "an address that cannot be read";
+    return "an invalid address";
   }
 }

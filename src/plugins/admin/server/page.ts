@@ -10,7 +10,7 @@ import { formatBytes, formatCount, formatDuration, toLabel } from "../views/form
 import { statusPiece } from "../views/pieces.ts";
 import { readConfiguration } from "./configuration.ts";
 
-/** The service itself: what it is, how it is set up, what it stands on. */
+/** The service itself: version, configuration, dependencies. */
 export function serverRoutes(parts: AdminParts): RouteDefinition[] {
   return resourceRoutes(parts, {
     page: ["/admin/server", "Server page"],

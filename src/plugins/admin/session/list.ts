@@ -36,7 +36,7 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       page: ["/admin/sessions", "Sessions page"],
       api: ["/admin/api/sessions", "List the people who are signed in"],
-      answer: "Sessions, the latest first",
+      answer: "Sessions, newest first",
       schema: SessionsSchema,
       resource: ({ event }) => sessionsResource(parts, event),
     }),
@@ -44,10 +44,10 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/sessions",
       auth: "session",
-      summary: "Sign out one or all, by form",
+      summary: "Sign out one or all (form)",
       tag: "Admin",
       hidden: true,
-      responses: { 303: { description: "Back to the page" } },
+      responses: { 303: { description: "Redirect to the page" } },
       handler: async ({ event, caller }) => {
         const form = await readForm(event);
         const id = form.get("id") ?? "";
@@ -71,7 +71,7 @@ export function sessionListRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/api/sessions",
       auth: "session",
       summary: "Sign out everywhere",
-      description: "Ends all sessions, one's own included. Sign-in links that are open end too.",
+      description: "Ends all sessions, including your own. Unused sign-in links become invalid too.",
       tag: "Admin",
       responses: { 200: { description: "Done", schema: EndedSchema } },
       handler: async ({ caller }) => toEnded(await endAll(parts, caller)),
@@ -85,7 +85,7 @@ function toEnded(ended: number): v.InferOutput<typeof EndedSchema> {
 
 async function endOne(parts: AdminParts, id: string, by: Caller): Promise<number> {
   if (await endSession(parts, id, by)) return 1;
-  throw new ServiceError("not_found", "There is no such session", { detail: "It may have ended already." });
+  throw new ServiceError("not_found", "Session not found", { detail: "It may have already ended." });
 }
 
 async function endAll(parts: AdminParts, by: Caller): Promise<number> {
@@ -132,7 +132,7 @@ function toItem({ id, name, by, address, since, seen, until }: AdminSession, cur
   };
 }
 
-/** Ends a session and records who did; resolves with whether it was open. */
+/** Ends a session and records the caller; resolves with whether it was open. */
 export async function endSession({ sessions, audit }: AdminParts, id: string, by: Caller): Promise<boolean> {
   const wasOpen = await sessions.end(id);
   if (wasOpen) await audit.note({ by, action: "session.end", target: { kind: "session", id: shortId(id) } });

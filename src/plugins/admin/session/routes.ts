@@ -26,14 +26,17 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/session",
       auth: "none",
       summary: "Sign in with the API key",
-      responses: { 303: { description: "On to the page one came for" }, 401: { description: "Wrong key" } },
+      responses: {
+        303: { description: "Redirect to the requested page" },
+        401: { description: "Wrong key" },
+      },
       handler: ({ event }) => signIn(parts, event),
     }),
     defineRoute({
       method: "POST",
       path: "/admin/api/sign-in-links",
       auth: "key",
-      summary: "Make a link that signs in once, within five minutes",
+      summary: "Create a one-time sign-in link, valid for five minutes",
       tag: "Admin",
       status: 201,
       responses: { 201: { description: "The link, without the address of the service", schema: LinkSchema } },
@@ -52,9 +55,9 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       query: v.object({ token: optionalText(v.pipe(v.string(), v.maxLength(100))) }),
       responses: {
         200: { description: "A button that signs in" },
-        401: { description: "The link is no longer good" },
+        401: { description: "The link is no longer valid" },
       },
-      // What previews a link, or fetches it ahead, must neither use it up nor get a session: that takes the button.
+      // Link previews and prefetching must neither use the link up nor get a session: only the button does.
       handler: ({ query: { token = "" }, event }) =>
         parts.links.isOpen(token) ? showLink(parts, event, token) : refuseLink(parts, event, token),
     }),
@@ -65,8 +68,8 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       auth: "none",
       summary: "Sign in with a one-time link",
       responses: {
-        303: { description: "On to the dashboard" },
-        401: { description: "The link was used or is too old" },
+        303: { description: "Redirect to the dashboard" },
+        401: { description: "The link was used or has expired" },
       },
       handler: async ({ event }) => {
         assertOwnPage(parts, event);
@@ -81,7 +84,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       path: "/admin/session/end",
       auth: "session",
       summary: "Sign out",
-      responses: { 303: { description: "On to the sign-in page" } },
+      responses: { 303: { description: "Redirect to the sign-in page" } },
       handler: async ({ event, caller }) => {
         const current = parts.sessions.current(event);
         if (current) await endSession(parts, current.id, caller);
@@ -95,7 +98,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       method: "POST",
       path: "/admin/theme",
       auth: "session",
-      summary: "Choose the colours",
+      summary: "Choose the color theme",
       responses: { 303: { description: "Back" } },
       handler: async ({ event }) => {
         const form = await readForm(event);
@@ -117,12 +120,12 @@ function assertOwnPage(parts: AdminParts, event: HttpEvent): void {
 
 async function refuseLink(parts: AdminParts, event: HttpEvent, token: string): Promise<Response> {
   if (wantsJson(event)) throw linkUsed();
-  const problem = token ? "This link was used already or is too old. Sign in with the key." : "";
+  const problem = token ? "This link was already used or has expired. Sign in with the key." : "";
   return showSignIn(parts, event, { status: 401, next: "/admin/", problem });
 }
 
 function linkUsed(): ServiceError {
-  return new ServiceError("unauthorized", "This link was used already or is too old", {
+  return new ServiceError("unauthorized", "This link was already used or has expired", {
     detail: "Sign in with the key.",
   });
 }
@@ -146,7 +149,7 @@ async function signIn(parts: AdminParts, event: HttpEvent): Promise<Response> {
   return beginSession(parts, event, { next, name: toName(form.get("name")), key });
 }
 
-/** Nobody is signed in whose beginning is not recorded. Without a key it is a link that lets the person in. */
+/** Nobody is signed in without a record of it. Without a key, a link signs the person in. */
 async function beginSession(
   parts: AdminParts,
   event: HttpEvent,
@@ -170,7 +173,7 @@ function describe(error: ServiceError): string {
   return [error.message, error.detail].filter(Boolean).join(". ");
 }
 
-/** A name as it can stand in a line of a history. */
+/** A name that can be shown in a line of a history. */
 function toName(text: string | null): string {
   return (text ?? "").replace(/\p{C}/gu, "").trim().slice(0, 60);
 }

@@ -8,13 +8,13 @@ type PageParts = Pick<AdminParts, "renderer" | "options" | "assets">;
 
 export interface SignInView {
   readonly status: number;
-  /** Where to go afterwards. */
+  /** Where to redirect after signing in. */
   readonly next: string;
   readonly problem: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The page that asks for the key. It shows nothing of the service but its title. */
+/** The page that asks for the key. It shows only the service's title. */
 export async function showSignIn(
   parts: PageParts,
   event: HttpEvent,
@@ -38,7 +38,7 @@ function bareShell({ options, assets }: PageParts, event: HttpEvent) {
   return { title: options.title, theme: readTheme(event), assets: assets.urls };
 }
 
-/** A path of the admin interface out of a form; anything else is the dashboard. */
+/** A path of the admin interface from a form; anything else becomes the dashboard. */
 export function localPath(path: string | null): string {
   if (path === null || !/^\/admin(\/|\?|$)/.test(path) || /[\\\p{C}]/u.test(path)) return "/admin/";
   const url = new URL(path, "http://local");

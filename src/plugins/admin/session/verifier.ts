@@ -5,7 +5,7 @@ import { negotiate } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
 import { showSignIn } from "./sign-in-page.ts";
 
-/** Lets sessions in, and shows the sign-in page to people without one. */
+/** Accepts sessions, and shows the sign-in page to people without one. */
 export function createVerifier(
   parts: Pick<AdminParts, "sessions" | "renderer" | "options" | "assets" | "redactor">,
 ): SessionVerifier {
@@ -25,15 +25,15 @@ async function challenge(
   const route = pathname.startsWith("/admin/api/") ? "api" : "page";
   const wanted = negotiate(event, route);
   if (wanted === "json") return undefined;
-  // An open page whose session has ended loads itself anew, and so comes to the sign-in page.
+  // An open page whose session has ended reloads itself, and so shows the sign-in page.
   const headers: Record<string, string> = wanted === "fragment" ? { "hx-refresh": "true" } : {};
   const isPage = event.req.method === "GET" && route === "page";
   return showSignIn(parts, event, {
     status: 401,
-    // Somebody may have put the key into the address.
+    // Somebody may have put the key into the URL.
     next: isPage ? parts.redactor.text(pathname + search) : "/admin/",
     problem: event.req.headers.has("x-api-key")
-      ? "The X-API-Key header does not hold this service's key."
+      ? "The X-API-Key header does not contain this service's key."
       : "",
     headers,
   });

@@ -14,7 +14,9 @@ export interface ChartSize {
 
 const GAP = 0.28;
 
-/** Stacked columns as SVG: no script, no inline style; the numbers stand in the tooltips and in the description. */
+/**
+ * Stacked columns as SVG: no script, no inline style; the numbers are in the tooltips and in the description.
+ */
 export function renderChart(
   columns: readonly ChartColumn[],
   title: string,

@@ -1,12 +1,12 @@
 import { type Html, html } from "./html.ts";
 
-/** A name and what stands beside it. */
+/** A name and its value. */
 export interface FactLine {
   readonly name: string;
   readonly html: string;
 }
 
-/** Facts whose value is there. */
+/** Facts that have a value. */
 export function toFacts(
   facts: readonly (readonly [name: string, value: Html | string | null | undefined])[],
 ): FactLine[] {

@@ -14,7 +14,7 @@ export interface TimeView {
   readonly full: string;
 }
 
-/** A timestamp for a page, or `undefined` where there is none or it cannot be read. */
+/** A timestamp for a page, or `undefined` if it is missing or invalid. */
 export function toTimeView(timestamp: string | null | undefined, now: Date): TimeView | undefined {
   if (!timestamp) return undefined;
   const date = new Date(timestamp);
@@ -23,7 +23,10 @@ export function toTimeView(timestamp: string | null | undefined, now: Date): Tim
   return { iso, relative: formatRelative(date, now), full: `${iso.slice(0, 19).replace("T", " ")} UTC` };
 }
 
-/** `"just now"`, `"4 min ago"`, `"in 2 h"`. What has passed is cut, what is to come is rounded: two days less a moment are `"in 2 d"`. */
+/**
+ * `"just now"`, `"4 min ago"`, `"in 2 h"`. Past times are rounded down, future times are rounded: almost two
+ * days are `"in 2 d"`.
+ */
 export function formatRelative(date: Date, now: Date): string {
   const distance = date.getTime() - now.getTime();
   const size = Math.abs(distance);
@@ -47,13 +50,13 @@ export function formatDuration(milliseconds: number): string {
   return rest === 0 ? `${whole} ${unit}` : `${whole} ${unit} ${rest} ${smaller}`;
 }
 
-/** Milliseconds between two timestamps, the second one now where it is missing. */
+/** Milliseconds between two timestamps, the second one defaults to now. */
 export function elapsed(from: string | null | undefined, to: string | null | undefined, now: Date): number {
   if (!from) return 0;
   return Math.max(0, (to ? Date.parse(to) : now.getTime()) - Date.parse(from));
 }
 
-/** Small amounts keep the digits that tell them apart: `"$0.0021"`, `"$1.50"`, `"$12,400"`. */
+/** Small amounts keep their significant digits: `"$0.0021"`, `"$1.50"`, `"$12,400"`. */
 export function formatCost(amount: number, currency: string): string {
   if (!Number.isFinite(amount) || amount === 0) return `${currency}0`;
   const size = Math.abs(amount);

@@ -1,6 +1,6 @@
 import { escapeHtml } from "./escape.ts";
 
-/** A piece of HTML that is safe to show: made by `html` only. */
+/** A piece of HTML that is safe to show: created only by `html`. */
 export class Html {
   readonly #text: string;
 
@@ -17,8 +17,8 @@ export class Html {
 export type HtmlValue = string | number | boolean | null | undefined | Html | readonly HtmlValue[];
 
 /**
- * Builds HTML; every value is escaped unless it is itself `html`. Absent and `false` values give nothing.
- * Attributes must be quoted.
+ * Builds HTML; every value is escaped unless it is itself `html`. Absent and `false` values render as
+ * nothing. Attributes must be quoted.
  *
  * @example
  * html`<a href="/admin/jobs/${id}">${name}</a>`

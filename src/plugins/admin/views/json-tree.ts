@@ -1,7 +1,7 @@
 import { escapeHtml } from "./escape.ts";
 import { formatCount } from "./format.ts";
 
-/** Bounds of one tree, so that a payload of megabytes still gives a page. */
+/** Bounds of one tree, so that a payload of megabytes still renders as a page. */
 export interface TreeBounds {
   readonly nodes: number;
   readonly depth: number;

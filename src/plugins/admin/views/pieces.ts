@@ -2,7 +2,7 @@ import type { EntityStatus } from "../../../core/models/entity-status.ts";
 import { formatRelative, type TimeView, toLabel, toTimeView } from "./format.ts";
 import { Html, html } from "./html.ts";
 
-/** A status with its mark; the words carry the meaning, the colour only repeats it. */
+/** A status with its mark; the text carries the meaning, the color only repeats it. */
 export function statusPiece(status: EntityStatus | string, label = labelOf(status)): Html {
   return html`<span class="st st-${status}">${label}</span>`;
 }
@@ -19,7 +19,7 @@ const LABELS: Readonly<Record<string, string>> = {
   cancelling: "Stopping",
 };
 
-/** A time as the page's script keeps it current. */
+/** A time that the page's script keeps up to date. */
 export function timePiece(timestamp: string | null | undefined, now: Date): Html {
   const time = toTimeView(timestamp, now);
   return time ? timeHtml(time) : html`<span class="faint">–</span>`;
@@ -50,7 +50,7 @@ export function trusted(text: string): Html {
   return new Html(text);
 }
 
-/** When an answer is due; nothing where it may take for ever. */
+/** When an answer is due; nothing if there is no deadline. */
 export function duePiece(deadline: string | null | undefined, now: Date): Html {
   const time = toTimeView(deadline, now);
   if (!time) return html``;

@@ -19,7 +19,7 @@ export function toStory(entries: readonly LogEntry<RunEntry>[], now: Date): Stor
   let before: Before = {};
   let last: LogEntry<RunEntry> | undefined;
   for (const { seq, entry } of entries) {
-    // What was left out may have done more.
+    // Omitted entries may have done more.
     if (last && seq !== last.seq + 1) before = {};
     const downSince = tellsDown(entry)
       ? ((entry as MarkEntry).since ?? last?.entry.at ?? entry.at)
@@ -71,7 +71,7 @@ function toLine(entry: RunEntry, before: Before): Line | undefined {
   if (entry.type === "status") return statusLine(entry);
   if (entry.type === "mark") return markLine(entry, before);
   if (entry.type === "attempt") {
-    return { text: `Step "${entry.name}", try ${entry.attempt}, failed: ${entry.error}`, tone: "warn" };
+    return { text: `Step "${entry.name}", attempt ${entry.attempt}, failed: ${entry.error}`, tone: "warn" };
   }
   if (entry.type === "answer") {
     return {
@@ -102,20 +102,19 @@ function markLine(entry: MarkEntry, { done, downSince }: Before): Line {
       : `Down for ${formatDuration(Date.parse(entry.at) - Date.parse(downSince))}: `;
   if (entry.mark === "resumed")
     return { text: `${down}resumed ${done ? `after ${done}` : "where it was"}`.replace(/^r/, "R") };
-  if (entry.mark === "restarted" && down)
-    return { text: `${down}begun again from the start`, by: byOf(entry.by) };
+  if (entry.mark === "restarted" && down) return { text: `${down}started over`, by: byOf(entry.by) };
   const text = `${MARKS[entry.mark] ?? toLabel(entry.mark)}${entry.message ? `: ${entry.message}` : ""}`;
   return { text, by: byOf(entry.by) };
 }
 
 const MARKS: Readonly<Record<string, string>> = {
   created: "Created",
-  started: "Run begun",
+  started: "Run started",
   interrupted: "Run ended",
-  restarted: "Begun again from the start",
+  restarted: "Started over",
   retried: "Retried",
   limits_raised: "Limits raised",
-  waiting_for_agent: "Waits: its agent is not on this service",
+  waiting_for_agent: "Waiting: its agent is not registered on this service",
   held: "Held",
   continued: "Continued",
   note: "Note",

@@ -3,10 +3,10 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { Job } from "../../../core/models/job.ts";
 import type { AnswerEntry, AttemptEntry, CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
 
-/** What a stretch of time was spent on. */
+/** What a time span was spent on. */
 export type SpanKind = "work" | "queued" | "waiting" | "sleeping" | "failed" | "interrupted";
 
-/** A stretch of time, in milliseconds since the epoch. */
+/** A time span, in milliseconds since the epoch. */
 export interface Span {
   readonly kind: SpanKind;
   readonly from: number;
@@ -31,7 +31,7 @@ export interface TimelineRow {
   readonly error?: string;
 }
 
-/** What happened to a job, as rows on one axis of time. */
+/** What happened to a job, as rows on one time axis. */
 export interface Timeline {
   readonly from: number;
   readonly to: number;
@@ -43,7 +43,7 @@ export interface Timeline {
   readonly waited: number;
 }
 
-/** Reads a job's timeline out of its run log. */
+/** Builds a job's timeline from its run log. */
 export function toTimeline(
   job: Omit<Job, "case_ids">,
   cases: readonly StoredCase[],
@@ -86,14 +86,14 @@ export function toTimeline(
   };
 }
 
-/** A call with its tries, finished or not. */
+/** A call with its attempts, finished or not. */
 interface Call {
   readonly case_id?: string;
   readonly call: CallEntry["call"];
   readonly name: string;
   readonly begun: number;
   readonly entry?: CallEntry;
-  /** When it ended, where no entry says so. */
+  /** When it ended, if no entry says so. */
   readonly end?: number;
   readonly tries: readonly AttemptEntry[];
   readonly attempt: number;
@@ -151,7 +151,7 @@ function collectCalls(entries: readonly RunEntry[]): Call[] {
   return [...done, ...open.values()].sort((a, b) => a.begun - b.begun);
 }
 
-/** An answer ends the question that its case has open, whether or not the run has taken it up yet. */
+/** An answer ends the open question of its case, whether or not the run has processed it yet. */
 function settle(
   open: Map<string, Call>,
   { done, settled }: { done: Call[]; settled: Set<string> },
@@ -160,7 +160,7 @@ function settle(
   for (const [key, call] of open) {
     if (call.call !== "ask" || call.case_id !== answer.case_id) continue;
     open.delete(key);
-    // What the run notes of it later is known.
+    // What the run records later is known.
     settled.add(key);
     done.push({ ...call, end: time(answer.at) });
   }
@@ -185,7 +185,7 @@ function callRows(call: Call, axis: Axis): TimelineRow[] {
       kind: "failed",
       from: started,
       to: time(one.at),
-      note: `try ${one.attempt}: ${one.error}`,
+      note: `attempt ${one.attempt}: ${one.error}`,
     });
     from = Math.max(from, time(one.at));
   }
@@ -239,7 +239,7 @@ function caseRows(item: StoredCase, calls: readonly Call[], axis: Axis): Timelin
   ];
 }
 
-/** What a call told its case, and when. */
+/** What a call reported to its case, and when. */
 function momentsOf({ call, name, begun, entry, end, tries }: Call): TimelineRow["moments"] {
   const moments = tries.map((one) => ({ at: time(one.at), note: one.error }));
   if (call === "ask") {
@@ -273,7 +273,7 @@ function kindOf(status: string): SpanKind | undefined {
   return status === "in_progress" || status === "cancelling" ? "work" : undefined;
 }
 
-/** The times in which the service was down: from the last sign of life to when the job was taken up again. */
+/** The times in which the service was down: from the last sign of life to when the job was resumed. */
 function interruptions(entries: readonly RunEntry[], to: number): Span[] {
   const gaps: Span[] = [];
   let since: number | undefined;
@@ -287,7 +287,7 @@ function interruptions(entries: readonly RunEntry[], to: number): Span[] {
     if (entry.type !== "mark") continue;
     const isDown =
       entry.mark === "interrupted" || (entry.mark === "waiting_for_agent" && entry.since !== undefined);
-    // Where an operator ended the run, the service was there.
+    // If an operator ended the run, the service was up.
     if (isDown && entry.by === undefined) since ??= time(entry.since ?? entries[at - 1]?.at ?? entry.at);
     if (entry.mark === "resumed" || entry.mark === "restarted" || entry.mark === "started")
       end(time(entry.at));
@@ -296,7 +296,7 @@ function interruptions(entries: readonly RunEntry[], to: number): Span[] {
   return gaps;
 }
 
-/** Takes the gaps out of what was worked on, and shows them where they belong to the line. */
+/** Removes the gaps from the working time, and shows those that belong to the line. */
 function withGaps(spans: readonly Span[], gaps: readonly Span[]): Span[] {
   if (gaps.length === 0 || spans.length === 0) return [...spans];
   const from = Math.min(...spans.map((span) => span.from));
@@ -310,7 +310,7 @@ function withGaps(spans: readonly Span[], gaps: readonly Span[]): Span[] {
   return [...worked, ...within];
 }
 
-/** What is left of a span beside the gaps, which are in order. */
+/** What is left of a span without the gaps, which are in order. */
 function cut(span: Span, gaps: readonly Span[]): Span[] {
   const left: Span[] = [];
   let from = span.from;

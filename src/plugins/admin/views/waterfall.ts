@@ -2,23 +2,23 @@ import { escapeHtml } from "./escape.ts";
 import { countOf, formatCost, formatDuration, toLabel } from "./format.ts";
 import type { Span, Timeline, TimelineRow } from "./timeline.ts";
 
-/** Entries of a run log that a page reads: of a longer one the beginning and the end. */
+/** Entries of a run log that a page reads: only the beginning and the end of a longer one. */
 export const SHOWN_ENTRIES = { first: 2000, last: 8000 } as const;
-/** Lines that a page draws; those that are folded and beyond it are counted only. */
+/** Lines that a page renders; folded ones beyond it are only counted. */
 const MOST_ROWS = 300;
-/** Lines at the beginning and the end that are seen at once. */
+/** Lines at the beginning and the end that are shown unfolded. */
 const SEEN_FIRST = 45;
 const SEEN_LAST = 15;
-/** Failing and running lines that are seen at once, wherever they stand. */
+/** Failing and running lines that are shown unfolded, wherever they are. */
 const SEEN_ALERTS = 100;
-/** To fold fewer lines away would save nothing. */
+/** Folding fewer lines would save nothing. */
 const LEAST_FOLD = 4;
-/** Marks on a line are told apart to this share of the axis. */
+/** Smallest distance between marks on a line, as a share of the axis. */
 const MARKS = 400;
 /** Narrower bars could not be seen. */
 const LEAST_WIDTH = 0.35;
 
-/** A row of the waterfall as the template writes it. */
+/** A row of the waterfall as the template renders it. */
 export interface WaterfallRow {
   readonly kind: TimelineRow["kind"];
   readonly name: string;
@@ -30,15 +30,15 @@ export interface WaterfallRow {
   readonly running: boolean;
   /** SVG shapes; percentages, since the page allows no inline styles. */
   readonly shapes: string;
-  /** The same for people who do not see the shapes. */
+  /** The same for screen readers. */
   readonly spoken: string;
 }
 
-/** A stretch of lines; one with a label is opened by it. */
+/** A section of lines; one with a label is folded and opened by it. */
 export interface WaterfallPart {
   readonly label: string;
   readonly items: readonly WaterfallRow[];
-  /** Says that lines at the end of a folded stretch are left out; empty where all are drawn. */
+  /** Says that lines at the end of a folded section are omitted; empty if all are shown. */
   readonly note: string;
 }
 
@@ -47,14 +47,14 @@ export interface WaterfallView {
   readonly ticks: readonly { readonly x: string; readonly label: string }[];
   readonly duration: string;
   readonly interruptions: number;
-  /** How long the service was down, empty where it was not. */
+  /** How long the service was down, empty if it was not. */
   readonly downtime: string;
   readonly waited: string;
 }
 
 /**
- * Lays a timeline out: bars, ticks and labels. Of a long one the beginning, the end, and every line that failed or runs
- * are seen at once; what lies between is folded.
+ * The layout of a timeline: bars, ticks and labels. In a long one the beginning, the end, and every failed or
+ * running line are visible; the rest is folded.
  */
 export function toWaterfall(timeline: Timeline, currency: string, most = MOST_ROWS): WaterfallView {
   const seen = seenRows(timeline.rows);
@@ -67,7 +67,7 @@ export function toWaterfall(timeline: Timeline, currency: string, most = MOST_RO
     parts.push({
       label: folded ? countOf(rows.length, "more line") : "",
       items: drawn.map((row) => toRow(row, timeline, currency)),
-      note: left > 0 ? `${countOf(left, "line")} not drawn.` : "",
+      note: left > 0 ? `${countOf(left, "line")} not shown.` : "",
     });
   }
   const length = timeline.to - timeline.from;
@@ -81,7 +81,7 @@ export function toWaterfall(timeline: Timeline, currency: string, most = MOST_RO
   };
 }
 
-/** The lines that are seen at once; those of a case come with the case's own. */
+/** The visible lines; a case's lines include the case's own. */
 function seenRows(rows: readonly TimelineRow[]): ReadonlySet<TimelineRow> {
   const alerts = rows.filter((row) => row.failed || (row.running && row.kind !== "case"));
   const seen = new Set([
@@ -97,7 +97,7 @@ function seenRows(rows: readonly TimelineRow[]): ReadonlySet<TimelineRow> {
   return seen;
 }
 
-/** Cuts the lines where those that are seen meet those that are folded. */
+/** Splits the lines into visible and folded sections. */
 function stretches(rows: readonly TimelineRow[], seen: ReadonlySet<TimelineRow>) {
   const parts: { folded: boolean; rows: TimelineRow[] }[] = [];
   const add = (folded: boolean, some: readonly TimelineRow[]) => {
@@ -153,7 +153,7 @@ function bar(span: Span, axis: Timeline): string {
 
 function moments(row: TimelineRow, axis: Timeline): string {
   const length = axis.to - axis.from;
-  // Those that fall on one place are one mark.
+  // Those at the same position are one mark.
   const places = new Map(
     row.moments.map((one) => [Math.round(((one.at - axis.from) / length) * MARKS), one]),
   );
@@ -169,7 +169,7 @@ function moments(row: TimelineRow, axis: Timeline): string {
 function toTicks(length: number): { x: string; label: string }[] {
   const step = STEPS.find((one) => length / one <= 6) ?? Math.ceil(length / 6 / 86_400_000) * 86_400_000;
   const ticks: { x: string; label: string }[] = [];
-  // The last stretch is left free: a label there would run over the edge.
+  // The last part is left free: a label there would overflow the edge.
   for (let at = 0; at < length * 0.93; at += step) {
     ticks.push({ x: percent((at / length) * 100), label: at === 0 ? "0" : formatDuration(at) });
   }
