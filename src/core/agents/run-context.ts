@@ -40,7 +40,7 @@ export interface StepOptions extends CallOptions {
    */
   readonly backoff?: { readonly initial?: Duration; readonly max?: Duration; readonly factor?: number };
   /**
-   * Whether to try again after this error, as far as `retries` go: answers at once. Errors of which it says no fail the
+   * Whether to retry after this error, within `retries`; synchronous. Errors for which it returns false fail the
    * step. @default always, but after a `NonRetryableError`
    */
   readonly retryIf?: (error: unknown) => boolean;
@@ -106,7 +106,7 @@ export interface JobHandle {
   }): Promise<CaseHandle>;
   /**
    * Whether the job takes the new way of a change of the code: true for jobs that began with it, or had not come so far;
-   * false for those whose record goes on without. The answer is recorded, and stays.
+   * false for those whose record continues without it. The result is recorded and does not change.
    */
   changed(name: string): boolean;
   /** Waits durably: a restart does not restart the wait. */

@@ -277,7 +277,7 @@ export async function holdJob(
   return changeJob(unit, id, (job) => ({ ...job, ...patch, status: "awaiting", stop_reason: reason, error }));
 }
 
-/** Lets a held job go on inside a unit: whoever calls this queues it. */
+/** Resumes a held job inside a unit: the caller queues it. */
 export async function releaseJob(unit: Unit, id: string, by?: string): Promise<StoredJob> {
   await unit.record(id, { type: "mark", mark: "continued", by });
   const release = (job: StoredJob): StoredJob => ({

@@ -115,15 +115,15 @@ export interface MarkEntry extends EntryBase {
   message?: string;
   /** When work stopped at the end of the process: the last sign of life, ISO 8601. */
   since?: string;
-  /** What the job was doing when the process crashed; absent where the process was told to end, or the job only waited. */
+  /** What the job was doing when the process crashed; absent if the process was asked to end, or the job was only waiting. */
   doing?: string;
-  /** Which of the job's runs crashed, from 1: each is told of once. */
+  /** Which of the job's runs crashed, from 1: each is reported once. */
   run?: number;
   by?: string;
   /** Where a run begins: the agent's version and the fingerprint of its code. */
   version?: string;
   code?: string;
-  /** Lines of calls that no longer count, first and last of each stretch: a person had the job go on without them. */
+  /** Lines of calls that no longer count, first and last of each range: a person let the job continue without them. */
   cut?: readonly (readonly [first: number, last: number])[];
   /** What `job.changed` was asked for, and what it answered. */
   name?: string;

@@ -98,7 +98,7 @@ export interface ServerOptions {
    */
   strictSteps?: boolean;
   /**
-   * Whether the service takes jobs in and runs none until it is told to: by `svc resume`, `POST /utils/resume`, or in
+   * Whether the service accepts jobs and runs none until it is resumed: by `svc resume`, `POST /utils/resume`, or in
    * the admin interface. Variable `SERVICE_PAUSED`.
    *
    * @default false

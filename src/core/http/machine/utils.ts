@@ -17,7 +17,7 @@ export function utilRoutes({ prefix, agents, parameters, runner }: MachineParts)
       path: `${prefix}/utils/resume`,
       auth: "key",
       summary: "End the pause of a service that was started paused",
-      description: "The jobs that it has taken in run, and those that were unfinished go on.",
+      description: "Accepted jobs run, and unfinished ones resume.",
       tag: "Jobs",
       responses: {
         200: {
