@@ -1,4 +1,5 @@
 import { VERSION } from "../core/http/service-state.ts";
+import { check } from "./check.ts";
 import type { Command, CommandGroup } from "./command.ts";
 import { completion } from "./completion.ts";
 import type { CliContext } from "./context.ts";
@@ -11,7 +12,7 @@ import { resume } from "./resume.ts";
 import { start } from "./start.ts";
 import { torture } from "./torture.ts";
 
-const COMMANDS: readonly Command[] = [start, dev, resume, init, open, control, torture, completion];
+const COMMANDS: readonly Command[] = [start, dev, resume, init, open, check, control, torture, completion];
 
 const GROUPS: readonly CommandGroup[] = [
   {

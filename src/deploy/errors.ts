@@ -9,6 +9,7 @@ export const EXIT = {
   preflight: 5,
   locked: 6,
   openWork: 7,
+  heldJobs: 8,
 } as const;
 
 /** Exit code each kind of deployment error ends the command with. */
@@ -31,6 +32,7 @@ const EXIT_OF = {
   locked: EXIT.locked,
   superseded: EXIT.locked,
   open_work: EXIT.openWork,
+  held_jobs: EXIT.heldJobs,
 } as const;
 export type DeployErrorCode = keyof typeof EXIT_OF;
 

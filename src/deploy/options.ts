@@ -24,6 +24,8 @@ export interface DeployOptions {
   readonly controllerFile?: string | undefined;
   /** Continue even if jobs and cases in the service's files will be lost. */
   readonly acceptDataLoss: boolean;
+  /** Whether open jobs that the new code does not fit stop the deployment, or are held. @default "stop" */
+  readonly heldJobs?: "stop" | "ok" | undefined;
   /** Overwrite generated files that were edited. */
   readonly overwriteFiles: boolean;
 }

@@ -4,6 +4,7 @@ import { findDocker } from "./docker.ts";
 import { DeployError, isDeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { ignoreFolder, writeFiles } from "./files.ts";
+import { type CheckJobs, guardHeldJobs } from "./held-jobs.ts";
 import { publishImage } from "./image.ts";
 import { liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
@@ -35,7 +36,11 @@ export interface UpOutcome {
 export type Consent = (plan: DeploymentPlan) => Promise<boolean>;
 
 /** Deploys: from the preflight to the recorded state. A killed run resumes where it stopped. */
-export async function up(deployment: Deployment, consent: Consent): Promise<UpOutcome> {
+export async function up(
+  deployment: Deployment,
+  consent: Consent,
+  checkJobs?: CheckJobs,
+): Promise<UpOutcome> {
   const { journal, emit, tools } = deployment;
   const begun = tools.now();
   const lock = await deployment.lock();
@@ -58,6 +63,7 @@ export async function up(deployment: Deployment, consent: Consent): Promise<UpOu
   // Reported before consent: a build that cannot work here must not fail only after it.
   if (!prepared.imageCurrent && !deployment.session.build) await findDocker(tools);
   guard(deployment, prepared.openWork);
+  if (prepared.changes) await guardHeldJobs(deployment, prepared.live, checkJobs);
   emit({ type: "plan", plan: prepared.plan });
   const idle = !prepared.changes && !resumed;
   if (!idle && !(await consent(prepared.plan)))

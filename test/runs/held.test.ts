@@ -245,3 +245,32 @@ test("changed is true for a job that began with it, false for one whose record g
     ["completed", true, 1],
   ]);
 });
+
+test("an answer is asked for again where a job is continued, and its question asks for something else then", async () => {
+  const payer = (name: string, total: number) =>
+    agentOf(async ({ job }) => {
+      const item = await job.openCase({ id: "a", name: "a" });
+      const sum = await item.step(name, () => total);
+      const { approved } = await item.ask("approve", { question: `Pay ${sum}?`, fields: FORM });
+      await item.ask("when", { question: "When?", fields: [] });
+      return [sum, approved];
+    });
+  const deploys = await Deploys.start(payer("sum", 100));
+  await deploys.question("a");
+  await deploys.answer("a", { approved: true });
+  await deploys.question("a", (text) => text === "When?");
+  const other = payer("total", 900);
+  await deploys.deploy(other);
+  await deploys.until(isHeld);
+
+  await deploys.life.runner.continue(JOB);
+  const question = await deploys.question("a", (text) => text === "Pay 900?");
+  await deploys.deploy(other);
+  await deploys.until(({ run_count }) => run_count === 4);
+  await deploys.answer("a", { approved: false });
+  await deploys.question("a", (text) => text === "When?");
+  await deploys.answer("a", {});
+
+  expect(question.note).toBe("What it asks has changed since it was answered");
+  expect(await deploys.ended()).toMatchObject({ status: "completed", result: [900, false] });
+});

@@ -157,6 +157,7 @@ const OPTION_KEYS: readonly (keyof DeployOptions)[] = [
   "controllerFile",
   "acceptDataLoss",
   "overwriteFiles",
+  "heldJobs",
 ];
 
 /** If a platform's packages are missing, offers at a terminal to install them and continues. */

@@ -3,6 +3,7 @@ import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import type { UpOutcome } from "../../deploy/up.ts";
 import { up } from "../../deploy/up.ts";
+import { checkJobsWith } from "./check-jobs.ts";
 import { facts, nextCommand } from "./facts.ts";
 import * as flags from "./flags.ts";
 import { planTable } from "./plan-table.ts";
@@ -23,6 +24,13 @@ export const upCommand = platformCommand({
     ...flags.TIMEOUT,
     ...flags.BUILD_TIMEOUT,
     showApiKey: flags.switchOff("print a newly generated API key, once"),
+    heldJobs: v.optional(
+      v.pipe(
+        v.picklist(["stop", "ok"]),
+        v.description("whether open jobs that do not fit the new code stop the deployment, or are held"),
+      ),
+      "stop",
+    ),
     ...flags.OVERWRITE,
     ...flags.YES,
     ...flags.VERBOSE,
@@ -34,14 +42,15 @@ export const upCommand = platformCommand({
     "svc deploy up --platform do-app-platform --image 1.10 --no-rollback",
   ],
   run: async ({ shell, deployment, given }) => {
-    const outcome = await up(deployment, async (plan) => {
+    const consent = async (plan: UpOutcome["plan"]): Promise<boolean> => {
       if (shell.json) return true;
       shell.progress.clear();
       shell.print("");
       for (const line of planTable(plan, shell.paint)) shell.print(line);
       shell.print("");
       return shell.ask(`Deploy ${plan.service_name}?`);
-    });
+    };
+    const outcome = await up(deployment, consent, checkJobsWith(shell.context, deployment.options));
     shell.progress.clear();
     if (shell.json) shell.document(toDocument(outcome));
     else report(shell, deployment, outcome, given.showApiKey === true);

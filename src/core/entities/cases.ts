@@ -230,21 +230,22 @@ export async function updateCase(
   return { item, update: update as CaseNodeUpdate };
 }
 
-/** Opens a question inside a unit: case and job are awaiting. */
+/** Opens a question inside a unit: case and job are awaiting. One that is open and no longer asked is replaced. */
 export async function askCase(
   unit: Unit,
   id: string,
   question: Question,
   totalCost?: number,
 ): Promise<StoredCase> {
+  const isReplaced = Boolean((await unit.tx.get("Case", id))?.question);
   const { item } = await updateCase(unit, id, asUpdate(question), (current) => ({
     ...current,
-    status: asking(current),
+    status: "awaiting",
     question,
   }));
   await changeJob(unit, item.job_id, (job) => ({
     ...job,
-    open_questions: job.open_questions + 1,
+    open_questions: job.open_questions + (isReplaced ? 0 : 1),
     total_cost: totalCost ?? job.total_cost,
     status: job.status === "in_progress" ? "awaiting" : job.status,
   }));
@@ -394,14 +395,6 @@ function hasEnded(item: StoredCase): ServiceError {
       detail: `The current status is "${item.status}".`,
     },
   );
-}
-
-/**
- * An operator may have marked a case that has not ended: that does not block anything. Only an open question
- * does.
- */
-function asking(item: StoredCase): EntityStatus {
-  return item.question ? followCase(item, "awaiting_on_input") : "awaiting";
 }
 
 function followCase(item: StoredCase, event: LifecycleEvent): EntityStatus {

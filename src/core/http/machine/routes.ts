@@ -6,6 +6,7 @@ import { caseRoutes } from "./cases.ts";
 import { healthRoutes } from "./health.ts";
 import { jobStreamRoute } from "./job-stream.ts";
 import { jobRoutes } from "./jobs.ts";
+import { openJobsRoute } from "./open-jobs.ts";
 import { parameterRoutes } from "./parameters.ts";
 import type { MachineParts } from "./parts.ts";
 import { utilRoutes } from "./utils.ts";
@@ -22,5 +23,6 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...caseRoutes(parts),
     ...utilRoutes(parts),
     backupRoute(parts),
+    openJobsRoute(parts),
   ];
 }

@@ -168,8 +168,9 @@ export class RunCase implements CaseHandle {
   #checkRecorded(call: Call, fields: Fields): MaybePromise<CheckedFields | undefined> {
     const checking = this.#check(call, fields);
     const judge = (checked: CheckedFields | undefined): CheckedFields | undefined => {
-      if (!checked || checked.ok) return checked;
-      call.note = `Its form has changed since it was answered, and the answer no longer fits: ${describeProblems(checked.problems)}`;
+      if (!checked || (checked.ok && call.note === undefined)) return checked;
+      if (!checked.ok)
+        call.note = `Its form has changed since it was answered, and the answer no longer fits: ${describeProblems(checked.problems)}`;
       this.#run.deliveries.withdraw(call);
       this.#scope.askAgain(call);
       return undefined;

@@ -25,7 +25,7 @@ export class RunRecord {
   /** Calls whose end is recorded, in the order of the log. */
   ended: Call[] = [];
   /** Such calls that need not be made again, as a person had the job go on without what was recorded there. */
-  readonly loose: Call[] = [];
+  loose: Call[] = [];
   /** What `job.changed` answered, by name. */
   readonly changes = new Map<string, boolean>();
   /** The code that ran the job, from line to line of the log. */
@@ -257,6 +257,8 @@ export class RunRecord {
       call.isDue = false;
       call.line = 0;
       this.ended = this.ended.filter((one) => one !== call);
+      this.loose = this.loose.filter((one) => one !== call);
+      call.isLoose = undefined;
     }
     if (entry.call !== "step") this.#begin(call, entry);
     if (call.tries) call.tries.pauseUntil = undefined;

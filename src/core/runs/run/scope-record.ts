@@ -105,6 +105,9 @@ export class ScopeRecord {
    */
   #question(known: Call | undefined, names: Omit<CallNames, "position">, n: number): Call | undefined {
     if (known && !known.isMade) {
+      // What came before it was done again, and it may ask for something else.
+      if (known.isLoose && known.name !== names.name)
+        known.note = "What it asks has changed since it was answered";
       known.name = names.name;
       return known;
     }

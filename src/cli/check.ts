@@ -1,0 +1,33 @@
+import * as v from "valibot";
+import { checkOpenJobs } from "./check/check-open-jobs.ts";
+import { describeReport } from "./check/report.ts";
+import { defineCommand } from "./command.ts";
+import { CONNECTION_FLAGS } from "./job/connection.ts";
+import { findController } from "./load-controller.ts";
+
+/** `svc check`: gives all open jobs to the code in this folder, and says which would not continue. */
+export const check = defineCommand({
+  usage: "check [file]",
+  summary: "Check whether the open jobs fit the code in this folder; nothing is run or stored",
+  flags: v.object({
+    data: v.optional(
+      v.pipe(
+        v.string(),
+        v.description("data folder of a service that is stopped (default: SERVICE_DATA_DIR, else data)"),
+        v.metadata({ value: "folder" }),
+      ),
+    ),
+    ...CONNECTION_FLAGS,
+  }),
+  examples: [
+    "svc check",
+    "svc check --data backups/monday",
+    "svc check src/controller.ts --url https://agents.example.com",
+  ],
+  async run({ args, flags, context }) {
+    const report = await checkOpenJobs(findController(args[0], context.cwd), flags, context);
+    if (flags.json) context.print(JSON.stringify(report, null, 2));
+    else for (const line of describeReport(report)) context.print(line);
+    return report.problems.length > 0 ? 1 : 0;
+  },
+});

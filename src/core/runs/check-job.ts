@@ -1,0 +1,101 @@
+import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
+import { messageOf } from "../base/error-text.ts";
+import type { Case } from "../models/case.ts";
+import { type StoredJob, toJob } from "../models/job.ts";
+import type { RunEntry } from "../models/run-entry.ts";
+import type { HandlerParts } from "./handler-context.ts";
+import { rehearse } from "./rehearse.ts";
+import { RunRecord } from "./run/run-record.ts";
+
+/** An open job as it is checked: what is recorded of it, without anything secret. */
+export interface OpenJob {
+  readonly job: StoredJob;
+  readonly cases: readonly Case[];
+  readonly log: readonly RunEntry[];
+}
+
+/** What became of a job under other code, where nothing was run or stored. */
+export interface CheckedJob {
+  readonly id: string;
+  readonly agent: string;
+  /**
+   * `fits`: it goes on. `held`: its record does not fit the code. `fails`: it would end at once. `waits`: its agent is not
+   * there. `unsure`: its handler waits for something that nobody records, and it could not be told.
+   */
+  readonly verdict: "fits" | "held" | "fails" | "waits" | "unsure";
+  /** Version of the agent that made the record, and of the one that it was given to. */
+  readonly from: string | null;
+  readonly to: string | null;
+  /** The recorded call that the code does not make, and the one that it makes instead. */
+  readonly expected: string | null;
+  readonly found: string | null;
+  readonly message: string | null;
+}
+
+/** Gives an open job's record to the code that is here: no step runs, nothing is stored. */
+export async function checkJob(agents: AgentRegistry, open: OpenJob, env: Environment): Promise<CheckedJob> {
+  const { job, log } = open;
+  const agent = agents.of(job);
+  const about = {
+    id: job.id,
+    agent: job.agent_name,
+    from: job.agent_version ?? null,
+    expected: null,
+    found: null,
+  };
+  if (!agent) {
+    const message = `Agent "${job.agent_name}" is not here: the job waits until it is`;
+    return { ...about, verdict: "waits", to: null, message };
+  }
+  const to = agent.definition.version;
+  try {
+    const { end } = await rehearse(NO_PARTS, {
+      ...{ job, agent, record: RunRecord.read(log) },
+      values: valuesFor(agent, env),
+      readJob: async () =>
+        toJob(
+          job,
+          open.cases.map(({ id }) => id),
+        ),
+      readCase: async (id) => open.cases.find((item) => item.id === id)!,
+    });
+    if (end === undefined) return { ...about, verdict: "fits", to, message: null };
+    if (end === "unsure") {
+      const message = "The handler waits for something that is not recorded";
+      return { ...about, verdict: "unsure", to, message };
+    }
+    const { message, held } = end;
+    if (!held) return { ...about, verdict: "fails", to, message };
+    const { expected, found } = held;
+    return {
+      ...about,
+      verdict: "held",
+      to,
+      from: about.from ?? held.recorded.version,
+      expected,
+      found,
+      message,
+    };
+  } catch (error) {
+    return { ...about, verdict: "fails", to, message: messageOf(error) };
+  }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A handler may ask for its parameters, whose values are not known here. */
+function valuesFor({ definition }: HostedAgent, env: Environment): Record<string, string> {
+  const known = (definition.parameters ?? []).map(({ name, value }) => [
+    name,
+    env[name] || value || "not known here",
+  ]);
+  return Object.fromEntries(known);
+}
+
+/** A handler outside of a service: nobody hears what it tells. */
+const NO_PARTS = {
+  hooks: { emit() {} },
+  get: () => {
+    throw new Error("There is no service here: the job is only checked");
+  },
+} as unknown as HandlerParts;

@@ -1,0 +1,29 @@
+import type { Cases } from "../entities/cases.ts";
+import type { Jobs } from "../entities/jobs.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import type { Store } from "../store/store.ts";
+import type { OpenJob } from "./check-job.ts";
+
+interface Parts {
+  readonly store: Store;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+}
+
+const OPEN = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
+
+/** Reads all jobs that have not ended, oldest first, with what is recorded of them; secrets and hashes are left out. */
+export async function* readOpenJobs({ store, jobs, cases }: Parts): AsyncGenerator<OpenJob> {
+  for (const id of await store.table("Job").ids({ where: { status: OPEN }, sort: "created_at" })) {
+    const job = await jobs.find(id);
+    if (!job || isTerminal(job.status)) continue;
+    const log = (await jobs.log(id)).map(({ entry }) => entry);
+    const { items } = job.case_count === 0 ? { items: [] } : await cases.listWithUpdates(casesOf(id), 0);
+    const shown = { ...job, fingerprint: "", encrypted_agent_parameters: null, idempotency_key: null };
+    yield { job: shown, cases: items, log };
+  }
+}
+
+function casesOf(job_id: string) {
+  return { where: { job_id }, sort: "created_at", limit: Number.POSITIVE_INFINITY };
+}

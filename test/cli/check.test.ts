@@ -1,0 +1,86 @@
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { access, beginSvc, PROCESS_TIME, project, svc } from "./_svc.ts";
+
+/** An agent that fetches, then waits for an answer; its steps leave a line in a file, and its handler asks the network. */
+const controller = (step: string, version: string) => `
+import { appendFileSync } from "node:fs";
+import { createServer, defineAgent } from "agent-control-service";
+const done = (name) => appendFileSync(new URL("../done.txt", import.meta.url), name + "\\n");
+const agent = defineAgent({
+  name: "Payer",
+  version: "${version}",
+  parameters: [{ name: "TOKEN", is_required: true, is_environment: true }],
+  methods: {
+    job_start: {
+      async run({ job, parameters }) {
+        if (!parameters.TOKEN) throw new Error("no token");
+        await fetch("http://127.0.0.1:9/").catch(() => {});
+        const item = await job.openCase({ id: job.id, name: "a" });
+        await item.step("${step}", () => done("${step}"));
+        await item.ask("pay", { question: "Pay it?", fields: [] });
+        await item.step("pay", () => done("pay"));
+        return "${version}";
+      },
+    },
+  },
+});
+export default createServer({ agents: [agent], host: "127.0.0.1", port: 0 });
+`;
+
+async function contents(folder: string): Promise<Record<string, string>> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith(".jsonl"));
+  return Object.fromEntries(
+    await Promise.all(
+      names.map(async (name) => [name, await readFile(join(folder, name), "latin1")] as const),
+    ),
+  );
+}
+
+describe("svc check", { timeout: PROCESS_TIME }, () => {
+  it("names the open jobs that new code does not fit, of a running service and of a folder, and changes nothing", async () => {
+    const cwd = await project({ "src/controller.ts": controller("fetch", "1.0.0") });
+    const env = { TOKEN: "t" };
+    const first = beginSvc(["start"], { cwd, env });
+    await first.prints(/Press Ctrl-C to stop/);
+    for (const id of ["one", "two"]) await svc(["job", "start", "payer", "--id", id], { cwd });
+    const { url, key } = await access(cwd);
+    const same = await svc(["check", "--url", url, "--key", key], { cwd });
+    await writeFile(join(cwd, "src/controller.ts"), controller("load", "2.0.0"));
+
+    const remote = await svc(["check", "--url", url, "--key", key, "--json"], { cwd });
+    first.process.kill("SIGKILL");
+    await first.finished;
+    const before = await contents(join(cwd, "data"));
+    const local = await svc(["check"], { cwd });
+    const after = await contents(join(cwd, "data"));
+    const done = await readFile(join(cwd, "done.txt"), "utf8");
+
+    expect(same, same.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining("2 fit this code") });
+    expect(remote, remote.stderr).toMatchObject({ code: 1 });
+    expect(JSON.parse(remote.stdout)).toMatchObject({
+      ...{ jobs: 2, fit: 0, unsure: [] },
+      problems: ["one", "two"].map((id) => ({
+        ...{ id, agent: "payer", verdict: "held", from: "1.0.0", to: "2.0.0" },
+        ...{ expected: `step "fetch" of case "${id}"`, found: `step "load" of case "${id}"` },
+      })),
+    });
+    expect(local).toMatchObject({ code: 1, stdout: expect.stringContaining("2 open jobs would be held") });
+    expect(local.stdout).toContain('recorded: step "fetch" of case "one"');
+    expect(after).toEqual(before);
+    expect(done).toBe("fetch\nfetch\n");
+
+    // The service holds what the check has named, and a person has it go on.
+    const second = beginSvc(["start"], { cwd, env });
+    await second.prints(/Press Ctrl-C to stop/);
+    await second.prints(/the job is held/, 2);
+    const continued = await svc(["job", "continue", "--all-held"], { cwd });
+    expect(continued, continued.stderr).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/one: continues/),
+    });
+    const moved = await svc(["job", "move", "two", "--to", "3.0.0"], { cwd });
+    expect(moved).toMatchObject({ code: 1, stderr: expect.stringContaining("no version 3.0.0") });
+  });
+});
