@@ -15,6 +15,8 @@ export default defineConfig({
   srcDir: process.env.DOCS_PAGES,
   outDir: process.env.DOCS_OUT,
   cacheDir: process.env.DOCS_CACHE,
+  // Copies for language models.
+  srcExclude: ["public/**"],
   metaChunk: true,
   markdown: { lineNumbers: false },
   themeConfig: {
