@@ -70,7 +70,7 @@ describe("a plugin's options", () => {
     expect(failure).toBeInstanceOf(PluginError);
     const { message } = failure as Error;
     expect(message).toMatch(
-      /^Plugin "mailer" cannot use its options: option \w+ .*; option \w+ .*\. Change what/,
+      /^Plugin "mailer" cannot use its options: option \w+ .*; option \w+ .*\. Change its options/,
     );
     expect(message).toContain("option from is required");
     expect(message).toContain("option port must be a number");

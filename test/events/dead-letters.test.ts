@@ -33,7 +33,7 @@ it("a message that is refused for good becomes a dead letter at once, the others
     target: "control",
     status: 400,
     attempts: 1,
-    error: expect.stringContaining("answered 400"),
+    error: expect.stringContaining("responded with 400"),
   });
 });
 
