@@ -24,6 +24,8 @@ export function findController(file: string | undefined, cwd: string): string {
 /** Loads a controller file, TypeScript or JavaScript, and returns the service that it exports. */
 export async function loadController(path: string, cwd: string): Promise<Service> {
   const name = relative(cwd, path);
+  // Isolated agents are loaded again, in processes of their own.
+  process.env.SVC_CONTROLLER = path;
   const module = await importFile(path).catch((error: unknown) => {
     throw explain(error, name, path);
   });

@@ -3,6 +3,7 @@ import type { AgentMethodFieldInput } from "../models/agent-method-field.ts";
 import type { CaseNode } from "../models/case-node.ts";
 import type { ParameterInput } from "../models/parameter.ts";
 import type { FieldsInput, FieldValues } from "./fields-input.ts";
+import type { IsolateOptions } from "./isolate-options.ts";
 import type { RetentionOptions } from "./retention-policy.ts";
 import type {
   ChatContext,
@@ -67,6 +68,11 @@ export interface AgentDefinition<
   readonly onInterruption?: InterruptionPolicy;
   /** Jobs of this agent that run at the same time. @default the service's limit */
   readonly maxConcurrentJobs?: number;
+  /**
+   * Runs its handlers in a process of its own, with limits on memory and time: an endless loop, an exit or a lack of
+   * memory ends its job, and touches no other. @default false: in the service's process
+   */
+  readonly isolate?: boolean | IsolateOptions;
   /** How long its jobs are kept after their end, by status. @default the service's retention */
   readonly retention?: RetentionOptions;
   readonly methods: {

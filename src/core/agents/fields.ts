@@ -41,12 +41,24 @@ export function fieldsOf(method: { readonly fields?: FieldsInput }): Fields {
   return remembered(OF_METHODS, method, () => readFields(method.fields));
 }
 
+/** Inputs that are already read, by the value that is passed in their place. */
+const READ = new WeakMap<object, Fields>();
+
+/** Wraps inputs that are already read, so that they can be passed as an agent passes its own. */
+export function asInput(fields: Fields): FieldsInput {
+  const input: AgentMethodFieldInput[] = [];
+  READ.set(input, fields);
+  return input;
+}
+
 /**
  * Reads inputs as an agent declares them; throws a `TypeError` if they are neither an object schema nor a
  * list of fields.
  */
 export function readFields(input: FieldsInput | undefined): Fields {
   if (input === undefined) return readFields([]);
+  const read = READ.get(input);
+  if (read) return read;
   if (isSchema(input)) return remembered(OF_SCHEMAS, input, () => ofSchema(input));
   if (!Array.isArray(input)) {
     throw new TypeError(

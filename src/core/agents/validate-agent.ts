@@ -4,6 +4,7 @@ import { ParameterSchema } from "../models/parameter.ts";
 import type { AgentDefinition, MethodDefinition } from "./define-agent.ts";
 import { fieldsOf } from "./fields.ts";
 import type { FieldsInput } from "./fields-input.ts";
+import { readIsolation } from "./isolate-options.ts";
 import { problemOf } from "./retention-policy.ts";
 
 const POLICIES = ["resume", "restart", "fail"];
@@ -30,6 +31,11 @@ export function validateAgent(agent: AgentDefinition): void {
   }
   const problem = agent.retention === undefined ? undefined : problemOf(agent.retention);
   if (problem) refuse(`retention${problem.startsWith(".") ? "" : " "}${problem}`);
+  try {
+    readIsolation(agent.isolate);
+  } catch (error) {
+    refuse((error as Error).message);
+  }
   checkParameters(agent, refuse);
   checkMethods(agent, refuse);
 }

@@ -20,6 +20,7 @@ export const StopReasonSchema = v.picklist([
   "overridden",
   "damaged",
   "crash_loop",
+  "crashed",
   "error",
 ]);
 export type StopReason = v.InferOutput<typeof StopReasonSchema>;

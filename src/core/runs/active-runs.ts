@@ -13,6 +13,7 @@ import { callHandler, type HandlerCall } from "./call-handler.ts";
 import { type Suspect, Suspects } from "./crashes/suspects.ts";
 import type { UnderWay } from "./crashes/under-way.ts";
 import type { HandlerParts } from "./handler-context.ts";
+import type { IsolatedRun } from "./isolation/isolated-run.ts";
 import { rehearse } from "./rehearse.ts";
 import type { StepUnderWay } from "./run/activity.ts";
 import { type Rehearsed, Run } from "./run/run.ts";
@@ -72,14 +73,16 @@ export class ActiveRuns {
     this.#parts = parts;
     const { agents, maxConcurrentJobs, strictSteps } = parts;
     this.#insides = strictSteps ? INSIDES : undefined;
+    const isIsolated = (slug: string) => Boolean(agents.find(slug)?.definition.isolate);
     this.scheduler = new Scheduler({
       places: maxConcurrentJobs,
       isPaused: parts.isPaused,
       placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
       watch: {
-        began: ({ jobId }) => parts.underWay?.began(jobId),
-        rested: ({ jobId }) => {
-          parts.underWay?.rested(jobId);
+        // What an isolated agent does cannot end this process.
+        began: ({ jobId, agent }) => isIsolated(agent) || parts.underWay?.began(jobId),
+        rested: ({ jobId, agent }) => {
+          if (!isIsolated(agent)) parts.underWay?.rested(jobId);
           this.#suspects.rested(jobId);
         },
       },
@@ -133,6 +136,7 @@ export class ActiveRuns {
     await Promise.race([Promise.all(runs.map((run) => run.freeze())), late]);
     clearTimeout(timer);
     for (const run of runs) run.abandon(CLOSING);
+    this.#parts.processes?.close();
     this.#parts.underWay?.end();
   }
 
@@ -223,17 +227,34 @@ export class ActiveRuns {
     });
     this.#runs.set(job.id, run);
     for (const { entry, seq } of this.#early.get(job.id) ?? []) run.questions.answered(entry, seq);
+    let isolated: IsolatedRun | undefined;
+    const call: HandlerCall = {
+      ...{ run, job, agent, values, ...this.#reads(job.id) },
+      relaunch: () => void this.#relaunch(run, job),
+      onIsolated: (one) => {
+        isolated = one;
+      },
+    };
     run
-      .execute(() => callHandler(this.#parts, { run, job, agent, values, ...this.#reads(job.id) }))
+      .execute(() => callHandler(this.#parts, call))
       .catch((error: unknown) => {
         const isGone = isServiceError(error) && error.type === "job_not_found";
         if (!isGone) log.error("the end of a run could not be stored", { error });
       })
       .finally(() => {
+        isolated?.end();
         if (this.#runs.get(job.id) !== run) return;
         this.#runs.delete(job.id);
         this.#noted.delete(job.id);
       });
+  }
+
+  /** Resumes a job in a new process, once the tries that its process has cut short are recorded as failed. */
+  async #relaunch(run: Run, job: StoredJob): Promise<void> {
+    await run.freeze();
+    if (run.isOver || run.isInterrupted) return;
+    run.abandon(CLOSING);
+    await this.queue(job, "resume");
   }
 
   async #waitForTurn(job: StoredJob, kind: TurnKind): Promise<void> {

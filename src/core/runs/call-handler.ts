@@ -4,6 +4,7 @@ import type { Case } from "../models/case.ts";
 import type { Job, StoredJob } from "../models/job.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
+import { IsolatedRun } from "./isolation/isolated-run.ts";
 import { RunJob } from "./run/job-handle.ts";
 import type { Run } from "./run/run.ts";
 import { silenced } from "./run/silenced.ts";
@@ -18,6 +19,10 @@ export interface HandlerCall {
   /** Read the job and its cases as they are stored. */
   readonly readJob: () => Promise<Job>;
   readonly readCase: (id: string) => Promise<Case>;
+  /** The process of an isolated agent has ended, and the tries of its steps are being recorded as failed. */
+  readonly relaunch?: () => void;
+  /** Is given what runs the handler in another process, to be ended with the run. */
+  readonly onIsolated?: (isolated: IsolatedRun) => void;
 }
 
 /** Calls an agent's `job_start` for a run. */
@@ -34,25 +39,46 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     log: silenced(run.parts.log, () => run.deliveries.isSilent),
   });
   checkRequired(agent, parameters);
+  let isolated: IsolatedRun | undefined;
   const handle = new RunJob(run, {
     context: job.job_context,
     readJob,
     readCase,
-    onAnswer: answerHandler(parts, call),
+    onAnswer: answerHandler(parts, call, () => isolated),
   });
+  const { processes } = parts;
+  // A rehearsal does nothing but to give the handler its record.
+  if (agent.definition.isolate && processes && !run.isRehearsal) {
+    const context = { parameters, log, telemetry, get };
+    const process = await processes.take(agent);
+    isolated = new IsolatedRun({
+      ...{ run, agent: agent.slug, process, processes, handle, context, fields: job.job_fields },
+      relaunch: () => call.relaunch?.(),
+    });
+    call.onIsolated?.(isolated);
+    return isolated.start();
+  }
   const given = { parameters, log, telemetry, get, job: handle, fields: fields.values };
   const context = Object.assign(new WithSignal(run), given);
   run.deliveries.begin();
   return method.run(context);
 }
 
-function answerHandler(parts: HandlerParts, { run, job, agent, readJob, readCase }: HandlerCall) {
+function answerHandler(
+  parts: HandlerParts,
+  { run, job, agent, readJob, readCase }: HandlerCall,
+  isolated: () => IsolatedRun | undefined,
+) {
   const method = agent.definition.methods.human_answer;
   if (!method) return undefined;
   return async (caseId: string, { answer, message = null }: AnswerEntry): Promise<void> => {
     if (run.isRehearsal) return;
     const context = await toHandlerContext(parts, agent, job);
     const told = { job: await readJob(), case: await readCase(caseId), answer, message };
-    await callMethod("human_answer", method, (signal) => ({ ...context, ...told, signal }), run.signal);
+    const elsewhere = isolated();
+    const here = elsewhere
+      ? { ...method, run: (given: object) => elsewhere.call("human_answer", { ...given }) }
+      : method;
+    await callMethod("human_answer", here, (signal) => ({ ...context, ...told, signal }), run.signal);
   };
 }

@@ -9,6 +9,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { Hooks } from "../entities/hooks.ts";
+import type { AgentProcesses } from "./isolation/agent-processes.ts";
 import { startTimer } from "./run/timer.ts";
 
 export interface HandlerParts {
@@ -16,6 +17,8 @@ export interface HandlerParts {
   readonly settings: AgentSettings;
   readonly hooks: Hooks;
   readonly log: Logger;
+  /** The processes of agents that are isolated. */
+  readonly processes?: AgentProcesses | undefined;
   /** Parts of plugins and of the service. */
   readonly get: <T>(token: Token<T>) => T;
 }

@@ -6,6 +6,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import type { StoredJob } from "../models/job.ts";
 import { callMethod, type HandlerParts, toHandlerContext } from "./handler-context.ts";
+import { callBesideRun } from "./isolation/isolated-run.ts";
 import { describeJob, toJobResponse } from "./job-response.ts";
 import type { MethodCall } from "./runner.ts";
 import { invalidFields } from "./start-request.ts";
@@ -33,10 +34,15 @@ export async function callBeside(
   const context = await toHandlerContext(parts, agent, job);
   const params = { ...method.params, ...call.params };
   const shown = job && (await parts.jobs.show(job));
+  const isCustom = call.method === "custom";
+  const isolated = inProcessOf(parts, agent, { name, isCustom });
   const answer = await callMethod(
     name,
-    method as MethodDefinition<FieldsInput, unknown, unknown>,
-    (signal) => ({ ...context, signal, params, job: shown, fields: fields.values }),
+    (isolated ? { ...method, run: isolated } : method) as MethodDefinition<FieldsInput, unknown, unknown>,
+    (signal) => ({
+      ...{ ...context, signal, params, job: shown },
+      fields: isolated ? givenFields(method, call) : fields.values,
+    }),
   );
   return call.method === "chat" ? answer : toJobResponse(answer, job, call.jobId);
 }
@@ -52,10 +58,25 @@ export async function callJobStop(
   try {
     const context = await toHandlerContext(parts, agent, job);
     const shown = await parts.jobs.show(job);
-    await callMethod("job_stop", method, (signal) => ({ ...context, signal, job: shown }));
+    const run = inProcessOf(parts, agent, { name: "job_stop" });
+    await callMethod("job_stop", run ? { ...method, run } : method, (signal) => ({
+      ...context,
+      signal,
+      job: shown,
+    }));
   } catch (error) {
     parts.log.error("job_stop failed; the job is cancelled all the same", { job_id: job.id, error });
   }
+}
+
+/** Runs a method of an isolated agent in a process of its own. */
+function inProcessOf(
+  { processes }: HandlerParts,
+  agent: HostedAgent,
+  method: { readonly name: string; readonly isCustom?: boolean },
+): ((context: object) => Promise<unknown>) | undefined {
+  if (!agent.definition.isolate || !processes) return undefined;
+  return (context) => callBesideRun(processes, agent, { ...method, context: { ...context } });
 }
 
 /** A chat's inputs are sent as its params. */

@@ -163,6 +163,8 @@ export interface ResolvedOptions {
   readonly stopGrace: number;
   readonly strictSteps: boolean;
   readonly paused: boolean;
+  /** The file that `svc` runs: isolated agents are loaded from it again. */
+  readonly controller: string | undefined;
   readonly retention: RetentionPolicy;
   /** Milliseconds; `null` keeps it indefinitely. */
   readonly auditRetention: number | null;
@@ -305,6 +307,7 @@ export function resolveOptions(
     agents: [...options.agents],
     plugins: options.plugins,
     admin: options.admin ?? true,
+    controller: text(env, "SVC_CONTROLLER"),
     paused: options.paused ?? flag(env, "SERVICE_PAUSED") ?? false,
     strictSteps: options.strictSteps ?? flag(env, "SERVICE_STRICT_STEPS") ?? false,
     dataDir: resolve(checked.dataDir),

@@ -19,6 +19,7 @@ import { type HttpServer, type Serve, serveWithNode } from "../http/serve.ts";
 import { ServiceState } from "../http/service-state.ts";
 import { Retention } from "../retention/retention.ts";
 import { openUnderWay } from "../runs/crashes/under-way.ts";
+import { AgentProcesses } from "../runs/isolation/agent-processes.ts";
 import { createRunner } from "../runs/job-runner.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";
@@ -279,6 +280,7 @@ export function createScope(options: ResolvedOptions): Container {
       strictSteps: options.strictSteps,
       get: (token) => scope.get(token),
       isPaused: options.paused,
+      processes: new AgentProcesses(options.controller),
       underWay: openUnderWay(join(options.dataDir, "under-way")),
     }),
   );

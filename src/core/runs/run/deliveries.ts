@@ -66,6 +66,9 @@ export class Deliveries {
   /** Whether the end of what the handler does now is waited for. */
   #isEnding = false;
   #isClosed = false;
+  /** Parts of the present turn that go on in another process. */
+  #elsewhere = 0;
+  #causeElsewhere: number | undefined;
   #refused: Error | undefined;
   #callOffPatience: (() => void) | undefined;
   /** Calls for which patience is over. */
@@ -136,6 +139,7 @@ export class Deliveries {
 
   /** The last turn that what is done now, outside of any, follows from; nothing where that is not known. */
   cause(): number | undefined {
+    if (this.#causeElsewhere !== undefined) return this.#causeElsewhere;
     if (this.#unwatch) return causes.current;
     // Most handlers never get here, and are spared the costs.
     this.#unwatch = causes.watch();
@@ -147,6 +151,39 @@ export class Deliveries {
     if (this.#skipped.size > 0 || this.#parts.begun.some(({ isMade, isDue }) => !isMade && !isDue))
       return false;
     return !this.#due.slice(this.#head).some((call) => call?.isMade === false);
+  }
+
+  /** The line of the log up to which the handler was given the ends of its calls. */
+  get line(): number {
+    return this.#line;
+  }
+
+  /** Has the present turn go on until the result is called: the handler is in another process. */
+  holdTurn(): () => void {
+    this.#elsewhere++;
+    return () => {
+      this.#elsewhere--;
+      this.#goOnSoon();
+    };
+  }
+
+  /**
+   * Does what the handler did in another process after waiting for something of its own: outside of any turn, after it
+   * was given the ends up to a line; `cause` is the last turn that it follows from.
+   */
+  outside(work: () => void, { cause, line }: { readonly cause: number; readonly line: number }): void {
+    const [isInTurn, before] = [this.#isInTurn, this.#line];
+    this.#isInTurn = false;
+    this.#line = line;
+    this.#stretch = 0;
+    this.#causeElsewhere = cause;
+    try {
+      work();
+    } finally {
+      this.#isInTurn = isInTurn;
+      this.#line = before;
+      this.#causeElsewhere = undefined;
+    }
   }
 
   /** Begins the handler's first turn. */
@@ -260,6 +297,7 @@ export class Deliveries {
     const call = this.#due[this.#head];
     if (!call?.isMade || call.isHeld || this.#head + 1 >= this.#due.length) return false;
     if (!this.#isInTurn || this.#isClosed || this.#isConcurrent || this.#open > 1) return false;
+    if (this.#elsewhere > 0) return false;
     return this.#late.length === 0 && this.#inARow < IN_A_ROW && !causes.isWatching;
   }
 
@@ -275,8 +313,9 @@ export class Deliveries {
   };
 
   readonly #endTurn = (): void => {
-    this.#isInTurn = false;
     this.#isEnding = false;
+    if (this.#elsewhere > 0) return;
+    this.#isInTurn = false;
     this.#inARow = 0;
     this.#goOn(true);
   };

@@ -86,7 +86,9 @@ function threw(error: unknown, redact: (text: string) => string): JobEnd {
     ? "question_expired"
     : error instanceof NondeterminismError
       ? "nondeterministic"
-      : "error";
+      : find(error, (one) => (one as Error).name === "ProcessEndedError")
+        ? "crashed"
+        : "error";
   const message =
     shorten(redact(messageOf(error)), LONGEST_MESSAGE) || "The handler failed without a message";
   const traceback = shorten(redact(describeError(error)), LONGEST_STACK);

@@ -1,0 +1,82 @@
+import { fileURLToPath } from "node:url";
+import { readIsolation } from "../../agents/isolate-options.ts";
+import type { HostedAgent } from "../../agents/registry.ts";
+import { AgentProcess } from "./agent-process.ts";
+
+/** Processes of an agent that wait for its next job, and milliseconds that they do. */
+const MOST_IDLE = 4;
+const PATIENCE = 60_000;
+
+/** The processes of the agents that are isolated: each runs one job, and then the next one. */
+export class AgentProcesses {
+  /** The file that `svc` runs. */
+  readonly #controller: string | undefined;
+  readonly #idle = new Map<string, AgentProcess[]>();
+  readonly #all = new Set<AgentProcess>();
+  #calls = 0;
+  #isClosed = false;
+
+  constructor(controller: string | undefined) {
+    this.#controller = controller;
+  }
+
+  /** A process in which the agent is loaded. */
+  async take(agent: HostedAgent): Promise<AgentProcess> {
+    const idle = this.#idle.get(agent.slug) ?? [];
+    for (let known = idle.pop(); known; known = idle.pop()) if (!known.isOver) return known;
+    const made = this.#start(agent);
+    await made.ready;
+    return made;
+  }
+
+  /** Keeps a process for the agent's next job. */
+  release(one: AgentProcess): void {
+    one.onMessage = () => {};
+    one.onEnd = () => void this.#all.delete(one);
+    const idle = this.#idle.get(one.slug) ?? [];
+    if (one.isOver || this.#isClosed || idle.length >= MOST_IDLE) {
+      this.end(one, "is no longer needed");
+      return;
+    }
+    this.#idle.set(one.slug, [...idle, one]);
+    setTimeout(() => {
+      const waiting = this.#idle.get(one.slug) ?? [];
+      const at = waiting.indexOf(one);
+      if (at < 0) return;
+      waiting.splice(at, 1);
+      this.end(one, "is no longer needed");
+    }, PATIENCE).unref();
+  }
+
+  /** Ends a process at once. */
+  end(one: AgentProcess, why: string): void {
+    this.#all.delete(one);
+    one.kill(why);
+  }
+
+  /** A number for a method's call. */
+  nextCall(): number {
+    return ++this.#calls;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const one of this.#all) one.kill("is no longer needed: the service has closed");
+    this.#all.clear();
+  }
+
+  #start({ slug, definition }: HostedAgent): AgentProcess {
+    const isolation = readIsolation(definition.isolate)!;
+    const { module = this.#controller } = isolation;
+    if (module === undefined) {
+      throw new Error(
+        `Agent "${slug}" is isolated, and it is not known which file it is in: run the service with svc start, or give the agent isolate: { module: new URL("./agent.js", import.meta.url) }`,
+      );
+    }
+    const parameters = (definition.parameters ?? []).map(({ name }) => name);
+    const path = String(module).startsWith("file:") ? fileURLToPath(module) : String(module);
+    const made = new AgentProcess({ slug, isolation, parameters, module: path });
+    this.#all.add(made);
+    return made;
+  }
+}

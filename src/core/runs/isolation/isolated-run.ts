@@ -1,0 +1,408 @@
+import { asInput, type CheckedFields, type Fields, readFields } from "../../agents/fields.ts";
+import type { FieldsInput } from "../../agents/fields-input.ts";
+import type { AskOptions, CaseHandle, StepInfo, StepOptions } from "../../agents/run-context.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
+import type { HandlerContext } from "../handler-context.ts";
+import type { StepUnderWay } from "../run/activity.ts";
+import type { RunJob } from "../run/job-handle.ts";
+import { UnrecordableError } from "../run/retries.ts";
+import type { Run } from "../run/run.ts";
+import { type AgentProcess, ProcessEndedError } from "./agent-process.ts";
+import type { AgentProcesses } from "./agent-processes.ts";
+import type { Deed, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
+import { fromWire, toWire } from "./wire-error.ts";
+
+export interface IsolatedRunParts {
+  readonly run: Run;
+  readonly agent: string;
+  readonly process: AgentProcess;
+  readonly processes: AgentProcesses;
+  readonly handle: RunJob;
+  readonly context: HandlerContext;
+  /** As they are stored: the process checks them again. */
+  readonly fields: Record<string, unknown>;
+  /** The process has ended while steps were under way; their tries are recorded as failed. */
+  relaunch(): void;
+}
+
+interface Waiter {
+  readonly name: string;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
+/** Milliseconds that a process is kept whose job only waits. */
+const PATIENCE = 10_000;
+
+type Told<T extends FromAgent["type"]> = Extract<FromAgent, { type: T }>;
+
+/**
+ * Runs the handler of a job in its agent's process: makes the calls that it tells of, as if the handler were here, and
+ * tells it how they ended. A turn of the run goes on until the process has told what its handler did in it.
+ */
+export class IsolatedRun {
+  readonly #parts: IsolatedRunParts;
+  readonly #cases = new Map<string, CaseHandle>();
+  /** Steps whose functions run there, and the steps by the number of their call. */
+  readonly #running = new Map<number, Waiter>();
+  readonly #steps = new Map<number, StepUnderWay>();
+  readonly #mayRetry = new Map<number, boolean>();
+  readonly #checks = new Map<number, Waiter>();
+  readonly #answers = new Map<number, Waiter>();
+  /** What ends the part of a turn that a message began; and up to where the handler was given ends, by message. */
+  readonly #turns = new Map<number, () => void>();
+  readonly #lines = new Map<number, number>();
+  #seq = 0;
+  #numbers = 0;
+  #last = "before its first call";
+  #settle: { resolve(value: unknown): void; reject(error: unknown): void } | undefined;
+  #isOver = false;
+  /** Whether the process was ended while the job only waited: it is resumed in a new one when it goes on. */
+  #isParked = false;
+  #parking: NodeJS.Timeout | undefined;
+
+  constructor(parts: IsolatedRunParts) {
+    this.#parts = parts;
+    parts.process.onMessage = (message) => this.#take(message);
+    parts.process.onEnd = (how) => this.#ended(how);
+  }
+
+  /** Runs the handler; settles as it does, or rejects where its process ends between two steps. */
+  start(): Promise<unknown> {
+    const { run, handle, fields, context } = this.#parts;
+    const ended = new Promise<unknown>((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+    run.signal.addEventListener("abort", () => {
+      this.#send({ type: "abort", error: toWire(run.signal.reason) });
+      if (this.#isParked) this.#settle!.reject(run.signal.reason);
+    });
+    run.deliveries.begin();
+    const seq = this.#beginPart();
+    const job = { id: handle.id, context: handle.context };
+    const { turn } = run.deliveries;
+    this.#send({ type: "start", seq, turn, job, fields, parameters: context.parameters });
+    return ended;
+  }
+
+  /** Nothing more is expected of the process: it may run another job where its handler has ended. */
+  end(): void {
+    const { process, processes } = this.#parts;
+    clearTimeout(this.#parking);
+    if (this.#isOver) processes.release(process);
+    else processes.end(process, "was left behind");
+    this.#isOver = true;
+  }
+
+  /** Calls another method of the agent in the process of this job. */
+  call(name: string, context: Record<string, unknown>): Promise<unknown> {
+    if (this.#isParked) return this.#unpark();
+    return callMethod(this.#parts.process, { id: ++this.#numbers, name, context, waiting: this.#answers });
+  }
+
+  #send(message: ToAgent): void {
+    this.#parts.process.send(message);
+  }
+
+  #take(message: FromAgent): void {
+    switch (message.type) {
+      case "deeds":
+        this.#takeDeeds(message);
+        return;
+      case "ran":
+        this.#takeRan(message);
+        return;
+      case "checked":
+        settle(this.#checks, message.check, { ...message, value: message.verdict });
+        return;
+      case "answer":
+        settle(this.#answers, message.id, message);
+        return;
+      default:
+        return;
+    }
+  }
+
+  #takeDeeds({ did, seen = 0, cause = 0, deeds }: Told<"deeds">): void {
+    const { deliveries } = this.#parts.run;
+    const doAll = (): void => {
+      for (const deed of deeds) this.#do(deed);
+    };
+    const endPart = did === undefined ? undefined : this.#turns.get(did);
+    if (endPart) doAll();
+    else if (deeds.length > 0) deliveries.outside(doAll, { cause, line: this.#lines.get(seen) ?? 0 });
+    if (did === undefined) return;
+    this.#turns.delete(did);
+    this.#lines.delete(did - 1);
+    endPart?.();
+    this.#parkLater();
+  }
+
+  /** A job may wait for days: its process is not kept so long. */
+  #parkLater(): void {
+    clearTimeout(this.#parking);
+    if (this.#isOver) return;
+    const { run, process, processes } = this.#parts;
+    this.#parking = setTimeout(() => {
+      const isBusy = run.parts.place.isHeld || this.#running.size > 0 || this.#turns.size > 0;
+      if (isBusy || this.#answers.size > 0 || this.#checks.size > 0) {
+        this.#parkLater();
+        return;
+      }
+      this.#isParked = true;
+      this.#isOver = true;
+      processes.end(process, "is not needed while its job waits");
+    }, PATIENCE).unref();
+  }
+
+  /** What the job waited for is recorded: it goes on in a new process, from its record. */
+  #unpark(): Promise<never> {
+    this.#parts.relaunch();
+    return new Promise(() => {});
+  }
+
+  #do(deed: Deed): void {
+    const { context } = this.#parts;
+    switch (deed.type) {
+      case "log": {
+        const [message, fields] = deed.args as [string, Record<string, unknown>];
+        context.log[deed.level](message, fields);
+        return;
+      }
+      case "telemetry":
+        context.telemetry(deed.data as Parameters<typeof context.telemetry>[0]);
+        return;
+      case "ended":
+        this.#isOver = true;
+        if (deed.error) this.#settle!.reject(fromWire(deed.error));
+        else this.#settle!.resolve(deed.value);
+        return;
+      case "call":
+        this.#call(deed);
+        return;
+    }
+  }
+
+  #call({ id, caseId, inside, call }: Extract<Deed, { type: "call" }>): void {
+    const { run } = this.#parts;
+    const outer = inside === undefined ? undefined : this.#steps.get(inside);
+    const make = (): Promise<unknown> => {
+      try {
+        return this.#make(id, call, caseId);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+    };
+    const ended = outer && this.#running.has(inside!) ? run.activity.inside(outer, make, undefined) : make();
+    ended.then(
+      (value) => this.#tell(id, call, { value }),
+      (error: unknown) => this.#tell(id, call, { error: toWire(error) }),
+    );
+  }
+
+  #make(id: number, call: RemoteCall, caseId: string | undefined): Promise<unknown> {
+    const { handle } = this.#parts;
+    const item = caseId === undefined ? undefined : this.#cases.get(caseId);
+    switch (call.op) {
+      case "step": {
+        const fn = (info: StepInfo) => this.#runStep(id, call, info);
+        const options = { ...call.options } as StepOptions;
+        // What the process has answered when the step failed there.
+        if (call.options.retryIf) Object.assign(options, { retryIf: () => this.#mayRetry.get(id) ?? true });
+        return (item ?? handle).step(call.name, fn, options);
+      }
+      case "openCase":
+        return handle.openCase(call.input).then((opened) => {
+          this.#cases.set(opened.id, opened);
+          return opened.id;
+        });
+      case "sleep":
+        return handle.sleep(call.duration as never, { ...(call.key !== undefined && { key: call.key }) });
+      case "readJob":
+        return handle.read();
+      case "readCase":
+        return item!.read();
+      case "update":
+        return item!.update(call.update, { ...(call.key !== undefined && { key: call.key }) });
+      case "ask":
+        return this.#ask(item!, id, call);
+      case "close":
+        return item!.close(call.delivery, call.options);
+      case "fail":
+        return item!.fail(typeof call.error === "string" ? call.error : fromWire(call.error), call.delivery);
+    }
+  }
+
+  #ask(
+    item: CaseHandle,
+    id: number,
+    { options, name, until }: Extract<RemoteCall, { op: "ask" }>,
+  ): Promise<unknown> {
+    const given = {
+      ...(options as unknown as AskOptions<FieldsInput>),
+      ...(until !== undefined && { deadline: new Date(until) }),
+      fields: asInput({
+        list: options.fields as Fields["list"],
+        check: (answer) => this.#check(id, options.fields as Fields["list"], { ...answer }),
+      }),
+    } as AskOptions<FieldsInput>;
+    return name === undefined ? item.ask(given) : item.ask(name, given);
+  }
+
+  /** Tells the handler how a call ended; the turn goes on until it has told what it did then. */
+  #tell(id: number, call: RemoteCall, end: { value?: unknown; error?: ReturnType<typeof toWire> }): void {
+    if (this.#isParked) {
+      // The run may end, and then it is over.
+      if (!this.#parts.run.isInterrupted) void this.#unpark();
+      return;
+    }
+    const { deliveries } = this.#parts.run;
+    this.#last = `after ${call.op}${call.op === "step" ? ` "${call.name}"` : ""}`;
+    this.#steps.delete(id);
+    const turn = deliveries.isInTurn ? deliveries.turn : undefined;
+    const seq = turn === undefined ? ++this.#seq : this.#beginPart();
+    this.#lines.set(seq, deliveries.line);
+    this.#send({ type: "settle", seq, id, turn, ...end });
+  }
+
+  #beginPart(): number {
+    const seq = ++this.#seq;
+    this.#turns.set(seq, this.#parts.run.deliveries.holdTurn());
+    return seq;
+  }
+
+  #runStep(
+    id: number,
+    { name, options }: Extract<RemoteCall, { op: "step" }>,
+    info: StepInfo,
+  ): Promise<unknown> {
+    const { run } = this.#parts;
+    const step = run.activity.enclosing;
+    if (step) this.#steps.set(id, step);
+    const ran = new Promise<unknown>((resolve, reject) => {
+      this.#running.set(id, { name, resolve, reject });
+    });
+    // The job's own signal is told once, not for each step.
+    if (options.timeout !== undefined) {
+      const abort = () => this.#send({ type: "abortStep", id, error: toWire(info.signal.reason) });
+      info.signal.addEventListener("abort", abort, { once: true });
+    }
+    const { attempt, idempotencyKey } = info;
+    this.#send({ type: "run", id, attempt, idempotencyKey });
+    return ran;
+  }
+
+  #takeRan({ id, value, error, isUnrecordable, mayRetry }: Told<"ran">): void {
+    if (mayRetry !== undefined) this.#mayRetry.set(id, mayRetry);
+    const waiting = this.#running.get(id);
+    this.#running.delete(id);
+    if (!waiting) return;
+    if (!error) waiting.resolve(value);
+    else if (isUnrecordable) waiting.reject(new UnrecordableError(error.message));
+    else waiting.reject(fromWire(error));
+  }
+
+  #check(ask: number, list: Fields["list"], answer: Record<string, unknown>): MaybePromise<CheckedFields> {
+    // The schema is not at hand: the handler checks the answer again when it is resumed.
+    if (this.#isParked) return readFields(list as FieldsInput).check(answer);
+    const check = ++this.#numbers;
+    const checked = new Promise<unknown>((resolve, reject) => {
+      this.#checks.set(check, { name: "check", resolve, reject });
+    });
+    this.#send({ type: "check", ask, check, answer });
+    return checked as Promise<CheckedFields>;
+  }
+
+  /** The process has ended by itself, hangs, or took too much memory. */
+  #ended(how: string): void {
+    const { run, agent, process, processes } = this.#parts;
+    processes.end(process, how);
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const steps = [...this.#running.values()].map(({ name }) => `step "${name}"`);
+    const where =
+      steps.length > 0
+        ? `while ${steps.join(", ")} ${steps.length > 1 ? "were" : "was"} under way`
+        : this.#last;
+    const error = new ProcessEndedError(`The process of agent "${agent}" ${how} ${where}`);
+    for (const waiters of [this.#running, this.#checks, this.#answers]) {
+      for (const { reject } of waiters.values()) reject(error);
+      waiters.clear();
+    }
+    run.parts.log.error("the process of an isolated agent has ended", { problem: error.message });
+    if (steps.length > 0 && !run.isInterrupted) {
+      this.#parts.relaunch();
+      return;
+    }
+    run.end({ to: "failed", reason: "crashed", message: error.message });
+    this.#settle!.reject(error);
+  }
+}
+
+function settle(
+  waiters: Map<number, Waiter>,
+  id: number,
+  { value, error }: { value?: unknown; error?: Parameters<typeof fromWire>[0] },
+): void {
+  const waiting = waiters.get(id);
+  waiters.delete(id);
+  if (error) waiting?.reject(fromWire(error));
+  else waiting?.resolve(value);
+}
+
+/** Calls a method in a process; its signal is told there. */
+export function callMethod(
+  process: AgentProcess,
+  {
+    id,
+    name,
+    isCustom = false,
+    context,
+    waiting,
+  }: {
+    readonly id: number;
+    readonly name: string;
+    readonly isCustom?: boolean;
+    readonly context: Record<string, unknown>;
+    readonly waiting: Map<number, Waiter>;
+  },
+): Promise<unknown> {
+  const { signal, log: _log, telemetry: _telemetry, get: _get, ...plain } = context;
+  const answered = new Promise<unknown>((resolve, reject) => waiting.set(id, { name, resolve, reject }));
+  const abort = () =>
+    process.send({ type: "abortMethod", id, error: toWire((signal as AbortSignal).reason) });
+  (signal as AbortSignal | undefined)?.addEventListener("abort", abort, { once: true });
+  process.send({ type: "method", id, name, isCustom, context: plain });
+  return answered;
+}
+
+/** Calls a method beside a job's handler, in a process of its own. */
+export async function callBesideRun(
+  processes: AgentProcesses,
+  agent: Parameters<AgentProcesses["take"]>[0],
+  call: { readonly name: string; readonly isCustom?: boolean; readonly context: Record<string, unknown> },
+): Promise<unknown> {
+  const process = await processes.take(agent);
+  const waiting = new Map<number, Waiter>();
+  let isAnswered = false;
+  process.onEnd = (how) => {
+    const error = new ProcessEndedError(
+      `The process of agent "${agent.slug}" ${how} in its method ${call.name}`,
+    );
+    for (const { reject } of waiting.values()) reject(error);
+  };
+  process.onMessage = (message) => {
+    if (message.type === "answer") settle(waiting, message.id, message);
+    if (message.type === "answer") isAnswered = true;
+  };
+  const signal = call.context.signal as AbortSignal | undefined;
+  try {
+    const late = new Promise<never>((_, reject) =>
+      signal?.addEventListener("abort", () => reject(signal.reason as Error), { once: true }),
+    );
+    return await Promise.race([callMethod(process, { id: processes.nextCall(), ...call, waiting }), late]);
+  } finally {
+    if (isAnswered) processes.release(process);
+    else processes.end(process, "was left behind");
+  }
+}

@@ -1,0 +1,113 @@
+import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
+import type { WireError } from "./wire-error.ts";
+
+/** Which part of a job's or case's handle is called, and with what; functions and schemas stay in the process. */
+export type RemoteCall =
+  | { readonly op: "step"; readonly name: string; readonly options: Readonly<Record<string, unknown>> }
+  | { readonly op: "openCase"; readonly input: { id: string; name: string; description?: string } }
+  | { readonly op: "sleep"; readonly duration: string | number; readonly key?: string }
+  | { readonly op: "readJob" }
+  | { readonly op: "readCase" }
+  | { readonly op: "update"; readonly update: CaseNodeUpdateInput; readonly key?: string }
+  | {
+      readonly op: "ask";
+      readonly name?: string;
+      readonly options: Readonly<Record<string, unknown>>;
+      readonly until?: string;
+    }
+  | {
+      readonly op: "close";
+      readonly delivery?: Record<string, unknown>;
+      readonly options?: Record<string, unknown>;
+    }
+  | { readonly op: "fail"; readonly error: WireError | string; readonly delivery?: Record<string, unknown> };
+
+/** What a handler did, in order. */
+export type Deed =
+  | {
+      readonly type: "call";
+      readonly id: number;
+      readonly caseId?: string | undefined;
+      /** The step in whose function the call is made. */
+      readonly inside?: number | undefined;
+      readonly call: RemoteCall;
+    }
+  | {
+      readonly type: "log";
+      readonly level: "debug" | "info" | "warn" | "error";
+      readonly args: readonly unknown[];
+    }
+  | { readonly type: "telemetry"; readonly data: unknown }
+  | { readonly type: "ended"; readonly value?: unknown; readonly error?: WireError };
+
+/** From the service to an agent's process. */
+export type ToAgent =
+  | { readonly type: "ping" }
+  | {
+      readonly type: "start";
+      readonly seq: number;
+      readonly turn: number;
+      readonly job: { readonly id: string; readonly context: unknown };
+      readonly fields: Record<string, unknown>;
+      readonly parameters: Readonly<Record<string, string>>;
+    }
+  /** A call has ended; `turn` is the turn that this begins or belongs to, if any. */
+  | {
+      readonly type: "settle";
+      readonly seq: number;
+      readonly id: number;
+      readonly turn: number | undefined;
+      readonly value?: unknown;
+      readonly error?: WireError;
+    }
+  | { readonly type: "run"; readonly id: number; readonly attempt: number; readonly idempotencyKey: string }
+  | { readonly type: "abortStep"; readonly id: number; readonly error: WireError }
+  | { readonly type: "abort"; readonly error: WireError }
+  /** Checks an answer by the schema of the question. */
+  | {
+      readonly type: "check";
+      readonly ask: number;
+      readonly check: number;
+      readonly answer: Record<string, unknown>;
+    }
+  /** Calls another method than `job_start`. */
+  | {
+      readonly type: "method";
+      readonly id: number;
+      readonly name: string;
+      readonly isCustom: boolean;
+      readonly context: Record<string, unknown>;
+    }
+  | { readonly type: "abortMethod"; readonly id: number; readonly error: WireError };
+
+/** From an agent's process to the service. */
+export type FromAgent =
+  | { readonly type: "ready"; readonly problem?: string }
+  | { readonly type: "pong"; readonly rss: number }
+  /** What the handler did after `did`; without it, after waiting for something of its own. */
+  | {
+      readonly type: "deeds";
+      readonly did?: number;
+      /** The last settled call that it knew of, and the last turn that this follows from. */
+      readonly seen?: number;
+      readonly cause?: number;
+      readonly deeds: readonly Deed[];
+    }
+  | {
+      readonly type: "ran";
+      readonly id: number;
+      readonly attempt: number;
+      readonly value?: unknown;
+      readonly error?: WireError;
+      /** The result is nothing that JSON can keep. */
+      readonly isUnrecordable?: boolean;
+      /** What `retryIf` answered. */
+      readonly mayRetry?: boolean;
+    }
+  | {
+      readonly type: "checked";
+      readonly check: number;
+      readonly verdict?: unknown;
+      readonly error?: WireError;
+    }
+  | { readonly type: "answer"; readonly id: number; readonly value?: unknown; readonly error?: WireError };

@@ -1,0 +1,412 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { AgentDefinition } from "../../agents/define-agent.ts";
+import { describeProblems, type Fields, fieldsOf, readFields } from "../../agents/fields.ts";
+import type { FieldsInput } from "../../agents/fields-input.ts";
+import { toJsonValue } from "../../agents/json-value.ts";
+import type {
+  AskOptions,
+  CaseHandle,
+  JobHandle,
+  StepFunction,
+  StepOptions,
+} from "../../agents/run-context.ts";
+import { messageOf } from "../../base/error-text.ts";
+import type { Logger } from "../../base/log.ts";
+import { mayBeLeft } from "../run/call.ts";
+import { causes } from "../run/causes.ts";
+import type { Deed, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
+import { fromWire, toWire } from "./wire-error.ts";
+
+type Message<T extends ToAgent["type"]> = Extract<ToAgent, { type: T }>;
+
+interface Pending {
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+  /** Makes of what was recorded what the handler gets. */
+  readonly convert?: ((value: unknown) => unknown) | undefined;
+}
+
+interface KnownStep {
+  readonly name: string;
+  readonly fn: StepFunction<unknown>;
+  readonly retryIf: StepOptions["retryIf"];
+}
+
+/** The step in whose function something is done. */
+const INSIDE = new AsyncLocalStorage<number>();
+const SETTLED = Promise.resolve();
+
+/**
+ * Runs the handler of one job in its agent's process. Each call of the job's handle is told to the service, which
+ * records it and tells how it ended; what the handler does after that, without waiting for anything else, is told as
+ * one turn.
+ */
+export class RemoteHandler {
+  readonly #agent: AgentDefinition;
+  readonly #send: (message: FromAgent) => void;
+  readonly #controller = new AbortController();
+  readonly #pending = new Map<number, Pending>();
+  readonly #steps = new Map<number, KnownStep>();
+  readonly #stepSignals = new Map<number, AbortController>();
+  readonly #questions = new Map<number, Fields>();
+  readonly #settles: (Message<"settle"> | Message<"start">)[] = [];
+  #isSettling = false;
+  #calls = 0;
+  #seen = 0;
+  /** What is done in the turn that goes on, or without one. */
+  #deeds: Deed[] | undefined;
+  #outside: { readonly deeds: Deed[]; readonly cause: number } | undefined;
+
+  constructor(agent: AgentDefinition, send: (message: FromAgent) => void) {
+    this.#agent = agent;
+    this.#send = send;
+    causes.watch();
+  }
+
+  take(message: ToAgent): void {
+    switch (message.type) {
+      case "start":
+      case "settle":
+        this.#settles.push(message);
+        if (!this.#isSettling) void this.#settleAll();
+        return;
+      case "run":
+        void this.#runStep(message);
+        return;
+      case "abortStep":
+        this.#stepSignals.get(message.id)?.abort(fromWire(message.error));
+        return;
+      case "abort":
+        this.#controller.abort(fromWire(message.error));
+        return;
+      case "check":
+        void this.#check(message);
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** Makes a call; it resolves when the service has told how it ended. */
+  call<T>(
+    call: RemoteCall,
+    { caseId, convert }: { caseId?: string; convert?: (value: unknown) => unknown } = {},
+    prepare?: (id: number) => void,
+  ): Promise<T> {
+    const id = ++this.#calls;
+    prepare?.(id);
+    const ended = new Promise<unknown>((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject, convert });
+    });
+    this.#did({ type: "call", id, caseId, inside: INSIDE.getStore(), call });
+    return mayBeLeft(ended as Promise<T>);
+  }
+
+  step<T>(name: string, fn: StepFunction<T>, options: StepOptions, caseId?: string): Promise<T> {
+    const { retryIf, ...plain } = options;
+    const told = { ...plain, ...(retryIf && { retryIf: true }) };
+    return this.call<T>(
+      { op: "step", name, options: told },
+      { ...(caseId !== undefined && { caseId }) },
+      (id) => {
+        this.#steps.set(id, { name, fn, retryIf });
+      },
+    );
+  }
+
+  ask(name: string | undefined, options: AskOptions<FieldsInput>, caseId: string): Promise<never> {
+    const fields = readFields(options.fields);
+    const { deadline, ...rest } = options;
+    const plain = { ...rest, fields: fields.list, ...(!(deadline instanceof Date) && { deadline }) };
+    const convert = async (answer: unknown) => {
+      const checked = await fields.check(answer as Record<string, unknown>);
+      if (checked.ok) return checked.values;
+      throw new TypeError(
+        `The answer to "${options.question}" no longer matches its fields: ${Object.keys(checked.problems).join(", ")}`,
+      );
+    };
+    const until = deadline instanceof Date ? deadline.toISOString() : undefined;
+    return this.call(
+      {
+        op: "ask",
+        ...(name !== undefined && { name }),
+        options: plain as Record<string, unknown>,
+        ...(until !== undefined && { until }),
+      },
+      { caseId, convert },
+      (id) => this.#questions.set(id, fields),
+    );
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  readonly log: Logger = this.#logger([]);
+
+  #logger(bound: readonly Record<string, unknown>[]): Logger {
+    const line =
+      (level: "debug" | "info" | "warn" | "error") =>
+      (message: string, fields?: Record<string, unknown>): void =>
+        this.#did({
+          type: "log",
+          level,
+          args: [message, toPlain({ ...Object.assign({}, ...bound), ...fields })],
+        });
+    return {
+      debug: line("debug"),
+      info: line("info"),
+      warn: line("warn"),
+      error: line("error"),
+      with: (fields) => this.#logger([...bound, fields]),
+    };
+  }
+
+  /** What the handler did is told when it waits for something. */
+  #did(deed: Deed): void {
+    if (this.#deeds) {
+      this.#deeds.push(deed);
+      return;
+    }
+    if (this.#outside) {
+      this.#outside.deeds.push(deed);
+      return;
+    }
+    const outside = { deeds: [deed], cause: causes.current };
+    this.#outside = outside;
+    const seen = this.#seen;
+    queueMicrotask(() => {
+      this.#outside = undefined;
+      this.#send({ type: "deeds", seen, cause: outside.cause, deeds: outside.deeds });
+    });
+  }
+
+  async #settleAll(): Promise<void> {
+    this.#isSettling = true;
+    for (let next = this.#settles.shift(); next; next = this.#settles.shift()) await this.#settle(next);
+    this.#isSettling = false;
+  }
+
+  /** Tells the handler how a call ended, and the service what it did then. */
+  async #settle(message: Message<"settle"> | Message<"start">): Promise<void> {
+    const begin = message.type === "start" ? () => this.#begin(message) : await this.#toEnd(message);
+    this.#seen = message.seq;
+    const { turn } = message;
+    const deeds: Deed[] = [];
+    if (turn !== undefined) this.#deeds = deeds;
+    if (turn === undefined) begin();
+    else causes.during(turn, begin);
+    if (turn !== undefined && message.type === "start") causes.enter(turn);
+    // Microtasks go on until there are none; only then comes the next tick.
+    await new Promise<void>((resolve) => void SETTLED.then(() => process.nextTick(resolve)));
+    this.#deeds = undefined;
+    this.#send({ type: "deeds", did: message.seq, deeds });
+  }
+
+  async #toEnd({ id, value, error }: Message<"settle">): Promise<() => void> {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    this.#steps.delete(id);
+    this.#questions.delete(id);
+    if (!pending) return () => {};
+    if (error) return () => pending.reject(fromWire(error));
+    if (!pending.convert) return () => pending.resolve(value);
+    try {
+      const converted = await pending.convert(value);
+      return () => pending.resolve(converted);
+    } catch (problem) {
+      return () => pending.reject(problem as Error);
+    }
+  }
+
+  #begin({ job, fields, parameters }: Message<"start">): void {
+    const method = this.#agent.methods.job_start;
+    const run = async (): Promise<unknown> => {
+      const checking = fieldsOf(method).check(fields);
+      const checked = checking instanceof Promise ? await checking : checking;
+      if (!checked.ok) {
+        throw new Error(`The job's fields no longer match the agent: ${describeProblems(checked.problems)}`);
+      }
+      return method.run({
+        job: new RemoteJob(this, job.id, job.context as JobHandle["context"]),
+        fields: checked.values,
+        parameters,
+        log: this.log,
+        signal: this.signal,
+        ...partsOf(this),
+      } as never);
+    };
+    run().then(
+      (value) => this.#ended(value),
+      (error: unknown) => this.#did({ type: "ended", error: toWire(error) }),
+    );
+  }
+
+  telemetry(data: unknown): void {
+    this.#did({ type: "telemetry", data: toPlain(data) });
+  }
+
+  #ended(value: unknown): void {
+    try {
+      this.#did({ type: "ended", value: toJsonValue(value, "The job's result") });
+    } catch (error) {
+      this.#did({ type: "ended", error: toWire(error) });
+    }
+  }
+
+  async #runStep({ id, attempt, idempotencyKey }: Message<"run">): Promise<void> {
+    const { name, fn, retryIf } = this.#steps.get(id)!;
+    const own = new AbortController();
+    this.#stepSignals.set(id, own);
+    const signal = AbortSignal.any([this.signal, own.signal]);
+    try {
+      const value = await INSIDE.run(id, async () => fn({ attempt, idempotencyKey, signal }));
+      try {
+        this.#send({ type: "ran", id, attempt, value: toJsonValue(value, `The result of step "${name}"`) });
+      } catch (error) {
+        const problem = toWire(new TypeError(messageOf(error)));
+        this.#send({ type: "ran", id, attempt, error: problem, isUnrecordable: true });
+      }
+    } catch (error) {
+      const mayRetry = retryIf?.(error);
+      this.#send({
+        type: "ran",
+        id,
+        attempt,
+        error: toWire(error),
+        ...(mayRetry !== undefined && { mayRetry }),
+      });
+    }
+  }
+
+  async #check({ ask, check, answer }: Message<"check">): Promise<void> {
+    try {
+      const verdict = await this.#questions.get(ask)!.check(answer);
+      // What a schema makes of an answer may be nothing that JSON can keep: it is made again here.
+      this.#send({ type: "checked", check, verdict: verdict.ok ? { ...verdict, values: answer } : verdict });
+    } catch (error) {
+      this.#send({ type: "checked", check, error: toWire(error) });
+    }
+  }
+}
+
+/** Parts of plugins live in the service's process. */
+function partsOf(handler: RemoteHandler) {
+  return {
+    telemetry: (data: unknown) => handler.telemetry(data),
+    get: (): never => {
+      throw new Error("An isolated agent has no parts of plugins: they are in the service's process");
+    },
+  };
+}
+
+/** What JSON makes of a value; nothing where it can make nothing of it. */
+export function toPlain(value: unknown): unknown {
+  try {
+    return JSON.parse(
+      JSON.stringify(value, (_, one: unknown) =>
+        one instanceof Error ? toWire(one) : typeof one === "bigint" ? String(one) : one,
+      ) ?? "null",
+    );
+  } catch {
+    return null;
+  }
+}
+
+class RemoteJob implements JobHandle {
+  readonly id: string;
+  readonly context: JobHandle["context"];
+  readonly #handler: RemoteHandler;
+  readonly #cases = new Map<string, Promise<CaseHandle>>();
+
+  constructor(handler: RemoteHandler, id: string, context: JobHandle["context"]) {
+    this.#handler = handler;
+    this.id = id;
+    this.context = context;
+  }
+
+  step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
+    return this.#handler.step(name, fn, options);
+  }
+
+  openCase(input: { id: string; name: string; description?: string }): Promise<CaseHandle> {
+    const known = this.#cases.get(input.id);
+    if (known) return known;
+    const opened = this.#handler.call<CaseHandle>(
+      { op: "openCase", input },
+      { convert: (id) => new RemoteCase(this.#handler, id as string, input.id) },
+    );
+    this.#cases.set(input.id, opened);
+    // One that could not be opened may be tried again.
+    opened.catch(() => this.#cases.delete(input.id));
+    return opened;
+  }
+
+  changed(name: string): boolean {
+    throw new TypeError(
+      `job.changed("${name}") needs the service's process: an isolated agent cannot ask it`,
+    );
+  }
+
+  sleep(duration: string | number, { key }: { key?: string } = {}): Promise<void> {
+    return this.#handler.call({ op: "sleep", duration, ...(key !== undefined && { key }) });
+  }
+
+  read(): ReturnType<JobHandle["read"]> {
+    return this.#handler.call({ op: "readJob" });
+  }
+}
+
+class RemoteCase implements CaseHandle {
+  readonly id: string;
+  readonly ref: string;
+  readonly #handler: RemoteHandler;
+
+  constructor(handler: RemoteHandler, id: string, ref: string) {
+    this.#handler = handler;
+    this.id = id;
+    this.ref = ref;
+  }
+
+  step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
+    return this.#handler.step(name, fn, options, this.id);
+  }
+
+  update(update: Parameters<CaseHandle["update"]>[0], { key }: { key?: string } = {}): Promise<void> {
+    return this.#call({ op: "update", update, ...(key !== undefined && { key }) }, () =>
+      toJsonValue(update, `The update "${update.name ?? "update"}"`),
+    );
+  }
+
+  ask(given: string | AskOptions<FieldsInput>, options?: AskOptions<FieldsInput>): Promise<never> {
+    if (typeof given === "string") return this.#handler.ask(given, options!, this.id);
+    return this.#handler.ask(undefined, given, this.id);
+  }
+
+  close(delivery?: Record<string, unknown>, options?: { cost?: number; name?: string }): Promise<void> {
+    return this.#call({ op: "close", ...(delivery && { delivery }), ...(options && { options }) }, () =>
+      toJsonValue(delivery, `The delivery of case "${this.id}"`),
+    );
+  }
+
+  fail(error: string | Error, delivery?: Record<string, unknown>): Promise<void> {
+    const told = typeof error === "string" ? error : toWire(error);
+    return this.#call({ op: "fail", error: told, ...(delivery && { delivery }) }, () =>
+      toJsonValue(delivery, `The delivery of case "${this.id}"`),
+    );
+  }
+
+  read(): ReturnType<CaseHandle["read"]> {
+    return this.#handler.call({ op: "readCase" }, { caseId: this.id });
+  }
+
+  /** What JSON would change on its way is refused as in the service's own process. */
+  #call(call: RemoteCall, check: () => unknown): Promise<void> {
+    try {
+      check();
+    } catch (error) {
+      return mayBeLeft(Promise.reject(error));
+    }
+    return this.#handler.call(call, { caseId: this.id });
+  }
+}

@@ -1,0 +1,70 @@
+import { causeOf, messageOf, readable, toText } from "../../base/error-text.ts";
+import type { StopReason } from "../../models/job.ts";
+import type { OnTimeout } from "../../models/question.ts";
+import {
+  NondeterminismError,
+  QuestionExpiredError,
+  RunEndedError,
+  StepFailedError,
+} from "../run/run-errors.ts";
+
+/** Causes of causes beyond which nobody looks. */
+const DEEPEST = 8;
+
+/** An error on its way between two processes. */
+export interface WireError {
+  readonly name: string;
+  readonly message: string;
+  readonly stack?: string;
+  readonly cause?: WireError;
+  readonly step?: string;
+  readonly attempts?: number;
+  readonly onTimeout?: OnTimeout;
+  readonly reason?: StopReason;
+  /** When a `RetryAfterError` asks for the next try: milliseconds, or a time in ISO 8601. */
+  readonly after?: number | string;
+}
+
+export function toWire(error: unknown, depth = 0): WireError {
+  const message = messageOf(error);
+  if (!(error instanceof Error)) return { name: "Error", message };
+  const cause = depth < DEEPEST ? causeOf(error) : undefined;
+  return {
+    name: readable(() => toText(error.name)),
+    message,
+    stack: readable(() => toText(error.stack ?? "")),
+    ...(cause !== undefined && { cause: toWire(cause, depth + 1) }),
+    ...(error instanceof StepFailedError && { step: error.step, attempts: error.attempts }),
+    ...(error instanceof QuestionExpiredError && { onTimeout: error.onTimeout }),
+    ...afterOf(error),
+    ...(error instanceof RunEndedError && { reason: error.reason }),
+  };
+}
+
+function afterOf(error: Error): Pick<WireError, "after"> {
+  const { after } = error as { after?: unknown };
+  if (after instanceof Date) return { after: after.toISOString() };
+  return typeof after === "number" ? { after } : {};
+}
+
+/** The error as the other process has it: of the same class where that is one that agents may look for. */
+export function fromWire(wire: WireError): Error {
+  const error = revive(wire);
+  if (wire.stack) error.stack = wire.stack;
+  return error;
+}
+
+function revive(wire: WireError): Error {
+  const { name, message } = wire;
+  const cause = wire.cause && fromWire(wire.cause);
+  if (wire.step !== undefined) return new StepFailedError(wire.step, wire.attempts ?? 1, cause);
+  if (wire.onTimeout !== undefined) return new QuestionExpiredError(message, wire.onTimeout);
+  if (wire.reason !== undefined) return new RunEndedError({ to: "failed", reason: wire.reason, message });
+  if (name === "NondeterminismError") return new NondeterminismError(message);
+  const error = name === "TypeError" ? new TypeError(message) : new Error(message);
+  error.name = name;
+  if (cause) error.cause = cause;
+  if (wire.after !== undefined)
+    Object.assign(error, { after: typeof wire.after === "number" ? wire.after : new Date(wire.after) });
+  return error;
+}

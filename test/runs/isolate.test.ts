@@ -1,0 +1,146 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { RUNNER } from "agent-control-service/plugin";
+import { testServer } from "agent-control-service/testing";
+import { expect, test } from "vitest";
+import { PROCESS_TIME, project } from "../cli/_svc.ts";
+import { agentOf } from "./_agent.ts";
+import { startJob, until } from "./_jobs.ts";
+import { ServiceProcess } from "./_process.ts";
+
+const CONTROLLER = `
+import { appendFileSync } from "node:fs";
+import { createServer, defineAgent } from "agent-control-service";
+
+const did = (what) => appendFileSync("did.log", what + "\\n");
+const agent = (name, run, more = {}, methods = {}) => defineAgent({
+  name, version: "1.0.0", isolate: { memory: "160mb", timeout: "3s" }, ...more, methods: { job_start: { run }, ...methods },
+});
+const held = [];
+
+export default createServer({
+  port: 0,
+  agents: [
+    agent("Exit", ({ job }) => job.step("boom", () => process.exit(0))),
+    agent("Hang", ({ job }) => job.step("boom", () => { for (;;); })),
+    agent("Memory", ({ job }) => job.step("boom", async () => { for (;; await null) held.push(Array(1e5).fill(held.length)); })),
+    agent("Between", async ({ job }) => { await job.step("first", () => 1); process.exit(3); }),
+    agent("Retried", ({ job }) => job.step("sometimes", ({ attempt }) => attempt < 3 ? process.exit(1) : attempt, { retries: 3, backoff: { initial: "10ms" } })),
+    agent("Caught", async ({ job }) => {
+      try { await job.step("boom", () => process.exit(1)); } catch (error) { return error.name + " of " + error.step; }
+    }),
+    agent("Worker", async ({ job, parameters }) => {
+      const items = await Promise.all([1, 2, 3].map(async (n) => {
+        const item = await job.openCase({ id: job.id + "-" + n, name: "Item " + n });
+        const a = await item.step("fetch", () => { did("fetch " + n); return n * 10; });
+        const b = await item.step("sum", () => a + n);
+        await item.close({ b });
+        return b;
+      }));
+      await job.step("wait", () => new Promise((done) => { did("wait"); setTimeout(done, job.context.mission_id === "slow" ? 1500 : 0); }));
+      return { items, ids: Object.keys(process.env).filter((name) => /SERVICE|SECRET/.test(name)), token: parameters.TOKEN, own: process.env.TOKEN };
+    }, { parameters: [{ name: "TOKEN", is_environment: true }] }),
+    agent("Asker", async ({ job }) => {
+      const item = await job.openCase({ id: job.id + "-case", name: "Question" });
+      const answer = await item.ask("which", { question: "Which?", fields: [{ name: "text", required: true }] });
+      await item.close(answer);
+      return answer.text;
+    }, {}, { human_answer: { run: ({ answer }) => did("told " + answer.text) }, chat: { run: () => "chat in " + (process.env.SVC_AGENT ?? "the service") } }),
+    agent("Patient", ({ job, signal }) => job.step("long", () => did("long") ?? new Promise((_, fail) => signal.addEventListener("abort", () => { did("aborted"); fail(signal.reason); })))),
+  ],
+});
+`;
+
+test(
+  "an isolated agent that exits, hangs or eats all memory ends its own job, with the step named, and nothing else",
+  async () => {
+    const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
+    const bad = ["exit", "hang", "memory", "between", "retried", "caught"];
+
+    for (const agent of [...bad, "worker"]) await service.startJob(agent, agent);
+    const ends = await Promise.all(
+      bad.map(async (agent) => {
+        const { status, error_message, message } = await service.until(agent, ["completed", "failed"]);
+        return [agent, status, error_message ?? message];
+      }),
+    );
+    const worker = await service.until("worker", ["completed", "failed"]);
+
+    expect(ends).toEqual([
+      ["exit", "failed", 'The process of agent "exit" exited with code 0 while step "boom" was under way'],
+      ["hang", "failed", expect.stringMatching(/did not answer for 3 s.* while step "boom" was under way/)],
+      ["memory", "failed", expect.stringMatching(/ran out of its 160 MB of memory while step "boom"/)],
+      ["between", "failed", 'The process of agent "between" exited with code 3 after step "first"'],
+      ["retried", "completed", expect.anything()],
+      ["caught", "completed", "StepFailedError of boom"],
+    ]);
+    expect(worker.payload).toMatchObject({ items: [11, 22, 33] });
+    expect(await service.end()).toBe(0);
+  },
+  PROCESS_TIME,
+);
+
+test(
+  "an isolated agent has its parameters and none of the service's secrets, and a kill repeats none of its finished steps",
+  async () => {
+    const env = { SERVICE_PREVIOUS_API_KEY: "a-key-of-this-very-test", OTHER_SECRET: "x", TOKEN: "own" };
+    const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }), env);
+    await service.startJob("worker", "job-1");
+    await expect.poll(() => service.did()).toContain("wait");
+
+    await service.kill();
+    await service.start(env);
+    const job = await service.until("job-1", ["completed", "failed"]);
+
+    expect(job.payload).toEqual({ items: [11, 22, 33], ids: [], token: "own", own: "own" });
+    expect((await service.did()).filter((one) => one.startsWith("fetch"))).toHaveLength(3);
+  },
+  PROCESS_TIME,
+);
+
+test(
+  "questions, answers, chat and stop reach an isolated agent",
+  async () => {
+    const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
+    await service.startJob("asker", "job-1");
+    await service.startJob("patient", "job-2");
+    await service.until("job-1", ["awaiting"]);
+
+    const answered = await service.send("/jobs/job-1/cases/job-1-case/update", { answer: { text: "this" } });
+    const chat = await (await service.send("/agents/asker/chat", { text: "hello" })).text();
+    const asked = await service.until("job-1", ["completed", "failed"]);
+    await expect.poll(() => service.did()).toContain("long");
+    await service.send("/agents/patient/stop", { job_context: { job_id: "job-2" } });
+    const stopped = await service.until("job-2", ["cancelled"]);
+
+    expect(answered.status).toBe(200);
+    expect(chat).toContain("chat in asker");
+    expect(asked).toMatchObject({ status: "completed", message: "this" });
+    expect(stopped.status).toBe("cancelled");
+    expect(await service.did()).toContain("told this");
+  },
+  PROCESS_TIME,
+);
+
+test("in a test server an isolated agent is loaded from its module", async () => {
+  const folder = await project();
+  const module = join(folder, "agent.mjs");
+  await writeFile(
+    module,
+    `export const worker = { name: "Worker", version: "1.0.0", methods: { job_start: { fields: [{ name: "n", field_type: "IntegerField", default: 1 }], run: async ({ job }) => ({ pid: await job.step("pid", () => process.pid) }) } } };`,
+  );
+  const agent = agentOf(() => "in the service's process", { isolate: { module } });
+  await using server = await testServer({ agents: [agent] });
+  await using without = await testServer({ agents: [agentOf(() => "here", { isolate: true })] });
+
+  await startJob(server.service, { id: "job-1" });
+  await startJob(without.service, { id: "job-2" });
+  const job = await until(server.service, "job-1");
+  const unknown = await until(without.service, "job-2");
+
+  expect(job.error).toBeNull();
+  expect(job).toMatchObject({ status: "completed", result: { pid: expect.any(Number) } });
+  expect((job.result as { pid: number }).pid).not.toBe(process.pid);
+  expect(unknown.error).toMatch(/it is not known which file it is in/);
+  expect(server.service.get(RUNNER).load().running).toBe(0);
+});
