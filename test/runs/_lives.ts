@@ -135,21 +135,26 @@ export class Life {
   }
 
   /** The job at its end, or held; nothing where the process died before. */
-  ended(milliseconds = 20_000): Promise<StoredJob | undefined> {
-    return Promise.race([
-      this.runner.ended(JOB, milliseconds),
-      this.#held(milliseconds),
-      this.died.then(() => undefined),
-    ]);
-  }
-
-  async #held(milliseconds: number): Promise<StoredJob | undefined> {
-    for (let left = milliseconds / 5; left > 0 && !this.isDead; left--) {
-      const job = await this.jobs.find(JOB);
-      if (job?.held) return job;
-      await delay(5);
+  async ended(milliseconds = 20_000): Promise<StoredJob | undefined> {
+    let isOver = false;
+    const held = async (): Promise<StoredJob | undefined> => {
+      while (!isOver && !this.isDead) {
+        const job = await this.jobs.find(JOB);
+        if (job?.held) return job;
+        await delay(5);
+      }
+      return never();
+    };
+    try {
+      return await Promise.race([
+        this.runner.ended(JOB, milliseconds),
+        held(),
+        this.died.then(() => undefined),
+      ]);
+    } finally {
+      // Thousands of lives that still look for it would take all the time there is.
+      isOver = true;
     }
-    return new Promise(() => {});
   }
 
   async entries(): Promise<RunEntry[]> {
