@@ -16,6 +16,8 @@ const LONG = [
   "deploy/real-local",
   "deploy/resume",
   "admin/browser",
+  "docs/site",
+  "package",
   "deploy/local",
 ];
 
