@@ -67,6 +67,10 @@ export class ServiceProcess {
     return this.#running!.finished.then(({ code }) => code);
   }
 
+  get pid(): number {
+    return this.#running!.process.pid!;
+  }
+
   get output(): string {
     return this.#running?.output() ?? "";
   }

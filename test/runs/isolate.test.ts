@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { RUNNER } from "agent-control-service/plugin";
@@ -121,6 +122,36 @@ test(
   },
   PROCESS_TIME,
 );
+
+test(
+  "the process of a job that waits for a person is not kept, and the job goes on in another one",
+  async () => {
+    const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
+    for (const id of ["answered", "stopped"]) await service.startJob("asker", id);
+    await service.until("answered", ["awaiting"]);
+    await service.until("stopped", ["awaiting"]);
+    const processes = () => childrenOf(service.pid);
+    const before = processes();
+
+    await expect.poll(processes, { timeout: 40_000, interval: 200 }).toBe(0);
+    await service.send("/jobs/answered/cases/answered-case/update", { answer: { text: "late" } });
+    await service.send("/agents/asker/stop", { job_context: { job_id: "stopped" } });
+    const answered = await service.until("answered", ["completed", "failed"]);
+    const stopped = await service.until("stopped", ["cancelled"]);
+
+    expect(before).toBe(2);
+    expect(answered).toMatchObject({ status: "completed", message: "late" });
+    expect(stopped.status).toBe("cancelled");
+    expect(await service.did()).toEqual(["told late"]);
+  },
+  PROCESS_TIME,
+);
+
+/** How many processes a process has started that are there. */
+function childrenOf(pid: number): number {
+  const { stdout } = spawnSync("ps", ["-o", "pid=", "--ppid", String(pid)], { encoding: "utf8" });
+  return stdout.split("\n").filter((line) => line.trim() !== "").length;
+}
 
 test("in a test server an isolated agent is loaded from its module", async () => {
   const folder = await project();

@@ -59,6 +59,7 @@ export class IsolatedRun {
   #isOver = false;
   /** Whether the process was ended while the job only waited: it is resumed in a new one when it goes on. */
   #isParked = false;
+  #isUnparked = false;
   #parking: NodeJS.Timeout | undefined;
 
   constructor(parts: IsolatedRunParts) {
@@ -96,7 +97,11 @@ export class IsolatedRun {
 
   /** Calls another method of the agent in the process of this job. */
   call(name: string, context: Record<string, unknown>): Promise<unknown> {
-    if (this.#isParked) return this.#unpark();
+    if (this.#isParked) {
+      this.#unpark();
+      // Nothing of it is recorded: it is called when the job is resumed.
+      return Promise.reject(new ProcessEndedError(`Method ${name} is called when the job is resumed`));
+    }
     return callMethod(this.#parts.process, { id: ++this.#numbers, name, context, waiting: this.#answers });
   }
 
@@ -156,9 +161,10 @@ export class IsolatedRun {
   }
 
   /** What the job waited for is recorded: it goes on in a new process, from its record. */
-  #unpark(): Promise<never> {
+  #unpark(): void {
+    if (this.#isUnparked) return;
+    this.#isUnparked = true;
     this.#parts.relaunch();
-    return new Promise(() => {});
   }
 
   #do(deed: Deed): void {
@@ -253,7 +259,7 @@ export class IsolatedRun {
   #tell(id: number, call: RemoteCall, end: { value?: unknown; error?: ReturnType<typeof toWire> }): void {
     if (this.#isParked) {
       // The run may end, and then it is over.
-      if (!this.#parts.run.isInterrupted) void this.#unpark();
+      if (!this.#parts.run.isInterrupted) this.#unpark();
       return;
     }
     const { deliveries } = this.#parts.run;
