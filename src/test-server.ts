@@ -95,7 +95,23 @@ export async function testServer(options: ServerOptions): Promise<TestServer> {
     await dispose().catch(() => {});
     throw error;
   }
-  return Object.assign(server, { [Symbol.asyncDispose]: dispose });
+  // Its methods work alone, and a copy has all of it.
+  return {
+    get service() {
+      return server.service;
+    },
+    get url() {
+      return server.url;
+    },
+    key: server.key,
+    dataDir,
+    logs: server.logs,
+    request: (path, init) => server.request(path, init),
+    run: (agent, given) => server.run(agent, given),
+    advance: (duration) => server.advance(duration),
+    crash: () => server.crash(),
+    [Symbol.asyncDispose]: dispose,
+  };
 }
 
 class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {

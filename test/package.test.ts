@@ -59,7 +59,8 @@ describe("the published package", () => {
       ]),
     );
     expect(paths.filter((path) => !/^(dist|templates|public)\/|^[A-Za-z.]+$/.test(path))).toEqual([]);
-    expect(paths.filter((path) => /\.(test|map)|\.ci|examples|node_modules/.test(path))).toEqual([]);
+    const shipped = paths.filter((path) => !path.startsWith("templates/init/test/"));
+    expect(shipped.filter((path) => /\.(test|map)|\.ci|examples|node_modules/.test(path))).toEqual([]);
   });
 
   it("has clean entry points and types", async () => {
@@ -71,26 +72,7 @@ describe("the published package", () => {
   });
 
   it("runs the agent of the readme in an empty folder", async () => {
-    const cwd = await project({
-      "src/controller.ts": await agentOfReadme(),
-      "package.json": '{ "private": true }',
-    });
-    await rm(join(cwd, "node_modules"), { recursive: true });
-    await run(
-      "npm",
-      [
-        "install",
-        packed.tarball,
-        "valibot@1.5.0",
-        "--omit=dev",
-        "--prefer-offline",
-        "--no-audit",
-        "--no-fund",
-      ],
-      {
-        cwd,
-      },
-    );
+    const cwd = await installed({ "src/controller.ts": await agentOfReadme() });
     const service = beginSvc(["start"], { cwd, env: { SERVICE_PORT: "0" }, command: ["npx", "svc"] });
     await service.prints(/Press Ctrl-C to stop/);
     const { url, key } = await access(cwd);
@@ -127,7 +109,94 @@ describe("the published package", () => {
     );
     expect(imported.stdout).toBe("function\n");
   }, 600_000);
+
+  it("carries a project with zod and a plugin that has options, a table, a page, a command and a hook", async () => {
+    const cwd = await installed(
+      {
+        "src/audit.ts": await readFile(join(REPOSITORY, "examples/audit-plugin/audit.ts"), "utf8"),
+        "src/controller.ts": ZOD_AGENT,
+        "tsconfig.json": JSON.stringify({
+          compilerOptions: {
+            ...{ target: "es2022", module: "nodenext", types: ["node"], strict: true, noEmit: true },
+            ...{ skipLibCheck: false, allowImportingTsExtensions: true },
+          },
+        }),
+      },
+      ["zod@4", "@types/node@20"],
+    );
+
+    const checked = await run(process.execPath, [join(REPOSITORY, "node_modules/typescript-5.9/bin/tsc")], {
+      cwd,
+    }).catch((error: { stdout: string }) => error);
+    expect(checked.stdout).toBe("");
+
+    const env = { SERVICE_PORT: "0" };
+    const service = beginSvc(["start"], { cwd, env, command: ["npx", "svc"] });
+    await service.prints(/Press Ctrl-C to stop/);
+    const { url, key } = await access(cwd);
+    const headers = { "X-API-Key": key, "Content-Type": "application/json" };
+    const body = JSON.stringify({ job_context: { job_id: "one" }, job_fields: { amount: "12" } });
+    const started = await fetch(`${url}/agents/payer/jobs`, { method: "POST", headers, body });
+    expect(started.status).toBe(202);
+    const stop = JSON.stringify({ job_context: { job_id: "one" } });
+    const stopped = await fetch(`${url}/agents/payer/stop`, { method: "POST", headers, body: stop });
+
+    expect(stopped.status).toBe(200);
+    const changes = await until(
+      async () => (await (await fetch(`${url}/changes`, { headers })).json()) as { job: string }[],
+      (all) => all.length > 0,
+    );
+    expect(changes).toMatchObject([{ job: "one" }]);
+    const told = await run("npx", ["svc", "changes"], { cwd });
+    expect(told.stdout).toMatch(/one\s*$/m);
+    await service.prints(/noted one/);
+  }, 600_000);
 });
+
+/** A folder in which the tarball is installed as a user would. */
+async function installed(
+  files: Readonly<Record<string, string>>,
+  packages: readonly string[] = [],
+): Promise<string> {
+  const cwd = await project({ ...files, "package.json": '{ "private": true, "type": "module" }' });
+  await rm(join(cwd, "node_modules"), { recursive: true });
+  const options = ["--omit=dev", "--prefer-offline", "--no-audit", "--no-fund"];
+  await run("npm", ["install", packed.tarball, ...packages, ...options], { cwd });
+  return cwd;
+}
+
+const ZOD_AGENT = `
+import { createServer, defineAgent } from "agent-control-service";
+import { definePlugin } from "agent-control-service/plugin";
+import { z } from "zod";
+import { audit } from "./audit.ts";
+
+const payer = defineAgent({
+  name: "Payer",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      fields: z.object({ amount: z.coerce.number().min(1, "Pay at least 1") }),
+      async run({ job, fields }) {
+        const half: number = await job.step("half", () => fields.amount / 2);
+        const item = await job.openCase({ id: "payment", name: "Payment" });
+        const { ok } = await item.ask("ok", { question: \`Pay \${half}?\`, fields: z.object({ ok: z.boolean() }) });
+        return { paid: ok ? half : 0 };
+      },
+    },
+  },
+});
+
+const listener = definePlugin({
+  name: "listener",
+  dependsOn: ["audit"],
+  setup({ hooks, log }) {
+    hooks.on("audit:noted", ({ job }) => log.info(\`noted \${job}\`));
+  },
+});
+
+export default createServer({ agents: [payer], plugins: [audit({ most: 10 }), listener()] });
+`;
 
 async function agentOfReadme(): Promise<string> {
   return /```ts\n\/\/ src\/controller\.ts\n([\s\S]*?)```/.exec(await readme())![1]!;

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { orderPlugins } from "../../core/service/plugin.ts";
+import { listPlugins } from "../../core/service/plugin.ts";
 import type { Platform, PlatformFlags, PlatformLoader } from "../../deploy/platform.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
@@ -86,6 +86,6 @@ async function projectPlatforms(context: CliContext): Promise<Readonly<Record<st
     return {};
   }
   const service = await loadController(path, context.cwd);
-  const plugins = orderPlugins(service.options.plugins);
+  const plugins = listPlugins(service.options.plugins);
   return Object.assign({}, ...plugins.map((plugin) => plugin.platforms ?? {}));
 }

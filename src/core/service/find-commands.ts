@@ -1,5 +1,5 @@
 import { checkPlugins } from "./check-plugins.ts";
-import { orderPlugins, PluginError, type PluginInput } from "./plugin.ts";
+import { listPlugins, PluginError, type PluginInput } from "./plugin.ts";
 import type { PluginCommand } from "./plugin-command.ts";
 
 /** A command and the plugin that it comes from. */
@@ -11,7 +11,7 @@ export interface FoundCommand {
 
 /** The commands of plugins. Throws a `PluginError` where a plugin cannot be used, or two have the same command. */
 export async function findCommands(plugins: PluginInput): Promise<FoundCommand[]> {
-  const withCommands = orderPlugins(plugins).filter(({ commands }) => commands !== undefined);
+  const withCommands = listPlugins(plugins).filter(({ commands }) => commands !== undefined);
   const options = await checkPlugins(withCommands);
   const found = withCommands.flatMap(({ name: plugin, commands }) => {
     const list = typeof commands === "function" ? commands(options.get(plugin) as never) : (commands ?? []);

@@ -131,13 +131,23 @@ export function definePlugin<
   return Object.defineProperty(make, "name", { value: name }) as PluginFactory<Schema>;
 }
 
-/** Flattens a list, lets a later plugin replace an earlier one of its name, and sorts by `dependsOn`. */
-export function orderPlugins(input: PluginInput): Plugin[] {
+/** Flattens a list, and lets a later plugin replace an earlier one of its name. They may depend on plugins that it lacks. */
+export function listPlugins(input: PluginInput): Plugin[] {
+  return [...byNameOf(input).values()];
+}
+
+function byNameOf(input: PluginInput): Map<string, Plugin> {
   const byName = new Map<string, Plugin>();
   for (const plugin of flatten(input)) {
     refuseMistakes(plugin);
     byName.set(plugin.name, plugin);
   }
+  return byName;
+}
+
+/** What `listPlugins` gives, sorted by `dependsOn`. */
+export function orderPlugins(input: PluginInput): Plugin[] {
+  const byName = byNameOf(input);
   const ordered = new Set<Plugin>();
   const visit = (plugin: Plugin, path: readonly string[]): void => {
     if (ordered.has(plugin)) return;
