@@ -16,6 +16,7 @@ export { createServer } from "./server.ts";
 export type * from "./core/agents/define-agent.ts";
 export { defineAgent } from "./core/agents/define-agent.ts";
 export type * from "./core/agents/fields-input.ts";
+export type { IsolateOptions } from "./core/agents/isolate-options.ts";
 export type * from "./core/agents/run-context.ts";
 export { type Duration, isDuration } from "./core/base/duration.ts";
 export type { MaybePromise } from "./core/base/maybe-promise.ts";
