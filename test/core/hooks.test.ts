@@ -48,7 +48,7 @@ describe("hooks", () => {
     expect([told, errors]).toEqual([[1], []]);
   });
 
-  it("a removed observer is not notified", () => {
+  it("an observer that was removed is not told", () => {
     const hooks = new Hooks<Told>(() => {});
     let told = 0;
     const off = hooks.on("ping", () => void told++);

@@ -11,7 +11,7 @@ const reply = ({ parameters }: { parameters: Readonly<Record<string, string>> })
   [String(parameters.TOKEN)]: [parameters.TOKEN],
 });
 
-/** Tells its secret to anyone who asks. */
+/** Says its secret to whoever asks. */
 const talker = defineAgent({
   name: "Talker",
   version: "1.0.0",

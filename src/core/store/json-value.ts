@@ -1,8 +1,6 @@
 import { ServiceError } from "../base/errors.ts";
 
-/**
- * Serializes a value, before anything is reserved for it, with an error that names what could not be stored.
- */
+/** Serialises a value, before anything is reserved for it, with an error that names what could not be stored. */
 export function toJson(value: unknown, what: string): string {
   let text: string | undefined;
   try {
@@ -14,7 +12,7 @@ export function toJson(value: unknown, what: string): string {
     });
   }
   if (text !== undefined) return text;
-  throw new ServiceError("invalid_request", `${what} cannot be stored as JSON: it is undefined`, {
+  throw new ServiceError("invalid_request", `${what} cannot be stored as JSON: it has no value`, {
     detail: "Store plain JSON values.",
   });
 }

@@ -1,6 +1,6 @@
 import type { FileSet } from "./file-set.ts";
 
-/** Starts a new journal file, whose first write will have the number `next`, and seals the one before it. */
+/** Begins a new journal file, whose first write will have the number `next`, and seals the one before it. */
 export async function beginJournal(files: FileSet, next: number): Promise<void> {
   const journal = files.create("journal", next);
   try {

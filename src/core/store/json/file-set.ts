@@ -48,9 +48,7 @@ export class FileSet {
     }
   }
 
-  /**
-   * Takes over the folder from its owner. Resolves with the previous manifest, `undefined` if there is none.
-   */
+  /** Takes the folder from whoever has it. Resolves with the manifest as it was before, `undefined` where there is none. */
   async take(makeRoom: () => void): Promise<Manifest | undefined> {
     const manifest = await this.claim.take(makeRoom);
     // The owner before may still be creating files, or removing them: none has the name of one of this process.
@@ -174,14 +172,14 @@ export class FileSet {
     for (const segment of order) this.#segments.set(segment.id, segment);
   }
 
-  /** Marks all files as complete and releases the folder, so that any process may take it over. */
+  /** Marks all files as whole and lets go of the folder, so that any process may take it. */
   async release(): Promise<void> {
     const files = this.#order.map(({ name, size }) => ({ name, size }));
     await this.claim.publish({ format: 1, files });
     this.active = undefined;
   }
 
-  /** Releases a file that is not, or no longer, part of the store. */
+  /** Lets go of a file that is not, or no longer, part of the store. */
   discard(segment: Segment): void {
     this.#segments.delete(segment.id);
     segment.file.retire();
@@ -238,7 +236,7 @@ export class FileSet {
     try {
       const head = Buffer.alloc(HEAD.length);
       const length = readFully(this.io, handle, head, 0);
-      // Without its first bytes on disk it is a file that was just started.
+      // Without its first bytes on disk it is a file that was just begun.
       const isOurs = head.equals(HEAD) || head.every((byte, at) => at >= length || byte === 0);
       return isOurs ? this.io.size(handle) : undefined;
     } finally {
