@@ -42,6 +42,6 @@ export async function bundleChild(program: URL, packages: readonly string[] = []
   for (const place of [root, folder]) copyFileSync(join(ROOT, "package.json"), join(place, "package.json"));
   for (const [entry] of peers)
     writeFileSync(join(dist, dirname(entry), "package.json"), JSON.stringify(modules));
-  symlinkSync(join(ROOT, "templates"), join(folder, "templates"));
+  for (const place of [root, folder]) symlinkSync(join(ROOT, "templates"), join(place, "templates"));
   return { path: join(dist, "child.js"), remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
