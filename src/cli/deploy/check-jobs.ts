@@ -16,12 +16,13 @@ export function checkJobsWith(
   const [program, ...args] = self;
   return (url, key) =>
     new Promise<JobCheck>((resolve) => {
+      if (program === undefined) return resolve({ known: false, reason: "svc cannot be started from here" });
       const command = [...args, "check", join(sourceDir, controllerFile), "--url", url, "--json"];
       const options = { cwd, env: { ...env, SERVICE_API_KEY: key }, maxBuffer: 256 * 1024 * 1024 };
-      execFile(program!, command, options, (error, stdout, stderr) => {
+      execFile(program, command, options, (error, stdout, stderr) => {
         const report = readReport(stdout);
         if (report) return resolve(toCheck(report));
-        const lines = (stderr || (error?.message ?? "")).trim().split("\n");
+        const lines = (readError(stdout) ?? (stderr || (error?.message ?? ""))).trim().split("\n");
         resolve({ known: false, reason: lines[0] ?? "svc check failed" });
       });
     });
@@ -40,8 +41,19 @@ function toCheck({ jobs, problems }: CheckReport): JobCheck {
 }
 
 function readReport(text: string): CheckReport | undefined {
+  const read = readJson(text) as Partial<CheckReport> | undefined;
+  return Array.isArray(read?.problems) ? (read as CheckReport) : undefined;
+}
+
+/** What `svc check --json` says where it could not check. */
+function readError(text: string): string | undefined {
+  const read = readJson(text) as { error?: unknown } | undefined;
+  return typeof read?.error === "string" ? read.error : undefined;
+}
+
+function readJson(text: string): unknown {
   try {
-    return JSON.parse(text) as CheckReport;
+    return JSON.parse(text) as unknown;
   } catch {
     return undefined;
   }
