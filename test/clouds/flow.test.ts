@@ -125,7 +125,7 @@ describe.concurrent.each(FLOWS)("$name, as the user of a fresh project meets it"
     expect(await job()).toBe("second, good day");
 
     const removed = await deploy("down", "--yes");
-    expect(removed).toMatchObject({ code: 0, stdout: expect.stringContaining("is removed") });
+    expect(removed).toMatchObject({ code: 0, stdout: expect.stringContaining("was removed") });
     const gone = await deploy("down", "--yes");
     expect(gone).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing to remove") });
     expect(cloud.foreign()).toBe(2);
