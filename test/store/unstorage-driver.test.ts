@@ -24,7 +24,7 @@ describe("a store as an unstorage driver", () => {
     await store.table("Case").insert(makeCase("c", "a"));
 
     expect(await storage.getItem("Job:a")).toEqual(toJob(stored, ["c"]));
-    expect(JSON.stringify(await storage.getItem("Job:a"))).not.toMatch(/envelope|fingerprint/);
+    expect(JSON.stringify(await storage.getItem("Job:a"))).not.toMatch(/envelope|"fingerprint"/);
     expect(await storage.getItem("Case:c")).toEqual(makeCase("c", "a"));
     expect((await storage.getKeys()).sort()).toEqual(["Case:c", "Job:a"]);
     expect(await storage.getKeys("Case")).toEqual(["Case:c"]);
