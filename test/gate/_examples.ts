@@ -1,4 +1,4 @@
-import { CASES, type RouteDefinition } from "agent-control-service/plugin";
+import { CASES, type RouteDefinition, STORE } from "agent-control-service/plugin";
 import { SIGN_IN_LINK } from "../../src/core/service/tokens.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";
@@ -92,6 +92,27 @@ async function previewOf(world: World, who: Values): Promise<{ id: string; hash:
 }
 
 const failed = async (world: World): Promise<Example> => ({ params: { id: await world.job("fail") } });
+/** A job that is held as it is when other code ran it before. */
+const held = async (world: World): Promise<Example> => {
+  const id = await world.job();
+  const code = { version: "0.9.0", fingerprint: "other" };
+  const message = "The record does not fit";
+  await world.server.service
+    .get(STORE)
+    .table("Job")
+    .change(id, (job) => ({
+      ...job,
+      stop_reason: "code_changed",
+      error: message,
+      held: { at: job.updated_at, message, expected: "step", found: null, recorded: code, present: code },
+    }));
+  return { params: { id } };
+};
+const moved = async (world: World): Promise<Example> => ({
+  params: { id: await world.job() },
+  json: { version: "1.0.0" },
+  form: { version: "1.0.0" },
+});
 const limited = async (world: World): Promise<Example> => ({
   params: { id: await world.job("spend") },
   json: { job_instructions: { max_cost: 100 } },
@@ -139,6 +160,12 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /agents/{slug}/validate-agent-parameters": ({ sealed }) => ({
     json: { encrypted_agent_parameters: sealed },
   }),
+  "POST /jobs/{id}/continue": held,
+  "POST /jobs/{id}/move": moved,
+  "POST /admin/api/jobs/{id}/continue": held,
+  "POST /admin/api/jobs/{id}/move": moved,
+  "POST /admin/jobs/{id}/continue": held,
+  "POST /admin/jobs/{id}/restart": held,
   "POST /jobs/{id}/resume": limited,
   "POST /jobs/{id}/retry": failed,
   "POST /jobs/{job_id}/cases/{case_id}/update": () => answer,

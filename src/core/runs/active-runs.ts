@@ -165,7 +165,8 @@ export class ActiveRuns {
   async rehearse(job: StoredJob, agent = this.#parts.agents.of(job)): Promise<Rehearsed> {
     if (!agent) throw new Error(`Agent "${job.agent_name}" is not registered`);
     const record = await RunRecord.of(this.#parts.jobs, job.id);
-    return rehearse(this.#parts, { job, record, agent, ...this.#reads(job.id) });
+    const redact = (text: string) => this.#parts.redactor.text(text);
+    return rehearse(this.#parts, { job, record, agent, redact, ...this.#reads(job.id) });
   }
 
   /** Has a job that is held go on where the code fits its record now. */

@@ -50,6 +50,7 @@ export async function checkJob(agents: AgentRegistry, open: OpenJob, env: Enviro
   const to = agent.definition.version;
   try {
     const { end } = await rehearse(NO_PARTS, {
+      redact: (text) => text,
       ...{ job, agent, record: RunRecord.read(log) },
       values: valuesFor(agent, env),
       readJob: async () =>

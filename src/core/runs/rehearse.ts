@@ -17,6 +17,8 @@ export interface Rehearsal extends Pick<HandlerCall, "values" | "readJob" | "rea
   readonly job: StoredJob;
   readonly record: RunRecord;
   readonly agent: HostedAgent;
+  /** Removes secrets, as the names of recorded calls are without them. */
+  readonly redact: (text: string) => string;
 }
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, with: () => silent };
@@ -32,7 +34,7 @@ const NO_LEDGER = {
 
 /** Tells whether a job's record fits an agent's code: gives it to the handler, and runs and stores nothing. */
 export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Rehearsed> {
-  const { job, record, agent } = rehearsal;
+  const { job, record, agent, redact } = rehearsal;
   const run = new Run({
     jobId: job.id,
     epoch: job.run_count,
@@ -43,7 +45,7 @@ export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Reh
     insides: undefined,
     code: { version: agent.definition.version, fingerprint: agent.code },
     patience: PATIENCE,
-    redact: (text) => text,
+    redact,
     record,
     place: NO_PLACE,
     ledger: NO_LEDGER,
