@@ -68,7 +68,10 @@ it("every admin route that reads answers JSON, with the key and with a session",
   ];
 
   for (const { route, path } of world.pages) {
-    if (withoutJson.includes(route.path) || /\{id\}\/(stop|retry|continue|restart|resume|status|delete)$/.test(route.path))
+    if (
+      withoutJson.includes(route.path) ||
+      /\{id\}\/(stop|retry|continue|restart|resume|status|delete)$/.test(route.path)
+    )
       continue;
     const accept = { accept: "application/json" };
     const withKey = await world.server.request(path, { headers: accept });

@@ -156,7 +156,12 @@ export default createServer({ agents: [asker] });
       { code: 1, stderr: expect.stringContaining("requires an API key") },
       { code: 1, stderr: expect.stringContaining("rejected the API key") },
       { code: 2, stderr: expect.stringContaining('"nowhere" is not a valid URL') },
-      { code: 1, stderr: expect.stringContaining("Agents on this service: reply-desk, assistant, invoice-audit, log-watch, hello") },
+      {
+        code: 1,
+        stderr: expect.stringContaining(
+          "Agents on this service: reply-desk, assistant, invoice-audit, log-watch, hello",
+        ),
+      },
       { code: 2, stderr: expect.stringContaining("Did you mean names?") },
       { code: 1, stderr: expect.stringContaining('Job "nope" does not exist') },
       { code: 2, stderr: expect.stringContaining("Missing argument <agent>") },
