@@ -50,7 +50,7 @@ it("svc events lists, sends again and drops dead letters of a running service", 
 
   expect(listed).toMatchObject({
     code: 0,
-    out: expect.stringContaining("0 waiting, 2 given up, 5 delivered"),
+    out: expect.stringContaining("0 waiting, 2 dead, 5 delivered"),
   });
   expect(listed.out).toContain("agent.case.update");
   expect(dropped).toMatchObject({ code: 0, out: "1 message removed" });

@@ -43,22 +43,26 @@ export function makeProgram(random: (most: number) => number): Node {
   };
   const parts = (inCase: boolean, depth: number, least: number): Node[] =>
     Array.from({ length: least + random(3) }, () => node(inCase, depth - 1));
+  /** Parts that wait for nothing but recorded calls: who takes what, and who wins, must not be left to chance. */
+  const certain = (inCase: boolean, depth: number, least: number): Node[] => {
+    const before = waits;
+    waits = false;
+    const made = parts(inCase, depth, least);
+    waits = before;
+    return made;
+  };
   const node = (inCase: boolean, depth: number): Node => {
     if (left <= 0 || depth === 0) return leaf(inCase);
     const chance = random(20);
     if (chance < 5) return leaf(inCase);
     if (chance < 9) return { kind: "chain", parts: parts(inCase, depth, 2) };
     if (chance < 13) return { kind: "all", parts: parts(inCase, depth, 2) };
-    if (chance < 15) return { kind: "race", parts: parts(inCase, depth, 2) };
-    if (chance < 16) return { kind: random(2) ? "any" : "settled", parts: parts(inCase, depth, 2) };
-    if (chance < 17) {
-      // Who takes what must not be left to chance.
-      const before = waits;
-      waits = false;
-      const tasks = parts(inCase, depth, 3);
-      waits = before;
-      return { kind: "pump", workers: 2, parts: tasks };
+    if (chance < 15) return { kind: "race", parts: certain(inCase, depth, 2) };
+    if (chance < 16) {
+      if (random(2)) return { kind: "any", parts: certain(inCase, depth, 2) };
+      return { kind: "settled", parts: parts(inCase, depth, 2) };
     }
+    if (chance < 17) return { kind: "pump", workers: 2, parts: certain(inCase, depth, 3) };
     if (chance < 18) return { kind: "left", body: leaf(inCase) };
     const asks: Node[] = random(3) === 0 ? [{ kind: "ask", name: `What ${++names}?` }] : [];
     const body: Node = { kind: "chain", parts: [node(true, depth - 1), ...asks, node(true, depth - 1)] };
