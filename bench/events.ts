@@ -62,7 +62,7 @@ async function measureDelivery(sink: ChildProcess, url: string, dataDir: string)
   await end(service);
   const ratio = median(rates.service.map((rate, round) => rate / rates.bare[round]!));
   return {
-    name: `deliver ${EVENTS} waiting events of 200 jobs, ${CONCURRENCY} at once`,
+    name: `deliver ${EVENTS} waiting events of 200 jobs, ${CONCURRENCY} concurrently`,
     value: median(rates.service),
     unit: "events/s",
     baseline: { name: "bare ofetch loop", value: median(rates.bare) },

@@ -18,7 +18,7 @@ const STEPS = 10_000;
 const EVERYSEC = "BullMQ, Redis with AOF";
 const ALWAYS = "BullMQ, AOF synced at each write";
 
-/** Durable jobs from start to result over HTTP, what a step costs, and how fast a run is taken up again. */
+/** Durable jobs from start to result over HTTP, what a step costs, and how fast a run is resumed. */
 export async function run(): Promise<BenchRow[]> {
   return [...(await measureJobs()), ...(await measureSteps())];
 }

@@ -14,7 +14,7 @@ const CHECKS = {
   registries: () =>
     succeeds("sh", ["-c", "getent hosts us-central1-docker.pkg.dev | grep -q '^127[.]'"])
       ? undefined
-      : "no registry stands in for those of the clouds",
+      : "no registry replaces those of the clouds",
   root: () => (process.getuid?.() === 0 ? undefined : "not root"),
   tmpfs: () => (process.getuid?.() === 0 && mountsTmpfs() ? undefined : "cannot mount a tmpfs"),
   loop: () => (process.getuid?.() === 0 && hasLoop() ? undefined : "cannot mount through a loop device"),
@@ -50,7 +50,7 @@ export function requirement(...needs: Requirement[]) {
       });
     return { describe: (name: string, _tests: () => void) => fail(name), it: failing(fail), met: false };
   }
-  // Reporters count what is skipped and leave out its name.
+  // Reporters count what is skipped and omit its name.
   const told = (name: string) => {
     console.warn(`skipped: ${name}: ${reason}`);
     return `${name} (skipped: ${reason})`;

@@ -77,7 +77,7 @@ describe("the sources", () => {
     expect(sources.find(({ path }) => path === "src/server.ts")?.imports.length).toBeGreaterThan(0);
   });
 
-  it("lie in folders that are known, each explained in CONTRIBUTING.md", () => {
+  it("are in known folders, each explained in CONTRIBUTING.md", () => {
     const guide = readFileSync(new URL("../CONTRIBUTING.md", import.meta.url), "utf8");
 
     expect(sources.filter(({ path }) => rankOf(path) === -1).map(({ path }) => path)).toEqual([]);
@@ -106,7 +106,7 @@ describe("the sources", () => {
     expect(cyclesOf(mutant)).toContain("src/core/runs/run/questions.ts → src/core/runs/run/run.ts");
   });
 
-  it("keep plugins apart from each other, and platforms but for what they share", () => {
+  it("keep plugins apart from each other, and platforms except for what they share", () => {
     const across = arrows(({ path }, { target }) => {
       const [from, to] = [memberOf(path), memberOf(target)];
       return from !== undefined && to !== undefined && from !== to && !SHARED_BY_PLATFORMS.includes(to);
@@ -165,7 +165,7 @@ describe("the sources", () => {
     expect(early).toEqual([]);
   });
 
-  it("export by name, but for platforms, which are loaded by theirs", () => {
+  it("export by name, except for platforms, which are loaded by name", () => {
     const defaults = sources
       .filter(({ path, text }) => /^export default /m.test(text) && !path.endsWith("/platform.ts"))
       .map(({ path }) => path);

@@ -5,7 +5,7 @@ const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.
   exports: Record<string, { types: string; default: string } | string>;
 };
 
-/** What each entry exports at run time, but for the tokens of a service's parts. */
+/** What each entry exports at run time, except for the tokens of a service's parts. */
 const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   ".": [
     "AgentError",

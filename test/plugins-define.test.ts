@@ -104,7 +104,7 @@ describe("a plugin's options", () => {
     );
   });
 
-  it("may be left out where none is required, and are typed", async () => {
+  it("may be omitted if none is required, and are typed", async () => {
     const plugin = definePlugin({
       name: "mailer",
       options: v.object({ tries: v.optional(v.number(), 3) }),
@@ -240,7 +240,7 @@ describe("handlers of agents", () => {
     expect(said).toEqual(["answerer", "Ada", "chat", "Bob", "stopped"]);
   });
 
-  it("are told which part is missing where no plugin provides it", async () => {
+  it("get an error that names the missing part if no plugin provides it", async () => {
     await using server = await testServer({ agents: [agent] });
     const { service } = server;
 

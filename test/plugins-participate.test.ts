@@ -74,7 +74,7 @@ describe.each([
     expect(await service.get(STORE).table("Receipt").get("a")).toEqual({ id: "a", by: "someone" });
   });
 
-  it("refuses a change, and whoever asked for it is told why, with the status", async () => {
+  it("refuses a change, and the caller gets the reason, with the status", async () => {
     await using server = await serve(async (change, tx) => {
       await oneForEach(change, tx);
       if (change.kind === "job:created" && change.job.id === "bad") throw no("This job is under hold");

@@ -236,7 +236,7 @@ describe("plugins", () => {
     expect(server.logs.join("")).toContain("set up plugin=greetings");
   });
 
-  it("whose routes clash are told which one", async () => {
+  it("whose routes collide get an error that names the route", async () => {
     const route = (path: string) =>
       defineRoute({
         method: "GET",
@@ -330,7 +330,7 @@ describe("plugins", () => {
     expect(Object.keys(server.service.get(HOOKS))).toEqual(["on"]);
   });
 
-  it("are told that the service listens, however late they ask", async () => {
+  it("are notified that the service listens, however late they ask", async () => {
     const told: string[] = [];
     let setUpEnds = false;
     const waiting: Plugin = {
@@ -352,7 +352,7 @@ describe("plugins", () => {
     await expect.poll(() => told).toEqual([`${new URL(server.url).port} true`, `late ${server.url}`]);
   });
 
-  it("that wait for the service to listen before it can are told so", async () => {
+  it("that wait for the service to listen before it can get an error", async () => {
     const stuck: Plugin = {
       name: "stuck",
       setup: async ({ ready }) => {

@@ -1,4 +1,4 @@
-// A service that is told to fill its outbox, to deliver, to run jobs, and to say how much memory it takes.
+// A service with commands to fill its outbox, to deliver, to run jobs, and to report its memory.
 import { randomUUID } from "node:crypto";
 import { ofetch } from "ofetch";
 import { createServer, defineAgent, events } from "../../dist/index.js";
@@ -55,7 +55,7 @@ const commands = {
       });
     }
   },
-  // The same bytes and headers by the library alone, as many at once.
+  // The same bytes and headers by the library alone, with the same concurrency.
   async bare({ count }) {
     let next = 0;
     const work = async () => {

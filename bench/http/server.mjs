@@ -1,4 +1,4 @@
-// The service and, beside it on a port of its own, an h3 app with nothing but a route that gives the same bytes.
+// The service and, on a separate port, an h3 app with only one route that returns the same bytes.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

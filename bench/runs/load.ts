@@ -58,7 +58,7 @@ export function send({ url, headers, body }: StartRequest, agent: Agent): Promis
   });
 }
 
-/** The one in the middle; of an even number, what lies between the two. */
+/** The middle value; for an even number, the mean of the two. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;

@@ -58,7 +58,7 @@ async function openSqlite(path) {
   }
 }
 
-/** lowdb: the whole file is written anew, without a sync. */
+/** lowdb: the whole file is rewritten, without a sync. */
 export async function lowdbUpdates(path, jobs, seconds) {
   const { JSONFilePreset } = await import("lowdb/node");
   rmSync(path, { force: true });
@@ -71,7 +71,7 @@ export async function lowdbUpdates(path, jobs, seconds) {
   });
 }
 
-/** One file with all jobs, written anew beside the old one, synced and renamed. */
+/** One file with all jobs, rewritten beside the old one, synced and renamed. */
 export async function wholeFileUpdates(path, jobs, seconds) {
   const byId = new Map(jobs.map((job) => [job.id, { ...job }]));
   return updates(jobs, seconds, (id, status) => {

@@ -1,6 +1,6 @@
 /**
- * One measurement in a process of its own, on the built package, as it is run in production. Prints one line of JSON.
- * Plain JavaScript, so that no loader stands between Node and what is measured.
+ * One measurement in a process of its own, on the built package, as it is run in production. Prints one line
+ * of JSON. Plain JavaScript, so that no loader is between Node and what is measured.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -35,7 +35,7 @@ const COMMANDS = { peers, start, idle };
 if (command === "serve") await serve(...numbers.map(Number));
 else console.log(JSON.stringify(await COMMANDS[command](...numbers.map(Number))));
 
-/** Fills a store and then measures what it is asked to, until it is told to end. */
+/** Fills a store and then measures what is requested, until it is asked to end. */
 async function serve(jobs) {
   const store = await open(String(jobs));
   const began = performance.now();
@@ -119,8 +119,8 @@ async function bytesOfUpdate(store, jobs) {
 }
 
 /**
- * Changes the status of random jobs out of a thousand that lie spread over all: those that run at the time. What differs
- * between a small and a large store is then the store, not how much of it fits into memory.
+ * Changes the status of random jobs out of a thousand that are spread over all: those that run at the time.
+ * What differs between a small and a large store is then the store, not how much of it fits into memory.
  */
 async function update(store, jobs, { callers, seconds, running = Math.min(jobs, 1000), most = Infinity }) {
   // Made before, as the times are: what it costs to make them is not the store's.

@@ -51,7 +51,7 @@ export function checkDuplicates(invoice: Invoice, all: readonly Invoice[]): Find
   );
   const bySupplier = earlier.filter((one) => one.supplier === invoice.supplier);
   const same = bySupplier.find((one) => one.number === invoice.number);
-  if (same) return [error(`The same invoice is there already (${same.source})`)];
+  if (same) return [error(`The same invoice already exists (${same.source})`)];
   const near = othersOf(invoice, all).find(
     (one) =>
       one.number !== invoice.number &&

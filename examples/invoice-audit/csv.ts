@@ -1,4 +1,4 @@
-/** One record of a CSV file by column name, and the line that it stands on. */
+/** One record of a CSV file by column name, and its line number. */
 export interface CsvRow {
   readonly line: number;
   readonly fields: Readonly<Record<string, string>>;

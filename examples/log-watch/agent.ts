@@ -18,7 +18,7 @@ export const logWatch = defineAgent({
   tags: ["example", "operations"],
   methods: {
     job_start: {
-      description: "Look at a folder of logs once, or again and again",
+      description: "Check a folder of logs once, or repeatedly",
       fields: v.object({
         folder: v.pipe(v.optional(v.string(), LOGS), v.description("Folder with .log files")),
         rounds: v.pipe(

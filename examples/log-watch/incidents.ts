@@ -3,7 +3,7 @@ import { LEVELS, type Level, type LogEntry } from "./log-entry.ts";
 
 /** Entries that are about the same thing. */
 export interface Incident {
-  /** The same for the same trouble, whenever it is looked at. */
+  /** The same for the same trouble, whenever it is computed. */
   readonly id: string;
   readonly title: string;
   readonly level: Level;
@@ -25,7 +25,7 @@ const SCAN_PAGES = 8;
 /** Warnings fewer than this are everyday life. */
 const FEW = 3;
 
-/** Groups what is not normal by what it says, whatever ids, numbers and addresses stand in it; worst first. */
+/** Groups abnormal lines by their text, ignoring ids, numbers and addresses; worst first. */
 export function groupIncidents(entries: readonly LogEntry[]): Incident[] {
   const scanners = findScanners(entries);
   const groups = new Map<string, LogEntry[]>();

@@ -46,7 +46,7 @@ interface End {
   readonly cases: readonly Pick<StoredCase, "ref" | "name" | "status" | "final_delivery">[];
 }
 
-/** How many faults are told of. */
+/** Maximum number of reported faults. */
 const ENOUGH = 5;
 /** Each run begins earlier than the one before, so that what depends on the time comes out otherwise. */
 const EARLIER = 97 * 60_000;
@@ -136,7 +136,7 @@ class CrashTest {
       const passed = first.clock.ahead + RESTART;
       first.end();
       last = this.#begin({ store, ahead: passed });
-      // Without a job the start was not acknowledged: whoever asked for it asks again.
+      // Without a job the start was not acknowledged: the caller repeats the request.
       if (!(await store.table("Job").get(JOB))) return undefined;
       await last.runner.reconcile();
       await driveJob(last, JOB, this.#options.answers);

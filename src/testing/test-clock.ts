@@ -64,7 +64,10 @@ export class TestClock {
     };
   }
 
-  /** Goes on to the next timer and lets it fire; where that is due after `until`, to that time. Time must be held. */
+  /**
+   * Advances to the next timer and fires it; if that is due after `until`, advances to that time. Time must
+   * be held.
+   */
   skip(until = Number.POSITIVE_INFINITY): void {
     const next = this.#next();
     const to = Math.min(next?.due ?? until, until);

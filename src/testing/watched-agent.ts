@@ -47,7 +47,7 @@ export class StepOutcomes {
     this.#called.clear();
   }
 
-  /** Names of steps that the present run has begun and the first one has not, or the other way around. */
+  /** Names of steps that the current run has started and the first one has not, or the other way around. */
   differences(): { readonly added: readonly string[]; readonly missing: readonly string[] } {
     const without = (these: ReadonlyMap<string, string>, those: ReadonlyMap<string, string>) =>
       [...these].filter(([id]) => !those.has(id)).map(([, name]) => name);
@@ -83,7 +83,7 @@ export class StepOutcomes {
   }
 }
 
-/** The agent, told of where its code is. */
+/** The agent, with hooks into its code. */
 export function watchAgent(agent: AgentDefinition, outcomes: StepOutcomes, now: () => Date): AgentDefinition {
   const { job_start } = agent.methods;
   const place: Place = { now, isInStep: false };

@@ -11,7 +11,7 @@ const FLAGS = [
   "--disable-sync",
 ];
 
-/** How a page is looked at. */
+/** How a page is viewed. */
 export interface View {
   readonly name: string;
   readonly width: number;
@@ -70,8 +70,8 @@ interface Finding {
 }
 
 /**
- * Findings of axe-core that matter, as text; colours in light and dark. It runs in a world of its own, so that the
- * page's policy stays as it is.
+ * Relevant findings of axe-core, as text; colors in light and dark. It runs in an isolated world, so that the
+ * page's policy is unchanged.
  */
 export async function findings(page: Page, source: string, view: View): Promise<string[]> {
   const client = await page.context().newCDPSession(page);

@@ -10,7 +10,7 @@ const SECONDS = Number(process.env.SVC_IDLE_SECONDS ?? 3);
 
 /** A dashboard that stays open, on a service of its own, while other tests run. */
 export interface IdleTab extends AsyncDisposable {
-  /** What the tab caused since it stands still, once it has done so for `SVC_IDLE_SECONDS`. */
+  /** What the tab caused since it became idle, after `SVC_IDLE_SECONDS`. */
   settled(): Promise<{
     readonly reads: number;
     readonly requests: readonly string[];

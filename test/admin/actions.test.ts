@@ -44,7 +44,7 @@ async function startJob(server: TestServer, id: string): Promise<void> {
   await vi.waitFor(async () => expect(await statusOf(server, id)).toBe("awaiting"), { timeout: 60_000 });
 }
 
-it("what cannot be done by a form is told to a program as an error, to a person on the page", async () => {
+it("a failed form is reported to a program as an error, to a person on the page", async () => {
   await using server = await start();
   await startJob(server, "a");
   const cookie = await signIn(server, "Ada");
@@ -152,7 +152,7 @@ it("a bulk action changes exactly the entities that its preview froze", async ()
   expect(left.items.map(({ id }) => id)).toEqual(["d", "later"]);
 });
 
-it("a preview leaves out what the action cannot apply to, and says how many", async () => {
+it("a preview skips what the action cannot apply to, and says how many", async () => {
   await using server = await start();
   await seedJob(server.service, { id: "a", status: "failed" });
   await seedJob(server.service, { id: "b", status: "completed" });
@@ -194,7 +194,7 @@ it.each([
   }
 });
 
-it("a filter that a list does not have is told from a value that it does not take", async () => {
+it("an unknown filter of a list is distinguished from an invalid value", async () => {
   await using server = await start();
   const select = async (filter: object) =>
     (await json(await server.request("/admin/api/bulk", { json: { kind: "jobs", action: "stop", filter } })))

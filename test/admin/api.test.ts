@@ -49,7 +49,7 @@ it("statistics count jobs and cases by status and name the store", async () => {
   });
 });
 
-it("a list says where its page stands, and its rows have the fields of the contract", async () => {
+it("a list has the position of its page, and its rows have the fields of the contract", async () => {
   await using world = await start();
 
   const page = await world.get("/jobs?limit=2&skip=1");

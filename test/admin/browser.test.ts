@@ -75,7 +75,7 @@ async function startQuick(server: Awaited<ReturnType<typeof testServer>>, count:
   }
 }
 
-/** Looks at the page with axe-core; shots go where `SVC_SHOTS` says. */
+/** Checks the page with axe-core; screenshots go where `SVC_SHOTS` says. */
 async function look(
   { page, complaints }: Pick<Visit, "page" | "complaints">,
   name: string,
@@ -227,7 +227,7 @@ chromium.it("every step of a person works without script", async () => {
   await context.close();
 });
 
-chromium.it("rows change where they stand; new ones wait until they are asked for", async () => {
+chromium.it("rows change in place; new ones wait until they are requested", async () => {
   await using server = await testServer({ agents: [auditor, quick] });
   await startQuick(server, 3);
   const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
@@ -286,7 +286,7 @@ chromium.it("everything is within reach of the keyboard", async () => {
   await context.close();
 });
 
-// The last one, so that its tab has stood still for a while already.
+// The last one, so that its tab has already been idle for a while.
 chromium.it(
   "an open dashboard on which nothing happens asks for nothing, and nothing is read from the store",
   async () => {

@@ -6,7 +6,7 @@ import { greeter } from "../_setup.ts";
 import { seedJob } from "./_seed.ts";
 import { postForm, signIn } from "./_sign-in.ts";
 
-it("a plugin's page and card stand in the admin interface", async () => {
+it("a plugin's page and card are shown in the admin interface", async () => {
   await using server = await testServer({ agents: [greeter], plugins: [audit()] });
   await seedJob(server.service, { id: "job-1", status: "completed" });
   const cookie = await signIn(server, "Ada <Lovelace>");
@@ -25,7 +25,7 @@ it("a plugin's page and card stand in the admin interface", async () => {
   expect(board).toContain('href="/admin/x/audit"');
 });
 
-it("a card that fails shows that it does, and the dashboard stands", async () => {
+it("a failing card shows its failure, and the dashboard still works", async () => {
   await using server = await testServer({
     agents: [greeter],
     plugins: [

@@ -39,7 +39,7 @@ it("a job's page hears of that job only", async () => {
   await stream.next();
 
   await seedJob(server.service, { id: "b", status: "completed" });
-  // Told apart by messages, not by time: the one about b is over when the one about a is sent.
+  // Distinguished by messages, not by time: the one about b is over when the one about a is sent.
   await new Promise((resolve) => setTimeout(resolve, 1300));
   await seedCase(server.service, { job: "a", ref: "a-1" });
   const change = (await stream.next()).data as Change;
@@ -115,7 +115,7 @@ it("the console keeps its last lines only, and can be downloaded", async () => {
   expect(lines.at(-1)?.message).toBe("line 2999");
 });
 
-it("lines missed since a number are replayed, and lines that are gone are told", async () => {
+it("lines missed since a number are replayed, and dropped lines are reported", async () => {
   await using server = await start();
   const log = server.service.get(LOGGER);
   for (let index = 0; index < 3000; index++) log.info(`line ${index}`);

@@ -7,7 +7,7 @@ import { requirement } from "../_require.ts";
 import { DESKTOP, launch, signIn, visit } from "./_browser.ts";
 import { seedCase, seedJob } from "./_seed.ts";
 
-/** A job that does something every quarter of a second for as long as a test looks at it. */
+/** A job that does something every quarter of a second while a test watches it. */
 const ticker = defineAgent({
   name: "Ticker",
   version: "1.0.0",
@@ -96,7 +96,7 @@ chromium.it(
   120_000,
 );
 
-it("a step that runs stands in the timeline before anything is stored of it", async () => {
+it("a running step is in the timeline before anything of it is stored", async () => {
   let release = () => {};
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -220,7 +220,7 @@ chromium.it(
   120_000,
 );
 
-chromium.it("the sign-in card stands in the middle", async () => {
+chromium.it("the sign-in card is centered", async () => {
   await using server = await testServer({ agents: [ticker] });
   const { page, context } = await visit(browser, server.url, DESKTOP);
 
@@ -234,7 +234,7 @@ chromium.it("the sign-in card stands in the middle", async () => {
   await context.close();
 });
 
-chromium.it("lines of the timeline stand under the labels of the axis", async () => {
+chromium.it("lines of the timeline are under the labels of the axis", async () => {
   await using server = await testServer({ agents: [ticker] });
   await startTicker(server, "job");
   const { page, context } = await visit(browser, server.url, DESKTOP);

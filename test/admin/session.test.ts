@@ -189,7 +189,7 @@ it("a session ends half an hour after the last thing that a person did", async (
   expect([used.status, byItself.status, late.status]).toEqual([200, 200, 401]);
 });
 
-it("the time without use is an option, and goes on counting over a restart", async () => {
+it("the idle limit is an option, and keeps counting across a restart", async () => {
   let ahead = 0;
   const options = {
     store: undefined,
@@ -211,7 +211,7 @@ it("the time without use is an option, and goes on counting over a restart", asy
   expect([used.status, kept.status, late.status]).toEqual([200, 200, 401]);
 });
 
-it("a change of the key ends the sessions that it opened, for good", async () => {
+it("a change of the key permanently ends the sessions that it opened", async () => {
   const keys = ["the-first-key-of-this-test", "the-second-key-of-this-test"] as const;
   const begin = (dataDir: string | undefined, apiKey: string, previousApiKey?: string) =>
     start({
@@ -331,7 +331,7 @@ it.each([
   expect(got).toBe(status);
 });
 
-it("signing out ends the session everywhere, also after a restart; other sessions go on", async () => {
+it("signing out ends the session everywhere, also after a restart; other sessions continue", async () => {
   await using first = await start({ store: undefined });
   const cookie = await signIn(first, "Ada");
   const copy = cookie;
@@ -409,7 +409,7 @@ it("a sign-in link is not taken from a page of another site", async () => {
   expect((await postForm(server, "/admin/sign-in", { token })).status).toBe(303);
 });
 
-it("an open page whose session has ended is told to load itself anew", async () => {
+it("an open page whose session has ended is asked to reload", async () => {
   await using server = await start();
 
   const response = await fetch(`${server.url}/admin/api/dashboard`, { headers: { "hx-request": "true" } });

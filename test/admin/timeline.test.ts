@@ -163,7 +163,7 @@ it("the history tells how long the service was down, and after what the job was 
     ["Service stopped while this job was in progress", ""],
   ]);
   expect(story[3]!.time).toContain(at(9));
-  // Lines that are left out may have done more.
+  // Omitted lines may have done more.
   expect(cut[2]!.text).toBe("Down for 33 s: resumed where it was");
   expect(toTimeline(job, [], log, now).interruptions).toBe(1);
 });
@@ -195,7 +195,7 @@ it("a waterfall places bars by percent and escapes what they say", () => {
   expect(rows[1]).toMatchObject({ duration: "3 s", cost: "$1.00", note: "2 tries" });
 });
 
-it("of a long run the beginning, the end and each line that failed or runs are seen at once", () => {
+it("of a long run the beginning, the end and each failed or running line are visible", () => {
   const steps = Array.from({ length: 900 }, (_, position): RunEntry => {
     const entry = {
       type: "call",
@@ -230,7 +230,7 @@ it("of a long run the beginning, the end and each line that failed or runs are s
   expect(drawn.length + left.reduce((sum, count) => sum + count, 0)).toBe(timeline.rows.length);
 });
 
-it("marks stand over the whole line of a case, however many there are", () => {
+it("marks span the whole line of a case, however many there are", () => {
   const updates = Array.from(
     { length: 5000 },
     (_, index): RunEntry => ({

@@ -343,7 +343,7 @@ describe("a schema of another library", () => {
     },
   });
 
-  it("is drawn from its Standard JSON Schema, and its messages are told where they do not repeat the value", async () => {
+  it("is drawn from its Standard JSON Schema, and its messages are shown if they do not repeat the value", async () => {
     await using plain = await echo(schema("Nobody knows them"));
     await using telling = await echo(schema("hunter2 is not known"));
 

@@ -13,7 +13,7 @@ import { z } from "zod";
 declare const job: JobHandle;
 declare const item: CaseHandle;
 
-/** Types are checked by the compiler: what it must refuse stands behind `@ts-expect-error`, and is never called. */
+/** Types are checked by the compiler: what it must refuse follows `@ts-expect-error`, and is never called. */
 const compiles = (_work: () => unknown) => expect(true).toBe(true);
 
 describe("the type of inputs", () => {

@@ -88,7 +88,7 @@ describe("the audit log", () => {
     expect([total, next]).toEqual([1, null]);
   });
 
-  it("is there with the change that it tells of, or not at all, in the service's log too", async () => {
+  it("is stored together with the change that it records, or not at all, in the service's log too", async () => {
     const { server, audit } = await serve();
     await using _ = server;
     const ledger = server.service.get(LEDGER);
@@ -112,7 +112,7 @@ describe("the audit log", () => {
     ]);
   });
 
-  it("numbers lines without a gap, also where many write at once", async () => {
+  it("numbers lines without a gap, even with concurrent writers", async () => {
     const { server, audit, add } = await serve();
     await using _ = server;
 
@@ -215,7 +215,7 @@ describe("the audit log", () => {
     expect((await audit.verify()).problem).toBeUndefined();
   });
 
-  it("gives up its oldest days where it is told to, records that, and can still be checked", async () => {
+  it("drops its oldest days if configured, records that, and can still be verified", async () => {
     const { server, audit, add, forward } = await serve();
     await using _ = server;
     for (let n = 1; n <= 5; n++) {
@@ -234,7 +234,7 @@ describe("the audit log", () => {
     expect(await audit.trim(Date.parse("2026-03-03T18:00:00Z"))).toBe(0);
   });
 
-  it("goes on after a restart", async () => {
+  it("continues after a restart", async () => {
     const first = await serve({ store: undefined });
     await first.add("job-1");
     await first.server.service.close();

@@ -112,7 +112,7 @@ export async function access(folder: string): Promise<{ url: string; key: string
   return { url: await read("address"), key: await read("api-key") };
 }
 
-/** The settings of whoever runs the tests must not reach the commands. */
+/** The settings of the user who runs the tests must not reach the commands. */
 function cleanEnvironment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
     ([name]) => !/^(SERVICE_|SVC_|VITEST|NODE_ENV$|PORT$|HOST$)/.test(name),

@@ -50,7 +50,7 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
     expect(none).toMatchObject({ code: 1, stdout: "" });
   });
 
-  it("deletes a job only when told so", async () => {
+  it("deletes a job only after confirmation", async () => {
     const { cwd } = await startExamples();
     await svc(["job", "start", "hello", "--id", "gone", "--wait"], { cwd });
 

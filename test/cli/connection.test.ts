@@ -70,7 +70,7 @@ describe("the command line", () => {
     expect([found.code, named.code, service.keys]).toEqual([0, 0, [KEY, KEY]]);
   });
 
-  it("refuses plain http to another machine unless it is told otherwise", async () => {
+  it("refuses plain http to another machine unless it is allowed", async () => {
     const cwd = await project();
     // Nobody has this address (RFC 5737): where it is tried, the connection fails.
     const args = ["job", "list", "--url", "http://192.0.2.1:9"];

@@ -27,7 +27,7 @@ const FIELDS = [
   field("extra", "JSONField"),
 ];
 
-/** A server that answers as told, and the addresses that it was asked for. */
+/** A server with given responses, and the URLs that were requested from it. */
 async function serve(
   answer: (path: string, response: ServerResponse, nth: number) => void,
 ): Promise<{ client: ServiceClient; paths: string[]; close: () => void }> {
@@ -63,7 +63,7 @@ describe("following a job", () => {
     expect(events.at(-1)).toMatchObject({ status: "completed" });
   });
 
-  it("asks for the job as named, whatever stands in its id", async () => {
+  it("requests the job by its id, whatever characters the id has", async () => {
     const { client, paths, close } = await serve((_, response) => void response.writeHead(404).end("{}"));
 
     await expect(readJob(client, "../agents?x")).rejects.toThrow("404");
@@ -135,7 +135,7 @@ describe("a stream of events", () => {
     ]);
   });
 
-  it("goes on behind the last event when the connection breaks, and misses nothing", async () => {
+  it("resumes after the last event when the connection breaks, and misses nothing", async () => {
     const asked: (string | undefined)[] = [];
     const server = createServer((request, response) => {
       asked.push(request.headers["last-event-id"] as string | undefined);

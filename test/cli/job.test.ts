@@ -120,7 +120,7 @@ export default createServer({ agents: [asker] });
     await waiting.prints(/npx svc job answer/);
   });
 
-  it("ends a job at its limit, and goes on with a raised one", async () => {
+  it("ends a job at its limit, and resumes it with a raised one", async () => {
     const { cwd } = await startExamples();
 
     const limited = await svc(["job", "start", "hello", "--id", "h", "--max-cases", "1", "--wait"], { cwd });

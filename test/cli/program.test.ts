@@ -93,7 +93,7 @@ describe("a command line", () => {
     expect(result).toMatchObject({ code: 0, args: ["a", "--port"] });
   });
 
-  it("lets a switch stand in front of an argument", async () => {
+  it("accepts a switch before an argument", async () => {
     const result = await run("ship", "--yes", "a");
 
     expect(result).toMatchObject({ args: ["a"], flags: { yes: true } });

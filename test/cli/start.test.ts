@@ -29,7 +29,7 @@ const CONTROLLER = `${AGENT}\nexport default createServer({ agents: [sleeper], s
 const ANY_PORT = { SERVICE_PORT: "0" };
 
 describe("svc start", { timeout: PROCESS_TIME }, () => {
-  it("serves the default controller, and tells where and how to go on", async () => {
+  it("serves the default controller, and shows where and what to do next", async () => {
     const cwd = await project({ "src/controller.ts": CONTROLLER });
     const service = beginSvc(["start"], { cwd, env: ANY_PORT });
 
@@ -82,7 +82,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     },
   );
 
-  it("ends at once at the second signal", async () => {
+  it("ends immediately at the second signal", async () => {
     const slow = CONTROLLER.replace(
       "agents: [sleeper],",
       'agents: [sleeper], plugins: [{ name: "slow", setup: ({ onClose }) => onClose(() => new Promise((done) => setTimeout(done, 60_000))) }],',
@@ -211,7 +211,7 @@ describe("svc dev", { timeout: PROCESS_TIME }, () => {
     expect(await once(worker, "exit")).toEqual([0, null]);
   });
 
-  it("starts the service anew when a file changes, and waits out a broken one", async () => {
+  it("restarts the service when a file changes, and waits while it is broken", async () => {
     const cwd = await project({ "src/controller.ts": CONTROLLER });
     const dev = beginSvc(["dev"], { cwd, env: ANY_PORT });
     await dev.prints(/agents\s+sleeper/);

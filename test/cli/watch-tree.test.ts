@@ -26,7 +26,7 @@ it("files of a folder that was made later are watched, too; the data folder is n
   expect(changes.filter((file) => file.startsWith("data"))).toEqual([]);
 });
 
-it("a folder that cannot be watched is told of", async () => {
+it("a folder that cannot be watched is reported", async () => {
   const file = join(folder, "file");
   await writeFile(file, "");
   const troubles: unknown[] = [];

@@ -128,7 +128,7 @@ describe("traps", () => {
     expect(cloud.state.logins).toEqual([{ query: { read_write: "true", expiry_seconds: "1800" } }]);
   });
 
-  it("DO regions: the name of a data centre is told apart from that of a region", async () => {
+  it("DO regions: the name of a data center is distinguished from that of a region", async () => {
     const session = await connect({}, "nyc3");
 
     const findings = await session.preflight();
@@ -142,7 +142,7 @@ describe("traps", () => {
     );
   });
 
-  it("DO regions: a registry is made in the data centre that belongs to the region", async () => {
+  it("DO regions: a registry is created in the data center of the region", async () => {
     cloud.state.registries.length = 0;
     const session = await connect({}, "fra");
 
@@ -153,7 +153,7 @@ describe("traps", () => {
     ]);
   });
 
-  it("a broken image leaves the old deployment serving, and the cause is told", async () => {
+  it("a broken image leaves the old deployment serving, and the cause is reported", async () => {
     const session = await connect();
     await deploy(session, specOf(ONE));
 
@@ -227,7 +227,7 @@ describe("traps", () => {
     });
   });
 
-  it("too many requests: it waits as long as it is told to, and goes on", async () => {
+  it("too many requests: it waits as long as requested, and continues", async () => {
     const session = await connect();
     cloud.recorder.fail("GET /v2/account", {
       status: 429,

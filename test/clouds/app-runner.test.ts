@@ -50,7 +50,7 @@ async function served(url: string | undefined) {
 }
 
 describe("traps", () => {
-  it("App Runner's own rollback that looks like success is told as a rollback", async () => {
+  it("App Runner's own rollback that looks like success is reported as a rollback", async () => {
     const session = await connect();
     const first = await deploy(session, specOf(ONE));
 
@@ -147,7 +147,7 @@ describe("traps", () => {
   });
 
   it.each([false, true])(
-    "a service that never came up is repaired, or made anew (refused: %s)",
+    "a service that never started is repaired, or recreated (refused: %s)",
     async (refused) => {
       at.cloud.state.switches.refuseRepair = refused;
       const session = await connect();
@@ -162,7 +162,7 @@ describe("traps", () => {
     60_000,
   );
 
-  it("an account that App Runner does not take is told its successor", async () => {
+  it("an account that App Runner does not accept is referred to its successor", async () => {
     at.cloud.state.switches.closed = true;
     const session = await connect();
 
@@ -183,7 +183,7 @@ describe("traps", () => {
     expect(findings.map(({ message }) => message).join()).toContain("iam:PassRole is not allowed");
   });
 
-  it("a region without App Runner is told before anything is done", async () => {
+  it("a region without App Runner is reported before anything is done", async () => {
     const session = await connect({}, "eu-north-1");
 
     const findings = await session.preflight();

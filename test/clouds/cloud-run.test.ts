@@ -79,7 +79,7 @@ describe("traps", () => {
     expect(JSON.stringify(actions)).toContain("pinned to a revision");
   });
 
-  it("a broken image never gets traffic, and the cause is told", async () => {
+  it("a broken image never gets traffic, and the cause is reported", async () => {
     const session = await at.connect();
     await deploy(session, specOf(ONE));
 
@@ -106,7 +106,7 @@ describe("traps", () => {
     expect((await served()).text).toContain(ONE);
   });
 
-  it("organisation policy: the grant to everyone is refused, and the deployment goes on with the command to run", async () => {
+  it("organization policy: the grant to everyone is refused, and the deployment continues and shows the command to run", async () => {
     at.emulator.state.switches.forbidAllUsers = true;
     at.emulator.state.switches.forbidInvokerCheckOff = true;
     const session = await at.connect();
@@ -118,7 +118,7 @@ describe("traps", () => {
     expect((await served()).status).toBe(403);
   });
 
-  it("organisation policy: where only the switch is forbidden, the grant opens the service", async () => {
+  it("organization policy: if only the switch is forbidden, the grant opens the service", async () => {
     at.emulator.state.switches.forbidInvokerCheckOff = true;
     const session = await at.connect();
 
@@ -185,7 +185,7 @@ describe("traps", () => {
     expect(release?.status).toBe("READY");
   });
 
-  it("a disabled API that nobody enabled is told at once", async () => {
+  it("a disabled API that nobody enabled is reported immediately", async () => {
     at.emulator.state.apis.delete("run.googleapis.com");
     const session = await at.connect();
 
@@ -390,7 +390,7 @@ describe("a new service", () => {
     expect((await session.preflight()).map(({ subject }) => subject)).not.toContain("cpu");
   });
 
-  it("--scale-to-zero is the cheap mode, told as what it costs the jobs", async () => {
+  it("--scale-to-zero is the cheap mode, reported with its effect on jobs", async () => {
     const session = await at.connect({ maxInstances: 1, scaleToZero: true });
 
     const estimate = await session.estimate?.(specOf(ONE));
@@ -420,7 +420,7 @@ describe("a new service", () => {
     });
   });
 
-  it("whose first release failed is public once it is mended, where no option says otherwise", async () => {
+  it("whose first release failed is public once it is fixed, unless an option says otherwise", async () => {
     at.emulator.state.switches.forbidInvokerCheckOff = true;
     const session = await at.connect();
     await session.release(specOf(BROKEN)).catch(() => undefined);

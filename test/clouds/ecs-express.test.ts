@@ -87,7 +87,7 @@ describe("traps", () => {
     expect(at.said).toContain("waiting for the new role to be usable");
   });
 
-  it("ECS's own rollback is told as a rollback, although the service stays active", async () => {
+  it("ECS's own rollback is reported as a rollback, although the service stays active", async () => {
     const session = await connect();
     await deploy(session, specOf(ONE));
 
@@ -124,7 +124,7 @@ describe("traps", () => {
     expect(actions.filter(({ action_type }) => action_type !== "noop")).toEqual([]);
   });
 
-  it("a rollback stops a deployment that is still going on", async () => {
+  it("a rollback stops a deployment that is still in progress", async () => {
     const session = await connect();
     const first = await deploy(session, specOf(ONE));
     const stopping = new AbortController();

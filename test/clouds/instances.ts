@@ -11,7 +11,7 @@ export interface Instance {
   stop(): Promise<void>;
 }
 
-/** Starts images; rejects where the container ends at once. */
+/** Starts images; rejects if the container exits immediately. */
 export interface ImageRunner {
   has(image: string): Promise<boolean> | boolean;
   /** Digest of what was pushed under a name, where pushes are seen. */

@@ -109,7 +109,7 @@ async function down(cwd: string, keys?: string, more = "") {
 }
 
 requirement("linux").describe("packages that a platform needs and the project lacks", () => {
-  it("are installed by the project's own tool where a person agrees, and the command goes on", async () => {
+  it("are installed by the project's own tool if the user agrees, and the command continues", async () => {
     using project = openProject();
 
     const { code, out, installed } = await down(project.cwd, "y");

@@ -6,7 +6,7 @@ export interface SeenCall {
   readonly mutating: boolean;
 }
 
-/** Stands in the way of calls: what it returns is answered instead; `cut` ends the connection. */
+/** Intercepts calls: its result is returned instead; `cut` ends the connection. */
 export type Fault = (call: SeenCall, request: Received) => Answer | "cut" | undefined;
 
 /** What all emulators keep: the calls they saw, what was wrong with them, and the faults asked for. */

@@ -54,7 +54,7 @@ describe("container", () => {
     expect(parent.has(PART)).toBe(false);
   });
 
-  it("closes in reverse order, goes on after a failure and reports it", async () => {
+  it("closes in reverse order, continues after a failure and reports it", async () => {
     const scope = new Container();
     const closed: number[] = [];
     scope.onClose(() => void closed.push(1));

@@ -48,7 +48,7 @@ describe("hooks", () => {
     expect([told, errors]).toEqual([[1], []]);
   });
 
-  it("an observer that was removed is not told", () => {
+  it("a removed observer is not notified", () => {
     const hooks = new Hooks<Told>(() => {});
     let told = 0;
     const off = hooks.on("ping", () => void told++);

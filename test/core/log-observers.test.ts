@@ -16,7 +16,7 @@ it.each([
       throw new Error("cannot log");
     },
   ],
-])("an observer of the log that %s is told of once for each line", async (_, observer) => {
+])("a log observer that %s is reported once for each line", async (_, observer) => {
   await using server = await testServer({ agents: [greeter] });
   server.service.get(HOOKS).on("log", observer);
 

@@ -124,7 +124,7 @@ describe("options", () => {
     expect(() => resolveOptions({ agents: [] }, {})).toThrow(/defineAgent/);
   });
 
-  it("a mistake is told once", () => {
+  it("a mistake is reported once", () => {
     const refuse = () => resolveOptions({ agents }, { SERVICE_PUBLIC_URL: "nowhere" });
 
     expect(refuse).toThrow(/^Cannot use these options: publicUrl [^;]*$/);

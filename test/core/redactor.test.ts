@@ -78,7 +78,7 @@ describe("logger", () => {
     });
   });
 
-  it("leaves out lines below its level", () => {
+  it("skips lines below its level", () => {
     const { lines, log } = capture("text");
 
     log.debug("quiet");
@@ -103,7 +103,7 @@ describe("logger", () => {
     expect(lines[0]!.trimEnd()).toMatch(/\n {2}one\\x0d\\x1b\[2J12.*\n {2}two$/);
   });
 
-  it("what was thrown is told, also where it is no error", () => {
+  it("a thrown value is logged even if it is not an error", () => {
     const { lines, log } = capture("text");
 
     log.error("failed", { error: { code: 7 } });
@@ -111,7 +111,7 @@ describe("logger", () => {
     expect(lines[0]).toContain('{"code":7}');
   });
 
-  it("errors that cause each other are told once", () => {
+  it("errors that cause each other are logged once", () => {
     const { lines, log } = capture("json");
     const error = new Error("outer");
     error.cause = new Error("inner", { cause: error });

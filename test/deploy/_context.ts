@@ -42,7 +42,7 @@ export async function packed(cwd: string): Promise<PackedContext> {
   });
 }
 
-/** The paths of a context's files but for those that every project has. */
+/** The paths of a context's files, except for those that every project has. */
 export function pathsOf({ files }: PackedContext): string[] {
   return files
     .map(({ path }) => path)

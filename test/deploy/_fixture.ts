@@ -77,7 +77,7 @@ export async function stage(options: Partial<MemoryOptions> = {}): Promise<Stage
   };
 }
 
-/** All text under a folder but for some files, to look for what must not be there. */
+/** All text under a folder except for some files, to search for what must not be there. */
 export function allText(folder: string, without: readonly string[] = []): string {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .map((file) => join(folder, file))

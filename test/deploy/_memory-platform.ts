@@ -30,7 +30,7 @@ export interface MemoryOptions {
   readonly locks?: boolean;
   /** Whether it keeps hashes beside its secrets. */
   readonly annotations?: boolean;
-  /** Whether whoever deploys may read its vault. */
+  /** Whether the deploying user may read its vault. */
   readonly readable?: boolean;
   readonly remoteBuild?: boolean;
 }

@@ -8,7 +8,7 @@ import { findBuildKit } from "../_require.ts";
 export interface Shim {
   /** The environment of this process, with the shim's programs found first. */
   readonly env: Record<string, string>;
-  /** Folder of the Docker configuration of the user that this environment stands for. */
+  /** Folder of the Docker configuration of the user that this environment represents. */
   readonly dockerFolder: string;
   /** The words of each call so far. */
   calls(): string[][];

@@ -16,14 +16,14 @@ import { PROJECT, temporaryProject, writeAll } from "./_fixture.ts";
 const DOCKER_FILES = { dockerfile: "FROM x\n", dockerignore: ".deployment\n**/*.key\n" };
 const KEY_TEXT = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
 
-/** A private key as it stands in a file; made of parts, so that no scanner takes this file for one. */
+/** A private key as found in a file; built from parts, so that no scanner mistakes this file for one. */
 function privateKey(kind = "", newline = "\n"): string {
   const dashes = "-".repeat(5);
   return `${dashes}BEGIN ${kind}PRIVATE KEY${dashes}${newline}${KEY_TEXT}${newline}`;
 }
 
 describe("the build context", () => {
-  it("leaves out what is ignored, installed modules and the deployment folder", async () => {
+  it("excludes what is ignored, installed modules and the deployment folder", async () => {
     const cwd = temporaryProject({
       ...PROJECT,
       ".deployment/state.json": "{}",
@@ -81,8 +81,8 @@ describe("the build context", () => {
     expect(files.find((file) => file.path === "main.ts")?.link).toBe("src/controller.ts");
   });
 
-  it("does not read folders that are left out", async () => {
-    // A data folder is told where its names are read.
+  it("does not read excluded folders", async () => {
+    // A data folder is reported when its names are read.
     const data = { "private/x/MANIFEST.json": '{"format": 1, "files": []}' };
     const read = await packed(temporaryProject({ ...PROJECT, ...data }));
     const skipped = await packed(
@@ -227,7 +227,7 @@ describe("credentials by name", () => {
     expect(context.leftOut).toEqual([]);
   });
 
-  it("are told, but for those that the user's own file names", async () => {
+  it("are reported, except for those that the user's own file names", async () => {
     const cwd = temporaryProject({
       ...PROJECT,
       ".env": "",
@@ -324,7 +324,7 @@ describe("the data of a service", () => {
   });
 
   it.each(["", "src/"])(
-    "among the code below %j ends the deployment; a key there is left out alone",
+    "among the code below %j ends the deployment; a key there is only excluded",
     async (folder) => {
       const data = temporaryProject({ ...PROJECT, [`${folder}MANIFEST.json`]: '{"format": 1, "files": []}' });
       const key = temporaryProject({ ...PROJECT, [`${folder}api-key`]: "planted" });

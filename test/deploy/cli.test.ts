@@ -132,7 +132,7 @@ describe("svc deploy on the command line", () => {
     expect(JSON.parse(lost.out)).toMatchObject({ success: true, open_work: work });
   });
 
-  it("a failure is a document too, with the exit code, what stands and what to do", async () => {
+  it("a failure is a document too, with the exit code, the outcome and what to do", async () => {
     const at = await stage({ predictable: true });
     await svc(at, UP);
     writeAll(at.cwd, { ".deployment/config.yaml": "environment: {SICK: '500'}" });
@@ -156,7 +156,7 @@ describe("svc deploy on the command line", () => {
     });
   });
 
-  it("a failure in words has the log, the provider's words, what stands and what is next", async () => {
+  it("a failure as text has the log, the provider's message, the outcome and what is next", async () => {
     const at = await stage({ predictable: true });
     at.world.change((world) => {
       world.faults["service.create"] = "fail";
@@ -228,7 +228,7 @@ describe("svc deploy on the command line", () => {
     if (code !== 0) expect(document.success ?? false).toBe(false);
   });
 
-  it("doctor tells of a platform that cannot be reached, and of the rest all the same", async () => {
+  it("doctor reports a platform that cannot be reached, and still reports the rest", async () => {
     const at = await stage();
     const closed = {
       ...at.platform,
@@ -265,7 +265,7 @@ describe("svc deploy on the command line", () => {
     expect(out).toMatch(/--max-instances <number> +memory: Instances at most/);
   });
 
-  it("two runs at once: the second ends with 6 and names the first", async () => {
+  it("two concurrent runs: the second ends with 6 and names the first", async () => {
     const at = await stage();
     const held = await at.open();
     await held.lock();

@@ -78,7 +78,7 @@ describe("svc deploy down", () => {
     expect(at.world.read().calls).toHaveLength(before);
   });
 
-  it("goes on with what is left after a failure", async () => {
+  it("continues with what is left after a failure", async () => {
     const at = await deployed();
     at.world.change((world) => {
       world.faults["secret.delete SERVICE_API_KEY"] = "fail";
@@ -169,7 +169,7 @@ describe("svc deploy status", () => {
 });
 
 describe("svc deploy doctor", () => {
-  it("looks at everything and stops at nothing", async () => {
+  it("checks everything and does not stop at a failure", async () => {
     const at = await stage({ ephemeralDisk: true });
     at.world.change((world) => {
       world.faults.preflight = "the token has expired";

@@ -23,7 +23,7 @@ import { loginRegistry } from "./_registry.ts";
 import type { Plugins } from "./_shim.ts";
 import { shim } from "./_shim.ts";
 
-/** Runs the stand-in that lies packed in the project: an image that is made in a moment. */
+/** Runs the stand-in that is packed in the project: an image that is built in a moment. */
 const SMALL = {
   ".deployment/Dockerfile":
     'FROM node:22-slim\nWORKDIR /app\nCOPY . .\nRUN tar xzf *.tgz\nCMD ["node", "package/svc.js"]\n',
@@ -132,7 +132,7 @@ describe("svc deploy local with what a Docker has", () => {
 
 const withRegistry = requirement("docker", "registry");
 
-/** A platform that keeps what it is told to run, and answers as healthy for it. */
+/** A platform that stores what to run, and responds as healthy for it. */
 async function keepingPlatform(host: string, password: string) {
   const server = createServer((_request, response) => {
     response.setHeader("content-type", "application/json");

@@ -131,7 +131,7 @@ const client = requirement("docker");
 
 client.describe("ignore rules beside Docker itself", () => {
   client.it(
-    "leave out the files that the client of this machine leaves out",
+    "exclude the files that this machine's Docker client excludes",
     async () => {
       const docker = await openDockerClient();
       const cwd = mkdtempSync(join(tmpdir(), "svc-ignore-"));

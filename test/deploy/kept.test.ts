@@ -117,7 +117,7 @@ describe("a deployment without a config file", () => {
 });
 
 describe("a config file", () => {
-  it("is the whole truth: what it does not name is planned to go, and told", async () => {
+  it("is complete: what it does not list is planned for removal, and reported", async () => {
     const { at } = await freshCheckout();
     writeAll(at.cwd, { [CONFIG]: "environment: {OTHER: x}\nstore: external" });
 
@@ -143,7 +143,7 @@ describe("a config file", () => {
   });
 });
 
-describe("options of a deployment that are left out", () => {
+describe("omitted options of a deployment", () => {
   it("keep the port and the public address", async () => {
     const at = await stage({ predictable: true });
     await deploy(at, { port: 9000, publicUrl: `${at.base}/hello-dev?own` });

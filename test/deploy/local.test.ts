@@ -118,7 +118,7 @@ describe("svc deploy local", () => {
   }, 240_000);
 
   withBuildKit.it(
-    "no secret is in a layer, in the history, in the files or in what is told",
+    "no secret is in a layer, in the history, in the files or in the output",
     async () => {
       const at = await local({
         ".env": "TOKEN=planted-in-env-file",
@@ -186,7 +186,7 @@ describe("svc deploy local", () => {
     240_000,
   );
 
-  it("a service that ends, or does not become healthy in time, is told with its last words", async () => {
+  it("a service that exits, or does not become healthy in time, is reported with its last output", async () => {
     const at = await local({ ".deployment/config.yaml": "environment: {SICK: exit}" });
 
     const ended = await localUp(await at.open({ timeout: 120 })).catch((error: unknown) => error);
@@ -248,7 +248,7 @@ describe("svc deploy local and the port", () => {
   });
   afterAll(() => void taken.close());
 
-  it("a port that is taken is told before anything is built", async () => {
+  it("a port in use is reported before anything is built", async () => {
     const at = await local();
     const address = taken.address();
     const port = typeof address === "object" && address ? address.port : 0;

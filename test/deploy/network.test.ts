@@ -46,7 +46,7 @@ const failureOf = (provider: string, env: Record<string, string>, some = {}) =>
   READS[provider]!(tools({ ...LOGINS[provider], ...env }, some)).catch((error: unknown) => error);
 
 describe.each(Object.keys(READS))("%s", (provider) => {
-  it("that refuses the connection is named as a host, with what to look at", async () => {
+  it("that refuses the connection is named as a host, with what to check", async () => {
     const gone = await serveHttp(async () => undefined);
     await gone.close();
 
@@ -69,7 +69,7 @@ describe.each(Object.keys(READS))("%s", (provider) => {
     });
   });
 
-  it("is called through the proxy of the environment, whose refusal is told as the proxy's", async () => {
+  it("is called through the proxy of the environment, whose refusal is reported as the proxy's", async () => {
     const proxy = await testProxy({ status: 407 });
 
     const error = await failureOf(provider, { HTTPS_PROXY: proxy.address });
@@ -168,7 +168,7 @@ describe("a push", () => {
     });
   });
 
-  it("that fails otherwise is told as before", async () => {
+  it("that fails otherwise is reported as before", async () => {
     expect(await push("no space left on device")).toMatchObject({ code: "build_failed" });
   });
 });

@@ -55,7 +55,7 @@ describe("a service with open jobs whose disk does not last", () => {
     expect(at.world.read().calls).toEqual(before);
   });
 
-  it("is replaced once their loss is accepted, which is told", async () => {
+  it("is replaced once their loss is accepted, which is reported", async () => {
     const at = await busy();
 
     const outcome = await deploy(at, { acceptDataLoss: true });
@@ -158,14 +158,14 @@ describe("a service with open jobs", () => {
     expect([serving(lasting), serving(outside)]).toEqual(["r2", "r2"]);
   });
 
-  it("is not replaced by one that would keep its jobs elsewhere: its own would be lost all the same", async () => {
+  it("is not replaced by one that would store its jobs elsewhere: its own would still be lost", async () => {
     const at = await busy();
     writeAll(at.cwd, { ".deployment/config.yaml": "store: external" });
 
     await expect(deploy(at)).rejects.toMatchObject({ code: "open_work" });
   });
 
-  it("whose first release failed has none, and is mended without a question", async () => {
+  it("whose first release failed has none, and is fixed without a question", async () => {
     const at = await stage({ predictable: true, ephemeralDisk: true, readable: false });
     writeAll(at.cwd, { ".deployment/config.yaml": 'environment: {SICK: "500"}' });
     await deploy(at).catch(() => undefined);

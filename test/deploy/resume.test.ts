@@ -169,7 +169,7 @@ function runChild(
   return new Promise((resolve) => running.once("close", (_code, signal) => resolve({ signal, out })));
 }
 
-/** What stands in a world, without what differs between two runs by nature. */
+/** The content of a world, without what always differs between two runs. */
 function shape(world: WorldFile): string {
   const { services, secrets, locks } = world.read();
   const revisions = Object.values(services).map((service) => ({

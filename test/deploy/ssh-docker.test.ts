@@ -14,7 +14,7 @@ import { textFile } from "./_context.ts";
 import { writeAll } from "./_fixture.ts";
 import { docker, dropPacked, freePort, localProject } from "./_local-project.ts";
 
-/** The engine of this machine stands for one that ssh would reach. */
+/** This machine's engine replaces one that ssh would reach. */
 const HOST = "unix:///var/run/docker.sock";
 const { describe, it, met } = requirement("docker");
 const tools = createDeployTools({ cwd: tmpdir() });

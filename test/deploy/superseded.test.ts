@@ -53,7 +53,7 @@ async function deploy(at: Stage, ...args: Parameters<Stage["open"]>) {
 
 const stateOf = (cwd: string) => join(cwd, ".deployment/state/memory/hello-dev.json");
 
-describe("two checkouts that deploy one service at once", () => {
+describe("two checkouts that deploy one service concurrently", () => {
   it.each(["release", "probeHeaders"] as const)(
     "the one whose image was replaced behind its %s says what serves, and records nothing",
     async (method) => {
@@ -76,7 +76,7 @@ describe("two checkouts that deploy one service at once", () => {
     },
   );
 
-  it("the state file goes on telling of the deployment before, and the next one starts anew", async () => {
+  it("the state file keeps the previous deployment, and the next one starts over", async () => {
     const at = await stage({ predictable: true });
     await deploy(at);
     const before = readFileSync(stateOf(at.cwd), "utf8");

@@ -46,7 +46,7 @@ describe("a command", () => {
   });
 });
 
-/** A platform of nothing but what has no default, in memory. */
+/** A platform with only what has no default, in memory. */
 function smallPlatform() {
   const running: { record?: string } = {};
   const values = new Map<string, string>();
@@ -109,7 +109,7 @@ describe("a vault", () => {
     expect(await session.listSecrets()).toEqual([{ ...second.TOKEN, hash: "h2" }]);
   });
 
-  it("tells a value that a killed run may have stored only half, and goes on with the one before", async () => {
+  it("recognizes a value that a killed run may have stored incompletely, and continues with the previous one", async () => {
     const folder = mkdtempSync(join(tmpdir(), "svc-vault-"));
     const path = join(folder, "journal");
     const opened = () =>

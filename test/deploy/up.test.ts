@@ -297,7 +297,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().services["hello-dev"]?.serving).toBe("r1");
   });
 
-  it("runs out of time without calling it a failure, and goes on when run again", async () => {
+  it("times out without calling it a failure, and continues when run again", async () => {
     const at = await stage({ predictable: true });
     at.world.change((world) => {
       world.faults["service.wait"] = "slow";
@@ -315,7 +315,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().calls).toEqual(["role.create", "image.build", "service.create"]);
   });
 
-  it("Ctrl-C leaves a run that can go on", async () => {
+  it("Ctrl-C leaves a run that can continue", async () => {
     const at = await stage({ predictable: true });
     at.world.change((world) => {
       world.faults["service.wait"] = "slow";
@@ -434,7 +434,7 @@ describe("deploying to a platform", () => {
     expect(accepted.result.success).toBe(true);
   });
 
-  it("a service that only its platform can check is up by that check, and told so", async () => {
+  it("a service that only its platform can check is up by that check, and the report says so", async () => {
     const at = await stage({ predictable: true });
     const deployment = await at.open();
     Object.assign(deployment.session, { probeBlocked: async () => "the service is private" });

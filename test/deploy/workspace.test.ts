@@ -99,7 +99,7 @@ describe("a project in a workspace", () => {
     ).rejects.toMatchObject({ exitCode: 2, message: expect.stringContaining("@x/shared") });
   });
 
-  it("at its root is built by npm's lock file, where all modules lie at the root", async () => {
+  it("at its root is built by npm's lock file, if all modules are at the root", async () => {
     const manifest = { workspaces: ["packages/*"], dependencies: { "@x/shared": "*" } };
     const files = (packages: object) => ({
       ...PROJECT,

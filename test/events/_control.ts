@@ -20,7 +20,7 @@ export interface Control extends AsyncDisposable {
   waitFor(count: number, seconds?: number): Promise<Received[]>;
   obey(order: Order): Promise<void>;
   request(path: string, init: RequestInit): Promise<Response>;
-  /** Ends it at once, as a crash would. */
+  /** Ends it immediately, as a crash would. */
   kill(): Promise<void>;
 }
 

@@ -23,7 +23,7 @@ const asker = defineAgent({
   },
 });
 
-it("a job run by an agent is told from start to end, question and answer too", async () => {
+it("a job run by an agent is reported from start to end, including question and answer", async () => {
   const control = shared();
   await using server = await testServer({ agents: [asker], account: control.account });
   const job_context = {

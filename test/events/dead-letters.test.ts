@@ -14,7 +14,7 @@ function start() {
   return testServer({ agents: [greeter], account: shared().account, plugins: [impatient()] });
 }
 
-it("a message that is refused for good becomes a dead letter at once, the others pass", async () => {
+it("a message that is permanently refused becomes a dead letter immediately, the others pass", async () => {
   const control = shared();
   await control.obey({ mode: "400", match: '"index":2' });
   await using server = await start();

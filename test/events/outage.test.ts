@@ -25,7 +25,7 @@ const impatient = () =>
 const folders: string[] = [];
 afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))));
 
-/** What a job with one case of three updates is told by, and the registration of server and agent. */
+/** The events of a job with one case of three updates, and the registration of server and agent. */
 const PER_JOB = 1 + 1 + 4 + 1;
 const REGISTRATION = 2;
 
@@ -113,7 +113,7 @@ describe("every event arrives, in order per job, when the control system", () =>
       .toMatchObject({ state: "ok" });
   });
 
-  it("is killed while it is being told, and comes back", SLOW, async () => {
+  it("is killed while it receives events, and comes back", SLOW, async () => {
     const first = await startControl("--fail", "hang", "--times", "2");
     await using server = await testServer({
       agents: [greeter],

@@ -81,7 +81,7 @@ describe("agent parameters", () => {
     expect(create().parameters.publicKeyPem()).toMatch(/^-----BEGIN PUBLIC KEY-----\n/);
   });
 
-  it("the authenticated envelope is told apart by its prefix and refuses a changed bit anywhere", () => {
+  it("the authenticated envelope is recognized by its prefix and refuses a changed bit anywhere", () => {
     const { parameters } = create();
     const envelope = parameters.encrypt('{"A":"value-1"}');
     expect(envelope.startsWith("v2.")).toBe(true);

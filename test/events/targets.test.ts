@@ -54,7 +54,7 @@ it("a target that cannot say what it wants does not fail the agents' work", asyn
   expect(await server.service.get(CONTROL_SYSTEM).counts()).toMatchObject({ waiting: 0, dead: 0 });
 });
 
-it("a target's name that could not stand in the outbox is refused", async () => {
+it("a target's name that the outbox cannot store is refused", async () => {
   const target: DeliveryTarget = { name: "a|b", send: async () => {} };
 
   await expect(testServer({ agents: [greeter], plugins: [plugin(target)] })).rejects.toThrow(

@@ -12,7 +12,10 @@ export type Attack = (target: Target, route: RouteDefinition) => Promise<string[
 const JSON_ONLY = { accept: "application/json" };
 const HEADERS = ["x-content-type-options", "referrer-policy", "content-security-policy"];
 
-/** Who has no key, a wrong one, or the right one in a wrong place is refused, before anything else is looked at. */
+/**
+ * Clients with no key, a wrong one, or the right one in a wrong place are refused, before anything else is
+ * checked.
+ */
 const stranger: Attack = async (target, route) => {
   if (route.auth === "none") return [];
   const { path, ...request } = withType(fillBlindly(route));

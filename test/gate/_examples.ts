@@ -42,7 +42,10 @@ export async function fill(
   };
 }
 
-/** The same without anything that would have to be there first: enough for whoever is refused ahead of the handler. */
+/**
+ * The same without anything that would have to exist first: enough for clients that are refused before the
+ * handler.
+ */
 export function fillBlindly(route: RouteDefinition): Filled {
   const path = route.path.replace(/\{\w+\}/g, "x");
   return { method: route.method, path, ...bodyOf(route, {}) };
@@ -58,7 +61,7 @@ function bodyOf(route: RouteDefinition, { json, form }: Example): { type?: strin
   return { type: "application/x-www-form-urlencoded", body: new URLSearchParams(form ?? {}).toString() };
 }
 
-/** Entities are made anew for each request, as many routes change or delete them. */
+/** Entities are recreated for each request, as many routes change or delete them. */
 async function paramsOf(world: World, { path, params }: RouteDefinition, who: Values): Promise<Values> {
   const sampled = params ? (sampleOf(params) as Record<string, string>) : {};
   if ("slug" in sampled) sampled.slug = "clerk";

@@ -16,7 +16,7 @@ export interface Got {
   readonly text: string;
 }
 
-/** Silence after which a live stream is taken to have told what it has, milliseconds. */
+/** Silence after which a live stream is assumed to have sent everything, milliseconds. */
 const SILENCE = 250;
 
 /** Sends a request over a connection of its own and reads the answer; of a live stream, what it tells at first. */
@@ -34,7 +34,7 @@ export function send(url: string, { method, path, headers = {}, body, chunked = 
       let silence: NodeJS.Timeout | undefined;
       const finish = (): void => {
         clearTimeout(silence);
-        // What the service does not want to read any more breaks off.
+        // A body that the service no longer reads is aborted.
         sending.off("error", reject).on("error", () => {});
         response.destroy();
         const entries = Object.entries(response.headers).map(([name, value]) => [name, String(value)]);

@@ -13,7 +13,7 @@ const ROOT = new URL("../..", import.meta.url).pathname.replace(/\/$/, "");
 const IMAGE = "node:20-slim";
 const LIMIT = 250e6;
 
-/** Says which routes it has, so that none is left out. */
+/** Lists its routes, so that none is omitted. */
 const SERVICE = `
 import { createServer, defineAgent } from "./dist/index.js";
 import { ROUTER } from "./dist/plugin.js";

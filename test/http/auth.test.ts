@@ -74,7 +74,7 @@ describeServer("the key", ({ start }) => {
     expect(await response.json()).toMatchObject({ error_type: "unauthorized", status_code: 401 });
   });
 
-  it("is asked for before anything else is looked at", async () => {
+  it("is required before anything else is checked", async () => {
     await using server = await start({ plugins: [routes] });
 
     const response = await server.request("/keyed?limit=x", { key: "wrong" });
@@ -97,7 +97,7 @@ describeServer("the key", ({ start }) => {
     expect((await server.request("/open", { key: null })).status).toBe(200);
   });
 
-  it("that is right goes on working where it did before", async () => {
+  it("that is right keeps working where it did before", async () => {
     await using server = await start({ plugins: [routes] });
     expect((await server.request("/keyed")).status).toBe(200);
 
@@ -267,7 +267,7 @@ describe("wrong keys", () => {
     expect(wrongKeys.wait("new")).toBe(0);
   });
 
-  it("from an address that has shown the right one are refused, in the end but for one look a second", () => {
+  it("from an address that has sent the right one are refused, finally except for one check a second", () => {
     let now = 0;
     const wrongKeys = new WrongKeys(() => new Date(now));
     wrongKeys.right("nat");

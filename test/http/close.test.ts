@@ -34,7 +34,7 @@ function slow() {
 }
 
 describe("closing a service", () => {
-  it("finishes the requests under way, ends streams and takes no more", async () => {
+  it("finishes open requests, ends streams and accepts no new ones", async () => {
     const { plugin, started, letGo } = slow();
     await using server = await testServer({ agents: [greeter], plugins: [plugin] });
     await storeJob(server.service, "job-1");

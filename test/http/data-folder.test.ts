@@ -42,7 +42,7 @@ describe("a data folder that is removed while the service runs", () => {
 });
 
 describe("a data folder that this user may not write to", () => {
-  it("is told as such, also where the lock is the first to notice", async () => {
+  it("is reported as such, even if the lock is the first to notice", async () => {
     mkdirSync(dataDir);
     chmodSync(root, 0o755);
     chmodSync(dataDir, 0o555);
@@ -58,13 +58,13 @@ describe("a data folder that this user may not write to", () => {
     });
   });
 
-  it("is told to be read-only where the file system is", () => {
+  it("is reported as read-only if the file system is", () => {
     const error = Object.assign(new Error("listen EROFS"), { code: "EROFS", path: dataDir });
 
     expect(String(explainDataFolderError(error, dataDir))).toContain("mount it for writing");
   });
 
-  it("is told to be a file where it is one", async () => {
+  it("is reported as a file if it is one", async () => {
     writeFileSync(dataDir, "");
 
     await expect(testServer({ agents: [greeter], dataDir, store: undefined })).rejects.toThrow(

@@ -61,7 +61,7 @@ describe("encrypted parameters", () => {
     expect((await server.request("/utils/encrypt?agent=nobody", { json: VALUES })).status).toBe(404);
   });
 
-  it("of version 1 are refused where only version 2 is taken; what was kept goes on", async () => {
+  it("of version 1 are refused if only version 2 is accepted; stored ones keep working", async () => {
     await using folder = await testServer({ agents: [clerk] });
     const options = { agents: [clerk], store: undefined, dataDir: `${folder.dataDir}/kept` };
     let old: string;

@@ -54,7 +54,7 @@ describeServer("health", ({ start }) => {
     });
   });
 
-  it("is 503 while the store cannot write; writes are refused and reads go on", async () => {
+  it("is 503 while the store cannot write; writes are refused and reads continue", async () => {
     const disk = fillable();
     await using server = await start({ agents, store: disk.open });
     await startJob(server, "job-1");

@@ -43,7 +43,7 @@ describeServer("the stream of a job", ({ start }) => {
     ]);
   });
 
-  it("goes on after the last event id without a gap or a repeat", async () => {
+  it("continues after the last event id without a gap or a repeat", async () => {
     await using server = await start();
     await storeJob(server.service, "job-1");
     for (let line = 2; line <= 150; line++) await note(server.service, "job-1", `line ${line}`);

@@ -231,7 +231,7 @@ describeServer("jobs", ({ start }) => {
     await waitFor(server, "job-1", "completed");
   });
 
-  it("are refused while the queue is full, and say where they stand in it", async () => {
+  it("are refused while the queue is full, and show their position in it", async () => {
     await using server = await start({ agents, maxConcurrentJobs: 1, maxQueuedJobs: 1 });
     await startJob(server, "job-1", { mode: "wait" });
     await waitFor(server, "job-1", "in_progress");
@@ -262,7 +262,7 @@ describeServer("jobs", ({ start }) => {
 });
 
 describe("the API prefix", () => {
-  it("stands in front of the machine routes, and not of health", async () => {
+  it("is the prefix of the machine routes, and not of health", async () => {
     await using server = await testServer({ agents, apiPrefix: "/supervaizer" });
 
     const statuses = await Promise.all(

@@ -11,7 +11,7 @@ const reply = ({ parameters }: { parameters: Readonly<Record<string, string>> })
   [String(parameters.TOKEN)]: [parameters.TOKEN],
 });
 
-/** Says its secret to whoever asks. */
+/** Tells its secret to anyone who asks. */
 const talker = defineAgent({
   name: "Talker",
   version: "1.0.0",

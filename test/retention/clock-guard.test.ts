@@ -7,7 +7,7 @@ const after = (elapsed: number, ahead = 0) => ({
   elapsed: START.elapsed + elapsed,
 });
 
-it("a clock that goes on is believed, however long nobody looked", () => {
+it("a clock that advances normally is trusted, however long nobody checked", () => {
   const guard = new ClockGuard(START);
 
   expect(guard.ahead(after(90 * JUMP))).toBe(0);

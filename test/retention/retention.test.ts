@@ -93,7 +93,7 @@ describe("retention", () => {
     expect(await idsOf(server)).toEqual(["one"]);
   });
 
-  it("counts from the end of a job, not from its beginning, and never takes one that goes on", async () => {
+  it("counts from the end of a job, not from its beginning, and never removes a running one", async () => {
     const asker = agentOf(async ({ job }) => {
       const item = await job.openCase({ id: `${job.id}-case`, name: "Case" });
       await item.ask({ question: "Go on?", fields: [{ name: "text" }] });
@@ -117,7 +117,7 @@ describe("retention", () => {
     expect(await run()).toBe(1);
   });
 
-  it("an agent's own times come before the service's, and can keep its jobs for good", async () => {
+  it("an agent's own times override the service's, and can keep its jobs indefinitely", async () => {
     const named = (name: string, retention?: AgentDefinition["retention"]): AgentDefinition => ({
       ...worker,
       name,
@@ -144,7 +144,7 @@ describe("retention", () => {
     expect(await idsOf(server)).toEqual(["archive"]);
   });
 
-  it("leaves a job that was begun again since it was found", async () => {
+  it("keeps a job that was restarted since it was found", async () => {
     const { server, clock } = await serve({ retention: { failed: "1h" } });
     await using _ = server;
     await work(server, "again", { fail: true });
@@ -193,7 +193,7 @@ describe("retention", () => {
     for (const { jobs, cases } of batches) expect(jobs + cases).toBeLessThan(200 + 21);
   });
 
-  it("events that were not delivered yet go out after their job is gone, and nothing tells of its removal", async () => {
+  it("undelivered events are sent after their job is removed, and its removal is not reported", async () => {
     const control = shared();
     await control.obey({ mode: "503", times: 1000 });
     const impatient = events({ backoff: { initial: 0.02, max: 0.2 }, breaker: { initial: 0.05, max: 0.3 } });
@@ -219,7 +219,7 @@ describe("retention", () => {
     expect(types.at(-1)).toBe("agent.job.end");
   });
 
-  it("works by itself, and goes on after a restart", async () => {
+  it("works by itself, and continues after a restart", async () => {
     const first = await serve({ store: undefined, retention: { completed: "keep" } });
     for (const id of ["one", "two"]) await work(first.server, id);
     await first.server.service.close();
@@ -235,7 +235,7 @@ describe("retention", () => {
     await expect.poll(() => server.logs.join("")).toContain("expired jobs were removed");
   });
 
-  it("removes nothing at once where the clock was set forward by far, and says so", async () => {
+  it("does not remove anything immediately if the clock was set far forward, and says so", async () => {
     const { server, clock, run } = await serve({ retention: { completed: "30d" } });
     await using _ = server;
     await work(server, "one");

@@ -47,7 +47,7 @@ test("what an agent throws where nobody catches it is logged, and ends no other 
   expect(await service.end()).toBe(0);
 });
 
-test("an agent that ends the process is told of, with an exit code that has it started again", async () => {
+test("an agent that ends the process is reported, with an exit code that makes it restart", async () => {
   const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
   await service.startJob("good", "good");
 
@@ -58,7 +58,7 @@ test("an agent that ends the process is told of, with an exit code that has it s
   expect(service.output).toMatch(/ended the process.*controller\.mjs/s);
 });
 
-test("an exception in the service's own code ends it in order, with 1, and the next start goes on", async () => {
+test("an exception in the service's own code shuts it down cleanly, with 1, and the next start resumes", async () => {
   const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
   await service.startJob("good", "good");
 

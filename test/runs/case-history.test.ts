@@ -8,7 +8,7 @@ import { NO_LIMITS, startJob, until } from "./_jobs.ts";
 
 const FIELDS = [{ name: "text", required: true }];
 
-/** Works through as many steps as its input says, asks, and goes on. */
+/** Runs as many steps as its input says, asks, and continues. */
 const worker = agentOf(async ({ job, fields: { n } }) => {
   const item = await job.openCase({ id: "a", name: "a" });
   for (let at = 1; at <= Number(n); at++) await item.step(`step ${at}`, () => ({ text: "x".repeat(300) }));
@@ -72,7 +72,7 @@ test("a case is shown with all its updates, numbered from 1, and a list has the 
   expect((await server.request(`/jobs/${id}/cases?updates=1001`)).status).toBe(422);
 });
 
-test("a case that version 0.1.0 stored, its history inside, is shown whole and goes on counting", async () => {
+test("a case that version 0.1.0 stored, with its history inside, is shown completely and keeps counting", async () => {
   const options = { agents: [worker], store: undefined, shutdownGrace: 0 };
   await using first = await testServer(options);
   const id = await atQuestion(first.service, 3);

@@ -20,7 +20,7 @@ function settableClock() {
 
 const FIELDS = [{ name: "text", required: true }];
 
-/** Sleeps, asks, or works on until it is told to end. */
+/** Sleeps, asks, or works until it is asked to end. */
 const waiter = agentOf(async ({ job, fields: { n }, signal }) => {
   if (n === 1) return job.sleep("400ms");
   const item = await job.openCase({ id: `case-${n}`, name: "a" });

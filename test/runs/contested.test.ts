@@ -6,7 +6,7 @@ import type { Store, Transaction } from "../../src/core/store/store.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { emptyStore, JOB, Life } from "./_lives.ts";
 
-/** A store in which a test can hold up the next transaction, or the next look at a run log. */
+/** A store in which a test can block the next transaction, or the next read of a run log. */
 class Contested {
   readonly store: Store;
   /** Called when the next transaction is done with its work, which is not stored before; its failure is the store's. */
@@ -96,7 +96,7 @@ test("a stopped job that an operator ends just as its handler ends has that end,
   expect(life.logs.filter((line) => line.includes("could not be stored"))).toEqual([]);
 });
 
-test("a job whose handler ends while a change of its status fails in the store ends all the same", async () => {
+test("a job whose handler ends while a change of its status fails in the store still ends", async () => {
   const [begun, goOn] = [gate(), gate()];
   const agent = agentOf(async () => {
     begun.open();
@@ -120,7 +120,7 @@ test("a job whose handler ends while a change of its status fails in the store e
   expect(life.logs.filter((line) => line.includes("ERROR"))).toEqual([]);
 });
 
-test("a step that ends while a change of its job's status fails in the store is recorded, and the job goes on", async () => {
+test("a step that ends while a change of its job's status fails in the store is recorded, and the job continues", async () => {
   const [begun, goOn] = [gate(), gate()];
   const did: string[] = [];
   const agent = agentOf(async ({ job, signal }) => {
@@ -147,7 +147,7 @@ test("a step that ends while a change of its job's status fails in the store is 
   expect(did).toEqual(["second"]);
 });
 
-test("a job that ends while an operator is about to set its status goes on with all of its cases and costs", async () => {
+test("a job that ends while an operator is about to set its status continues with all of its cases and costs", async () => {
   const [begun, goOn, ended] = [gate(), gate(), gate()];
   let isBroken = true;
   const agent = agentOf(async ({ job }) => {

@@ -7,7 +7,7 @@ import { repairStore } from "../../src/core/store/maintenance.ts";
 import { agentOf } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
 
-test("a job that lost data in a repair is not taken up: it fails with the reason, and goes on when a person retries it", async () => {
+test("a job that lost data in a repair is not resumed: it fails with the reason, and continues when a person retries it", async () => {
   let runs = 0;
   let isDone = false;
   const agent = agentOf(async ({ job, signal }) => {
@@ -21,7 +21,7 @@ test("a job that lost data in a repair is not taken up: it fails with the reason
   });
   await using first = await testServer({ agents: [agent], store: undefined });
   const cases = async () => (await first.service.get(CASES).list({})).total;
-  // One after the other, so that no line of the one stands among those of the other.
+  // One after another, so that their lines do not mix.
   await startJob(first.service, { id: "sound" });
   await expect.poll(cases).toBe(1);
   await startJob(first.service, { id: "hurt" });

@@ -89,7 +89,7 @@ test("after a kill, downtime begins with the last sign of life, also where the a
   await service.startJob("counter", "j", { count: 3, pause: 2 });
   await expect.poll(() => service.did()).toContain("step 2 attempt 1");
   const first = await sign(join(service.folder, "data"));
-  // The sign goes on while nothing is stored.
+  // The sign of life continues while nothing is stored.
   await expect.poll(() => sign(join(service.folder, "data"))).not.toBe(first);
   await service.kill();
   const last = await sign(join(service.folder, "data"));

@@ -43,7 +43,7 @@ small.describe("a disk that is full while jobs run", () => {
   }
 
   small.it(
-    "holds them up, says so, and lets them go on to a right end once there is room",
+    "pauses them, says so, and lets them continue to a correct end once there is space",
     async () => {
       const did: string[] = [];
       const [half, goOn] = [gate(), gate()];
@@ -119,7 +119,7 @@ small.describe("a disk that is full while jobs run", () => {
   );
 
   small.it(
-    "lets a service start that has unfinished jobs, which go on once there is room",
+    "lets a service with unfinished jobs start, which continue once there is space",
     async () => {
       const did: string[] = [];
       const [begun, never] = [gate(), gate()];

@@ -70,7 +70,7 @@ test("each agent's policy decides what becomes of a job that the end of the proc
   expect(did.filter((one) => one === "second 1")).toHaveLength(4);
 });
 
-test("a job whose agent is gone waits, visibly, and goes on once the agent is back", async () => {
+test("a job whose agent is gone waits, visibly, and continues once the agent is back", async () => {
   const service = await ServiceProcess.start();
   await service.startJob("resumer", "job-1");
   await expect.poll(() => service.did()).toContain("second 1");
@@ -87,7 +87,7 @@ test("a job whose agent is gone waits, visibly, and goes on once the agent is ba
   expect((await service.until("job-1", ["completed", "failed"])).status).toBe("completed");
 });
 
-test("a sleep goes on over a kill, and does not begin anew", async () => {
+test("a sleep continues across a kill, and does not start over", async () => {
   const service = await ServiceProcess.start();
   const begun = Date.now();
   await service.startJob("sleeper", "job-1");
@@ -102,7 +102,7 @@ test("a sleep goes on over a kill, and does not begin anew", async () => {
   expect(Date.now() - begun).toBeGreaterThanOrEqual(2000);
 });
 
-test("SIGTERM refuses new work, lets the running step end, exits 0, and the next start goes on", async () => {
+test("SIGTERM refuses new work, lets the running step end, exits 0, and the next start resumes", async () => {
   const service = await ServiceProcess.start();
   await service.startJob("resumer", "job-1");
   await expect.poll(() => service.did()).toContain("second 1");

@@ -5,7 +5,7 @@ import { agentOf } from "./_agent.ts";
 import { jobContext, NO_LIMITS, until } from "./_jobs.ts";
 
 const LONG = 3_000_000;
-/** A secret that lies over the place where a message is cut. */
+/** A secret that spans the place where a message is cut. */
 const SECRET = "planted-secret-4711";
 const TEXT = `${"x".repeat(4090)}${SECRET}${"y".repeat(LONG)}`;
 
@@ -16,7 +16,7 @@ test.each([
   ["a case that failed", "fail"],
   ["an update", "update"],
 ] as const)(
-  "of an error of some megabytes, told by %s, the beginning is stored, without secrets",
+  "of an error of some megabytes, reported by %s, the beginning is stored, without secrets",
   async (_what, where) => {
     const agent = agentOf(
       async ({ job }) => {

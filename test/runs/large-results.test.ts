@@ -67,7 +67,7 @@ test("of a long result a case shows the beginning, and no part of a secret", asy
   expect(beginning).not.toContain("kk");
 });
 
-test("a result over the limit is refused at once, and says what to do", async () => {
+test("a result over the limit is refused immediately, and says what to do", async () => {
   let ran = 0;
   const agent = agentOf(({ job }) =>
     job.step("huge", () => {

@@ -45,7 +45,7 @@ test("max_cost holds for steps that begin together", async () => {
   expect(job).toMatchObject({ status: "failed", stop_reason: "max_cost", total_cost: 0.8 });
 });
 
-test("a cost that is told afterwards passes the cap once at most", async () => {
+test("a cost that is reported later exceeds the cap at most once", async () => {
   const job = await runWith({ max_cost: 1 }, async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });
     for (let n = 0; n < 10; n++) await item.update({ name: `call ${n}`, cost: 0.4 }).catch(() => {});
@@ -62,7 +62,7 @@ test("a job that costs just what it may is completed", async () => {
   expect(job).toMatchObject({ status: "completed", total_cost: 0.3 });
 });
 
-test("max_duration ends a handler that does not look at the time", async () => {
+test("max_duration ends a handler that does not check the time", async () => {
   const job = await runWith({ max_duration: 1 }, async ({ job }) => {
     await job.step("endless", () => new Promise(() => {}));
   });
@@ -124,7 +124,7 @@ test.each([
 });
 
 test.each([null, { ...NO_LIMITS, stop_on_error: true }])(
-  "a step that failed for good is for the handler to catch, whatever stop_on_error says",
+  "a step that has no attempts left is for the handler to catch, whatever stop_on_error says",
   async (job_instructions) => {
     const agent = agentOf(async ({ job }) => {
       const item = await job.openCase({ id: "a", name: "a" });
@@ -175,7 +175,7 @@ test("a method's timeout ends a job that works too long, and waiting for a perso
   expect(waits.status).toBe("awaiting");
 });
 
-test("a job that a limit ended keeps its results and goes on from there under raised limits", async () => {
+test("a job that a limit ended keeps its results and resumes from there with raised limits", async () => {
   let runs = 0;
   const agent = agentOf(async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });

@@ -53,7 +53,7 @@ test("an open question is asked in the words, form and deadline of new code, and
   expect(job).toMatchObject({ status: "completed", result: { approved: true, reason: "good" } });
 });
 
-test("a question that has not changed is not told again after a restart", async () => {
+test("an unchanged question is not reported again after a restart", async () => {
   const agent = named("Pay it?", { deadline: "2h" });
   const deploys = await Deploys.start(agent);
   await deploys.question("a");

@@ -57,7 +57,7 @@ test.each(["update", "close", "ask"] as const)(
   },
 );
 
-test("steps beside each other, and calls beside a step under way, go on to work", async () => {
+test("concurrent steps, and calls beside a running step, keep working", async () => {
   const [begun, goOn] = [gate(), gate()];
   const agent = agentOf(async ({ job }) => {
     const items = await Promise.all(["a", "b", "c"].map((id) => job.openCase({ id, name: id })));

@@ -40,7 +40,7 @@ const UNSAFE: Record<string, Handler> = {
       for (const n of [1, 2]) setTimeout(() => job.step("work", () => n).catch(reject), 15 * n);
       setTimeout(resolve, 200);
     }),
-  "some begun at once after a wait, beside others after another": ({ job }) =>
+  "some started together after a wait, beside others after another": ({ job }) =>
     Promise.all(
       [3, 12].map((ms) =>
         delay(ms).then(() => Promise.all([1, 2].map((n) => job.step("work", () => delay(30, n))))),
@@ -87,7 +87,7 @@ const item = async (job: JobStartContext["job"], n: number) => {
   return value;
 };
 
-/** Shapes with waits that nobody records, in which the order of calls is certain all the same. */
+/** Shapes with unrecorded waits, in which the order of calls is still certain. */
 const SAFE: Record<string, Handler> = {
   "one after the other": async ({ job }) => {
     const all: number[] = [];
@@ -131,11 +131,11 @@ const SAFE: Record<string, Handler> = {
     for (const n of [1, 2, 3]) all.push(await item(job, n));
     return [...all, await other];
   },
-  "beside each other, all begun at once after a wait": async ({ job }) => {
+  "beside each other, all started together after a wait": async ({ job }) => {
     await delay(5);
     return Promise.all([1, 2, 3].map((n) => job.step("work", () => delay(20 - 5 * n, n))));
   },
-  "chains beside each other, all begun at once after a wait": async ({ job }) => {
+  "chains beside each other, all started together after a wait": async ({ job }) => {
     await delay(5);
     const chain = async (n: number) => {
       const got = await job.step("fetch", () => delay(20 - 5 * n, n));
@@ -193,7 +193,7 @@ test.each(
   Object.entries(SAFE).flatMap(([name, handler]) =>
     MODES.map(([mode, strict]) => [name, mode, handler, strict] as const),
   ),
-)("waits that nobody records stand in nobody's way: %s, %s", async (_name, _mode, handler, strictSteps) => {
+)("unrecorded waits do not block others: %s, %s", async (_name, _mode, handler, strictSteps) => {
   const { undisturbed, resumed } = await everyDeath(() => agentOf(handler), { strictSteps });
 
   expect(undisturbed).toMatchObject({ status: "completed", error: null });

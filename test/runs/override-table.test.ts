@@ -70,7 +70,7 @@ async function world(options: Partial<ServerOptions> = {}) {
   return { did, goOn, server, options: all, bring };
 }
 
-/** Lets the job go on to its end, answering what it asks. */
+/** Lets the job continue to its end, answering its questions. */
 async function finish(service: Service, goOn: { open(): void }): Promise<string> {
   goOn.open();
   for (let left = 12_000; left > 0; left--) {
@@ -137,7 +137,7 @@ describe("a job", () => {
     expect(await finish(service, goOn)).toBe("completed");
     expect(await service.get(JOBS).get("j")).toMatchObject({ error: null });
     const steps = did.filter((what) => what !== "job_stop");
-    // An operator's "completed" leaves out what had not been done.
+    // An operator's "completed" skips what had not been done.
     if (to !== "completed" || from === "completed") expect(steps).toEqual(["first", "second"]);
   });
 
@@ -227,7 +227,7 @@ describe("a case", () => {
     expect((await service.get(JOBS).get("j")).open_questions).toBe(item.question ? 1 : 0);
     if (item.question) await update();
     else await expect(update()).rejects.toMatchObject({ type: "invalid_transition" });
-    // The run of its job goes on in any case.
+    // The run of its job continues in any case.
     expect((await service.get(JOBS).get("j")).status).toBe("in_progress");
   });
 

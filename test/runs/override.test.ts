@@ -6,7 +6,7 @@ import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
 
 test.each(["in_progress", "awaiting"] as const)(
-  "a failed job that an operator sets to %s is taken up from its last good step",
+  "a failed job that an operator sets to %s is resumed from its last successful step",
   async (status) => {
     const runs: string[] = [];
     let isBroken = true;
@@ -35,7 +35,7 @@ test.each(["in_progress", "awaiting"] as const)(
   },
 );
 
-test("a job that runs, and is set to in_progress, goes on with the run that it has", async () => {
+test("a running job that is set to in_progress continues its current run", async () => {
   const [begun, goOn] = [gate(), gate()];
   let runs = 0;
   const agent = agentOf(async () => {
@@ -71,7 +71,7 @@ test("a job that has ended, and is set to cancelling, is cancelled, after its ag
   expect(cleaned).toEqual([id]);
 });
 
-test("a job that an operator sets to stopped stays so, and is taken up when it is set to in_progress", async () => {
+test("a job that an operator sets to stopped stays so, and is resumed when it is set to in_progress", async () => {
   const agent = agentOf(() => "done");
   await using server = await testServer({ agents: [agent] });
   const { service } = server;
@@ -90,27 +90,30 @@ test.each([
   ["stopped", ["in_progress", "in_progress"]],
   ["stopped", ["in_progress", "awaiting", "in_progress"]],
   ["cancelled", ["in_progress", "awaiting"]],
-] as const)("a job that is %s has one run, however many set it to %j at once", async (from, statuses) => {
-  let most = 0;
-  const running = new Set<AbortSignal>();
-  const agent = agentOf(async ({ job, signal }) => {
-    running.add(signal);
-    most = Math.max(most, [...running].filter(({ aborted }) => !aborted).length);
-    await job.step("work", () => delay(20));
-    running.delete(signal);
-    return "done";
-  });
-  await using server = await testServer({ agents: [agent] });
-  const { id } = await startJob(server.service);
-  const runner = server.service.get(RUNNER);
-  await runner.override(id, from, "operator");
+] as const)(
+  "a job that is %s has one run, however many set it to %j concurrently",
+  async (from, statuses) => {
+    let most = 0;
+    const running = new Set<AbortSignal>();
+    const agent = agentOf(async ({ job, signal }) => {
+      running.add(signal);
+      most = Math.max(most, [...running].filter(({ aborted }) => !aborted).length);
+      await job.step("work", () => delay(20));
+      running.delete(signal);
+      return "done";
+    });
+    await using server = await testServer({ agents: [agent] });
+    const { id } = await startJob(server.service);
+    const runner = server.service.get(RUNNER);
+    await runner.override(id, from, "operator");
 
-  await Promise.all(statuses.map((status) => runner.override(id, status, "operator")));
-  const { run_count } = await until(server.service, id, ["completed"]);
+    await Promise.all(statuses.map((status) => runner.override(id, status, "operator")));
+    const { run_count } = await until(server.service, id, ["completed"]);
 
-  expect(most).toBe(1);
-  expect(run_count).toBe(2);
-});
+    expect(most).toBe(1);
+    expect(run_count).toBe(2);
+  },
+);
 
 test.each(["stopped", "awaiting", "cancelling"] as const)(
   "a case that an operator has set to %s may still ask",

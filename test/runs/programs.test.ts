@@ -123,7 +123,7 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
 }
 
 test(
-  `${PROGRAMS} programs, interrupted at each line of their logs, go on as they began and end as undisturbed`,
+  `${PROGRAMS} programs, interrupted at each line of their logs, continue as they started and end as if undisturbed`,
   async () => {
     const found: Found = { deaths: 0, refused: 0, problems: [] };
     let next = SEED;

@@ -80,7 +80,7 @@ test.each([
   },
 );
 
-test("a deadline with a default goes on with it", async () => {
+test("a deadline with a default continues with it", async () => {
   const options = { deadline: "50ms", onTimeout: "default", default: { approved: false } } as const;
   await using server = await testServer({ agents: [asker(options)] });
 
@@ -103,7 +103,7 @@ test("a default that does not fit the fields is refused when the question is ask
   );
 });
 
-test("a stop while a question is open cancels case and job, and takes no answer any more", async () => {
+test("a stop while a question is open cancels case and job, which no longer accept an answer", async () => {
   await using server = await testServer({ agents: [asker()] });
   const { service } = server;
   await startJob(service, { id: "job-1" });

@@ -46,7 +46,7 @@ test.each([
   },
 );
 
-test("a stream goes on over a restart, without a gap or a repeat", async () => {
+test("a stream continues across a restart, without a gap or a repeat", async () => {
   const [begun, goOn] = [gate(), gate()];
   let isSecond = false;
   const agent = agentOf(async ({ job }) => {
@@ -86,7 +86,7 @@ test("a stream goes on over a restart, without a gap or a repeat", async () => {
   expect(count).toBeGreaterThanOrEqual(44);
 });
 
-test("who answers second is told so, also by the first one's answer in the case", async () => {
+test("the second answer gets an error, and the first one's answer is in the case", async () => {
   const [answered, goOn] = [gate(), gate()];
   const agent = agentOf(async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });

@@ -100,7 +100,7 @@ test("a restart during the pause before a further try waits for what is left of 
   const store = await emptyStore();
   const first = await liveUntil(store, agent, (entries) => entries.some(({ type }) => type === "attempt"));
   const failed = (await first.entries()).find(({ type }) => type === "attempt") as { next_at: string };
-  // Another process finds the pause going on, and a third finds it over.
+  // Another process finds the pause in progress, and a third finds it over.
   const second = new Life(store, agent);
   await second.resume();
   await delay(50);
@@ -116,7 +116,7 @@ test("a restart during the pause before a further try waits for what is left of 
   expect(entries.filter(({ type }) => type === "begun")).toMatchObject([{ name: "flaky", attempt: 2 }]);
 });
 
-test("a further try that the process ended counts, and is begun again without another pause", async () => {
+test("another attempt that the process interrupted counts, and is started again without another pause", async () => {
   const attempts: number[] = [];
   const agent = agentOf(({ job }) =>
     job.step(
@@ -224,7 +224,7 @@ test.each([
   },
 );
 
-test("a handler that ends before its record does is told so", async () => {
+test("a handler that ends before its record does gets an error", async () => {
   const store = await emptyStore();
   await liveUntil(store, agentOf(steps("a", "b", "c", "stop")), (entries) => calls(entries) === 3);
 
@@ -234,7 +234,7 @@ test("a handler that ends before its record does is told so", async () => {
   expect(job.error).toContain('The handler ended, but the record goes on with step "c"');
 });
 
-test("a job that version 0.1.0 began goes on, with its keys", async () => {
+test("a job that version 0.1.0 started continues, with its keys", async () => {
   const store = await emptyStore();
   const keys: string[] = [];
   const handler: Handler = async ({ job }) => {

@@ -69,7 +69,7 @@ function circle(): unknown {
   return one;
 }
 
-test("a case that is opened while its job is told to stop ends with it", async () => {
+test("a case that is opened while its job is asked to stop ends with it", async () => {
   const begun = gate();
   const agent = agentOf(async ({ job, signal }) => {
     await job.openCase({ id: "first", name: "first" });
@@ -153,7 +153,7 @@ test("an Idempotency-Key gives the same job to a request that differs in its job
 });
 
 test.each([-1, Number.NaN, Number.POSITIVE_INFINITY])(
-  "a cost of %s is refused wherever it is told",
+  "a cost of %s is refused wherever it is reported",
   async (cost) => {
     const refused: unknown[] = [];
     const agent = agentOf(async ({ job }) => {
@@ -189,7 +189,7 @@ test.each([
   expect(refused).toEqual([message]);
 });
 
-test("a thousand starts of one job at once start it once", async () => {
+test("a thousand concurrent starts of one job start it once", async () => {
   let runs = 0;
   await using server = await testServer({ agents: [agentOf(() => ++runs)], maxConcurrentJobs: 3 });
   const { service } = server;
@@ -202,7 +202,7 @@ test("a thousand starts of one job at once start it once", async () => {
   await expect.poll(() => service.get(RUNNER).load()).toEqual({ running: 0, queued: 0 });
 });
 
-test("calls that the handler does not wait for end nothing but themselves", async () => {
+test("calls that the handler does not wait for end only themselves", async () => {
   const rejected: unknown[] = [];
   const listener = (reason: unknown) => void rejected.push(reason);
   process.on("unhandledRejection", listener);

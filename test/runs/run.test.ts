@@ -94,7 +94,7 @@ test("fields that do not fit are refused and nothing is created", async () => {
   expect(await server.service.get(JOBS).find("wrong")).toBeUndefined();
 });
 
-test("a start with Prefer: wait answers with the job as it ended, or as it stands when the time is up", async () => {
+test("a start with Prefer: wait returns the job as it ended, or its current state when the time is up", async () => {
   const agent = agentOf(async ({ job, fields: { n } }) => {
     if (n === 2) await job.sleep("30s");
     return "done";

@@ -24,7 +24,7 @@ test.each([
   ["SIGINT", "SIGTERM"],
   ["SIGINT", "SIGINT"],
 ] as const)(
-  "%s and %s at once, as a terminal and npm send them, are one: the running step ends, and the next start goes on",
+  "%s and %s together, as a terminal and npm send them, count as one: the running step ends, and the next start resumes",
   async (first, second) => {
     const service = await ServiceProcess.start();
     await service.startJob("resumer", "job-1");
@@ -61,7 +61,7 @@ test.each(["SIGHUP", "SIGQUIT", "SIGUSR2"] as const)(
   },
 );
 
-test("SIGTERM while the service starts: nothing is taken up, it ends with 0, and the next start has the job", async () => {
+test("SIGTERM while the service starts: nothing is resumed, it ends with 0, and the next start has the job", async () => {
   const cwd = await project({ "controller.mjs": STARTING });
   const service = await ServiceProcess.in(cwd);
   await service.startJob("worker", "job-1");

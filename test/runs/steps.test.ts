@@ -78,7 +78,7 @@ test.each([
   ["a date", () => ({ at: new Date() }), /step "odd".at is a Date/],
   ["NaN", () => [Number.NaN], /\[0\] is NaN/],
   ["a circle", () => circle(), /contains itself/],
-])("a result that JSON cannot keep is refused at once: %s", async (_what, make, message) => {
+])("a result that JSON cannot represent is refused immediately: %s", async (_what, make, message) => {
   let tries = 0;
   const agent = agentOf(({ job }) =>
     job.step(
@@ -202,7 +202,7 @@ test("stop makes a job cancelling, fires the signal, runs job_stop, and then it 
   expect((await server.service.get(CASES).get("a")).status).toBe("cancelled");
 });
 
-test("a signal that is first looked at after the stop has fired already, for the handler and for its steps", async () => {
+test("a signal that is first read after the stop has already fired, for the handler and for its steps", async () => {
   const begun = gate();
   const late = gate();
   const seen: AbortSignal[] = [];

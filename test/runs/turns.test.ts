@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";
 import { jobContext, startJob, until } from "./_jobs.ts";
 
-test("200 jobs started at once never run more than 8 at a time, and all finish", async () => {
+test("200 jobs started together never run more than 8 at a time, and all finish", async () => {
   let running = 0;
   let most = 0;
   const agent = agentOf(

@@ -144,7 +144,7 @@ function aValue(random: SimRandom, depth: number): unknown {
   return random.chance(0.5) ? values : Object.fromEntries(values.map((value, at) => [`k${at}`, value]));
 }
 
-/** The entity with some of it altered in place, replaced, added or left out. */
+/** The entity with some of it altered in place, replaced, added or removed. */
 function altered(entity: Value, random: SimRandom): Value {
   const next: Value = random.chance(0.5) ? { ...entity } : entity;
   for (const [key, field] of Object.entries(next)) {

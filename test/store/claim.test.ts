@@ -134,7 +134,7 @@ describe("a folder that goes away under a running store", () => {
     await unhealthy(store);
   });
 
-  it("is taken up again by itself when it comes back as it was", async () => {
+  it("is used again automatically when it comes back as it was", async () => {
     const store = await open();
     await insert(store, "kept");
     renameSync(dataDir, join(root, "away"));
@@ -164,7 +164,7 @@ describe("a folder that goes away under a running store", () => {
     expect((await (await open()).table("Job").ids()).sort()).toEqual(["more", "new"]);
   });
 
-  it("is given up for good when a backup is put in its place", async () => {
+  it("is given up permanently when a backup is put in its place", async () => {
     const store = await open();
     await insert(store, "first");
     await store.close();
@@ -194,7 +194,7 @@ describe("a folder that goes away under a running store", () => {
   });
 });
 
-describe("where the folder lies", () => {
+describe("where the folder is", () => {
   it("an object store that looks like a folder is refused", async () => {
     await expect(open({ kind: "bucket", name: "gcsfuse" })).rejects.toMatchObject(
       refused("is on gcsfuse, which is an object store"),
@@ -213,7 +213,7 @@ describe("where the folder lies", () => {
     expect(findMount(mounts, "/srv")).toBe("ext4 /dev/vda");
   });
 
-  it("a file that the manifest names and that is missing is told with what to do", async () => {
+  it("a missing file that the manifest names is reported with what to do", async () => {
     const store = await open();
     await insert(store, "kept");
     await store.close();

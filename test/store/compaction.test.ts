@@ -311,7 +311,7 @@ describe("a compaction", () => {
     await again.store.close();
   });
 
-  it("of many lines lets commits go on, whose changes hold", async () => {
+  it("of many lines lets commits continue, whose changes are kept", async () => {
     const { store, compact } = await open();
     const keys = Array.from({ length: 12 }, (_, at) => `k${at}`);
     for (const key of keys) {

@@ -52,7 +52,7 @@ for (const [what, bytes] of [
   ["more", 1],
   ["less", -1],
 ] as const) {
-  it(`keeps all files where the index is told to point to ${what} of one than was found to be copied`, async () => {
+  it(`keeps all files if the index is made to point to ${what} of one than was found to be copied`, async () => {
     const store = await openJsonStore({ tables: CORE_TABLES, dataDir, log });
     for (const id of ["a", "b"]) await store.table("Job").insert(makeJob(id));
     await store.close();

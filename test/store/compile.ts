@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Compiles a C file that stands beside this one; returns the path of what it became. */
+/** Compiles a C file beside this one; returns the path of the result. */
 export function compile(name: string, folder: string, ...options: string[]): string {
   const source = fileURLToPath(new URL(name, import.meta.url));
   const target = join(folder, name.replace(/\.c$/, options.includes("-shared") ? ".so" : ""));

@@ -5,8 +5,9 @@ import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { nextWrite, readCounter, WORKERS } from "./crash-writes.ts";
 
 /**
- * Writes until it is killed. Says `S <worker> <value>` before each write and `A <worker> <value>` once it is acknowledged,
- * with writes that block, so that what it said is known whatever happens to it. `R <worker> <error>` tells of a refusal.
+ * Writes until it is killed. Says `S <worker> <value>` before each write and `A <worker> <value>` once it is
+ * acknowledged, with writes that block, so that what it said is known whatever happens to it. `R <worker>
+ * <error>` reports a refusal.
  */
 async function main(dataDir: string): Promise<void> {
   const log = { info() {}, warn() {}, error() {} };

@@ -42,7 +42,7 @@ export class Writer {
     }
   }
 
-  /** Ends it at once, and waits for all that it had said. */
+  /** Ends it immediately, and waits for all its output. */
   async kill(): Promise<void> {
     this.process.kill("SIGKILL");
     await this.#heard;
@@ -60,7 +60,7 @@ export class Writer {
   }
 }
 
-/** Opens what a writer left and throws where something that it was told is not so. */
+/** Opens what a writer left and throws if something that was acknowledged is missing. */
 export async function checkWhatIsLeft(dataDir: string, writer: Writer): Promise<void> {
   const log = { info() {}, warn() {}, error() {} };
   const store = await openJsonStore({ tables: CORE_TABLES, dataDir, log });

@@ -9,7 +9,7 @@ export async function readCounter(store: Store, worker: number): Promise<number>
   return Number((await store.table("Job").get(`job${worker}`))?.name ?? 0);
 }
 
-/** One transaction over both tables and the log; every tenth begins anew, by removing all of it first. */
+/** One transaction over both tables and the log; every tenth starts over, by removing all of it first. */
 export function nextWrite(store: Store, worker: number, value: number): Promise<void> {
   const [jobId, caseId] = [`job${worker}`, `case${worker}`];
   const job = makeJob(jobId, { name: String(value), payload: bodyFor(value) });

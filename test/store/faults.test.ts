@@ -39,7 +39,7 @@ describe("a call to the disk that fails", () => {
     ["writeSynced", "ENOSPC"],
   ];
   for (const [call, code] of calls) {
-    it(`refuses every waiting write when ${call} fails with ${code}, keeps what was there, and goes on by itself`, async () => {
+    it(`refuses every waiting write when ${call} fails with ${code}, keeps what was there, and continues automatically`, async () => {
       faulty.hasSynced = call === "writeSynced";
       const store = await open();
       await store.table("Job").insert(makeJob("kept"));
@@ -64,7 +64,7 @@ describe("a call to the disk that fails", () => {
   }
 
   for (const call of ["open", "rename", "syncFolder", "write"] as const) {
-    it(`leaves nobody waiting when a new journal cannot be begun because ${call} fails`, async () => {
+    it(`leaves nobody waiting when a new journal cannot be started because ${call} fails`, async () => {
       const store = await open(600);
       for (let at = 0; at < 5; at++) {
         faulty.fault = () => undefined;

@@ -28,7 +28,7 @@ describe("the lock of a data folder", () => {
     await store.close();
   });
 
-  it("is held by one of many that ask at once", async () => {
+  it("is held by one of many that ask concurrently", async () => {
     for (let round = 0; round < 10; round++) {
       const outcomes = await Promise.allSettled(Array.from({ length: 8 }, () => lockFolder(folder, log)));
       const held = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));

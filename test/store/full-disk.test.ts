@@ -45,7 +45,7 @@ small.describe("a disk that is full", () => {
   }
 
   small.it(
-    "refuses writes clearly, keeps what was stored, and goes on once there is room, without a restart",
+    "refuses writes clearly, keeps what was stored, and continues once there is space, without a restart",
     async () => {
       writeFileSync(filler(), Buffer.alloc(3 * 1024 * 1024));
       const store = await open();

@@ -48,7 +48,7 @@ const jobs = async (store: Store) =>
   Object.fromEntries((await store.table("Job").list()).items.map(({ id, name }) => [id, name]));
 
 describe("a store with a damaged line", () => {
-  it("keeps the rest; the entity is an older version, told with its time, and its job is held", async () => {
+  it("keeps the rest; the entity is an older version, reported with its time, and its job is held", async () => {
     await fill(async (store) => {
       await store.table("Job").insert(makeJob("a", { name: "A" }));
       await store.table("Job").insert(makeJob("b", { name: "B", updated_at: "2026-01-02T00:00:00Z" }));
@@ -84,7 +84,7 @@ describe("a store with a damaged line", () => {
     ["its table", ['"id":"b"', 'Job"']],
     ["its checksum", ['"id":"b"', '"c":"']],
     ["the number of its write", ['"id":"b"', '"s":']],
-  ])("is told by name also where the bit was in %s", async (_, texts) => {
+  ])("is reported by name even if the bit was in %s", async (_, texts) => {
     await fill(async (store) => {
       await store.table("Job").insert(makeJob("a"));
       await store.table("Job").insert(makeJob("b"));
@@ -239,7 +239,7 @@ describe("a store with a damaged line", () => {
 });
 
 describe("every single flipped bit", () => {
-  it("is repaired to whole transactions, and what changed is told", async () => {
+  it("is repaired to whole transactions, and what changed is reported", async () => {
     await fill(async (store) => {
       await store.table("Job").insert(makeJob("a", { name: "A" }));
       await store.transaction(async (tx) => {

@@ -20,7 +20,7 @@ it.each([
   }
 });
 
-it("reads no further than it is told, and no more once it is told to stop", async () => {
+it("reads no further than requested, and no more once it is stopped", async () => {
   const content = Buffer.from("one\ntwo\nthree\n");
 
   expect((await linesOf(content, { size: 9 })).map(({ text }) => text)).toEqual(["one", "two", "t"]);

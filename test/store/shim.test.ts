@@ -40,7 +40,7 @@ machine.describe("a process whose calls to the system fail", () => {
     ["every write is short", { SHIM_SHORT: "1000" }, false],
   ];
   for (const [title, env, refuses] of cases) {
-    machine.it(`${title}: it says so, goes on, and loses nothing that was acknowledged`, async () => {
+    machine.it(`${title}: it says so, continues, and loses nothing that was acknowledged`, async () => {
       const dataDir = join(folder, title.replaceAll(" ", "-"));
       mkdirSync(dataDir);
       const writer = new Writer(dataDir, { ...env, LD_PRELOAD: shim, SHIM_DIR: dataDir });

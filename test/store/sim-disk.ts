@@ -7,7 +7,7 @@ const SECTOR = 512;
 /** The one folder that the disk has. */
 export const FOLDER = "/store";
 
-/** The process has ended: nothing that it asks for happens any more. */
+/** The process has ended: none of its requests take effect. */
 export class CrashError extends Error {
   override readonly name = "CrashError";
 }
@@ -31,7 +31,7 @@ export type Mutant =
   | "swallow"
   | "retry"
   | "lying"
-  /** A name stands for what this process last made it stand for, whatever others did since. */
+  /** A name refers to what this process last made it refer to, whatever others did since. */
   | "stale";
 
 /** A file: what the disk holds, what the system shows, and what of it is still to be written. */
@@ -93,8 +93,8 @@ class Inode {
 }
 
 /**
- * A disk that loses, on a power cut, any part of what was not synced: sectors of 512 bytes, sizes, names. It fails when
- * it is told to, and stops at a given call. One folder is all it has.
+ * A disk that loses, on a power cut, any part of what was not synced: sectors of 512 bytes, sizes, names. It
+ * fails on request, and stops at a given call. One folder is all it has.
  */
 export class SimDisk {
   readonly #random: SimRandom;
@@ -445,7 +445,7 @@ export class SimDisk {
     if (this.#random.chance(probability)) throw systemError(code);
   }
 
-  /** Lets others go on first. Never ends where the process does meanwhile. */
+  /** Lets others continue first. Never ends if the process does in the meantime. */
   async #wait(): Promise<void> {
     const session = this.#session;
     for (let turns = this.#random.below(3); turns > 0; turns--)

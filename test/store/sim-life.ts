@@ -103,7 +103,7 @@ export async function openOn(
   });
 }
 
-/** Time that passes with every look at the clock, and alarms that ring after a random while. */
+/** Time that passes with every read of the clock, and alarms that ring after a random while. */
 function simTimers(random: SimRandom, alive: () => boolean): Timers {
   let now = 0;
   return {

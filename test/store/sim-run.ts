@@ -109,7 +109,7 @@ class SimRun {
         known.acknowledged = next;
         known.open = undefined;
         this.outcome.writes++;
-        // What was refused before this write began must be gone now: the journal goes on behind it.
+        // What was refused before this write started must be gone now: the journal continues after it.
         for (const each of this.#knowledge) each.refused = each.refused.filter(({ at }) => at >= began);
       } catch (error) {
         if (this.#disk.crashed) return;
@@ -198,7 +198,7 @@ async function withinTurns(work: Promise<unknown>): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     if (over) return;
   }
-  throw new Error("a caller waits for ever");
+  throw new Error("a caller waits forever");
 }
 
 /** Flips one bit of a sound store. Returns whether it was noticed; throws where it was neither noticed nor harmless. */

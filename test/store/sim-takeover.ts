@@ -10,10 +10,10 @@ import { SimRandom } from "./sim-random.ts";
 
 const CLIENTS = 4;
 
-/** What one client was told. */
+/** The acknowledgments of one client. */
 interface Client {
   acknowledged: Unit;
-  /** Neither acknowledged nor gone: what was refused while the store changed hands may be there all the same. */
+  /** Neither acknowledged nor gone: what was refused while the store changed hands may still exist. */
   possible: Unit[];
   acknowledgements: number;
 }
@@ -99,7 +99,8 @@ export async function simulateTakeover(
   ]);
 
   const hasOneOwner = () => first.health().writable !== second.health().writable;
-  // A manifest that the other began meanwhile holds the owner up, once and not for long; who writes nothing looks at times.
+  // A manifest that the other started in the meantime delays the owner, once and briefly; a process that does
+  // not write checks from time to time.
   for (let turn = 0; turn < 5000 && !hasOneOwner(); turn++) await turns(1);
   if (!hasOneOwner()) throw new Error(`both or neither can write: ${second.health().error}`);
   const isFirsts = !second.health().writable;
@@ -114,8 +115,8 @@ export async function simulateTakeover(
 }
 
 /**
- * The folder goes away while it is written to: nothing is acknowledged meanwhile. When it comes back all goes on by itself;
- * when another one has its name nothing does.
+ * The folder goes away while it is written to: nothing is acknowledged meanwhile. When it comes back
+ * everything continues automatically; when another one has its name nothing does.
  */
 export async function simulateLoss(
   seed: number,
@@ -147,7 +148,7 @@ export async function simulateLoss(
   }
   disk.hide(false);
   for (let turn = 0; turn < 5000 && !store.health().writable; turn++) await turns(1);
-  if (!store.health().writable) throw new Error(`it does not go on: ${store.health().error}`);
+  if (!store.health().writable) throw new Error(`it does not continue: ${store.health().error}`);
   isOver = true;
   await Promise.all(writing);
   await clients.write(store, 0, () => clients.acknowledgements > before);

@@ -10,7 +10,7 @@ const TAKE_SEEDS = Math.ceil(SEEDS / 5);
 const FLIP_SEEDS = Math.ceil(SEEDS / 100);
 
 describe("a simulated disk that crashes, fails and loses what was not synced", () => {
-  it(`${SEEDS} seeds: nothing acknowledged is lost, torn or resurrected, nobody waits for ever`, async () => {
+  it(`${SEEDS} seeds: nothing acknowledged is lost, torn or resurrected, nobody waits forever`, async () => {
     const total = { crashes: 0, writes: 0, refusals: 0, compactions: 0 };
     for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
       const outcome = await simulate(seed).catch((cause: Error) => {

@@ -17,7 +17,7 @@ const FIXTURE = join(import.meta.dirname, "table-indexes.json");
 type Fixture = Record<string, Record<string, unknown[]>>;
 
 const asked = { name: "approve", deadline: "2026-03-01T12:00:00.5Z" };
-/** Entities that say all that an index looks at; other tables index nothing. */
+/** Entities with everything that an index reads; other tables index nothing. */
 const SAMPLES: Readonly<Record<string, readonly object[]>> = {
   Job: [
     makeJob("job-1", { name: "Audit Ä" }),
@@ -71,7 +71,7 @@ describe("the version of a table", () => {
       fixture[table.name] ??= {};
       const versions = fixture[table.name]!;
       const known = versions[table.version];
-      // A version that is there already is never written over: its values are in the files of users.
+      // An existing version is never overwritten: its values are in users' files.
       if (known === undefined && process.env.SVC_WRITE_INDEXES) versions[table.version] = indexes;
       else if (known === undefined)
         problems.push(`${table.name} ${table.version}: new, run this test with SVC_WRITE_INDEXES=1`);
@@ -134,7 +134,7 @@ describe("stored index values", () => {
     }
   });
 
-  it("of version 0.1.0, which named them by a checksum of the source, are written anew once", async () => {
+  it("of version 0.1.0, which named them by a checksum of the source, are rewritten once", async () => {
     const dataDir = mkdtempSync(join(tmpdir(), "table-versions-"));
     try {
       cpSync(join(import.meta.dirname, "data-0.1.0/stopped"), dataDir, { recursive: true });

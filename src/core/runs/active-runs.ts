@@ -53,7 +53,7 @@ const INSIDES = new AsyncLocalStorage<StepUnderWay>();
 const CLOSING: RunEnd = {
   to: "cancelled",
   reason: "interrupted",
-  message: "The service is closing: the job goes on at its next start",
+  message: "The service is closing: the job resumes at its next start",
 };
 
 /** The runs of this process: gives each job its turn, and its handler what it needs. */
@@ -63,7 +63,7 @@ export class ActiveRuns {
   readonly #runs = new Map<string, Run>();
   readonly #insides: AsyncLocalStorage<StepUnderWay> | undefined;
   readonly #mutex = new KeyedMutex();
-  /** Answers to jobs whose runs are being begun: these may have read the log just before. */
+  /** Answers to jobs whose runs are being started: these may have read the log just before. */
   readonly #early = new Map<string, { readonly entry: AnswerEntry; readonly seq: number }[]>();
   readonly #suspects: Suspects;
   /** Jobs whose steps are noted before they begin: they were under way at a crash. */
@@ -112,8 +112,8 @@ export class ActiveRuns {
   }
 
   /**
-   * Does what begins a run of a job, or changes the job with a look at its run, one at a time: while a run is being
-   * begun there is nothing that could be told to end.
+   * Serializes work that starts a run of a job, or that changes the job depending on its run: while a run is
+   * being started, there is nothing that could be asked to end.
    */
   exclusively<T>(jobId: string, work: () => Promise<T>): Promise<T> {
     return this.#mutex.run(jobId, work);
@@ -145,7 +145,7 @@ export class ActiveRuns {
     return this.#waitForTurn(job, kind).then(
       () => this.#runs.has(job.id),
       (error: unknown) => {
-        this.#parts.log.error("a job could not be begun; it is taken up at the next start", {
+        this.#parts.log.error("a job could not be started; it will resume at the next start", {
           job_id: job.id,
           error,
         });
@@ -198,7 +198,7 @@ export class ActiveRuns {
     return changeJob(unit, job.id, (current) => ({ ...released(current), ...patch }));
   }
 
-  /** Runs a job that was begun, in its place; `values` are its parameters, where they are open already. */
+  /** Runs a started job in its slot; `values` are its parameters, if they are already decrypted. */
   launch(
     job: StoredJob,
     agent: HostedAgent,
@@ -269,7 +269,10 @@ export class ActiveRuns {
         () => this.exclusively(job.id, () => this.#takeTurn(job.id, kind, place)),
         (error) => {
           if (this.isClosed) throw error;
-          log.warn("the store cannot write; a job waits to start", { job_id: job.id, error: error.message });
+          log.warn("the store cannot write; a job is waiting to start", {
+            job_id: job.id,
+            error: error.message,
+          });
         },
       );
     } catch (error) {

@@ -22,11 +22,11 @@ const LIMITS: readonly (StopReason | null)[] = [
 interface Again {
   readonly mark: MarkEntry["mark"];
   readonly patch?: Partial<Pick<StoredJob, "job_context">>;
-  /** What the audit log tells of it. */
+  /** Its entry in the audit log. */
   readonly after: unknown;
 }
 
-/** Goes on with a job that a limit ended, under raised limits. */
+/** Resumes a job that a limit ended, with raised limits. */
 export function resumeJob(
   parts: RequestParts,
   jobId: string,
@@ -37,7 +37,7 @@ export function resumeJob(
     if (job.status !== "failed" || !LIMITS.includes(job.stop_reason)) {
       throw new ServiceError("invalid_transition", `Job "${jobId}" is ${job.status}, and no limit ended it`, {
         detail:
-          'Only a job that a limit ended can go on under raised limits; "retry" runs a failed one again.',
+          'Only a job that a limit ended can be resumed with raised limits; use "retry" for a failed one.',
       });
     }
     const merged = { ...job.job_context.job_instructions, ...instructions };

@@ -67,7 +67,7 @@ function assertAwaits(item: StoredCase, job: StoredJob, now: Date): void {
 }
 
 function invalidAnswer(item: StoredCase, problems: Readonly<Record<string, string>>): ServiceError {
-  return new ServiceError("invalid_parameters", `The answer to case "${item.id}" is not valid`, {
+  return new ServiceError("invalid_parameters", `The answer to case "${item.id}" is invalid`, {
     detail: `${describeProblems(problems)}.`,
   });
 }

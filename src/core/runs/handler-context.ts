@@ -59,7 +59,7 @@ export function checkRequired(agent: HostedAgent, values: Readonly<Record<string
     .map((one) => one.name);
   if (missing.length === 0) return;
   throw new ServiceError("invalid_parameters", `Agent "${agent.slug}" needs parameters that have no value`, {
-    detail: `Missing: ${missing.join(", ")}. Send them in encrypted_agent_parameters, or keep them for the agent.`,
+    detail: `Missing: ${missing.join(", ")}. Send them in encrypted_agent_parameters, or store them for the agent.`,
   });
 }
 

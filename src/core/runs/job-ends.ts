@@ -20,8 +20,8 @@ export class JobEnds {
   }
 
   /**
-   * The job once it has ended, or as it stands when the time is up. `isAhead` says that its end is still to come, so
-   * that nobody has to look.
+   * The job once it has ended, or its current state when the time is up. `isAhead` says that it has not ended
+   * yet, so that no check is needed.
    */
   async wait(jobId: string, milliseconds: number, isAhead = false): Promise<StoredJob> {
     let timer: NodeJS.Timeout | undefined;

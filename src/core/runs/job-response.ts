@@ -4,10 +4,10 @@ import { isHeld, type StoredJob } from "../models/job.ts";
 import type { JobResponse } from "../models/job-response.ts";
 
 const MESSAGES: Readonly<Record<EntityStatus, string>> = {
-  stopped: "The job waits for its turn",
+  stopped: "The job is queued",
   in_progress: "The job is in progress",
   cancelling: "The job is being cancelled",
-  awaiting: "The job awaits an answer",
+  awaiting: "The job is awaiting an answer",
   completed: "The job is completed",
   failed: "The job has failed",
   cancelled: "The job is cancelled",
@@ -29,7 +29,7 @@ export function describeJob(job: StoredJob): JobResponse {
 
 /** What a method answered, as a response about its job. */
 export function toJobResponse(answer: unknown, job: StoredJob | undefined, jobId = ""): JobResponse {
-  const value = toJsonValue(answer, "The method's answer");
+  const value = toJsonValue(answer, "The method's result");
   const isMap = value !== null && typeof value === "object" && !Array.isArray(value);
   const map = isMap ? (value as Partial<JobResponse>) : {};
   const isResponse = typeof map.message === "string" && "status" in map;

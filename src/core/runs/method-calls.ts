@@ -65,7 +65,7 @@ export async function callJobStop(
       job: shown,
     }));
   } catch (error) {
-    parts.log.error("job_stop failed; the job is cancelled all the same", { job_id: job.id, error });
+    parts.log.error("job_stop failed; the job is cancelled anyway", { job_id: job.id, error });
   }
 }
 

@@ -26,8 +26,8 @@ const UNFINISHED = ["stopped", "in_progress", "awaiting", "cancelling"] as const
 const BATCH = 200;
 
 /**
- * Finds the jobs that the end of the last process left unfinished, and has each go on as its agent declares. While the
- * store cannot write, it resolves all the same: the service can be asked, and takes the jobs up later.
+ * Finds the jobs that the end of the last process left unfinished, and continues each as its agent declares.
+ * If the store cannot write, it still resolves: the service responds, and resumes the jobs later.
  */
 export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
   const { jobs, log } = parts;
@@ -39,7 +39,7 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
   }
   settleEnded(parts, left);
   if (left.length === 0 && (await jobs.damaged()).length === 0) return;
-  log.info("unfinished jobs are taken up", { jobs: left.length });
+  log.info("resuming unfinished jobs", { jobs: left.length });
   const round: Round = { left, others: [], suspects: [] };
   const queueSuspects = () => parts.runs.queueSuspects(round.suspects, Promise.all(round.others));
   try {
@@ -47,14 +47,14 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
     while (left.length > 0);
   } catch (error) {
     if (!isStorageError(error)) throw error;
-    log.error("the store cannot write: unfinished jobs are taken up once it can", {
+    log.error("the store cannot write: unfinished jobs are resumed once it can", {
       jobs: left.length,
       error: error.message,
     });
     void takeUpLater(parts, round)
       .then(queueSuspects)
       .catch((problem: unknown) => {
-        if (!parts.runs.isClosed) log.error("unfinished jobs could not be taken up", { error: problem });
+        if (!parts.runs.isClosed) log.error("unfinished jobs could not be resumed", { error: problem });
       });
     return;
   }
@@ -76,7 +76,7 @@ function settleEnded({ underWay }: ReconcileParts, left: readonly StoredJob[]): 
   for (const id of [...underWay.leftovers().keys()]) if (!unfinished.has(id)) underWay.settle(id);
 }
 
-/** Takes up the first of some jobs, and takes them off the list. */
+/** Resumes the first of some jobs, and removes them from the list. */
 async function takeUp(parts: ReconcileParts, round: Round, most = BATCH): Promise<void> {
   try {
     await takeUpTogether(parts, round, most);
@@ -129,7 +129,7 @@ async function takeUpLater(parts: ReconcileParts, round: Round): Promise<void> {
     await whenWritable(
       async () => {
         const now = await Promise.all(left.slice(0, BATCH).map(({ id }) => jobs.find(id)));
-        // Somebody may have ended or begun one meanwhile.
+        // Somebody may have ended or started one in the meantime.
         const due = now.filter(
           (job, at) => job && !isTerminal(job.status) && job.run_count === left[at]!.run_count,
         );
@@ -233,10 +233,10 @@ function earlierOf(one: string, other: string): string {
   return one < other ? one : other;
 }
 
-/** Ends a job that lost data: what it would go on with is not what was stored. A person may retry it. */
+/** Ends a job that lost data: it would resume with other data than was stored. A person may retry it. */
 function endDamaged(parts: ReconcileParts, job: StoredJob, { at, what }: DamagedJob): Promise<Plan> {
   const message = `Data of this job was lost and the store was repaired at ${at}: ${what.join("; ")}. Check what it did before you retry it`;
-  parts.log.error("a job that lost data does not go on", { job_id: job.id, what });
+  parts.log.error("a job that lost data is not resumed", { job_id: job.id, what });
   const tell = (unit: Unit) => unit.record(job.id, { type: "mark", mark: "note", message });
   return fail(parts, job, { message, reason: "damaged", tell });
 }
@@ -269,16 +269,19 @@ async function isQueued({ jobs }: ReconcileParts, job: StoredJob): Promise<boole
   const before = entries.findLast(({ entry }) => entry.type === "mark");
   const marks = ["retried", "restarted", "limits_raised"];
   if (before?.entry.type !== "mark" || !marks.includes(before.entry.mark)) return false;
-  // Nothing but the change to `stopped` itself may follow the mark.
+  // Only the change to `stopped` itself may follow the mark.
   return asked !== undefined && asked.seq - before.seq <= 1;
 }
 
 async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: StoredJob): Promise<Plan> {
-  log.warn("a job waits for its agent, which is not registered", { job_id: job.id, agent: job.agent_name });
+  log.warn("a job is waiting for its agent, which is not registered", {
+    job_id: job.id,
+    agent: job.agent_name,
+  });
   const entries = (await jobs.log(job.id)).map(({ entry }) => entry);
   const last = entries.at(-1);
   if (last?.type === "mark" && last.mark === "waiting_for_agent") return {};
-  const message = `Agent "${job.agent_name}" is not registered: the job goes on once it is`;
+  const message = `Agent "${job.agent_name}" is not registered: the job resumes once it is`;
   const since = job.status === "stopped" ? undefined : downSince(last, aliveUntil);
   const total_cost = RunRecord.read(entries).cost;
   return {

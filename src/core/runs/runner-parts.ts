@@ -34,7 +34,7 @@ export const asCase = (id: string) => ({ kind: "case", id });
 export function refuseWhenClosing({ runs }: RequestParts): void {
   if (!runs.isClosed) return;
   throw new ServiceError("unavailable", "The service is closing", {
-    detail: "Try again once it has started again.",
+    detail: "Retry after it has restarted.",
     headers: { "Retry-After": "5" },
   });
 }

@@ -32,7 +32,7 @@ export interface MethodCall {
   readonly fields?: Readonly<Record<string, unknown>>;
 }
 
-/** Where a waiting job stands; 1 is next. */
+/** Position of a queued job; 1 is next. */
 export interface QueuePosition {
   readonly position: number;
   readonly queued: number;
@@ -48,13 +48,13 @@ export interface Runner {
    * `job_already_exists`; bad fields are `invalid_parameters`; a full queue is `rate_limited` with `Retry-After`.
    */
   start(slug: string, request: StartRequest): Promise<StoredJob>;
-  /** The job once it has ended, or as it stands after so many milliseconds. */
+  /** The job once it has ended, or its current state after this many milliseconds. */
   ended(jobId: string, milliseconds: number): Promise<StoredJob>;
   /** Asks a job to stop; `cancelling` until the run has ended, then `cancelled`. A job that has ended stays as it is. */
   stop(jobId: string, by?: Actor): Promise<StoredJob>;
   /** Answers the open question of a job's case, named by id or ref. */
   answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: Actor): Promise<StoredCase>;
-  /** Goes on with a job that a limit ended, under raised limits. */
+  /** Resumes a job that a limit ended, with raised limits. */
   resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: Actor): Promise<StoredJob>;
   /** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */
   retry(jobId: string, from: "last_step" | "start", by?: Actor): Promise<StoredJob>;

@@ -40,7 +40,7 @@ export class Scheduler {
   readonly #perAgent = new Map<string, number>();
   /** Waiting applicants by workspace, then by agent. */
   readonly #queues = new Map<string, Map<string, Waiting[]>>();
-  /** Jobs that ran before, waited for something, and want to go on. */
+  /** Jobs that ran before, waited for something, and can continue. */
   #returning: Waiting[] = [];
   #running = 0;
   #queued = 0;
@@ -95,7 +95,7 @@ export class Scheduler {
     return this.#queued;
   }
 
-  /** Whether no place will be given any more. */
+  /** Whether no more slots will be assigned. */
   get isClosed(): boolean {
     return this.#isClosed;
   }
@@ -107,7 +107,7 @@ export class Scheduler {
     return new Place(this, applicant);
   }
 
-  /** Waits for a place; resolves without one where the applicant was called off. */
+  /** Waits for a slot; resolves without one if the applicant was cancelled. */
   async take(applicant: Applicant): Promise<Place | undefined> {
     const granted = await new Promise<boolean>((grant) => {
       const byAgent = getOrMake(this.#queues, applicant.workspace, () => new Map<string, Waiting[]>());
@@ -138,7 +138,7 @@ export class Scheduler {
     this.#isClosed = true;
   }
 
-  /** How many will be served before a job and itself, as far as can be told. */
+  /** Position of a job in the queue, as far as known. */
   position(jobId: string): QueuePosition | undefined {
     for (const [workspace, byAgent] of this.#queues) {
       for (const waiting of byAgent.values()) {
@@ -275,7 +275,7 @@ export class Place {
     this.#scheduler.release(this.#applicant, (performance.now() - this.#since) / 1000);
   }
 
-  /** Gives it up for good: if it was waited for again, it goes to the next one. */
+  /** Releases it permanently: if it was waited for again, the next one gets it. */
   leave(): void {
     this.#isLeft = true;
     this.release();

@@ -102,7 +102,7 @@ function inOrder(value: unknown): unknown {
 
 /** The error for job fields that do not fit their method. */
 export function invalidFields(slug: string, problems: Readonly<Record<string, string>>): ServiceError {
-  return new ServiceError("invalid_parameters", `The fields are not valid for agent "${slug}"`, {
+  return new ServiceError("invalid_parameters", `Invalid fields for agent "${slug}"`, {
     detail: `${describeProblems(problems)}.`,
   });
 }

@@ -11,7 +11,7 @@ import { type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
 import type { Place } from "./scheduler.ts";
 import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
 
-/** Starts jobs: at once where there is room, else when their turn comes. */
+/** Starts jobs: immediately if there is a free slot, else when their turn comes. */
 export class Starts {
   readonly #parts: RequestParts;
   /** By `Idempotency-Key`: the second of two requests finds what the first has stored. */
@@ -94,7 +94,7 @@ export class Starts {
 }
 
 function queueIsFull(queued: number, seconds: number): ServiceError {
-  return new ServiceError("rate_limited", `${queued} jobs wait already`, {
+  return new ServiceError("rate_limited", `${queued} jobs are already queued`, {
     detail: `Try again in ${seconds} s.`,
     headers: { "Retry-After": String(seconds) },
   });

@@ -101,7 +101,7 @@ export function deleteJob(parts: RequestParts, jobId: string, actor: Actor): Pro
   return takeFrom(parts, jobId, { end, work, needsRecord: false });
 }
 
-/** Removes a case; its job goes on. */
+/** Removes a case; its job continues. */
 export async function deleteCase(parts: RequestParts, caseId: string, actor: Actor): Promise<void> {
   const { job_id } = await parts.ledger.write(async (unit) => {
     const removed = await removeCaseOfJob(unit, caseId, nameOf(actor));

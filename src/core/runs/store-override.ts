@@ -54,7 +54,7 @@ export async function storeOverride(unit: Unit, job: StoredJob, order: OverrideO
     case "ends": {
       const to = status as "completed" | "failed" | "cancelled";
       const error = to === "completed" ? null : message;
-      // Its cases first: the last that is told of a job is its end.
+      // Its cases first: the last notification about a job is its end.
       await endCases(unit, await caseIdsOf(unit.tx, id), { to, error, name: "closed with its job" });
       return store({ total_cost, error });
     }
@@ -67,7 +67,7 @@ export async function storeOverride(unit: Unit, job: StoredJob, order: OverrideO
   }
 }
 
-/** A job that is told to stop forgets its questions; those that were not withdrawn are open again. */
+/** A job that is asked to stop drops its questions; those that were not withdrawn are open again. */
 async function openQuestions(unit: Unit, job: StoredJob): Promise<number> {
   if (job.status !== "cancelling") return job.open_questions;
   let open = 0;

@@ -2,8 +2,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isServiceError, type ServiceError } from "../base/errors.ts";
 
 /**
- * Does what writes, and while the store cannot write tries again, at growing intervals; other failures are thrown.
- * `onFailure` is told before each wait, and throws to give up.
+ * Runs work that writes, and retries at growing intervals while the store cannot write; other failures are
+ * thrown. `onFailure` is called before each wait, and throws to give up.
  */
 export async function whenWritable<T>(
   work: () => Promise<T>,

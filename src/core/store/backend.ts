@@ -63,9 +63,9 @@ export type Change = EntityChange | LogChange;
 export interface Backend {
   /** For display. */
   readonly database: string;
-  /** A committed entity, at once: other writers wait for it. */
+  /** A committed entity, synchronously: other writers wait for it. */
   body(table: StoreTable, slot: number): Body;
-  /** The same without holding anything up; at once where it is in memory. */
+  /** The same without blocking; synchronous if it is in memory. */
   bodyOf(table: StoreTable, slot: number): MaybePromise<Body>;
   /** Committed entities as they are now, even where they change before the promise resolves. */
   bodies(table: StoreTable, slots: readonly number[]): Promise<Body[]>;

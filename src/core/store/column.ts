@@ -1,11 +1,12 @@
 import type { IndexValue } from "./store.ts";
 
 /**
- * The values of one index field, by slot. Numbers and `null` lie in a typed array, so that a table of hundreds of
- * thousands of timestamps costs eight bytes each and gives the garbage collector nothing to visit.
+ * The values of one index field, by slot. Numbers and `null` are in a typed array, so that a table of
+ * hundreds of thousands of timestamps costs eight bytes each and gives the garbage collector nothing to
+ * visit.
  */
 export class Column {
-  /** `NaN` stands for `null`. */
+  /** `NaN` means `null`. */
   #numbers: Float64Array | undefined = new Float64Array(64).fill(Number.NaN);
   #values: IndexValue[] = [];
 

@@ -7,14 +7,14 @@ const FEW = 64;
 interface Posting {
   readonly value: IndexValue;
   slots: number | number[];
-  /** Whether it is kept where in the list each slot stands. */
+  /** Whether the position of each slot in the list is kept. */
   isPlaced: boolean;
 }
 
 /** The values of one field and which slots have them. A slot has one value. */
 export class Facet {
   readonly #postings = new Map<IndexValue, Posting>();
-  /** Where each slot stands in the list of its value, where that is kept. */
+  /** The position of each slot in the list of its value, if kept. */
   #places = new Uint32Array(0);
 
   /** Adds a slot; returns the value as first seen, so that equal strings are held once. */

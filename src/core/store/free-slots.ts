@@ -1,6 +1,6 @@
 /**
- * Slots that are free, the lowest first, so that those in use gather at the beginning and the end can be given back. A slot
- * may be in it twice, or taken meanwhile: whoever takes one looks whether it is free.
+ * Free slots, lowest first, so that used ones gather at the beginning and memory at the end can be released.
+ * A slot may be listed twice, or be used in the meantime: check that it is free before you use it.
  */
 export class FreeSlots {
   /** A heap: no slot is higher than the two at twice its place. */

@@ -1,6 +1,8 @@
 import { ServiceError } from "../base/errors.ts";
 
-/** Serialises a value, before anything is reserved for it, with an error that names what could not be stored. */
+/**
+ * Serializes a value, before anything is reserved for it, with an error that names what could not be stored.
+ */
 export function toJson(value: unknown, what: string): string {
   let text: string | undefined;
   try {
@@ -12,7 +14,7 @@ export function toJson(value: unknown, what: string): string {
     });
   }
   if (text !== undefined) return text;
-  throw new ServiceError("invalid_request", `${what} cannot be stored as JSON: it has no value`, {
+  throw new ServiceError("invalid_request", `${what} cannot be stored as JSON: it is undefined`, {
     detail: "Store plain JSON values.",
   });
 }

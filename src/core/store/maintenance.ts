@@ -73,7 +73,7 @@ export async function exportStore(dataDir: string, to: string): Promise<Exported
   }
 }
 
-/** Reads every line of every file of a store and tells what is not as it was written. The store must not be in use. */
+/** Reads every line of every file of a store and reports damage. The store must not be in use. */
 export async function verifyStore(
   dataDir: string,
 ): Promise<{ lines: number; files: number; problems: Problem[] }> {
@@ -86,8 +86,8 @@ export async function verifyStore(
 }
 
 /**
- * Keeps of a damaged store what is sound, in whole transactions. Files with damage move to `damaged/`; jobs that lost
- * something are held by the next start. The store must not be in use.
+ * Keeps the intact part of a damaged store, in whole transactions. Damaged files move to `damaged/`; the next
+ * start holds jobs that lost something. The store must not be in use.
  */
 export async function repairStore(dataDir: string): Promise<Repaired> {
   const lock = await lockFolder(dataDir, SILENT);
@@ -120,7 +120,7 @@ export async function restoreStore(from: string, dataDir: string): Promise<Copie
 
 /** Makes a store in an empty folder of what `exportStore` wrote. */
 export async function importStore(from: string, dataDir: string): Promise<{ name: string; count: number }[]> {
-  if (!existsSync(from)) throw storageError(`There is no folder ${from}`, "Name the folder of an export.");
+  if (!existsSync(from)) throw storageError(`Folder ${from} does not exist`, "Use the folder of an export.");
   const exported = readdirSync(from)
     .filter((file) => EXPORTED.test(file))
     .map((file) => {
@@ -128,7 +128,7 @@ export async function importStore(from: string, dataDir: string): Promise<{ name
       return { name: file.slice(0, -".json".length), file: path, read: () => createReadStream(path) };
     });
   if (exported.length === 0)
-    throw storageError(`${from} holds no export`, "Name the folder that `svc store export` wrote.");
+    throw storageError(`${from} does not contain an export`, "Use a folder that `svc store export` wrote.");
   return fillFolder(nodeIo, dataDir, () => importFiles(nodeIo, dataDir, exported));
 }
 
@@ -148,11 +148,12 @@ function openStored(dataDir: string): Promise<JsonBackend> {
 
 /** The files of a backup, which nobody writes to. */
 function snapshotOfFolder(folder: string): StoreSnapshot {
-  if (!existsSync(folder)) throw storageError(`There is no folder ${folder}`, "Name the folder of a backup.");
+  if (!existsSync(folder))
+    throw storageError(`Folder ${folder} does not exist`, "Use the folder of a backup.");
   refuseIncomplete(nodeIo, folder);
   const manifest = readManifest(nodeIo, folder);
   if (manifest === undefined)
-    throw storageError(`${folder} holds no backup`, "Name the folder that `svc store backup` wrote.");
+    throw storageError(`${folder} does not contain a backup`, "Use a folder that `svc store backup` wrote.");
   const fileSet = new FileSet({ io: nodeIo, folder, log: SILENT, segments: new Map() });
   for (const { name, size } of manifest.files) fileSet.open(name, size);
   const snapshot = takeSnapshot(fileSet.order);

@@ -86,7 +86,7 @@ export class PartedJson {
       const changed = this.#changedIn(value);
       return changed?.length === 0 ? this : changed && this.#with(value, changed);
     } catch {
-      // Serialising it as a whole tells what is wrong with it.
+      // Serializing it as a whole shows what is wrong with it.
       return undefined;
     }
   }
@@ -165,7 +165,7 @@ function placeOf(at: number, pieces: readonly Piece[]): number {
   return -1;
 }
 
-/** A list that is one that is known with something added: only that is serialised. */
+/** A known list with something appended: only the addition is serialized. */
 function longer(field: unknown, piece: Piece): Piece | undefined {
   const { value: known, json } = piece;
   if (!Array.isArray(field) || !Array.isArray(known) || known.length === 0) return undefined;
@@ -183,7 +183,7 @@ function whole(key: string, field: unknown, at: number): Piece | undefined {
   return { from: at, to: at + 1, json: `${opening(at)}${JSON.stringify(key)}:${text}`, value };
 }
 
-/** What stands in front of the field at a position. */
+/** The text before the field at a position. */
 function opening(at: number): string {
   return at === 0 ? "{" : ",";
 }

@@ -87,7 +87,7 @@ function page(index: TableIndex, query: ListQuery, plan: Plan): SlotPage {
   return { slots, total: total ?? seen };
 }
 
-/** Whether to go through the table in order costs less than to look at every candidate and sort what matches. */
+/** Whether scanning the table in order costs less than checking every candidate and sorting the matches. */
 function isSoonFound(page: {
   readonly total: number | undefined;
   readonly reach: number;

@@ -2,9 +2,9 @@
 export interface StoreSnapshot {
   /** The files that it consists of, in the order in which `read` gives their bytes. */
   readonly files: readonly { readonly name: string; readonly size: number }[];
-  /** Gives the bytes of all files, one behind the other, and lets go of them at the end. */
+  /** Yields the bytes of all files, one after another, and releases the files at the end. */
   read(): AsyncGenerator<Uint8Array, void>;
-  /** Lets go of the files without reading them. */
+  /** Releases the files without reading them. */
   release(): void;
 }
 
@@ -18,7 +18,7 @@ export async function* sendSnapshot(snapshot: StoreSnapshot): AsyncGenerator<Uin
   }
 }
 
-/** The same as a stream, which lets go of the files also where nobody reads it. */
+/** The same as a stream, which releases the files even if nobody reads it. */
 export function streamSnapshot(snapshot: StoreSnapshot): ReadableStream<Uint8Array> {
   const sent = sendSnapshot(snapshot);
   return new ReadableStream(

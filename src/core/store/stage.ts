@@ -11,7 +11,7 @@ const FEW = 16;
 /** The writes of one transaction before they are committed, and reads that see them. */
 export class Stage {
   readonly #backend: Backend;
-  /** Where the newest change of an id or key stands in `changes`; made when there are more than a few. */
+  /** Index of the newest change of an id or key in `changes`; built when there are more than a few. */
   #places: Map<StoreTable | StoreLog, Map<string, number>> | undefined;
   readonly changes: Change[] = [];
   /** Whether something that was read, or found missing, is not yet durable. */
@@ -57,7 +57,7 @@ export class Stage {
     const body = this.#bodyAt(table, id, slot);
     if (body === undefined) throw new StoreMissingError(table.name, id);
     const next = fn(body.draft<T>());
-    // The draft may have been altered all the same.
+    // The draft may still have been altered.
     if (next === undefined) return body.copy<T>();
     if (next.id !== id) throw new TypeError(`A change of ${nameOf(table, id)} must keep its id`);
     this.#put(table, next, { body: body.next(next, nameOf(table, id)), before: body, slot });

@@ -8,6 +8,6 @@ export function storageError(message: string, detail: string, cause?: unknown): 
 /** The store was closed before or while it was asked. */
 export function closedError(): ServiceError {
   return new ServiceError("unavailable", "The store is closed", {
-    detail: "The service is stopping; try again once it has started.",
+    detail: "The service is stopping; retry after it has restarted.",
   });
 }

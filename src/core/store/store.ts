@@ -19,11 +19,12 @@ export type IndexValue = string | number | boolean | null;
 export interface TableSpec<T extends Entity = Entity> {
   readonly name: string;
   /**
-   * A whole number from 1. Raise it with every change by which `index` or `text`, or a function that they call, gives
-   * other values: stored values of another version are taken from the entities again at the next start.
+   * A whole number from 1. Raise it with every change by which `index` or `text`, or a function that they
+   * call, gives other values: stored values of another version are recomputed from the entities at the next
+   * start.
    */
   readonly version: number;
-  /** Whether it counts as an entity table in statistics and stands in exports. */
+  /** Whether it counts as an entity table in statistics and is included in exports. */
   readonly entity: boolean;
   /** The values `where` filters and `sort` orders by. */
   index(entity: T): Readonly<Record<string, IndexValue>>;
@@ -49,7 +50,7 @@ export type TableName = keyof Tables & string;
 
 /** Entries by log name. A plugin with its own log extends it by declaration merging. */
 export interface Logs {
-  /** What happened to a job, by its id. */
+  /** The run log of a job, by its id. */
   Run: RunEntry;
   Audit: AuditEntry;
   /** The history of a case, by its id. */
@@ -87,7 +88,8 @@ export interface Page<T> {
 export interface Table<T extends Entity> {
   get(id: string): Promise<T | undefined>;
   /**
-   * What `get` gives, for those who only look: frozen, as other readers may share it, and at once where it is at hand.
+   * The result of `get` for read-only use: frozen, as other readers may share it, and synchronous if it is in
+   * memory.
    */
   peek(id: string): MaybePromise<Readonly<T> | undefined>;
   list(query?: ListQuery): Promise<Page<T>>;
@@ -98,9 +100,9 @@ export interface Table<T extends Entity> {
   /** Rejects with `StoreConflictError` where the id is taken. */
   insert(entity: T): Promise<void>;
   /**
-   * Replaces an entity atomically: `fn` gets the newest version and returns the next one (or `undefined` to leave it as
-   * it is). It may give fields another value; what is in them may be frozen, as it is shared between versions. Resolves
-   * with the entity as it then stands; rejects with `StoreMissingError`.
+   * Replaces an entity atomically: `fn` gets the newest version and returns the next one (or `undefined` to
+   * leave it as it is). It may give fields another value; what is in them may be frozen, as it is shared
+   * between versions. Resolves with the resulting entity; rejects with `StoreMissingError`.
    */
   change(id: string, fn: (current: T) => T | undefined): Promise<T>;
   /** Resolves with whether there was such an entity. */
@@ -172,15 +174,18 @@ export interface Store {
   table<K extends TableName>(name: K): Table<Tables[K]>;
   log<K extends LogName>(name: K): Log<Logs[K]>;
   /**
-   * Runs `work` with the writes collected in `tx` and commits them as one; rejects, with nothing written, where `work` throws.
-   * `work` must await nothing but `tx`: it holds up other writers.
+   * Runs `work` with the writes collected in `tx` and commits them as one; rejects, with nothing written, if
+   * `work` throws. `work` must await only `tx`: it blocks other writers.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
   health(): StoreHealth;
   stats(): Promise<StoreStats>;
-  /** The files of the store as of one moment, to back up while it is written to; missing where it has no files. */
+  /**
+   * A consistent snapshot of the store's files, for backups while it is written to; missing if it has no
+   * files.
+   */
   snapshot?(): Promise<StoreSnapshot>;
-  /** Waits for writes under way and lets go of the folder. */
+  /** Waits for pending writes and releases the folder. */
   close(): Promise<void>;
 }
 
@@ -202,7 +207,7 @@ export interface StoreLogger {
 export class StoreConflictError extends Error {
   override readonly name = "StoreConflictError";
   constructor(table: string, id: string) {
-    super(`${table} "${id}" exists already`);
+    super(`${table} "${id}" already exists`);
   }
 }
 
@@ -210,6 +215,6 @@ export class StoreConflictError extends Error {
 export class StoreMissingError extends Error {
   override readonly name = "StoreMissingError";
   constructor(table: string, id: string) {
-    super(`There is no ${table} "${id}"`);
+    super(`${table} "${id}" does not exist`);
   }
 }

@@ -177,7 +177,10 @@ export class TableIndex {
     return slot;
   }
 
-  /** Gives the entity of a slot another record. Where it is known which one it has, only what differs is looked at. */
+  /**
+   * Gives the entity of a slot another record. If its current record is known, only the differences are
+   * processed.
+   */
   replace(slot: number, { text, values }: IndexRecord, since?: IndexRecord): void {
     if (text !== since?.text) this.#setText(slot, text);
     let count = 0;

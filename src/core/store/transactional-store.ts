@@ -29,9 +29,9 @@ import { Turns } from "./turns.ts";
 export function createStoreTables(specs: readonly TableSpec[]): Map<string, StoreTable> {
   const tables = new Map<string, StoreTable>();
   for (const spec of specs) {
-    if (tables.has(spec.name)) throw new TypeError(`There are two tables of the name "${spec.name}"`);
+    if (tables.has(spec.name)) throw new TypeError(`There are two tables with the name "${spec.name}"`);
     if (!Number.isSafeInteger(spec.version) || spec.version < 1)
-      throw new TypeError(`Table "${spec.name}" needs a version: a whole number from 1`);
+      throw new TypeError(`Table "${spec.name}" needs a version: a whole number of at least 1`);
     tables.set(spec.name, { name: spec.name, spec, index: new TableIndex(spec), pending: new Map() });
   }
   return tables;
@@ -233,7 +233,7 @@ export class TransactionalStore implements Store {
       return this.#settle(stage, work(stage));
     } catch (error) {
       if (!stage.sawPending) return Promise.reject(error);
-      // A refusal because of a write that is not yet durable stands only once it is.
+      // A refusal because of a write that is not yet durable is final only once the write is durable.
       return this.#lastCommit.then(() => Promise.reject(error));
     }
   }
@@ -275,7 +275,7 @@ export class TransactionalStore implements Store {
 
   #transactionOn(stage: Stage, use: { over: boolean }): Transaction {
     const check = () => {
-      if (use.over) throw new TypeError("The transaction is over: await all of its calls inside of it");
+      if (use.over) throw new TypeError("The transaction has ended: await all of its calls inside it");
     };
     return {
       get: async (table, id) => {
@@ -344,8 +344,5 @@ function forget(change: Change): void {
 }
 
 function builtOnFailure(): Error {
-  return storageError(
-    "A write that this one was built on could not be stored",
-    "Try again: nothing was changed.",
-  );
+  return storageError("A write that this one depends on could not be stored", "Retry: nothing was changed.");
 }

@@ -14,7 +14,7 @@ export class Turns {
     return this.#holder === undefined;
   }
 
-  /** Waits for the turn. `abort` is told when the holder kept others waiting for too long. */
+  /** Waits for the turn. `abort` is called when the holder kept others waiting for too long. */
   async take(abort: (error: Error) => void): Promise<void> {
     if (this.#holder !== undefined) {
       this.#watch();
@@ -38,7 +38,7 @@ export class Turns {
 
   #watch(): void {
     this.#timer ??= setTimeout(() => {
-      this.#holder?.(new Error(`a transaction held up other writers for ${this.#patience / 1000} s`));
+      this.#holder?.(new Error(`a transaction blocked other writers for ${this.#patience / 1000} s`));
     }, this.#patience).unref();
   }
 }

@@ -2,7 +2,7 @@ import { toJob } from "../models/job.ts";
 import type { Entity, Store, Table, TableName } from "./store.ts";
 
 const DRIVER_NAME = "agent-control-store";
-/** Entities read at once while keys are listed. */
+/** Entities read per batch while keys are listed. */
 const PAGE = 500;
 /** Ids that unstorage leaves as they are in a key. */
 const PLAIN_ID = /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/;
@@ -66,7 +66,7 @@ export function storeDriver(options: StoreDriverOptions): StoreDriver {
 }
 
 function refuse(key: string): never {
-  throw new TypeError(`"${key}" cannot be written: the driver only reads. Use the service's API`);
+  throw new TypeError(`"${key}" cannot be written: the driver is read-only. Use the service's API`);
 }
 
 async function* idsOf(table: Table<Entity>): AsyncIterable<string> {

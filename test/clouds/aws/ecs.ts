@@ -128,7 +128,7 @@ function begin(state: AwsState, service: ExpressService, config: Json): ExpressD
   return deployment;
 }
 
-/** Moves what is going on by one read. */
+/** Advances what is in progress by one read. */
 export async function tick(state: AwsState, service: ExpressService): Promise<void> {
   if (service.status === "DRAINING" && service.draining-- <= 0) {
     service.status = "INACTIVE";

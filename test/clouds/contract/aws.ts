@@ -38,7 +38,7 @@ export function checkAws(service: string, operation: string, input: unknown, ans
   return problems.map((problem) => `${at}: ${problem}`);
 }
 
-/** A form of the query protocol as the object it stands for. */
+/** A form of the query protocol as the object that it represents. */
 export function fromForm(form: URLSearchParams): Record<string, unknown> {
   const root: Record<string, unknown> = {};
   for (const [key, value] of form) {

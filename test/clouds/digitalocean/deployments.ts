@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { DigitalOceanState, Json, SpecJson, StoredApp, StoredDeployment } from "./state.ts";
 import { newId } from "./state.ts";
 
-/** Begins a deployment; one that is still going on gives way to it. */
+/** Starts a deployment; it replaces one that is still in progress. */
 export function deploy(
   state: DigitalOceanState,
   app: StoredApp,
@@ -28,7 +28,7 @@ export function isGoingOn({ phase }: StoredDeployment): boolean {
   return phase === "PENDING_DEPLOY" || phase === "DEPLOYING";
 }
 
-/** Moves what is going on by one read. */
+/** Advances what is in progress by one read. */
 export async function tick(state: DigitalOceanState, app: StoredApp): Promise<void> {
   const newest = app.deployments[0];
   if (!newest || !isGoingOn(newest)) return;

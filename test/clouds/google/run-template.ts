@@ -53,7 +53,7 @@ export function normalised(state: GoogleState, template: Json): Json {
   };
 }
 
-/** Answers leave out what is false or zero: the JSON of protocol buffers does. */
+/** Responses omit what is false or zero, like the JSON of protocol buffers. */
 export function withoutDefaults(json: Json): Json {
   return Object.fromEntries(Object.entries(json).filter(([, value]) => value !== false && value !== 0));
 }

@@ -86,7 +86,7 @@ function create(state: GoogleState, query: URLSearchParams, body: Json): Answer 
       },
     };
   state.services.set(id, service);
-  // Both addresses are told at once, long before anything answers there.
+  // Both addresses are reported immediately, long before anything responds there.
   service.resource.uri = `https://${hostOf(state, service)}`;
   service.resource.urls = [`https://${id}-${state.number}.${state.region}.run.app`, service.resource.uri];
   return { status: 200, body: operationJson(rollOut(state, service, true)) };
@@ -142,7 +142,7 @@ function remove(state: GoogleState, id: string, service: StoredService, query: U
     },
   );
   service.resource.deleteTime = new Date(0).toISOString();
-  // Whoever only looks at the service sees it go as well.
+  // Read-only clients see it go as well.
   service.rollout = { reads: 4, finish: async () => void (await readOperation(state, operation.name)) };
   return { status: 200, body: operationJson(operation) };
 }

@@ -7,7 +7,7 @@ import { doAppPlatform } from "../../../src/platforms/do-app-platform/index.ts";
 import type { Command } from "./command.ts";
 import { runCommand } from "./command.ts";
 
-/** What a child is told: its command, and where the emulator answers for users. */
+/** Input of a child: its command, and where the emulator serves users. */
 export interface ChildOptions {
   readonly platform: string;
   readonly command: Command;

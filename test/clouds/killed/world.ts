@@ -6,7 +6,7 @@ import type { GoogleState } from "../google/state.ts";
 
 export type CloudState = GoogleState | DigitalOceanState | AwsState;
 
-/** What stands in a cloud and in the project's state file, the same text for two runs that did the same. */
+/** The content of a cloud and of the project's state file, the same text for two runs that did the same. */
 export function describeWorld(state: CloudState, cwd: string, platform: string): string {
   const base = join(cwd, ".deployment/state", platform, "hello-dev");
   const text = JSON.stringify(
@@ -106,7 +106,10 @@ const IDS = [
   /(?<=SVC_SECRET_VERSIONS": ")[0-9a-f]{16}/,
 ];
 
-/** Ids are numbered in the order in which they appear, so that what belonged together still does. Times are left out. */
+/**
+ * Ids are numbered in the order in which they appear, so that what belonged together still does. Times are
+ * omitted.
+ */
 function withoutIds(text: string): string {
   const seen = new Map<string, string>();
   return text

@@ -30,8 +30,8 @@ interface ActivityParts {
 }
 
 /**
- * What a run does now: its steps, its writes, and its waits. While it only waits, another job may have its place, and
- * its working time stands still.
+ * What a run is doing now: its steps, its writes, and its waits. While it only waits, another job may use its
+ * slot, and its working time is paused.
  */
 export class Activity {
   readonly #parts: ActivityParts;
@@ -62,7 +62,7 @@ export class Activity {
     return step && this.#steps.has(step) ? step : undefined;
   }
 
-  /** Counts a step as under way until `done`: at once, or when the run has its place again. */
+  /** Counts a step as in progress until `done`: immediately, or when the run has its slot again. */
   begin(step: StepUnderWay): Promise<void> | undefined {
     if (!this.#parts.place.isHeld) return this.#goOn().then(() => this.#beginAgain(step));
     this.#steps.add(step);
@@ -77,7 +77,7 @@ export class Activity {
     this.#changed();
   }
 
-  /** Calls a step's function: what it calls of the run can be told from what is called beside it. */
+  /** Calls a step's function: its calls can be distinguished from concurrent ones. */
   inside<I, T>(step: StepUnderWay, fn: (info: I) => T, info: I): T {
     const { insides } = this.#parts;
     this.#calling = step;

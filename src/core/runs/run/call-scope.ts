@@ -23,7 +23,7 @@ export class CallScope {
     this.#label = caseId === undefined ? "of the job" : `of case "${caseId}"`;
   }
 
-  /** The handler makes a call. Ends the job where it cannot be told which call that is when it is made again. */
+  /** The handler makes a call. Ends the job if the call could not be identified on replay. */
   take(kind: CallKind, given: string, givenKey?: string): Call {
     this.refuseInside(kind, given);
     const { run } = this;
@@ -57,7 +57,7 @@ export class CallScope {
     const outer = this.run.activity.enclosing;
     if (!outer) return;
     throw this.#refuse(
-      `${kind} "${name}" ${this.#label} is called inside step "${outer.name}": when that is answered from the record its function is not called, and the call would be missing. Make it before or after the step`,
+      `${kind} "${name}" ${this.#label} is called inside step "${outer.name}": when that step is replayed, its function is not called, and the call would be missing. Make the call before or after the step`,
     );
   }
 
@@ -81,9 +81,9 @@ export class CallScope {
   }
 }
 
-/** Calls of one name are told apart by their order, and here chance decides which comes first. */
+/** Calls with the same name are distinguished by their order, and here the order is random. */
 function ambiguous(kind: CallKind, name: string, scope: string): string {
-  return `${kind} "${name}" ${scope} is made again, after waiting for something that is not recorded, and beside another call of that name or out of order with it: after a restart one could be given the other's result. Give each a name or a "key" of its own, work on a case for each, or move what is waited for into a step`;
+  return `${kind} "${name}" ${scope} is made again, after waiting for something that is not recorded, and concurrently with another call of that name or out of order with it: after a restart one could receive the other's result. Give each its own name or "key", use a case for each, or move the awaited work into a step`;
 }
 
 function identify({ name, key, n }: Call): string {

@@ -11,11 +11,11 @@ export interface CallNames {
 
 /** Tries of a step so far. */
 export interface Tries {
-  /** Failed since the step was last begun afresh: these count against its retries. */
+  /** Failed attempts since the step last started over: these count against its retries. */
   failed: number;
   /** The number of the last try that failed. */
   last: number;
-  /** Line of the log that told of it. */
+  /** Line of the log that recorded it. */
   line: number;
   /** When the next one begins, where the pause before it was not over. */
   pauseUntil: string | undefined;
@@ -26,8 +26,8 @@ export interface Tries {
 }
 
 /**
- * A call of a handler: what is recorded of it, and where it stands in the present run. There is one for each line of a
- * long log when a run is replayed, so what most of them do not have is not set.
+ * A call of a handler: its record, and its state in the current run. There is one for each line of a long log
+ * when a run is replayed, so what most of them do not have is not set.
  */
 export class Call {
   /** The case, or nothing for the job itself. */
@@ -61,7 +61,7 @@ export class Call {
   also = 0;
   /** Whether it first made the call outside of any turn: after waiting for something that is not recorded. */
   declare isOutside: boolean | undefined;
-  /** When it first made the call, about, and when that process had begun, or the job. */
+  /** Approximately when it first made the call, and when that process, or the job, had started. */
   begunAt = "";
   processBegunAt = "";
   /** Whether version 0.1.0 recorded it, which did not tell whether it was made outside of any turn. */

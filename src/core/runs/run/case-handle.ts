@@ -114,14 +114,14 @@ export class RunCase implements CaseHandle {
 
   async #ask<F extends FieldsInput>(options: AskOptions<F>, name?: string): Promise<FieldValues<F>> {
     const run = this.#run;
-    if (name === "") throw new TypeError("ask was given an empty name");
+    if (name === "") throw new TypeError("ask was called with an empty name");
     const fields = readFields(options.fields);
     const fallback = readDefault(fields, options);
     // It is of no use where the answer is recorded.
     if (fallback instanceof Promise) fallback.catch(() => {});
     if (this.#isAsking) {
       throw new TypeError(
-        `Case "${this.id}" awaits an answer already: ask the second question in another case`,
+        `Case "${this.id}" is already awaiting an answer: ask the second question in another case`,
       );
     }
     const call = this.#scope.take("ask", options.question, options.key ?? name);
@@ -146,7 +146,7 @@ export class RunCase implements CaseHandle {
       await run.delivered(call);
       const error = recorded?.error ?? call.takeEntry()?.error;
       if (error) throw expired(error, options);
-      // Version 0.1.0 did not record whether the agent is told of answers.
+      // Version 0.1.0 did not record whether the agent is notified of answers.
       const mayBeUntold = call.isOld && !recorded && this.#facts.onAnswer;
       if (mayBeUntold) await run.orEnd(() => this.#facts.onAnswer?.(this.id, call.answer!));
     } finally {
@@ -162,15 +162,16 @@ export class RunCase implements CaseHandle {
   }
 
   /**
-   * Checks an answer before it is given to the handler, which goes on at once when it gets it: so its order among other
-   * calls is that of the record, however long a schema takes. One that does not fit is none: the question is asked again.
+   * Checks an answer before it is passed to the handler, which continues immediately: so its order among
+   * other calls is that of the record, however long a schema takes. An invalid answer does not count: the
+   * question is asked again.
    */
   #checkRecorded(call: Call, fields: Fields): MaybePromise<CheckedFields | undefined> {
     const checking = this.#check(call, fields);
     const judge = (checked: CheckedFields | undefined): CheckedFields | undefined => {
       if (!checked || (checked.ok && call.note === undefined)) return checked;
       if (!checked.ok)
-        call.note = `Its form has changed since it was answered, and the answer no longer fits: ${describeProblems(checked.problems)}`;
+        call.note = `Its form has changed since it was answered, and the answer no longer matches: ${describeProblems(checked.problems)}`;
       this.#run.deliveries.withdraw(call);
       this.#scope.askAgain(call);
       return undefined;
@@ -178,7 +179,7 @@ export class RunCase implements CaseHandle {
     if (!(checking instanceof Promise)) return judge(checking);
     call.isHeld = true;
     const ready = () => this.#run.deliveries.ready(call);
-    // What fails is told once the answer is given to the handler.
+    // A failure is reported once the answer is passed to the handler.
     return checking.then(judge).finally(ready);
   }
 
@@ -246,7 +247,7 @@ export class RunCase implements CaseHandle {
       });
   }
 
-  /** `human_answer` runs before the handler goes on, and once it has, it does not run again. */
+  /** `human_answer` runs before the handler continues, and does not run again once it has completed. */
   async #tellAgent(call: Call, answer: AnswerEntry): Promise<void> {
     const run = this.#run;
     await run.enter(call);
@@ -337,7 +338,7 @@ function readDeadline(deadline: AskOptions<FieldsInput>["deadline"], now: Date):
   return new Date(now.getTime() + toMilliseconds(deadline)).toISOString();
 }
 
-/** A default that does not fit the fields is a mistake to learn of at once, not at the deadline. */
+/** An invalid default is reported immediately, not at the deadline. */
 function readDefault<F extends FieldsInput>(
   fields: Fields,
   options: AskOptions<F>,
@@ -347,7 +348,7 @@ function readDefault<F extends FieldsInput>(
   return andThen(fields.check(given ?? {}), (checked) => {
     if (checked.ok) return checked.stored;
     throw new TypeError(
-      `The default answer to "${options.question}" is not valid: ${describeProblems(checked.problems)}`,
+      `The default answer to "${options.question}" is invalid: ${describeProblems(checked.problems)}`,
     );
   });
 }

@@ -58,7 +58,7 @@ class Causes {
 
   /** The last turn that this follows from; 0 where it follows from none that is known. */
   get current(): number {
-    // What waits since before there was a watch is not told of when it goes on.
+    // Waits that started before the watch are not reported when they continue.
     return this.#now === 0 ? this.#settledJustNow : this.#now;
   }
 

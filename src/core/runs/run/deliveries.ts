@@ -9,7 +9,10 @@ import { startTimer } from "./timer.ts";
  */
 const PATIENCE = 3000;
 const MOST = 150_000;
-/** The same for a job that was retried, which goes on where it failed: what it did after that may well not come. */
+/**
+ * The same for a retried job, which continues where it failed: calls that it made after that may not come
+ * again.
+ */
 const PATIENCE_AFTER_RETRY = 1000;
 /** How many ends are delivered without a pause for others: some tenths of a millisecond of work. */
 const IN_A_ROW = 100;
@@ -19,7 +22,7 @@ const SETTLED = Promise.resolve();
 interface DeliveriesParts {
   /** Calls whose end is recorded, in the order of the log. */
   readonly recorded: readonly Call[];
-  /** Questions and sleeps that were begun, and whose end is not recorded. */
+  /** Questions and sleeps that were started, and whose end is not recorded. */
   readonly open: readonly Call[];
   /** These, and steps that were tried. */
   readonly begun: readonly Call[];
@@ -58,7 +61,7 @@ export class Deliveries {
   #waiting = 0;
   /** Calls that wait until the record is given back. */
   readonly #pending = new Map<Call, () => void>();
-  /** Calls of which something is recorded, which were begun before the rest of the record was given back. */
+  /** Partially recorded calls that were started before the rest of the record was replayed. */
   readonly #ahead = new Set<Call>();
   #isLive: boolean;
   #isSilent: boolean;
@@ -83,7 +86,7 @@ export class Deliveries {
   /** Calls that were made and not delivered. */
   #open = 0;
   #turn = 0;
-  /** Numbers the stretches; the one that goes on now, 0 where none does; the one that the present turn follows from. */
+  /** Numbers the sections; the current one, 0 if none; the one that the current turn follows from. */
   #stretches = 0;
   #stretch = 0;
   #turnStretch = 0;
@@ -320,7 +323,7 @@ export class Deliveries {
     this.#goOn(true);
   };
 
-  /** Microtasks go on until there are none; only then comes the next tick. */
+  /** Microtasks run until there are none; only then comes the next tick. */
   readonly #endTurnSoon = (): void => {
     process.nextTick(this.#endTurn);
   };
@@ -333,7 +336,7 @@ export class Deliveries {
     void SETTLED.then(this.#endTurnSoon);
   }
 
-  /** Goes on once the handler has done what it is about to do. */
+  /** Continues once the handler has done what it is about to do. */
   #goOnSoon(): void {
     if (this.#isEnding) return;
     this.#isEnding = true;
@@ -388,7 +391,7 @@ export class Deliveries {
       if (first.made! >= line) break;
       if (!first.isMade && this.#mayStillCome(first)) return true;
     }
-    // What it makes next is told by its number among those of its name: all before must be there.
+    // The next call is identified by its number among those of its name: all earlier ones must exist.
     for (let at = this.#nextMade; this.#firstMade[at]?.made === line; at++) {
       const next = this.#firstMade[at]!;
       if (next.isOutside || next.same!.made >= next.n - next.also) continue;
@@ -399,8 +402,9 @@ export class Deliveries {
   }
 
   /**
-   * Whether the handler goes on without a recorded call, of which it is the turn: it has had all that was stored before
-   * the end of that call, and has not made it. Then the code is another; what does not depend on the call goes on.
+   * Whether the handler continues without a recorded call whose turn it is: it has received everything that
+   * was stored before the end of that call, and has not made it. Then the code has changed; what does not
+   * depend on the call continues.
    */
   #mayPassOver(call: Call): boolean {
     // Whatever comes next may be the call.
@@ -468,7 +472,7 @@ export class Deliveries {
     const stop = startTimer(patience, () => {
       this.#callOffPatience = undefined;
       this.#givenUp.add(call);
-      this.#parts.log.warn("the handler has not made a recorded call again; it goes on without", {
+      this.#parts.log.warn("the handler has not repeated a recorded call; it continues without it", {
         call: call.label,
       });
       this.#goOn();

@@ -91,7 +91,7 @@ export class RunJob implements JobHandle {
     const checked = v.safeParse(CaseInputSchema, input);
     if (!checked.success) {
       const problems = checked.issues.map((issue) => `${v.getDotPath(issue)} ${describeIssue(issue)}`);
-      throw new TypeError(`openCase was given a case that is not valid: ${listProblems(problems)}`);
+      throw new TypeError(`openCase was called with an invalid case: ${listProblems(problems)}`);
     }
     const { id: ref, name, description } = checked.output;
     const call = this.#scope.take("open_case", ref);

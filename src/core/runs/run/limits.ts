@@ -4,7 +4,7 @@ import type { RunEnd } from "./run-errors.ts";
 /** Sums of decimal fractions are off by less than this. */
 const ROUNDING = 1e-9;
 
-/** What the record tells of the limits. */
+/** What the record says about the limits. */
 interface Used {
   readonly cases: { readonly size: number };
   readonly spent: number;
@@ -66,7 +66,7 @@ export class Limits {
     this.#spent += cost;
   }
 
-  /** Counts a cost that became known only afterwards. */
+  /** Counts a cost that became known only later. */
   spend(cost: number, name: string): RunEnd | undefined {
     const most = this.#given?.max_cost ?? undefined;
     this.#spent += cost;
@@ -109,7 +109,9 @@ export class Limits {
     return this.#elapsed + Math.max(here, this.#clock().getTime() - this.#since);
   }
 
-  /** The agent told an error, or a case failed: that ends the job, unless its instructions say otherwise. */
+  /**
+   * The agent reported an error, or a case failed: that ends the job, unless its instructions say otherwise.
+   */
   error(message: string): RunEnd | undefined {
     const ends = this.#given?.stop_on_error ?? true;
     return ends ? limit("stop_on_error", `stop_on_error: ${message}`) : undefined;

@@ -3,8 +3,9 @@ import type { CallKind } from "./call.ts";
 import { type ScopeRecord, UNKNOWN } from "./scope-record.ts";
 
 /*
- * Version 0.1.0 knew a call by its position among the calls of its scope. Which of the calls of its name it was follows
- * from the order of positions, which is the order in which they were made, unless some are left out.
+ * Version 0.1.0 knew a call by its position among the calls of its scope. Which of the calls of its name it
+ * was follows from the order of positions, which is the order in which they were made, unless some are
+ * missing.
  */
 
 type CallLine = CallEntry | AttemptEntry | BegunEntry;

@@ -28,7 +28,7 @@ export interface JobEnd {
   patch(job: StoredJob): JobPatch;
 }
 
-/** How a job ends, from what its handler did and what the run was told. */
+/** How a job ends, from its handler's result and the requests to the run. */
 export function toEnding(
   outcome: Outcome,
   end: RunEnd | undefined,

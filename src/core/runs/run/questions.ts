@@ -38,9 +38,9 @@ interface Asking {
   readonly fields: Fields;
   /** Whether the deadline was given as a time of day, not as a duration. */
   readonly isUntil: boolean;
-  /** Whether the agent is told of the answer before the handler goes on. */
+  /** Whether the agent is notified of the answer before the handler continues. */
   readonly tells: boolean;
-  /** Takes up an answer before it is delivered; what fails is told there. */
+  /** Processes an answer before it is delivered; a failure is reported there. */
   readonly onAnswer: () => MaybePromise<unknown>;
   /** Stores the question, or finds that it is stored. */
   readonly open: () => Promise<Question>;
@@ -96,7 +96,7 @@ export class Questions {
     if (isWaiting) waiting!.settle();
   }
 
-  /** An operator has taken the question away: the handler is told so, unless the run ends first. */
+  /** An operator has withdrawn the question: the handler is notified, unless the run ends first. */
   async withdraw(caseId: string, message: string): Promise<void> {
     const waiting = this.#waiting.get(caseId);
     const run = this.#run;

@@ -1,12 +1,12 @@
 import { type RunEnd, RunEndedError } from "./run-errors.ts";
 
 /**
- * Where a run stands: `live`; `ending`, when a limit or a stop has told it to; `frozen`, while the service closes;
- * `over`, when nothing that the handler still does counts any more.
+ * Phase of a run: `live`; `ending`, after a limit or a stop; `frozen`, while the service closes; `over`, when
+ * nothing that the handler still does counts.
  */
 type Phase = "live" | "ending" | "frozen" | "over";
 
-/** Where a run stands, and how what its handler waits for learns that the run must end. */
+/** The phase of a run, and how pending waits of its handler learn that the run must end. */
 export class RunPhase {
   #phase: Phase = "live";
   #end: RunEnd | undefined;
@@ -17,7 +17,7 @@ export class RunPhase {
   /** Called with the reason when the run ends: what the handler waits for rejects. */
   readonly #interrupts = new Set<(error: Error) => void>();
 
-  /** Why the run was told to end. */
+  /** Why the run was asked to end. */
   get end(): RunEnd | undefined {
     return this.#end;
   }
@@ -30,7 +30,7 @@ export class RunPhase {
     return this.#phase === "frozen";
   }
 
-  /** Whether the run was told to end, or has ended. */
+  /** Whether the run was asked to end, or has ended. */
   get isToldToEnd(): boolean {
     return this.#phase === "ending" || this.#phase === "over";
   }
@@ -51,11 +51,14 @@ export class RunPhase {
   /** What calls of the run reject with once it ends. */
   get error(): RunEndedError {
     return new RunEndedError(
-      this.#end ?? { to: "cancelled", reason: "stopped", message: "The run is over: the job has ended" },
+      this.#end ?? { to: "cancelled", reason: "stopped", message: "The run has ended: the job is finished" },
     );
   }
 
-  /** Waits until the handler's next call may go on: indefinitely while the service closes; rejects once the run ends. */
+  /**
+   * Waits until the handler's next call may continue: indefinitely while the service closes; rejects once the
+   * run ends.
+   */
   gate(): Promise<void> | undefined {
     if (this.#fence) return this.#fence.then(() => this.gate());
     if (this.#phase === "live") return undefined;
@@ -125,7 +128,7 @@ export class RunPhase {
     }
     if (!this.isToldToEnd && !isThenable(pending)) return pending;
     return new Promise<T>((resolve, reject) => {
-      // The work may have told it to.
+      // The work may have asked it to.
       if (this.isToldToEnd) reject(this.error);
       this.#interrupts.add(reject);
       Promise.resolve(pending)

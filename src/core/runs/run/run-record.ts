@@ -30,11 +30,11 @@ export class RunRecord {
   readonly changes = new Map<string, boolean>();
   /** The code that ran the job, from line to line of the log. */
   readonly #codes: { readonly from: number; readonly code: Code }[] = [];
-  /** Lines of the log that tell of an end of the process. */
+  /** Lines of the log that record an end of the process. */
   readonly #interruptions: number[] = [];
   /** What the recorded calls and failed attempts cost. */
   spent = 0;
-  /** Times that the job was begun from the start again. */
+  /** Times that the job was started over. */
   generation = 0;
   /** Milliseconds that the job ran in spans that have ended. */
   elapsed = 0;
@@ -96,7 +96,7 @@ export class RunRecord {
     return this.#codes.findLast(({ from }) => from <= line)?.code ?? { version: null, fingerprint: null };
   }
 
-  /** Questions and sleeps that were begun and have not ended. */
+  /** Questions and sleeps that were started and have not ended. */
   open(): Call[] {
     return [...this.#begun].filter((call) => !call.isDue);
   }
@@ -123,7 +123,9 @@ export class RunRecord {
 
   /** Forgets the failures that each scope ends with, so that they are tried again. */
   forgetFailures(): void {
-    /** When the last call of a scope began that went well: the handler has gone on since the failures before. */
+    /**
+     * When the last successful call of a scope started: the handler has continued since the failures before.
+     */
     const wentOn = new Map<string | undefined, number>();
     const forgotten = new Set<Call>();
     for (const call of this.ended.toReversed()) {
@@ -157,7 +159,7 @@ export class RunRecord {
     }
   }
 
-  /** What counts for the job as a whole, also of what was begun afresh since. */
+  /** What counts for the job as a whole, including what was started over since. */
   #sumUp(entry: RunEntry): void {
     if (entry.type === "call" || entry.type === "attempt") this.spent += entry.cost ?? 0;
     if (entry.type === "status") this.#addStatus(entry.to, entry.at);
@@ -167,7 +169,7 @@ export class RunRecord {
     if (entry.mark === "resumed") this.since ??= entry.at;
     if (entry.mark !== "restarted") return;
     this.generation++;
-    // What a crash began again was spent all the same; a person who begins again begins with nothing.
+    // Work that a crash repeated was still spent; a person who starts over starts at zero.
     if (entry.by === undefined) return;
     this.spent = 0;
     this.elapsed = 0;

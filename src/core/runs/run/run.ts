@@ -71,7 +71,7 @@ export class Run {
   readonly #phase = new RunPhase();
   readonly #clock: RunClock;
   #questions: Questions | undefined;
-  /** Steps that were under way when the run was told to end, or its handler ended without them. */
+  /** Steps that were in progress when the run was asked to end, or when its handler ended without them. */
   #cutShort: StepUnderWay[] = [];
   /** Those of them whose results had not been stored when the run's end was. */
   #unrecorded: StepUnderWay[] | undefined;
@@ -135,7 +135,7 @@ export class Run {
     return this.#isSealed || this.isOver;
   }
 
-  /** Whether the job's end is yet to be stored, by this run or by whoever takes the job from it. */
+  /** Whether the job's end must still be stored, by this run or by the next owner of the job. */
   get isEndAhead(): boolean {
     return !this.isOver && !this.#isFinishing;
   }
@@ -289,7 +289,7 @@ export class Run {
         await fence;
       }
     } catch (error) {
-      // What a plugin refuses is not recorded: a handler that went on after it could not be replayed.
+      // What a plugin refuses is not recorded: a handler that continued after it could not be replayed.
       if (isRefusal(error) && !this.#isFinishing) this.end(refused(error));
       throw error;
     } finally {
@@ -333,7 +333,9 @@ export class Run {
     const { steps } = this.activity;
     if (!end && steps.length > 0) {
       this.#cutShort = steps;
-      log.warn("the handler ended before steps that it had begun", { steps: steps.map(({ name }) => name) });
+      log.warn("the handler ended before steps that it had started", {
+        steps: steps.map(({ name }) => name),
+      });
     }
     const stored = await this.#storeEnd(ending).catch((error: unknown) => {
       if (!isRefusal(error)) throw error;
@@ -350,7 +352,7 @@ export class Run {
   async #storeEnd(ending: JobEnd): Promise<JobEnd> {
     await this.write((unit) => {
       this.#isSealed = true;
-      // Results that were on their way when the run was told to end are recorded by now.
+      // Results that were being written when the run was asked to end are recorded by now.
       this.#unrecorded ??= this.#cutShort.filter((step) => !step.isRecorded);
       const { openCases, limits } = this;
       const account = (step: StepUnderWay) => this.account(step);

@@ -12,7 +12,7 @@ export class ScopeRecord {
   readonly #byPosition = new Map<number, Call>();
   /** Recorded questions, in their order. */
   readonly #asked: Call[] = [];
-  /** By position, where version 0.1.0 left positions out: it cannot be told which calls these were. */
+  /** By position, if version 0.1.0 skipped positions: these calls cannot be identified. */
   #old: Map<number, Call> | undefined;
   /** How many calls the handler has made in this run; opened cases are not counted. */
   #made = 0;

@@ -207,7 +207,7 @@ function later(now: string, milliseconds: number): string {
   return new Date(Date.parse(now) + milliseconds).toISOString();
 }
 
-/** What the function of a step without a limit of time is told. */
+/** Argument of the function of a step without a time limit. */
 class Told extends WithSignal implements StepInfo {
   readonly attempt: number;
   readonly idempotencyKey: string;

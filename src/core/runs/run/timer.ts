@@ -1,4 +1,4 @@
-/** Node's timers fire at once beyond this. */
+/** Node's timers fire immediately beyond this. */
 const LONGEST = 2 ** 31 - 1;
 
 /** Calls `fn` after `milliseconds`, which may be months; the result cancels it. */

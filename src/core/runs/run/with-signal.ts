@@ -1,9 +1,9 @@
 import type { Run } from "./run.ts";
 
 /**
- * What a handler or a step is given together with the signal of its run, which is made when somebody asks for it. A
- * property of its own, as in a plain object, so that copies have it; but one getter for all: each object with a getter
- * of its own makes V8 look at it as at a new kind of object, which slows down whoever reads it.
+ * What a handler or a step receives together with the signal of its run, which is created on first use. A
+ * property of its own, as in a plain object, so that copies have it; but one getter for all: each object with
+ * a getter of its own makes V8 look at it as at a new kind of object, which slows down its readers.
  */
 export class WithSignal {
   declare readonly signal: AbortSignal;

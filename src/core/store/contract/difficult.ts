@@ -3,7 +3,7 @@ import { isServiceError } from "../../base/errors.ts";
 import type { StoreTest } from "./fixtures.ts";
 import { makeEntry, makeJob } from "./fixtures.ts";
 
-/** What ids and values of every kind must survive. */
+/** Ids and values of every kind that must be preserved. */
 export function difficultTests(test: StoreTest): void {
   const ids = [
     "__proto__",
@@ -36,7 +36,7 @@ export function difficultTests(test: StoreTest): void {
       assert.deepEqual(await store.log("Run").read(key), [{ seq: 1, entry: makeEntry(key) }]);
   });
 
-  test("values come back as they were, whatever they look like", async (store) => {
+  test("values are read back unchanged, whatever they look like", async (store) => {
     const payload = JSON.parse(
       '{"__proto__":{"polluted":true},"constructor":1,"number":"123","date":"2026-01-01","text":"\\ud800 }{ \\"d\\":"}',
     ) as unknown;
@@ -54,7 +54,7 @@ export function difficultTests(test: StoreTest): void {
     assert.notEqual(await store.table("Job").get("small"), undefined);
   });
 
-  test("what JSON cannot hold is refused and leaves no trace", async (store) => {
+  test("what JSON cannot represent is refused and leaves no trace", async (store) => {
     const cycle: { self?: unknown } = {};
     cycle.self = cycle;
     let deep: unknown = 1;

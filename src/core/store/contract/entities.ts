@@ -3,7 +3,7 @@ import { isServiceError } from "../../base/errors.ts";
 import type { StoreTest } from "./fixtures.ts";
 import { makeCase, makeJob } from "./fixtures.ts";
 
-/** What single entities must hold. */
+/** Guarantees for single entities. */
 export function entityTests(test: StoreTest): void {
   test("an inserted entity is read back as it was", async (store) => {
     const job = makeJob("a", { payload: { deep: [1, { two: null }], text: "ü€😀" } });
@@ -11,11 +11,11 @@ export function entityTests(test: StoreTest): void {
     assert.deepEqual(await store.table("Job").get("a"), job);
   });
 
-  test("an unknown id gives undefined", async (store) => {
+  test("an unknown id returns undefined", async (store) => {
     assert.equal(await store.table("Job").get("none"), undefined);
   });
 
-  test("a taken id is refused and the first entity stays", async (store) => {
+  test("an existing id is refused and the first entity stays", async (store) => {
     await store.table("Job").insert(makeJob("a", { name: "first" }));
     await assert.rejects(store.table("Job").insert(makeJob("a", { name: "second" })), {
       name: "StoreConflictError",

@@ -7,7 +7,7 @@ import type { RunEntry } from "../../models/run-entry.ts";
 import type { Store, StoreFactory } from "../store.ts";
 import { CORE_TABLES } from "../tables.ts";
 
-/** Declares a test that gets an open store in a folder of its own. */
+/** Declares a test that gets an open store in its own folder. */
 export type StoreTest = (title: string, work: (store: Store) => Promise<void>) => void;
 
 /** Part of the statuses, for tests that need several. */
@@ -102,7 +102,7 @@ export function seeded(seed: number): () => number {
   };
 }
 
-/** Runs work in a folder that is removed afterwards. */
+/** Runs work in a folder that is removed at the end. */
 export async function inFolder(work: (dataDir: string) => Promise<void>): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), "store-contract-"));
   try {
@@ -112,7 +112,7 @@ export async function inFolder(work: (dataDir: string) => Promise<void>): Promis
   }
 }
 
-/** Runs work with a store that is closed afterwards. */
+/** Runs work with a store that is closed at the end. */
 export async function withStore(
   open: StoreFactory,
   dataDir: string,

@@ -4,7 +4,7 @@ import { makeCase, makeJob } from "./fixtures.ts";
 
 /** What must hold while others write. */
 export function isolationTests(test: StoreTest): void {
-  test("200 changes at once to one entity all count", async (store) => {
+  test("200 concurrent changes of one entity all take effect", async (store) => {
     await store.table("Job").insert(makeJob("a", { payload: [] }));
     const changes = Array.from({ length: 200 }, () =>
       store.table("Job").change("a", (job) => {
@@ -19,7 +19,7 @@ export function isolationTests(test: StoreTest): void {
     );
   });
 
-  test("of many inserts of one id exactly one succeeds, and whoever was refused can read it", async (store) => {
+  test("of many concurrent inserts of one id exactly one succeeds, and the others can read it", async (store) => {
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, (_, at) =>
         store
@@ -35,7 +35,7 @@ export function isolationTests(test: StoreTest): void {
     assert.equal(outcomes.filter((outcome) => outcome === "refused").length, 19);
   });
 
-  test("neither what was given nor what was handed out is tied to what is stored", async (store) => {
+  test("stored values share nothing with the values that were passed or returned", async (store) => {
     const given = makeJob("a", { payload: { list: [1] } });
     await store.table("Job").insert(given);
     (given.payload as { list: number[] }).list.push(2);
@@ -58,7 +58,7 @@ export function isolationTests(test: StoreTest): void {
     assert.deepEqual((await store.table("Job").get("a"))?.payload, { list: [1] });
   });
 
-  test("what is only looked at is as it is stored, at every version, and cannot be altered", async (store) => {
+  test("read-only values are as stored, at every version, and cannot be altered", async (store) => {
     const jobs = store.table("Job");
     assert.equal(await jobs.peek("a"), undefined);
     await jobs.insert(makeJob("a", { payload: { list: [1] } }));
@@ -83,7 +83,7 @@ export function isolationTests(test: StoreTest): void {
     }
   });
 
-  test("readers never see a half of a transaction", async (store) => {
+  test("readers never see part of a transaction", async (store) => {
     await store.table("Job").insert(makeJob("a"));
     let writing = true;
     const writer = (async () => {
@@ -98,7 +98,7 @@ export function isolationTests(test: StoreTest): void {
     while (writing) {
       const job = await store.table("Job").get("a");
       const seen = await store.table("Case").list({ where: { job_id: "a" }, limit: 1 });
-      assert.ok(seen.total >= (job?.case_count ?? 0), "a case counted that is not there");
+      assert.ok(seen.total >= (job?.case_count ?? 0), "a counted case does not exist");
       await new Promise((resolve) => setImmediate(resolve));
     }
     await writer;

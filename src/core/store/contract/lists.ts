@@ -5,7 +5,7 @@ import type { Store } from "../store.ts";
 import type { StoreTest } from "./fixtures.ts";
 import { at, makeCase, makeJob, millis, STATUSES, seeded } from "./fixtures.ts";
 
-/** What filters, search, order and pages must hold. */
+/** Guarantees for filters, search, order and pages. */
 export function listTests(test: StoreTest): void {
   const fill = async (store: Store): Promise<void> => {
     const rows: [string, Partial<StoredJob>][] = [
@@ -65,13 +65,13 @@ export function listTests(test: StoreTest): void {
   lists("search case-insensitively and literally", { search: "E 100%" }, { ids: ["j4"] });
   lists("search in ids", { search: "J2" }, { ids: ["j2"] });
   lists("combine all conditions", { where: { status: "completed" }, search: "bravo" }, { ids: ["j3"] });
-  lists("take a page and tell the total", { limit: 2, skip: 1 }, { ids: ["j2", "j3"], total: 4 });
+  lists("return a page and the total", { limit: 2, skip: 1 }, { ids: ["j2", "j3"], total: 4 });
   lists(
-    "take a page of a filtered list",
+    "return a page of a filtered list",
     { where: { status: "completed" }, limit: 1, skip: 1 },
     { ids: ["j1"], total: 2 },
   );
-  lists("take a page behind the end", { skip: 10 }, { ids: [], total: 4 });
+  lists("return an empty page after the end", { skip: 10 }, { ids: [], total: 4 });
   lists("count without items", { limit: 0 }, { ids: [], total: 4 });
 
   test("an index field that does not exist is an error", async (store) => {

@@ -21,7 +21,7 @@ export function logTests(test: StoreTest): void {
     assert.equal(await store.log("Run").last("none"), 0);
   });
 
-  test("entries appended at once have neither gap nor repeat", async (store) => {
+  test("entries appended concurrently have neither gaps nor repeats", async (store) => {
     const numbers = await Promise.all(
       Array.from({ length: 100 }, (_, at) => store.log("Run").append("a", makeEntry(`${at}`))),
     );

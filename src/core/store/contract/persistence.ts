@@ -3,12 +3,12 @@ import { isServiceError } from "../../base/errors.ts";
 import type { StoreFactory } from "../store.ts";
 import { inFolder, makeEntry, makeJob, withStore } from "./fixtures.ts";
 
-/** What must be there when the folder is opened again. */
+/** What must be kept when the folder is opened again. */
 export function persistenceTests(
   it: (name: string, test: () => Promise<void>) => void,
   open: StoreFactory,
 ): void {
-  it("entities, removals and log entries are there", () =>
+  it("entities, removals and log entries are kept", () =>
     inFolder(async (dataDir) => {
       const big = makeJob("big", { payload: "x".repeat(300_000) });
       await withStore(open, dataDir, async (store) => {
@@ -37,7 +37,7 @@ export function persistenceTests(
       }
     }));
 
-  it("entities that were changed are found by what they are now", () =>
+  it("changed entities are found by their current values", () =>
     inFolder(async (dataDir) => {
       await withStore(open, dataDir, async (store) => {
         const jobs = store.table("Job");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { StoreTest } from "./fixtures.ts";
 import { at, makeCase, makeEntry, makeJob } from "./fixtures.ts";
 
-/** What transactions must hold. */
+/** Guarantees for transactions. */
 export function transactionTests(test: StoreTest): void {
   test("writes to several tables and logs appear together", async (store) => {
     const value = await store.transaction(async (tx) => {
@@ -66,7 +66,7 @@ export function transactionTests(test: StoreTest): void {
     assert.deepEqual(await store.transaction((tx) => tx.ids("Case", "job_id", "none")), []);
   });
 
-  test("a refusal inside can be handled and the rest still commits", async (store) => {
+  test("a conflict inside can be handled and the rest still commits", async (store) => {
     await store.table("Job").insert(makeJob("a"));
     await store.transaction(async (tx) => {
       await assert.rejects(tx.insert("Job", makeJob("a")), { name: "StoreConflictError" });

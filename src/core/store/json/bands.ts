@@ -5,7 +5,9 @@ const BAND = 128 * 1024;
 /** More than the bands of a file: offsets have 32 bits. */
 const BANDS = 2 ** 32 / BAND;
 
-/** Collects what lies in files, and gives it out in parts, from the beginning of each file to its end. */
+/**
+ * Collects items by location in files, and returns them in parts, from the beginning of each file to its end.
+ */
 export class Bands<T extends { readonly at: Locator }> {
   readonly #bands = new Map<number, T[]>();
 

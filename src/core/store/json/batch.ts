@@ -1,7 +1,7 @@
 import type { Change } from "../backend.ts";
 import { bodyOf, headerOf, LineBuffer } from "./line.ts";
 
-/** Changes that become durable together, and who is told. */
+/** Changes that become durable together, and the callback. */
 export interface Commit {
   readonly changes: readonly Change[];
   readonly done: (error?: Error) => void;
@@ -59,8 +59,8 @@ export class Batch {
   }
 
   /**
-   * The bytes to write. The last commit says how far the disk has come by now, so that a hole in what is there can be
-   * told from a write that a crash cut short.
+   * The bytes to write. The last commit records how far the disk has come, so that a hole can be
+   * distinguished from a write that a crash cut short.
    */
   bytes(known: number): Buffer {
     if (this.#known !== known) {

@@ -1,6 +1,6 @@
 import type { FileSet } from "./file-set.ts";
 
-/** Begins a new journal file, whose first write will have the number `next`, and seals the one before it. */
+/** Starts a new journal file, whose first write will have the number `next`, and seals the one before it. */
 export async function beginJournal(files: FileSet, next: number): Promise<void> {
   const journal = files.create("journal", next);
   try {

@@ -3,7 +3,7 @@ import type { Locator } from "./locators.ts";
 import type { Segments } from "./segment.ts";
 import { checkLine, readSpan, segmentOf, spansOf } from "./spans.ts";
 
-/** Reads the body of one line at once. */
+/** Reads the body of one line synchronously. */
 export function readBodySync(segments: Segments, at: Locator): string {
   const segment = segmentOf(segments, at);
   const bytes = Buffer.allocUnsafe(at.length);
@@ -12,7 +12,7 @@ export function readBodySync(segments: Segments, at: Locator): string {
   return readBody(line);
 }
 
-/** Reads the bodies of lines, in their order, in few reads. The files they lie in stay open until it is done. */
+/** Reads the bodies of lines, in their order, in few reads. Their files stay open until it is done. */
 export async function readBodies(segments: Segments, locators: readonly Locator[]): Promise<string[]> {
   const bodies = new Array<string>(locators.length);
   const keep = (place: number, line: Buffer) => {

@@ -11,13 +11,15 @@ import { MANIFEST, manifestText, parseManifest, readManifestText } from "./manif
 const TEMPORARY = /^MANIFEST\.(json|[0-9a-f]+)\.tmp$/;
 
 /**
- * The right to write to a folder: the manifest names its owner. A lock keeps out the processes of one host only; where
- * two hosts share a folder, the one that opens it last takes it from the other, which then must not acknowledge anything.
+ * The right to write to a folder: the manifest names its owner. A lock only excludes processes of the same
+ * host; if two hosts share a folder, the one that opens it last takes it over from the other, which then must
+ * not acknowledge anything.
  *
- * Who takes a folder removes the manifests that others are writing, then reads the one that is there, then puts its own
- * in place. Who owns a folder writes a manifest only where nobody is taking it: it creates its own first and looks for
- * others then. So of two that write at the same time one fails, and whoever takes a folder has seen the last manifest
- * of the one before, and after it every line that that one has acknowledged.
+ * A process that takes over a folder removes the manifests that others are writing, then reads the existing
+ * one, then puts its own in place. The owner of a folder writes a manifest only if nobody is taking it over:
+ * it creates its own first and then looks for others. So of two that write at the same time one fails, and
+ * the process that takes over has seen the last manifest of the previous owner, and after it every line that
+ * the previous owner has acknowledged.
  */
 export class Claim {
   readonly #io: StoreIo;
@@ -25,12 +27,12 @@ export class Claim {
   /** Whether another host may have replaced a file without it showing in its identity. */
   readonly #isShared: boolean;
   readonly owner: Owner = { token: randomBytes(12).toString("hex"), host: hostname(), pid: process.pid };
-  /** The manifest as this process wrote it, and its file when that was last looked at; none in a folder that is new. */
+  /** The manifest as this process wrote it, and its file when it was last checked; none in a new folder. */
   #text: string | undefined;
   #file: FileIdentity | undefined;
   /** The folder, while it has no manifest. */
   #place: FileIdentity | undefined;
-  /** What the manifest said when there was no room to write this process into it. */
+  /** The manifest's content when there was no space to write this process into it. */
   #refused: string | undefined;
   #lost: Error | undefined;
 
@@ -40,14 +42,14 @@ export class Claim {
     this.#isShared = io.fileSystem(folder).kind === "network";
   }
 
-  /** Whether the folder is taken, or is new; not where there was no room to say so. */
+  /** Whether the folder is taken over, or is new; false if there was no space to record it. */
   get isHeld(): boolean {
     return this.#refused === undefined;
   }
 
   /**
-   * Takes the folder. Resolves with the manifest as it was before, `undefined` where there is none. `makeRoom` is called
-   * where the disk is full; where that does not help the folder can be read, and be taken later.
+   * Takes over the folder. Resolves with the previous manifest, `undefined` if there is none. `makeRoom` is
+   * called if the disk is full; if that does not help, the folder can be read, and taken over later.
    */
   async take(makeRoom: () => void): Promise<Manifest | undefined> {
     if (!this.#io.list(this.#folder).includes(MANIFEST)) {
@@ -70,21 +72,26 @@ export class Claim {
     }
   }
 
-  /** Takes the folder whatever its manifest says, which stays as it is until another one is published. */
+  /** Takes over the folder whatever its manifest says; the manifest stays until another one is published. */
   seize(): void {
     this.#removeOthers();
     if (this.#io.list(this.#folder).includes(MANIFEST)) this.#text = readManifestText(this.#io, this.#folder);
     else this.#place = this.#io.identity(this.#folder);
   }
 
-  /** Takes a folder for which there was no room before. Throws where somebody else has written to it since. */
+  /**
+   * Takes over a folder for which there was no space before. Throws if somebody else has written to it since.
+   */
   async takeAgain(): Promise<void> {
     if (this.#refused === undefined) return;
     await this.#replace(this.#refused);
     this.#refused = undefined;
   }
 
-  /** Throws where the folder is gone or belongs to somebody else. Costs one look at a name where all is as it was. */
+  /**
+   * Throws if the folder is gone or belongs to somebody else. Costs one stat of a name if nothing has
+   * changed.
+   */
   check(): void {
     if (this.#lost !== undefined) throw this.#lost;
     if (this.#refused !== undefined) throw unclaimedError(this.#folder);
@@ -100,9 +107,9 @@ export class Claim {
     this.#file = file;
   }
 
-  /** Makes a manifest the content of the store, in one step that happens or does not. */
+  /** Makes a manifest the content of the store, atomically. */
   async publish(manifest: Manifest): Promise<void> {
-    // A manifest that is begun would hold up the one who has the folder now.
+    // An unfinished manifest would block the current owner of the folder.
     if (this.#lost !== undefined) throw this.#lost;
     await this.#put(() => {
       if (this.#others().length > 0) throw takingError(this.#folder);
@@ -181,7 +188,7 @@ export class Claim {
     throw this.lose(explain(readManifestText(this.#io, this.#folder), this.owner, this.#folder));
   }
 
-  /** Gives the folder up for good; returns why. */
+  /** Gives up the folder permanently; returns the reason. */
   lose(error: Error = folderReplacedError(this.#folder)): Error {
     this.#lost = error;
     return error;
@@ -217,22 +224,22 @@ function explain(text: string, own: Owner, folder: string): Error {
     const { owner } = parseManifest(text);
     if (owner !== undefined && owner.token !== own.token) return ownerLostError(folder, owner);
   } catch {
-    // Told as a replacement: what it says now does not matter to this process.
+    // Reported as a replacement: its content does not matter to this process.
   }
   return folderReplacedError(folder);
 }
 
 function takingError(folder: string, cause?: unknown): Error {
   return storageError(
-    `Another process is taking ${folder}: nothing was stored`,
-    "Run one instance on a data folder. The service tries again by itself.",
+    `Another process is taking over ${folder}: nothing was stored`,
+    "Run one instance on a data folder. The service retries automatically.",
     cause,
   );
 }
 
 function unclaimedError(folder: string): Error {
   return storageError(
-    `There is no room in ${folder} to take the store: nothing was stored`,
-    `Free room on the disk that holds ${folder}; the service goes on by itself.`,
+    `No space left in ${folder} to take over the store: nothing was stored`,
+    `Free space on the disk of ${folder}; the service continues automatically.`,
   );
 }

@@ -102,7 +102,7 @@ function isOf(line: SourceLine, names: LineNames): boolean {
   return removes(line) ? line.removal === names.s : line.isOf(names);
 }
 
-/** An entity that is there again has a newer line; one that clears a key may stand before entries that hold. */
+/** An entity that was inserted again has a newer line; a line that clears a key may precede valid entries. */
 function matters(contents: Contents, { t, id, i }: LineNames): boolean {
   return i === 0 || contents.tableOf(t).index.slotOf(id) === undefined;
 }

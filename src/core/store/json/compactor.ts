@@ -7,11 +7,13 @@ import { isNoRoom } from "./io.ts";
 import type { Journal } from "./journal.ts";
 import type { Segment } from "./segment.ts";
 
-/** So many small files are tolerated before they are put together. */
+/** Number of small files that are tolerated before they are merged. */
 const SMALL_FILES = 12;
-/** Groups of commits between two looks at the files. */
+/** Groups of commits between two checks of the files. */
 const EVERY = 32;
-/** So many times the size of a journal may lie in lines without an index, whose bodies a start has to parse. */
+/**
+ * Multiple of a journal's size that lines without an index may take up; a start has to parse their bodies.
+ */
 const BARE = 16;
 
 export interface CompactorOptions {
@@ -23,7 +25,7 @@ export interface CompactorOptions {
   readonly limit: number;
 }
 
-/** Puts what still matters of files that are mostly out of date into new ones, in the background. */
+/** Copies what still matters of mostly outdated files into new ones, in the background. */
 export class Compactor {
   readonly #options: CompactorOptions;
   #running: Promise<void> | undefined;
@@ -38,7 +40,7 @@ export class Compactor {
     this.#options = options;
   }
 
-  /** Told after each group of commits: begins a compaction where it is worth it. */
+  /** Called after each group of commits: starts a compaction if it is worth it. */
   check(): void {
     const { files, journal } = this.#options;
     if (this.#running !== undefined || this.#closed) return;
@@ -122,7 +124,7 @@ export class Compactor {
       for (const source of sources) files.discard(source);
     } catch (error) {
       // Nothing is lost: the files stay as they were. A disk that is full has been reported already.
-      if (!isNoRoom(error)) log.warn("Store: a compaction was given up", { error: String(error) });
+      if (!isNoRoom(error)) log.warn("Store: a compaction was aborted", { error: String(error) });
       if ((error as { type?: string }).type === "storage_error")
         for (const source of sources) this.#damaged.add(source);
     }
@@ -152,7 +154,7 @@ export class Compactor {
     if (uncovered === undefined) return true;
     for (const source of sources) this.#damaged.add(source);
     const { name: file, live } = uncovered;
-    this.#options.log.warn("Store: a compaction was given up, as it would have lost lines; all files stay", {
+    this.#options.log.warn("Store: a compaction was aborted, as it would have lost lines; all files stay", {
       file,
       live,
     });
@@ -176,7 +178,7 @@ function neededOf({ live, removals }: Segment): number {
   return live + removals.needed;
 }
 
-/** Bytes of lines that nothing needs any more. */
+/** Bytes of lines that are no longer needed. */
 function deadOf(segment: Segment): number {
   return segment.size - neededOf(segment);
 }

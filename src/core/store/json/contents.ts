@@ -17,7 +17,7 @@ interface Rows {
   readonly cache: BodyCache;
 }
 
-/** What is committed and where it lies; keeps count of how much of each file still matters. */
+/** What is committed and where it is; counts how much of each file still matters. */
 export class Contents {
   readonly segments = new Map<number, Segment>();
   readonly tables: Map<string, StoreTable>;

@@ -5,7 +5,7 @@ export function missingBytes(count: number): string {
   return count === 1 ? "1 byte is missing" : `${count} bytes are missing`;
 }
 
-/** A file of the store is not as it was written. */
+/** A file of the store is damaged. */
 export function damageError(where: {
   file: string;
   byte: number;
@@ -18,8 +18,8 @@ export function damageError(where: {
     `${where.file} is damaged at ${line}byte ${where.byte}: ${where.what}`,
     {
       detail:
-        "Restore a backup, or run `svc store repair`: it keeps what is sound, tells what is lost, and holds the jobs concerned. " +
-        "`svc store verify` lists every damaged line. Data is edited by `svc store export` and `import`, not in these files.",
+        "Restore a backup, or run `svc store repair`: it keeps the intact data, reports what is lost, and holds the affected jobs. " +
+        "`svc store verify` lists every damaged line. To edit data, use `svc store export` and `import`; do not edit these files.",
     },
   );
 }

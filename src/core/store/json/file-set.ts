@@ -48,7 +48,9 @@ export class FileSet {
     }
   }
 
-  /** Takes the folder from whoever has it. Resolves with the manifest as it was before, `undefined` where there is none. */
+  /**
+   * Takes over the folder from its owner. Resolves with the previous manifest, `undefined` if there is none.
+   */
   async take(makeRoom: () => void): Promise<Manifest | undefined> {
     const manifest = await this.claim.take(makeRoom);
     // The owner before may still be creating files, or removing them: none has the name of one of this process.
@@ -172,14 +174,14 @@ export class FileSet {
     for (const segment of order) this.#segments.set(segment.id, segment);
   }
 
-  /** Marks all files as whole and lets go of the folder, so that any process may take it. */
+  /** Marks all files as complete and releases the folder, so that any process may take it over. */
   async release(): Promise<void> {
     const files = this.#order.map(({ name, size }) => ({ name, size }));
     await this.claim.publish({ format: 1, files });
     this.active = undefined;
   }
 
-  /** Lets go of a file that is not, or no longer, part of the store. */
+  /** Releases a file that is not, or no longer, part of the store. */
   discard(segment: Segment): void {
     this.#segments.delete(segment.id);
     segment.file.retire();
@@ -236,7 +238,7 @@ export class FileSet {
     try {
       const head = Buffer.alloc(HEAD.length);
       const length = readFully(this.io, handle, head, 0);
-      // Without its first bytes on disk it is a file that was just begun.
+      // Without its first bytes on disk it is a file that was just started.
       const isOurs = head.equals(HEAD) || head.every((byte, at) => at >= length || byte === 0);
       return isOurs ? this.io.size(handle) : undefined;
     } finally {

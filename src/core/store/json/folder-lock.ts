@@ -18,7 +18,7 @@ export class FolderInUseError extends ServiceError {
   constructor(folder: string, holder: string) {
     super("storage_error", `${folder} is in use by ${holder}`, {
       detail:
-        "Stop that process, or give this service another data folder (option dataDir, variable SERVICE_DATA_DIR).",
+        "Stop that process, or set another data folder for this service (option dataDir, variable SERVICE_DATA_DIR).",
     });
   }
 }
@@ -29,12 +29,12 @@ const ADDRESS = 100;
 const NO_SOCKETS = ["EOPNOTSUPP", "ENOTSUP", "EPERM", "EINVAL", "ENOSYS"];
 
 /**
- * Locks a folder by listening on a numbered Unix socket in it. The system closes the socket of a process that dies, so
- * the lock of a dead one is told from that of a living one by connecting to it: no process number that means something
- * else in another container, no waiting for a lease to end.
+ * Locks a folder by listening on a numbered Unix socket in it. The system closes the socket of a process that
+ * dies, so connecting to it distinguishes the lock of a dead process from that of a living one: no process
+ * number that means something else in another container, no waiting for a lease to expire.
  *
- * Numbers only grow: whoever finds the highest socket dead binds the next one, which can be done by one process only. A
- * released lock leaves its number behind.
+ * Numbers only grow: a process that finds the highest socket dead binds the next one, and only one process
+ * can do that. A released lock leaves its number behind.
  */
 export async function lockFolder(folder: string, log: StoreLogger): Promise<FolderLock> {
   if (process.platform === "win32") return lockPipe(folder);
@@ -46,9 +46,12 @@ export async function lockFolder(folder: string, log: StoreLogger): Promise<Fold
     if (!NO_SOCKETS.includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
     const place = join(tmpdir(), `store-lock-${digest(folder)}`);
     fs.mkdirSync(place, { recursive: true, mode: 0o700 });
-    log.warn("Store: the file system has no sockets; the lock lies in the system's temporary folder", {
-      place,
-    });
+    log.warn(
+      "Store: the file system does not support sockets; the lock is in the system's temporary folder",
+      {
+        place,
+      },
+    );
     return lockIn(place, folder);
   }
 }
@@ -62,7 +65,7 @@ async function lockIn(place: string, folder: string): Promise<FolderLock> {
       const server = await listen(address.of(number + 1));
       if (server === undefined) continue;
       if (highest(place).number > number + 1) {
-        // Somebody else was quicker by a whole lock and release.
+        // Somebody else has locked and released it in the meantime.
         await close(server);
         continue;
       }
@@ -82,8 +85,8 @@ async function lockIn(place: string, folder: string): Promise<FolderLock> {
   }
   address.close();
   throw storageError(
-    `The lock of ${folder} could not be taken`,
-    "Many processes try to open it; start only one.",
+    `The lock of ${folder} could not be acquired`,
+    "Several processes are trying to open it; start only one.",
   );
 }
 
@@ -204,7 +207,7 @@ async function lockPipe(folder: string): Promise<FolderLock> {
   const server = await listen(path);
   if (server !== undefined) return { release: () => close(server) };
   await refuseIfAlive(path, folder);
-  throw storageError(`The lock of ${folder} could not be taken`, "Start only one service on it.");
+  throw storageError(`The lock of ${folder} could not be acquired`, "Start only one service on it.");
 }
 
 function digest(folder: string): string {

@@ -7,7 +7,7 @@ import type { SharedFile } from "./shared-file.ts";
 export const HEADROOM_IDLE = 1000;
 /** Larger writes take so long that what their sync saves does not matter. */
 const SMALL = 32 * 1024;
-/** Bytes that are looked at at a time for where zeros begin. */
+/** Bytes that are checked at a time to find where zeros start. */
 const CHUNK = 64 * 1024;
 
 export interface HeadroomOptions {
@@ -17,7 +17,7 @@ export interface HeadroomOptions {
   readonly after: number;
 }
 
-/** What a store has unless it is told otherwise. */
+/** The default of a store. */
 export const HEADROOM: HeadroomOptions = { bytes: 512 * 1024, after: 32 };
 
 /**
@@ -82,7 +82,7 @@ export class Headroom {
     return now - this.#lastWrite >= HEADROOM_IDLE;
   }
 
-  /** Takes it that there are none. */
+  /** Assumes that there are none. */
   forget(): void {
     this.#file = undefined;
     this.#end = 0;

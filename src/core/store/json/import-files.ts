@@ -15,7 +15,10 @@ export interface ExportedFile {
   read(): AsyncIterable<Uint8Array>;
 }
 
-/** Writes the entities and entries of exported files as lines; the folder must be empty but for what says so. */
+/**
+ * Writes the entities and entries of exported files as lines; the folder must be empty except for the marker
+ * file.
+ */
 export async function importFiles(
   io: StoreIo,
   folder: string,
@@ -42,10 +45,10 @@ export async function importFiles(
       count++;
       const id = key ?? (value as { id?: unknown } | null)?.id;
       if (typeof id !== "string") throw invalid(file, `item ${count} has no id`);
-      if (ids.has(id)) throw invalid(file, `"${id}" is in it twice`);
+      if (ids.has(id)) throw invalid(file, `"${id}" occurs twice`);
       ids.add(id);
       if (key === undefined) add(id, "", JSON.stringify(value));
-      else if (!Array.isArray(value)) throw invalid(file, `"${id}" is no list of entries`);
+      else if (!Array.isArray(value)) throw invalid(file, `"${id}" is not a list of entries`);
       else
         for (const [at, entry] of value.entries()) add(id, `,"i":${at + 1},"ix":{}`, JSON.stringify(entry));
     }
@@ -77,5 +80,8 @@ async function* readParts(
 }
 
 function invalid(file: string, what: string): Error {
-  return storageError(`${file} cannot be imported: ${what}`, "It must be as `svc store export` writes it.");
+  return storageError(
+    `${file} cannot be imported: ${what}`,
+    "It must have the format that `svc store export` writes.",
+  );
 }

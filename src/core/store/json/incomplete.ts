@@ -8,8 +8,8 @@ const INCOMPLETE = "INCOMPLETE";
 export function refuseIncomplete(io: StoreIo, folder: string): void {
   if (!io.list(folder).includes(INCOMPLETE)) return;
   throw storageError(
-    `${folder} holds a part of a store only: a backup, restore or import into it was cut short`,
-    "Remove what is in the folder and make the backup, restore or import again.",
+    `${folder} contains an incomplete store: a backup, restore or import into it was interrupted`,
+    "Delete the folder's content and repeat the backup, restore or import.",
   );
 }
 
@@ -18,10 +18,10 @@ export function refuseIncomplete(io: StoreIo, folder: string): void {
  */
 export async function fillFolder<T>(io: StoreIo, folder: string, fill: () => Promise<T>): Promise<T> {
   io.makeFolder(folder);
-  // A file system of its own has this folder from the start.
+  // The root of a file system has this folder from the start.
   const names = io.list(folder).filter((name) => name !== "lost+found");
   if (names.length > 0) {
-    throw storageError(`${folder} is not empty`, "Name a folder that is empty, or that does not exist.");
+    throw storageError(`${folder} is not empty`, "Use a folder that is empty or does not exist.");
   }
   const marker = `${folder}/${INCOMPLETE}`;
   io.close(io.open(marker, "create"));

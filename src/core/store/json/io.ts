@@ -1,9 +1,9 @@
 /**
- * All that the JSON store asks of a file system. Handed in, so that crash tests can put a simulated disk in its place.
- * What is quick, or happens seldom, is synchronous; what waits for the disk is not.
+ * Everything that the JSON store needs from a file system. Injected, so that crash tests can use a simulated
+ * disk. Fast or rare operations are synchronous; those that wait for the disk are not.
  */
 export interface StoreIo {
-  /** What a name stands for now; `undefined` where there is no such file or folder. */
+  /** The current identity of a name; `undefined` where there is no such file or folder. */
   identity(path: string): FileIdentity | undefined;
   /** The same of an open file. */
   identityOf(file: number): FileIdentity;
@@ -32,13 +32,16 @@ export interface StoreIo {
   writeSynced(file: number, bytes: Uint8Array, position: number): Promise<number>;
   rename(from: string, to: string): void;
   remove(path: string): void;
-  /** Removes a large file that nothing needs any more, in the background; `failed` is told where that is not possible. */
+  /**
+   * Removes a large file that is no longer needed, in the background; `failed` is called if that is not
+   * possible.
+   */
   discard(path: string, failed: (error: unknown) => void): void;
   /** Resolves once the names in the folder are on disk. */
   syncFolder(path: string): Promise<void>;
 }
 
-/** Tells one file from another, and one version of it from the next. */
+/** Distinguishes one file from another, and one version from the next. */
 export interface FileIdentity {
   readonly device: number;
   readonly inode: number;
@@ -71,12 +74,12 @@ export function readFully(io: StoreIo, file: number, into: Uint8Array, position:
   return length;
 }
 
-/** Writes all bytes. Throws where the file takes no more. */
+/** Writes all bytes. Throws if the file does not accept more. */
 export function writeFully(io: StoreIo, file: number, bytes: Uint8Array, position: number): void {
   let length = 0;
   while (length < bytes.length) {
     const count = io.write(file, length === 0 ? bytes : bytes.subarray(length), position + length);
-    if (count === 0) throw Object.assign(new Error("the file takes no more bytes"), { code: "EIO" });
+    if (count === 0) throw Object.assign(new Error("the file does not accept more bytes"), { code: "EIO" });
     length += count;
   }
 }
@@ -87,7 +90,7 @@ export function codeOf(error: unknown): string | undefined {
   return typeof code === "string" ? code : undefined;
 }
 
-/** Tells that a write failed for lack of room. */
+/** Whether a write failed because the disk is full. */
 export function isNoRoom(error: unknown): boolean {
   const code = codeOf(error);
   return code === "ENOSPC" || code === "EDQUOT";

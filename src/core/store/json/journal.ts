@@ -15,7 +15,7 @@ import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
 import type { Timers } from "./timers.ts";
 
-/** A batch that is on disk, and where its lines lie, one behind the other. */
+/** A batch that is on disk, and the locations of its lines, one after another. */
 interface Written {
   readonly batch: Batch;
   /** Number of its first write. */
@@ -32,14 +32,16 @@ export interface JournalOptions {
   readonly log: StoreLogger;
   /** Number of the last write. */
   readonly last: number;
-  /** Bytes after which a new journal file is begun. */
+  /** Bytes after which a new journal file is started. */
   readonly limit: number;
   readonly headroom: HeadroomOptions;
-  /** Told after each group of commits. */
+  /** Called after each group of commits. */
   readonly onWritten: () => void;
 }
 
-/** Writes commits to the end of the journal, as many as wait at once, and makes them visible once they are on disk. */
+/**
+ * Appends commits to the journal, all waiting ones together, and makes them visible once they are on disk.
+ */
 export class Journal {
   readonly #files: FileSet;
   readonly #contents: Contents;
@@ -90,14 +92,14 @@ export class Journal {
     return this.#filling.commits.length + this.#rest.length;
   }
 
-  /** Makes the lines at once where it is known which numbers they will have. */
+  /** Builds the lines immediately if their numbers are known. */
   #enqueue(commit: Commit): void {
     if (this.isSound && this.#rest.length === 0 && !this.#filling.isFull) {
       try {
         this.#filling.add(commit, this.#numbers);
         return;
       } catch {
-        // Tried again when it is written; all that wait are told then.
+        // Retried when it is written; all waiting commits are notified then.
       }
     }
     this.#rest.push(commit);
@@ -168,7 +170,7 @@ export class Journal {
       this.#end.dropHeadroom();
       await this.#files.release();
     } catch (error) {
-      this.#options.log.warn("Store: the journal could not be marked as whole; the next start checks it", {
+      this.#options.log.warn("Store: the journal could not be marked as complete; the next start checks it", {
         error: String(error),
       });
     }
@@ -200,8 +202,8 @@ export class Journal {
   }
 
   /**
-   * Writes what waits, group by group, as long as enough do. Resolves with whether it let go of the journal, so that the
-   * callers of the last group could begin the next while they come.
+   * Writes waiting commits, group by group, while there are enough. Resolves with whether it released the
+   * journal, so that the callers of the last group can start the next one.
    */
   async #writeGroups(): Promise<boolean> {
     if (this.#closed) {
@@ -219,7 +221,7 @@ export class Journal {
         const isEnough = this.#tasks.length > 0 || this.#waiting >= this.#pace.enough;
         const goesOn = isEnough && this.#tasks.length === 0 && this.#isReady();
         batch = goesOn ? this.#take() : undefined;
-        // The disk is given the next ones before the callers of these go on.
+        // The disk gets the next ones before the callers of these continue.
         if (batch !== undefined) writing = this.#write(batch);
         else if (!isEnough) this.#busy = false;
         this.#apply(written);
@@ -282,7 +284,7 @@ export class Journal {
     return new Batch((change) => (change.kind === "put" ? this.#contents.versionOf(change.table)! : ""));
   }
 
-  /** Resolves once a batch is on disk, with where its lines lie. */
+  /** Resolves once a batch is on disk, with the locations of its lines. */
   async #write(batch: Batch): Promise<Written> {
     const active = this.#files.active!;
     const start = active.size;
@@ -326,7 +328,7 @@ export class Journal {
     await rewriteActive(this.#files, this.#last + 1);
   }
 
-  /** Tells all who wait, and those of the batch that was being written. */
+  /** Notifies all waiting commits, and those of the batch that was being written. */
   #rejectAll(batch: Batch | undefined, error: Error): void {
     const waiting = [...(batch?.clear() ?? []), ...this.#filling.clear(), ...this.#rest];
     this.#rest = [];

@@ -57,7 +57,7 @@ export async function openBackend(
 function refuseBucket(folder: string, system: FileSystem): void {
   if (system.kind !== "bucket") return;
   throw storageError(
-    `${folder} is on ${system.name}, which is an object store and cannot keep a journal`,
+    `${folder} is on ${system.name}, which is an object store and cannot store a journal`,
     "Put the data folder on a disk, or on a network file system such as NFS (option dataDir, variable SERVICE_DATA_DIR).",
   );
 }
@@ -80,7 +80,7 @@ async function openFiles(
   });
   if (torn !== undefined) {
     const where = { file: torn.file, byte: torn.byte, line: torn.line, bytes: torn.bytes.length };
-    log.warn("Store: a crash cut the last write short; it was never acknowledged and is set aside", where);
+    log.warn("Store: a crash cut the last write short; it was never acknowledged and is moved aside", where);
     keepTornTail(io, folder, torn);
   }
   files.active = unsealed;
@@ -109,7 +109,7 @@ function tellOwner(owner: Owner | undefined, log: StoreLogger): void {
   if (owner === undefined || owner.host === hostname()) return;
   const { pid, host } = owner;
   log.warn(
-    "Store: the folder was last open on another host; if that process still runs, it can store nothing more",
+    "Store: the folder was last open on another host; if that process is still running, it can no longer write",
     {
       pid,
       host,
@@ -136,8 +136,8 @@ function refuseOrphans(files: FileSet): void {
   const orphans = files.orphans();
   if (orphans.length === 0) return;
   throw storageError(
-    `MANIFEST.json is missing in ${files.folder}, but there are files of a store: ${orphans.join(", ")}`,
-    "Restore MANIFEST.json from a backup, or run `svc store repair` to go on with what the files hold.",
+    `MANIFEST.json is missing in ${files.folder}, but the folder has store files: ${orphans.join(", ")}`,
+    "Restore MANIFEST.json from a backup, or run `svc store repair` to continue with the files' content.",
   );
 }
 
@@ -152,8 +152,8 @@ async function makeWritable({
 }): Promise<void> {
   if (files.active !== undefined || !files.claim.isHeld) {
     const detail =
-      "The journal is not yet rewritten after a stop that was not clean; the service tries again by itself.";
-    await journal.distrust(storageError("The store cannot be written to", detail));
+      "The journal has not been rewritten yet after an unclean stop; the service retries automatically.";
+    await journal.distrust(storageError("The store is read-only at the moment", detail));
     return;
   }
   const hasRoom = await reserve.hold({ again: false }).catch(() => true);

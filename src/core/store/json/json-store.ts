@@ -16,7 +16,7 @@ export interface JsonStoreOptions {
   readonly io?: StoreIo;
   /** @default the clock of this machine */
   readonly timers?: Timers;
-  /** Bytes after which a new journal file is begun. @default 16 MiB */
+  /** Bytes after which a new journal file is started. @default 16 MiB */
   readonly journalBytes?: number;
   /** Bytes set aside so that entities can be removed when the disk is full. @default 1 MiB */
   readonly reserveBytes?: number;

@@ -9,7 +9,7 @@ export interface KeptEntity {
   readonly fields: EntityFields;
 }
 
-/** What a repair looks at in an entity. */
+/** What a repair reads of an entity. */
 export interface EntityFields {
   readonly status?: string;
   readonly job_id?: string;
@@ -71,7 +71,7 @@ export class KeptLines {
     let end = seqs.length;
     while (end > 0 && seqs[end - 1]! <= cleared) end--;
     let kept = 0;
-    // Entries that are older than one before them were forgotten, by a line that is not there any more.
+    // Entries that are older than one before them were cleared, by a line that no longer exists.
     for (let last = cleared; kept < end && seqs[kept]! > last; kept++) last = seqs[kept]!;
     return { kept, behind: end - kept, cleared };
   }

@@ -4,12 +4,12 @@ import type { IndexValue } from "../store.ts";
 import type { IndexRecord } from "../table-index.ts";
 
 /**
- * What stands in front of the body of a line:
- * `s` number of the write, `k` the last number known to be on disk when it was written, `n` lines that follow in the same
- * transaction, `t` table or log, `id` entity or key, `i` number of a log entry (0 clears the key), `v` version of the
- * index, `x` searchable text, `ix` index values. Then `d`, the entity or entry as given (`null` removes), and `c`, the
- * checksum of all that precedes it. An entity that was changed is written without `v`, `x` and `ix`, which cost much
- * there; a compaction gives them to its newest line.
+ * The header of a line: `s` number of the write, `k` the last number known to be on disk when it was written,
+ * `n` lines that follow in the same transaction, `t` table or log, `id` entity or key, `i` number of a log
+ * entry (0 clears the key), `v` version of the index, `x` searchable text, `ix` index values. Then `d`, the
+ * entity or entry as given (`null` removes), and `c`, the checksum of all that precedes it. An entity that
+ * was changed is written without `v`, `x` and `ix`, which cost much there; a compaction gives them to its
+ * newest line.
  */
 export interface LineHeader {
   readonly s: number;
@@ -29,7 +29,7 @@ export interface LineIndex {
   readonly record: IndexRecord;
 }
 
-/** Stands before the body. Inside of a JSON string it cannot stand, as quotes are escaped there. */
+/** Marks the start of the body. It cannot occur inside a JSON string because quotes are escaped there. */
 const BODY_TEXT = ',"d":';
 const BODY = Buffer.from(BODY_TEXT);
 /** The same behind an index. */
@@ -179,7 +179,7 @@ export function readHeader(line: Buffer): LineHeader | undefined {
 function headerEnd(line: Buffer): number {
   const end = line.indexOf(BODY);
   if (end < 0 || line[end - 1] === BRACE) return end;
-  // It is the id that stands before it, or the value of an index field, where another field is named like the body.
+  // It follows the id, or the value of an index field, if another field has the same name as the body.
   if (!line.subarray(0, end).includes(INDEX)) return end;
   const indexed = line.indexOf(INDEXED_BODY, end);
   return indexed < 0 ? -1 : indexed + 1;

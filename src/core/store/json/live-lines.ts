@@ -4,7 +4,7 @@ import type { LineIndex, LineNames } from "./line.ts";
 import type { Locator } from "./locators.ts";
 import { Pauses } from "./pauses.ts";
 
-/** So many slots, entries or keys are looked at in one go: some milliseconds where all of them are found. */
+/** Number of slots, entries or keys that are checked in one go: some milliseconds if all of them match. */
 const SLICE = 10_000;
 
 /** A line that the index points to: the newest version of an entity, or an entry of a log. */
@@ -23,8 +23,8 @@ export interface LiveLine {
 }
 
 /**
- * Visits what the index points to in some files, by looking through the index. Commits may go on meanwhile as long as
- * none goes into these files: a line may die after it was visited, but none can come to life.
+ * Visits what the index points to in some files, by scanning the index. Commits may continue in the meantime
+ * as long as none goes into these files: a line may die after it was visited, but none can come to life.
  */
 export async function findLiveLines(
   contents: Contents,

@@ -12,7 +12,7 @@ import { examineTail } from "./torn-tail.ts";
 export interface Loaded {
   /** Number of the last write. */
   readonly last: number;
-  /** What a crash left at the end of the journal; left out already. */
+  /** What a crash left at the end of the journal; already excluded. */
   readonly torn: TornTail | undefined;
 }
 

@@ -1,11 +1,11 @@
-/** Where a line lies. */
+/** Location of a line. */
 export interface Locator {
   readonly segment: number;
   readonly offset: number;
   readonly length: number;
 }
 
-/** Where the newest line of each slot lies: twelve bytes each. */
+/** Location of each slot's newest line: twelve bytes each. */
 export class Locators {
   #numbers = new Uint32Array(3 * 64);
 
@@ -36,7 +36,7 @@ export class Locators {
     return this.#numbers[slot * 3] === segment && this.#numbers[slot * 3 + 1] === offset;
   }
 
-  /** The slots from `from` to before `to` whose line lies in one of `segments`. */
+  /** The slots from `from` to before `to` whose line is in one of `segments`. */
   *slotsIn(segments: ReadonlySet<number>, from: number, to: number): Generator<number, void> {
     const numbers = this.#numbers;
     const end = Math.min(to * 3, numbers.length);
@@ -50,12 +50,12 @@ export class Locators {
   }
 }
 
-/** Where the entries of one key lie, in order: three small numbers each, no text. */
+/** Locations of one key's entries, in order: three small numbers each, no text. */
 export class EntryLocators {
   readonly #numbers: number[] = [];
   #newest = 0;
 
-  /** The highest number of a file that an entry lies in, or lay in once. */
+  /** The highest number of a file that contains, or once contained, an entry. */
   get newest(): number {
     return this.#newest;
   }
@@ -87,7 +87,7 @@ export class EntryLocators {
     const at = (number - 1) * 3;
     return this.#numbers[at] === segment && this.#numbers[at + 1] === offset;
   }
-  /** The numbers, from `from` to before `to`, of entries whose line lies in one of `segments`. */
+  /** The numbers, from `from` to before `to`, of entries whose line is in one of `segments`. */
   *numbersIn(segments: ReadonlySet<number>, from: number, to: number): Generator<number, void> {
     const numbers = this.#numbers;
     const end = Math.min((to - 1) * 3, numbers.length);

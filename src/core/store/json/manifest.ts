@@ -46,15 +46,15 @@ export function readManifestText(io: StoreIo, folder: string): string {
 /** What a manifest says. Throws where it is not as it was written, or of a format that this version does not know. */
 export function parseManifest(text: string): Manifest {
   const { content, expected } = understand(text);
-  // Compared as text: a change that JSON does not see is a change all the same.
+  // Compared as text: a change that JSON ignores still counts as a change.
   if (content === undefined || expected !== text) {
     const byte = firstDifference(text, expected);
     throw damageError({ file: MANIFEST, byte, what: "it is not as it was written" });
   }
   if (content.format === 1) return content;
   throw storageError(
-    `The store has format ${String(content.format)}; this version reads format 1`,
-    "Use a version of the service that knows this format.",
+    `The store has format ${String(content.format)}; this version supports format 1`,
+    "Use a version of the service that supports this format.",
   );
 }
 

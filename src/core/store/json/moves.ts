@@ -15,8 +15,8 @@ export class Moves {
   }
 
   /**
-   * The first of the files of which the index does not point to exactly as many bytes as were copied and still count:
-   * without it something would be lost. Counted anew from the index, beside what each file says of itself.
+   * The first file for which the index does not point to exactly as many bytes as were copied and still
+   * count: removing it would lose data. Counted again from the index, independent of each file's own count.
    */
   async findUncovered(sources: readonly Segment[]): Promise<Segment | undefined> {
     const bytes = new Map<number, number>();

@@ -1,7 +1,9 @@
 import type { LineHeader } from "./line.ts";
 import type { Locator } from "./locators.ts";
 
-/** Where the lines of one file lie that remove an entity or clear a key: nothing in the index points to them. */
+/**
+ * Locations of one file's lines that remove an entity or clear a key: nothing in the index points to them.
+ */
 export class Removals {
   /** Three numbers each: number of the write, offset, length. */
   readonly #numbers: number[] = [];
@@ -21,7 +23,10 @@ export class Removals {
   }
 }
 
-/** Tells lines that take something away from those that hold something. Only they have index values without a text. */
+/**
+ * Distinguishes lines that remove something from those with content. Only they have index values without a
+ * text.
+ */
 export function isRemoval({ i, x, ix }: LineHeader): boolean {
   return i === undefined ? ix !== undefined && x === undefined : i === 0;
 }

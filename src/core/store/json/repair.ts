@@ -41,7 +41,7 @@ export interface Repaired {
   readonly affected: readonly Affected[];
   /** Whether something was lost of which nobody can tell whose it was: then every unfinished job is held. */
   readonly isUncertain: boolean;
-  /** Jobs that the next start does not take up. */
+  /** Jobs that the next start does not resume. */
   readonly held: readonly string[];
 }
 
@@ -53,8 +53,9 @@ interface Lost {
 }
 
 /**
- * Keeps of the files of a store what is as it was written, in whole transactions; files with damage move to `damaged/`.
- * The store changes in one step at the end. Jobs that lost something are marked, so that no start takes them up by itself.
+ * Keeps the intact part of a store's files, in whole transactions; damaged files move to `damaged/`. The
+ * store changes in one step at the end. Jobs that lost something are marked, so that no start resumes them by
+ * itself.
  */
 export async function repairFiles(io: StoreIo, folder: string, now: () => Date): Promise<Repaired> {
   const files = new FileSet({ io, folder, log: { info() {}, warn() {}, error() {} }, segments: new Map() });
@@ -142,7 +143,7 @@ class Repair {
       this.#flawed.push(segment);
       return;
     }
-    // A crash did it, before anybody was told that the line is stored.
+    // A crash caused it, before the line was acknowledged.
     keepTornTail(io, folder, torn);
     segment.size = torn.byte;
     this.#sound.push(segment);
@@ -242,7 +243,7 @@ class Repair {
     return { table, id, became, since: null, job: owner, entries };
   }
 
-  /** Takes from logs what stands behind a missing entry: it cannot be read without that. */
+  /** Removes log entries after a missing one: they cannot be read without it. */
   async #shorten(kept: KeptLines): Promise<void> {
     const cuts = new Map<string, Map<number, Buffer>>();
     for (const [log, keys] of kept.logs)
@@ -333,7 +334,7 @@ function jobOf(table: string, id: string, kept: KeptLines): string | null {
   return "job" in owner ? owner.job : (kept.find("Case", owner.case)?.fields.job_id ?? null);
 }
 
-/** What became of something, for people. */
+/** What happened to something, as text. */
 export function describeAffected({ table, id, became, since, entries }: Affected): string {
   const name = `${table} "${id}"`;
   if (became === "gone") return `${name} is gone`;

@@ -19,8 +19,8 @@ export class Reserve {
   }
 
   /**
-   * Sets the room aside; resolves with whether there was room. After a failure there must be as much again: what the
-   * reserve itself gave back is no room to go on with.
+   * Reserves the space; resolves with whether there was enough. After a failure there must be twice as much:
+   * the space that the reserve itself released is not enough to continue.
    */
   async hold(options: { again: boolean }): Promise<boolean> {
     if (this.#held || this.#exists()) {
@@ -38,7 +38,7 @@ export class Reserve {
     }
   }
 
-  /** Gives the room back. */
+  /** Releases the space. */
   release(): void {
     this.#held = false;
     try {

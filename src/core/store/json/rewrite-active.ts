@@ -9,9 +9,9 @@ import type { Segment } from "./segment.ts";
 import { SharedFile } from "./shared-file.ts";
 
 /**
- * Copies what counts of the active journal to a new file, syncs it and lets it take the old one's place. After a failed
- * sync, or a stop that was not clean, the system may show bytes of the old file that are not on the disk and never will
- * be; only a file written and synced anew can be trusted.
+ * Copies what counts of the active journal to a new file, syncs it and lets it take the old one's place.
+ * After a failed sync, or a stop that was not clean, the system may show bytes of the old file that are not
+ * on the disk and never will be; only a newly written and synced file can be trusted.
  */
 export async function rewriteActive(files: FileSet, next: number): Promise<void> {
   const { io, folder, active } = files;
@@ -46,7 +46,7 @@ export async function rewriteActive(files: FileSet, next: number): Promise<void>
   files.removeFile(old.name);
 }
 
-/** Copies line by line, each checked, so that nothing that the disk did not keep is written again as if it were sound. */
+/** Copies line by line, each checked, so that damaged lines are not written again as if they were intact. */
 async function copyLines(files: FileSet, from: Segment, to: SharedFile): Promise<void> {
   const lines = new LineBuffer();
   let written = 0;

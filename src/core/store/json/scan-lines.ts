@@ -39,7 +39,10 @@ export async function scanLines(
   if (parts.length > 0) visit({ bytes: Buffer.concat(parts), position, number: ++number, complete: false });
 }
 
-/** The first `size` bytes of a file in parts; while one is looked at, the next is read. A part is valid until the next. */
+/**
+ * The first `size` bytes of a file in parts; while one is processed, the next is read. A part is valid until
+ * the next.
+ */
 async function* readAhead(io: StoreIo, file: number, size: number): AsyncGenerator<Buffer, void> {
   let position = 0;
   const read = (into: Buffer) =>

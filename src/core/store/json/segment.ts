@@ -9,7 +9,7 @@ export interface Segment {
   readonly kind: "journal" | "table";
   name: string;
   file: SharedFile;
-  /** Bytes that count; behind them may lie what a failed write left. */
+  /** Bytes that count; remains of a failed write may follow them. */
   size: number;
   /** Bytes of lines that the index points to. */
   live: number;

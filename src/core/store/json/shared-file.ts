@@ -1,7 +1,7 @@
 import type { FileIdentity, StoreIo } from "./io.ts";
 import { readFully } from "./io.ts";
 
-/** An open file that is closed only once nobody reads from it any more. */
+/** An open file that is closed only once all reads have finished. */
 export class SharedFile {
   readonly handle: number;
   /** What it was when it was opened. */
@@ -53,7 +53,7 @@ export class SharedFile {
     return this.#synced ?? undefined;
   }
 
-  /** Keeps the file open until the function that this returns is called, also where nothing else needs it any more. */
+  /** Keeps the file open until the returned function is called, even if nothing else needs it. */
   hold(): () => void {
     this.#readers++;
     return () => {

@@ -14,7 +14,7 @@ export interface Flawed {
   readonly what: string;
   /** Which write it was; `undefined` where nobody can tell, `null` where it was none. */
   readonly names: LineNames | undefined | null;
-  /** The line, as it was written where that can be told; valid only during the call. */
+  /** The line, as originally written if that is known; valid only during the call. */
   readonly bytes: Buffer;
 }
 
@@ -30,9 +30,9 @@ const HEADER_START = Buffer.from('{"s":');
 const JOINT = /"}.{1}\{"s":/s;
 
 /**
- * Tells the lines of a file that can be kept from those that cannot, damaged or not. Of a journal only whole
- * transactions are kept: a line behind a hole may be the rest of what the hole began, unless it says itself that the
- * hole was on disk before.
+ * Separates the lines of a file that can be kept from those that cannot, damaged or not. Of a journal only
+ * whole transactions are kept: a line behind a hole may be the rest of what the hole began, unless it says
+ * itself that the hole was on disk before.
  */
 export async function siftFile(
   io: StoreIo,
@@ -55,7 +55,7 @@ export async function siftFile(
   sifter.end();
 }
 
-/** Two sound lines where the byte between them is no line break any more. */
+/** Two intact lines with a damaged line break between them. */
 function splitJoined(line: ScannedLine): ScannedLine[] {
   const at = line.bytes.toString("latin1").search(JOINT);
   if (at < 0) return [line];
@@ -101,12 +101,12 @@ class TableSifter {
     this.drop({ ...line, bytes }, describe(line), isRest ? null : identify(bytes));
   }
 
-  /** A line that is sound, like the one before it; only what stood between them is not. */
+  /** An intact line, like the one before it; only the line break between them is damaged. */
   joined({ position, number: line }: ScannedLine): void {
     this.sieve.drop({
       byte: position - 1,
       line,
-      what: "a line break is another byte",
+      what: "a line break was overwritten",
       names: null,
       bytes: NOTHING,
     });
@@ -130,7 +130,7 @@ class JournalSifter extends TableSifter {
   /** Lines of a transaction whose end has not come. */
   #open: { line: ScannedLine; header: LineHeader }[] = [];
   #next: number | undefined;
-  /** Whether something stood before this line that cannot be kept. */
+  /** Whether something before this line cannot be kept. */
   #isBroken = false;
   /** Number of the last write that is known to belong to a transaction of which a line is missing. */
   #cutUntil = -1;
@@ -177,7 +177,9 @@ class JournalSifter extends TableSifter {
   #goOnBehindHole(line: ScannedLine, { s, k, n }: LineHeader): void {
     if (!this.#isBroken && this.#next !== undefined) {
       const what =
-        s > this.#next ? `write ${this.#next} is missing` : `write ${s} stands where ${this.#next} should`;
+        s > this.#next
+          ? `write ${this.#next} is missing`
+          : `found write ${s} where ${this.#next} was expected`;
       this.sieve.drop({ byte: line.position, what, names: undefined, bytes: NOTHING });
     }
     this.#dropOpen("a line of its transaction is missing");

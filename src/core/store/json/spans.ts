@@ -5,10 +5,10 @@ import type { Segment, Segments } from "./segment.ts";
 
 /** Lines nearer to each other than this are read in one go. */
 const GAP = 16 * 1024;
-/** One read takes no more than this, unless a single line is longer. */
+/** Maximum size of one read, unless a single line is longer. */
 const SPAN = 1024 * 1024;
 
-/** Puts lines, by their place in `locators`, in the order in which they lie, those together that one read takes. */
+/** Sorts lines, by index in `locators`, by location, and groups those of one read. */
 export function spansOf(locators: readonly Locator[]): number[][] {
   const places = locators.map((_, place) => place);
   places.sort(
@@ -59,7 +59,7 @@ export async function readSpan(
 
 export function segmentOf(segments: Segments, at: Locator): Segment {
   const segment = segments.get(at.segment);
-  if (segment === undefined) throw new Error(`There is no file ${at.segment}`);
+  if (segment === undefined) throw new Error(`File ${at.segment} does not exist`);
   return segment;
 }
 

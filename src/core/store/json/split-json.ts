@@ -37,7 +37,7 @@ class Splitter {
         else if (byte === QUOTE) this.#isInString = false;
         continue;
       }
-      if (this.#isOver && !BLANK.has(byte)) throw new SyntaxError("something stands behind the end");
+      if (this.#isOver && !BLANK.has(byte)) throw new SyntaxError("there is content after the end");
       if (byte === QUOTE) this.#isInString = true;
       else if (OPEN.has(byte)) {
         if (this.#depth++ === 0) start = at + 1;

@@ -4,8 +4,8 @@ const QUICK = 1;
 const WEIGHT = 1 / 4;
 
 /**
- * Tells whether the disk is so quick of late that handing a sync to another thread and back would take longer than the
- * sync itself. One that is slow now and then does not count for much.
+ * Whether the disk has recently been so fast that passing a sync to another thread and back would take longer
+ * than the sync itself. One that is slow now and then does not count for much.
  */
 export class SyncPace {
   #average = Number.POSITIVE_INFINITY;

@@ -23,7 +23,7 @@ export class TableWriter {
     this.#limit = limit;
   }
 
-  /** Adds a line; returns where it will lie. */
+  /** Adds a line; returns its location. */
   add(line: Buffer, seq: number): Locator {
     if (this.#current === undefined || this.#current.size >= this.#limit) this.#begin();
     const segment = this.#current!;

@@ -4,7 +4,7 @@ import type { Segment } from "./segment.ts";
 
 const CHUNK = 1024 * 1024;
 
-/** Pins files as they are now: what is written later lies behind their sizes, and who removes them leaves them open. */
+/** Pins files as they are now: later writes are beyond their recorded sizes, and removed files stay open. */
 export function takeSnapshot(order: readonly Segment[]): StoreSnapshot {
   const pins = order.map(({ name, size, file }) => ({ name, size, file, release: file.hold() }));
   const release = () => {

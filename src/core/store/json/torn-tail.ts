@@ -18,10 +18,10 @@ export interface TornTail {
 }
 
 /**
- * Tells a write that a crash cut short from damage. The end of a journal may be torn where the last line or transaction
- * is incomplete, or where whole sectors are missing (they read as NUL bytes, which JSON never holds), and where no later
- * line says that the hole was on disk. Throws where it is damage: cutting there would silently lose what was
- * acknowledged.
+ * Distinguishes a write that a crash cut short from damage. The end of a journal may be torn where the last
+ * line or transaction is incomplete, or where whole sectors are missing (they read as NUL bytes, which JSON
+ * never holds), and where no later line says that the hole was on disk. Throws where it is damage: cutting
+ * there would silently lose what was acknowledged.
  */
 export async function examineTail(
   io: StoreIo,
@@ -54,7 +54,7 @@ function lacksSectors(line: Buffer, position: number): boolean {
   return false;
 }
 
-/** Puts the bytes of a torn write aside, for people to look at. The store does without them. */
+/** Moves the bytes of a torn write aside, for inspection. The store does not need them. */
 export function keepTornTail(io: StoreIo, folder: string, { file, byte, bytes }: TornTail): void {
   try {
     const copy = io.open(`${folder}/${file}.${byte}.torn`, "create");

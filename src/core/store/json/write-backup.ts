@@ -5,7 +5,7 @@ import { writeFully } from "./io.ts";
 import { MANIFEST, manifestText } from "./manifest.ts";
 import { verifyFiles } from "./verify.ts";
 
-/** What a file of a store may be called; no path, whoever sends it. */
+/** Valid file names of a store; never a path, whatever the sender. */
 const NAME = /^[A-Za-z][A-Za-z0-9_-]*\.\d+\.jsonl$/;
 const NEWLINE = 10;
 
@@ -23,7 +23,7 @@ export async function writeBackup(
   const chunks = sent[Symbol.asyncIterator]();
   try {
     const reader = new Reader(chunks);
-    // Before the folder is touched: whoever sends may refuse.
+    // Before the folder is changed: the sender may refuse.
     const files = await readFiles(reader);
     return await fillFolder(io, folder, () => copyFiles(io, folder, { files, reader }));
   } finally {
@@ -46,7 +46,7 @@ async function copyFiles(
   const [first] = problems;
   if (first !== undefined) {
     const place = `${first.file}, byte ${first.byte}: ${first.what}`;
-    throw storageError(`The copy in ${folder} is not sound (${place})`, "Remove it and make another one.");
+    throw storageError(`The copy in ${folder} is damaged (${place})`, "Delete it and create another one.");
   }
   return { files: files.length, bytes, lines };
 }
@@ -59,12 +59,9 @@ async function readFiles(reader: Reader): Promise<SentFiles> {
     if (ok && new Set(files.map(({ name }) => name)).size === files.length)
       return files.map(({ name, size }) => ({ name, size }));
   } catch {
-    // Told below.
+    // Reported below.
   }
-  throw storageError(
-    "What was sent is no backup of a store",
-    "Check the address and the version of the service.",
-  );
+  throw storageError("The response is not a store backup", "Check the URL and the version of the service.");
 }
 
 /** Takes lines and counted bytes from what comes in chunks of any size. */
@@ -103,7 +100,8 @@ class Reader {
 
   async #next(): Promise<void> {
     const { value, done } = await this.#chunks.next();
-    if (done) throw storageError("The backup broke off", "Remove what is there of it and make it again.");
+    if (done)
+      throw storageError("The backup was interrupted", "Delete the incomplete copy and repeat the backup.");
     this.#rest = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   }
 }
