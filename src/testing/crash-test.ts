@@ -174,7 +174,7 @@ class CrashTest {
         `the handler does something outside of a step, and does it again after each crash: ${effect}`,
       );
     const left = logs.find((line) => line.includes(LEFT_BEHIND));
-    if (left) this.#faults.add(`a step is begun that the handler does not wait for: ${left}`);
+    if (left) this.#faults.add(`a step is started that the handler does not wait for: ${left}`);
   }
 
   #compare(expected: End, found: End, when: string): void {
@@ -210,7 +210,7 @@ const CONTEXT = {
 };
 
 /** As the run logs it. */
-const LEFT_BEHIND = "the handler ended before steps that it had begun";
+const LEFT_BEHIND = "the handler ended before steps that it had started";
 
 function toEnd(job: StoredJob, cases: readonly StoredCase[]): End {
   return {

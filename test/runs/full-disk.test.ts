@@ -103,7 +103,7 @@ small.describe("a disk that is full while jobs run", () => {
       expect(refused.status).toBe(503);
       expect(error).toMatchObject({
         error_type: "storage_error",
-        detail: expect.stringContaining("Free room"),
+        detail: expect.stringContaining("Free space"),
       });
       expect(stopped).toMatchObject({ type: "storage_error" });
       expect(while_full).toMatchObject({ status: "in_progress" });

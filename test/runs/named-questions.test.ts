@@ -139,7 +139,7 @@ test.each([
   await deploys.life.runner.override(job.id, "in_progress", "someone");
 
   expect(second.id).not.toBe(first.id);
-  expect(second.note).toMatch(/no longer fits: .*amount is required/);
+  expect(second.note).toMatch(/no longer matches: .*amount is required/);
   expect(third).toEqual(second);
   expect(job).toMatchObject({ status: "completed", result: { amount: 5 } });
   expect(told).toEqual([{ approved: true }, { amount: 5 }]);

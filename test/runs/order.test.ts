@@ -65,7 +65,7 @@ test.each(
     const job = await run(handler, strict);
 
     expect(job).toMatchObject({ status: "failed", stop_reason: "nondeterministic" });
-    expect(job.error).toMatch(/(work|x|sleep)" of .*name or a "key" of its own, work on a case for each/);
+    expect(job.error).toMatch(/(work|x|sleep)" of .*its own name or "key", use a case for each/);
   },
 );
 

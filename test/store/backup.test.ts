@@ -197,19 +197,19 @@ describe("a backup, restore or import that is cut short", () => {
       }
     }
 
-    await expect(saveBackup(half(), to)).rejects.toThrow("The backup broke off");
+    await expect(saveBackup(half(), to)).rejects.toThrow("The backup was interrupted");
 
     for (const work of [
       () => open(to),
       () => restoreStore(to, join(root, "x")),
       () => exportStore(to, join(root, "y")),
     ])
-      await expect((async () => work())()).rejects.toThrow("holds a part of a store only");
+      await expect((async () => work())()).rejects.toThrow("contains an incomplete store");
     await expect(restoreStore(dataDir, to)).rejects.toThrow("is not empty");
     await store.close();
   });
 
-  it("refuses a folder in which something is, and what is no backup", async () => {
+  it("refuses a folder that is not empty, and data that is not a backup", async () => {
     const store = await open(dataDir);
     await fill(store);
     await store.close();
@@ -217,11 +217,11 @@ describe("a backup, restore or import that is cut short", () => {
     writeFileSync(join(to, "mine"), "");
 
     await expect(backupStore(dataDir, to)).rejects.toThrow(`${to} is not empty`);
-    await expect(restoreStore(join(root, "empty"), join(root, "z"))).rejects.toThrow("There is no folder");
+    await expect(restoreStore(join(root, "empty"), join(root, "z"))).rejects.toThrow("does not exist");
     async function* evil() {
       yield Buffer.from(`${JSON.stringify({ files: [{ name: "../../evil.1.jsonl", size: 1 }] })}\nx`);
     }
-    await expect(saveBackup(evil(), join(root, "e"))).rejects.toThrow("is no backup");
+    await expect(saveBackup(evil(), join(root, "e"))).rejects.toThrow("is not a store backup");
     expect(readdirSync(to)).toEqual(["mine"]);
   });
 
@@ -238,8 +238,8 @@ describe("a backup, restore or import that is cut short", () => {
       }
     }
 
-    await expect(saveBackup(changed(), to)).rejects.toThrow("is not sound");
-    await expect(open(to)).rejects.toThrow("holds a part of a store only");
+    await expect(saveBackup(changed(), to)).rejects.toThrow("is damaged");
+    await expect(open(to)).rejects.toThrow("contains an incomplete store");
     await store.close();
   });
 });
@@ -274,18 +274,18 @@ describe("an import", () => {
     await store.close();
 
     for (const [text, message] of [
-      ['[{"id":"a"},{"id":"a"}]', '"a" is in it twice'],
+      ['[{"id":"a"},{"id":"a"}]', '"a" occurs twice'],
       ['[{"name":"a"}]', "item 1 has no id"],
       ['[{"id":"a"}', "the end is missing"],
-      ['[{"id":"a"}] x', "something stands behind the end"],
+      ['[{"id":"a"}] x', "there is content after the end"],
       ['[{"id" "a"}]', "Job.json cannot be imported"],
     ] as const) {
       write(text);
       const target = mkdtempSync(join(root, "target-"));
       await expect(importStore(folder, target)).rejects.toThrow(message);
-      await expect(open(target)).rejects.toThrow("holds a part of a store only");
+      await expect(open(target)).rejects.toThrow("contains an incomplete store");
     }
-    await expect(importStore(root, join(root, "n"))).rejects.toThrow("holds no export");
+    await expect(importStore(root, join(root, "n"))).rejects.toThrow("does not contain an export");
   });
 
   it("reads lists and maps in chunks of any size", async () => {

@@ -120,7 +120,7 @@ describe("a compaction", () => {
     ["an entity", "kept version"],
     ["an entry of a log", "kept entry"],
   ] as const) {
-    it(`is given up over a damaged line of ${what}, with file and byte, and nothing else is lost`, async () => {
+    it(`is aborted at a damaged line of ${what}, with file and byte, and nothing else is lost`, async () => {
       const { store, compact } = await open();
       await store.table("Job").insert(makeJob("other"));
       await store.table("Job").insert(makeJob("a", { payload: "kept version" }));
@@ -132,7 +132,7 @@ describe("a compaction", () => {
 
       expect(await compactions(store)).toBe(0);
       expect(warnings).toMatchObject([
-        { message: expect.stringContaining("given up"), error: expect.stringMatching(`${file} .*${byte}:`) },
+        { message: expect.stringContaining("was aborted"), error: expect.stringMatching(`${file} .*${byte}:`) },
       ]);
       expect(files()).toEqual(expect.arrayContaining(before));
       expect(await store.table("Job").get("other")).toEqual(makeJob("other"));
@@ -141,7 +141,7 @@ describe("a compaction", () => {
     });
   }
 
-  it("is given up over a damaged removal that still matters", async () => {
+  it("is aborted at a damaged removal that still matters", async () => {
     const { store } = await open({ journalBytes: 8_000 });
     await fillFirstFile(store);
     await churn(store, 1);

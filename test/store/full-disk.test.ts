@@ -38,7 +38,7 @@ small.describe("a disk that is full", () => {
       try {
         await store.table("Job").insert(makeJob(`j${at}`, { payload: "x".repeat(100_000) }));
       } catch (error) {
-        expect(error).toMatchObject({ type: "storage_error", detail: expect.stringContaining("Free room") });
+        expect(error).toMatchObject({ type: "storage_error", detail: expect.stringContaining("Free space") });
         return at;
       }
     }

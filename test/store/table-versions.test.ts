@@ -90,12 +90,12 @@ describe("the version of a table", () => {
     }
   });
 
-  it("must be a whole number from 1", () => {
+  it("must be a whole number of at least 1", () => {
     const spec = { name: "Note", entity: false, index: () => ({}), facets: [], sorted: [] };
 
     for (const version of [undefined, 0, 1.5, "1"])
       expect(() => createStoreTables([{ ...spec, version: version as number }])).toThrow(
-        'Table "Note" needs a version: a whole number from 1',
+        'Table "Note" needs a version: a whole number of at least 1',
       );
   });
 });

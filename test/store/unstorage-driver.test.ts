@@ -42,7 +42,7 @@ describe("a store as an unstorage driver", () => {
       () => storage.removeItem("Job:a"),
       () => storage.clear(),
     ])
-      await expect(Promise.resolve().then(write)).rejects.toThrow("the driver only reads");
+      await expect(Promise.resolve().then(write)).rejects.toThrow("the driver is read-only");
 
     await storage.dispose();
     expect(await store.table("Job").get("a")).toEqual(makeJob("a"));

@@ -43,7 +43,7 @@ export const list = defineCommand({
     if (page.items.length > 0) {
       context.print(
         renderTable(
-          ["id", "state", "type", "of", "tries", "last response"],
+          ["id", "state", "type", "of", "attempts", "last response"],
           page.items.map(toRow),
           context.paint?.print,
         ),

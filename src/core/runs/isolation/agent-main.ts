@@ -71,7 +71,7 @@ async function callMethod(
       telemetry: (data: unknown) => handler.telemetry(data),
       signal: own.signal,
     });
-    send({ type: "answer", id, value: toJsonValue(value, "The method's answer") });
+    send({ type: "answer", id, value: toJsonValue(value, "The method's result") });
   } catch (error) {
     send({ type: "answer", id, error: toWire(error) });
   } finally {
