@@ -9,7 +9,7 @@ import type { BenchRow } from "./row.ts";
 const JOBS = 10_000;
 const CALLS = 30;
 
-/** How long it takes to tell of many open jobs whether they fit new code. */
+/** How long it takes to check whether many open jobs fit new code. */
 export async function run(): Promise<BenchRow[]> {
   const agent = defineAgent({
     name: "Worker",

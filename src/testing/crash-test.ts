@@ -182,7 +182,7 @@ class CrashTest {
       const { added, missing } = this.#outcomes.differences();
       if (added.length > 0)
         this.#accuse(when, `makes steps that it does not make otherwise: ${added.join(", ")}`);
-      if (missing.length > 0) this.#accuse(when, `leaves out the steps ${missing.join(", ")}`);
+      if (missing.length > 0) this.#accuse(when, `skips the steps ${missing.join(", ")}`);
       return;
     }
     const keys = (Object.keys(expected) as (keyof End)[]).filter(

@@ -50,7 +50,7 @@ async function settle(process: TestProcess): Promise<void> {
   }
 }
 
-/** Lets a time pass at once, with all that happens in it, in its order. */
+/** Lets a time pass immediately, with all that happens in it, in its order. */
 export async function advance(process: TestProcess, duration: Duration): Promise<void> {
   const { clock, store } = process;
   const letPass = clock.hold();

@@ -17,7 +17,7 @@ const asker = defineAgent({
       async run({ job }) {
         const item = await job.openCase({ id: `${job.id}-1`, name: "Case" });
         const answer = await item.ask({
-          question: "Go on?",
+          question: "Continue?",
           fields: [{ name: "yes", field_type: "BooleanField", required: true }],
         });
         await item.close(answer);

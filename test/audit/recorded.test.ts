@@ -13,7 +13,7 @@ const asker = defineAgent({
     job_start: {
       run: async ({ job }) => {
         const item = await job.openCase({ id: `${job.id}-case`, name: "Case" });
-        await item.close(await item.ask({ question: "Go on?", fields: [{ name: "text" }] }));
+        await item.close(await item.ask({ question: "Continue?", fields: [{ name: "text" }] }));
         return "done";
       },
     },

@@ -69,7 +69,7 @@ export const asker = defineAgent({
         await job.step("before", () => 1);
         const item = await job.openCase({ id: "c1", name: "One", description: "" });
         await item.step("in the case", () => 2);
-        await item.ask({ question: "Go on?", fields: [{ name: "yes", field_type: "BooleanField" }] });
+        await item.ask({ question: "Continue?", fields: [{ name: "yes", field_type: "BooleanField" }] });
         await item.step("after the answer", () => 3);
         await item.close({});
         await job.step("at the end", () => 4);

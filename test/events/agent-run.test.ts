@@ -15,7 +15,7 @@ const asker = defineAgent({
         const item = await job.openCase({ id: "c1", name: "One", description: "" });
         await item.step("work", () => 1, { cost: 0.5 });
         await item.update({ name: "half way", payload: { seen: 1 } });
-        await item.ask({ question: "Go on?", fields: [{ name: "yes", field_type: "BooleanField" }] });
+        await item.ask({ question: "Continue?", fields: [{ name: "yes", field_type: "BooleanField" }] });
         await item.close({ done: true });
         return { message: "done" };
       },
@@ -55,7 +55,7 @@ it("a job run by an agent is reported from start to end, including question and 
     updates.map((_, at) => at === updates.length - 1),
   );
   expect(updates.map(({ details }) => details.name)).toEqual(
-    expect.arrayContaining(["half way", "Go on?", "answer", "close"]),
+    expect.arrayContaining(["half way", "Continue?", "answer", "close"]),
   );
   expect(told.length).toBe(updates.length + 3);
 });

@@ -34,7 +34,7 @@ export const clerk = defineAgent({
         }
         if (fields.mode === "ask") {
           const item = await job.openCase({ id: "question", name: "A question", description: "Asks" });
-          const answer = await item.ask({ question: "Go on?", fields: v.object({ yes: v.boolean() }) });
+          const answer = await item.ask({ question: "Continue?", fields: v.object({ yes: v.boolean() }) });
           await item.close({ yes: answer.yes });
         }
         return { message: `done ${fields.count}`, opened: parameters.TOKEN !== undefined };

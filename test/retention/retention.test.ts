@@ -96,7 +96,7 @@ describe("retention", () => {
   it("counts from the end of a job, not from its beginning, and never removes a running one", async () => {
     const asker = agentOf(async ({ job }) => {
       const item = await job.openCase({ id: `${job.id}-case`, name: "Case" });
-      await item.ask({ question: "Go on?", fields: [{ name: "text" }] });
+      await item.ask({ question: "Continue?", fields: [{ name: "text" }] });
       await item.close();
     });
     const { server, clock, run } = await serve({

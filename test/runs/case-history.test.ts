@@ -13,7 +13,7 @@ const worker = agentOf(async ({ job, fields: { n } }) => {
   const item = await job.openCase({ id: "a", name: "a" });
   for (let at = 1; at <= Number(n); at++) await item.step(`step ${at}`, () => ({ text: "x".repeat(300) }));
   await item.update({ name: "noted", payload: { note: true } });
-  await item.ask({ question: "Go on?", fields: FIELDS });
+  await item.ask({ question: "Continue?", fields: FIELDS });
   await item.close({ done: true });
 });
 
@@ -63,7 +63,7 @@ test("a case is shown with all its updates, numbered from 1, and a list has the 
   const rows = (await json("/admin/api/cases")) as { items: unknown[] };
 
   expect(one.updates.map(({ index }) => index)).toEqual(Array.from({ length: 152 }, (_, at) => at + 1));
-  expect(one.updates.slice(-2).map(({ name }) => name)).toEqual(["noted", "Go on?"]);
+  expect(one.updates.slice(-2).map(({ name }) => name)).toEqual(["noted", "Continue?"]);
   expect([one.update_count, listed.update_count, few.update_count]).toEqual([152, 152, 152]);
   expect(listed.updates).toEqual(one.updates.slice(-100));
   expect(few.updates).toEqual(one.updates.slice(-2));

@@ -87,7 +87,7 @@ test("a handler that fails on an old record is held, too, and not failed", async
   );
   const job = await deploys.until(isHeld);
 
-  expect(job.error).toMatch(/The handler failed \(.*lines.*\), but the record goes on with step "check"/);
+  expect(job.error).toMatch(/The handler failed \(.*lines.*\), but the record continues with step "check"/);
   expect(job.held).toMatchObject({ found: null });
 });
 

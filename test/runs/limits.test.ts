@@ -85,14 +85,14 @@ test("stop_on_error ends the job when a case fails, and not without it", async (
     const item = await job.openCase({ id: "a", name: "a" });
     await item.fail("unreadable").catch(() => {});
     await (await job.openCase({ id: "b", name: "b" })).close();
-    return "went on";
+    return "resumed";
   };
 
   const stopped = await runWith({ stop_on_error: true }, handler);
   const wentOn = await runWith({ stop_on_error: false }, handler);
 
   expect(stopped).toMatchObject({ status: "failed", stop_reason: "stop_on_error", case_count: 1 });
-  expect(wentOn).toMatchObject({ status: "completed", result: "went on" });
+  expect(wentOn).toMatchObject({ status: "completed", result: "resumed" });
 });
 
 test.each([
@@ -105,7 +105,7 @@ test.each([
   const handler: Handler = async ({ job }) => {
     const item = await job.openCase({ id: `${job.id}-a`, name: "a" });
     await tellError(item).catch(() => {});
-    return "went on";
+    return "resumed";
   };
   await using server = await testServer({ agents: [agentOf(handler)] });
   const endOf = async (id: string, job_instructions: unknown) => {
@@ -135,12 +135,12 @@ test.each([null, { ...NO_LIMITS, stop_on_error: true }])(
           })
           .catch(() => {});
       }
-      return "went on";
+      return "resumed";
     });
     await using server = await testServer({ agents: [agent] });
     const { id } = await startJob(server.service, { context: { job_instructions } });
 
-    expect(await until(server.service, id)).toMatchObject({ status: "completed", result: "went on" });
+    expect(await until(server.service, id)).toMatchObject({ status: "completed", result: "resumed" });
   },
 );
 
@@ -148,7 +148,7 @@ test("stop_on_warning ends the job at an update marked as a warning", async () =
   const handler: Handler = async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });
     await item.update({ name: "odd", warning: true }).catch(() => {});
-    return "went on";
+    return "resumed";
   };
 
   expect(await runWith({ stop_on_warning: true }, handler)).toMatchObject({ stop_reason: "stop_on_warning" });

@@ -31,7 +31,7 @@ async function world(options: Partial<ServerOptions> = {}) {
       await job.step("first", () => void did.push("first"));
       const item = await job.openCase({ id: "a", name: "a" });
       if (mode === "failed") throw new Error("failed once");
-      if (asks) await item.ask({ question: "Go on?", fields: FIELDS });
+      if (asks) await item.ask({ question: "Continue?", fields: FIELDS });
       reached.open();
       if (mode !== "completed") await goOn.opened;
       await item.step("second", () => void did.push("second"));
@@ -187,7 +187,7 @@ describe("a job", () => {
 describe("a case", () => {
   const question = {
     id: "0",
-    question: "Go on?",
+    question: "Continue?",
     fields: FIELDS,
     deadline: null,
     on_timeout: "fail",
@@ -239,7 +239,7 @@ describe("a case", () => {
         const item = await job.openCase({ id: "a", name: "a" });
         begun.open();
         await goOn.opened;
-        const { text } = await item.ask({ question: "Go on?", fields: FIELDS });
+        const { text } = await item.ask({ question: "Continue?", fields: FIELDS });
         return text;
       });
       await using server = await testServer({ agents: [agent] });

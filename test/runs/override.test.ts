@@ -124,7 +124,7 @@ test.each(["stopped", "awaiting", "cancelling"] as const)(
       opened.open();
       await goOn.opened;
       const { ok } = await item.ask({
-        question: "Go on?",
+        question: "Continue?",
         fields: [{ name: "ok", field_type: "BooleanField" }],
       });
       await item.close({ ok });

@@ -219,7 +219,7 @@ test.each([
     const { job, entries } = await liveOn(store, agentOf(changed as Handler));
 
     expect(job).toMatchObject({ status: "awaiting", stop_reason: "code_changed" });
-    expect(job.error).toMatch(/The record goes on with step "b", and the handler now makes step "(other|d)"/);
+    expect(job.error).toMatch(/The record continues with step "b", and the handler now makes step "(other|d)"/);
     expect(calls(entries)).toBe(3);
   },
 );
@@ -231,7 +231,7 @@ test("a handler that ends before its record does gets an error", async () => {
   const { job } = await liveOn(store, agentOf(steps("a", "b")));
 
   expect(job).toMatchObject({ status: "awaiting", stop_reason: "code_changed" });
-  expect(job.error).toContain('The handler ended, but the record goes on with step "c"');
+  expect(job.error).toContain('The handler ended, but the record continues with step "c"');
 });
 
 test("a job that version 0.1.0 started continues, with its keys", async () => {

@@ -118,7 +118,7 @@ test("retryIf is not asked where no try is left, and cannot overrule a NonRetrya
 
 test.each<[string, (error: unknown) => boolean, string]>([
   ["throws", () => JSON.parse("{") as boolean, "retryIf failed: "],
-  ["answers later", (async () => false) as never, "retryIf must return true or false, at once"],
+  ["answers later", (async () => false) as never, "retryIf must return true or false synchronously"],
 ])("a step whose retryIf %s fails and says so", async (_, retryIf, message) => {
   const tries: number[] = [];
 

@@ -2,8 +2,8 @@ import type { EntityStatus } from "./entity-status.ts";
 
 /** What a status set by an operator does to a job. */
 export type JobOverride =
-  | "goes on"
-  | "is taken up"
+  | "continues"
+  | "is resumed"
   | "is retried"
   | "is parked"
   | "is reopened"
@@ -13,11 +13,11 @@ export type JobOverride =
 
 type Overrides<Effect> = Readonly<Record<EntityStatus, Readonly<Record<EntityStatus, Effect>>>>;
 
-/** The statuses in which nothing of a job or case is over yet, but for `cancelling`. */
+/** The statuses of a job or case that has not ended, except `cancelling`. */
 const OPEN = {
   stopped: "is parked",
-  in_progress: "goes on",
-  awaiting: "goes on",
+  in_progress: "continues",
+  awaiting: "continues",
   cancelling: "is stopped",
   completed: "ends",
   failed: "ends",
@@ -34,12 +34,12 @@ const ENDED = {
   cancelled: "is corrected",
 } as const;
 
-/** What becomes of a job: by the status that it has, then by the one that it is given. */
+/** The effect on a job: by its current status, then by the new one. */
 export const JOB_OVERRIDES: Overrides<JobOverride> = {
   stopped: OPEN,
   in_progress: OPEN,
   awaiting: OPEN,
-  cancelling: { ...OPEN, in_progress: "is taken up", awaiting: "is taken up" },
+  cancelling: { ...OPEN, in_progress: "is resumed", awaiting: "is resumed" },
   completed: ENDED,
   failed: ENDED,
   cancelled: ENDED,
@@ -47,18 +47,18 @@ export const JOB_OVERRIDES: Overrides<JobOverride> = {
 
 /** The same in words. */
 export const JOB_OVERRIDE_WORDS: Readonly<Record<JobOverride, string>> = {
-  "goes on":
-    "The run that it has goes on. A job that waits for its turn waits on; one without a run is taken up where it was.",
-  "is taken up": "The run that was told to end is left behind; the job is taken up where it was.",
+  continues:
+    "Its current run continues. A queued job stays queued; a job without a run resumes where it was.",
+  "is resumed": "The run that was asked to end is abandoned; the job resumes where it was.",
   "is retried":
-    "It is taken up from its last good step, like a retry: the cases that had ended with it are open again.",
+    "It resumes from its last successful step, like a retry: the cases that ended with it are open again.",
   "is parked":
-    "Its run ends now, its cases stay as they are, and it leaves the queue. It stays so, over restarts too, until it is given another status.",
+    "Its run ends now, its cases stay as they are, and it leaves the queue. It stays parked, also after restarts, until its status is set again.",
   "is reopened": "The same as a retry, but it stays parked until it is set to `in_progress`.",
   "is stopped":
     "It is asked to stop: its signal fires, `job_stop` runs, and it is `cancelled` when its run has ended.",
-  ends: "Its run ends now and its open cases with it; nothing that the handler still does is stored.",
-  "is corrected": "Nothing but its status, error and reason changes.",
+  ends: "Its run and its open cases end now; nothing that the handler still does is stored.",
+  "is corrected": "Only its status, error and reason change.",
 };
 
 /** What a status set by an operator does to a case. */
@@ -84,7 +84,7 @@ const ENDED_CASE = {
   cancelled: "is corrected",
 } as const;
 
-/** What becomes of a case: by the status that it has, then by the one that it is given. */
+/** The effect on a case: by its current status, then by the new one. */
 export const CASE_OVERRIDES: Overrides<CaseOverride> = {
   stopped: OPEN_CASE,
   in_progress: OPEN_CASE,
@@ -98,9 +98,9 @@ export const CASE_OVERRIDES: Overrides<CaseOverride> = {
 /** The same in words. */
 export const CASE_OVERRIDE_WORDS: Readonly<Record<CaseOverride, string>> = {
   "is marked":
-    "Its status is set and its question, if it has one, withdrawn: the `ask` of the handler rejects.",
+    "Its status is set and its question, if any, is withdrawn: the handler's `ask` rejects.",
   "keeps its question": "Its status is set; a question stays open.",
-  ends: "It ends and its question is withdrawn. What the handler still tells of it is refused.",
-  "is reopened": "It takes updates again. Nothing is run.",
-  "is corrected": "Nothing but its status changes.",
+  ends: "It ends and its question is withdrawn. Later updates from the handler are refused.",
+  "is reopened": "It accepts updates again. Nothing runs.",
+  "is corrected": "Only its status changes.",
 };

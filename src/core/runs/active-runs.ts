@@ -27,7 +27,7 @@ import { whenWritable } from "./when-writable.ts";
 export interface ActiveRunsParts extends HandlerParts {
   readonly agents: AgentRegistry;
   readonly jobs: Jobs;
-  /** Is told what the jobs that run here have cost. */
+  /** Gets the costs of the jobs that run here. */
   readonly liveCosts: LiveCosts;
   readonly cases: Cases;
   readonly ledger: Ledger;
@@ -43,7 +43,7 @@ export interface ActiveRunsParts extends HandlerParts {
   /** Whether calls inside a step's function are found wherever they are made. */
   readonly strictSteps: boolean;
   readonly underWay?: UnderWay | undefined;
-  /** Whether nothing runs until the scheduler is told to resume. @default false */
+  /** Whether nothing runs until the scheduler is resumed. @default false */
   readonly isPaused?: boolean;
 }
 
@@ -161,7 +161,7 @@ export class ActiveRuns {
     return this.#suspects.resume(suspects, others);
   }
 
-  /** Tells whether a job would go on under the code that is here: gives its record to the handler, and does nothing. */
+  /** Checks whether a job can resume with the current code: replays its record, without side effects. */
   async rehearse(job: StoredJob, agent = this.#parts.agents.of(job)): Promise<Rehearsed> {
     if (!agent) throw new Error(`Agent "${job.agent_name}" is not registered`);
     const record = await RunRecord.of(this.#parts.jobs, job.id);
@@ -169,7 +169,7 @@ export class ActiveRuns {
     return rehearse(this.#parts, { job, record, agent, redact, ...this.#reads(job.id) });
   }
 
-  /** Has a job that is held go on where the code fits its record now. */
+  /** Resumes a held job if the code fits its record now. */
   async tryAgain(job: StoredJob): Promise<void> {
     await this.scheduler.whenResumed();
     if (!job.held || !this.#parts.agents.of(job)) return;

@@ -107,7 +107,7 @@ async function again(
     });
     return changeJob(unit, jobId, change, by);
   });
-  // A job that was held goes on where it was, without a turn in `stopped`.
+  // A job that was held resumes where it was, without being `stopped` in between.
   void runs.queue(next, next.status === "stopped" ? "start" : "resume");
   return next;
 }

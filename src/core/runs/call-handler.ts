@@ -47,7 +47,7 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     onAnswer: answerHandler(parts, call, () => isolated),
   });
   const { processes } = parts;
-  // A rehearsal does nothing but to give the handler its record.
+  // A rehearsal only replays the record.
   if (agent.definition.isolate && processes && !run.isRehearsal) {
     const context = { parameters, log, telemetry, get };
     const process = await processes.take(agent);

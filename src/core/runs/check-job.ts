@@ -14,13 +14,14 @@ export interface OpenJob {
   readonly log: readonly RunEntry[];
 }
 
-/** What became of a job under other code, where nothing was run or stored. */
+/** What would happen to a job under other code; nothing was run or stored. */
 export interface CheckedJob {
   readonly id: string;
   readonly agent: string;
   /**
-   * `fits`: it goes on. `held`: its record does not fit the code. `fails`: it would end at once. `waits`: its agent is not
-   * there. `unsure`: its handler waits for something that nobody records, and it could not be told.
+   * `fits`: it resumes. `held`: its record does not fit the code. `fails`: it would end immediately. `waits`:
+   * its agent is missing. `unsure`: its handler waits for something that is not recorded, so the check has no
+   * result.
    */
   readonly verdict: "fits" | "held" | "fails" | "waits" | "unsure";
   /** Version of the agent that made the record, and of the one that it was given to. */

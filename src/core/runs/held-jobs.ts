@@ -12,7 +12,7 @@ import { takeFrom } from "./steer.ts";
 
 type Cut = (readonly [first: number, last: number])[];
 
-/** Has a held job go on under the code that is here, without the recorded calls that this does not make. */
+/** Resumes a held job with the current code, without the recorded calls that it does not make. */
 export async function continueJob(parts: RequestParts, jobId: string, actor?: Actor): Promise<StoredJob> {
   refuseWhenClosing(parts);
   const { jobs, runs } = parts;

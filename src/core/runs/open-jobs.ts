@@ -12,7 +12,7 @@ interface Parts {
 
 const OPEN = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
 
-/** Reads all jobs that have not ended, oldest first, with what is recorded of them; secrets and hashes are left out. */
+/** Reads all jobs that have not ended, oldest first, with their records; secrets and hashes are omitted. */
 export async function* readOpenJobs({ store, jobs, cases }: Parts): AsyncGenerator<OpenJob> {
   for (const id of await store.table("Job").ids({ where: { status: OPEN }, sort: "created_at" })) {
     const job = await jobs.find(id);

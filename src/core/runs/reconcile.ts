@@ -64,7 +64,7 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
 /** The jobs of a start. */
 interface Round {
   readonly left: StoredJob[];
-  /** Settle once the turns of those that were taken up have come. */
+  /** Settle once the resumed ones have got a slot. */
   readonly others: Promise<unknown>[];
   readonly suspects: Suspect[];
 }
@@ -112,7 +112,7 @@ async function takeUpTogether(
         await unit.tx.remove("DamagedJob", id);
     }
   });
-  // At once: from here on the jobs' logs tell of the crash.
+  // Immediately: from here on the jobs' logs have the crash.
   for (const { id } of due) parts.underWay?.settle(id);
   left.splice(0, most);
   for (const { proceed, suspect } of batch) {
@@ -199,7 +199,7 @@ async function hold(
   { id }: StoredJob,
   { count, doing, tell }: Crash & { readonly tell: (unit: Unit) => Promise<unknown> },
 ): Promise<Plan> {
-  const error = `The process ended ${count} times in a row while this job was under way, without progress in between. At the last end it was at ${doing}. The job is held, so that the others can go on: fix what ends the process and retry it, or stop it`;
+  const error = `The process ended ${count} times in a row while this job was under way, without progress in between. At the last end it was at ${doing}. The job is held, so that the others can continue: fix what ends the process and retry it, or stop it`;
   log.error("a job is held: the process ended each time that it was resumed", { job_id: id, doing });
   const total_cost = (await RunRecord.of(jobs, id)).cost;
   return {
@@ -210,7 +210,7 @@ async function hold(
   };
 }
 
-/** A job that is held goes on where it fits the code that is here now. */
+/** A held job resumes if it fits the current code. */
 function tryLater({ runs, log }: ReconcileParts, job: StoredJob): Promise<void> {
   return runs.tryAgain(job).catch((error: unknown) => {
     if (!runs.isClosed) log.error("a job that is held could not be tried again", { job_id: job.id, error });

@@ -58,7 +58,7 @@ export interface Runner {
   resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: Actor): Promise<StoredJob>;
   /** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */
   retry(jobId: string, from: "last_step" | "start", by?: Actor): Promise<StoredJob>;
-  /** Has a held job go on under the code that is here: recorded calls that this does not make are left out. */
+  /** Resumes a held job with the current code: recorded calls that it does not make are skipped. */
   continue(jobId: string, by?: Actor): Promise<StoredJob>;
   /** Gives an open job another version of its agent; refuses where its record does not fit that. */
   move(jobId: string, version: string, by?: Actor): Promise<StoredJob>;
@@ -89,7 +89,10 @@ export interface Runner {
   readonly isPaused: boolean;
   /** Ends the pause: jobs run. */
   unpause(): void;
-  /** Takes unfinished jobs up again; called once when the service starts, with the last sign of life of the one before. */
+  /**
+   * Resumes unfinished jobs; called once when the service starts, with the last sign of life of the one
+   * before.
+   */
   reconcile(aliveUntil?: string): Promise<void>;
   /** Refuses new work, lets running steps end within the grace time (seconds), leaves their jobs to the next start. */
   close(grace: number): Promise<void>;

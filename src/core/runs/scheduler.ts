@@ -9,7 +9,7 @@ export interface Applicant {
   readonly workspace: string;
 }
 
-/** Is told who has a place, and who gives it up. */
+/** Is notified who gets a slot, and who releases it. */
 export interface PlaceWatch {
   began(applicant: Applicant): void;
   rested(applicant: Applicant): void;

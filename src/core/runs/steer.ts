@@ -63,7 +63,7 @@ export async function overrideStatus(
     else void endCancelled(parts, job, agent);
   }
   const isIdle = !run && runs.scheduler.position(jobId) === undefined;
-  if (effect === "is taken up" || effect === "is retried" || (effect === "goes on" && isIdle)) {
+  if (effect === "is resumed" || effect === "is retried" || (effect === "continues" && isIdle)) {
     void runs.queue(job, effect === "is retried" || job.run_count === 0 ? "start" : "resume");
   }
   return job;

@@ -8,7 +8,7 @@ import type { RunRecord } from "./run/run-record.ts";
 
 /** What takes a job away from the run that it has. */
 export const LEAVES_RUN: ReadonlySet<JobOverride> = new Set<JobOverride>([
-  "is taken up",
+  "is resumed",
   "is parked",
   "ends",
 ]);
@@ -34,14 +34,14 @@ export async function storeOverride(unit: Unit, job: StoredJob, order: OverrideO
   if (isCutShort) await unit.record(id, { type: "mark", mark: "interrupted", message, by });
   const isOpen = { parked: status === "stopped", error: null, stop_reason: null };
   switch (effect) {
-    case "goes on":
+    case "continues":
       if (!isInCrashLoop(job)) return store({});
       await unit.record(id, { type: "mark", mark: "continued", by });
       return store({ error: null, stop_reason: null });
     case "is parked":
       if (job.status === "stopped") await unit.record(id, { type: "mark", mark: "note", message, by });
       return store({ ...isOpen, total_cost, open_questions: await openQuestions(unit, job) });
-    case "is taken up":
+    case "is resumed":
       return store({ ...isOpen, total_cost, open_questions: await openQuestions(unit, job) });
     case "is reopened":
     case "is retried":

@@ -1,2 +1,2 @@
-/** Why a job waits for its turn: it is new or begun afresh, or a run of it was cut short. */
+/** Why a job is queued: it is new or started over, or a run of it was interrupted. */
 export type TurnKind = "start" | "resume";

@@ -20,7 +20,7 @@ export function countCrashes(entries: readonly RunEntry[]): number {
     }
     if (entry.type === "mark" && entry.mark === "restarted") calls = 0;
     if (isProgress(entry)) calls++;
-    // Where the process ended before the job was resumed, its next start tells of the same crash.
+    // If the process ended before the job was resumed, its next start records the same crash.
     if (!isCrash(entry) || entry.run === run) continue;
     run = entry.run;
     count = calls > most ? 1 : count + 1;
@@ -29,13 +29,13 @@ export function countCrashes(entries: readonly RunEntry[]): number {
   return calls > most ? 0 : count;
 }
 
-/** What the log tells of the crash of a run. */
+/** The log's entry for the crash of a run. */
 export function crashOf(entries: readonly RunEntry[], run: number): MarkEntry | undefined {
   const last = entries.findLast(isCrash);
   return last?.run === run ? last : undefined;
 }
 
-/** What a job was doing when its process crashed, as far as its log tells. */
+/** What a job was doing when its process crashed, as far as its log shows. */
 export function lastDoing(entries: readonly RunEntry[]): string {
   const restart = entries.findLastIndex((entry) => entry.type === "mark" && entry.mark === "restarted");
   const last = entries.findLast((entry, at): entry is CallEntry => at > restart && entry.type === "call");

@@ -4,7 +4,10 @@ import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { TurnKind } from "../turn-kind.ts";
 
-/** Milliseconds after which the next suspect is resumed all the same: after the first crash, and after further ones. */
+/**
+ * Milliseconds after which the next suspect is resumed in any case: after the first crash, and after further
+ * ones.
+ */
 const PATIENCE = 5000;
 const LONG_PATIENCE = 60_000;
 
@@ -37,12 +40,12 @@ export class Suspects {
     this.#parts = parts;
   }
 
-  /** The job gave its place up: it only waits, or is over. */
+  /** The job released its slot: it only waits, or has ended. */
   rested(jobId: string): void {
     if (this.#watched?.jobId === jobId) this.#watched.pass();
   }
 
-  /** Resumes them, after `others` have begun. */
+  /** Resumes them, after `others` have started. */
   async resume(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
     if (suspects.length === 0) return;
     const { hooks, log, isClosed, begin } = this.#parts;

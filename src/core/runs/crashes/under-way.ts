@@ -1,6 +1,6 @@
 import { closeSync, constants, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
 
-/** Bytes of a job's place in the file: an id, and what is told of it, always fit. */
+/** Bytes of a job's slot in the file: an id, and what the job is doing, always fit. */
 const SIZE = 1024;
 const LONGEST = 100;
 
@@ -34,10 +34,10 @@ interface Entry {
 }
 
 /**
- * Notes in a file of the data folder which jobs are under way, each in a place of its own that is written over. Nothing
- * is synced: what a process has written is there when it has crashed, and that is all that this is for. After a power
- * cut the file says what it likes, and lines that it cannot mean are not read. Where there is no such file and none can
- * be made, nothing is noted, and the service runs all the same.
+ * Notes in a file of the data folder which jobs are under way, each in its own slot that is overwritten.
+ * Nothing is synced: what a process has written survives its crash, and nothing more is needed. After a power
+ * cut the file can contain anything, and invalid lines are skipped. If the file cannot be opened or created,
+ * nothing is noted, and the service runs anyway.
  */
 export function openUnderWay(path: string): UnderWay {
   const { text, file } = openNotes(path);

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { Isolation } from "../../agents/isolate-options.ts";
 import type { FromAgent, ToAgent } from "./messages.ts";
 
-/** Milliseconds between two looks at a process. */
+/** Milliseconds between two checks of a process. */
 const PACE = 500;
 /** Milliseconds for a process to start: it loads the project. */
 const START = 60_000;
@@ -36,11 +36,11 @@ export interface AgentProcessParts {
 /** A process of its own for an agent, with limits: one that takes too much memory or hangs is ended. */
 export class AgentProcess {
   readonly slug: string;
-  /** Settles once the agent is loaded; rejects with what stands in the way. */
+  /** Settles once the agent is loaded; rejects with the reason if it cannot be. */
   readonly ready: Promise<void>;
-  /** Takes what it tells. */
+  /** Receives its messages. */
   onMessage: (message: FromAgent) => void = () => {};
-  /** Told how it has ended, such as `exited with code 1`. */
+  /** Called with how it has ended, such as `exited with code 1`. */
   onEnd: (how: string) => void = () => {};
   readonly #child: ChildProcess;
   readonly #isolation: Isolation;
@@ -97,7 +97,7 @@ export class AgentProcess {
     if (this.#child.connected) this.#child.send(message, () => {});
   }
 
-  /** Ends it at once. */
+  /** Ends it immediately. */
   kill(why: string): void {
     this.#endedBy ??= why;
     this.#child.kill("SIGKILL");

@@ -48,7 +48,7 @@ export class AgentProcesses {
     }, PATIENCE).unref();
   }
 
-  /** Ends a process at once. */
+  /** Ends a process immediately. */
   end(one: AgentProcess, why: string): void {
     this.#all.delete(one);
     one.kill(why);

@@ -37,8 +37,9 @@ const PATIENCE = 10_000;
 type Told<T extends FromAgent["type"]> = Extract<FromAgent, { type: T }>;
 
 /**
- * Runs the handler of a job in its agent's process: makes the calls that it tells of, as if the handler were here, and
- * tells it how they ended. A turn of the run goes on until the process has told what its handler did in it.
+ * Runs the handler of a job in its agent's process: makes the calls that it requests, as if the handler were
+ * here, and sends it their results. A turn of the run lasts until the process has reported what its handler
+ * did in it.
  */
 export class IsolatedRun {
   readonly #parts: IsolatedRunParts;
@@ -57,7 +58,7 @@ export class IsolatedRun {
   #last = "before its first call";
   #settle: { resolve(value: unknown): void; reject(error: unknown): void } | undefined;
   #isOver = false;
-  /** Whether the process was ended while the job only waited: it is resumed in a new one when it goes on. */
+  /** Whether the process was ended while the job only waited: the job resumes in a new one. */
   #isParked = false;
   #isUnparked = false;
   #parking: NodeJS.Timeout | undefined;
@@ -160,7 +161,7 @@ export class IsolatedRun {
     }, PATIENCE).unref();
   }
 
-  /** What the job waited for is recorded: it goes on in a new process, from its record. */
+  /** What the job waited for is recorded: it resumes in a new process, from its record. */
   #unpark(): void {
     if (this.#isUnparked) return;
     this.#isUnparked = true;
@@ -255,10 +256,10 @@ export class IsolatedRun {
     return name === undefined ? item.ask(given) : item.ask(name, given);
   }
 
-  /** Tells the handler how a call ended; the turn goes on until it has told what it did then. */
+  /** Sends the handler the result of a call; the turn lasts until it has reported what it did then. */
   #tell(id: number, call: RemoteCall, end: { value?: unknown; error?: ReturnType<typeof toWire> }): void {
     if (this.#isParked) {
-      // The run may end, and then it is over.
+      // The run may end in the meantime.
       if (!this.#parts.run.isInterrupted) this.#unpark();
       return;
     }
@@ -288,7 +289,7 @@ export class IsolatedRun {
     const ran = new Promise<unknown>((resolve, reject) => {
       this.#running.set(id, { name, resolve, reject });
     });
-    // The job's own signal is told once, not for each step.
+    // The job's own signal is sent once, not for each step.
     if (options.timeout !== undefined) {
       const abort = () => this.#send({ type: "abortStep", id, error: toWire(info.signal.reason) });
       info.signal.addEventListener("abort", abort, { once: true });
@@ -356,7 +357,7 @@ function settle(
   else waiting?.resolve(value);
 }
 
-/** Calls a method in a process; its signal is told there. */
+/** Calls a method in a process; its signal is sent there. */
 export function callMethod(
   process: AgentProcess,
   {

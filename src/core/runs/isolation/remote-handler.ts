@@ -37,9 +37,9 @@ const INSIDE = new AsyncLocalStorage<number>();
 const SETTLED = Promise.resolve();
 
 /**
- * Runs the handler of one job in its agent's process. Each call of the job's handle is told to the service, which
- * records it and tells how it ended; what the handler does after that, without waiting for anything else, is told as
- * one turn.
+ * Runs the handler of one job in its agent's process. Each call of the job's handle is sent to the service,
+ * which records it and sends its result; what the handler does after that, without waiting for anything else,
+ * is reported as one turn.
  */
 export class RemoteHandler {
   readonly #agent: AgentDefinition;
@@ -53,7 +53,7 @@ export class RemoteHandler {
   #isSettling = false;
   #calls = 0;
   #seen = 0;
-  /** What is done in the turn that goes on, or without one. */
+  /** What was done in the current turn, or without one. */
   #deeds: Deed[] | undefined;
   #outside: { readonly deeds: Deed[]; readonly cause: number } | undefined;
 
@@ -87,7 +87,7 @@ export class RemoteHandler {
     }
   }
 
-  /** Makes a call; it resolves when the service has told how it ended. */
+  /** Makes a call; it resolves when the service has sent its result. */
   call<T>(
     call: RemoteCall,
     { caseId, convert }: { caseId?: string; convert?: (value: unknown) => unknown } = {},
@@ -162,7 +162,7 @@ export class RemoteHandler {
     };
   }
 
-  /** What the handler did is told when it waits for something. */
+  /** What the handler did is reported when it waits for something. */
   #did(deed: Deed): void {
     if (this.#deeds) {
       this.#deeds.push(deed);
@@ -187,7 +187,7 @@ export class RemoteHandler {
     this.#isSettling = false;
   }
 
-  /** Tells the handler how a call ended, and the service what it did then. */
+  /** Gives the handler the result of a call, and reports to the service what it did then. */
   async #settle(message: Message<"settle"> | Message<"start">): Promise<void> {
     const begin = message.type === "start" ? () => this.#begin(message) : await this.#toEnd(message);
     this.#seen = message.seq;
@@ -197,7 +197,7 @@ export class RemoteHandler {
     if (turn === undefined) begin();
     else causes.during(turn, begin);
     if (turn !== undefined && message.type === "start") causes.enter(turn);
-    // Microtasks go on until there are none; only then comes the next tick.
+    // Microtasks run until there are none; only then comes the next tick.
     await new Promise<void>((resolve) => void SETTLED.then(() => process.nextTick(resolve)));
     this.#deeds = undefined;
     this.#send({ type: "deeds", did: message.seq, deeds });

@@ -25,7 +25,7 @@ interface ActivityParts {
   readonly insides: AsyncLocalStorage<StepUnderWay> | undefined;
   /** Called when a step or a write is over. */
   readonly onChange: () => void;
-  /** Is told what the run is doing, where that must be known should the process crash. */
+  /** Is notified what the run is doing, if that must be known after a crash. */
   readonly doing?: ((what: string | undefined) => void) | undefined;
 }
 
@@ -123,7 +123,7 @@ export class Activity {
       }));
   }
 
-  /** The step that was begun last: which of several ends the process cannot be told. */
+  /** The step that was started last: which of several ends the process is not known. */
   #tellDoing(): void {
     const { doing } = this.#parts;
     if (!doing) return;

@@ -51,7 +51,7 @@ export class Call {
   declare isRenamed: boolean | undefined;
   /** Why it is asked again, where its answer does not fit. */
   declare note: string | undefined;
-  /** Whether the record goes on without it as well. */
+  /** Whether the record also continues without it. */
   declare isLoose: boolean | undefined;
   /** Whether it failed, and is to be made again. */
   declare isForgotten: boolean | undefined;

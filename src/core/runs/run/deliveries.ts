@@ -69,7 +69,7 @@ export class Deliveries {
   /** Whether the end of what the handler does now is waited for. */
   #isEnding = false;
   #isClosed = false;
-  /** Parts of the present turn that go on in another process. */
+  /** Parts of the current turn that continue in another process. */
   #elsewhere = 0;
   #causeElsewhere: number | undefined;
   #refused: Error | undefined;
@@ -161,7 +161,7 @@ export class Deliveries {
     return this.#line;
   }
 
-  /** Has the present turn go on until the result is called: the handler is in another process. */
+  /** Keeps the current turn open until the result is called: the handler is in another process. */
   holdTurn(): () => void {
     this.#elsewhere++;
     return () => {

@@ -133,7 +133,7 @@ export function clean(amount: number): number {
   return amount === 0 ? 0 : Number(amount.toPrecision(12));
 }
 
-/** A cost that an agent tells of something; none is 0. */
+/** A cost that an agent reports for something; none is 0. */
 export function readCost(cost: number | null | undefined, what: string): number {
   if (cost === undefined || cost === null) return 0;
   if (Number.isFinite(cost) && cost >= 0) return cost;

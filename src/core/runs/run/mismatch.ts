@@ -3,7 +3,7 @@ import type { Call } from "./call.ts";
 import type { RunEnd } from "./run-errors.ts";
 import type { RunRecord } from "./run-record.ts";
 
-/** What the handler does where the record goes on with a call that it does not make. */
+/** What the handler does if the record continues with a call that it does not make. */
 export interface Found {
   /** It makes another call. */
   readonly call?: Call | undefined;
@@ -27,7 +27,7 @@ export function toMismatch(
     const message = `${what}: given the same results it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or bring the former code back`;
     return { to: "failed", reason: "nondeterministic", message };
   }
-  const message = `${what}. The call was recorded by ${name(recorded)}, and this is ${name(code)}. The job goes on by itself once it has code that fits; or continue it under this code, restart it, or stop it`;
+  const message = `${what}. The call was recorded by ${name(recorded)}, and this is ${name(code)}. The job resumes by itself once the code fits; or continue it with this code, restart it, or stop it`;
   const held = {
     expected: expected.label,
     found: found.call?.label ?? null,
@@ -40,11 +40,11 @@ export function toMismatch(
 function describe(expected: Call, { call, ended }: Found): string {
   if (ended) {
     const how = ended.error === undefined ? "ended" : `failed (${ended.error})`;
-    return `The handler ${how}, but the record goes on with ${expected.label}`;
+    return `The handler ${how}, but the record continues with ${expected.label}`;
   }
   const now = call ? `now makes ${call.label}` : "has not made the calls of that name before it";
   const note = call?.note === undefined ? "" : `, which is asked again (${call.note})`;
-  return `The record goes on with ${expected.label}, and the handler ${now}${note}`;
+  return `The record continues with ${expected.label}, and the handler ${now}${note}`;
 }
 
 function name({ version, fingerprint }: Code): string {

@@ -49,7 +49,7 @@ export class Retries {
       throw new TypeError(`retryIf failed: ${messageOf(failure)}`, { cause: error });
     }
     if (typeof answer === "boolean") return answer;
-    throw new TypeError("retryIf must return true or false, at once", { cause: error });
+    throw new TypeError("retryIf must return true or false synchronously", { cause: error });
   }
 }
 

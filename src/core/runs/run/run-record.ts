@@ -24,7 +24,9 @@ export class RunRecord {
   readonly cases = new Map<string, string>();
   /** Calls whose end is recorded, in the order of the log. */
   ended: Call[] = [];
-  /** Such calls that need not be made again, as a person had the job go on without what was recorded there. */
+  /**
+   * Such calls that need not be made again, as a person continued the job without what was recorded there.
+   */
   loose: Call[] = [];
   /** What `job.changed` answered, by name. */
   readonly changes = new Map<string, boolean>();
@@ -142,7 +144,10 @@ export class RunRecord {
     this.#pausing.clear();
   }
 
-  /** Forgets the calls of these lines, but for its cases and for what was answered: these stay as people know them. */
+  /**
+   * Forgets the calls of these lines, except for its cases and for what was answered: these stay as people
+   * know them.
+   */
   cutOff(cut: NonNullable<MarkEntry["cut"]>): void {
     const isCut = ({ line }: Call) => cut.some(([first, last]) => line >= first && line <= last);
     const [gone, kept]: [Call[], Call[]] = [[], []];

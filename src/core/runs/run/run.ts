@@ -46,11 +46,14 @@ export interface RunParts {
   readonly code: Code;
   /** Milliseconds that a rehearsal waits for a recorded call; a run that is none has what it needs. */
   readonly patience?: number;
-  /** Is told what the run is doing, where that must be known should the process crash. */
+  /** Is notified what the run is doing, if that must be known after a crash. */
   readonly doing?: ((what: string | undefined) => void) | undefined;
 }
 
-/** What came of a rehearsal: why the run would not go on; nothing where it would, or that it could not be told. */
+/**
+ * The result of a rehearsal: why the run would not continue; `undefined` if it would, `"unsure"` if that is
+ * not known.
+ */
 export interface Rehearsed {
   readonly end: RunEnd | "unsure" | undefined;
   /** Lines of calls that the handler does not make. */
@@ -364,7 +367,10 @@ export class Run {
     return ending;
   }
 
-  /** Why the run ends, other than by what its handler gave: it was told to, or the handler left recorded calls out. */
+  /**
+   * Why the run ends, other than by its handler's result: it was asked to, or the handler skipped recorded
+   * calls.
+   */
   #endOf(outcome: Outcome): RunEnd | undefined {
     const expected = this.deliveries.notMade().ahead[0];
     if (this.#phase.end || !expected || outcome.kind === "left") return this.#phase.end;

@@ -3,7 +3,7 @@ import type { Run } from "./run.ts";
 /**
  * What a handler or a step receives together with the signal of its run, which is created on first use. A
  * property of its own, as in a plain object, so that copies have it; but one getter for all: each object with
- * a getter of its own makes V8 look at it as at a new kind of object, which slows down its readers.
+ * a getter of its own is a new kind of object to V8, which slows down its readers.
  */
 export class WithSignal {
   declare readonly signal: AbortSignal;

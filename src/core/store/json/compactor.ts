@@ -12,7 +12,7 @@ const SMALL_FILES = 12;
 /** Groups of commits between two checks of the files. */
 const EVERY = 32;
 /**
- * Multiple of a journal's size that lines without an index may take up; a start has to parse their bodies.
+ * Multiple of a journal's size that lines without an index may occupy; a start has to parse their bodies.
  */
 const BARE = 16;
 

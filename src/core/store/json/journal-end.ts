@@ -102,7 +102,7 @@ export class JournalEnd {
       throw error;
     }
     if (count === bytes.length) return;
-    // Half a line that is on disk alone could not be told from damage if a crash came before the other half.
+    // If only half of a line were on disk at a crash, it could not be distinguished from damage.
     if (!(await this.#cutBack())) throw this.#health.error;
     await this.#writeAndSync(bytes, { start, onTheSpot: false });
   }

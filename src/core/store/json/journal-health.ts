@@ -7,14 +7,18 @@ import type { Reserve } from "./reserve.ts";
 import type { Timers } from "./timers.ts";
 
 /**
- * `sound`: writes go on. `full`: there is no room; only commits that remove something are taken, on the reserve.
- * `failed`: what the disk holds behind the last sync is unknown; nothing is written before the journal is rewritten.
+ * `sound`: writes work. `full`: there is no space; only commits that remove something are accepted, using the
+ * reserve. `failed`: the content of the disk after the last sync is unknown; nothing is written before the
+ * journal is rewritten.
  */
 type Condition = { readonly kind: "sound" } | { readonly kind: "full" | "failed"; readonly error: Error };
 
 /** Milliseconds between attempts to write again after a failure. */
 const HEAL = 1000;
-/** Milliseconds between looks at whether the folder is still this process's; each group of commits looks as well. */
+/**
+ * Milliseconds between checks that the folder still belongs to this process; each group of commits checks as
+ * well.
+ */
 const WATCH = 1000;
 
 interface HealthParts {
@@ -28,7 +32,7 @@ interface HealthParts {
   readonly rewrite: () => Promise<void>;
 }
 
-/** Whether a journal can be written to, and how it gets back to where it can. */
+/** Whether a journal can be written to, and how it recovers. */
 export class JournalHealth {
   readonly #parts: HealthParts;
   #condition: Condition = { kind: "sound" };
@@ -61,7 +65,7 @@ export class JournalHealth {
     return (this.#condition as { error: Error }).error;
   }
 
-  /** What people are told. */
+  /** The state as shown to people. */
   describe(): StoreHealth {
     if (this.#condition.kind === "sound") return { writable: true };
     const { message, detail } = this.#condition.error as ServiceError;
@@ -74,7 +78,7 @@ export class JournalHealth {
     await this.heal().catch((error) => this.#report(error));
   }
 
-  /** Notes that there is no room, before any write says so. */
+  /** Notes that there is no space, before a write fails. */
   noteFull(): void {
     this.#condition = { kind: "full", error: fullError(this.#parts.files.folder) };
     this.#scheduleHeal();
@@ -99,7 +103,7 @@ export class JournalHealth {
     this.#report(cause);
   }
 
-  /** Lets nothing be acknowledged that lies where no start will find it, or beside the lines of another owner. */
+  /** Throws if a write would go to files that no start will find, or that another owner writes to. */
   confirm(): void {
     try {
       this.#parts.files.confirm();
@@ -109,7 +113,7 @@ export class JournalHealth {
     }
   }
 
-  /** Tries to get back to a sound state. Throws where that is not possible and nothing can be written. */
+  /** Tries to return to a sound state. Throws if that is not possible and nothing can be written. */
   async heal(): Promise<void> {
     const condition = this.#condition;
     if (condition.kind === "sound") return;
@@ -154,7 +158,7 @@ export class JournalHealth {
     });
   }
 
-  /** Looks at the folder also while nothing is written, so that health tells of its loss. */
+  /** Checks the folder even while nothing is written, so that health reports its loss. */
   #watch(): void {
     this.#cancelWatch = this.#parts.timers.after(WATCH, () => {
       if (this.#closed) return;
@@ -169,7 +173,7 @@ export class JournalHealth {
     });
   }
 
-  /** What people are told of a failure: that the folder is gone explains any other. */
+  /** A failure as shown to people: a missing folder explains any other. */
   #explain(cause: unknown): Error {
     try {
       this.#parts.files.confirm();
