@@ -38,7 +38,7 @@ export async function buildPackage(): Promise<BuiltPackage> {
   };
 }
 
-/** What `npm pack` tells of the tarball that it made. */
+/** What `npm pack` reports about the tarball that it created. */
 export interface PackedPackage {
   readonly tarball: string;
   readonly files: readonly { readonly path: string }[];

@@ -5,7 +5,7 @@ import ts from "typescript-5.9";
 export interface Mention {
   readonly type: string;
   readonly by: string;
-  /** The package that declares it; `undefined` for the one that is looked at. */
+  /** The package that declares it; `undefined` for the checked one. */
   readonly package?: string;
 }
 

@@ -84,7 +84,7 @@ describe("the sources", () => {
     expect(FOLDERS.filter((folder) => !guide.includes(`\`${folder}\``))).toEqual([]);
   });
 
-  it("import from folders below their own only", () => {
+  it("import only from folders below their own", () => {
     const upward = arrows(
       ({ path }, { target }) => target.startsWith("src/") && rankOf(target) > rankOf(path),
     );
@@ -92,11 +92,11 @@ describe("the sources", () => {
     expect(upward).toEqual([]);
   });
 
-  it("import each other one way only, types included", () => {
+  it("import each other in one direction only, types included", () => {
     expect(cyclesOf(sources)).toEqual([]);
   });
 
-  it("would be told of a type that closes a circle", () => {
+  it("include imports of types when cycles are searched for", () => {
     const found = sources.find(({ path }) => path === "src/core/runs/run/questions.ts")!;
     const back = { target: "src/core/runs/run/run.ts", specifier: "./run.ts", typeOnly: true, lazy: false };
     const mutant = sources.map((file) =>
@@ -115,7 +115,7 @@ describe("the sources", () => {
     expect(across).toEqual([]);
   });
 
-  it("write jobs and cases in core/entities only, and where a store is tested", () => {
+  it("write jobs and cases only in core/entities, and where a store is tested", () => {
     const write =
       /\b(?:insert|change|remove)\("(?:Job|Case)"|table\("(?:Job|Case)"\)\s*\.(?:insert|change|remove)\(/;
     const writers = sources.filter(({ text }) => write.test(text)).map(({ path }) => path);
@@ -124,7 +124,7 @@ describe("the sources", () => {
     expect(writers.filter((path) => !/^src\/core\/(entities|store\/contract)\//.test(path))).toEqual([]);
   });
 
-  it("know the container's library in one file only", () => {
+  it("use the container's library in one file only", () => {
     const elsewhere = arrows(
       ({ path }, { specifier }) =>
         ["tsyringe", "reflect-metadata"].includes(packageOf(specifier)) &&
@@ -173,7 +173,7 @@ describe("the sources", () => {
     expect(defaults).toEqual([]);
   });
 
-  it("hold no state beside their declarations but those of the test kit", () => {
+  it("have no state at module level, except in the test kit", () => {
     const variables = sources.filter(({ text }) => /^(export )?let /m.test(text)).map(({ path }) => path);
 
     expect(variables).toEqual(["src/testing/crash-test.ts", "src/testing/rsa-key.ts"]);

@@ -106,7 +106,7 @@ describe("the reply desk", () => {
     ]);
   });
 
-  it("asks a real model where there is a key, once, also when the service is restarted before the answer", async () => {
+  it("asks a real model if there is a key, once, even if the service is restarted before the answer", async () => {
     const model = await listenAsModel(
       ({ messages }) => `Dear customer: ${messages[0]!.content.split("\n").at(-1)}`,
     );
@@ -154,7 +154,7 @@ describe("the assistant", () => {
     expect(words.join("")).toBe("(stand-in) You wrote: Rye or wheat?");
   });
 
-  it("hands on what a real model streams", async () => {
+  it("forwards the stream of a real model", async () => {
     const model = await listenAsModel(({ stream, messages }) => `${stream} ${messages[0]!.content}`);
     Object.assign(process.env, { LLM_URL: model.url, LLM_KEY: "key-of-this-test" });
     try {
@@ -177,7 +177,7 @@ describe("the assistant", () => {
     expect(await response.text()).toContain("message");
   });
 
-  it("notes who decided what, and says how far it is", async () => {
+  it("notes who decided what, and reports its progress", async () => {
     await using server = await serve(assistant);
     await start(server, "assistant", { topics: ["Rye"] });
     await openQuestions(server, 1);
@@ -220,7 +220,7 @@ describe("the assistant", () => {
 });
 
 describe("the invoice audit", () => {
-  it("finds every planted defect and holds what nobody decides", async () => {
+  it("finds every planted defect and holds undecided invoices", async () => {
     await using server = await serve(invoiceAudit);
 
     await start(server, "invoice-audit", { deadline: "1s", report: folder });
@@ -253,7 +253,7 @@ describe("the invoice audit", () => {
     expect(job.total_cost).toBeCloseTo(60 * 4 * 0.002);
   });
 
-  it("does what a person answers", async () => {
+  it("applies a person's answers", async () => {
     await using server = await serve(invoiceAudit);
     await start(server, "invoice-audit", { deadline: "1h", report: folder });
     const asked = await until(
@@ -298,7 +298,7 @@ describe("the log watch", () => {
     expect(text).toContain("at addItem (/srv/cart/dist/items.js:48:31)");
   });
 
-  it("reads on from where it was in the next round", async () => {
+  it("continues reading where it was in the next round", async () => {
     const line = (second: number) => `2026-10-14 06:00:0${second},000 ERROR [shop] order ${second} is lost\n`;
     await writeFile(join(folder, "shop.log"), line(1) + line(2));
     await using server = await serve(logWatch);
@@ -331,7 +331,7 @@ describe("the triage with a language model", () => {
     });
   });
 
-  it("tries again after a bad answer, counts what tokens cost, and asks where the model is not sure", async () => {
+  it("retries after a bad answer, counts the cost of tokens, and asks if the model is not sure", async () => {
     const model = await listenAsModel(({ messages }, count) => {
       const confidence = messages.at(-1)!.content.includes("T-1") ? 0.9 : 0.4;
       if (count === 1) return "As a model I cannot";

@@ -66,7 +66,7 @@ async function load(entry: string): Promise<Record<string, unknown>> {
 
 // A name that is taken away or changed breaks somebody's program: these lists are changed on purpose only.
 describe("the package exports", () => {
-  it("one entry per audience, and no file beside them", () => {
+  it("are one entry per audience, and no other file", () => {
     const entries = Object.keys(manifest.exports).filter((entry) => entry !== "./package.json");
 
     expect(entries.sort()).toEqual(Object.keys(ENTRIES).sort());
@@ -79,7 +79,7 @@ describe("the package exports", () => {
     }
   });
 
-  it.each(Object.entries(ENTRIES))("of %s what people of its audience use", async (entry, names) => {
+  it.each(Object.entries(ENTRIES))("have in %s what its audience uses", async (entry, names) => {
     const module = await load(entry);
 
     const values = Object.keys(module).filter((name) => typeof module[name] !== "symbol");
@@ -87,14 +87,14 @@ describe("the package exports", () => {
     expect(values.sort()).toEqual(names);
   });
 
-  it("each name from one entry", async () => {
+  it("have each name in one entry", async () => {
     const modules = await Promise.all(Object.keys(ENTRIES).map(load));
     const names = modules.flatMap((module) => Object.keys(module));
 
     expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([]);
   });
 
-  it("a token for every part of a service, by its name", async () => {
+  it("have a token for every part of a service, by its name", async () => {
     for (const entry of Object.keys(ENTRIES)) {
       const tokens = Object.entries(await load(entry)).filter(([, value]) => typeof value === "symbol");
 

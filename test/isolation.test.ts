@@ -50,7 +50,7 @@ describe("two servers in one process", () => {
     expect((await two.request("/jobs/x/stream", { key: "wrong" })).status).toBe(401);
   });
 
-  it("live and end on their own", async () => {
+  it("start and end independently", async () => {
     await using one = await testServer({ agents: [greeter] });
     await using two = await testServer({ agents: [greeter] });
 

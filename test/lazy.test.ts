@@ -20,7 +20,7 @@ if (!response.ok && response.status !== 404) throw new Error(String(response.sta
 await service.close();
 `;
 
-it("a service starts without what it may never need", { timeout: 120_000 }, async () => {
+it("a service starts without loading packages that it may never need", { timeout: 120_000 }, async () => {
   await using built = await buildPackage();
   const trace = join(built.folder, "trace.txt");
   await writeFile(join(built.folder, "loader.mjs"), LOADER);

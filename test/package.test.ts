@@ -25,7 +25,7 @@ function folders(place: string): string[] {
 }
 
 describe("the lock file", () => {
-  it("holds every package that npm ci looks for, those of other systems too, and no address", async () => {
+  it("has every package that npm ci looks for, including those of other systems, and no address", async () => {
     const text = await readFile(join(REPOSITORY, "package-lock.json"), "utf8");
     const { packages } = JSON.parse(text) as { packages: Record<string, { optionalDependencies?: object }> };
 
@@ -41,7 +41,7 @@ describe("the lock file", () => {
 });
 
 describe("the published package", () => {
-  it("holds what it needs, and nothing of the workshop", () => {
+  it("has what it needs, and no development files", () => {
     const paths = packed.files.map((file) => file.path);
 
     expect(paths).toEqual(
@@ -110,7 +110,7 @@ describe("the published package", () => {
     expect(imported.stdout).toBe("function\n");
   }, 600_000);
 
-  it("carries a project with zod and a plugin that has options, a table, a page, a command and a hook", async () => {
+  it("works in a project with zod and a plugin that has options, a table, a page, a command and a hook", async () => {
     const cwd = await installed(
       {
         "src/audit.ts": await readFile(join(REPOSITORY, "examples/audit-plugin/audit.ts"), "utf8"),

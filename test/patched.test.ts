@@ -12,7 +12,7 @@ const PATCHED = {
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8");
 
 test.each(Object.entries(PATCHED))(
-  "%s has the version whose private parts were read",
+  "%s has the version whose private parts were checked",
   (name, { version, by }) => {
     const installed = JSON.parse(read(`node_modules/${name}/package.json`)) as { version: string };
 
@@ -21,7 +21,7 @@ test.each(Object.entries(PATCHED))(
   },
 );
 
-test("h3 asks an app for the middleware of a request where near-middleware.ts answers", async () => {
+test("h3 gets the middleware of a request from near-middleware.ts", async () => {
   const app = new H3();
   let asked = 0;
   const original = app["~getMiddleware"].bind(app);
@@ -38,7 +38,7 @@ test("h3 asks an app for the middleware of a request where near-middleware.ts an
   expect(app["~middleware"]).toHaveLength(1);
 });
 
-test("edge.js compiles what is included in a component with the names of its variables, and not from its cache", () => {
+test("edge.js compiles a component's includes with the names of its variables, and not from its cache", () => {
   const edge = Edge.create({ cache: true });
   edge.registerTemplate("part", { template: "{{ a }}" });
   const { asyncCompiler } = edge;

@@ -64,7 +64,7 @@ describe("a plugin's options", () => {
     expect(seen).toEqual([{ from: "a@example.com", port: 25 }]);
   });
 
-  it.each(libraries)("of %s that are wrong are all named, and no value is repeated", async (_, plugin) => {
+  it.each(libraries)("of %s that are invalid are all named, and no value is repeated", async (_, plugin) => {
     const failure = await serve(plugin({ port: "hunter2-secret" } as never)).catch((error: unknown) => error);
 
     expect(failure).toBeInstanceOf(PluginError);
@@ -77,7 +77,7 @@ describe("a plugin's options", () => {
     expect(message).not.toContain("hunter2");
   });
 
-  it("that are wrong are found before the store is opened", async () => {
+  it("that are invalid are found before the store is opened", async () => {
     const plugin = definePlugin({ name: "mailer", options: v.object({ from: v.string() }) });
     let opened = false;
     const start = testServer({
@@ -136,7 +136,7 @@ describe("a plugin's options", () => {
     expectTypeOf(strict).parameter(0).toEqualTypeOf<{ from: string }>();
   });
 
-  it("belong to a plugin that nobody may forget to call", async () => {
+  it("belong to a plugin that must be called", async () => {
     const forgotten = definePlugin({ name: "audit-trail", setup() {} });
 
     await expect(serve(forgotten as unknown as Plugin)).rejects.toThrow(
@@ -154,7 +154,7 @@ describe("a plugin's engines", () => {
     ["^2.0.0-0", "2.0.0-beta.3"],
     ["^1.2.0", "1.3.0-beta.1"],
     ["*", "0.1.0"],
-  ])("%s let it join version %s", async (engines, version) => {
+  ])("%s allow version %s", async (engines, version) => {
     await expect(check(engines, version)).resolves.toEqual(new Map());
   });
 
@@ -162,19 +162,19 @@ describe("a plugin's engines", () => {
     ["^1.2.0", "1.1.9"],
     ["^1.2.0", "2.0.0"],
     ["^0.1.0", "0.2.0"],
-  ])("%s keep it out of version %s", async (engines, version) => {
+  ])("%s do not allow version %s", async (engines, version) => {
     await expect(check(engines, version)).rejects.toThrow(
       `Plugin "mailer" needs agent-control-service ${engines}, and this is ${version}: install`,
     );
   });
 
-  it("that are no range are named", async () => {
+  it("that are not a range are reported", async () => {
     await expect(check("latest greatest", "1.0.0")).rejects.toThrow(
       'Plugin "mailer" has engines "latest greatest", which is not a semver range such as "^1.2.0"',
     );
   });
 
-  it("are held against the version of the service that starts", async () => {
+  it("are compared with the version of the service that starts", async () => {
     const old = definePlugin({ name: "old", engines: "^99.0.0" });
 
     await expect(serve(old())).rejects.toThrow('Plugin "old" needs agent-control-service ^99.0.0');
@@ -208,7 +208,7 @@ describe("handlers of agents", () => {
     },
   });
 
-  it("reach the parts of plugins", async () => {
+  it("get the parts of plugins", async () => {
     const said: string[] = [];
     const provider = definePlugin({
       name: "greeting",

@@ -93,7 +93,7 @@ describe.each([
     expect(await idsOf(server.service)).toEqual([]);
   });
 
-  it("that fails by mistake undoes the change, and its plugin is named in the log only", async () => {
+  it("that throws unexpectedly undoes the change, and its plugin is named only in the log", async () => {
     await using server = await serve((change) => {
       if (change.kind === "job:created") throw new TypeError("x is undefined");
     });
@@ -109,7 +109,7 @@ describe.each([
     expect(await server.service.get(JOBS).find("a")).toBeUndefined();
   });
 
-  it("keeps jobs from being removed, by a person and by retention, and holds up no others", async () => {
+  it("prevents the removal of jobs, by a person and by retention, without delaying others", async () => {
     const held = ["1", "4"];
     let ahead = 0;
     await using server = await testServer({
@@ -141,7 +141,7 @@ describe.each([
     expect(await idsOf(service)).toEqual(held);
   });
 
-  it("that refuses what a run does fails the job, whatever its handler catches", async () => {
+  it("that refuses a change of a run fails the job, even if its handler catches the error", async () => {
     const done: string[] = [];
     await using server = await serve(
       (change) => {
@@ -160,7 +160,7 @@ describe.each([
     expect(done).toEqual(["caught"]);
   });
 
-  it("that refuses the end of a job has it end as failed, with the reason", async () => {
+  it("that refuses the end of a job makes it end as failed, with the reason", async () => {
     await using server = await serve(
       (change) => {
         if (change.kind === "job:finished" && change.job.status === "completed")
@@ -241,7 +241,7 @@ export default createServer({ agents: [agent], plugins: [receipts()], port: 0 })
 `;
 
 describe("a process that is killed while a participant writes", () => {
-  it("leaves the change and what was written with it, or neither", async () => {
+  it("leaves the change and the participant's writes, or neither", async () => {
     const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }), {
       DIES_IN: "job:created",
     });
@@ -267,7 +267,7 @@ describe("a process that is killed while a participant writes", () => {
     await service.end();
   });
 
-  it("does not keep the service from its next start where what the start changes is refused", async () => {
+  it("does not prevent the next start if a change of the start is refused", async () => {
     const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }), {
       TAKES: "60000",
       POLICY: "fail",

@@ -40,7 +40,7 @@ declare module "agent-control-service/plugin" {
 }
 
 describe("plugins", () => {
-  it("are set up after those they depend on, and closed in reverse order", async () => {
+  it("are set up after their dependencies, and closed in reverse order", async () => {
     const notes: string[] = [];
     const server = await serve([
       noting("c", notes, ["b"]),
@@ -58,14 +58,14 @@ describe("plugins", () => {
     expect(notes).toEqual([...["a up", "b up", "c up", "d up"], ...["d down", "c down", "b down", "a down"]]);
   });
 
-  it("that are functions nobody called are refused", async () => {
+  it("that are functions that were not called are refused", async () => {
     const forgotten = function audit() {} as unknown as Plugin;
 
     await expect(serve([forgotten])).rejects.toThrow('"audit" is a function: call it, audit()');
     await expect(serve([Promise.resolve() as unknown as Plugin])).rejects.toThrow(/is a promise: await it/);
   });
 
-  it("read jobs and cases, and have no way past the runner to change them", async () => {
+  it("can read jobs and cases, and change them only through the runner", async () => {
     await using server = await serve([]);
     const methods = (part: object) => Object.getOwnPropertyNames(Object.getPrototypeOf(part)).sort();
 
@@ -83,7 +83,7 @@ describe("plugins", () => {
     );
   });
 
-  it("come in nested lists with holes", async () => {
+  it("may be in nested lists with empty entries", async () => {
     const notes: string[] = [];
 
     await using _server = await serve([null, [noting("a", notes), [false, [noting("b", notes)]]], undefined]);
@@ -91,7 +91,7 @@ describe("plugins", () => {
     expect(notes).toEqual(["a up", "b up"]);
   });
 
-  it("replace an earlier one of the same name, a built-in one too", async () => {
+  it("replace an earlier one of the same name, even a built-in one", async () => {
     const notes: string[] = [];
     await using server = await serve([
       noting("a", notes),
@@ -123,7 +123,7 @@ describe("plugins", () => {
     await expect(serve(plugins)).rejects.toThrow(message);
   });
 
-  it("that do not get ready in time are named", async () => {
+  it("that are not ready in time are named", async () => {
     const slow: Plugin = { name: "slow", setup: () => new Promise(() => {}) };
 
     await expect(serve([slow], { pluginTimeout: 2 })).rejects.toThrow(
@@ -146,7 +146,7 @@ describe("plugins", () => {
     expect(failure).toMatchObject({ message: 'Plugin "broken" could not be set up: no port', cause });
   });
 
-  it("that fail close what was set up before them", async () => {
+  it("that fail are followed by closing those set up before them", async () => {
     const notes: string[] = [];
     const broken: Plugin = {
       name: "broken",
@@ -160,7 +160,7 @@ describe("plugins", () => {
     expect(notes).toEqual(["a up", "a down"]);
   });
 
-  it("see the parts of those they name, and of no others", async () => {
+  it("get the parts of their declared dependencies, and of no others", async () => {
     const PART = createToken<{ value: number }>("part");
     const owner: Plugin = { name: "owner", setup: ({ provide }) => provide(PART, () => ({ value: 7 })) };
     const seen: number[] = [];
@@ -180,7 +180,7 @@ describe("plugins", () => {
     );
   });
 
-  it("make their parts once, on first use", async () => {
+  it("create their parts once, on first use", async () => {
     const PART = createToken<object>("part");
     let made = 0;
     const owner: Plugin = {
@@ -198,13 +198,13 @@ describe("plugins", () => {
     expect(made).toBe(1);
   });
 
-  it("cannot take the place of a part that is there", async () => {
+  it("cannot replace an existing part", async () => {
     const thief: Plugin = { name: "thief", setup: ({ provide }) => provide(CLOCK, () => () => new Date(0)) };
 
     await expect(serve([thief])).rejects.toThrow('Plugin "thief" provides "clock", which already exists');
   });
 
-  it("of third parties add routes, observe, and use the service like the built-in ones", async () => {
+  it("of third parties can add routes, observe, and use the service like the built-in ones", async () => {
     const told: string[] = [];
     const greetings: Plugin = {
       name: "greetings",
@@ -283,7 +283,7 @@ describe("plugins", () => {
     expect(server.logs.join("")).toContain("observer trouble");
   });
 
-  it("tell each other things by hooks of their own", async () => {
+  it("communicate with hooks of their own", async () => {
     const greeted: string[] = [];
     const listener: Plugin = {
       name: "listener",
@@ -301,7 +301,7 @@ describe("plugins", () => {
     expect(greeted).toEqual(["Ada"]);
   });
 
-  it("cannot emit a hook of the service or of another plugin, whatever they cast", async () => {
+  it("cannot emit a hook of the service or of another plugin, even with casts", async () => {
     const emit = (hook: string, hooks: PluginHookName[] = []): Plugin => ({
       name: "forger",
       hooks,
@@ -324,13 +324,13 @@ describe("plugins", () => {
     );
   });
 
-  it("get no more of the hooks from their token than a way to add observers", async () => {
+  it("get only a way to add observers from the token of the hooks", async () => {
     await using server = await serve([]);
 
     expect(Object.keys(server.service.get(HOOKS))).toEqual(["on"]);
   });
 
-  it("are notified that the service listens, however late they ask", async () => {
+  it("are notified that the service listens, even if they ask late", async () => {
     const told: string[] = [];
     let setUpEnds = false;
     const waiting: Plugin = {

@@ -24,18 +24,18 @@ describe("the types of the package", () => {
     return () => built[Symbol.asyncDispose]();
   });
 
-  it("can all be named that a public signature mentions", () => {
+  it("that a public signature mentions can all be named", () => {
     expect(types.unnamed.map(({ type, by }) => `${type}, mentioned by ${by}`)).toEqual([]);
   });
 
-  it("each have one name, from one entry", () => {
+  it("have one name each, from one entry", () => {
     const names = [...types.names.values()].flat();
 
     expect(names.length).toBeGreaterThan(150);
     expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([]);
   });
 
-  it("are those of h3 only where the name says so", () => {
+  it("are from h3 only if the name says so", () => {
     const others = types.foreign.filter(({ package: name }) => !MENTIONED.includes(name!));
 
     expect(others).toEqual([{ type: "H3", by: "H3_APP", package: "h3" }]);

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 
 const ROOT = new URL("..", import.meta.url).pathname;
 
-it("what the machine lacks is printed with each test that is skipped for it", { timeout: 60_000 }, () => {
+it("each skipped test is printed with what the machine lacks for it", { timeout: 60_000 }, () => {
   const words = ["node_modules/vitest/vitest.mjs", "run", "test/deploy/ssh-docker.test.ts"];
   const env = { ...process.env, DOCKER_HOST: "tcp://127.0.0.1:1", SVC_REQUIRE: "" };
   const { stdout, stderr } = spawnSync(process.execPath, words, { cwd: ROOT, env, encoding: "utf8" });

@@ -70,7 +70,7 @@
   pause.addEventListener("click", () => {
     const paused = pause.getAttribute("aria-pressed") !== "true";
     pause.setAttribute("aria-pressed", String(paused));
-    pause.textContent = paused ? "Go on" : "Pause";
+    pause.textContent = paused ? "Resume" : "Pause";
     if (!paused) return connect();
     source?.close();
     clearTimeout(timer);

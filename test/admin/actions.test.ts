@@ -75,7 +75,7 @@ it("a status is set from any status, by name and in the history", async () => {
   expect(page).toMatch(/by session [\w-]{6}, says &quot;Ada&quot;/);
 });
 
-it("deleting a job deletes its cases; deleting a case takes it out of its job", async () => {
+it("deleting a job deletes its cases; deleting a case removes it from its job", async () => {
   await using server = await start();
   await seedJob(server.service, { id: "a", status: "in_progress" });
   await seedCase(server.service, { job: "a", ref: "a-1" });
@@ -91,7 +91,7 @@ it("deleting a job deletes its cases; deleting a case takes it out of its job", 
   expect((await server.request("/admin/api/cases/a-2")).status).toBe(404);
 });
 
-it("a question is answered once: the second answer learns that it was late", async () => {
+it("a question is answered once: the second answer is reported as late", async () => {
   await using server = await start();
   await startJob(server, "a");
   const cookie = await signIn(server);
@@ -106,7 +106,7 @@ it("a question is answered once: the second answer learns that it was late", asy
   await vi.waitFor(async () => expect(await statusOf(server, "a")).toBe("completed"), { timeout: 60_000 });
 });
 
-it("the start form says beside each field what is wrong, and sent twice starts one job", async () => {
+it("the start form shows problems beside each field, and starts one job if sent twice", async () => {
   await using server = await start();
   const cookie = await signIn(server, "Ada");
   const send = (fields: Record<string, string>) =>
@@ -129,7 +129,7 @@ it("the start form says beside each field what is wrong, and sent twice starts o
   expect((await server.service.get(JOBS).list()).total).toBe(1);
 });
 
-it("a bulk action changes exactly the entities that its preview froze", async () => {
+it("a bulk action changes exactly the entities of its preview", async () => {
   await using server = await start();
   for (const id of ["a", "b", "c"]) await seedJob(server.service, { id, status: "failed" });
   await seedJob(server.service, { id: "d", status: "completed" });
@@ -180,7 +180,7 @@ it.each([
   [{ filter: { status: "failed", skip: 5 } }, "skip"],
   [{ filter: { sort: "name" } }, "sort"],
   [{ filter: { status: "failed" }, ids: ["a"] }, "ids"],
-])("a bulk selection of %j is refused and names the cause", async (selection, name) => {
+])("a bulk selection of %j is refused with the cause", async (selection, name) => {
   await using server = await start();
   await seedJob(server.service, { id: "a", status: "failed" });
 
@@ -204,7 +204,7 @@ it("an unknown filter of a list is distinguished from an invalid value", async (
   expect(await select({ status: "broken" })).toMatch(/^status must be one of /);
 });
 
-it("all that a list matches are selected from its page, however its rows are sorted and paged", async () => {
+it("all matches of a list are selected from its page, in any sort order and on any page", async () => {
   await using server = await start();
   for (const id of ["a", "b"]) await seedJob(server.service, { id, status: "failed" });
   await seedJob(server.service, { id: "c", status: "completed" });
@@ -223,7 +223,7 @@ it("all that a list matches are selected from its page, however its rows are sor
   expect(await json(await server.request(`/admin/api/bulk/${id}`))).toMatchObject({ count: 2 });
 });
 
-it("every job is selected only by saying so", async () => {
+it("every job is selected only on explicit request", async () => {
   await using server = await start();
   for (const id of ["a", "b"]) await seedJob(server.service, { id, status: "failed" });
 
@@ -234,7 +234,7 @@ it("every job is selected only by saying so", async () => {
   expect(await json(preview)).toMatchObject({ count: 2 });
 });
 
-it("an aborted preview cannot be carried out", async () => {
+it("an aborted preview cannot be applied", async () => {
   await using server = await start();
   await seedJob(server.service, { id: "a", status: "failed" });
   const preview = await json(

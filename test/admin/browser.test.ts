@@ -22,7 +22,7 @@ const auditor = defineAgent({
       ],
       nodes: [{ name: "check", type: "validation" }],
       async run({ job, fields, log }) {
-        log.info("audit begun", { job_id: job.id });
+        log.info("audit started", { job_id: job.id });
         await job.step("read", () => 1, { cost: 0.01 });
         const item = await job.openCase({ id: `${job.id}-1`, name: "Invoice 1", description: "Nordwind" });
         await item.step("check", () => ({ total: 1200 }), { cost: 0.02 });
@@ -195,7 +195,7 @@ for (const view of VIEWS) {
   );
 }
 
-chromium.it("every step of a person works without script", async () => {
+chromium.it("everything that a person can do works without script", async () => {
   await using server = await testServer({ agents: [auditor, quick] });
   await startQuick(server, 3);
   const { page, context, complaints } = await visit(browser, server.url, DESKTOP, {
@@ -261,7 +261,7 @@ chromium.it("rows change in place; new ones wait until they are requested", asyn
   await context.close();
 });
 
-chromium.it("everything is within reach of the keyboard", async () => {
+chromium.it("everything is reachable with the keyboard", async () => {
   await using server = await testServer({ agents: [auditor, quick] });
   await startQuick(server, 3);
   const { page, context } = await visit(browser, server.url, DESKTOP);
@@ -288,7 +288,7 @@ chromium.it("everything is within reach of the keyboard", async () => {
 
 // The last one, so that its tab has already been idle for a while.
 chromium.it(
-  "an open dashboard on which nothing happens asks for nothing, and nothing is read from the store",
+  "an open, idle dashboard sends no requests and causes no reads from the store",
   async () => {
     expect(await idle.settled()).toEqual({ reads: 0, requests: [], live: true });
   },

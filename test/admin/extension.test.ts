@@ -67,7 +67,7 @@ it.each([
   await expect(testServer({ agents: [greeter], plugins: [audit(), plugin] })).rejects.toThrow(/Admin page/);
 });
 
-it("the plugin of the example keeps changes in a table, and its hook and its route tell of them", async () => {
+it("the example plugin stores changes in a table, and its hook and its route report them", async () => {
   const told: unknown[] = [];
   const listener: Plugin = {
     name: "listener",

@@ -93,7 +93,7 @@ it("no stored text becomes markup on any page", async () => {
   }
 });
 
-it("what a sign-in form sends back is escaped", async () => {
+it("values that the sign-in form shows again are escaped", async () => {
   await using server = await testServer({ agents: [hostile] });
 
   const response = await server.request(`/admin/jobs?search=${encodeURIComponent(EVIL.slice(0, 150))}`, {

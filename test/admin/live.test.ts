@@ -17,7 +17,7 @@ interface Change {
   spoken: string;
 }
 
-it("an open page hears what changed, gathered into few messages", async () => {
+it("an open page is notified of changes, batched into few messages", async () => {
   await using server = await start();
   using stream = await openStream(`${server.url}/admin/api/live`, { "x-api-key": server.key });
 
@@ -32,7 +32,7 @@ it("an open page hears what changed, gathered into few messages", async () => {
   expect(change.spoken).toBe("1 job waiting for an answer, 1 job started");
 });
 
-it("a job's page hears of that job only", async () => {
+it("a job's page is notified of that job only", async () => {
   await using server = await start();
   await seedJob(server.service, { id: "a", status: "in_progress" });
   using stream = await openStream(`${server.url}/admin/api/live?job=a`, { "x-api-key": server.key });
@@ -47,7 +47,7 @@ it("a job's page hears of that job only", async () => {
   expect(change.jobs).toEqual(["a"]);
 });
 
-it("a page that comes back learns that it missed something", async () => {
+it("a page that reconnects is notified that it missed changes", async () => {
   await using server = await start();
   const first = await openStream(`${server.url}/admin/api/live`, { "x-api-key": server.key });
   const before = (await first.next()).data;
@@ -100,7 +100,7 @@ it("the console replays the last lines and follows new ones, by level, text and 
   expect(await lines("job=a")).toEqual(["one", "four"]);
 });
 
-it("the console keeps its last lines only, and can be downloaded", async () => {
+it("the console keeps only its last lines, and can be downloaded", async () => {
   await using server = await start();
   const log = server.service.get(LOGGER);
   for (let index = 0; index < 3000; index++) log.info(`line ${index}`);

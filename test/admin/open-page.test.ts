@@ -57,7 +57,7 @@ const selected = (page: Page) => page.evaluate("getSelection().toString()");
 const focused = (page: Page) => page.evaluate("document.activeElement.textContent.trim()");
 
 chromium.it(
-  "a running job's page keeps the selection, the focus and what is unfolded",
+  "a running job's page keeps the selection, the focus and unfolded parts",
   async () => {
     await using server = await testServer({ agents: [ticker] });
     await startTicker(server, "running-job");
@@ -257,7 +257,7 @@ chromium.it("lines of the timeline are under the labels of the axis", async () =
   await context.close();
 });
 
-chromium.it("after an answer the keyboard stays where the question was", async () => {
+chromium.it("after an answer the keyboard focus stays where the question was", async () => {
   await using server = await testServer({ agents: [ticker] });
   await seedJob(server.service, { id: "j", agent: "ticker", status: "in_progress" });
   for (const ref of ["one", "two"])

@@ -56,7 +56,7 @@ it("every admin page without key or session is the sign-in page, with 401", asyn
   }
 });
 
-it("every admin route that reads answers JSON, with the key and with a session", async () => {
+it("every admin route that reads returns JSON, with the key and with a session", async () => {
   await using world = await start();
   const cookie = await signIn(world.server);
   const withoutJson = [
@@ -87,7 +87,7 @@ it("every admin route that reads answers JSON, with the key and with a session",
   }
 });
 
-it("every admin route that reads answers a fragment to the page's script, and a page or fragment to a browser", async () => {
+it("every admin route that reads returns a fragment to the page's script, and a page or fragment to a browser", async () => {
   await using world = await start();
   const cookie = await signIn(world.server);
 
@@ -112,7 +112,7 @@ it("every admin route that reads answers a fragment to the page's script, and a 
   }
 });
 
-it("an unknown page is a page that says so, an unknown API path an error in JSON", async () => {
+it("an unknown page gets a page that says so, an unknown API path an error in JSON", async () => {
   await using world = await start();
 
   const page = await world.server.request("/admin/nowhere", { headers: { accept: "text/html" } });
@@ -127,7 +127,7 @@ it("an unknown page is a page that says so, an unknown API path an error in JSON
   expect(method.headers.get("allow")).toContain("GET");
 });
 
-it("a failed job's page tells the error before its timeline, which may be long", async () => {
+it("a failed job's page shows the error before its timeline, which may be long", async () => {
   await using world = await start();
   await seedJob(world.server.service, { id: "sad", status: "failed", error: "no such invoice" });
 

@@ -14,7 +14,7 @@ const start = (options: object = {}) => testServer({ agents: [greeter], ...optio
 const get = (server: TestServer, cookie: string, path = "/admin/api/stats") =>
   fetch(server.url + path, { headers: { cookie }, redirect: "manual" });
 
-it("signing in with the key opens a session, and the page that one came for", async () => {
+it("signing in with the key opens a session, and the requested page", async () => {
   await using server = await start();
 
   const page = await fetch(`${server.url}/admin/jobs?status=failed`, { headers: { accept: "text/html" } });
@@ -32,7 +32,7 @@ it("signing in with the key opens a session, and the page that one came for", as
   expect((await get(server, cookieOf(response))).status).toBe(200);
 });
 
-it("the cookie is marked secure where the public address is https", async () => {
+it("the cookie is marked secure if the public address is https", async () => {
   await using server = await start({ publicUrl: "https://service.example" });
 
   const response = await postForm(server, "/admin/session", { key: server.key });
@@ -60,7 +60,7 @@ it.each([
   },
 );
 
-it("every answer asks for https where the public address is https", async () => {
+it("every response has HSTS if the public address is https", async () => {
   await using server = await start({ publicUrl: "https://service.example" });
 
   for (const path of ["/agents", "/.well-known/health", "/admin/", "/nowhere"]) {
@@ -84,7 +84,7 @@ it.each([
   expect(response.headers.get("location")).toBe("/admin/");
 });
 
-it("a wrong key is refused, and after many of them every key from that address", async () => {
+it("a wrong key is refused, and after many of them any key from that address", async () => {
   await using server = await start();
 
   const first = await postForm(server, "/admin/session", { key: "wrong-key" });
@@ -121,7 +121,7 @@ it.each([
   expect(response.status).toBe(status);
 });
 
-it("a write with a session of a page of this service is let in by its origin", async () => {
+it("a write with a session from a page of this service is accepted by its origin", async () => {
   await using server = await start();
   const cookie = await signIn(server);
 
@@ -145,7 +145,7 @@ it("signing in from another site is refused", async () => {
   expect(response.headers.getSetCookie()).toEqual([]);
 });
 
-it("a session of another service, or none at all, opens nothing", async () => {
+it("a session of another service, or no session, gives no access", async () => {
   await using server = await start();
   await using other = await start();
   const cookie = await signIn(server);
@@ -156,7 +156,7 @@ it("a session of another service, or none at all, opens nothing", async () => {
   expect(answers.map((answer) => answer.status)).toEqual([401, 401, 401, 401, 401]);
 });
 
-it("a session ends after twelve hours, however much it is used", async () => {
+it("a session ends after twelve hours, even if it is in use", async () => {
   let ahead = 0;
   await using server = await start({ clock: () => new Date(Date.now() + ahead) });
   const cookie = await signIn(server);
@@ -174,7 +174,7 @@ it("a session ends after twelve hours, however much it is used", async () => {
   expect(after.status).toBe(401);
 });
 
-it("a session ends half an hour after the last thing that a person did", async () => {
+it("a session ends half an hour after the last action of a person", async () => {
   let ahead = 0;
   await using server = await start({ clock: () => new Date(Date.now() + ahead) });
   const cookie = await signIn(server);
@@ -272,7 +272,7 @@ it("shows who is signed in, and signs out one or all of them", async () => {
   expect(after.map(({ status }) => status)).toEqual([401, 401, 401]);
 });
 
-it("signs out by the buttons of the page", async () => {
+it("signs out with the buttons of the page", async () => {
   await using server = await start();
   const [ada, grace] = [await signIn(server, "Ada"), await signIn(server, "Grace")];
   const { items } = (await (await get(server, ada, "/admin/api/sessions")).json()) as Listed;
@@ -293,7 +293,7 @@ it("signs out by the buttons of the page", async () => {
   expect((await get(server, ada)).status).toBe(401);
 });
 
-it("the live streams of a session end with it", async () => {
+it("the live streams of a session end with the session", async () => {
   await using server = await start();
   const cookie = await signIn(server);
   const open = (path: string) =>
@@ -349,7 +349,7 @@ it("signing out ends the session everywhere, also after a restart; other session
   expect([stale.status, later.status, going.status]).toEqual([401, 401, 200]);
 });
 
-it("a sign-in link works once, and not after its time", async () => {
+it("a sign-in link works once, and not after it has expired", async () => {
   let ahead = 0;
   await using server = await start({ clock: () => new Date(Date.now() + ahead) });
   const links = server.service.get(SIGN_IN_LINK);
@@ -393,7 +393,7 @@ it.each([
   expect(used.status).toBe(303);
 });
 
-it("a sign-in link is not taken from a page of another site", async () => {
+it("a sign-in link from a page of another site is refused", async () => {
   await using server = await start();
   const link = server.service.get(SIGN_IN_LINK).create(server.url);
   const token = new URL(link.url).searchParams.get("token")!;

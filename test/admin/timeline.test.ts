@@ -69,7 +69,7 @@ it("a timeline has a row for the job, each case, step and question, in order of 
   expect([interruptions, waited]).toEqual([1, 10_000]);
 });
 
-it("spans tell queueing, work, waiting, failed tries and interruptions apart", () => {
+it("spans distinguish queueing, work, waiting, failed attempts and interruptions", () => {
   const [jobRow, step, caseRow, question] = toTimeline(job, [item], entries, now).rows;
 
   expect(jobRow!.spans.map(({ kind, from, to }) => [kind, from, to])).toEqual([
@@ -94,7 +94,7 @@ it("spans tell queueing, work, waiting, failed tries and interruptions apart", (
   expect(question).toMatchObject({ from: time(25), to: time(35), running: false });
 });
 
-it("downtime has its real length, from the last sign of life on, and is no work of the job, its case or its step", () => {
+it("downtime has its real length, starting at the last sign of life, and does not count as work of the job, its case or its step", () => {
   const log: RunEntry[] = [
     ...entries.slice(0, 2),
     { type: "call", call: "open_case", at: at(6), case_id: "c", position: 0, name: "c", result: "c" },
@@ -120,7 +120,7 @@ it("downtime has its real length, from the last sign of life on, and is no work 
   expect(fall.parts[0]!.items[0]!.shapes).toContain('fill="url(#fall-hatch)" x="25%" y="2" width="60%"');
 });
 
-it("a log of version 0.1.0 tells downtime from what was done last before it", () => {
+it("downtime in a log of version 0.1.0 starts at the last entry before it", () => {
   const log: RunEntry[] = [
     ...entries.slice(0, 2),
     { type: "call", call: "step", at: at(8), position: 0, name: "one", started_at: at(7) },
@@ -131,7 +131,7 @@ it("a log of version 0.1.0 tells downtime from what was done last before it", ()
   expect(toTimeline(job, [], log, now).downtime).toBe(26_000);
 });
 
-it("the history tells how long the service was down, and after what the job was resumed", () => {
+it("the history shows how long the service was down, and after which step the job was resumed", () => {
   const log: RunEntry[] = [
     ...entries.slice(0, 2),
     { type: "call", call: "step", at: at(8), position: 0, name: "round 6", started_at: at(7) },
@@ -168,7 +168,7 @@ it("the history tells how long the service was down, and after what the job was 
   expect(toTimeline(job, [], log, now).interruptions).toBe(1);
 });
 
-it("a step under way reaches to now", () => {
+it("the span of a running step extends to now", () => {
   const open = { ...job, status: "in_progress", finished_at: null } as Job;
   const begun: RunEntry[] = [
     { type: "begun", at: at(50), position: 1, call: "step", name: "write", attempt: 1 },
@@ -180,7 +180,7 @@ it("a step under way reaches to now", () => {
   expect(rows[1]).toMatchObject({ name: "write", from: time(50), to: now.getTime(), running: true });
 });
 
-it("a waterfall places bars by percent and escapes what they say", () => {
+it("a waterfall places bars by percent and escapes their text", () => {
   const hostile = entries.map((entry) =>
     entry.type === "attempt" ? { ...entry, error: "<script>" } : entry,
   );
@@ -248,7 +248,7 @@ it("marks span the whole line of a case, however many there are", () => {
   expect(Math.max(...marks)).toBeGreaterThan(85);
 });
 
-it("the history says who did what, newest first", () => {
+it("the history shows who did what, newest first", () => {
   const override: RunEntry = {
     type: "status",
     at: at(41),
@@ -267,7 +267,7 @@ it("the history says who did what, newest first", () => {
   expect(story.at(-1)).toMatchObject({ text: "Created" });
 });
 
-it("a long list shows its beginning, and says how much more there is", () => {
+it("a long list shows its beginning and the number of further rows", () => {
   const items = Array.from({ length: 45 }, (_, at) => at);
 
   const short = fold(items, 45, (count) => `${count} more`);

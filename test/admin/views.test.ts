@@ -38,7 +38,7 @@ it.each([
   expect(formatCost(cost, "$")).toBe(text);
 });
 
-it("times read as distances from now", () => {
+it("times are shown relative to now", () => {
   const now = new Date("2026-01-01T12:00:00Z");
   const at = (seconds: number) => formatRelative(new Date(now.getTime() + seconds * 1000), now);
 
@@ -84,7 +84,7 @@ it("html escapes every value but html itself", () => {
   );
 });
 
-it("a chart tells its numbers in words, too", () => {
+it("a chart has its numbers as text, too", () => {
   const chart = renderChart(
     [
       {
@@ -119,7 +119,7 @@ const field = (
   ...more,
 });
 
-it("a form gives values in the types of its fields", () => {
+it("a form returns values in the types of its fields", () => {
   const fields = [
     field("text", "CharField"),
     field("count", "IntegerField"),
@@ -169,7 +169,7 @@ it("a form gives values in the types of its fields", () => {
 it.each([
   ["two", ["damaged", "late"], 2],
   ["many", ["a", "b", "c", "d", "e", "f"], 0],
-])("a required choice of %s is made by nobody but the person who answers", (_, choices, radios) => {
+])("a required choice of %s has no preselected option", (_, choices, radios) => {
   const fields = [field("reason", "ChoiceField", { choices, required: true })];
 
   const text = renderFields(fields, { id: "f" }).toString();
@@ -181,19 +181,19 @@ it.each([
   expect(sent).toEqual({});
 });
 
-it("a choice that an agent presets is shown as chosen", () => {
+it("a choice that an agent presets is shown as selected", () => {
   const preset = field("reason", "ChoiceField", { choices: ["a", "b"], required: true, default: "b" });
 
   expect(renderFields([preset], { id: "f" }).toString()).toContain('value="b" checked');
 });
 
-it("choices that were all taken away are sent as none", () => {
+it("choices that were all removed are sent as an empty list", () => {
   const fields = [field("many", "MultipleChoiceField", { choices: ["a", "b"], default: ["a"] })];
 
   expect(readFields(new URLSearchParams(), fields)).toEqual({ many: [] });
 });
 
-it("a form shows what was typed and what is wrong with it, escaped", () => {
+it("a form shows the entered values and their problems, escaped", () => {
   const fields = [field('x"><script>', "CharField", { description: "<b>", required: true })];
   const typed = new URLSearchParams([['f.x"><script>', "<i>"]]);
 
@@ -219,7 +219,7 @@ it.each([
   ["api", { accept: "application/json, text/html;q=0.5" }, "json"],
   ["api", { accept: "text/html, application/json;q=0.5" }, "fragment"],
   ["api", { "hx-request": "true", accept: "application/json" }, "fragment"],
-] as const)("a %s route asked with %j answers a %s", (route, headers, wanted) => {
+] as const)("a %s route requested with %j returns a %s", (route, headers, wanted) => {
   const event = { req: { headers: new Headers(headers) } };
 
   expect(negotiate(event as never, route)).toBe(wanted);

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => browser?.close());
 
-chromium.it("the first load of a page weighs little, all included", async () => {
+chromium.it("the first load of a page is small, with all its files", async () => {
   await using server = await testServer({ agents: [greeter] });
   for (let index = 0; index < 60; index++) {
     const id = `job-${index}`;

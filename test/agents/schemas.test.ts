@@ -43,7 +43,7 @@ const VALID = {
 };
 
 describe.each(LIBRARIES)("a schema of $name", (library) => {
-  it("gives the form", async () => {
+  it("yields the form", async () => {
     await using server = await echo(library.kinds);
 
     const form = await formOf(server);
@@ -77,7 +77,7 @@ describe.each(LIBRARIES)("a schema of $name", (library) => {
     expect(job.result).toMatchObject({ ...VALID, count: 3 });
   });
 
-  it("says what is wrong without the values", async () => {
+  it("reports problems without the values", async () => {
     await using server = await echo(library.kinds);
     const secret = "hunter2";
 
@@ -102,7 +102,7 @@ describe.each(LIBRARIES)("a schema of $name", (library) => {
     expect(await server.service.get(JOBS).find("job-1")).toBeUndefined();
   });
 
-  it("keeps the developer's own messages, of a field and of all together", async () => {
+  it("keeps the developer's own messages, for a field and for the whole object", async () => {
     await using own = await echo(library.own);
     await using across = await echo(library.across);
 
@@ -113,7 +113,7 @@ describe.each(LIBRARIES)("a schema of $name", (library) => {
     expect(JSON.parse(all.text).detail).toBe("The range is empty.");
   });
 
-  it("names the place inside a field", async () => {
+  it("names the path inside a field", async () => {
     await using server = await echo(library.nested);
 
     const refused = await start(server, { address: { city: 4 } });
@@ -121,7 +121,7 @@ describe.each(LIBRARIES)("a schema of $name", (library) => {
     expect(JSON.parse(refused.text).detail).toBe("address city must be a string.");
   });
 
-  it.each(["strict", "loose"] as const)("that is %s refuses a name that is no field", async (kind) => {
+  it.each(["strict", "loose"] as const)("that is %s refuses unknown field names", async (kind) => {
     await using server = await echo(library[kind]);
 
     const refused = await start(server, { name: "Ada", nmae: "Ada" });
@@ -131,7 +131,7 @@ describe.each(LIBRARIES)("a schema of $name", (library) => {
     expect(started.status).toBe(202);
   });
 
-  it("gives the handler what it makes of the inputs, and stores what was sent", async () => {
+  it("passes its output to the handler, and stores the input", async () => {
     await using server = await echo(library.transformed);
 
     await start(server, { count: "12" });
@@ -177,7 +177,7 @@ const ASYNCHRONOUS = LIBRARIES.flatMap(({ name, asynchronous }) =>
 );
 
 describe.each(ASYNCHRONOUS)("an asynchronous schema of $name", ({ schema }) => {
-  it("is waited for before a job starts", async () => {
+  it("is awaited before a job starts", async () => {
     await using server = await echo(schema);
 
     const wrong = await start(server, { name: 5 });
@@ -190,7 +190,7 @@ describe.each(ASYNCHRONOUS)("an asynchronous schema of $name", ({ schema }) => {
     expect(job.result).toEqual({ name: "Ada" });
   });
 
-  it("is waited for when a question is answered, also by default, and after a restart", async () => {
+  it("is awaited when a question is answered, also by default, and after a restart", async () => {
     const asked: string[] = [];
     const agent = agentOf(async ({ job }) => {
       const cases = await Promise.all(["a", "b"].map((id) => job.openCase({ id, name: id })));
@@ -272,7 +272,7 @@ describe("chat and custom methods", () => {
     },
   });
 
-  it("get their inputs checked", async () => {
+  it("have their inputs checked", async () => {
     await using server = await testServer({ agents: [agent] });
     const chat = (params: object) => server.request("/agents/worker/chat", { json: { params } });
     const custom = (job_fields: object) =>

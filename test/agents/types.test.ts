@@ -91,7 +91,7 @@ describe("the type of inputs", () => {
 });
 
 describe("the default of a question", () => {
-  it("has the type of what may be answered", () => {
+  it("has the type of a valid answer", () => {
     const fields = z.object({ ok: z.boolean(), note: z.string().default("") });
     compiles(() => [
       item.ask({ question: "?", fields, onTimeout: "default", default: { ok: true } }),
@@ -105,7 +105,7 @@ describe("the default of a question", () => {
 });
 
 describe("the type of parameters", () => {
-  it("names those that are declared, and says which of them are there", () => {
+  it("has the declared ones, and which of them have a value", () => {
     compiles(() =>
       defineAgent({
         name: "Worker",
@@ -151,7 +151,7 @@ describe("the type of a duration", () => {
     ]);
   });
 
-  it("is found out for a text from elsewhere", () => {
+  it("is narrowed from any text", () => {
     const text: string = "5m";
 
     expectTypeOf(isDuration(text) ? text : ("1s" as const)).toExtend<Duration>();

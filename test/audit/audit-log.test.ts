@@ -27,7 +27,7 @@ async function serve(options: Partial<ServerOptions> = {}) {
 const numbers = (page: { items: { n: number }[] }) => page.items.map(({ n }) => n);
 
 describe("the audit log", () => {
-  it("is whole also while old days of it are removed", async () => {
+  it("is complete even while its old days are removed", async () => {
     const { server, add, forward } = await serve();
     await using _ = server;
     await add("job-1");
@@ -64,7 +64,7 @@ describe("the audit log", () => {
     expect(await audit.verify()).toEqual({ lines: 2, problem: undefined });
   });
 
-  it("says who, from where, what, to what, before and after", async () => {
+  it("records who, from where, what, on what, before and after", async () => {
     const { server, audit, add } = await serve();
     await using _ = server;
 
@@ -175,7 +175,7 @@ describe("the audit log", () => {
       "line 2 is not as it was written",
     ],
     [
-      "left out",
+      "omitted",
       (lines: string[]) => lines.filter((line) => !line.includes('"job-2"')),
       "line 1 is followed by line 3",
     ],
@@ -204,7 +204,7 @@ describe("the audit log", () => {
     expect((await audit.verify()).problem).toBe("lines after 0 are missing");
   });
 
-  it("keeps its order where the clock is set back", async () => {
+  it("keeps its order if the clock is set back", async () => {
     const { server, audit, add, forward } = await serve();
     await using _ = server;
     await add("job-1");
@@ -248,7 +248,7 @@ describe("the audit log", () => {
     expect((await second.audit.verify()).problem).toBeUndefined();
   });
 
-  it("says at a start that the API key is another one, and nothing where it is the same", async () => {
+  it("records at a start that the API key has changed, and nothing if it is the same", async () => {
     const actions = async (server: TestServer) =>
       (await server.service.get(AUDIT).list()).items.map(({ action }) => action);
     const first = await serve({ store: undefined, apiKey: "the-first-key" });
@@ -267,7 +267,7 @@ describe("the audit log", () => {
 });
 
 describe("wrong keys", () => {
-  it("are recorded once for each address and minute, and together beyond some addresses", async () => {
+  it("are recorded once for each address and minute, and in one line for all addresses above a limit", async () => {
     const { server, audit } = await serve();
     await using _ = server;
     const rejected = new RejectedKeys(audit);
@@ -290,7 +290,7 @@ describe("wrong keys", () => {
     expect(items[0]).toMatchObject({ address: null, after: { wrong_keys: 1000 - 18 } });
   });
 
-  it("that were counted are stored when the service closes", async () => {
+  it("that are counted are stored when the service closes", async () => {
     const first = await serve({ store: undefined });
     await using _first = first.server;
     first.server.service.get(REJECTED_KEYS).add("192.0.2.1", false);

@@ -72,7 +72,7 @@ it("svc audit export and verify work on a running service, a folder and a file",
   }
 });
 
-it("svc audit verify names a line of an export that was changed or is missing", async () => {
+it("svc audit verify names a changed or missing line of an export", async () => {
   await using server = await begin();
   const { out } = await svc(server, "audit", "export");
   const file = join(server.dataDir, "audit.jsonl");
@@ -89,7 +89,7 @@ it("svc audit verify names a line of an export that was changed or is missing", 
   });
 });
 
-it("the API answers pages of the audit log, and refuses filters that it does not know", async () => {
+it("the API returns pages of the audit log, and refuses unknown filters", async () => {
   await using server = await begin();
 
   const first = (await (await server.request("/admin/api/audit?limit=1")).json()) as Record<string, unknown>;
@@ -118,7 +118,7 @@ it("the page shows names and targets as text", async () => {
   expect(page).not.toContain("<b>job</b>");
 });
 
-it("svc store prune says what would go from a folder or a running service, and removes it from a folder", async () => {
+it("svc store prune lists what it would remove from a folder or a running service, and removes it from a folder", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "prune-"));
   try {
     const old = new Date(Date.now() - 40 * 24 * 3_600_000);

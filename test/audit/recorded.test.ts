@@ -39,7 +39,7 @@ const ADA = {
 };
 
 describe("the audit log has", () => {
-  it("the beginning and the end of a session, with the name as one that was typed", async () => {
+  it("the start and the end of a session, with the name marked as typed", async () => {
     await using server = await begin();
 
     const cookie = await signIn(server, "Ada");
@@ -49,7 +49,7 @@ describe("the audit log has", () => {
     expect(await linesOf(server, "session.end")).toMatchObject([ADA]);
   });
 
-  it("one-time links, when they are made and when somebody signs in with one", async () => {
+  it("one-time links, when they are created and when they are used to sign in", async () => {
     await using server = await begin();
 
     const link = (await (await server.request("/admin/api/sign-in-links", { method: "POST" })).json()) as {
@@ -65,7 +65,7 @@ describe("the audit log has", () => {
     expect(JSON.stringify(await server.service.get(AUDIT).list())).not.toContain(token);
   });
 
-  it("wrong keys, in the header and in the form, by address and not one by one", async () => {
+  it("wrong keys, in the header and in the form, by address and not individually", async () => {
     await using server = await begin();
     for (let n = 0; n < 8; n++) await server.request("/agents", { key: `wrong-key-${n}` });
     for (let n = 0; n < 5; n++)
@@ -81,7 +81,7 @@ describe("the audit log has", () => {
     expect(JSON.stringify(await server.service.get(AUDIT).list())).not.toContain("wrong-key-");
   });
 
-  it("statuses that were set, of jobs and cases, by key and by session", async () => {
+  it("status changes of jobs and cases, by key and by session", async () => {
     await using server = await begin();
     await ask(server, "a");
     const cookie = await signIn(server, "Ada");
@@ -100,7 +100,7 @@ describe("the audit log has", () => {
     ]);
   });
 
-  it("jobs and cases that were removed, after they are gone", async () => {
+  it("removals of jobs and cases, after these are gone", async () => {
     await using server = await begin();
     for (const id of ["a", "b"]) await ask(server, id);
 
@@ -138,7 +138,7 @@ describe("the audit log has", () => {
     expect(JSON.stringify(await server.service.get(AUDIT).list())).not.toContain("a private answer");
   });
 
-  it("bulk actions, and each removal in them with the address of who began it", async () => {
+  it("bulk actions, and each of their removals with the address of the person", async () => {
     await using server = await begin();
     for (const id of ["a", "b"]) await ask(server, id);
     const body = { kind: "jobs", action: "delete", ids: ["a", "b"] };
@@ -161,7 +161,7 @@ describe("the audit log has", () => {
     expect(await linesOf(server, "job.delete")).toMatchObject([KEY, KEY]);
   });
 
-  it("parameters that were kept, without what is in them", async () => {
+  it("stored parameters, without their values", async () => {
     await using server = await begin();
     const json = { parameters_encrypted: null, onboarding_status: "active" };
 
@@ -178,7 +178,7 @@ describe("the audit log has", () => {
     ]);
   });
 
-  it("what retention removed, a line for each batch", async () => {
+  it("the removals by retention, one line for each batch", async () => {
     let ahead = 0;
     await using server = await testServer({
       agents: [asker],
@@ -202,7 +202,7 @@ describe("the audit log has", () => {
     ]);
   });
 
-  it("nothing of those who only read or start jobs", async () => {
+  it("no line for requests that only read or start jobs", async () => {
     await using server = await begin();
     await ask(server, "a");
     for (const path of ["/agents", "/jobs/a", "/admin/api/jobs"]) await server.request(path);
@@ -211,7 +211,7 @@ describe("the audit log has", () => {
   });
 });
 
-it("a name that was typed is shown as such in the history of a job", async () => {
+it("a typed name is shown as such in the history of a job", async () => {
   await using server = await begin();
   await ask(server, "a");
   const cookie = await signIn(server, 'CEO "Alice" (session abcdef)');

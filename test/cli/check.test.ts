@@ -39,7 +39,7 @@ async function contents(folder: string): Promise<Record<string, string>> {
 }
 
 describe("svc check", { timeout: PROCESS_TIME }, () => {
-  it("names the open jobs that new code does not fit, of a running service and of a folder, and changes nothing", async () => {
+  it("names the open jobs that do not fit new code, of a running service and of a folder, without changes", async () => {
     const cwd = await project({ "src/controller.ts": controller("fetch", "1.0.0") });
     const env = { TOKEN: "t" };
     const first = beginSvc(["start"], { cwd, env });
@@ -71,7 +71,7 @@ describe("svc check", { timeout: PROCESS_TIME }, () => {
     expect(after).toEqual(before);
     expect(done).toBe("fetch\nfetch\n");
 
-    // The service holds what the check has named, and a person has it go on.
+    // The service holds the jobs that the check has named, and a person continues them.
     const second = beginSvc(["start"], { cwd, env });
     await second.prints(/Press Ctrl-C to stop/);
     await second.prints(/the job is held/, 2);

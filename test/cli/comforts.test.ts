@@ -34,7 +34,7 @@ async function shell(
 }
 
 describe("svc", { timeout: PROCESS_TIME }, () => {
-  it("lists agents, shows what one takes, and says how to start it", async () => {
+  it("lists agents, shows the fields of one, and how to start it", async () => {
     const { cwd } = await startExamples();
 
     const list = await svc(["agent", "list"], { cwd });
@@ -65,7 +65,7 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
     expect(missing.code).toBe(1);
   });
 
-  it("makes a link that signs in once", async () => {
+  it("creates a link that signs in once", async () => {
     const { cwd } = await startExamples();
     const { url } = await access(cwd);
 
@@ -84,7 +84,7 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
     expect([page.status, first.status, second.status]).toEqual([200, 303, 401]);
   });
 
-  it("tells failures as JSON where JSON was asked for", async () => {
+  it("reports failures as JSON if JSON was requested", async () => {
     const cwd = await project();
 
     const away = await svc(["job", "list", "--json", "--url", "http://127.0.0.1:9"], { cwd });
@@ -96,7 +96,7 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
     expect(wrong.code).toBe(2);
   });
 
-  it("ends quietly when nobody reads its output to the end, and a service runs on", async () => {
+  it("ends quietly when its output is closed early, and a service keeps running", async () => {
     const { cwd, service } = await startExamples();
 
     const { code, out } = await shell(
@@ -128,7 +128,7 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
     expect(await complete("deploy", "do")).toEqual(["down", "doctor"]);
   });
 
-  it("completes in bash as a person types", async () => {
+  it("completes in bash while a person types", async () => {
     const cwd = await project();
     const line = [
       'eval "$(svc completion bash)"',
@@ -141,7 +141,7 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
     expect((await shell("bash", line, cwd)).out).toBe("stop\n");
   });
 
-  it("has a name that belongs to nobody else", async () => {
+  it("is also installed under the package's own name", async () => {
     const { bin } = JSON.parse(await readFile(join(REPOSITORY, "package.json"), "utf8"));
 
     expect(bin["agent-control-service"]).toBe(bin.svc);
@@ -151,7 +151,7 @@ describe("svc", { timeout: PROCESS_TIME }, () => {
     ["Bun 1.4.5", "bun", "1.4.5"],
     ["Deno 2.9.6", "deno", "2.9.6"],
     ["Node.js 18.20.0", "node", "18.20.0"],
-  ])("says in one sentence that %s is not what it needs", async (name, runtime, version) => {
+  ])("says in one sentence that %s is not supported", async (name, runtime, version) => {
     const cwd = await project({
       "as.mjs": `const versions = { ...process.versions, ${runtime}: "${version}" };
 Object.defineProperty(process, "versions", { value: versions });`,

@@ -27,27 +27,24 @@ const noJobs = (_request: IncomingMessage, response: ServerResponse) =>
   void response.writeHead(200, { "content-type": "application/json" }).end("[]");
 
 describe("the command line", () => {
-  it.each([301, 302, 303, 307, 308])(
-    "follows no redirect (%i): the key stays where it was sent",
-    async (status) => {
-      const stranger = await listen(noJobs);
-      const service = await listen((_request, response) =>
-        response.writeHead(status, { location: `${stranger.url}/jobs` }).end(),
-      );
-      const cwd = await project();
+  it.each([301, 302, 303, 307, 308])("does not follow a redirect (%i) with the key", async (status) => {
+    const stranger = await listen(noJobs);
+    const service = await listen((_request, response) =>
+      response.writeHead(status, { location: `${stranger.url}/jobs` }).end(),
+    );
+    const cwd = await project();
 
-      const { code, stderr } = await svc(["job", "list", "--url", service.url], {
-        cwd,
-        env: { SERVICE_API_KEY: KEY },
-      });
+    const { code, stderr } = await svc(["job", "list", "--url", service.url], {
+      cwd,
+      env: { SERVICE_API_KEY: KEY },
+    });
 
-      expect([code, stranger.keys]).toEqual([1, []]);
-      expect(stderr).toContain(`${service.url} redirects to "${stranger.url}"; redirects are not followed`);
-      expect(stderr).toContain("--url");
-    },
-  );
+    expect([code, stranger.keys]).toEqual([1, []]);
+    expect(stderr).toContain(`${service.url} redirects to "${stranger.url}"; redirects are not followed`);
+    expect(stderr).toContain("--url");
+  });
 
-  it("sends the key of the environment to no address that a file of the folder names", async () => {
+  it("does not send the environment's key to an address that a file of the folder names", async () => {
     const cwd = await project({ "data/address": "https://203.0.113.7:22091\n" });
 
     const { code, stderr } = await svc(["job", "list"], { cwd, env: { SERVICE_API_KEY: KEY } });
@@ -59,7 +56,7 @@ describe("the command line", () => {
     expect(stderr).not.toContain(KEY);
   });
 
-  it("sends it to a service on this machine, however it was found", async () => {
+  it("sends it to a service on this machine, wherever the address is from", async () => {
     const service = await listen(noJobs);
     const cwd = await project({ "data/address": `${service.url}\n` });
     const env = { SERVICE_API_KEY: KEY };
@@ -82,7 +79,7 @@ describe("the command line", () => {
     expect(refused.stderr).toContain("--insecure");
   });
 
-  it("takes --insecure for a service on a network of one's own", async () => {
+  it("accepts --insecure for a service on a private network", async () => {
     const cwd = await project();
 
     const { code, stderr } = await svc(["job", "list", "--insecure", "--url", "http://svc.invalid:9"], {

@@ -36,7 +36,7 @@ function fingerprintAt(url: string): Promise<string> {
 }
 
 describe("svc dev", { timeout: PROCESS_TIME }, () => {
-  it("says what is wrong with an address: not of this machine, in use, refused by browsers", async () => {
+  it("reports a bad address: not of this machine, in use, blocked by browsers", async () => {
     const options = await setUp();
     const taken = createServer();
     servers.push(taken);
@@ -80,7 +80,7 @@ describe("svc dev", { timeout: PROCESS_TIME }, () => {
     expect(untrusting).toMatchObject({ code: 1, stderr: expect.stringContaining("No service responds at") });
   });
 
-  it("--https takes a certificate of one's own, and both its files", async () => {
+  it("--https uses the user's own certificate, and requires both of its files", async () => {
     const options = await setUp();
 
     const half = await svc(["dev", "--tls-cert", "cert.pem"], options);
@@ -95,7 +95,7 @@ describe("svc dev", { timeout: PROCESS_TIME }, () => {
     });
   });
 
-  it("--open opens a link that signs in, once, and not again at a restart", async () => {
+  it("--open opens a sign-in link once, and not again at a restart", async () => {
     const options = await setUp();
     const cache = join(options.env.XDG_CACHE_HOME, "agent-control-service");
     await mkdir(cache, { recursive: true });
@@ -121,7 +121,7 @@ describe("svc dev", { timeout: PROCESS_TIME }, () => {
     expect(await opened()).toHaveLength(1);
   });
 
-  it("--tunnel wants consent, shows the address, also as a QR code, and ends the tunnel with the service", async () => {
+  it("--tunnel asks for consent, shows the address, also as a QR code, and ends the tunnel with the service", async () => {
     const options = await setUp();
     const cache = join(options.env.XDG_CACHE_HOME, "agent-control-service/node-untun");
     const log = join(options.cwd, "tunnel.txt");

@@ -54,7 +54,7 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
     expect((await access(folder)).url).toMatch(/^http:/);
   });
 
-  it("touches nothing that is there", async () => {
+  it("does not change existing files", async () => {
     const cwd = await project({ "README.md": "mine" });
 
     const end = await svc(["init", "--yes"], { cwd });
@@ -64,7 +64,7 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
     expect((await readdir(cwd)).sort()).toEqual(["README.md", "node_modules", "package.json"]);
   });
 
-  it("refuses a name that gives no address", async () => {
+  it("refuses a name that yields no slug", async () => {
     const cwd = await project();
 
     const end = await svc(["init", "x", "--agent", "!!!"], { cwd });

@@ -45,7 +45,7 @@ const SNAPSHOT = 'event: snapshot\ndata: {"id":"j"}\n\n';
 const END = 'event: end\ndata: {"status":"completed"}\n\n';
 
 describe("following a job", () => {
-  it("waits for a service that closes or a proxy that has lost it", async () => {
+  it("waits while the service restarts or a proxy cannot reach it", async () => {
     const { client, close } = await serve((path, response, nth) => {
       if (!path.endsWith("/stream")) return response.end('{"job_id":"j","status":"in_progress"}');
       response.setHeader("content-type", "text/event-stream");
@@ -73,7 +73,7 @@ describe("following a job", () => {
   });
 });
 
-it("the cases of a large job are read to the last", async () => {
+it("reads all cases of a large job", async () => {
   const all = Array.from({ length: 2500 }, (_, n) => ({ id: `c${n}` }));
   const { client, close } = await serve((path, response) => {
     const { searchParams } = new URL(path, "http://x");
@@ -115,7 +115,7 @@ describe("--field", () => {
 });
 
 describe("a stream of events", () => {
-  it("is read whatever pieces it comes in", async () => {
+  it("is read in chunks of any size", async () => {
     const text =
       ': hello\n\nid: 7\nevent: status\ndata: {"a":\ndata: "é"}\n\nretry: 1000\ndata: x\r\n\r\ndata: cut off';
     const bytes = new TextEncoder().encode(text);

@@ -13,7 +13,7 @@ async function startExamples(): Promise<{ cwd: string; service: Running }> {
 }
 
 describe("svc job", { timeout: PROCESS_TIME }, () => {
-  it("audits the invoices with the command that the service prints", async () => {
+  it("runs the invoice audit with the command that the service prints", async () => {
     const { cwd, service } = await startExamples();
     const [, command] = await service.prints(/npx svc (job start invoice-audit .*)/);
 
@@ -32,7 +32,7 @@ describe("svc job", { timeout: PROCESS_TIME }, () => {
     expect(shown.cases).toHaveLength(60);
   });
 
-  it("answers a question with the command that watching prints, across a kill of the service", async () => {
+  it("answers a question with the command that `watch` prints, across a kill of the service", async () => {
     const { cwd, service } = await startExamples();
     const start = ["job", "start", "invoice-audit", "--field", "deadline=1h", "--id", "audit"];
     await svc(start, { cwd });
@@ -61,7 +61,7 @@ describe("svc job", { timeout: PROCESS_TIME }, () => {
     expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining("has no open question") });
   });
 
-  it("tells a question that is asked while another one is open", async () => {
+  it("shows a question that is asked while another one is open", async () => {
     const cwd = await project({
       "src/controller.ts": `
 import { existsSync } from "node:fs";
@@ -98,7 +98,7 @@ export default createServer({ agents: [asker] });
     expect(end.stdout.match(/\? (early|late)\?/g)).toEqual(["? early?", "? late?"]);
   });
 
-  it("stops a job, and runs it again", async () => {
+  it("stops a job, and retries it", async () => {
     const { cwd } = await startExamples();
     await svc(["job", "start", "invoice-audit", "--field", "deadline=1h", "--id", "audit"], { cwd });
     const watch = beginSvc(["job", "watch", "audit"], { cwd });
@@ -131,7 +131,7 @@ export default createServer({ agents: [asker] });
     expect(await svc(["job", "watch", "h"], { cwd })).toMatchObject({ code: 0 });
   });
 
-  it("says what is wrong, and what to do", async () => {
+  it("reports a problem with what to do", async () => {
     const { cwd } = await startExamples();
     const { url } = await access(cwd);
     const elsewhere = await project();

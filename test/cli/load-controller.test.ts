@@ -28,7 +28,7 @@ describe("loading a controller", () => {
       `import { createServer } from "agent-control-service";
        export default createServer({ agents: [{ name: "A", version: "1", methods: { job_start: { run: () => 1 } } }] });`,
     ],
-  ])("gives the service that %s exports", async (_, name, text) => {
+  ])("returns the service that %s exports", async (_, name, text) => {
     const service = await load(name, text);
 
     expect(service.options.agents).toHaveLength(1);
@@ -48,11 +48,11 @@ describe("loading a controller", () => {
     ["half a sentence", "export default {", "src/controller.ts could not be loaded"],
     ["an accident", 'throw new Error("no luck today");', "src/controller.ts could not be loaded"],
     ["wrong options", `${AGENT}export default createServer({ agents: [] });`, "Option agents is empty"],
-  ])("says what is wrong with a file of %s", async (_, text, message) => {
+  ])("reports the problem of a file of %s", async (_, text, message) => {
     await expect(load("src/controller.ts", text)).rejects.toThrow(message);
   });
 
-  it("shows where in the project it went wrong, and what to install", async () => {
+  it("shows where in the project it failed, and what to install", async () => {
     const thrown = load("src/controller.ts", 'const a = 1;\nthrow new Error("no luck today");');
     await expect(thrown).rejects.toMatchObject({
       detail: expect.stringMatching(/no luck today\nat .*controller\.ts:2:/),

@@ -25,7 +25,7 @@ describe("colors", () => {
     expect(createPaint({ isTTY }, env)("red", "x").includes(ESCAPE)).toBe(expected);
   });
 
-  it("leave columns aligned, and words of other columns alone", () => {
+  it("keep columns aligned, and do not affect words of other columns", () => {
     const header = ["status", "message"];
     const rows = [
       ["failed", "failed"],

@@ -54,7 +54,7 @@ export default createServer({ agents: [hello], plugins: [greetings({ greeting: "
 const withController = (text = CONTROLLER) => project({ "src/controller.ts": text });
 
 describe("commands of plugins", () => {
-  it("are listed in the help of a project, and its service is not started", async () => {
+  it("are listed in the help of a project, without starting its service", async () => {
     const cwd = await withController();
 
     const help = await svc(["--help"], { cwd });
@@ -70,7 +70,7 @@ describe("commands of plugins", () => {
     expect((await readdir(cwd)).sort()).toEqual(["node_modules", "package.json", "src"]);
   });
 
-  it("get their flags, arguments and options, and give their exit code", async () => {
+  it("get their flags, arguments and options, and set the exit code", async () => {
     const cwd = await withController();
 
     const greet = await svc(["greet", "Ada", "--times", "2", "--loud", "--tag", "a", "--tag", "007"], {
@@ -91,7 +91,7 @@ describe("commands of plugins", () => {
     expect(own.stdout).toContain("$ svc greet Ada --times 3");
   });
 
-  it("are refused like the others where they are typed wrong", async () => {
+  it("are refused like the built-in ones if they are mistyped", async () => {
     const cwd = await withController();
     const tell = async (...words: string[]) => {
       const { code, stderr } = await svc(words, { cwd });
@@ -108,7 +108,7 @@ describe("commands of plugins", () => {
     expect(await tell("great", "Ada")).toBe('2 svc: Unknown command "great". Did you mean "svc greet"?');
   });
 
-  it("tell their failures like the others", async () => {
+  it("report their failures like the built-in ones", async () => {
     const cwd = await withController();
 
     expect(await svc(["fail-kindly"], { cwd })).toMatchObject({
@@ -120,7 +120,7 @@ describe("commands of plugins", () => {
     expect(failed.stderr).toMatch(/^Error: Unexpected error\n {2}TypeError: x is undefined\n/);
   });
 
-  it("call the service that runs, and say so where none does", async () => {
+  it("call the running service, and say so if none is running", async () => {
     const cwd = await withController();
 
     const none = await svc(["agents-there"], { cwd, env: { SERVICE_PORT: "1" } });
@@ -156,7 +156,7 @@ describe("commands of plugins", () => {
       CONTROLLER.replace('usage: "where"', 'usage: "greet"'),
       'Plugins "greetings" and "old" both have a command "greet"',
     ],
-  ])("do not stop svc where the controller %s", async (_, text, problem) => {
+  ])("do not break svc if the controller %s", async (_, text, problem) => {
     const cwd = await withController(text);
 
     const help = await svc(["--help"], { cwd });
@@ -171,7 +171,7 @@ describe("commands of plugins", () => {
     expect(unknown.stderr).toContain('Unknown command "greet"');
   });
 
-  it("are not looked for outside of a project, nor for a command of svc itself", async () => {
+  it("are not loaded outside of a project, nor for a built-in command", async () => {
     const cwd = await withController('throw new Error("loaded");');
 
     expect(await svc(["--version"], { cwd })).toMatchObject({ code: 0, stderr: "" });

@@ -54,7 +54,7 @@ async function run(...argv: string[]) {
 }
 
 describe("a command line", () => {
-  it("hands over arguments, options and defaults with their types", async () => {
+  it("passes arguments, options and defaults with their types", async () => {
     const result = await run(
       "ship",
       "a",
@@ -87,7 +87,7 @@ describe("a command line", () => {
     },
   );
 
-  it("takes everything behind -- as arguments", async () => {
+  it("treats everything after -- as arguments", async () => {
     const result = await run("ship", "a", "--", "--port");
 
     expect(result).toMatchObject({ code: 0, args: ["a", "--port"] });
@@ -133,7 +133,7 @@ describe("a command line", () => {
     expect((await run()).code).toBe(2);
   });
 
-  it("gives the command's own exit code", async () => {
+  it("returns the command's own exit code", async () => {
     expect((await run("more", "still")).code).toBe(7);
   });
 });

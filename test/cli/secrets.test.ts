@@ -37,40 +37,43 @@ export default createServer({ agents: [shell] });
 `;
 
 describe("the secrets of a service", { timeout: PROCESS_TIME }, () => {
-  it.each(["variables", "files"])("from %s do not reach the programs that agents start", async (source) => {
-    const secrets = {
-      SERVICE_API_KEY: KEY,
-      SERVICE_ACCOUNT_API_KEY: ACCOUNT_KEY,
-      SERVICE_RSA_PRIVATE_KEY: privateKey,
-      AGENTS_OWN: "kept",
-    };
-    const files = Object.entries(secrets).map(([name, text]) => [`secrets/${name}`, text]);
-    const cwd = await project({ "controller.ts": CONTROLLER, ...Object.fromEntries(files) });
-    const env = {
-      SERVICE_PORT: "0",
-      SERVICE_ACCOUNT_WORKSPACE_ID: "w",
-      SERVICE_ACCOUNT_API_URL: "http://127.0.0.1:9",
-      ...(source === "files" ? { SERVICE_SECRETS_DIR: join(cwd, "secrets") } : secrets),
-    };
-    const service = beginSvc(["start"], { cwd, env });
-    const [, url] = await service.prints(/service +(http:\S+)[\s\S]*Press Ctrl-C to stop/);
+  it.each(["variables", "files"])(
+    "from %s are not passed to the programs that agents start",
+    async (source) => {
+      const secrets = {
+        SERVICE_API_KEY: KEY,
+        SERVICE_ACCOUNT_API_KEY: ACCOUNT_KEY,
+        SERVICE_RSA_PRIVATE_KEY: privateKey,
+        AGENTS_OWN: "kept",
+      };
+      const files = Object.entries(secrets).map(([name, text]) => [`secrets/${name}`, text]);
+      const cwd = await project({ "controller.ts": CONTROLLER, ...Object.fromEntries(files) });
+      const env = {
+        SERVICE_PORT: "0",
+        SERVICE_ACCOUNT_WORKSPACE_ID: "w",
+        SERVICE_ACCOUNT_API_URL: "http://127.0.0.1:9",
+        ...(source === "files" ? { SERVICE_SECRETS_DIR: join(cwd, "secrets") } : secrets),
+      };
+      const service = beginSvc(["start"], { cwd, env });
+      const [, url] = await service.prints(/service +(http:\S+)[\s\S]*Press Ctrl-C to stop/);
 
-    // The second server of the process has the key that the first one read.
-    const response = await fetch(`${url}/agents/shell/chat`, {
-      method: "POST",
-      headers: { "x-api-key": KEY, "content-type": "application/json" },
-      body: JSON.stringify({ params: {} }),
-    });
+      // The second server of the process has the key that the first one read.
+      const response = await fetch(`${url}/agents/shell/chat`, {
+        method: "POST",
+        headers: { "x-api-key": KEY, "content-type": "application/json" },
+        body: JSON.stringify({ params: {} }),
+      });
 
-    expect(await response.json()).toEqual({
-      names: [
-        "SERVICE_ACCOUNT_API_URL",
-        "SERVICE_ACCOUNT_WORKSPACE_ID",
-        "SERVICE_PORT",
-        ...(source === "files" ? ["SERVICE_SECRETS_DIR"] : []),
-      ],
-      leaks: [],
-      own: "kept",
-    });
-  });
+      expect(await response.json()).toEqual({
+        names: [
+          "SERVICE_ACCOUNT_API_URL",
+          "SERVICE_ACCOUNT_WORKSPACE_ID",
+          "SERVICE_PORT",
+          ...(source === "files" ? ["SERVICE_SECRETS_DIR"] : []),
+        ],
+        leaks: [],
+        own: "kept",
+      });
+    },
+  );
 });

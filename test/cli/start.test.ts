@@ -45,7 +45,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     expect((await stat(join(cwd, "data/address"))).mode & 0o777).toBe(0o600);
   });
 
-  it("takes variables that are missing from files, as containers get their secrets", async () => {
+  it("reads missing variables from files, as containers get their secrets", async () => {
     const cwd = await project({
       "src/controller.ts": CONTROLLER,
       "secrets/SERVICE_API_KEY": "a-key-from-a-file",
@@ -66,7 +66,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
   });
 
   it.each(["SIGTERM", "SIGINT"] as const)(
-    "ends with 0 at %s, a job and a stream under way",
+    "exits with 0 at %s, while a job and a stream are open",
     async (signal) => {
       const cwd = await project({ "src/controller.ts": CONTROLLER });
       const service = beginSvc(["start"], { cwd, env: { ...ANY_PORT, SERVICE_LOG_LEVEL: "debug" } });
@@ -111,7 +111,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     expect(health.status).toBe(200);
   });
 
-  it("says so when the port is taken", async () => {
+  it("reports a port that is in use", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     await new Promise((done) => other.once("listening", done));
     const { port } = other.address() as AddressInfo;
@@ -125,7 +125,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     expect(end.stderr).not.toMatch(/\n\s+at /);
   });
 
-  it("says who holds the data folder", async () => {
+  it("names the process that holds the data folder", async () => {
     const cwd = await project({ "src/controller.ts": CONTROLLER });
     const first = beginSvc(["start"], { cwd, env: ANY_PORT });
     await first.prints(/Press Ctrl-C to stop/);
@@ -137,7 +137,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     expect(end.stderr).not.toMatch(/\n\s+at /);
   });
 
-  it("explains what to do without a controller, and about a file that is not there", async () => {
+  it("explains what to do without a controller, and if a file does not exist", async () => {
     const cwd = await project();
 
     expect(await svc(["start"], { cwd })).toMatchObject({
@@ -182,7 +182,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
     await service.prints(/agents\s+sleeper/);
   });
 
-  it("refuses a bad setting by its name, without its value", async () => {
+  it("refuses a bad setting with its name, without its value", async () => {
     const cwd = await project({ "src/controller.ts": CONTROLLER });
 
     const end = await svc(["start"], { cwd, env: { SERVICE_API_KEY: "short" } });
@@ -196,7 +196,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
 });
 
 describe("svc dev", { timeout: PROCESS_TIME }, () => {
-  it("a worker whose supervisor goes while it starts ends by itself", async () => {
+  it("a worker exits by itself if its supervisor exits while it starts", async () => {
     const cwd = await project({ "src/controller.ts": CONTROLLER });
     const env = { ...process.env, ...ANY_PORT, SVC_DEV_WORKER: "1" };
     const cli = join(REPOSITORY, "dist/cli.js");

@@ -4,14 +4,14 @@ import { userName } from "../../src/cli/job/user-name.ts";
 import { createPaint } from "../../src/cli/paint.ts";
 import { printable, withPrintable } from "../../src/cli/printable.ts";
 
-it("text of an agent cannot steer the terminal, and JSON stays JSON", () => {
+it("an agent's text cannot control the terminal, and JSON stays JSON", () => {
   const hostile = "paid\u001b[2J\u009b31m\tin full\r\nok";
 
   expect(printable(hostile)).toBe("paid\\u001b[2J\\u009b31m\tin full\\u000d\nok");
   expect(JSON.parse(printable(JSON.stringify({ hostile })))).toEqual({ hostile });
 });
 
-it("text of an agent cannot borrow the colors of svc", () => {
+it("an agent's text cannot use the colors of svc", () => {
   const printed: string[] = [];
   const paint = createPaint({ isTTY: true }, {});
   const context = { print: (line: string) => void printed.push(line), paint: { print: paint, note: paint } };
@@ -22,7 +22,7 @@ it("text of an agent cannot borrow the colors of svc", () => {
   expect(printed).toEqual(["\u001b[31mfai\\u001bled\u001b[39m \\u001b[2J"]);
 });
 
-it("a user whom the system does not know by name still starts jobs", () => {
+it("a user without a name in the system can start jobs", () => {
   const unknown = () => {
     throw Object.assign(new Error("uv_os_get_passwd returned ENOENT"), { code: "ERR_SYSTEM_ERROR" });
   };

@@ -24,7 +24,7 @@ async function setUp() {
 }
 
 describe("the transformed files of a project", () => {
-  it("are kept with its packages, and used again by the next command", async () => {
+  it("are stored with its packages, and used by the next command", async () => {
     const { calls, kept, transform } = await setUp();
 
     const results = [transform("a"), transform("a"), transform("a", "other.ts")];
@@ -34,7 +34,7 @@ describe("the transformed files of a project", () => {
     expect(kept()).toHaveLength(2);
   });
 
-  it("are made again when the file changes, in the place of the old ones", async () => {
+  it("are regenerated when the file changes, and replace the old ones", async () => {
     const { kept, transform } = await setUp();
 
     expect([transform("a"), transform("b"), transform("a")]).toEqual([
@@ -45,7 +45,7 @@ describe("the transformed files of a project", () => {
     expect(kept()).toHaveLength(1);
   });
 
-  it("are made again where one was cut off", async () => {
+  it("are regenerated if one is truncated", async () => {
     const { calls, kept, transform } = await setUp();
     transform("a");
     const [file = ""] = kept();
@@ -59,7 +59,7 @@ describe("the transformed files of a project", () => {
     expect(calls).toHaveLength(1 + length);
   });
 
-  it("are not kept of a file with a mistake, nor where there is no room for them", async () => {
+  it("are not stored for a file with an error, nor if there is no space", async () => {
     const { cache, calls, kept, transform } = await setUp();
     transform("a");
 
@@ -73,7 +73,7 @@ describe("the transformed files of a project", () => {
     expect(calls).toEqual(["a", "{", "{", "a", "a"]);
   });
 
-  it("are not kept outside of a project with packages", async () => {
+  it("are not stored outside of a project with packages", async () => {
     const { calls, transform } = await setUp();
 
     transform("a", "controller.ts", "/nowhere/src");

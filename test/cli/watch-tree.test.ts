@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-it("files of a folder that was made later are watched, too; the data folder is not", async () => {
+it("files of a folder that is created later are watched, too; the data folder is not", async () => {
   const changes: string[] = [];
   const stop = watchTree(folder, { onChange: (file) => void changes.push(file), onTrouble: () => {} });
 

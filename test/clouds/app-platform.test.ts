@@ -166,7 +166,7 @@ describe("traps", () => {
     expect(await served()).toContain(ONE);
   });
 
-  it("the platform's own rollback is not taken for success", async () => {
+  it("the platform's own rollback is not reported as success", async () => {
     cloud.state.switches.autoRollback = true;
     const session = await connect();
     await deploy(session, specOf(ONE));
@@ -190,7 +190,7 @@ describe("traps", () => {
     expect(await served()).toContain("again");
   });
 
-  it("a pin that somebody else left is taken away before going back", async () => {
+  it("a pin that somebody else left is removed before a rollback", async () => {
     const session = await connect();
     const first = await deploy(session, specOf(ONE));
     await deploy(session, specOf(TWO));
@@ -201,7 +201,7 @@ describe("traps", () => {
     expect(await served()).toContain(ONE);
   });
 
-  it("a name that is taken is found and updated, and only where it is ours", async () => {
+  it("an existing app of that name is updated, and only if it is ours", async () => {
     const session = await connect();
     await deploy(session, specOf(ONE));
     app()!.spec.services![0]!.envs = [];
@@ -213,7 +213,7 @@ describe("traps", () => {
     expect(failure).toMatchObject({ outcome: "It was not changed" });
   });
 
-  it("components, domains and settings of others stay", async () => {
+  it("components, domains and settings of others are kept", async () => {
     const session = await connect();
     await deploy(session, specOf(ONE));
     app()!.spec.domains = [{ domain: "example.com", type: "PRIMARY" }];
@@ -243,7 +243,7 @@ describe("traps", () => {
     await session.close?.();
   });
 
-  it("a create whose answer was lost is not made twice", async () => {
+  it("a create whose response was lost is not sent twice", async () => {
     let cut = false;
     cloud.recorder.afterChange = (call) => {
       if (call.name === "POST /v2/apps" && !cut) {
@@ -268,7 +268,7 @@ describe("the live log", () => {
     return lines;
   };
 
-  it("is followed over a web socket to its end, pings answered", async () => {
+  it("is followed over a WebSocket to its end, with pongs", async () => {
     const long = "x".repeat(70_000);
     await using log = await serveLog(["first line\nsecond ", "line\n", `${long}\n`, "last words"]);
     cloud.state.liveLog = log.url;
@@ -277,7 +277,7 @@ describe("the live log", () => {
     expect(log.pongs).toEqual(["are you there"]);
   });
 
-  it("that cannot be opened says so, and what to do instead", async () => {
+  it("that cannot be opened is reported, with what to do instead", async () => {
     await using log = await serveLog([], { refuse: true });
     cloud.state.liveLog = log.url;
 
@@ -296,7 +296,7 @@ it("the price is the provider's own", async () => {
   expect(estimate?.cost).toBe("$5 a month (DigitalOcean's own price)");
 });
 
-it("more instances than a size can have are refused before anything is done", async () => {
+it("more instances than a size can have are refused before anything is changed", async () => {
   const session = await connect({ minInstances: 1, maxInstances: 3 });
 
   const errors = (await session.preflight()).filter(({ level }) => level === "error");

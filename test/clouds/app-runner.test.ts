@@ -78,7 +78,7 @@ describe("traps", () => {
     ).toBeGreaterThan(1);
   });
 
-  it("secret scheduled for deletion: its name is taken back and the new value put", async () => {
+  it("secret scheduled for deletion: it is restored and gets the new value", async () => {
     const session = await connect();
     await session.putSecrets({ KEY: secret("first-value-1") });
     await session.dropSecrets(["KEY"]);
@@ -100,7 +100,7 @@ describe("traps", () => {
     expect(config.RuntimeEnvironmentSecrets?.KEY).toMatch(/:secret:hello-dev\/KEY-\w{6}$/);
   });
 
-  it("AutoDeploymentsEnabled is switched off, which it is not by default", async () => {
+  it("AutoDeploymentsEnabled is switched off, as it is on by default", async () => {
     const session = await connect();
 
     await deploy(session, specOf(ONE));
@@ -108,7 +108,7 @@ describe("traps", () => {
     expect(source()?.AutoDeploymentsEnabled).toBe(false);
   });
 
-  it("a changed secret alone is deployed, as values are read only then", async () => {
+  it("a changed secret alone is deployed, as values are read only at a deployment", async () => {
     const session = await connect();
     const first = await session.putSecrets({ KEY: secret("value-one-1") });
     await deploy(session, specOf(ONE, { secrets: first }));
@@ -120,7 +120,7 @@ describe("traps", () => {
     expect(release?.env).toEqual({ GREETING: "hello" });
   });
 
-  it("sizes typed with units make no endless difference", async () => {
+  it("sizes with units are not planned as a change forever", async () => {
     const session = await connect({ cpu: "1 vCPU", memory: "2 GB" });
     await deploy(session, specOf(ONE));
     const before = at.cloud.recorder.changes.length;
@@ -130,7 +130,7 @@ describe("traps", () => {
     expect(at.cloud.recorder.changes).toHaveLength(before);
   });
 
-  it("another operation on the service is waited for", async () => {
+  it("the end of another operation on the service is awaited", async () => {
     const session = await connect();
     await deploy(session, specOf(ONE));
     at.cloud.recorder.fail("apprunner UpdateService", {
@@ -174,7 +174,7 @@ describe("traps", () => {
     expect(at.cloud.recorder.changes).toEqual([]);
   });
 
-  it("a permission that is missing is named", async () => {
+  it("a missing permission is named", async () => {
     at.cloud.state.switches.deniedActions = ["iam:PassRole"];
     const session = await connect();
 
@@ -192,7 +192,7 @@ describe("traps", () => {
   });
 });
 
-it("an instance range makes one configuration, and down removes it with the roles", async () => {
+it("an instance range creates one configuration, and down removes it with the roles", async () => {
   const session = await connect({ minInstances: 2, maxInstances: 4 });
   await session.prepare?.();
   await deploy(session, specOf(ONE));
@@ -210,7 +210,7 @@ it("an instance range makes one configuration, and down removes it with the role
   expect(at.cloud.state.repositories.size).toBe(1);
 });
 
-it("a minimum of no instances is refused with the reason", () => {
+it("a minimum of zero instances is refused with the reason", () => {
   const { issues } = v.safeParse(appRunnerPlatform.flags, { minInstances: 0 });
 
   expect(issues?.[0]?.message).toContain("must be at least 1: App Runner always keeps an instance ready");

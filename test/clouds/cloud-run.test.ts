@@ -93,7 +93,7 @@ describe("traps", () => {
     expect((await served()).text).toContain(ONE);
   });
 
-  it("a candidate is reached at its own address before anybody else gets it", async () => {
+  it("a candidate is checked at its own address before it gets traffic", async () => {
     const session = await at.connect();
     await deploy(session, specOf(ONE));
 
@@ -128,7 +128,7 @@ describe("traps", () => {
     expect(service()?.resource.invokerIamDisabled).toBeUndefined();
   });
 
-  it("revision name conflict: a name left in the template by somebody else is not sent back", async () => {
+  it("revision name conflict: a name that somebody else left in the template is not sent again", async () => {
     const session = await at.connect();
     await deploy(session, specOf(ONE));
     const live = service()!;
@@ -139,7 +139,7 @@ describe("traps", () => {
     expect(release?.revision).toBe("hello-dev-00002-abc");
   });
 
-  it("etag conflict: the service is read again and the change made against what it is now", async () => {
+  it("etag conflict: the service is read again and the change applied to its current state", async () => {
     const session = await at.connect();
     await deploy(session, specOf(ONE));
     at.emulator.recorder.fail(/^run PATCH/, {
@@ -153,7 +153,7 @@ describe("traps", () => {
     expect(service()?.revisions).toHaveLength(2);
   });
 
-  it("a create that took effect although its answer was lost is not made twice", async () => {
+  it("a create that took effect although its response was lost is not sent twice", async () => {
     const session = await at.connect();
     let cut = false;
     const { recorder } = at.emulator;
@@ -170,7 +170,7 @@ describe("traps", () => {
     expect(service()?.revisions).toHaveLength(1);
   });
 
-  it("disabled API that propagates slowly: it is enabled, and calls are repeated until it answers", async () => {
+  it("disabled API that propagates slowly: it is enabled, and calls are repeated until it responds", async () => {
     at.emulator.state.apis.clear();
     const session = await at.connect();
     const findings = await session.preflight();
@@ -196,7 +196,7 @@ describe("traps", () => {
     expect(failure).toMatchObject({ status: 403, reason: "SERVICE_DISABLED" });
   });
 
-  it("a variable set elsewhere to the same value, and settings of the console, make no difference", async () => {
+  it("a variable set elsewhere to the same value, and settings of the console, are no change", async () => {
     const session = await at.connect();
     await deploy(session, specOf(ONE));
     const live = service()!;
@@ -209,7 +209,7 @@ describe("traps", () => {
     expect((service()!.resource.template as Record<string, unknown>).vpcAccess).toBeDefined();
   });
 
-  it("PORT is the platform's and is not sent", async () => {
+  it("PORT is set by the platform and is not sent", async () => {
     const session = await at.connect();
 
     const release = await deploy(session, specOf(ONE, { env: { PORT: "8000", A: "1" } }));
@@ -217,7 +217,7 @@ describe("traps", () => {
     expect(release?.env).toEqual({ A: "1" });
   });
 
-  it("a service of that name which is not ours is neither changed nor removed", async () => {
+  it("a service of that name that is not ours is neither changed nor removed", async () => {
     const session = await at.connect();
     await deploy(session, specOf(ONE));
     service()!.resource.labels = {};
@@ -246,7 +246,7 @@ describe("secrets", () => {
     expect((await served()).text).toContain("value-one-1");
   });
 
-  it("a value that did not change is not written again", async () => {
+  it("an unchanged value is not written again", async () => {
     const session = await at.connect();
     await session.putSecrets({ KEY: secret("same-value") });
     const before = at.emulator.recorder.changes.length;
@@ -257,7 +257,7 @@ describe("secrets", () => {
     expect(at.emulator.recorder.changes).toHaveLength(before);
   });
 
-  it("foreign secrets of the same account stay", async () => {
+  it("other secrets of the same account are kept", async () => {
     const session = await at.connect();
     await session.putSecrets({ KEY: secret("mine") });
     at.emulator.state.secrets.set("hello-dev-OTHER", {
@@ -273,7 +273,7 @@ describe("secrets", () => {
 });
 
 describe("preflight", () => {
-  it("names each permission that is missing and where credentials and project come from", async () => {
+  it("names each missing permission and where credentials and project come from", async () => {
     at.emulator.state.lacking.add("run.services.create");
     at.emulator.state.lacking.add("iam.serviceAccounts.actAs");
     const session = await at.connect();
@@ -287,7 +287,7 @@ describe("preflight", () => {
     expect(at.emulator.recorder.changes).toEqual([]);
   });
 
-  it("tells about billing that is off, and instance limits that contradict", async () => {
+  it("reports disabled billing, and contradictory instance limits", async () => {
     at.emulator.state.switches.billing = false;
     const session = await at.connect({ minInstances: 5, maxInstances: 2 });
 
@@ -315,7 +315,7 @@ describe("remote build", () => {
     at.emulator.state.switches.builtImage = ONE;
   });
 
-  it("uploads the source, builds and tells the digest and the log", async () => {
+  it("uploads the source, builds and reports the digest and the log", async () => {
     const session = await at.connect({ useCloudBuild: true });
 
     const digest = await session.build?.(context, ref);
@@ -324,7 +324,7 @@ describe("remote build", () => {
     expect(at.said.join()).toContain("FROM node:22-slim");
   });
 
-  it("goes by Cloud Build's own interface where the newer one is not open to the caller", async () => {
+  it("uses Cloud Build's own API if the newer one is not open to the caller", async () => {
     at.emulator.state.switches.noSubmitApi = true;
     const session = await at.connect({ useCloudBuild: true });
 
@@ -338,7 +338,7 @@ describe("remote build", () => {
     expect(await session.build?.(context, ref)).toBe(ONE.split("@")[1]);
   });
 
-  it("a failed build says why", async () => {
+  it("a failed build is reported with the reason", async () => {
     at.emulator.state.switches.failBuild = true;
     const session = await at.connect({ useCloudBuild: true });
 
@@ -442,7 +442,7 @@ it("a private service stays private, and --private closes one that was open", as
   expect([kept, opened, (await served()).status]).toEqual([403, 200, 403]);
 });
 
-it("a secret that changes is readable for the account that the service runs as", async () => {
+it("a changed secret is readable for the account that the service runs as", async () => {
   const account = "runner@demo-project.iam.gserviceaccount.com";
   await deploy(await at.connect({ serviceAccount: account }), specOf(ONE));
   const session = await at.connect();
@@ -453,7 +453,7 @@ it("a secret that changes is readable for the account that the service runs as",
   expect(release?.secretNames).toEqual(["KEY"]);
 });
 
-it("a private service that these credentials cannot call says so, and whose check counts", async () => {
+it("a private service that these credentials cannot call is reported, with the check that counts", async () => {
   const session = await at.connect({ private: true });
   await deploy(session, specOf(ONE));
 

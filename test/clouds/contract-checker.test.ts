@@ -15,7 +15,7 @@ const request = (method: string, path: string, query: Record<string, string>, bo
 
 const only = hasContracts ? describe : describe.skip;
 only(`contract checker${hasContracts ? "" : " (skipped: no contracts beside the project)"}`, () => {
-  it("takes what Google's model takes", () => {
+  it("accepts what Google's model accepts", () => {
     const body = { template: { containers: [container] } };
 
     expect(checkGoogle("run", request("POST", services, { serviceId: "s" }, body))).toEqual([]);
@@ -68,7 +68,7 @@ only(`contract checker${hasContracts ? "" : " (skipped: no contracts beside the 
     expect(checkDigitalOcean(seen).join()).toContain(word);
   });
 
-  it("takes what AWS's model takes", () => {
+  it("accepts what AWS's model accepts", () => {
     expect(checkAws("ecr", "CreateRepository", { repositoryName: "hello-dev" })).toEqual([]);
   });
 

@@ -34,7 +34,7 @@ function section(title: string): string {
 const named = (text: string, prefixes: string) =>
   new Set(text.match(new RegExp(`(?<=")(${prefixes}):\\w+(?=")`, "g")));
 
-describe("the policy in the documentation allows every call that is made", () => {
+describe("the policy in the documentation allows every call of a deployment", () => {
   it.each([
     ["aws-ecs-express", "AWS ECS Express Mode"],
     ["aws-app-runner", "AWS App Runner"],

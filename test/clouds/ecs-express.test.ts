@@ -56,7 +56,7 @@ describe("the public address", () => {
     return { session, url, release, rollouts: made?.deployments.length };
   }
 
-  it("is known before the first release, which therefore is one rollout", async () => {
+  it("is known before the first release, so that is one rollout", async () => {
     const { url, release, rollouts } = await first();
 
     expect(url).toBe("https://hello-dev.ecs.us-east-1.on.aws");
@@ -64,7 +64,7 @@ describe("the public address", () => {
     expect(rollouts).toBe(1);
   });
 
-  it("is put right by a second rollout where ECS gave another one, and is known from then on", async () => {
+  it("is corrected by a second rollout if ECS assigned another one, and is known from then on", async () => {
     at.cloud.state.switches.expressDomain = "a1b2.ecs.us-east-1.on.aws";
 
     const { session, release, rollouts } = await first();
@@ -114,7 +114,7 @@ describe("traps", () => {
     expect(await served()).toContain("value-one-1");
   });
 
-  it("the security group that ECS adds is no difference", async () => {
+  it("the security group that ECS adds is not a change", async () => {
     const session = await connect();
     await session.prepare?.();
     await deploy(session, specOf(ONE));
@@ -144,7 +144,7 @@ describe("traps", () => {
   });
 });
 
-it("down waits until the service is drained, and removes the roles made for it", async () => {
+it("down waits until the service is drained, and removes its roles", async () => {
   const session = await connect();
   await session.prepare?.();
   await deploy(session, specOf(ONE));

@@ -27,7 +27,7 @@ async function liveImage(): Promise<string | undefined> {
   }
 }
 
-it("cloud-run: health is asked of the candidate, and one that is not well never gets a user", async () => {
+it("cloud-run: the candidate's health is checked, and an unhealthy one never gets traffic", async () => {
   at = await openSite(FLOWS[0]!, { real: false });
   const first = await deploy("// one");
   const served: unknown[] = [];
@@ -46,7 +46,7 @@ it("cloud-run: health is asked of the candidate, and one that is not well never 
 }, 120_000);
 
 describe.each(FLOWS.filter(({ rollsBackItself }) => !rollsBackItself))("$name", (flow) => {
-  it("a release that failed before it served and is kept by --no-rollback leaves the one that serves to come back to", async () => {
+  it("after a release that failed before it served and is kept by --no-rollback, the serving one remains the rollback target", async () => {
     at = await openSite(flow, { real: false });
     await deploy("// one");
     const second = await deploy("// two");

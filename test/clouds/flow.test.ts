@@ -26,7 +26,7 @@ interface Action {
   readonly resource_type: string;
 }
 
-describe.concurrent.each(FLOWS)("$name, as the user of a fresh project meets it", (flow) => {
+describe.concurrent.each(FLOWS)("$name, as the user of a new project sees it", (flow) => {
   it("from the first plan to the last removal", async ({ expect }) => {
     const containers = engine.met && (demanded || flow === FLOWS[0]);
     await using site = await openUserSite(flow, project, { containers });

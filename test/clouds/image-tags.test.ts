@@ -34,8 +34,8 @@ const pushes = () =>
     .filter((line) => line.includes(" push "))
     .map((line) => line.split(":").at(-1) ?? "");
 
-describe("tags of ECR, which cannot be moved once they are given", () => {
-  it("a rebuild of the same files that is not the same to the byte is pushed under a tag of its own", async () => {
+describe("tags of ECR, which are immutable", () => {
+  it("a rebuild of the same files with other bytes is pushed under its own tag", async () => {
     const first = await deployAnew("one");
     const second = await deployAnew("two");
 

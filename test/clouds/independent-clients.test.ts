@@ -14,7 +14,7 @@ const run = promisify(execFile);
 const home = mkdtempSync(join(tmpdir(), "svc-clients-"));
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
-describe("what our clients made, as the providers' own tools see it", () => {
+describe("resources that our clients created, as the providers' own tools see them", () => {
   requirement("aws").it(
     "aws reads the services, secrets and roles of a deployment",
     async () => {

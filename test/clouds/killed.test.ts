@@ -155,28 +155,25 @@ function firstDifference(left: string, right: string): string {
   return `left is\n${around(a)}\ninstead of\n${around(b)}`;
 }
 
-describe.each(FLOWS)(
-  "a service on $name, each of whose commands is killed at any change it makes",
-  (flow) => {
-    it.each(Object.keys(LIVES))(
-      "ends what is run again as if it had not been killed: nothing twice, nothing forgotten (a %s life)",
-      async (name) => {
-        const life = LIVES[name]!;
-        const undisturbed = await liveUndisturbed(flow, life);
-        const lives = planKills(undisturbed);
+describe.each(FLOWS)("a service on $name whose commands are killed at any of their changes", (flow) => {
+  it.each(Object.keys(LIVES))(
+    "finishes a repeated command as if it had not been killed: nothing twice, nothing missing (a %s life)",
+    async (name) => {
+      const life = LIVES[name]!;
+      const undisturbed = await liveUndisturbed(flow, life);
+      const lives = planKills(undisturbed);
 
-        const failures: string[] = [];
-        const work = async () => {
-          for (let kills = lives.shift(); kills !== undefined; kills = lives.shift()) {
-            const failure = await liveKilled(flow, life, undisturbed, kills);
-            if (failure !== undefined) failures.push(failure);
-          }
-        };
-        await Promise.all(Array.from({ length: WIDTH }, work));
+      const failures: string[] = [];
+      const work = async () => {
+        for (let kills = lives.shift(); kills !== undefined; kills = lives.shift()) {
+          const failure = await liveKilled(flow, life, undisturbed, kills);
+          if (failure !== undefined) failures.push(failure);
+        }
+      };
+      await Promise.all(Array.from({ length: WIDTH }, work));
 
-        expect(failures).toEqual([]);
-      },
-      600_000,
-    );
-  },
-);
+      expect(failures).toEqual([]);
+    },
+    600_000,
+  );
+});

@@ -120,7 +120,7 @@ requirement("linux").describe("packages that a platform needs and the project la
     expect([code, installed]).toEqual([0, true]);
   });
 
-  it("stop the command with exit code 5 where the person does not", async () => {
+  it("stop the command with exit code 5 if the user does not", async () => {
     using project = openProject();
 
     const { code, out, installed } = await down(project.cwd, "n");
@@ -155,7 +155,7 @@ describe("the command that adds packages", () => {
     ["pnpm-lock.yaml", "pnpm add one two"],
     ["yarn.lock", "yarn add one two"],
     ["package-lock.json", "npm install one two"],
-  ])("is that of the lock file, also one of a workspace above: %s", (file, command) => {
+  ])("is that of the lock file, also of one of a workspace above: %s", (file, command) => {
     const { folder, inner } = withFile(file);
 
     expect(installCommand(["one", "two"], inner)).toBe(command);
@@ -167,7 +167,7 @@ describe("the command that adds packages", () => {
     expect(installCommand(["@aws-sdk/client-ecs"], tmpdir())).toBe("npm install @aws-sdk/client-ecs@3");
   });
 
-  it("names all that are missing of those needed together, and none that is there", async () => {
+  it("names all missing ones of those needed together, and none that is installed", async () => {
     const together = ["valibot", "svc-lab-registry", "svc-lab-client"];
 
     await expect(importPeer("svc-lab-client", { cwd: process.cwd(), together })).rejects.toMatchObject({

@@ -6,7 +6,7 @@ import { crc32c } from "../../src/platforms/cloud-run/crc32c.ts";
 
 const tools = { sleep: async () => undefined, report: () => undefined };
 
-describe("endpoints of one's own", () => {
+describe("custom endpoints", () => {
   it.each(["http://127.0.0.1:8080/", "http://run.localhost:1", "https://example.com"])(
     "takes %s",
     (address) => {
@@ -44,7 +44,7 @@ describe("repeated calls", () => {
     await expect(retrying(failing(fault, 1), { tools })).rejects.toBe(fault);
   });
 
-  it("repeats a call that could not be queued, once it is known that it took no effect", async () => {
+  it("repeats a call that could not be queued, once it is known that it had no effect", async () => {
     const fault = new CloudError("unable to queue the operation", { status: 409, code: "ABORTED" });
 
     expect(await retrying(failing(fault, 2), { tools, reread: async () => undefined })).toBe(3);

@@ -5,7 +5,7 @@ const NAME = createToken<string>("name");
 const PART = createToken<{ name: string }>("part");
 
 describe("container", () => {
-  it("makes a part once, when it is first asked for", () => {
+  it("creates a part once, when it is first requested", () => {
     const scope = new Container();
     let made = 0;
     scope.value(NAME, "a");
@@ -21,7 +21,7 @@ describe("container", () => {
     expect(first).toBe(second);
   });
 
-  it("hands the parts behind its tokens to a class", () => {
+  it("passes the parts of its tokens to a class", () => {
     class Greeter {
       readonly name: string;
       constructor(name: string) {
@@ -44,7 +44,7 @@ describe("container", () => {
     expect(() => other.get(NAME)).toThrow('There is no part "name"');
   });
 
-  it("a child sees its parent's parts, the parent not the child's", () => {
+  it("a child gets its parent's parts, but not the other way around", () => {
     const parent = new Container();
     const child = parent.child();
     parent.value(NAME, "parent");

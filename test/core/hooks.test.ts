@@ -6,7 +6,7 @@ interface Told {
 }
 
 describe("hooks", () => {
-  it("tells observers in the order in which they came", () => {
+  it("notifies observers in the order in which they were added", () => {
     const hooks = new Hooks<Told>(() => {});
     const told: string[] = [];
     hooks.on("ping", (n) => void told.push(`a${n}`));
@@ -17,12 +17,12 @@ describe("hooks", () => {
     expect(told).toEqual(["a1", "b1"]);
   });
 
-  it("reports an observer that throws or rejects, and tells the others", async () => {
+  it("reports an observer that throws or rejects, and notifies the others", async () => {
     const errors: string[] = [];
     const hooks = new Hooks<Told>((name, error) => void errors.push(`${name}: ${(error as Error).message}`));
     let told = 0;
     hooks.on("ping", () => {
-      throw new Error("at once");
+      throw new Error("immediately");
     });
     hooks.on("ping", async () => {
       throw new Error("later");
@@ -33,10 +33,10 @@ describe("hooks", () => {
     await new Promise((resolve) => setImmediate(resolve));
 
     expect(told).toBe(1);
-    expect(errors).toEqual(["ping: at once", "ping: later"]);
+    expect(errors).toEqual(["ping: immediately", "ping: later"]);
   });
 
-  it("whatever an observer returns is left alone", () => {
+  it("an observer's return value is ignored", () => {
     const errors: unknown[] = [];
     const hooks = new Hooks<Told>((_, error) => void errors.push(error));
     const told: number[] = [];

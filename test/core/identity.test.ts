@@ -17,7 +17,7 @@ describe("agent identity", () => {
     for (const id of ids) expect(id).toMatch(/^[2-9A-HJ-NP-Za-km-z]{22}$/);
   });
 
-  it("a name that is a URL gets another id than the same text in the DNS namespace would give", () => {
+  it("a name that is a URL gets a different id than the same text in the DNS namespace", () => {
     const url = toAgentId("https://example.com/agent");
 
     expect(url).not.toBe(toAgentId("example.com/agent"));

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { describeWeakKeys, estimateBits } from "../../src/core/service/key-strength.ts";
 
 describe("a key", () => {
-  it("that was made at random with 128 bits or more is strong, however it is written", () => {
+  it("of 128 random bits or more is strong, in any encoding", () => {
     const keys = Array.from({ length: 200 }, () => [
       randomBytes(16).toString("hex"),
       randomBytes(16).toString("base64url"),

@@ -21,7 +21,7 @@ test("work on one key is done in order, also after a failure, and work on anothe
   expect(did).toEqual(["other", "first", "second"]);
 });
 
-test("work on a free key begins at once", () => {
+test("work on a free key starts immediately", () => {
   const mutex = new KeyedMutex();
   let isBegun = false;
 

@@ -28,7 +28,7 @@ function load(dataDir: string) {
   return loadKeys(resolveOptions({ agents, dataDir }, {}), log);
 }
 
-it("of two that start in a new folder, the one that runs uses the keys that stay there", async () => {
+it("of two services that start in a new folder, the one that runs uses the keys that are stored there", async () => {
   const make = () => createServer({ agents, dataDir: folder, port: 0, logTo: () => {} });
   const services = [make(), make()];
 
@@ -41,7 +41,7 @@ it("of two that start in a new folder, the one that runs uses the keys that stay
   await Promise.all(services.map((service) => service.close()));
 });
 
-it("a data folder that cannot be used is named, with what to do", async () => {
+it("an unusable data folder is named, with what to do", async () => {
   await writeFile(join(folder, "file"), "");
 
   const service = createServer({ agents, dataDir: join(folder, "file"), port: 0, logTo: () => {} });
@@ -52,7 +52,7 @@ it("a data folder that cannot be used is named, with what to do", async () => {
   });
 });
 
-it("a key that can be guessed is warned of at the start, without being shown", async () => {
+it("a weak key is logged as a warning at the start, without being shown", async () => {
   const logs: string[] = [];
   const options = { agents, dataDir: folder, port: 0, logTo: (line: string) => void logs.push(line) };
 
@@ -65,7 +65,7 @@ it("a key that can be guessed is warned of at the start, without being shown", a
   expect(warnings.join()).not.toMatch(/12345678|password-of-old/);
 });
 
-it("a kept key that was damaged is named by its file", async () => {
+it("a damaged key is reported with its file", async () => {
   await writeFile(join(folder, "rsa-private-key.pem"), "-----BEGIN PRIVATE KEY-----\nAAAA\n");
 
   await expect(load(folder)).rejects.toThrow(/rsa-private-key\.pem .*RSA private key/);

@@ -15,7 +15,7 @@ const edges = [
 ] as const;
 
 describe("lifecycle", () => {
-  it.each(edges)("%s leads from %s to %s and from nowhere else", (event, from, to) => {
+  it.each(edges)("%s leads from %s to %s and from no other state", (event, from, to) => {
     const results = EntityStatusSchema.options.map((status) => [status, nextStatus(status, event)]);
 
     expect(results.filter(([, next]) => next !== undefined)).toEqual([[from, to]]);

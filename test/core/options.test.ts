@@ -9,7 +9,7 @@ const agents = [agent];
 const PEM_OF_NOTHING = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----";
 
 describe("options", () => {
-  it("an option beats the variable, the variable beats the default", () => {
+  it("an option overrides the variable, the variable overrides the default", () => {
     const byDefault = resolveOptions({ agents }, {});
     const byVariable = resolveOptions({ agents }, { SERVICE_PORT: "9001", SERVICE_HOST: "0.0.0.0" });
     const byOption = resolveOptions({ agents, port: 9002 }, { SERVICE_PORT: "9001" });
@@ -18,7 +18,7 @@ describe("options", () => {
     expect([byDefault.host, byVariable.host]).toEqual(["127.0.0.1", "0.0.0.0"]);
   });
 
-  it("the port that container platforms set is used where SERVICE_PORT is not there", () => {
+  it("the port that container platforms set is used if SERVICE_PORT is not set", () => {
     expect(resolveOptions({ agents }, { PORT: "8080" }).port).toBe(8080);
     expect(resolveOptions({ agents }, { PORT: "8080", SERVICE_PORT: "8001" }).port).toBe(8001);
   });
@@ -36,7 +36,7 @@ describe("options", () => {
     expect(resolveOptions({ agents }, { SERVICE_API_KEY: "  " }).apiKey).toBeUndefined();
   });
 
-  it("times to keep jobs come from the option, then from the variable, then are none", () => {
+  it("retention times come from the option, then from the variable, and are unset by default", () => {
     const env = { SERVICE_RETENTION_COMPLETED: "30d", SERVICE_RETENTION_FAILED: "90d" };
 
     const { retention } = resolveOptions({ agents, retention: { failed: "keep", cancelled: 60 } }, env);
@@ -95,7 +95,7 @@ describe("options", () => {
     ["1", 1],
     ["0", 0],
     ["10.0.0.0/8, fd00::/8,192.0.2.7,private", ["10.0.0.0/8", "fd00::/8", "192.0.2.7", "private"]],
-  ])("SERVICE_TRUST_PROXY=%s names proxies", (value, trustProxy) => {
+  ])("SERVICE_TRUST_PROXY=%s is accepted", (value, trustProxy) => {
     expect(resolveOptions({ agents }, { SERVICE_TRUST_PROXY: value }).trustProxy).toEqual(trustProxy);
     expect(resolveOptions({ agents }, {}).trustProxy).toBe(0);
   });
@@ -112,7 +112,7 @@ describe("options", () => {
   it.each([
     { SERVICE_API_KEY: "12345678" },
     { SERVICE_API_KEY: "correct-horse", SERVICE_PREVIOUS_API_KEY: "0".repeat(100) },
-  ])("in production a key that can be guessed is refused: %j", (env) => {
+  ])("in production a weak key is refused: %j", (env) => {
     const refuse = () => resolveOptions({ agents }, { ...env, SERVICE_ENVIRONMENT: "prod" });
 
     expect(refuse).toThrow(/SERVICE_API_KEY.*less than 128 bits.*prod/);
@@ -130,7 +130,7 @@ describe("options", () => {
     expect(refuse).toThrow(/^Cannot use these options: publicUrl [^;]*$/);
   });
 
-  it("a control system is reached by http or https", () => {
+  it("the address of a control system must be http or https", () => {
     const account = { workspace_id: "w", api_key: "k", api_url: "ftp://control.example" };
 
     expect(() => resolveOptions({ agents, account }, {})).toThrow(/api_url/);

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { Redactor } from "../../src/core/base/redactor.ts";
 
-it("secrets that overlap vanish together", () => {
+it("overlapping secrets are removed together", () => {
   const redactor = new Redactor();
   redactor.add("abcdefghij");
   redactor.add("ghijklmnop");
@@ -9,7 +9,7 @@ it("secrets that overlap vanish together", () => {
   expect(redactor.text("<abcdefghijklmnop>")).toBe("<[secret]>");
 });
 
-it("lines of a key file vanish one by one, its frame stays", () => {
+it("lines of a key file are removed one by one, its frame stays", () => {
   const redactor = new Redactor();
   redactor.add(
     "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nEFAASCBKcwggSjAgEAAoIBAQ\n-----END KEY-----",
@@ -20,7 +20,7 @@ it("lines of a key file vanish one by one, its frame stays", () => {
   );
 });
 
-it("values of jobs are forgotten in the end, those of the service never", () => {
+it("values of jobs are eventually forgotten, those of the service never", () => {
   const redactor = new Redactor();
   redactor.add("kept-for-good");
   redactor.addPassing("kept-for-good");

@@ -3,7 +3,7 @@ import { createLogger } from "../../src/core/base/log.ts";
 import { Redactor } from "../../src/core/base/redactor.ts";
 
 describe("redactor", () => {
-  it("takes a secret out of text however it is written", () => {
+  it("removes a secret from text in any encoding", () => {
     const redactor = new Redactor();
     const secret = 'to"ken/ä+1';
     redactor.add(secret);
@@ -21,7 +21,7 @@ describe("redactor", () => {
     }
   });
 
-  it("cleans keys and values of a JSON value and leaves a clean one as it is", () => {
+  it("cleans keys and values of a JSON value and leaves a clean one unchanged", () => {
     const redactor = new Redactor();
     redactor.add("hunter2-hunter2");
     const clean = { a: [1, "x"] };
@@ -32,14 +32,14 @@ describe("redactor", () => {
     expect(redactor.json(clean)).toBe(clean);
   });
 
-  it("ignores values so short that ordinary words would vanish", () => {
+  it("ignores values so short that ordinary words would be removed", () => {
     const redactor = new Redactor();
     redactor.add("abc");
 
     expect(redactor.text("abc")).toBe("abc");
   });
 
-  it("a longer secret that contains a shorter one vanishes whole", () => {
+  it("a longer secret that contains a shorter one is removed completely", () => {
     const redactor = new Redactor();
     redactor.add("secret-one");
     redactor.add("secret-one-and-more");
@@ -64,7 +64,7 @@ describe("logger", () => {
     return { lines, log };
   }
 
-  it("writes one JSON object a line with its fields", () => {
+  it("writes one JSON object per line with its fields", () => {
     const { lines, log } = capture("json");
 
     log.with({ job: "j1" }).info("started", { n: 1 });
@@ -95,7 +95,7 @@ describe("logger", () => {
     expect(lines[0]!.trimEnd()).not.toMatch(/\p{Cc}/u);
   });
 
-  it("an error's text cannot steer a terminal or pass for a line of its own", () => {
+  it("an error's text cannot control a terminal or forge a line", () => {
     const { lines, log } = capture("text");
 
     log.error("failed", { error: "one\r\u001b[2J12:00:00.000 INFO  forged\ntwo" });
@@ -122,7 +122,7 @@ describe("logger", () => {
     expect(lines[0]).toContain("Error: inner");
   });
 
-  it("fields cannot take the place of a line's own time, level and message", () => {
+  it("fields cannot override a line's own time, level and message", () => {
     const { lines, log } = capture("json");
 
     log.info("read", { level: 3, message: "hello" });
@@ -135,7 +135,7 @@ describe("logger", () => {
     });
   });
 
-  it("secrets vanish from messages, fields and errors with their causes", () => {
+  it("secrets are removed from messages, fields and errors with their causes", () => {
     const { lines, log } = capture("json");
 
     log.error("got very-secret-value", {

@@ -8,7 +8,7 @@ const secrets = {
   SERVICE_ACCOUNT_API_KEY: "account key",
 };
 
-it("secrets are removed from the environment that they are read from, and nothing else is", () => {
+it("only secrets are removed from the environment when they are read", () => {
   const env = { ...secrets, SERVICE_PORT: "8001", HOME: "/home/ada" };
 
   const variables = takeVariables(env);
@@ -17,7 +17,7 @@ it("secrets are removed from the environment that they are read from, and nothin
   expect(env).toEqual({ SERVICE_PORT: "8001", HOME: "/home/ada" });
 });
 
-it("a second reader of the environment gets the secrets, and values that were set since", () => {
+it("a second reader of the environment gets the secrets, and values that were set later", () => {
   const env: Record<string, string | undefined> = { ...secrets };
   takeVariables(env);
   env.SERVICE_API_KEY = "another key";

@@ -94,7 +94,7 @@ describe("the build context", () => {
 });
 
 describe("a large build context", () => {
-  it("is packed with little memory, and a file above 2 GiB is one like any other", async () => {
+  it("is packed with little memory, including a file above 2 GiB", async () => {
     const cwd = temporaryProject();
     const size = 2.25 * 1024 ** 3;
     writeFileSync(join(cwd, "model.bin"), "start");
@@ -115,7 +115,7 @@ describe("a large build context", () => {
     expect((most - before) / 1024 ** 2).toBeLessThan(200);
   }, 120_000);
 
-  it("a file above 8 GiB has its size where tar looks for it", async () => {
+  it("a file above 8 GiB has its size where tar reads it", async () => {
     const size = 9 * 1024 ** 3;
     const pieces = toTar([{ path: "model.bin", size, content: () => [] }]);
     const blocks: Uint8Array[] = [];
@@ -149,7 +149,7 @@ describe("a large build context", () => {
     ["grew", (path: string) => appendFileSync(path, "more")],
     ["shrank", (path: string) => truncateSync(path, 2)],
     ["became another", (path: string) => writeFileSync(path, "export default []")],
-  ])("is refused where a file %s since the plan", async (_what, change) => {
+  ])("is refused if a file %s since the plan", async (_what, change) => {
     const cwd = temporaryProject({ ...PROJECT, "src/controller.ts": "export default {}" });
     const context = await packContext(alone(cwd), DOCKER_FILES);
     change(join(cwd, "src/controller.ts"));
@@ -194,7 +194,7 @@ const CREDENTIALS = [
 ];
 
 describe("credentials by name", () => {
-  it.each(["", "src/", "pkg/a/b/"])("stay out of the image below %j", async (folder) => {
+  it.each(["", "src/", "pkg/a/b/"])("are excluded from the image below %j", async (folder) => {
     const planted = Object.fromEntries(CREDENTIALS.map((name) => [`${folder}${name}`, "planted"]));
     // A folder with keys stays out as a whole; here each name is to be tried by itself.
     const code = folder === "" ? {} : { [`${folder}controller.ts`]: "export default {};" };
@@ -220,7 +220,7 @@ describe("credentials by name", () => {
     "keyboard.json",
     "monkey.ts",
     "docs/pem.md",
-  ])("%s is a file like any other", async (path) => {
+  ])("%s is not excluded", async (path) => {
     const context = await packed(temporaryProject({ ...PROJECT, [path]: "x" }));
 
     expect(pathsOf(context)).toEqual([path]);
@@ -255,7 +255,7 @@ describe("credentials by name", () => {
     ]);
   });
 
-  it("go along where a line names one in full, and not where a line names its folder", async () => {
+  it("are included if a line names one in full, and not if a line names its folder", async () => {
     const files = { ...PROJECT, "certs/ca.pem": "public", "certs/tls.key": "x", ".aws/config": "y" };
     const wide = temporaryProject({ ...files, ".dockerignore": "*\n!certs\n!src\n!*/*.pem\n!**/config\n" });
     const exact = temporaryProject({ ...files, ".dockerignore": "!certs/ca.pem\n!/.aws/config\n" });
@@ -266,7 +266,7 @@ describe("credentials by name", () => {
 });
 
 describe("the data of a service", () => {
-  it("stays out of the image, whatever its folder is called", async () => {
+  it("is excluded from the image, whatever its folder is called", async () => {
     const cwd = temporaryProject();
     const dataDir = join(cwd, "var/.state");
     const agent = defineAgent({
@@ -299,7 +299,7 @@ describe("the data of a service", () => {
     expect(context.leftOut).toEqual([{ path: "var/.state/", why: "data" }]);
   });
 
-  it("a damaged manifest and a folder with keys alone are known too", async () => {
+  it("a damaged manifest and a folder that only has keys are recognized too", async () => {
     const cwd = temporaryProject({
       ...PROJECT,
       "a/MANIFEST.json": "{",
@@ -317,7 +317,7 @@ describe("the data of a service", () => {
     ]);
   });
 
-  it("a MANIFEST.json of something else is a file like any other", async () => {
+  it("another program's MANIFEST.json is not excluded", async () => {
     const cwd = temporaryProject({ ...PROJECT, "app/MANIFEST.json": '{"name": "web app"}' });
 
     expect(pathsOf(await packed(cwd))).toEqual(["app/MANIFEST.json"]);
@@ -338,28 +338,31 @@ describe("the data of a service", () => {
   );
 });
 
-describe("secrets by what a file holds", () => {
+describe("secrets by a file's content", () => {
   it.each([
     ["config/a.txt", privateKey()],
     ["config/a.txt", privateKey("RSA ", "\r\n")],
     ["config/a.ts", `export const key = "${privateKey("EC ", "\\n")}";`],
     ["a.asc", privateKey("OPENSSH ")],
     ["my-project-1a2b3c.json", JSON.stringify({ type: "service_account", private_key: privateKey() })],
-  ])("a private key in %s ends the deployment, and its name tells how to keep it", async (path, text) => {
-    const files = { ...PROJECT, [path]: text };
-    const context = await packed(temporaryProject(files));
-    const allowed = await packed(temporaryProject({ ...files, ".dockerignore": `!${path}` }));
-    const ignored = await packed(temporaryProject({ ...files, ".dockerignore": path }));
-    const events: DeployEvent[] = [];
+  ])(
+    "a private key in %s ends the deployment, and the message says how to include it",
+    async (path, text) => {
+      const files = { ...PROJECT, [path]: text };
+      const context = await packed(temporaryProject(files));
+      const allowed = await packed(temporaryProject({ ...files, ".dockerignore": `!${path}` }));
+      const ignored = await packed(temporaryProject({ ...files, ".dockerignore": path }));
+      const events: DeployEvent[] = [];
 
-    expect(() => checkContext(context, () => undefined)).toThrow(path);
-    expect(() => checkContext(context, () => undefined)).toThrow(
-      expect.objectContaining({ exitCode: 5, fix: expect.stringContaining(`"!${path}"`) }),
-    );
-    expect(checkContext(allowed, (event) => events.push(event))).toEqual([]);
-    expect(checkContext(ignored, (event) => events.push(event))).toEqual([]);
-    expect([pathsOf(allowed), pathsOf(ignored), events]).toEqual([[path], [], []]);
-  });
+      expect(() => checkContext(context, () => undefined)).toThrow(path);
+      expect(() => checkContext(context, () => undefined)).toThrow(
+        expect.objectContaining({ exitCode: 5, fix: expect.stringContaining(`"!${path}"`) }),
+      );
+      expect(checkContext(allowed, (event) => events.push(event))).toEqual([]);
+      expect(checkContext(ignored, (event) => events.push(event))).toEqual([]);
+      expect([pathsOf(allowed), pathsOf(ignored), events]).toEqual([[path], [], []]);
+    },
+  );
 
   it.each([
     ["an AWS access key", `AKIA${"QWERTYUIOPASDFGH"}`],
@@ -368,7 +371,7 @@ describe("secrets by what a file holds", () => {
     ["a Slack token", `xoxb-${"1234567890".repeat(3)}`],
     ["a Stripe key", `sk_live_${"a1B2".repeat(6)}`],
     ["a Google API key", `AIza${"a1B2c".repeat(7)}`],
-  ])("%s is named in the plan, its value is not", async (kind, value) => {
+  ])("%s is named in the plan, without its value", async (kind, value) => {
     const cwd = temporaryProject({ ...PROJECT, "src/client.ts": `export const token = "${value}";` });
     const events: DeployEvent[] = [];
 
@@ -391,7 +394,7 @@ describe("secrets by what a file holds", () => {
     "AKIAIOSFODNN7EXAMPLE",
     "sk-learn is a library, task-list a word",
     `sha512-${"A".repeat(86)}==`,
-  ])("%j is none", async (text) => {
+  ])("%j is not a secret", async (text) => {
     const context = await packed(temporaryProject({ ...PROJECT, "src/text.ts": text }));
 
     expect(context.suspects).toEqual([]);
@@ -411,7 +414,7 @@ describe("logins in the settings of an installation", () => {
       '"//npm.example/:_authToken" planted\nregistry "https://npm.example"\n',
       'registry "https://npm.example"\n',
     ],
-  ])("are taken out of %s", async (path, text, clean) => {
+  ])("are removed from %s", async (path, text, clean) => {
     const context = await packed(temporaryProject({ ...PROJECT, [path]: text }));
 
     const entry = context.files.find((file) => file.path === path);
@@ -419,7 +422,7 @@ describe("logins in the settings of an installation", () => {
     expect((await bytesOf(entry?.content() ?? [])).toString()).toBe(clean);
   });
 
-  it("are taken out of .yarnrc.yml, at any depth of it", async () => {
+  it("are removed from .yarnrc.yml, at any depth", async () => {
     const text = `nodeLinker: node-modules
 npmAuthToken: planted-one
 npmScopes:

@@ -40,7 +40,7 @@ async function svc(at: Stage, line: string, some: Partial<CliContext> = {}): Pro
 const UP = "up --platform memory --name hello --yes";
 
 describe("svc deploy on the command line", () => {
-  it("goes through a life: plan, up, plan, status, logs, rollback, down", async () => {
+  it("runs a whole life: plan, up, plan, status, logs, rollback, down", async () => {
     const at = await stage({ predictable: true });
 
     const planned = await svc(at, "plan --platform memory --name hello --detailed-exitcode");
@@ -89,7 +89,7 @@ describe("svc deploy on the command line", () => {
   );
 
   it.each([{}, { interactive: true, json: true }])(
-    "down removes nothing where nobody can be asked and --yes was not given: %j",
+    "down removes nothing if it cannot ask and --yes is missing: %j",
     async ({ json, ...some }: { json?: boolean; interactive?: boolean }) => {
       const at = await stage({ predictable: true });
       await svc(at, UP);
@@ -247,7 +247,7 @@ describe("svc deploy on the command line", () => {
     expect(out).toMatch(/✗ memory +No login was found\n +→ memory auth login/);
   });
 
-  it("the help without a platform names those there are, and whose each option is", async () => {
+  it("the help without a platform names the platforms, and the platform of each option", async () => {
     const at = await stage();
 
     const { out } = await svc(at, "up --help");
@@ -256,7 +256,7 @@ describe("svc deploy on the command line", () => {
     expect(out).toMatch(/--max-instances <number> +memory: Instances at most \(default: 1\)/);
   });
 
-  it("the help names a platform that has two names once", async () => {
+  it("the help names a platform with two names once", async () => {
     const at = await stage();
     const memory = async () => ({ default: at.platform as Platform<never> });
 
@@ -286,7 +286,7 @@ describe("svc deploy on the command line", () => {
     expect(out).toMatch(/\$ svc deploy up --platform/);
   });
 
-  it("on a terminal the steps are a live line that is taken off the screen again", async () => {
+  it("on a terminal the steps are a live line that is erased at the end", async () => {
     const at = await stage({ predictable: true });
     const drawn: string[] = [];
     const terminal = { write: (text: string) => void drawn.push(text), columns: () => 80 };
@@ -299,7 +299,7 @@ describe("svc deploy on the command line", () => {
     expect(err).toMatch(/│ Step 1\/1 : FROM scratch/);
   });
 
-  it("a newly made key is kept by the platform and printed only when asked for", async () => {
+  it("a new key is stored by the platform and printed only on request", async () => {
     const silent = await stage({ predictable: true });
     const asked = await stage({ predictable: true });
 

@@ -58,7 +58,7 @@ describe("svc deploy down", () => {
     expect(existsSync(join(at.cwd, ".deployment/state.json"))).toBe(false);
   });
 
-  it("a second time finds nothing and says so", async () => {
+  it("reports at a second run that nothing is left", async () => {
     const at = await deployed();
     await using(at, (deployment) => down(deployment, yes));
     const before = at.world.read().calls.length;
@@ -69,7 +69,7 @@ describe("svc deploy down", () => {
     expect(at.world.read().calls).toHaveLength(before);
   });
 
-  it("declined, it changes nothing", async () => {
+  it("changes nothing if it is declined", async () => {
     const at = await deployed();
     const before = at.world.read().calls.length;
 
@@ -97,7 +97,7 @@ describe("svc deploy down", () => {
 });
 
 describe("svc deploy rollback", () => {
-  it("the release before serves again, and the next deployment replaces it", async () => {
+  it("makes the previous release serve again, and the next deployment replaces it", async () => {
     const at = await deployed();
     await deployChange(at, "one");
 
@@ -111,7 +111,7 @@ describe("svc deploy rollback", () => {
     expect(at.world.read().services["hello-dev"]?.serving).toBe("r2");
   });
 
-  it("goes to a named revision, and refuses an unknown one with those there are", async () => {
+  it("goes to a named revision, and refuses an unknown one with a list of the existing ones", async () => {
     const at = await deployed();
     await deployChange(at, "one");
     await deployChange(at, "two");
@@ -123,7 +123,7 @@ describe("svc deploy rollback", () => {
     expect(at.world.read().services["hello-dev"]?.serving).toBe("r1");
   });
 
-  it("says so where there is nothing to go back to", async () => {
+  it("reports that there is nothing to roll back to", async () => {
     const at = await deployed();
 
     await expect(
@@ -131,7 +131,7 @@ describe("svc deploy rollback", () => {
     ).rejects.toMatchObject({ message: "There is no release before revision r1" });
   });
 
-  it("names what serves by its image where the platform numbers no revisions", async () => {
+  it("names the serving release by its image if the platform has no revision numbers", async () => {
     const at = await deployed();
 
     const refused = using(at, (deployment) => {
@@ -146,7 +146,7 @@ describe("svc deploy rollback", () => {
 });
 
 describe("svc deploy status", () => {
-  it("tells what runs, its health and its resources, and keeps the check", async () => {
+  it("shows what runs, its health and its resources, and stores the check", async () => {
     const at = await deployed();
 
     const found = await using(at, status);
@@ -157,7 +157,7 @@ describe("svc deploy status", () => {
     expect(found.state?.provider_data?.last_health).toMatchObject({ status: "healthy" });
   });
 
-  it("tells that a service was removed outside svc", async () => {
+  it("reports that a service was removed outside svc", async () => {
     const at = await deployed();
     at.world.change((world) => delete world.services["hello-dev"]);
 
@@ -189,7 +189,7 @@ describe("svc deploy doctor", () => {
 });
 
 describe("svc deploy clean", () => {
-  it("takes generated files and logs away and leaves what is the user's", async () => {
+  it("removes generated files and logs and keeps the user's files", async () => {
     const at = await deployed();
     writeAll(at.cwd, { ".deployment/Dockerfile": "FROM node:22\n" });
 

@@ -3,7 +3,7 @@ import { parseConfig } from "../../src/deploy/config.ts";
 import { resolveName, toName, toServiceName } from "../../src/deploy/name.ts";
 
 describe("the config file", () => {
-  it("gives variables and secrets", () => {
+  it("has variables and secrets", () => {
     const config = parseConfig(
       'environment:\n  LOG_LEVEL: "debug"\nsecrets:\n  - name: ERP_TOKEN\n    description: token\n  - {name: A, value: b}\n',
     );
@@ -19,7 +19,7 @@ describe("the config file", () => {
     });
   });
 
-  it.each(["", "# nothing\n", "environment:\nsecrets:\n"])("may hold nothing: %j", (text) => {
+  it.each(["", "# nothing\n", "environment:\nsecrets:\n"])("may be empty: %j", (text) => {
     expect(parseConfig(text)).toEqual({ environment: {}, secrets: [], store: "file", known: false });
   });
 
@@ -60,15 +60,15 @@ describe("names", () => {
     expect(toName(text)).toBe(name);
   });
 
-  it("the folder's name is taken where none is typed", () => {
+  it("the folder's name is the default", () => {
     expect(resolveName(undefined, "/somewhere/Invoice Audit")).toBe("invoice-audit");
   });
 
-  it.each(["Hello", "9lives", "a_b", "-a", "a-", ""])("%j is refused with a better one", (name) => {
+  it.each(["Hello", "9lives", "a_b", "-a", "a-", ""])("%j is refused with a suggestion", (name) => {
     expect(() => resolveName(name, "/x")).toThrow(/not a service name/);
   });
 
-  it("a service name is the name and the environment, as long as a DNS label at most", () => {
+  it("a service name is the name and the environment, at most as long as a DNS label", () => {
     expect(toServiceName("hello", "prod")).toBe("hello-prod");
     expect(() => toServiceName("a".repeat(60), "dev")).toThrow(/64 characters/);
   });

@@ -75,9 +75,9 @@ const LOCAL = {
 
 const withBuildKit = requirement("docker", "buildkit");
 
-describe("svc deploy local with what a Docker has", () => {
+describe("svc deploy local with different Docker installations", () => {
   withBuildKit.it(
-    "builds with buildx and starts with the compose plugin where there are both",
+    "builds with buildx and starts with the compose plugin if both are installed",
     async () => {
       const { cwd, name, calls, events, outcome, platform } = await localWith(
         { buildx: true, compose: true },
@@ -100,7 +100,7 @@ describe("svc deploy local with what a Docker has", () => {
     240_000,
   );
 
-  it("builds with the plain builder and starts with docker-compose where there are neither", async () => {
+  it("builds with the classic builder and starts with docker-compose if neither is installed", async () => {
     const { cwd, name, calls, outcome, platform } = await localWith({ buildx: false, compose: false });
 
     const words = calls.map((call) => call.join(" ").replace(/(?<=\.context=)[0-9a-f]+/, "HASH"));
@@ -115,7 +115,7 @@ describe("svc deploy local with what a Docker has", () => {
     expect(words.filter((call) => /^docker (buildx build|compose --)/.test(call))).toEqual([]);
   }, 240_000);
 
-  it("refuses to build with a login in .npmrc where nothing can hide it", async () => {
+  it("refuses to build with a login in .npmrc if the builder has no secrets", async () => {
     const { env, calls } = shim({ buildx: false, compose: true });
     const tools = createDeployTools({ cwd: tmpdir(), env });
 
@@ -168,7 +168,7 @@ async function keepingPlatform(host: string, password: string) {
   });
 }
 
-withRegistry.describe("an image pushed to a registry that wants a login", () => {
+withRegistry.describe("an image pushed to a registry that requires a login", () => {
   const PASSWORD = "planted-registry-password";
 
   async function pushed(password: string) {
@@ -211,7 +211,7 @@ withRegistry.describe("an image pushed to a registry that wants a login", () => 
   }
 
   withRegistry.it(
-    "runs by the digest that the registry gave it, and leaves the login nowhere",
+    "runs by its digest in the registry, and the login is not stored",
     async () => {
       const { registry, repository, cwd, calls, events, outcome, digest, before, after, dockerFolder } =
         await pushed(PASSWORD);
@@ -240,7 +240,7 @@ withRegistry.describe("an image pushed to a registry that wants a login", () => 
   );
 
   withRegistry.it(
-    "with a wrong login says so, and nothing was released",
+    "is not released with a wrong login, and the error says so",
     async () => {
       const { calls, outcome, digest, before, after } = await pushed("planted-wrong-password");
 

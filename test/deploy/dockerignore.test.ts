@@ -47,7 +47,7 @@ describe("ignore rules", () => {
   });
 
   it.each(["[a", "[]a]", "[z-a]", "a\\", "!", "\\d", "[*]"])(
-    "the line %j is refused, as it would protect something else than it says",
+    "the line %j is refused, as it would exclude other files than it seems to",
     (line) => {
       expect(() => parseIgnore(`data\n${line}\n`)).toThrow(/of a \.dockerignore cannot be used/);
     },
@@ -62,11 +62,11 @@ describe("ignore rules", () => {
     ["**/tmp\n!**/keep", "a/tmp", true],
     ["*\n!d[ab]/keep", "da", true],
     ["*\n!d[ab]/keep", "dc", false],
-  ])("after %j something below %j may be kept: %j", (rules, folder, may) => {
+  ])("after %j something below %j may be included: %j", (rules, folder, may) => {
     expect(parseIgnore(rules).mayKeepBelow(folder)).toBe(may);
   });
 
-  it("never skips a folder below which something is kept", () => {
+  it("never skips a folder below which something is included", () => {
     const random = seeded(5);
     const files = someFiles(random);
     let skipped = 0;
@@ -107,7 +107,7 @@ function differences(
 }
 
 describe("ignore rules beside @balena/dockerignore", () => {
-  it("agree on all but the letters that it takes for a regular expression's, and Docker does not", async () => {
+  it("agree, except for letters that it treats as part of a regular expression, and Docker does not", async () => {
     const random = seeded(20);
     const files = someFiles(random);
     const compare = differences(

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
-it("the page on platforms shows the example as it is", () => {
+it("the page on platforms shows the current example", () => {
   const [, shown] = /```ts\n([\s\S]*?)\n```/.exec(read("docs/platforms.md")) ?? [];
 
   expect(shown).toBe(read("examples/ssh-docker/platform.ts").trimEnd());

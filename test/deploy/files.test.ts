@@ -13,7 +13,7 @@ import { renderTemplates } from "../../src/deploy/templates.ts";
 import { PROJECT, temporaryProject, writeAll } from "./_fixture.ts";
 
 describe("generated files", () => {
-  it("are written again when they change, until the user edits them", async () => {
+  it("are regenerated when they change, until the user edits them", async () => {
     const cwd = temporaryProject({});
     await writeFiles(cwd, { Dockerfile: "FROM one\n" });
 
@@ -45,7 +45,7 @@ describe("generated files", () => {
     ["node_modules", "node_modules\n.deployment/\n", true],
     ["/.deployment\n", "/.deployment\n", false],
     [".deployment/\n", ".deployment/\n", false],
-  ])("the folder is ignored once: %j", async (before, after, changed) => {
+  ])("the folder is added to the ignore file once: %j", async (before, after, changed) => {
     const cwd = temporaryProject({ ".gitignore": before });
 
     expect(await ignoreFolder(cwd)).toBe(changed);
@@ -70,7 +70,7 @@ describe("symbolic links in place of our files", () => {
     },
   );
 
-  it("a .gitignore that is one is left as it is, and its text is not copied", async () => {
+  it("a .gitignore that is a link is left unchanged, and its text is not copied", async () => {
     const cwd = temporaryProject({ private: "words of mine\n" });
     symlinkSync("private", join(cwd, ".gitignore"));
 
@@ -91,7 +91,7 @@ describe("the image tag", () => {
     if (code !== 0) throw new Error(stderr);
   }
 
-  it("is the commit, marked where the tree differs from it", async () => {
+  it("is the commit, with a mark if the tree differs from it", async () => {
     const cwd = temporaryProject();
     const tools = createDeployTools({ cwd });
     await git(cwd, "init", "-q");
@@ -117,7 +117,7 @@ describe("the image tag", () => {
     expect(await resolveImageTag(tools, { typed: undefined, cwd, contentHash })).toMatch(/^[0-9a-f]{12}$/);
   });
 
-  it("is the content without git, and what was typed before all", async () => {
+  it("is the content without git, and a typed tag overrides both", async () => {
     const cwd = temporaryProject();
     const tools = createDeployTools({ cwd });
 
@@ -166,14 +166,14 @@ describe("the Dockerfile", () => {
     "pnpm@10.4.1+sha512.a b",
     "bun@1.2.0",
     "pnpm",
-  ])("a packageManager such as %j never becomes a word of it", async (packageManager) => {
+  ])("a packageManager such as %j is never copied into it", async (packageManager) => {
     await expect(dockerfile({ "pnpm-lock.yaml": "" }, { packageManager })).rejects.toMatchObject({
       exitCode: 2,
       detail: expect.stringContaining("exact version"),
     });
   });
 
-  it("shows settings with a login to the installation alone", async () => {
+  it("mounts settings with a login only for the installation", async () => {
     const files = {
       "package-lock.json": "{}",
       ".npmrc": "_authToken=x\n",
@@ -198,7 +198,7 @@ describe("the Dockerfile", () => {
     expect(text).toMatch(/rm -rf .* x-1\.0\.0\.tgz/);
   });
 
-  it("runs as nobody special, checks its own health without curl, and holds no secret", async () => {
+  it("runs as an unprivileged user, checks its own health without curl, and has no secret", async () => {
     const text = await dockerfile({ "package-lock.json": "{}" });
 
     expect(text).toContain("USER node");
@@ -214,7 +214,7 @@ describe("the Dockerfile", () => {
     await expect(readProject(cwd)).rejects.toThrow(/is outside the project/);
   });
 
-  it("a missing controller is named, with what to do", async () => {
+  it("a missing controller is reported, with what to do", async () => {
     const cwd = temporaryProject({ "package.json": "{}" });
 
     await expect(readProject(cwd)).rejects.toMatchObject({

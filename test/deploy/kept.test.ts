@@ -42,7 +42,7 @@ async function freshCheckout(config = GIVEN, flags: object = {}): Promise<{ at: 
 }
 
 describe("a deployment without a config file", () => {
-  it("keeps the variables, secrets and store of what runs, and says so", async () => {
+  it("keeps the variables, secrets and store of the running service, and says so", async () => {
     const { at, cwd } = await freshCheckout();
     writeAll(cwd, { "src/controller.ts": "export default { next: true };\n" });
 
@@ -56,7 +56,7 @@ describe("a deployment without a config file", () => {
     expect(notices(at).join()).toMatch(/keeps GREETING, PAY_TOKEN/);
   });
 
-  it("plans no change of what it does not know", async () => {
+  it("plans no change of settings that it does not know", async () => {
     const { at, cwd } = await freshCheckout();
 
     const actions = await planned(at, {}, { cwd });
@@ -64,7 +64,7 @@ describe("a deployment without a config file", () => {
     expect(JSON.stringify(actions)).not.toMatch(/GREETING|PAY_TOKEN|SERVICE_STORE|"to":null/);
   });
 
-  it("keeps them the second time too, when the file for the user has been written", async () => {
+  it("keeps them the second time too, after the file for the user was written", async () => {
     const { at, cwd } = await freshCheckout();
     await deploy(at, {}, { cwd });
     writeAll(cwd, { "src/controller.ts": "export default { next: true };\n" });
@@ -87,7 +87,7 @@ describe("a deployment without a config file", () => {
     expect(JSON.stringify(actions)).not.toMatch(/PAY_TOKEN/);
   });
 
-  it("deploys to prod what keeps its jobs outside, without asking for their loss", async () => {
+  it("deploys to prod a service that stores its jobs outside, without a confirmation of their loss", async () => {
     const at = await stage({ predictable: true, ephemeralDisk: true });
     writeAll(at.cwd, { [CONFIG]: GIVEN });
     await deploy(at, { env: "prod" });
@@ -97,7 +97,7 @@ describe("a deployment without a config file", () => {
     expect(again.result.success).toBe(true);
   });
 
-  it("leaves the instances of what runs as they are, and holds a new service to one", async () => {
+  it("keeps the instances of a running service, and limits a new service to one", async () => {
     const { at, cwd } = await freshCheckout(GIVEN, { maxInstances: 4 });
 
     const kept = await at.open({}, { cwd });
@@ -108,7 +108,7 @@ describe("a deployment without a config file", () => {
     expect([kept.target.flags.maxInstances, fresh.target.flags.maxInstances]).toEqual([undefined, 1]);
   });
 
-  it("refuses several instances of a service that keeps files", async () => {
+  it("refuses several instances of a service that stores files", async () => {
     const { at, cwd } = await freshCheckout("environment: {A: b}");
     const deployment = await at.open({}, { cwd, flags: { maxInstances: 3 } });
 
@@ -138,7 +138,7 @@ describe("a config file", () => {
     ["environment:\n#  A: b\n", false],
     ["environment: {}\n", true],
     ["store: file\n", true],
-  ])("%j says something: %s", (text, known) => {
+  ])("with %j sets something: %s", (text, known) => {
     expect(parseConfig(text).known).toBe(known);
   });
 });

@@ -62,7 +62,7 @@ async function whoami({ port }: Started): Promise<{ uid: number; env: Record<str
 }
 
 describe("svc deploy local", () => {
-  it("does not tell success of a container that another folder started meanwhile", async () => {
+  it("does not report success for a container that another folder started in the meantime", async () => {
     const at = await local();
     const other = await local({ "src/controller.ts": "// another one\n" });
     const mine = await at.open({ generateApiKey: true });
@@ -83,7 +83,7 @@ describe("svc deploy local", () => {
     await expect(failed).rejects.toMatchObject({ code: "superseded", exitCode: 6 });
   });
 
-  it("runs the service in a container, checks it, updates it and leaves nothing behind", async () => {
+  it("runs the service in a container, checks it, updates it and removes everything", async () => {
     const at = await local();
 
     const first = await localUp(await at.open({ generateApiKey: true, generateRsa: true }));
@@ -205,7 +205,7 @@ describe("svc deploy local", () => {
     });
   }, 240_000);
 
-  it("a build that fails shows the end of its log, and what failed", async () => {
+  it("a failed build shows the end of its log, and what failed", async () => {
     const at = await local({
       ".deployment/Dockerfile": "FROM node:22-slim\nRUN echo about to fail && exit 3\n",
     });
@@ -219,8 +219,8 @@ describe("svc deploy local", () => {
   }, 120_000);
 });
 
-describe("svc deploy local in a project that came from elsewhere", () => {
-  it("starts no container by a compose file that this user did not write", async () => {
+describe("svc deploy local in a project from another author", () => {
+  it("does not start a container from a compose file that this user did not write", async () => {
     const mark = join(temporaryProject({}), "mark");
     const compose = `services: {service: {image: "node:22-slim", command: ["touch", "/host/${"mark"}"], volumes: ["${mark.replace(/\/mark$/, "")}:/host"]}}`;
     const at = await local({ ".deployment/docker-compose.yml": compose });

@@ -60,7 +60,7 @@ describe.each(Object.keys(READS))("%s", (provider) => {
     });
   });
 
-  it("whose name is not found says so", async () => {
+  it("whose name is not found is reported as such", async () => {
     const error = await failureOf(provider, { [ENDPOINTS[provider]!]: "https://api.nowhere.invalid" });
 
     expect(error).toMatchObject({
@@ -147,7 +147,7 @@ describe("a push", () => {
       { registry: "registry.example", username: "u", password: "p", renew: "log in like this" },
     ).catch((error: unknown) => error);
 
-  it("that has no way to the registry names it, and Docker's own proxy", async () => {
+  it("that cannot reach the registry names it, and Docker's own proxy", async () => {
     const error = await push(
       'Get "https://registry.example/v2/": dial tcp: lookup registry.example: no such host',
     );
@@ -160,7 +160,7 @@ describe("a push", () => {
     });
   });
 
-  it("whose login is not taken says how to log in again", async () => {
+  it("whose login is refused is reported with how to log in again", async () => {
     expect(await push("unauthorized: authentication required")).toMatchObject({
       code: "login_expired",
       exitCode: 5,
@@ -192,18 +192,18 @@ describe("the proxy of the environment", () => {
     ["https://127.0.0.1:8443", { HTTPS_PROXY }, undefined],
     ["http://service.example", { HTTPS_PROXY }, undefined],
     ["https://run.googleapis.com", {}, undefined],
-  ])("%s with %j is asked through %s", (address, env, host) => {
+  ])("%s with %j is requested through %s", (address, env, host) => {
     expect(proxyFor(address, env)?.host).toBe(host);
   });
 
-  it("is refused where it is no http proxy, without showing what it holds", () => {
+  it("is refused if it is not an http proxy, without showing its value", () => {
     const ask = () => proxyFor("https://x.example", { HTTPS_PROXY: "socks5://me:planted-word@x:1" });
 
     expect(ask).toThrow(/HTTPS_PROXY is not the URL of an http proxy/);
     expect(ask).not.toThrow(/planted-word/);
   });
 
-  it("carries a request and its answer, and gets its login but not the request's", async () => {
+  it("forwards a request and its response, and gets its own login but not the request's", async () => {
     const server = await testHttps();
     const proxy = await testProxy(server);
     const at = tools({ HTTPS_PROXY: proxy.address.replace("//", "//me:pass%20word@") });
@@ -225,7 +225,7 @@ describe("the proxy of the environment", () => {
     expect(proxy.asked).toEqual([{ target: "service.example:443", login }]);
   });
 
-  it("carries a body that is streamed", async () => {
+  it("forwards a streamed body", async () => {
     const server = await testHttps();
     const proxy = await testProxy(server);
     const body = new Blob(["streamed ", "text"]).stream();
@@ -239,7 +239,7 @@ describe("the proxy of the environment", () => {
     expect(await response.json()).toMatchObject({ method: "PUT", body: "streamed text" });
   });
 
-  it("ends with the step that the request belongs to", async () => {
+  it("is aborted with the step that the request belongs to", async () => {
     const server = await testHttps();
     const proxy = await testProxy(server);
     const stop = new AbortController();

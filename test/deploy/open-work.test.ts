@@ -37,7 +37,7 @@ const end = (at: Stage) => at.world.change((world) => Object.assign(world, { job
 const serving = (at: Stage) => at.world.read().services["hello-dev"]?.serving;
 const notices = (at: Stage) => at.events.flatMap((event) => (event.type === "notice" ? [event.message] : []));
 
-describe("a service with open jobs whose disk does not last", () => {
+describe("a service with open jobs on an ephemeral disk", () => {
   it("is not replaced: the jobs are listed, and nothing is changed", async () => {
     const at = await busy();
     const before = at.world.read().calls;
@@ -73,7 +73,7 @@ describe("a service with open jobs whose disk does not last", () => {
     expect(serving(at)).toBe("r2");
   });
 
-  it("is asked again right before the release: the build took its time", async () => {
+  it("is checked again right before the release, as the build takes time", async () => {
     const at = await busy();
     end(at);
     const deployment = await at.open({ generateApiKey: true });
@@ -92,7 +92,7 @@ describe("a service with open jobs whose disk does not last", () => {
     expect(serving(at)).toBe("r1");
   });
 
-  it("counts as busy where it cannot be asked", async () => {
+  it("counts as busy if it cannot be reached", async () => {
     const at = await busy({ readable: false });
     end(at);
 
@@ -106,7 +106,7 @@ describe("a service with open jobs whose disk does not last", () => {
     expect(serving(at)).toBe("r1");
   });
 
-  it("is asked with the key that the platform keeps where the one at hand is new", async () => {
+  it("is checked with the key that the platform stores if the local one is new", async () => {
     const at = await busy();
 
     const env = { PATH: process.env.PATH, SERVICE_API_KEY: "a-new-key" };
@@ -145,7 +145,7 @@ describe("a service with open jobs", () => {
     expect(openWork).toMatchObject({ total: 2 });
   });
 
-  it("is replaced without a word where its disk lasts, or its store is outside", async () => {
+  it("is replaced without a question if its disk is persistent, or its store is outside", async () => {
     const lasting = await busy({ ephemeralDisk: false });
     await deploy(lasting);
     const outside = await stage({ predictable: true, ephemeralDisk: true });

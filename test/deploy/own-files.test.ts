@@ -41,7 +41,7 @@ function user(files: Record<string, string> = {}, cwd = temporaryProject({ ...PR
 }
 
 describe("a compose file that this user did not write", () => {
-  it("is refused without a terminal, and used once a person agreed to this very text", async () => {
+  it("is refused without a terminal, and used once a person agreed to exactly this text", async () => {
     const at = user({ [COMPOSE]: FOREIGN });
 
     await expect(at.check()).rejects.toMatchObject({
@@ -56,14 +56,14 @@ describe("a compose file that this user did not write", () => {
     expect(at.asked).toHaveLength(2);
   });
 
-  it("is used where an option of its own says so, and remembered", async () => {
+  it("is used if an explicit option allows it, which is remembered", async () => {
     const at = user({ [COMPOSE]: FOREIGN });
 
     await at.check(undefined, { trustFiles: true });
     await at.check();
   });
 
-  it("needs no question where it is the generated one, or will be", async () => {
+  it("needs no question if it is the generated one, or will be", async () => {
     const at = user();
     await writeFiles(at.cwd, { "docker-compose.yml": "services: {}\n" });
     await at.check();
@@ -71,7 +71,7 @@ describe("a compose file that this user did not write", () => {
     await at.check(undefined, { overwriteFiles: true });
   });
 
-  it("is asked about for each user and each project by itself", async () => {
+  it("is confirmed for each user and each project separately", async () => {
     const one = user({ [COMPOSE]: FOREIGN });
     const two = user({}, one.cwd);
     await one.check(true);
@@ -81,7 +81,7 @@ describe("a compose file that this user did not write", () => {
 });
 
 describe("keys of local tests", () => {
-  it("are known once they were made here", async () => {
+  it("are trusted if they were created here", async () => {
     const at = user();
 
     const { values } = await at.makeKeys();
@@ -92,7 +92,7 @@ describe("keys of local tests", () => {
     expect(again.values).toEqual(values);
   });
 
-  it("that came with the project are refused, also those that only name a variable of the user's", async () => {
+  it("that came with the project are refused, even if they only name a variable of the user", async () => {
     const key = user({ [KEY]: "a stranger's key" });
     const name = user({ ".deployment/secrets/hello-dev/AWS_SECRET_ACCESS_KEY": "" });
     const swapped = user();
@@ -106,7 +106,7 @@ describe("keys of local tests", () => {
       });
   });
 
-  it("are never read through a link", async () => {
+  it("are never read through a symbolic link", async () => {
     const at = user({ mine: "private words" });
     mkdirSync(join(at.cwd, ".deployment/secrets/hello-dev"), { recursive: true });
     symlinkSync(join(at.cwd, "mine"), join(at.cwd, KEY));
@@ -115,7 +115,7 @@ describe("keys of local tests", () => {
     expect(at.asked).toEqual([]);
   });
 
-  it("are remembered for the user alone, without their values", async () => {
+  it("are remembered for the user only, without their values", async () => {
     const at = user();
     const { values } = await at.makeKeys();
 
@@ -127,7 +127,7 @@ describe("keys of local tests", () => {
     expect(readFileSync(join(folder, file), "utf8")).not.toContain(values.SERVICE_API_KEY);
   });
 
-  it("are asked about again where the memory is lost or damaged", async () => {
+  it("are confirmed again if the record is lost or damaged", async () => {
     const at = user();
     await at.makeKeys();
     const folder = join(at.config, "agent-control-service/trusted");

@@ -83,8 +83,8 @@ function leftOf(name: string): string[] {
 
 const unique = () => `r${Math.random().toString(36).slice(2, 8)}`;
 
-describe("a fresh project in containers of this machine", () => {
-  it("svc init, svc deploy local, a job, and nothing is left after --stop", async () => {
+describe("a new project in containers of this machine", () => {
+  it("svc init, svc deploy local and a job work, and nothing is left after --stop", async () => {
     const cwd = temporaryProject({});
     const name = unique();
     const dependency = await packInto(cwd);

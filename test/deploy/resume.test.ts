@@ -77,7 +77,7 @@ afterAll(() => child.remove());
 
 describe("a command killed at any line of its journal", () => {
   it.each(SCENARIOS)(
-    "ends when it is run again as if it had not been killed: $title",
+    "finishes when it is repeated as if it had not been killed: $title",
     async (scenario) => {
       const undisturbed = await site(scenario);
       const { lines, outcome } = JSON.parse((await runChild(undisturbed, scenario, 0)).out);

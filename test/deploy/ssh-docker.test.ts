@@ -75,8 +75,8 @@ platformContract("ssh-docker", {
   },
 });
 
-describe("svc deploy on a machine that ssh reaches", () => {
-  it("deploys, changes, rolls a sick release back and removes what it made", async () => {
+describe("svc deploy to a machine over ssh", () => {
+  it("deploys, changes, rolls an unhealthy release back and removes what it created", async () => {
     const cwd = localProject();
     const name = `t${Math.random().toString(36).slice(2, 8)}`;
     const port = await freePort();

@@ -32,7 +32,7 @@ const STATE = {
 };
 
 describe("the state file", () => {
-  it("is one per platform, name and environment, for the owner alone", async () => {
+  it("is one per platform, name and environment, readable only for the owner", async () => {
     const cwd = temporaryProject();
     const dev = openState({ cwd, platform: "memory", serviceName: "hello-dev" });
     const prod = openState({ cwd, platform: "memory", serviceName: "hello-prod" });
@@ -46,7 +46,7 @@ describe("the state file", () => {
     expect(JSON.parse(readFileSync(join(cwd, ".deployment/state.json"), "utf8")).revision).toBe("r7");
   });
 
-  it("of version 1 is taken over", async () => {
+  it("of version 1 is read", async () => {
     const old = {
       service_name: "hello-dev",
       platform: "memory",
@@ -69,7 +69,7 @@ describe("the state file", () => {
     });
   });
 
-  it("of another target is left alone", async () => {
+  it("of another target is not changed", async () => {
     const cwd = temporaryProject({ ".deployment/state.json": JSON.stringify(STATE) });
 
     expect(await openState({ cwd, platform: "memory", serviceName: "other-dev" }).read()).toBeUndefined();
@@ -79,13 +79,13 @@ describe("the state file", () => {
     ['{"version": 3}', /format version 3/],
     ["{torn", /it is not JSON/],
     ['{"version": 2}', /service_name/],
-  ])("that cannot be read says why: %s", (text, message) => {
+  ])("that cannot be read is reported with the reason: %s", (text, message) => {
     expect(() => parseState(text, "state.json")).toThrow(message);
   });
 });
 
 describe("the lock of a target", () => {
-  it("is held by one run at a time, and free after it", async () => {
+  it("is held by one run at a time, and released after it", async () => {
     const path = join(temporaryProject(), "lock");
     const first = await takeLock(path, one);
 
@@ -119,7 +119,7 @@ describe("the lock of a target", () => {
     expect(taken[0]?.value.tookOver).toBe("ann");
   });
 
-  it("of another machine counts while it is touched", async () => {
+  it("of another machine is valid while it is touched", async () => {
     const holder = { id: "far", pid: 1, host: "elsewhere", holder: "bob", since: "2026-01-01T00:00:00.000Z" };
     const cwd = temporaryProject();
     writeAll(cwd, { lock: JSON.stringify(holder) });
@@ -132,7 +132,7 @@ describe("the lock of a target", () => {
     await lock.release();
   });
 
-  it("is released by its holder alone", async () => {
+  it("is released only by its holder", async () => {
     const path = join(temporaryProject(), "lock");
     const lock = await takeLock(path, one);
     writeAll(join(path, ".."), { lock: JSON.stringify({ id: "other" }) });

@@ -55,7 +55,7 @@ const stateOf = (cwd: string) => join(cwd, ".deployment/state/memory/hello-dev.j
 
 describe("two checkouts that deploy one service concurrently", () => {
   it.each(["release", "probeHeaders"] as const)(
-    "the one whose image was replaced behind its %s says what serves, and records nothing",
+    "the one whose image was replaced after its %s reports what serves, and records nothing",
     async (method) => {
       const at = await stage({ predictable: true });
       let winner: Awaited<ReturnType<typeof deploy>> | undefined;
@@ -113,7 +113,7 @@ describe("two checkouts that deploy one service concurrently", () => {
     expect(at.world.read().services["hello-dev"]?.serving).toBe("r3");
   });
 
-  it("a rollback that another deployment replaced says so", async () => {
+  it("a rollback that another deployment replaced is reported as such", async () => {
     const at = await stage({ predictable: true });
     await deploy(at);
     writeAll(at.cwd, { "src/controller.ts": "export default { second: true };\n" });

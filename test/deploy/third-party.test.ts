@@ -26,13 +26,13 @@ describe("a command", () => {
     expect(JSON.parse(printed)).toEqual(["--name", name, "--port=8000", "--env", "A=1 2", "B=", "", "last"]);
   });
 
-  it("hands a secret over on standard input", async () => {
+  it("passes a secret on standard input", async () => {
     const echo = "process.stdin.pipe(process.stdout)";
 
     expect(await node.input("a secret\n")`${echo}`).toBe("a secret");
   });
 
-  it("that fails says what it was and the program's last words", async () => {
+  it("that fails is reported with its text and the program's last output", async () => {
     const sh = createCommand(tools, "sh");
 
     const failed = sh`-c ${"echo first >&2; echo no such thing >&2; exit 3"}`;
@@ -97,7 +97,7 @@ platformContract("a platform of 20 lines", {
 });
 
 describe("a vault", () => {
-  it("keeps every value, so that a rollback finds the one it ran with", async () => {
+  it("keeps every value, so that a rollback finds the one of its release", async () => {
     const { platform, values } = smallPlatform();
     const session = await platform.connect(TARGET, tools);
 

@@ -37,7 +37,7 @@ function setConfig(at: Stage, text: string): void {
 }
 
 describe("deploying to a platform", () => {
-  it("takes every step in order and records what runs", async () => {
+  it("runs every step in order and records what runs", async () => {
     const at = await stage();
 
     const { result } = await deploy(at, { generateApiKey: true, generateRsa: true });
@@ -77,7 +77,7 @@ describe("deploying to a platform", () => {
     });
   });
 
-  it("needs one release only where the URL is known before it", async () => {
+  it("needs only one release if the URL is known before it", async () => {
     const at = await stage({ predictable: true });
 
     await deploy(at);
@@ -91,7 +91,7 @@ describe("deploying to a platform", () => {
   it.each([
     [1, "1"],
     [undefined, undefined],
-  ])("tells the service how many proxies the platform has in front: %s", async (proxies, trusted) => {
+  ])("passes the platform's number of proxies to the service: %s", async (proxies, trusted) => {
     const at = await stage(proxies === undefined ? {} : { proxies });
 
     await deploy(at);
@@ -128,7 +128,7 @@ describe("deploying to a platform", () => {
     expect(result.revision).toBe("r3");
   });
 
-  it("a plan writes nothing, here or there", async () => {
+  it("a plan writes nothing, neither locally nor on the platform", async () => {
     const at = await stage();
 
     const deployment = await at.open({ generateApiKey: true });
@@ -154,7 +154,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().calls).toEqual([]);
   });
 
-  it("an error of the preflight stops before anything is changed", async () => {
+  it("a preflight error stops before anything is changed", async () => {
     const at = await stage();
     at.world.change((world) => {
       world.faults.preflight = "the token has expired";
@@ -166,7 +166,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().calls).toEqual([]);
   });
 
-  it("a failed health check restores the release before it", async () => {
+  it("a failed health check restores the previous release", async () => {
     const at = await stage();
     await deploy(at);
     setConfig(at, "environment: {SICK: '500'}");
@@ -180,7 +180,7 @@ describe("deploying to a platform", () => {
   });
 
   it.each(["word", "status", "old"])(
-    "an answer that is no health (%s) is a failed health check",
+    "an invalid health response (%s) is a failed health check",
     async (sick) => {
       const at = await stage();
       await deploy(at);
@@ -205,7 +205,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().services["hello-dev"]?.serving).toBe("r4");
   });
 
-  it("--no-rollback keeps the failed release, and the next failure goes back past it", async () => {
+  it("--no-rollback keeps the failed release, and the next failure rolls back past it", async () => {
     const at = await stage();
     await deploy(at);
     setConfig(at, "environment: {SICK: '500'}");
@@ -221,7 +221,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().services["hello-dev"]?.serving).toBe("r2");
   });
 
-  it("a first release that fails is left, as there is none to go back to", async () => {
+  it("a failed first release is kept, as there is none to roll back to", async () => {
     const at = await stage();
     setConfig(at, "environment: {SICK: '500'}");
 
@@ -231,7 +231,7 @@ describe("deploying to a platform", () => {
     expect(error.outcome).toMatch(/first release/);
   });
 
-  it("a release that is held back never reaches users when it is unhealthy", async () => {
+  it("a candidate release never gets traffic if it is unhealthy", async () => {
     const at = await stage({ predictable: true });
     await deploy(at, {}, { flags: { canary: true } });
     setConfig(at, "environment: {SICK: '500'}");
@@ -243,7 +243,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().calls).not.toContain("traffic.promote");
   });
 
-  it("a release that is held back gets its traffic once it is healthy", async () => {
+  it("a candidate release gets traffic once it is healthy", async () => {
     const at = await stage({ predictable: true });
     await deploy(at, {}, { flags: { canary: true } });
     setConfig(at, "environment: {CURED: 'yes'}");
@@ -254,7 +254,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().services["hello-dev"]?.serving).toBe("r2");
   });
 
-  it("a refused call that changed nothing is a plain failure, in the provider's words", async () => {
+  it("a refused call that changed nothing is a plain failure, with the provider's message", async () => {
     const at = await stage();
     await deploy(at);
     at.world.change((world) => {
@@ -268,7 +268,7 @@ describe("deploying to a platform", () => {
     expect(error.outcome).toBe("Nothing was released: revision r2 is still serving");
   });
 
-  it("a rollout that crashes is rolled back, with the container's last words", async () => {
+  it("a crashing rollout is rolled back, with the container's last output", async () => {
     const at = await stage();
     await deploy(at);
     at.world.change((world) => {
@@ -283,7 +283,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().services["hello-dev"]?.serving).toBe("r2");
   });
 
-  it("an answer that was lost is found out by looking", async () => {
+  it("after a lost response the state is read from the platform", async () => {
     const at = await stage({ predictable: true });
     await deploy(at);
     at.world.change((world) => {
@@ -360,7 +360,7 @@ describe("deploying to a platform", () => {
     expect(error.message).toMatch(/ann@elsewhere/);
   });
 
-  it("tells what was changed outside svc", async () => {
+  it("reports what was changed outside svc", async () => {
     const at = await stage();
     await deploy(at);
     at.world.change((world) => {
@@ -374,7 +374,7 @@ describe("deploying to a platform", () => {
     expect(notices).toContain('Variables of "hello-dev" were changed outside svc: LOG_LEVEL');
   });
 
-  it("secrets reach the vault and nothing else", async () => {
+  it("secrets are written only to the vault", async () => {
     const at = await stage();
     setConfig(at, "secrets: [{name: ERP_TOKEN, value: planted-value-1}, {name: DB_PASSWORD}]");
     const env = {
@@ -396,7 +396,7 @@ describe("deploying to a platform", () => {
     expect(JSON.stringify(at.world.read().services)).not.toMatch(/planted-value/);
   });
 
-  it("a changed secret makes a new release, also where the platform keeps no hashes", async () => {
+  it("a changed secret creates a new release, even if the platform stores no hashes", async () => {
     const at = await stage({ annotations: false, predictable: true });
     const env = { PATH: process.env.PATH, SERVICE_API_KEY: "first-key-value" };
     await deploy(at, {}, { env });
@@ -408,7 +408,7 @@ describe("deploying to a platform", () => {
     expect(at.world.read().calls.slice(before)).toEqual(["secret.put SERVICE_API_KEY", "service.update"]);
   });
 
-  it("a secret that only the platform knows stays with the service", async () => {
+  it("a secret that only the platform knows is kept", async () => {
     const at = await stage({ predictable: true });
     await deploy(at, { generateApiKey: true });
     setConfig(at, "environment: {A: b}");
@@ -445,7 +445,7 @@ describe("deploying to a platform", () => {
     expect(health.error_message).toBe("checked by memory only: the service is private");
   });
 
-  it("a service with files is one instance at most", async () => {
+  it("a service with files has at most one instance", async () => {
     const at = await stage();
 
     setConfig(at, "store: file");

@@ -44,7 +44,7 @@ describe("a project in a workspace", () => {
     ["yarn", YARN, "*"],
     ["yarn", YARN, "workspace:^"],
   ])(
-    "never has a package of the repository looked up elsewhere (%s, %j, %s)",
+    "never has a package of the repository fetched from a registry (%s, %j, %s)",
     async (_manager, files, version) => {
       await expect(read(files, { "@x/shared": version })).rejects.toMatchObject({
         exitCode: 2,
@@ -58,14 +58,14 @@ describe("a project in a workspace", () => {
     ["npm", NPM, "package-lock.json"],
     ["pnpm", PNPM, "pnpm-lock.yaml"],
     ["yarn", YARN, "yarn.lock"],
-  ])("is not built without the lock file that %s keeps for it", async (_manager, files, lock) => {
+  ])("is not built without the lock file that %s writes for it", async (_manager, files, lock) => {
     await expect(read(files, { valibot: "^1" })).rejects.toMatchObject({
       exitCode: 2,
       message: `The lock file of this project is ../../${lock} (workspace ../..)`,
     });
   });
 
-  it("is built with a lock file of its own, and with packed packages", async () => {
+  it("is built with its own lock file, and with packed packages", async () => {
     const own = { "apps/agent/package-lock.json": "{}", "apps/agent/shared.tgz": "" };
 
     expect((await read({ ...NPM, ...own }, { "@x/shared": "file:shared.tgz" })).lockFile).toBe(
@@ -76,7 +76,7 @@ describe("a project in a workspace", () => {
     });
   });
 
-  it("that is none of its packages has no lock file to lose, but may not take a package's name either", async () => {
+  it("that is not one of its packages needs no lock file, but may not have a package's name either", async () => {
     const excluded = { ...NPM, "package.json": '{"workspaces": ["packages/*"]}' };
     const negated = { ...NPM, "package.json": '{"workspaces": ["packages/*", "apps/*", "!apps/agent"]}' };
 
@@ -89,7 +89,7 @@ describe("a project in a workspace", () => {
     ["npm without a lock file", NPM],
     ["pnpm", PNPM],
     ["yarn", YARN],
-  ])("at its root may not take a package's name from elsewhere: %s", async (_what, files) => {
+  ])("at its root may not have a package's name from elsewhere: %s", async (_what, files) => {
     const { "package-lock.json": _lock, ...rest } = files as Record<string, string>;
     const manifest = { ...JSON.parse(files["package.json"]), dependencies: { "@x/shared": "*" } };
     const root = { ...PROJECT, ...rest, "package.json": JSON.stringify(manifest) };
@@ -119,7 +119,7 @@ describe("a project in a workspace", () => {
     );
   });
 
-  it("ends at the repository", async () => {
+  it("is searched only up to the root of the repository", async () => {
     const root = temporaryProject({
       ...NPM,
       "apps/agent/package.json": '{"dependencies": {"@x/shared": "*"}}',
@@ -131,13 +131,13 @@ describe("a project in a workspace", () => {
     expect((await readProject(join(root, "apps/agent"))).lockFile).toBeUndefined();
   });
 
-  it("workspace: without a workspace around is refused before a build", async () => {
+  it("workspace: outside of a workspace is refused before a build", async () => {
     const cwd = temporaryProject({ ...PROJECT, "package.json": '{"dependencies": {"z": "workspace:*"}}' });
 
     await expect(readProject(cwd)).rejects.toThrow(/"z" \(workspace:\*\) is a package of a workspace/);
   });
 
-  it("a manifest of the workspace that cannot be read ends the deployment", async () => {
+  it("an unreadable manifest of the workspace ends the deployment", async () => {
     await expect(read({ ...NPM, "package.json": "{" })).rejects.toThrow(/workspace in .* cannot be read/);
   });
 });

@@ -12,7 +12,7 @@ declare global {
   const get: PluginContext["get"];
   const store: Store;
   const openMyStore: StoreFactory;
-  // biome-ignore lint/suspicious/noExplicitAny: these stand for code of the reader
+  // biome-ignore lint/suspicious/noExplicitAny: these represent the reader's code
   type Yours = any;
   const item: CaseHandle & { readonly name: string };
   const items: readonly (CaseHandle & { readonly name: string })[];

@@ -94,14 +94,14 @@ describe("the agent of the readme", () => {
     expect(shown).toBe(`// src/controller.ts\n${read("examples/reply-desk/controller.ts").trimEnd()}`);
   });
 
-  it("comes after the two commands that run it and check it", () => {
+  it("is after the two commands that run it and check it", () => {
     const [first] = blocksOf("README.md", "sh");
 
     expect(first).toMatch(/^npm ci && npm start .*\nnpm ci && npm test /);
   });
 });
 
-describe("the methods on the page of agents", () => {
+describe("the methods on the agents page", () => {
   const methods = blocksOf("docs/agents.md", "ts").filter((block) =>
     isShownFromExample("docs/agents.md", block),
   );
@@ -109,7 +109,7 @@ describe("the methods on the page of agents", () => {
   const examples = ["assistant/controller.ts", "assistant/model.ts", "reply-desk/controller.ts"];
 
   it.each(methods.map((block) => [block.split("\n")[0], block]))(
-    "are those of a tested example: %s",
+    "are from a tested example: %s",
     (_first, block) => {
       expect(examples.filter((file) => bare(read(`examples/${file}`)).includes(bare(block!)))).toHaveLength(
         1,

@@ -38,7 +38,7 @@ describe("the OpenAPI document", () => {
     expect(result).toEqual({ valid: true });
   });
 
-  it("is compressed for who takes that, and not sent again to who has it", async () => {
+  it("is compressed for clients that accept that, and not sent again to clients that have it", async () => {
     await using server = await testServer({ agents: [greeter] });
     const get = (headers: Record<string, string>) => server.request("/openapi.json", { headers });
 
@@ -54,7 +54,7 @@ describe("the OpenAPI document", () => {
     expect(again.status).toBe(304);
   });
 
-  it("holds every route, those of third parties too", async () => {
+  it("has every route, including those of third parties", async () => {
     await using server = await testServer({ agents: [greeter], plugins: [thirdParty] });
 
     const document = await readDocument(server);
@@ -70,7 +70,7 @@ describe("the OpenAPI document", () => {
     expect(documented).toContain("GET /weather/{town}");
   });
 
-  it("refers to named schemas, all of which are there", async () => {
+  it("refers to named schemas, all of which are included", async () => {
     await using server = await testServer({ agents: [greeter] });
 
     const document = await readDocument(server);

@@ -5,7 +5,7 @@ import { findChromium, requirement } from "../_require.ts";
 import { greeter } from "../_setup.ts";
 
 describe("the page at /docs", () => {
-  it("is served with a strict policy, and its files with a tag", async () => {
+  it("is served with a strict policy, and its files with an ETag", async () => {
     await using server = await testServer({ agents: [greeter] });
 
     const page = await server.request("/docs", { key: null });

@@ -102,7 +102,7 @@ describe("the check of the site", () => {
     return checkSite(place);
   };
 
-  it("finds nothing where links and headings are there", async () => {
+  it("finds nothing if all links and headings exist", async () => {
     const index =
       '<a href="/b/c.html#here">c</a> <a href="b/c#here">c</a> <a href="https://example.com">away</a>';
 
@@ -115,7 +115,7 @@ describe("the check of the site", () => {
     ["a page", '<a href="/nowhere.html">x</a>', "index.html links to /nowhere.html"],
     ["a heading", '<a href="#nowhere">x</a>', "index.html links to #nowhere, and there is no such heading"],
     ["an image", '<img src="/nowhere.png">', "index.html shows /nowhere.png, which is not there"],
-  ])("finds %s that is not there", async (_what, html, problem) => {
+  ])("finds %s that does not exist", async (_what, html, problem) => {
     expect(await check({ "index.html": html })).toEqual([problem]);
   });
 
@@ -127,7 +127,7 @@ describe("the check of the site", () => {
     expect(await check(pages)).toEqual([expect.stringContaining("asks another site")]);
   });
 
-  it("refuses a link of the Markdown that leads nowhere, and leaves code alone", () => {
+  it("refuses a broken link in Markdown, and ignores code", () => {
     const page = { source: "docs/a.md", target: "a.md", title: "A" };
     const find = (path: string) =>
       path === "docs/b.md" ? { page: { ...page, source: path, target: "b.md" } } : undefined;

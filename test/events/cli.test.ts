@@ -59,7 +59,7 @@ it("svc events lists, sends again and drops dead letters of a running service", 
   await expect.poll(() => control.counts()).toMatchObject({ waiting: 0, dead: 0, delivered: 6 });
 });
 
-it("svc start --control runs a service that tells a control system beside it", {
+it("svc start --control runs a service with a control system that receives its events", {
   timeout: 60_000,
 }, async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "svc-control-"));

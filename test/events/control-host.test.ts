@@ -12,7 +12,7 @@ function ask(url: string, path: string, host: string, method = "GET"): Promise<n
   });
 }
 
-it("the control system for development shows what it received to no page that gave its own name to this machine", async () => {
+it("the control system for development shows nothing to a page that resolved its own name to this machine", async () => {
   const options = { host: "127.0.0.1", port: 0, workspace: "w", apiKey: "k", keep: 10 } as const;
   const server = await startControlServer({ ...options, order: { mode: "ok" } });
   const { port, host } = new URL(server.url);

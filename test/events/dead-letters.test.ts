@@ -37,7 +37,7 @@ it("a message that is permanently refused becomes a dead letter immediately, the
   });
 });
 
-it("dead letters are seen, sent again under their keys, and dropped over the admin API", async () => {
+it("dead letters are listed, sent again under their keys, and dropped over the admin API", async () => {
   const control = shared();
   await control.obey({ mode: "400", match: '"index":' });
   await using server = await start();
@@ -69,7 +69,7 @@ it("dead letters are seen, sent again under their keys, and dropped over the adm
   });
 });
 
-it("the admin API needs a key and knows its limits", async () => {
+it("the admin API requires a key and checks its limits", async () => {
   await using server = await start();
 
   expect((await server.request("/admin/api/events", { key: null })).status).toBe(401);

@@ -36,7 +36,7 @@ function compact(value: unknown, indent = ""): string {
   return `{\n${entries.join(",\n")}\n${indent}}`;
 }
 
-it("docs/events.md holds the schemas that the service's events have", () => {
+it("docs/events.md has the schemas of the service's events", () => {
   const text = readFileSync(FILE, "utf8");
   const expected = section();
   if (process.env.SVC_UPDATE_DOCS === "1")

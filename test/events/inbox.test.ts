@@ -10,7 +10,7 @@ const message = (key: string, body: unknown = {}) => ({
   problems: [],
 });
 
-it("the development control system forgets keys along with the messages that it no longer keeps", () => {
+it("the development control system forgets keys together with the messages that it no longer stores", () => {
   const inbox = new Inbox(10);
   for (let n = 0; n < 100; n++) inbox.add(message(`k${n}`));
 
@@ -18,7 +18,7 @@ it("the development control system forgets keys along with the messages that it 
   expect(inbox.add(message("k0")).duplicate).toBe(false);
 });
 
-it("a message of any JSON is shown", () => {
+it("a message with any JSON is shown", () => {
   const inbox = new Inbox(10);
 
   expect(describeReceived(inbox.add(message("k", null)))).toContain("event");

@@ -72,7 +72,7 @@ async function filesOf(folder: string): Promise<string> {
   );
 }
 
-it("no planted secret is in the data folder, log, answers, pages, events or telemetry", async () => {
+it("no planted secret is in the data folder, log, responses, pages, events or telemetry", async () => {
   const control = shared();
   await using server = await testServer({
     agents: [leaky],
@@ -143,7 +143,7 @@ it("no planted secret is in the data folder, log, answers, pages, events or tele
   for (const form of forms) expect(all.includes(form), `contains ${form}`).toBe(false);
 });
 
-it("parameters that cannot be read are refused with the same words, whatever is wrong with them", async () => {
+it("unreadable parameters are refused with the same message, whatever their problem", async () => {
   await using server = await testServer({ agents: [leaky] });
   const check = (encrypted: string) =>
     server.request("/agents/leaky/validate-agent-parameters", {

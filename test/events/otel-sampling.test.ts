@@ -101,7 +101,7 @@ const namesOf = (traceId: string) =>
     .map((span) => span.name)
     .sort();
 
-it("nothing of what an unsampled caller starts is exported, also after a restart", async () => {
+it("nothing that an unsampled caller starts is exported, even after a restart", async () => {
   {
     await using first = await start();
     await first.request("/agents/asker/jobs", {
@@ -184,7 +184,7 @@ describe("a sampler decides by the caller's flag, by the trace, or always alike"
   });
 });
 
-it("jobs that no request started are exported wholly or not at all, by their ids, across a restart", async () => {
+it("jobs that no request started are exported completely or not at all, by their ids, across a restart", async () => {
   process.env.OTEL_TRACES_SAMPLER = "parentbased_traceidratio";
   process.env.OTEL_TRACES_SAMPLER_ARG = "0.5";
   const ids = Array.from({ length: 16 }, (_, n) => `job-${n}`);
@@ -207,7 +207,7 @@ it("jobs that no request started are exported wholly or not at all, by their ids
   for (const trace of early) expect(namesOf(trace)).toEqual(SPANS);
 });
 
-it("a job's row says that it is not sampled, and says nothing otherwise", async () => {
+it("a job's row records only that it is not sampled", async () => {
   await using server = await start();
   for (const [jobId, flag] of [
     ["quiet", "00"],
@@ -223,7 +223,7 @@ it("a job's row says that it is not sampled, and says nothing otherwise", async 
   expect(await rows.get("loud")).toEqual({ id: "loud", ...ids });
 });
 
-describe("a value that cannot be used is named in the log, and the default holds", () => {
+describe("an invalid value is named in the log, and the default applies", () => {
   it.each([
     ["jaeger_remote", "endpoint=http://127.0.0.1:1", "OTEL_TRACES_SAMPLER", "jaeger_remote", "00", false],
     ["sometimes", "", "OTEL_TRACES_SAMPLER", "sometimes", "01", true],

@@ -79,7 +79,7 @@ it("spans of a job have the right parents, across a restart, under the caller's 
   expect(attributes).toMatchObject({ "svc.job.id": "job-1", "svc.mission.id": "mission-7" });
 });
 
-it("metrics go out by the same protocol", async () => {
+it("metrics are exported with the same protocol", async () => {
   {
     await using server = await testServer({ agents: [asker] });
     await server.request("/agents");
@@ -88,7 +88,7 @@ it("metrics go out by the same protocol", async () => {
   expect([...metricNames]).toEqual(expect.arrayContaining(["svc_store_writable", "svc_http_requests_total"]));
 });
 
-it("without the variables no OpenTelemetry package is needed, and nothing is sent", async () => {
+it("without the variables no OpenTelemetry package is required, and nothing is sent", async () => {
   delete process.env.OTEL_EXPORTER_OTLP_ENDPOINT;
   process.env.OTEL_TRACES_SAMPLER = "no such sampler";
   let logs: readonly string[];

@@ -142,7 +142,7 @@ describe("every event arrives, in order per job, when the control system", () =>
   });
 });
 
-it("500 events that wait when the service is killed arrive after its restart", SLOW, async () => {
+it("500 events that are waiting when the service is killed arrive after its restart", SLOW, async () => {
   const control = shared();
   await control.obey({ mode: "503" });
   const dataDir = await mkdtemp(join(tmpdir(), "svc-events-"));

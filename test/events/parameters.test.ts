@@ -69,7 +69,7 @@ const texts = {
 };
 
 describe("agent parameters", () => {
-  it.each(Object.entries(texts))("%s goes from a client to the service and back", (_, text) => {
+  it.each(Object.entries(texts))("%s is sent from a client to the service and read back", (_, text) => {
     const { parameters } = create();
 
     expect(parameters.decrypt(clientEncrypt(text, parameters.publicKeyPem()))).toBe(text);
@@ -94,7 +94,7 @@ describe("agent parameters", () => {
     }
   });
 
-  it("says the same whatever is wrong with an envelope", () => {
+  it("reports the same for every problem of an envelope", () => {
     const { parameters } = create();
     const good = Buffer.from(parameters.encrypt('{"A":"value-1"}', { version: 1 }), "base64");
     const other = generateKeyPairSync("rsa", { modulusLength: 2048 });
@@ -153,7 +153,7 @@ describe("agent parameters", () => {
     expect(({} as Record<string, unknown>).harmless).toBeUndefined();
   });
 
-  it("what it decrypts, the redactor knows", () => {
+  it("decrypted values are known to the redactor", () => {
     const { parameters, redactor } = create();
 
     parameters.open(parameters.encrypt('{"TOKEN":"planted-secret-77"}'));
@@ -177,7 +177,7 @@ describe("agent parameters", () => {
       },
     ]).get("auditor");
 
-    it("names what is missing and what is unknown, never a value", () => {
+    it("names missing and unknown parameters, never a value", () => {
       const { parameters } = create();
 
       const check = parameters.validate(agent, parameters.encrypt('{"TOCKEN":"planted-secret-78"}'));

@@ -8,7 +8,7 @@ import { workThrough } from "./_work.ts";
 
 const shared = sharedControl();
 
-it("registration, then the events of a job, each valid, in order, indexes without gap", async () => {
+it("registration, then the events of a job, each valid, in order, with indexes without gaps", async () => {
   const control = shared();
   await using server = await testServer({ agents: [greeter], account: control.account });
 
@@ -61,7 +61,7 @@ it("a failed job ends with agent.job.error", async () => {
   });
 });
 
-it("agent.job.status tells when a job is held, and when it goes on", async () => {
+it("agent.job.status reports when a job is held, and when it continues", async () => {
   const control = shared();
   await using server = await testServer({ agents: [greeter], account: control.account });
 
@@ -98,7 +98,7 @@ it("without an account nothing is stored or sent", async () => {
   expect(server.service.get(CONTROL_SYSTEM).status()).toMatchObject({ mode: "local", targets: [] });
 });
 
-it("a third party's events go the same way", async () => {
+it("a third party's events are delivered the same way", async () => {
   const control = shared();
   await using server = await testServer({
     agents: [greeter],
@@ -127,7 +127,7 @@ it("a third party's events go the same way", async () => {
   expect(server.logs.join("")).not.toContain("failed");
 });
 
-it("takes over what the control system keeps for an agent", async () => {
+it("applies what the control system stores for an agent", async () => {
   const control = shared();
   await control.request("/_control/agents/greeter", {
     method: "PUT",

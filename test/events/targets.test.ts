@@ -29,7 +29,7 @@ const plugin = (target: DeliveryTarget) => ({
     get(EVENTS).addTarget(target),
 });
 
-it("a target may be an object of a class", async () => {
+it("a target may be an instance of a class", async () => {
   const target = new Ledger();
   await using server = await testServer({ agents: [greeter], plugins: [plugin(target)] });
 
@@ -38,7 +38,7 @@ it("a target may be an object of a class", async () => {
   await expect.poll(() => target.taken).toEqual(["agent.job.end"]);
 });
 
-it("a target that cannot say what it wants does not fail the agents' work", async () => {
+it("a target whose filter throws does not fail the agents' work", async () => {
   const broken: DeliveryTarget = {
     name: "broken",
     accepts: () => {
@@ -66,7 +66,7 @@ it.each([
   [{ concurrency: 0 }, /concurrency must be/],
   [{ timeout: -1 }, /timeout must be/],
   [{ maxAge: Number.NaN }, /maxAge must be/],
-])("the options %j are refused by name", async (options, message) => {
+])("the options %j are refused with their names", async (options, message) => {
   expect(() => resolveEventsOptions(options)).toThrow(message);
   await expect(testServer({ agents: [greeter], plugins: [events(options)] })).rejects.toThrow(message);
 });

@@ -10,7 +10,7 @@ const piece: Telemetry = {
   details: {},
 };
 
-it("a control system that hangs does not hold up the end of the service", async () => {
+it("a hanging control system does not delay the end of the service", async () => {
   const buffer = new TelemetryBuffer({
     size: 10,
     interval: 0,

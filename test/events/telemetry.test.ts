@@ -42,7 +42,7 @@ const piece = (details: Record<string, unknown>, type: "custom" | "exceptions" |
   job_id: "job-1",
 });
 
-it("what an agent sends arrives as the control system wants it, without secrets", async () => {
+it("an agent's telemetry arrives in the control system's format, without secrets", async () => {
   await using server = await start();
   server.service.get(REDACTOR).addPassing("planted-secret-1");
 
@@ -60,7 +60,7 @@ it("what an agent sends arrives as the control system wants it, without secrets"
   ]);
 });
 
-it("exceptions survive an outage, a failed job sends one by itself", async () => {
+it("exceptions survive an outage, and a failed job sends one by itself", async () => {
   await using server = await start();
   await shared().obey({ mode: "503", match: "eventType" });
 
@@ -76,7 +76,7 @@ it("exceptions survive an outage, a failed job sends one by itself", async () =>
   ]);
 });
 
-it("metrics that cannot be sent are dropped and counted, and slow nobody down", async () => {
+it("metrics that cannot be sent are dropped and counted, without delays", async () => {
   await using server = await start({ buffer: 20 });
   await shared().obey({ mode: "503", match: "eventType" });
 

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { greeter } from "../_setup.ts";
 import { jobContext } from "../runs/_jobs.ts";
 
-it("a job with parameters that cannot be read is refused with the same 422, whatever the reason, and not created", async () => {
+it("a job with unreadable parameters is refused with the same 422, whatever the reason, and not created", async () => {
   await using server = await testServer({ agents: [greeter] });
   await using other = await testServer({ agents: [greeter], rsaPrivateKey: undefined });
   const encrypt = async (service: typeof server): Promise<string> => {

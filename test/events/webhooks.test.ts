@@ -21,7 +21,7 @@ async function hooksOf() {
   return (await shared().received()).filter((item) => item.kind === "webhook");
 }
 
-it("events reach a webhook in order, signed after the specification, also after failures", async () => {
+it("events reach a webhook in order, signed as specified, also after failures", async () => {
   await shared().obey({ mode: "503", times: 3 });
   const hook = { name: "mine", url: `${shared().url}/webhooks`, secret: SECRET };
   await using server = await testServer({
@@ -48,7 +48,7 @@ it("events reach a webhook in order, signed after the specification, also after 
   }
 });
 
-it("a webhook gets the types that it asked for", async () => {
+it("a webhook gets the types that it requested", async () => {
   const hook = {
     name: "ends",
     url: `${shared().url}/webhooks`,
@@ -85,7 +85,7 @@ describe("a webhook to a private address is refused at dispatch", () => {
   });
 });
 
-it.each([205, 999])("an answer %d of a receiver ends the attempt, not the process", async (status) => {
+it.each([205, 999])("a response %d of a receiver ends the attempt, not the process", async (status) => {
   const receiver = createServer((request, response) => {
     request.resume();
     response.writeHead(status, { "content-length": "2" }).end("ok");
@@ -129,7 +129,7 @@ it.each([
   expect(isPublicAddress(address)).toBe(expected);
 });
 
-it("a bad secret is refused at start and not repeated", async () => {
+it("a bad secret is refused at the start and not repeated", async () => {
   const hook = { name: "bad", url: "https://hooks.example.com/", secret: "whsec_c2hvcnQ=" };
 
   await expect(testServer({ agents: [greeter], plugins: [webhooks({ webhooks: [hook] })] })).rejects.toThrow(

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]());
 
 it.each(["nobody", "the key"])(
-  "a body of 128 MB, its length unsaid, sent by %s to every route costs no memory",
+  "a body of 128 MB without a length, sent by %s to every route, uses no memory",
   async (who) => {
     const port = Number(new URL(world.url).port);
     const headers: Record<string, string> = who === "nobody" ? {} : { "x-api-key": world.key };

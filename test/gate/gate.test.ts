@@ -25,7 +25,7 @@ async function everyRoute(look: (route: World["routes"][number]) => Promise<stri
 }
 
 describe("every route of the service", () => {
-  it("is in the table, those of plugins too", () => {
+  it("is in the table, including those of plugins", () => {
     const paths = world.routes.map(({ path }) => path);
 
     expect(paths.length).toBeGreaterThan(90);
@@ -44,7 +44,7 @@ describe("every route of the service", () => {
   );
 
   it(
-    "gives what is declared for it, and no secret, to programs and to people",
+    "returns what is declared for it, and no secret, to programs and to people",
     async () => {
       const document = await (await world.server.request("/openapi.json")).json();
       const declared = new Declared(document as Record<string, unknown>);
@@ -93,7 +93,7 @@ async function ask(
 }
 
 describe("the attacks of this suite", () => {
-  it.each(Object.keys(ATTACKS))("find something where nothing is guarded: %s", async (name) => {
+  it.each(Object.keys(ATTACKS))("find a problem in an unprotected service: %s", async (name) => {
     const open = createServer((_request, response) => response.end(CANARIES.apiKey));
     await new Promise<void>((resolve) => open.listen(0, "127.0.0.1", resolve));
     const url = `http://127.0.0.1:${(open.address() as AddressInfo).port}`;
@@ -106,7 +106,7 @@ describe("the attacks of this suite", () => {
     expect(problems.some((problem) => problem.includes("answered 200"))).toBe(true);
   });
 
-  it("tell an answer that is not as it is declared", async () => {
+  it("recognize a response that does not match its declaration", async () => {
     const document = (await (await world.server.request("/openapi.json")).json()) as Record<string, unknown>;
     const declared = new Declared(document);
     const route = { method: "GET", path: "/guest/{id}" };

@@ -5,7 +5,7 @@ import * as v from "valibot";
 export const clerk = defineAgent({
   name: "Clerk",
   version: "1.2.3",
-  description: "Does as it is told",
+  description: "Follows its instructions",
   author: "Ada",
   tags: ["test"],
   parameters: [

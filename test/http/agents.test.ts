@@ -28,7 +28,7 @@ describeServer("agents", ({ start }) => {
       editor: null,
       version: "1.2.3",
       api_path: "/agents/clerk",
-      description: "Does as it is told",
+      description: "Follows its instructions",
       tags: ["test"],
       methods: {
         job_start: {
@@ -76,7 +76,7 @@ describeServer("agents", ({ start }) => {
     });
   });
 
-  it("that are not there are not found, on every route", async () => {
+  it("that do not exist are not found, on every route", async () => {
     await using server = await start({ agents });
     const post = (path: string, json: unknown) => server.request(path, { json });
     const start_ = { job_context: jobContext("job-1"), job_fields: {} };
@@ -122,7 +122,7 @@ describeServer("agents", ({ start }) => {
     expect([unknown.status, silent.status]).toEqual([404, 404]);
   });
 
-  it("say how a job is doing", async () => {
+  it("report a job's progress", async () => {
     await using server = await start({ agents });
     await startJob(server, "job-1");
     await waitFor(server, "job-1", "completed");
@@ -210,7 +210,7 @@ describe("agent parameters", () => {
     expect((await server.request("/jobs/misspelled")).status).toBe(404);
   });
 
-  it("are kept for an agent as they came, across a restart", async () => {
+  it("are stored for an agent unchanged, across a restart", async () => {
     await using folder = await testServer({ agents });
     const encrypted = await (
       await folder.request("/utils/encrypt", { json: '{"TOKEN":"sesame-opens"}' })
@@ -238,7 +238,7 @@ describe("agent parameters", () => {
     expect(kept?.parameters_encrypted).toBe(encrypted);
   });
 
-  it("that cannot be decrypted are not kept", async () => {
+  it("that cannot be decrypted are not stored", async () => {
     await using server = await testServer({ agents });
 
     const response = await server.request("/agents/clerk/parameters", {

@@ -51,7 +51,7 @@ const sessions: Plugin = {
 };
 
 describeServer("the key", ({ start }) => {
-  it("is not asked for where a route is open", async () => {
+  it("is not required on an open route", async () => {
     await using server = await start({ plugins: [routes] });
 
     const response = await server.request("/open", { key: null });
@@ -120,7 +120,7 @@ describeServer("a session", ({ start }) => {
     expect(await bySession.json()).toEqual({ actor: "admin" });
   });
 
-  it("does not open a route that needs the key", async () => {
+  it("does not open a route that requires the key", async () => {
     await using server = await start({ admin: false, plugins: [routes, sessions] });
 
     const response = await server.request("/keyed", { key: null, headers: { cookie: "signed-in" } });
@@ -128,7 +128,7 @@ describeServer("a session", ({ start }) => {
     expect(response.status).toBe(401);
   });
 
-  it("is asked for with the plugin's page or with the JSON error", async () => {
+  it("is requested with the plugin's page or with the JSON error", async () => {
     await using server = await start({ admin: false, plugins: [routes, sessions] });
 
     const page = await server.request("/session", { key: null, headers: { accept: "text/html" } });
@@ -141,7 +141,7 @@ describeServer("a session", ({ start }) => {
     expect(foreign.status).toBe(403);
   });
 
-  it("route needs the key where no plugin has sessions", async () => {
+  it("route requires the key if no plugin has sessions", async () => {
     await using server = await start({ plugins: [routes] });
 
     const response = await server.request("/session", { key: null, headers: { cookie: "signed-in" } });
@@ -173,7 +173,7 @@ describe("behind a proxy", () => {
     expect(await from(server, forwarded.replace("198.51.100.1", "198.51.100.2"), server.key)).toBe(200);
   });
 
-  it("nobody is believed unless proxies are named: other addresses in the header change nothing", async () => {
+  it("no header is trusted unless proxies are configured: other addresses in it change nothing", async () => {
     await using server = await start();
 
     await guess(server, (attempt) => `198.51.100.${attempt}`);
@@ -182,7 +182,7 @@ describe("behind a proxy", () => {
     expect(server.logs.filter((line) => line.includes("SERVICE_TRUST_PROXY"))).toHaveLength(1);
   });
 
-  it("a client that is not the proxy is not believed", async () => {
+  it("a client that is not the proxy is not trusted", async () => {
     await using server = await start(["10.0.0.0/8"]);
 
     await guess(server, (attempt) => `198.51.100.${attempt}`);
@@ -190,7 +190,7 @@ describe("behind a proxy", () => {
     expect(await from(server, "198.51.100.77", "wrong")).toBe(429);
   });
 
-  it("the right key of one client opens nothing for another one on the proxy's connection", async () => {
+  it("the right key of one client gives no access to another one on the proxy's connection", async () => {
     await using server = await start(1);
     expect(await from(server, "198.51.100.2", server.key)).toBe(200);
 
@@ -217,7 +217,7 @@ function ask(server: TestServer, agent: Agent, forwarded: string): Promise<numbe
 }
 
 describe("two keys", () => {
-  it("open, so that clients can change to the new one while both do", async () => {
+  it("are valid at the same time, so that clients can change to the new one", async () => {
     await using server = await testServer({
       agents: [greeter],
       plugins: [routes],
@@ -246,7 +246,7 @@ describe("wrong keys", () => {
     expect(wrongKeys.wrong("a")).toBe(0);
   });
 
-  it("from ever new addresses do not fill the memory", () => {
+  it("from many new addresses do not fill the memory", () => {
     const wrongKeys = new WrongKeys(() => new Date(0));
 
     for (let attempt = 0; attempt < 11; attempt++) wrongKeys.wrong("first");
@@ -255,7 +255,7 @@ describe("wrong keys", () => {
     expect(wrongKeys.wrong("first")).toBe(0);
   });
 
-  it("from ever new addresses are refused when there are too many of them; who is known gets in", () => {
+  it("from many new addresses are refused if there are too many; known addresses get in", () => {
     let now = 0;
     const wrongKeys = new WrongKeys(() => new Date(now));
     wrongKeys.right("known");
@@ -285,7 +285,7 @@ describe("wrong keys", () => {
 });
 
 describeServer("a plugin", ({ start }) => {
-  it("can check a key that came in a form", async () => {
+  it("can check a key from a form", async () => {
     await using server = await start({
       plugins: [
         {

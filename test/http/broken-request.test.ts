@@ -19,12 +19,12 @@ function exchange(url: string, text: string): Promise<string> {
 it.each([
   ["no HTTP at all", "hello\r\n\r\n", 400],
   [
-    "a length and chunks at once",
+    "both a length and chunks",
     "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
     400,
   ],
   ["headers without end", `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(40_000)}\r\n\r\n`, 431],
-])("what cannot be read as a request gets the body of every failure: %s", async (_what, text, status) => {
+])("an unreadable request gets the body of every failure: %s", async (_what, text, status) => {
   await using server = await testServer({ agents: [greeter] });
 
   const answer = await exchange(server.url, text);
@@ -35,7 +35,7 @@ it.each([
   expect(JSON.parse(body)).toMatchObject({ error_type: "invalid_request", status_code: status });
 });
 
-it("an answer that is under way is cut off, not mixed with an error", async () => {
+it("a response that has started is cut off, not mixed with an error", async () => {
   await using server = await testServer({ agents: [greeter] });
   const stream = `GET /admin/api/live HTTP/1.1\r\nHost: x\r\nX-API-Key: ${server.key}\r\n\r\n`;
   const { port } = new URL(server.url);

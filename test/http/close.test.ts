@@ -52,7 +52,7 @@ describe("closing a service", () => {
     await closed;
   });
 
-  it("does not wait for connections on which nothing happens", async () => {
+  it("does not wait for idle connections", async () => {
     await using server = await testServer({ agents: [greeter] });
     const port = Number(new URL(server.url).port);
     const idle = connect(port, "127.0.0.1");
@@ -65,7 +65,7 @@ describe("closing a service", () => {
     expect(idle.destroyed).toBe(true);
   });
 
-  it("cuts off what does not end in time", async () => {
+  it("cuts off requests that do not end in time", async () => {
     const { plugin, started } = slow();
     await using server = await testServer({ agents: [greeter], plugins: [plugin], shutdownGrace: 0 });
     const answer = server.request("/slow").catch((error: unknown) => error);
@@ -76,7 +76,7 @@ describe("closing a service", () => {
     expect(await answer).toBeInstanceOf(TypeError);
   });
 
-  it("happens once, however often it is asked for", async () => {
+  it("happens once, however often it is requested", async () => {
     await using server = await testServer({ agents: [greeter] });
 
     const closed = server.service.close();
@@ -96,7 +96,7 @@ describe("listening", () => {
     expect(two).toBe(one);
   });
 
-  it("on a port in use says so, and what to do", async () => {
+  it("on a port in use is reported, with what to do", async () => {
     await using server = await testServer({ agents: [greeter] });
     const port = Number(new URL(server.url).port);
 
@@ -144,7 +144,7 @@ describe("listening", () => {
     }
   });
 
-  it("on an address of another machine says so", async () => {
+  it("on an address of another machine is reported", async () => {
     await expect(testServer({ agents: [greeter], host: "203.0.113.7" })).rejects.toThrow(
       '"203.0.113.7" is not an address of this machine',
     );

@@ -23,7 +23,7 @@ const begin = (server: TestServer, id: string, envelope: string, slug = "clerk")
   });
 
 describe("encrypted parameters", () => {
-  it("are authenticated unless the older layout is asked for; both are taken", async () => {
+  it("are authenticated unless the older layout is requested; both are accepted", async () => {
     await using server = await testServer({ agents: [clerk] });
 
     const envelopes = [
@@ -40,7 +40,7 @@ describe("encrypted parameters", () => {
     expect((await server.request("/utils/encrypt?version=1&agent=clerk", { json: VALUES })).status).toBe(422);
   });
 
-  it("for one agent open in no other", async () => {
+  it("for one agent cannot be opened for another one", async () => {
     const other = { ...clerk, name: "Other" };
     await using server = await testServer({ agents: [clerk, other] });
     const bound = await encrypt(server, "?agent=clerk");
@@ -94,7 +94,7 @@ describe("encrypted parameters", () => {
     expect((await waitFor(server, "kept", "completed")).status).toBe("completed");
   });
 
-  it("that cannot be read are refused after ten from an address, whatever the route, others are not", async () => {
+  it("that are unreadable are refused after ten from an address, on any route, readable ones are not", async () => {
     let ahead = 0;
     await using server = await testServer({
       agents: [clerk],

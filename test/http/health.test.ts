@@ -40,7 +40,7 @@ function fillable() {
 }
 
 describeServer("health", ({ start }) => {
-  it("is there for everyone", async () => {
+  it("is public", async () => {
     await using server = await start({ agents });
 
     const response = await server.request("/.well-known/health", { key: null });
@@ -77,7 +77,7 @@ describeServer("health", ({ start }) => {
     expect((await server.request("/jobs/job-2")).status).toBe(404);
   });
 
-  it("of the agents needs the key and counts their jobs", async () => {
+  it("of the agents requires the key and counts their jobs", async () => {
     await using server = await start({ agents });
     await startJob(server, "job-1");
     await waitFor(server, "job-1", "completed");

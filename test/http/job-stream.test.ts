@@ -18,7 +18,7 @@ describeServer("the stream of a job", ({ start }) => {
       headers: lastEventId === undefined ? {} : { "last-event-id": lastEventId },
     });
 
-  it("begins with the job, tells what was and what comes, and ends with the job", async () => {
+  it("starts with the job, sends past and new events, and ends with the job", async () => {
     await using server = await start();
     await storeJob(server.service, "job-1");
 
@@ -59,7 +59,7 @@ describeServer("the stream of a job", ({ start }) => {
     expect(seen.map(({ id }) => Number(id))).toEqual(Array.from({ length: 201 }, (_, index) => index + 1));
   });
 
-  it("tells nothing more of a job whose end the reader knows", async () => {
+  it("sends nothing for a job whose end the reader knows", async () => {
     await using server = await start();
     await storeJob(server.service, "job-1");
     await write(server.service, (unit) => overrideJob(unit, "job-1", "failed", "test"));
@@ -114,7 +114,7 @@ describeServer("the stream of a job", ({ start }) => {
     expect([unknown.status, bad.status, badEvent.status, noKey.status]).toEqual([404, 422, 422, 401]);
   });
 
-  it("answers HEAD without opening a stream", async () => {
+  it("responds to HEAD without opening a stream", async () => {
     await using server = await start();
     await storeJob(server.service, "job-1");
 
@@ -137,7 +137,7 @@ describeServer("the stream of a job", ({ start }) => {
 });
 
 describe("live streams", () => {
-  it("are given up when the reader goes away", async () => {
+  it("are closed when the reader disconnects", async () => {
     await using server = await testServer({ agents: [greeter] });
     await storeJob(server.service, "job-1");
     const stop = new AbortController();
@@ -150,7 +150,7 @@ describe("live streams", () => {
     await expect.poll(() => server.service.get(STREAMS).size).toBe(0);
   });
 
-  it("give signs of life while nothing happens", async () => {
+  it("send keep-alive comments while nothing happens", async () => {
     await using server = await testServer({ agents: [greeter], plugins: [stream({ heartbeat: 20 })] });
     await storeJob(server.service, "job-1");
 
@@ -165,7 +165,7 @@ describe("live streams", () => {
     expect(reader.comments).toBeGreaterThan(1);
   });
 
-  it("drop a reader that stops reading, and keep next to nothing for it", async () => {
+  it("drop a reader that stops reading, and buffer almost nothing for it", async () => {
     const streams = new LiveStreams({ heartbeat: 50, patience: 4 });
     await using server = await testServer({ agents: [greeter], plugins: [stream({}, streams)] });
     await storeJob(server.service, "job-1");
@@ -197,7 +197,7 @@ describe("live streams", () => {
     expect(streams.size).toBe(0);
   });
 
-  it("leave a share to others, and take back what a caller closes", async () => {
+  it("leave a share to others, and release the share of a closed stream", async () => {
     const streams = new LiveStreams({ most: 4 });
     const wait = () => new Promise<undefined>(() => {});
 
@@ -218,7 +218,7 @@ describe("live streams", () => {
     expect(streams.size).toBe(0);
   });
 
-  it("of all kinds are counted together for the key, and leave those of people alone", async () => {
+  it("of all kinds are counted together for the key, and do not count for people", async () => {
     await using server = await testServer({ agents: [greeter] });
     await storeJob(server.service, "job-1");
     const cookie = await signIn(server, "Ada");

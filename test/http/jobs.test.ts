@@ -58,7 +58,7 @@ describeServer("jobs", ({ start }) => {
     expect(await other.json()).toMatchObject({ error_type: "job_not_found" });
   });
 
-  it("that are not there are not found, on every route", async () => {
+  it("that do not exist are not found, on every route", async () => {
     await using server = await start({ agents });
 
     const answers = await Promise.all([
@@ -113,7 +113,7 @@ describeServer("jobs", ({ start }) => {
     expect(await response.json()).toMatchObject({ error_type: "invalid_request" });
   });
 
-  it("asked for without the key are not started", async () => {
+  it("requested without the key are not started", async () => {
     await using server = await start({ agents });
 
     const response = await server.request("/agents/clerk/jobs", { json: startBody("job-1"), key: "wrong" });
@@ -122,7 +122,7 @@ describeServer("jobs", ({ start }) => {
     expect(await server.service.get(JOBS).find("job-1")).toBeUndefined();
   });
 
-  it("asked for again are the same job, started once", async () => {
+  it("requested again are the same job, started once", async () => {
     await using server = await start({ agents });
     const first = await startJob(server, "job-1", { mode: "wait" });
 
@@ -135,7 +135,7 @@ describeServer("jobs", ({ start }) => {
     );
   });
 
-  it("asked for again with other content are refused, the first one intact", async () => {
+  it("requested again with other content are refused, and the first one is intact", async () => {
     await using server = await start({ agents });
     await startJob(server, "job-1", { mode: "greet", count: 1 });
     await waitFor(server, "job-1", "completed");
@@ -179,7 +179,7 @@ describeServer("jobs", ({ start }) => {
     expect((await server.service.get(JOBS).get("job-1")).run_count).toBe(2);
   });
 
-  it("that are done cannot be resumed or retried", async () => {
+  it("that are completed cannot be resumed or retried", async () => {
     await using server = await start({ agents });
     await startJob(server, "job-1");
     await waitFor(server, "job-1", "completed");
@@ -193,7 +193,7 @@ describeServer("jobs", ({ start }) => {
     expect(await retry.json()).toMatchObject({ error_type: "invalid_transition" });
   });
 
-  it("that ask a question take one answer", async () => {
+  it("that ask a question accept one answer", async () => {
     await using server = await start({ agents });
     await startJob(server, "job-1", { mode: "ask" });
     await waitFor(server, "job-1", "awaiting");
@@ -205,7 +205,7 @@ describeServer("jobs", ({ start }) => {
     }[];
     const wrong = await update({ answer: { yes: "perhaps" } });
     const shapeless = await update({ answer: [] });
-    const taken = await update({ answer: { yes: true }, message: "go on" });
+    const taken = await update({ answer: { yes: true }, message: "continue" });
     const late = await update({ answer: { yes: false } });
     const unknown = await server.request("/jobs/job-1/cases/nothing/update", { json: { answer: {} } });
 

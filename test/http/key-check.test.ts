@@ -9,7 +9,7 @@ describe("the check of a key", () => {
     ["as long as is compared by itself", "k".repeat(252)],
     ["longer", long],
     ["beyond ASCII", "Schlüssel-😀"],
-  ])("takes the right key and no other: %s", (_, key) => {
+  ])("accepts the right key and no other: %s", (_, key) => {
     const check = new KeyCheck(key);
     const others = [
       "",

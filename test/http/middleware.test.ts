@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { describeServer } from "../_setup.ts";
 
 describeServer("middleware of plugins", ({ start }) => {
-  it("sees the requests of its paths, however they are written, and no others", async () => {
+  it("gets the requests of its paths, in any spelling, and no others", async () => {
     const seen: string[] = [];
     const guard: Plugin = {
       name: "guard",
@@ -28,7 +28,7 @@ describeServer("middleware of plugins", ({ start }) => {
     expect(seen).toHaveLength(counted);
   });
 
-  it("without a path, and of a mounted app, sees what it would see in h3", async () => {
+  it("without a path, and of a mounted app, gets the same requests as in h3", async () => {
     const seen: string[] = [];
     const all: Plugin = {
       name: "all",

@@ -73,7 +73,7 @@ describeServer("a request's body", ({ start }) => {
     expect(await streamed.json()).toMatchObject({ error_type: "payload_too_large" });
   });
 
-  it("is there for a handler that reads it itself", async () => {
+  it("is available to a handler that reads it itself", async () => {
     await using server = await serve();
 
     const response = await server.request("/own", { method: "POST", body: "h\u00fcllo" });
@@ -94,7 +94,7 @@ describeServer("a request's body", ({ start }) => {
     expect(await response.json()).toMatchObject({ error_type: "unsupported_media_type" });
   });
 
-  it("may say that it has no coding", async () => {
+  it("may declare that it has no coding", async () => {
     await using server = await serve();
 
     const response = await server.request("/parsed", {
@@ -124,7 +124,7 @@ describeServer("a request's body", ({ start }) => {
     ['"windows-1252"', 415],
     ["utf-8", 200],
     ['"UTF-8"', 200],
-  ])("with the charset %s is answered with %i", async (charset, status) => {
+  ])("with the charset %s gets %i", async (charset, status) => {
     await using server = await serve();
 
     const response = await server.request("/parsed", {
@@ -137,7 +137,7 @@ describeServer("a request's body", ({ start }) => {
   });
 });
 
-it("a body is bounded for handlers that plugins put beside the routes, too", async () => {
+it("is limited for handlers that plugins add beside the routes, too", async () => {
   await using server = await testServer({ agents: [greeter], plugins: [bodies], bodyLimit: 20_000 });
 
   const response = await server.request("/raw", chunked(30_000));

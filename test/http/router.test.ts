@@ -114,7 +114,7 @@ const things: Plugin = {
 describeServer("routes", ({ start }) => {
   const serve = () => start({ plugins: [things] });
 
-  it("hand checked parameters, query and actor to the handler", async () => {
+  it("pass checked parameters, query and actor to the handler", async () => {
     await using server = await serve();
 
     const response = await server.request("/things/a%20b%2Fc?limit=7&kind=a&unknown=1");
@@ -124,7 +124,7 @@ describeServer("routes", ({ start }) => {
     expect(await response.json()).toEqual({ id: "a b/c", limit: 7, skip: 0, kind: "a", actor: "api-key" });
   });
 
-  it("answer the same with a slash at the end, and HEAD without a body", async () => {
+  it("respond the same with a trailing slash, and to HEAD without a body", async () => {
     await using server = await serve();
 
     const slash = await server.request("/things/x/");
@@ -135,7 +135,7 @@ describeServer("routes", ({ start }) => {
     expect(await head.text()).toBe("");
   });
 
-  it("answer text as a JSON string and nothing as 204", async () => {
+  it("return text as a JSON string and nothing as 204", async () => {
     await using server = await serve();
 
     const text = await server.request("/text", { key: null });
@@ -145,7 +145,7 @@ describeServer("routes", ({ start }) => {
     expect(nothing.status).toBe(204);
   });
 
-  it("fill in defaults and answer with the declared status", async () => {
+  it("fill in defaults and respond with the declared status", async () => {
     await using server = await serve();
 
     const response = await server.request("/things", { json: { name: "x", extra: true } });
@@ -198,7 +198,7 @@ describeServer("routes", ({ start }) => {
     expect(await response.json()).toMatchObject({ error_type: "invalid_request", detail });
   });
 
-  it("tell a schema's own message as it is, and a pattern in words", async () => {
+  it("report a schema's own message unchanged, and a pattern in words", async () => {
     await using server = await serve();
 
     const response = await server.request("/notes", { json: { text: "", kind: "hunter2" } });
@@ -241,7 +241,7 @@ describeServer("routes", ({ start }) => {
     expect(await response.text()).not.toContain("hunter2");
   });
 
-  it("refuse values that are nested too deep, and numbers out of range", async () => {
+  it("refuse values that are nested too deeply, and numbers out of range", async () => {
     await using server = await serve();
     const post = (body: string) =>
       server.request("/things", { method: "POST", body, headers: { "content-type": "application/json" } });
@@ -284,7 +284,7 @@ describeServer("routes", ({ start }) => {
     expect(await response.json()).toMatchObject({ error_type: type, status_code: status });
   });
 
-  it("take no body but JSON", async () => {
+  it("accept only JSON bodies", async () => {
     await using server = await serve();
     const post = (type: string) =>
       server.request("/things", { method: "POST", body: '{"name":"x"}', headers: { "content-type": type } });
@@ -331,7 +331,7 @@ describeServer("routes", ({ start }) => {
     expect(await streamed.json()).toMatchObject({ error_type: "payload_too_large" });
   });
 
-  it("tell the methods that a path takes", async () => {
+  it("report the methods that a path accepts", async () => {
     await using server = await serve();
 
     const post = await server.request("/things/x", { method: "POST" });
@@ -343,14 +343,17 @@ describeServer("routes", ({ start }) => {
     expect(await post.json()).toMatchObject({ error_type: "invalid_request", status_code: 405 });
   });
 
-  it.each(["/nowhere", "/things/x/y", "//things", "/THINGS"])("answer %s with not_found", async (path) => {
-    await using server = await serve();
+  it.each(["/nowhere", "/things/x/y", "//things", "/THINGS"])(
+    "respond to %s with not_found",
+    async (path) => {
+      await using server = await serve();
 
-    const response = await server.request(path.replace("//", "/./%2e//"));
+      const response = await server.request(path.replace("//", "/./%2e//"));
 
-    expect(response.status).toBe(404);
-    expect(await response.json()).toMatchObject({ error_type: "not_found", status_code: 404 });
-  });
+      expect(response.status).toBe(404);
+      expect(await response.json()).toMatchObject({ error_type: "not_found", status_code: 404 });
+    },
+  );
 
   it("refuse a path with broken percent encoding", async () => {
     await using server = await serve();
@@ -361,7 +364,7 @@ describeServer("routes", ({ start }) => {
     expect(await response.json()).toMatchObject({ error_type: "invalid_request" });
   });
 
-  it("answer an expected failure as it is", async () => {
+  it("return an expected failure unchanged", async () => {
     await using server = await serve();
 
     const response = await server.request("/things/x", { method: "DELETE" });
@@ -374,7 +377,7 @@ describeServer("routes", ({ start }) => {
     });
   });
 
-  it("hide an unexpected failure and name where to find it", async () => {
+  it("hide an unexpected failure and say where to find it", async () => {
     await using server = await serve();
 
     const response = await server.request("/bug");

@@ -58,7 +58,7 @@ async function post(server: TestServer, path: string): Promise<string> {
   return response.text();
 }
 
-it.each(["chat", "status", "custom/tell"])("what an agent answers to %s holds no secret", async (method) => {
+it.each(["chat", "status", "custom/tell"])("an agent's response to %s has no secret", async (method) => {
   await using server = await testServer({ agents: [talker] });
 
   const answer = await post(server, `/agents/talker/${method}`);
@@ -67,7 +67,7 @@ it.each(["chat", "status", "custom/tell"])("what an agent answers to %s holds no
   expect(answer).not.toContain(TOKEN);
 });
 
-it("a route of a plugin cannot forget to take secrets out, of failures neither", async () => {
+it("secrets are removed from responses and failures of a plugin's routes", async () => {
   await using server = await testServer({ agents: [talker], plugins: [careless] });
   await post(server, "/agents/talker/chat");
 

@@ -32,7 +32,7 @@ async function started(server: TestServer, json: unknown, headers?: Record<strin
 }
 
 describeServer("a job started without a context", ({ start }) => {
-  it("gets a new id each time, and a context that says so", async () => {
+  it("gets a new id each time, and a context with it", async () => {
     await using server = await start({ agents, clock: () => new Date("2026-03-01T08:00:00Z") });
 
     const [one, two] = [await started(server, { job_fields }), await started(server, { job_fields })];
@@ -54,7 +54,7 @@ describeServer("a job started without a context", ({ start }) => {
     expect((await server.service.get(JOBS).get(one.id)).job_context).toEqual(one.job_context);
   });
 
-  it("keeps what its context does say, limits too", async () => {
+  it("keeps the given parts of its context, limits too", async () => {
     await using server = await start({ agents });
 
     const job = await started(server, {
@@ -73,7 +73,7 @@ describeServer("a job started without a context", ({ start }) => {
     });
   });
 
-  it("has its fields checked, also where none are sent", async () => {
+  it("has its fields checked, even if none are sent", async () => {
     await using server = await start({ agents });
 
     const response = await post(server, {});
@@ -110,7 +110,7 @@ describeServer("a job started without a context", ({ start }) => {
     expect(other.status).toBe(409);
   });
 
-  it("is stopped by its id alone", async () => {
+  it("is stopped with only its id", async () => {
     await using server = await start({ agents });
     const job = await started(server, { job_fields: { mode: "wait" } });
     await waitFor(server, job.id, "in_progress");
@@ -159,7 +159,7 @@ describeServer("a service that reports to a control system", ({ start }) => {
 });
 
 describeServer("a start request with a whole context", ({ start }) => {
-  it("has the fingerprint that jobs of version 0.1.0 were stored with", async () => {
+  it("has the same fingerprint as in jobs that version 0.1.0 stored", async () => {
     await using server = await start({ agents });
     const job_context = jobContext("job-1", { job_instructions: { max_cost: 5 } as never });
 

@@ -13,7 +13,7 @@ it("a clock that advances normally is trusted, however long nobody checked", () 
   expect(guard.ahead(after(90 * JUMP))).toBe(0);
 });
 
-it("a clock that was set forward is not believed until it stays so for a while", () => {
+it("a clock that was set forward is not trusted until it stays so for a while", () => {
   const guard = new ClockGuard(START);
 
   expect(guard.ahead(after(1000, 2 * JUMP))).toBe(2 * JUMP);
@@ -21,7 +21,7 @@ it("a clock that was set forward is not believed until it stays so for a while",
   expect(guard.ahead(after(1000 + HOLD, 2 * JUMP))).toBe(0);
 });
 
-it("once it is set right again, the next jump is held up for as long", () => {
+it("once it is correct again, the next jump is distrusted for the same time", () => {
   const guard = new ClockGuard(START);
 
   expect(guard.ahead(after(1000, 2 * JUMP))).toBe(2 * JUMP);
@@ -29,7 +29,7 @@ it("once it is set right again, the next jump is held up for as long", () => {
   expect(guard.ahead(after(1000 + HOLD, 2 * JUMP))).toBe(2 * JUMP);
 });
 
-it("a clock that was set back makes nothing due and is believed", () => {
+it("a clock that was set back makes nothing due and is trusted", () => {
   const guard = new ClockGuard(START);
 
   expect(guard.ahead(after(1000, -400 * JUMP))).toBe(0);

@@ -28,7 +28,7 @@ const worker = defineAgent({
           await item.step("work", () => n);
           await item.close();
         }
-        if (fields.fail) throw new Error("it was told to fail");
+        if (fields.fail) throw new Error("it was asked to fail");
         return "done";
       },
     },
@@ -64,7 +64,7 @@ const idsOf = async (server: TestServer): Promise<string[]> =>
   (await server.service.get(JOBS).list({ sort: "id" })).items.map(({ id }) => id);
 
 describe("retention", () => {
-  it("removes jobs whose time is over with their cases and run logs, and leaves the others", async () => {
+  it("removes expired jobs with their cases and run logs, and keeps the others", async () => {
     const { server, clock, run } = await serve({ retention: { completed: "2h" } });
     await using _ = server;
     await work(server, "old", { cases: 3 });
@@ -83,7 +83,7 @@ describe("retention", () => {
     expect(await server.service.get(STORE).log("Run").last("young")).toBeGreaterThan(0);
   });
 
-  it("keeps everything where nothing is said", async () => {
+  it("keeps everything by default", async () => {
     const { server, clock, run } = await serve();
     await using _ = server;
     await work(server, "one");
@@ -180,7 +180,7 @@ describe("retention", () => {
     expect(await idsOf(server)).toEqual(["again"]);
   });
 
-  it("removes many jobs in batches, none of which holds up others for long", async () => {
+  it("removes many jobs in batches, none of which blocks others for long", async () => {
     const { server, clock } = await serve({ retention: { completed: "1h" } });
     await using _ = server;
     await Promise.all(Array.from({ length: 30 }, (_, n) => work(server, `job-${n}`, { cases: 20 })));
@@ -248,7 +248,7 @@ describe("retention", () => {
     expect(server.logs.join("")).toMatch(/WARN .*the clock is far ahead.* days=400/);
   });
 
-  it("believes the clock at a start no more than while it runs", async () => {
+  it("distrusts the clock at a start as much as while it runs", async () => {
     const first = await serve({ store: undefined });
     await work(first.server, "one");
     await first.server.service.close();
@@ -266,7 +266,7 @@ describe("retention", () => {
     expect(await idsOf(server)).toEqual(["one"]);
   });
 
-  it("says what is due without removing it", async () => {
+  it("lists expired jobs without removing them", async () => {
     const { server, clock } = await serve({ retention: { completed: "1h", failed: "3h" } });
     await using _ = server;
     for (const id of ["a", "b"]) await work(server, id);

@@ -37,7 +37,7 @@ const asker = agent("Asker", async ({ job, fields }) => {
     return answer.text;
   }));
   return { answers };
-}, { methods: { human_answer: { run: ({ answer }) => did("told " + answer.text) } } });
+}, { methods: { human_answer: { run: ({ answer }) => did("notified " + answer.text) } } });
 
 const slow = async ({ job, signal }) => {
   await job.step("first", () => did("first"));

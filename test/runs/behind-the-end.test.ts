@@ -19,7 +19,7 @@ async function holdStore(service: Service): Promise<() => void> {
 
 const soon = () => new Promise((resolve) => setTimeout(resolve, 20));
 
-test("a step whose result comes behind its job's end is recorded once, with its cost", async () => {
+test("a step whose result comes after its job's end is recorded once, with its cost", async () => {
   const [begun, goOn, give] = [gate(), gate(), gate()];
   const agent = agentOf(async ({ job }) => {
     void job.step("late", () => give.opened, { cost: 2 });
@@ -46,7 +46,7 @@ test("a step whose result comes behind its job's end is recorded once, with its 
   expect(job.total_cost).toBe(2);
 });
 
-test("nothing that comes behind a job's end is stored: updates, cases and their ends", async () => {
+test("nothing is stored after a job's end: no updates, cases or their ends", async () => {
   const [goOn, more] = [gate(), gate()];
   const agent = agentOf(async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });

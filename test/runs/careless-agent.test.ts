@@ -31,7 +31,7 @@ export default createServer({
 });
 `;
 
-test("what an agent throws where nobody catches it is logged, and ends no other job", async () => {
+test("an agent's uncaught exception is logged, and does not end other jobs", async () => {
   const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
   await service.startJob("good", "good");
 

@@ -36,7 +36,7 @@ async function makeOld(service: Service, id: string): Promise<void> {
   });
 }
 
-test("what is stored of a case with each of its steps does not grow with its history", async () => {
+test("the size of a case's writes does not grow with its history", async () => {
   await using server = await testServer({ agents: [worker] });
   const { service } = server;
   const sizeAfter = async (n: number) => {

@@ -51,7 +51,7 @@ const RIGHT = [
   ["failed", "max_duration"],
 ];
 
-test("waits and limits of time end as they would have when the clock is set back meanwhile", async () => {
+test("waits and time limits end at the same time when the clock is set back in the meantime", async () => {
   const { clock, setBack } = settableClock();
   await using server = await testServer({ agents: [waiter], clock });
   const { service } = server;
@@ -65,7 +65,7 @@ test("waits and limits of time end as they would have when the clock is set back
   expect(times).toEqual(times.toSorted());
 });
 
-test("waits and limits of time are not longer when the clock is set back before the next start", async () => {
+test("waits and time limits are not longer when the clock is set back before the next start", async () => {
   const { clock, setBack } = settableClock();
   const options = { agents: [waiter], clock, store: undefined, shutdownGrace: 0 };
   await using first = await testServer(options);
@@ -78,7 +78,7 @@ test("waits and limits of time are not longer when the clock is set back before 
   expect(await ends(second.service)).toEqual(RIGHT);
 });
 
-test("a question asked until a time of day is open until then, also when the clock is set back", async () => {
+test("a question with a time as its deadline is open until then, even when the clock is set back", async () => {
   const { clock, setBack } = settableClock();
   const agent = agentOf(async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });

@@ -7,7 +7,7 @@ import type { Store } from "../../src/core/store/store.ts";
 import { jobContext } from "./_jobs.ts";
 import { emptyStore, Life } from "./_lives.ts";
 
-/** Jobs of each kind that are begun under each deploy; many more in the long run. */
+/** Jobs of each kind that are started under each deploy; many more in the long run. */
 const JOBS = Number(process.env.SVC_CODE_CHANGE_JOBS ?? 2);
 
 const FORM = v.object({ amount: v.number() });
@@ -120,7 +120,7 @@ const agentsOf = (code: number) => [worker(code), ...(VERSIONS[code] ?? ["1.0.0"
 const PAIR = "two versions side by side";
 const ALL_KINDS = [...Object.keys(KINDS), PAIR];
 
-test("five deploys of ten kinds of change over running jobs: none fails, none gives a wrong result, and answers count", async () => {
+test("five deploys of ten kinds of changes with running jobs: no job fails, no result is wrong, and answers count", async () => {
   const store = await emptyStore();
   const jobs: { id: string; kind: string; code: number; amount: number }[] = [];
   const held = new Map<string, StoredJob["held"]>();

@@ -110,7 +110,7 @@ test("a job whose handler ends while a change of its status fails in the store s
   contested.beforeStored = async () => {
     goOn.open();
     await delay(50);
-    throw storageError("The disk is full", "Free room.");
+    throw storageError("The disk is full", "Free space.");
   };
   const refused = await life.runner.override(JOB, "stopped", "operator").catch((error: unknown) => error);
   const job = await life.ended(2000);
@@ -138,7 +138,7 @@ test("a step that ends while a change of its job's status fails in the store is 
   contested.beforeStored = async () => {
     goOn.open();
     await delay(50);
-    throw storageError("The disk is full", "Free room.");
+    throw storageError("The disk is full", "Free space.");
   };
   await life.runner.remove(JOB, "operator").catch(() => {});
   const job = await life.ended(2000);
@@ -177,7 +177,7 @@ test("a job that ends while an operator is about to set its status continues wit
   expect(await life.cases.get("late")).toMatchObject({ status: "completed" });
 });
 
-test("a job that is run again and fails while a second retry is on its way is retried with all of its cases", async () => {
+test("a job that is retried and fails while a second retry is being stored is retried with all of its cases", async () => {
   let tries = 0;
   const agent = agentOf(async ({ job }) => {
     const attempt = ++tries;

@@ -23,7 +23,7 @@ const shown = async (server: TestServer, path: string) =>
     items: { total_cost: number }[];
   };
 
-test("what a running job has cost is shown after each step, wherever it is shown", async () => {
+test("the cost of a running job is updated after each step, wherever it is shown", async () => {
   const { agent, spent, goOn } = spender();
   await using server = await testServer({ agents: [agent] });
   const { id } = await startJob(server.service);
@@ -44,7 +44,7 @@ test("what a running job has cost is shown after each step, wherever it is shown
   expect(job.total_cost).toBe(0.6);
 });
 
-test("a job that an operator ends keeps what it has cost", async () => {
+test("a job that an operator ends keeps its cost", async () => {
   const { agent, spent } = spender();
   await using server = await testServer({ agents: [agent] });
   const { id } = await startJob(server.service);
@@ -69,22 +69,19 @@ test.each([
     (server: TestServer, id: string) => server.service.get(RUNNER).override(id, "failed", "operator"),
     "failed",
   ],
-] as const)(
-  "a job that is ended after a restart keeps what it has cost: %s",
-  async (_why, kind, act, status) => {
-    const { agent, spent } = spender(kind === "fail" ? { onInterruption: "fail" } : {});
-    await using first = await testServer({ agents: [agent], store: undefined, shutdownGrace: 0 });
-    const { id } = await startJob(first.service);
-    await spent.opened;
-    await first.service.close();
-    const agents = kind === "fail" ? [agent] : [agentOf(() => "other", { name: "Other" })];
+] as const)("a job that is ended after a restart keeps its cost: %s", async (_why, kind, act, status) => {
+  const { agent, spent } = spender(kind === "fail" ? { onInterruption: "fail" } : {});
+  await using first = await testServer({ agents: [agent], store: undefined, shutdownGrace: 0 });
+  const { id } = await startJob(first.service);
+  await spent.opened;
+  await first.service.close();
+  const agents = kind === "fail" ? [agent] : [agentOf(() => "other", { name: "Other" })];
 
-    await using second = await testServer({ agents, store: undefined, dataDir: first.dataDir });
-    await second.service.ready();
-    const waiting = await second.service.get(JOBS).get(id);
-    await act(second, id);
+  await using second = await testServer({ agents, store: undefined, dataDir: first.dataDir });
+  await second.service.ready();
+  const waiting = await second.service.get(JOBS).get(id);
+  await act(second, id);
 
-    expect(waiting.total_cost).toBe(0.5);
-    expect(await until(second.service, id)).toMatchObject({ status, total_cost: 0.5 });
-  },
-);
+  expect(waiting.total_cost).toBe(0.5);
+  expect(await until(second.service, id)).toMatchObject({ status, total_cost: 0.5 });
+});

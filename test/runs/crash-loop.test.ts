@@ -32,7 +32,7 @@ interface Shown {
   readonly error_message: string | null;
 }
 
-/** A service that whoever looks after it starts again when it has ended, and kills when it does not answer. */
+/** A service with a supervisor that restarts it when it has ended, and kills it when it does not respond. */
 class Kept {
   starts = 0;
   #running: Running | undefined;
@@ -97,7 +97,7 @@ class Kept {
 
 for (const kind of ["exit", "hang", "memory"]) {
   test(
-    `a job whose step ends the process (${kind}) is held at the fourth start, and all other jobs go on`,
+    `a job whose step ends the process (${kind}) is held at the fourth start, and all other jobs continue`,
     async () => {
       const service = new Kept(await project({ "controller.mjs": CONTROLLER }));
       await service.start();

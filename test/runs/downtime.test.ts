@@ -11,7 +11,7 @@ import { ServiceProcess } from "./_process.ts";
 
 const sign = (folder: string) => readFile(join(folder, "alive"), "utf8");
 
-test("the time between two services is shown as downtime of its real length, on the page and in the API", async () => {
+test("the time between two processes is shown as downtime with its real length, on the page and in the API", async () => {
   let offset = 0;
   const begun = gate();
   const agent = agentOf(async ({ job }) => {
@@ -53,7 +53,7 @@ test.each([
   ["a sign that is no time", "garbage"],
   ["a sign of tomorrow", new Date(Date.now() + 86_400_000).toISOString()],
 ] as const)(
-  "with %s a service starts, and downtime begins with what was done last, or at the start",
+  "with %s a service starts, and downtime starts at the last entry, or at the start",
   async (_what, text) => {
     const begun = gate();
     let isFirst = true;
@@ -84,7 +84,7 @@ test.each([
   },
 );
 
-test("after a kill, downtime begins with the last sign of life, also where the agent came back later than the service", async () => {
+test("after a kill, downtime starts at the last sign of life, even if the agent came back later than the service", async () => {
   const service = await ServiceProcess.start();
   await service.startJob("counter", "j", { count: 3, pause: 2 });
   await expect.poll(() => service.did()).toContain("step 2 attempt 1");

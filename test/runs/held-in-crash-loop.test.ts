@@ -57,7 +57,7 @@ async function held(agent: AgentDefinition, id = "job-1"): Promise<TestServer> {
   return server;
 }
 
-test("a held job stays held over further starts, and goes on where it was when a person retries it", async () => {
+test("a held job stays held across further starts, and resumes where it was when a person retries it", async () => {
   let calls = 0;
   const fixed = gate();
   const agent = agentOf(async ({ job }) => {
@@ -87,7 +87,7 @@ test("a held job stays held over further starts, and goes on where it was when a
   ]);
 });
 
-test("a held job can be stopped, and be begun from the start", async () => {
+test("a held job can be stopped, and started over", async () => {
   const fixed = gate();
   const agent = agentOf(({ job }) => job.step("first", () => fixed.opened.then(() => "done")));
   await using stopped = await held(agent);
@@ -104,7 +104,7 @@ test("a held job can be stopped, and be begun from the start", async () => {
   expect(await until(restarted.service, "job-1")).toMatchObject({ status: "completed", result: "done" });
 });
 
-test("an operator who sets a held job to in progress lets it go on", async () => {
+test("a held job continues when an operator sets it to in_progress", async () => {
   const fixed = gate();
   const agent = agentOf(({ job }) => job.step("first", () => fixed.opened.then(() => "done")));
   await using server = await held(agent);
@@ -115,7 +115,7 @@ test("an operator who sets a held job to in progress lets it go on", async () =>
   expect(await until(server.service, "job-1")).toMatchObject({ status: "completed", stop_reason: null });
 });
 
-test("the questions of a held job stay open, and an answer counts when the job goes on", async () => {
+test("the questions of a held job stay open, and an answer counts when the job continues", async () => {
   const fixed = gate();
   const agent = agentOf(async ({ job }) => {
     const item = await job.openCase({ id: "q", name: "Question" });
@@ -171,7 +171,7 @@ test("an orderly end of the process does not count, however often", async () => 
   expect((await last.service.get(JOBS).get("job-1")).status).toBe("in_progress");
 });
 
-test("jobs that were under way at a crash are resumed after the others, one at a time, and all complete", async () => {
+test("jobs that were in progress at a crash are resumed after the others, one at a time, and all complete", async () => {
   const order: string[] = [];
   let isStuck = true;
   const agent = agentOf(async ({ job }) => {
@@ -219,14 +219,14 @@ test("crashes are counted since the last progress, each run once", () => {
   expect(countCrashes([crash(1), crash(2), { at, type: "mark", mark: "continued", by: "key" }])).toBe(0);
 });
 
-test("a job that begins from the start after each crash makes progress only where it gets further", () => {
+test("a job that starts over after each crash makes progress only if it gets further", () => {
   expect(countCrashes([call(0), crash(1), restarted, call(0), crash(2), restarted, call(0), crash(3)])).toBe(
     3,
   );
   expect(countCrashes([call(0), crash(1), restarted, call(0), call(1), crash(2)])).toBe(1);
 });
 
-test("the notes of a crashed process are there until they are settled, whatever ends the next ones", () => {
+test("the notes of a crashed process are kept until they are settled, whatever ends the next ones", () => {
   const path = join(folder(), "under-way");
   const first = openUnderWay(path);
   for (const id of ["a", "b", "c"]) first.began(id);

@@ -50,7 +50,7 @@ test("a job whose record does not fit new code is held: its question stays open 
   expect(done).toEqual(["fetch", "check"]);
 });
 
-test("it goes on by itself once fitting code is back, with the answer that was given meanwhile", async () => {
+test("it resumes by itself once fitting code is back, with the answer that was given in the meantime", async () => {
   done.length = 0;
   const first = worker(["fetch", "check"]);
   const deploys = await Deploys.start(first);
@@ -74,7 +74,7 @@ test("it goes on by itself once fitting code is back, with the answer that was g
   expect(done).toEqual(["fetch", "check"]);
 });
 
-test("a handler that fails on an old record is held, too, and not failed", async () => {
+test("a job whose handler fails on an old record is held, too, and not failed", async () => {
   const deploys = await Deploys.start(worker(["fetch", "check"]));
   await deploys.question("a");
 
@@ -91,7 +91,7 @@ test("a handler that fails on an old record is held, too, and not failed", async
   expect(job.held).toMatchObject({ found: null });
 });
 
-test("the same code that makes other calls each time is faulty, and its job fails", async () => {
+test("a job fails if the same code makes other calls each time", async () => {
   let life = 0;
   const agent = agentOf(async ({ job }) => {
     const name = `life ${++life}`;
@@ -119,7 +119,7 @@ test("a held job can be stopped", async () => {
   expect(await deploys.life.cases.get("a")).toMatchObject({ status: "cancelled", question: null });
 });
 
-test("a person has a held job go on: what the code does not make is left out, answers and cases stay", async () => {
+test("a person can continue a held job: calls that the code does not make are skipped, answers and cases stay", async () => {
   done.length = 0;
   const deploys = await Deploys.start(worker(["fetch", "check", "file"]));
   const asked = await deploys.question("a");
@@ -140,7 +140,7 @@ test("a person has a held job go on: what the code does not make is left out, an
   expect(job.result).toEqual({ answer: { approved: true }, version: "1.1.0" });
   expect(again.result).toEqual(job.result);
   expect(done).toEqual(["fetch", "check", "file", "audit", "file"]);
-  // Kept for whoever asks what was done.
+  // Kept as a record of what was done.
   expect(entries.slice(0, before)).toContainEqual(expect.objectContaining({ type: "call", name: "check" }));
   expect(entries).toContainEqual(
     expect.objectContaining({
@@ -168,7 +168,7 @@ test("a held job can be run from the start, under the newest version", async () 
   expect(done).toEqual(["fetch", "check", "fetch", "audit"]);
 });
 
-test("two versions stand side by side: an open job keeps its own, a new one gets the newest", async () => {
+test("two versions run side by side: an open job keeps its own, a new one gets the newest", async () => {
   const old = worker(["fetch", "check"], { version: "1.10.0" });
   const deploys = await Deploys.start(old);
   await deploys.question("a");
@@ -192,7 +192,7 @@ test("two versions stand side by side: an open job keeps its own, a new one gets
   expect(other.agent_version).toBe("2.0.0");
 });
 
-test("an open job is moved to another version where its record fits that, and refused where not", async () => {
+test("an open job is moved to another version if its record fits, and refused if not", async () => {
   const old = worker(["fetch"], { version: "1.0.0" });
   const deploys = await Deploys.start(old);
   await deploys.question("a");
@@ -212,7 +212,7 @@ test("an open job is moved to another version where its record fits that, and re
   expect(await deploys.ended()).toMatchObject({ agent_version: "2.0.0", result: { version: "2.0.0" } });
 });
 
-test("changed is true for a job that began with it, false for one whose record goes on, and stays what it was", async () => {
+test("changed is true for a job that started with it, false for one whose record continues, and keeps its value", async () => {
   const make = (isChanged: boolean) =>
     agentOf(async ({ job }) => {
       const item = await job.openCase({ id: "a", name: "a" });
@@ -246,7 +246,7 @@ test("changed is true for a job that began with it, false for one whose record g
   ]);
 });
 
-test("an answer is asked for again where a job is continued, and its question asks for something else then", async () => {
+test("a question is asked again if a job is continued and the question asks for something else", async () => {
   const payer = (name: string, total: number) =>
     agentOf(async ({ job }) => {
       const item = await job.openCase({ id: "a", name: "a" });

@@ -46,14 +46,14 @@ export default createServer({
       const answer = await item.ask("which", { question: "Which?", fields: [{ name: "text", required: true }] });
       await item.close(answer);
       return answer.text;
-    }, {}, { human_answer: { run: ({ answer }) => did("told " + answer.text) }, chat: { run: () => "chat in " + (process.env.SVC_AGENT ?? "the service") } }),
+    }, {}, { human_answer: { run: ({ answer }) => did("notified " + answer.text) }, chat: { run: () => "chat in " + (process.env.SVC_AGENT ?? "the service") } }),
     agent("Patient", ({ job, signal }) => job.step("long", () => did("long") ?? new Promise((_, fail) => signal.addEventListener("abort", () => { did("aborted"); fail(signal.reason); })))),
   ],
 });
 `;
 
 test(
-  "an isolated agent that exits, hangs or eats all memory ends its own job, with the step named, and nothing else",
+  "an isolated agent that exits, hangs or uses all memory ends only its own job, with the step named",
   async () => {
     const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
     const bad = ["exit", "hang", "memory", "between", "retried", "caught"];
@@ -82,7 +82,7 @@ test(
 );
 
 test(
-  "an isolated agent has its parameters and none of the service's secrets, and a kill repeats none of its finished steps",
+  "an isolated agent has its parameters and no secret of the service, and a kill repeats none of its finished steps",
   async () => {
     const env = { SERVICE_PREVIOUS_API_KEY: "a-key-of-this-very-test", OTHER_SECRET: "x", TOKEN: "own" };
     const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }), env);
@@ -118,13 +118,13 @@ test(
     expect(chat).toContain("chat in asker");
     expect(asked).toMatchObject({ status: "completed", message: "this" });
     expect(stopped.status).toBe("cancelled");
-    expect(await service.did()).toContain("told this");
+    expect(await service.did()).toContain("notified this");
   },
   PROCESS_TIME,
 );
 
 test(
-  "the process of a job that waits for a person is not kept, and the job goes on in another one",
+  "the process of a job that waits for a person is not kept, and the job continues in another one",
   async () => {
     const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
     for (const id of ["answered", "stopped"]) await service.startJob("asker", id);
@@ -142,7 +142,7 @@ test(
     expect(before).toBe(2);
     expect(answered).toMatchObject({ status: "completed", message: "late" });
     expect(stopped.status).toBe("cancelled");
-    expect(await service.did()).toEqual(["told late"]);
+    expect(await service.did()).toEqual(["notified late"]);
   },
   PROCESS_TIME,
 );

@@ -24,8 +24,8 @@ test("an answer given after a kill completes the job, with the answer in its res
   expect(job).toMatchObject({ status: "completed", payload: { answers: ["zero", "one", "two"] } });
   const did = await service.did();
   expect(did.filter((one) => one.startsWith("prepare"))).toHaveLength(3);
-  expect(new Set(did.filter((one) => one.startsWith("told")))).toEqual(
-    new Set(["told zero", "told one", "told two"]),
+  expect(new Set(did.filter((one) => one.startsWith("notified")))).toEqual(
+    new Set(["notified zero", "notified one", "notified two"]),
   );
 });
 
@@ -45,7 +45,7 @@ test("a run of 1,000 steps killed at step 700 runs at most one step again, withi
   expect(work).toBeLessThan(2);
 });
 
-test("each agent's policy decides what becomes of a job that the end of the process interrupted", async () => {
+test("each agent's policy decides what happens to a job that the end of the process interrupted", async () => {
   const service = await ServiceProcess.start();
   const agents = ["resumer", "restarter", "failer"];
   for (const agent of agents) await service.startJob(agent, agent);
@@ -70,7 +70,7 @@ test("each agent's policy decides what becomes of a job that the end of the proc
   expect(did.filter((one) => one === "second 1")).toHaveLength(4);
 });
 
-test("a job whose agent is gone waits, visibly, and continues once the agent is back", async () => {
+test("a job whose agent is missing waits, visibly, and continues once the agent is back", async () => {
   const service = await ServiceProcess.start();
   await service.startJob("resumer", "job-1");
   await expect.poll(() => service.did()).toContain("second 1");

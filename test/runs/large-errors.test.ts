@@ -16,7 +16,7 @@ test.each([
   ["a case that failed", "fail"],
   ["an update", "update"],
 ] as const)(
-  "of an error of some megabytes, reported by %s, the beginning is stored, without secrets",
+  "only the start of an error of some megabytes, reported by %s, is stored, without secrets",
   async (_what, where) => {
     const agent = agentOf(
       async ({ job }) => {

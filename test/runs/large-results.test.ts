@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
 
-test("results of megabytes, and very many large ones in one case, are stored, shown and replayed", async () => {
+test("results of megabytes, and many large ones in one case, are stored, shown and replayed", async () => {
   const [done, goOn] = [gate(), gate()];
   let ran = 0;
   const agent = agentOf(async ({ job }) => {
@@ -46,7 +46,7 @@ test("results of megabytes, and very many large ones in one case, are stored, sh
   expect(log.length).toBeGreaterThan(45_000_000);
 });
 
-test("of a long result a case shows the beginning, and no part of a secret", async () => {
+test("a case shows the start of a long result, and no part of a secret", async () => {
   const secret = "k".repeat(40);
   const long = `${"a".repeat(980)}${secret}${"b".repeat(20_000)}`;
   const agent = agentOf(async ({ job }) => {

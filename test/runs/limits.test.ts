@@ -15,7 +15,7 @@ async function runWith(instructions: Partial<JobInstructions>, handler: Handler)
   return await until(server.service, id);
 }
 
-test("max_cases refuses one case more and ends the job, also where the agent swallows the refusal", async () => {
+test("max_cases refuses one more case and ends the job, even if the agent catches the refusal", async () => {
   const job = await runWith({ max_cases: 2 }, async ({ job }) => {
     for (const id of ["a", "b", "c", "d"]) await job.openCase({ id, name: id }).catch(() => {});
     return "done";
@@ -36,7 +36,7 @@ test("max_cost refuses a step before it would pass the cap", async () => {
   expect(runs).toBe(3);
 });
 
-test("max_cost holds for steps that begin together", async () => {
+test("max_cost applies to steps that start together", async () => {
   const job = await runWith({ max_cost: 1 }, async ({ job }) => {
     const cases = await Promise.all(["a", "b", "c", "d", "e"].map((id) => job.openCase({ id, name: id })));
     await Promise.all(cases.map((item) => item.step("work", () => 1, { cost: 0.4 })));
@@ -54,7 +54,7 @@ test("a cost that is reported later exceeds the cap at most once", async () => {
   expect(job).toMatchObject({ status: "failed", stop_reason: "max_cost", total_cost: 1.2 });
 });
 
-test("a job that costs just what it may is completed", async () => {
+test("a job that costs exactly its maximum is completed", async () => {
   const job = await runWith({ max_cost: 0.3 }, async ({ job }) => {
     for (let n = 0; n < 3; n++) await job.step(`step ${n}`, () => n, { cost: 0.1 });
   });
@@ -71,7 +71,7 @@ test("max_duration ends a handler that does not check the time", async () => {
   expect(job.error).toMatch(/max_duration is 1 s/);
 });
 
-test("max_duration counts from the start that the caller tells", async () => {
+test("max_duration counts from the start time that the caller gives", async () => {
   const began = Date.now() / 1000 - 100;
   const job = await runWith({ max_duration: 60, job_start_time: began }, ({ job }) =>
     job.step("one", () => 1),
@@ -101,7 +101,7 @@ test.each([
     "an update that tells an error",
     async (item: CaseHandle) => item.update({ name: "read", error: "unreadable" }),
   ],
-] as const)("%s ends a job of any instructions that do not say otherwise", async (_what, tellError) => {
+] as const)("%s ends a job by default", async (_what, tellError) => {
   const handler: Handler = async ({ job }) => {
     const item = await job.openCase({ id: `${job.id}-a`, name: "a" });
     await tellError(item).catch(() => {});

@@ -37,7 +37,7 @@ function counting(): { readonly open: StoreFactory; readonly written: () => numb
   return { open, written: () => written };
 }
 
-test("what a case costs to open, to ask in and to close does not grow with the number of cases", async () => {
+test("the cost to open a case, ask in it and close it does not grow with the number of cases", async () => {
   const marks: number[] = [];
   const store = counting();
   const agent = agentOf(async ({ job }) => {

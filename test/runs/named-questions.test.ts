@@ -23,7 +23,7 @@ const named = (question: string, more: object = {}) =>
   asker((item) => item.ask("approve", { question, fields: FORM, ...more }));
 const unnamed = (question: string) => asker((item) => item.ask({ question, fields: FORM }));
 
-test("an open question is asked in the words, form and deadline of new code, and keeps its id and age", async () => {
+test("an open question gets the words, form and deadline of new code, and keeps its id and age", async () => {
   const deploys = await Deploys.start(named("Shall we recieve it?", { deadline: "2h" }));
   const first = await deploys.question("a");
 
@@ -81,7 +81,7 @@ test.each([
       await deploys.answer("a", { approved: false });
     },
   ],
-])("an answer given %s counts for a question that was reworded", async (_when, answer) => {
+])("an answer given %s counts for a reworded question", async (_when, answer) => {
   fetched.length = 0;
   const deploys = await Deploys.start(
     asker(async (item) => {
@@ -109,45 +109,48 @@ const SLOW_AMOUNT = v.objectAsync({
 });
 
 test.each([
-  ["at once", AMOUNT],
+  ["immediately", AMOUNT],
   ["after a while", SLOW_AMOUNT],
-])("an answer that does not fit the new form, which tells so %s, is asked for again", async (_when, form) => {
-  let isFirst = true;
-  const told: unknown[] = [];
-  const ask = (fields: typeof FORM | typeof AMOUNT | typeof SLOW_AMOUNT) =>
-    agentOf(
-      async ({ job }) => {
-        const item = await job.openCase({ id: "a", name: "a" });
-        const answer = await item.ask("approve", { question: "How much?", fields: fields as typeof FORM });
-        await item.step("pay", () => (isFirst ? new Promise(() => {}) : "paid"));
-        return answer;
-      },
-      { methods: { human_answer: { run: ({ answer }) => void told.push(answer) } } },
-    );
-  const deploys = await Deploys.start(ask(FORM));
-  const first = await deploys.question("a");
-  await deploys.answer("a", { approved: true });
-  await deploys.until(() => told.length === 1);
-  isFirst = false;
+])(
+  "a question is asked again if its answer does not fit the new form, which reports that %s",
+  async (_when, form) => {
+    let isFirst = true;
+    const told: unknown[] = [];
+    const ask = (fields: typeof FORM | typeof AMOUNT | typeof SLOW_AMOUNT) =>
+      agentOf(
+        async ({ job }) => {
+          const item = await job.openCase({ id: "a", name: "a" });
+          const answer = await item.ask("approve", { question: "How much?", fields: fields as typeof FORM });
+          await item.step("pay", () => (isFirst ? new Promise(() => {}) : "paid"));
+          return answer;
+        },
+        { methods: { human_answer: { run: ({ answer }) => void told.push(answer) } } },
+      );
+    const deploys = await Deploys.start(ask(FORM));
+    const first = await deploys.question("a");
+    await deploys.answer("a", { approved: true });
+    await deploys.until(() => told.length === 1);
+    isFirst = false;
 
-  await deploys.deploy(ask(form));
-  const second = await deploys.question("a");
-  await deploys.deploy(ask(form));
-  const third = await deploys.question("a");
-  await deploys.answer("a", { amount: 5 });
-  const job = await deploys.ended();
-  await deploys.life.runner.override(job.id, "in_progress", "someone");
+    await deploys.deploy(ask(form));
+    const second = await deploys.question("a");
+    await deploys.deploy(ask(form));
+    const third = await deploys.question("a");
+    await deploys.answer("a", { amount: 5 });
+    const job = await deploys.ended();
+    await deploys.life.runner.override(job.id, "in_progress", "someone");
 
-  expect(second.id).not.toBe(first.id);
-  expect(second.note).toMatch(/no longer matches: .*amount is required/);
-  expect(third).toEqual(second);
-  expect(job).toMatchObject({ status: "completed", result: { amount: 5 } });
-  expect(told).toEqual([{ approved: true }, { amount: 5 }]);
-  // Replayed once more, from the record alone.
-  expect(await deploys.ended()).toMatchObject({ status: "completed", result: { amount: 5 } });
-});
+    expect(second.id).not.toBe(first.id);
+    expect(second.note).toMatch(/no longer matches: .*amount is required/);
+    expect(third).toEqual(second);
+    expect(job).toMatchObject({ status: "completed", result: { amount: 5 } });
+    expect(told).toEqual([{ approved: true }, { amount: 5 }]);
+    // Replayed once more, from the record alone.
+    expect(await deploys.ended()).toMatchObject({ status: "completed", result: { amount: 5 } });
+  },
+);
 
-test("a question without a name is still found by its text, and one that nobody answered also in other words", async () => {
+test("a question without a name is still found by its text, and an unanswered one also in other words", async () => {
   const deploys = await Deploys.start(unnamed("Shall we recieve it?"));
   const first = await deploys.question("a");
 
@@ -160,7 +163,7 @@ test("a question without a name is still found by its text, and one that nobody 
   expect(await deploys.ended()).toMatchObject({ status: "completed", result: { approved: true } });
 });
 
-test("a question may be given a name, and other words after that", async () => {
+test("a question may get a name, and other words after that", async () => {
   const deploys = await Deploys.start(
     asker(async (item) => {
       const given = await item.ask({ question: "Pay it?", fields: FORM });

@@ -15,9 +15,9 @@ const CALLS: readonly (readonly [string, Work])[] = [
 ];
 
 test.each(
-  CALLS.flatMap(([call, work]) => [[call, "at once", work] as const, [call, "later", work] as const]),
+  CALLS.flatMap(([call, work]) => [[call, "immediately", work] as const, [call, "later", work] as const]),
 )(
-  "%s inside a step's function, %s, is refused and ends the job, also where nobody looks",
+  "%s inside a step's function, %s, is refused and ends the job, even if the error is ignored",
   async (call, when, work) => {
     const agent = agentOf((context) =>
       context.job.step("outer", async () => {

@@ -60,7 +60,7 @@ test.each(
     MODES.map(([mode, strict]) => [name, mode, handler, strict] as const),
   ),
 )(
-  "what could not be replayed is refused the first time it runs: %s, %s",
+  "calls that could not be replayed are refused the first time they run: %s, %s",
   async (_name, _mode, handler, strict) => {
     const job = await run(handler, strict);
 
@@ -69,7 +69,7 @@ test.each(
   },
 );
 
-test("only strictSteps refuses the first call of a run that comes late, where one of its name has ended by then", async () => {
+test("only strictSteps refuses a late first call of a run if one of its name has ended by then", async () => {
   const handler: Handler = ({ job }) =>
     Promise.all([
       delay(40).then(() => job.step("work", () => 1)),
@@ -201,7 +201,7 @@ test.each(
   for (const job of resumed) expect(job).toMatchObject({ status: "completed", result: undisturbed.result });
 });
 
-test("a call that was made before the end of another is made before it again", async () => {
+test("a call that was made before the end of another is made before it in a replay", async () => {
   const { undisturbed, resumed } = await everyDeath(() =>
     agentOf(async ({ job }) => {
       const slow = job.step("slow", () => delay(60, "slow"));

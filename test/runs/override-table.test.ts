@@ -142,7 +142,7 @@ describe("a job", () => {
   });
 
   test.each(STATUSES)(
-    "that is %s, and is parked, stays so over a restart until it is set to in_progress",
+    "that is %s, and is parked, stays so across a restart until it is set to in_progress",
     async (from) => {
       const first = await world({ store: undefined });
       await using one = first.server;
@@ -167,7 +167,7 @@ describe("a job", () => {
     },
   );
 
-  test("that is set to failed tells the ends of its cases before its own", async () => {
+  test("that is set to failed reports the ends of its cases before its own", async () => {
     const { server, bring } = await world();
     await using _ = server;
     const told: string[] = [];
@@ -255,7 +255,7 @@ describe("a case", () => {
   );
 });
 
-describe("the tables of the docs are those of the code:", () => {
+describe("the tables of the docs match the code:", () => {
   const page = readFileSync(new URL("../../docs/durability.md", import.meta.url), "utf8");
   /** Rows of the table that follows a heading or a line, cells trimmed. */
   const tableAfter = (line: string) => {

@@ -55,7 +55,7 @@ test("a running job that is set to in_progress continues its current run", async
   expect(runs).toBe(1);
 });
 
-test("a job that has ended, and is set to cancelling, is cancelled, after its agent has cleaned up", async () => {
+test("a job that has ended and is set to cancelling is cancelled after its agent has cleaned up", async () => {
   const cleaned: string[] = [];
   const agent = agentOf(() => "done", {
     methods: { job_stop: { run: ({ job }) => void cleaned.push(job.id) } },

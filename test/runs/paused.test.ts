@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
 
-test("a service that is started paused takes jobs in, runs nothing, and runs all once it is resumed", async () => {
+test("a service that is started paused accepts jobs without running them, and runs all once it is resumed", async () => {
   let runs = 0;
   const opened = gate();
   const agent = agentOf(

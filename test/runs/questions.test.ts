@@ -23,7 +23,7 @@ const asker = (options: Partial<AskOptions<FieldsInput>> = {}) =>
 const answer = (service: Service, values: Record<string, unknown>) =>
   service.get(RUNNER).answer("job-1", "a", { answer: values, message: "by phone" }, "someone");
 
-test("a question is stored in both shapes, and job and case await its answer", async () => {
+test("a question is stored in both formats, and job and case await its answer", async () => {
   await using server = await testServer({ agents: [asker({ deadline: "1h" })] });
 
   await startJob(server.service, { id: "job-1" });
@@ -67,7 +67,7 @@ test.each([
   ["fail", "failed", "failed"],
   ["cancel", "cancelled", "cancelled"],
 ] as const)(
-  "a deadline with onTimeout %s ends the case, and the job that does not catch it",
+  "a deadline with onTimeout %s ends the case, and a job that does not catch the error",
   async (onTimeout, inCase, inJob) => {
     await using server = await testServer({ agents: [asker({ deadline: "50ms", onTimeout })] });
 

@@ -99,7 +99,7 @@ const SHAPES: Record<string, Handler> = {
 };
 
 test.each(Object.entries(SHAPES))(
-  "resumed after the end of the process at any line of its log, a job ends as undisturbed: %s",
+  "a job that is resumed after the end of the process at any line of its log ends as if undisturbed: %s",
   async (_name, handler) => {
     const { undisturbed, resumed } = await everyDeath(() => agentOf(handler));
 

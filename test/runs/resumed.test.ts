@@ -29,7 +29,7 @@ async function liveOn(store: Store, agent: AgentDefinition, clock?: () => Date) 
 
 const calls = (entries: RunEntry[]) => entries.filter(({ type }) => type === "call").length;
 
-test("attempt counts only the step that was under way when the process ended", async () => {
+test("attempt counts only the step that was running when the process ended", async () => {
   const attempts: string[] = [];
   let isFirst = true;
   const agent = agentOf(async ({ job }) => {
@@ -52,7 +52,7 @@ test("attempt counts only the step that was under way when the process ended", a
   expect(recorded).toEqual([1, 1, 2, 1, 1, 1]);
 });
 
-test("attempt counts each end of the process for those beside each other that were under way then", async () => {
+test("attempt counts each end of the process for concurrent steps that were running", async () => {
   const attempts: string[] = [];
   let life = 1;
   const agent = agentOf(async ({ job }) => {
@@ -84,7 +84,7 @@ test("attempt counts each end of the process for those beside each other that we
   ]);
 });
 
-test("a restart during the pause before a further try waits for what is left of it, and is no try", async () => {
+test("a restart during the pause before another attempt waits for the rest of the pause, and does not count as an attempt", async () => {
   const attempts: number[] = [];
   const agent = agentOf(({ job }) =>
     job.step(
@@ -138,7 +138,7 @@ test("another attempt that the process interrupted counts, and is started again 
   expect(attempts).toEqual([1, 2, 3]);
 });
 
-test("what a handler writes to its log is not repeated while its calls are answered from the record", async () => {
+test("a handler's log lines are not repeated while its calls are replayed", async () => {
   const begun = gate();
   let isFirst = true;
   const agent = agentOf(async ({ job, log }) => {
@@ -179,7 +179,7 @@ const steps =
     return all;
   };
 
-test("a step that was taken out of the code is passed over, with a warning", async () => {
+test("a step that was removed from the code is skipped, with a warning", async () => {
   const store = await emptyStore();
   await liveUntil(store, agentOf(steps("a", "b", "c", "stop")), (entries) => calls(entries) === 3);
 
@@ -189,7 +189,7 @@ test("a step that was taken out of the code is passed over, with a warning", asy
   expect(life.logs.join("")).toMatch(/no longer makes calls that are recorded.*step \\?"b/);
 });
 
-test("a step that was moved is answered from the record", async () => {
+test("a step that was moved is replayed", async () => {
   const store = await emptyStore();
   await liveUntil(store, agentOf(steps("a", "b", "c", "stop")), (entries) => calls(entries) === 3);
   const done: string[] = [];
@@ -211,7 +211,7 @@ test.each([
       Promise.all([steps("a", "other", "c")({ job } as JobStartContext), job.step("d", () => "d")]),
   ],
 ] as const)(
-  "a step that was %s has the job held before it runs, and the error names both",
+  "a step that was %s makes the job held before it runs, and the error names both",
   async (_how, changed) => {
     const store = await emptyStore();
     await liveUntil(store, agentOf(steps("a", "b", "c", "stop")), (entries) => calls(entries) === 3);
@@ -219,7 +219,9 @@ test.each([
     const { job, entries } = await liveOn(store, agentOf(changed as Handler));
 
     expect(job).toMatchObject({ status: "awaiting", stop_reason: "code_changed" });
-    expect(job.error).toMatch(/The record continues with step "b", and the handler now makes step "(other|d)"/);
+    expect(job.error).toMatch(
+      /The record continues with step "b", and the handler now makes step "(other|d)"/,
+    );
     expect(calls(entries)).toBe(3);
   },
 );
@@ -294,7 +296,7 @@ test("a job that version 0.1.0 started continues, with its keys", async () => {
   expect(keys).toEqual([`${JOB}//3`]);
 });
 
-test("a key of idempotency tells the call, not when it was made, and is fit for a header", async () => {
+test("an idempotency key depends on the call, not on its time, and is valid in a header", async () => {
   const keys: string[] = [];
   const agent = agentOf(async ({ job }) => {
     const note = ({ idempotencyKey }: { idempotencyKey: string }) => void keys.push(idempotencyKey);
@@ -316,7 +318,7 @@ test("a key of idempotency tells the call, not when it was made, and is fit for 
   for (const key of keys) expect(key).toMatch(/^[\x21-\x7e]{1,200}$/);
 });
 
-test("the loser of a race that was under way when the process ended holds nothing up", async () => {
+test("the loser of a race that was running when the process ended does not block the replay", async () => {
   let life = 1;
   const store = await emptyStore();
   const agent = agentOf(async ({ job }) => {
@@ -353,7 +355,7 @@ const AT = "2026-01-31T09:30:00.000Z";
 const oldStep = (position: number, name: string, result: unknown) =>
   ({ type: "call", call: "step", position, name, result, at: AT }) as const;
 
-test("cases that version 0.1.0 opened beside each other are found again", async () => {
+test("cases that version 0.1.0 opened concurrently are found again", async () => {
   const open = (id: string) =>
     ({ type: "call", call: "open_case", case_id: id, position: 0, name: id, result: id, at: AT }) as const;
   const store = await begunBefore([open("a"), open("b"), { ...oldStep(0, "work", "done a"), case_id: "a" }]);
@@ -380,7 +382,7 @@ test.each([
   ["the last", [0, 1], ["2: //2"]],
   ["none", [0, 1, 2], []],
 ])(
-  "of steps of one name that version 0.1.0 began, %s is made again, with its key, over two restarts",
+  "of steps with one name that version 0.1.0 started, %s is run again, with its key, across two restarts",
   async (_which, recorded, again) => {
     const store = await begunBefore(recorded.map((n) => oldStep(n, "work", `done ${n}`)));
     const did: string[] = [];

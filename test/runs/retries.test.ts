@@ -42,7 +42,7 @@ const attemptsOf = (entries: readonly RunEntry[]) =>
 /** Milliseconds that a failed try has the next one wait. */
 const pauseOf = ({ at, next_at }: AttemptEntry) => Date.parse(next_at!) - Date.parse(at);
 
-test("a NonRetryableError fails its step at once, with all retries left", async () => {
+test("a NonRetryableError fails its step immediately, with all retries left", async () => {
   const tries: number[] = [];
   const quick = { retries: 5, backoff: { initial: "1ms" } } as const;
 
@@ -58,7 +58,7 @@ test("a NonRetryableError fails its step at once, with all retries left", async 
   });
 });
 
-test("a NonRetryableError that the handler catches is the same at whatever write the process dies", async () => {
+test("a NonRetryableError that the handler catches is the same whichever write the process dies at", async () => {
   const { undisturbed, resumed } = await everyDeath(() =>
     agentOf(async ({ job }) => {
       const refuse = () => {
@@ -87,7 +87,7 @@ test("the errors of another copy of the package count too", async () => {
   expect(tries).toEqual([1]);
 });
 
-test("retryIf says after which errors a step is tried again", async () => {
+test("retryIf decides after which errors a step is retried", async () => {
   const tries: number[] = [];
   const asked: unknown[] = [];
   const errors = [new Error("429"), new Error("401"), new Error("429")];
@@ -103,7 +103,7 @@ test("retryIf says after which errors a step is tried again", async () => {
   expect(job).toMatchObject({ status: "failed", error: "401" });
 });
 
-test("retryIf is not asked where no try is left, and cannot overrule a NonRetryableError", async () => {
+test("retryIf is not called if no attempt is left, and cannot override a NonRetryableError", async () => {
   const asked: unknown[] = [];
   const retryIf = (error: unknown) => {
     asked.push(error);
@@ -129,7 +129,7 @@ test.each<[string, (error: unknown) => boolean, string]>([
   expect(job.error).toContain(message);
 });
 
-test("a RetryAfterError sets the wait before the next try, shorter or longer than the backoff, and counts as a try", async () => {
+test("a RetryAfterError sets the wait before the next attempt, shorter or longer than the backoff, and counts as an attempt", async () => {
   const errors = [new RetryAfterError("busy", "20ms"), new RetryAfterError("busy", 0.03), new Error("down")];
   const tries: number[] = [];
   const backoff = { initial: "10ms", max: "10ms" } as const;
@@ -141,7 +141,7 @@ test("a RetryAfterError sets the wait before the next try, shorter or longer tha
   expect(job).toMatchObject({ status: "failed", error: "down" });
 });
 
-test("a RetryAfterError takes a time, and the Retry-After header of a response", () => {
+test("a RetryAfterError accepts a time, and the Retry-After header of a response", () => {
   const headers = (value?: string) => new Headers(value === undefined ? {} : { "Retry-After": value });
   const time = new Date("2026-02-01T00:00:00.000Z");
   const after = (given: ConstructorParameters<typeof RetryAfterError>[1]) =>
@@ -156,7 +156,7 @@ test("a RetryAfterError takes a time, and the Retry-After header of a response",
     expect(() => after(wrong as never)).toThrow(TypeError);
 });
 
-test("without a valid Retry-After the backoff sets the wait; a time that is past means at once", async () => {
+test("without a valid Retry-After the backoff sets the wait; a time in the past means immediately", async () => {
   const errors = [new RetryAfterError("busy", new Headers()), new RetryAfterError("busy", new Date(0))];
 
   const { job, entries } = await run(failing(errors, { retries: 2, backoff: { initial: "15ms" } }));
@@ -165,7 +165,7 @@ test("without a valid Retry-After the backoff sets the wait; a time that is past
   expect(job.status).toBe("completed");
 });
 
-test("the wait of a RetryAfterError goes on across processes that are shorter than it", async () => {
+test("the wait of a RetryAfterError continues across processes that are shorter than it", async () => {
   const tries: number[] = [];
   const errors = [new RetryAfterError("busy", "2h")];
   const agent = failing(errors, { retries: 1, backoff: { initial: "1ms", max: "1ms" } }, tries);
@@ -192,7 +192,7 @@ test("the wait of a RetryAfterError goes on across processes that are shorter th
   expect(job).toMatchObject({ id: JOB, status: "completed", result: 2 });
 });
 
-test("where the clock was set back, the wait is no longer than a whole one", async () => {
+test("if the clock was set back, the wait is not longer than a whole one", async () => {
   const tries: number[] = [];
   const agent = failing([new RetryAfterError("busy", "30ms")], { retries: 1 }, tries);
   const store = await emptyStore();
@@ -208,7 +208,7 @@ test("where the clock was set back, the wait is no longer than a whole one", asy
   expect(await second.ended()).toMatchObject({ status: "completed" });
 });
 
-test("a job that waits long for its next try lets another one run", async () => {
+test("a job that waits long for its next attempt lets another one run", async () => {
   const agent = agentOf(({ job, fields }) =>
     job.step(
       "call",

@@ -28,7 +28,7 @@ test.each([
   ["an object that is no text", hostile],
   ["an error with a message that is no text", nameless],
   ["an error whose message cannot be read", trapped],
-])("whatever is thrown ends the job, in the handler and in a step: %s", async (_what, thrown) => {
+])("any thrown value ends the job, in the handler and in a step: %s", async (_what, thrown) => {
   const agent = agentOf(async ({ job, fields: { n } }) => {
     if (n === 1) throw thrown;
     const item = await job.openCase({ id: "a", name: "a" });
@@ -53,7 +53,7 @@ test.each([
   ["a bigint", () => ({ big: 5n }), /big is a bigint/],
   ["a date", () => new Date(), /is a Date/],
   ["a circle", () => circle(), /contains itself/],
-])("a handler that gives %s ends its job", async (_what, make, expected) => {
+])("a handler that returns %s ends its job", async (_what, make, expected) => {
   await using server = await testServer({ agents: [agentOf(make)] });
 
   const { id } = await startJob(server.service);
@@ -90,7 +90,7 @@ test("a case that is opened while its job is asked to stop ends with it", async 
   expect(new Set(items.map(({ status }) => status))).toEqual(new Set(["cancelled"]));
 });
 
-test("a job that is stopped while it waits for its place again lets go of it", async () => {
+test("a job that is stopped while it waits for its slot again releases it", async () => {
   const held = gate();
   const agent = agentOf(async ({ job, fields: { n } }) => {
     if (n === 1) return "quick";
@@ -120,7 +120,7 @@ test("a job that is stopped while it waits for its place again lets go of it", a
   await expect.poll(() => runner.load()).toEqual({ running: 0, queued: 0 });
 });
 
-test("steps that the handler left behind are in the record, with what they cost", async () => {
+test("steps that the handler did not wait for are in the record, with their cost", async () => {
   const agent = agentOf(async ({ job }) => {
     const [one, two] = await Promise.all(["a", "b"].map((id) => job.openCase({ id, name: id })));
     const endless = two!.step("endless", () => new Promise(() => {}), { cost: 2 });
@@ -137,7 +137,7 @@ test("steps that the handler left behind are in the record, with what they cost"
   expect(log).toMatch(/event: attempt\n.*\n?data: .*"name":"endless"/);
 });
 
-test("an Idempotency-Key gives the same job to a request that differs in its job_id only", async () => {
+test("an Idempotency-Key returns the same job for a request that differs only in its job_id", async () => {
   await using server = await testServer({ agents: [agentOf(() => "done")] });
   const { service } = server;
   const slug = service.get(AGENTS).list()[0]!.slug;
@@ -175,7 +175,7 @@ test.each([-1, Number.NaN, Number.POSITIVE_INFINITY])(
 test.each([
   [{ name: "odd", error: { message: "broken" } }, 'The error of the update "odd" must be text'],
   [{ name: 5 }, 'The name of the update "5" must be text'],
-])("an update such as %j is refused in words that say what is wrong", async (update, message) => {
+])("an update such as %j is refused with a message that names the problem", async (update, message) => {
   const refused: unknown[] = [];
   const agent = agentOf(async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
 
-test("a failing step is tried again, shows each failure in its case, and does not fail it", async () => {
+test("a failing step is retried, shows each failure in its case, and does not fail the case", async () => {
   const attempts: { attempt: number; key: string }[] = [];
   const agent = agentOf(async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });
@@ -51,7 +51,7 @@ test("a step that has used up its retries rejects with its error, which the hand
   });
 });
 
-test("a step's try has a time limit of its own, and its signal fires", async () => {
+test("a step's attempt has its own time limit, and its signal fires", async () => {
   let aborted = false;
   const agent = agentOf(({ job }) =>
     job.step(
@@ -104,7 +104,7 @@ function circle(): unknown {
   return one;
 }
 
-test("50 parallel updates of a case get the indexes 1 to 50", async () => {
+test("50 concurrent updates of a case get the indexes 1 to 50", async () => {
   const agent = agentOf(async ({ job }) => {
     const item = await job.openCase({ id: "a", name: "a" });
     await Promise.all(Array.from({ length: 50 }, (_, n) => item.update({ name: `update ${n}`, cost: 0.01 })));
@@ -120,7 +120,7 @@ test("50 parallel updates of a case get the indexes 1 to 50", async () => {
   expect(total_cost).toBeCloseTo(0.5);
 });
 
-test("a failed job is retried from its last good step", async () => {
+test("a failed job is retried from its last successful step", async () => {
   const runs: string[] = [];
   let isBroken = true;
   const agent = agentOf(async ({ job }) => {
@@ -226,7 +226,7 @@ test("a signal that is first read after the stop has already fired, for the hand
   expect(seen[0]!.reason).toMatchObject({ name: "RunEndedError", reason: "stopped" });
 });
 
-test("a handler that ignores its signal is left behind after the grace period, and can write nothing more", async () => {
+test("a handler that ignores its signal is abandoned after the grace period, and can no longer write", async () => {
   const begun = gate();
   const late = gate();
   let refused: unknown;
@@ -277,7 +277,7 @@ test("an operator's status ends the run, whose later writes are refused", async 
   expect(job).toMatchObject({ status: "completed", result: null, stop_reason: "overridden" });
 });
 
-test("a deleted job is gone with its cases, and its run writes nothing more", async () => {
+test("a deleted job is removed with its cases, and its run no longer writes", async () => {
   const begun = gate();
   const agent = agentOf(async ({ job, signal }) => {
     await job.openCase({ id: "a", name: "a" });
@@ -297,7 +297,7 @@ test("a deleted job is gone with its cases, and its run writes nothing more", as
   expect((await service.get(CASES).list()).total).toBe(0);
 });
 
-test("a step with a secret in its name is found in the record, where the secret is masked", async () => {
+test("a step with a secret in its name is found in the record, in which the secret is masked", async () => {
   let failures = 1;
   const agent = {
     ...agentOf(async ({ job, parameters }) => {

@@ -6,7 +6,7 @@ import { project, REPOSITORY, svc } from "../cli/_svc.ts";
 
 const ROUNDS = process.env.SVC_TORTURE_ROUNDS ?? "3";
 
-test("svc torture: the examples lose nothing and double nothing, however often they are killed", async () => {
+test("svc torture: the examples neither lose nor repeat anything, however often they are killed", async () => {
   const cwd = await project();
   const controller = join(REPOSITORY, "examples/controller.ts");
   const args = ["--rounds", ROUNDS, "--field", "deadline=1h", "--json"];
@@ -20,7 +20,7 @@ test("svc torture: the examples lose nothing and double nothing, however often t
   expect(code).toBe(0);
 }, 900_000);
 
-test("svc torture: chains of steps beside each other, and time limits, end as they do undisturbed", async () => {
+test("svc torture: concurrent chains of steps, and time limits, end as if undisturbed", async () => {
   const cwd = await project({
     "controller.mjs": `
 import { createServer, defineAgent } from "agent-control-service";
@@ -51,13 +51,13 @@ export default createServer({ agents: [parallel] });
   expect(code, stdout).toBe(0);
 }, 300_000);
 
-test("svc torture finds an agent whose work is doubled by a crash", async () => {
+test("svc torture finds an agent whose work is repeated by a crash", async () => {
   const cwd = await project({
     "controller.mjs": `
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, defineAgent } from "agent-control-service";
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-// The count is kept outside of any step: a run that is taken up counts again.
+// The count is kept outside of any step: a resumed run counts again.
 const careless = defineAgent({
   name: "Careless", version: "1.0.0",
   methods: { job_start: { async run({ job }) {
@@ -65,7 +65,7 @@ const careless = defineAgent({
     try { count = Number(readFileSync(job.id + ".count", "utf8")); } catch {}
     writeFileSync(job.id + ".count", String(count + 1));
     await job.step("slow", () => pause(3000));
-    return { begun: Number(readFileSync(job.id + ".count", "utf8")) };
+    return { starts: Number(readFileSync(job.id + ".count", "utf8")) };
   } } },
 });
 export default createServer({ agents: [careless] });
@@ -78,19 +78,19 @@ export default createServer({ agents: [careless] });
   if (kept) await rm(kept, { recursive: true, force: true });
 
   expect(stdout).toContain("FAILED");
-  expect(stdout).toMatch(/job\.result\.begun is \d, without kills it is 1/);
+  expect(stdout).toMatch(/job\.result\.starts is \d, without kills it is 1/);
   expect(stdout).toContain("--seed 1");
   expect(code).toBe(1);
 }, 120_000);
 
-test("svc torture keeps the data of a service that does not come back after a kill, and says why", async () => {
+test("svc torture keeps the data of a service that does not restart after a kill, and says why", async () => {
   const cwd = await project({
     "controller.mjs": `
 import { existsSync, writeFileSync } from "node:fs";
 import { createServer, defineAgent } from "agent-control-service";
 const quick = defineAgent({ name: "Quick", version: "1.0.0", methods: { job_start: { run: () => "done" } } });
-if (existsSync("begun")) throw new Error("the second start is the last");
-writeFileSync("begun", "");
+if (existsSync("started")) throw new Error("the second start is the last");
+writeFileSync("started", "");
 export default createServer({ agents: [quick] });
 `,
   });
@@ -106,7 +106,7 @@ export default createServer({ agents: [quick] });
   expect(code).toBe(1);
 }, 120_000);
 
-test("svc torture does not take it for a mistake that a question ran out of time while the service was down", async () => {
+test("svc torture does not report a question that expired while the service was down as an error", async () => {
   const cwd = await project({
     "controller.mjs": `
 import { existsSync, writeFileSync } from "node:fs";

@@ -26,7 +26,7 @@ test("200 jobs started together never run more than 8 at a time, and all finish"
   expect(most).toBe(8);
 });
 
-test("waiting jobs know their position, and take turns by workspace", async () => {
+test("queued jobs have a position, and workspaces take turns", async () => {
   const first = gate();
   const order: string[] = [];
   const agent = agentOf(async ({ job }) => {
@@ -53,7 +53,7 @@ test("waiting jobs know their position, and take turns by workspace", async () =
   expect(runner.position("a1")).toBeUndefined();
 });
 
-test("a job that waits for a person lends its place to others", async () => {
+test("a job that waits for a person releases its slot", async () => {
   const fields = [{ name: "yes", field_type: "BooleanField" as const }];
   const agent = agentOf(async ({ job, fields: { n } }) => {
     if (n === 1) return "quick";
@@ -72,7 +72,7 @@ test("a job that waits for a person lends its place to others", async () => {
   expect((await until(server.service, "asks")).result).toEqual({ yes: true });
 });
 
-test("a full queue refuses new jobs with 429 and Retry-After, and still answers a repeated start", async () => {
+test("a full queue refuses new jobs with 429 and Retry-After, and still responds to a repeated start", async () => {
   const first = gate();
   const agent = agentOf(() => first.opened);
   await using server = await testServer({ agents: [agent], maxConcurrentJobs: 1, maxQueuedJobs: 2 });
@@ -105,7 +105,7 @@ test("the same start again starts nothing; other content under the same id is re
   expect(runs).toBe(1);
 });
 
-test("an Idempotency-Key gives the same job to the same content, and refuses other content", async () => {
+test("an Idempotency-Key returns the same job for the same content, and refuses other content", async () => {
   const agent = agentOf(() => "done");
   await using server = await testServer({ agents: [agent] });
   const { service } = server;
@@ -119,7 +119,7 @@ test("an Idempotency-Key gives the same job to the same content, and refuses oth
   await expect(start(2, "key-1")).rejects.toMatchObject({ type: "job_already_exists" });
 });
 
-test("a job that waits for its turn is cancelled without having run", async () => {
+test("a queued job is cancelled without having run", async () => {
   const first = gate();
   const ran: string[] = [];
   const agent = agentOf(async ({ job }) => {

@@ -87,7 +87,7 @@ async function svc(
 }
 
 describe("a backup", () => {
-  it("of a stopped service is restored with all that was stored", async () => {
+  it("of a stopped service is restored completely", async () => {
     const store = await open(dataDir);
     await fill(store);
     await store.close();
@@ -103,7 +103,7 @@ describe("a backup", () => {
     expect((await verifyStore(to)).problems).toEqual([]);
   });
 
-  it("of a running one has all that was acknowledged before it began, in whole transactions, while it rotates and compacts", async () => {
+  it("of a running service has everything that was acknowledged before, in whole transactions, while the store rotates and compacts", async () => {
     const store = await open(dataDir, 20_000);
     let isOver = false;
     let acknowledged = 0;
@@ -138,7 +138,7 @@ describe("a backup", () => {
     await store.close();
   });
 
-  it("comes over HTTP from the service that has the folder, and only with its key", async () => {
+  it("is downloaded over HTTP from the service that has the folder, only with its key", async () => {
     await using server = await testServer({ agents: [greeter], dataDir, store: undefined });
     const job = { job_context: jobContext("j1"), job_fields: { name: "Ada" } };
     expect((await server.request("/agents/greeter/jobs", { method: "POST", json: job })).status).toBe(202);
@@ -159,7 +159,7 @@ describe("a backup", () => {
     expect(existsSync(join(root, "other", "MANIFEST.json"))).toBe(false);
   });
 
-  it("can still be made of a running service whose folder was removed", async () => {
+  it("can still be created from a running service whose folder was removed", async () => {
     const store = await open(dataDir);
     await fill(store);
     rmSync(dataDir, { recursive: true });
@@ -172,7 +172,7 @@ describe("a backup", () => {
     await store.close();
   });
 
-  it("lets go of the files when nobody reads it to the end", async () => {
+  it("releases the files if it is not read to the end", async () => {
     const store = await open(dataDir);
     await fill(store);
     const open_ = () => readdirSync("/proc/self/fd").length;
@@ -187,7 +187,7 @@ describe("a backup", () => {
 });
 
 describe("a backup, restore or import that is cut short", () => {
-  it("leaves a folder that nothing takes for whole", async () => {
+  it("leaves a folder that is recognized as incomplete", async () => {
     const store = await open(dataDir);
     await fill(store);
     const snapshot = await store.snapshot!();
@@ -225,7 +225,7 @@ describe("a backup, restore or import that is cut short", () => {
     expect(readdirSync(to)).toEqual(["mine"]);
   });
 
-  it("is noticed where a byte changed on the way", async () => {
+  it("detects a byte that changed on the way", async () => {
     const store = await open(dataDir);
     await fill(store);
     const snapshot = await store.snapshot!();
@@ -245,7 +245,7 @@ describe("a backup, restore or import that is cut short", () => {
 });
 
 describe("an import", () => {
-  it("makes a store of what an export wrote", async () => {
+  it("creates a store from an export", async () => {
     const store = await open(dataDir);
     await fill(store);
     await store.close();
@@ -263,7 +263,7 @@ describe("an import", () => {
       );
   });
 
-  it("takes edited files, and says what does not fit", async () => {
+  it("accepts edited files, and reports what does not fit", async () => {
     const folder = join(root, "edited");
     mkdirSync(folder);
     const write = (text: string) => writeFileSync(join(folder, "Job.json"), text);

@@ -3,7 +3,7 @@ import { Body } from "../../src/core/store/body.ts";
 import { BodyCache } from "../../src/core/store/json/body-cache.ts";
 
 describe("a cache of bodies", () => {
-  it("lets the oldest go first, and spares once what was asked for", () => {
+  it("evicts the oldest first, and spares a requested one once", () => {
     const cache = new BodyCache(1000);
     for (let slot = 0; slot < 10; slot++) cache.set(slot, bodyOf(100));
     cache.get(0);
@@ -12,7 +12,7 @@ describe("a cache of bodies", () => {
     expect(present(cache)).toEqual([0, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   });
 
-  it("keeps within its limit, whatever is used", () => {
+  it("keeps within its limit, whatever is requested", () => {
     const cache = new BodyCache(1000);
     for (let slot = 0; slot < 100; slot++) {
       cache.set(slot, bodyOf(120));
@@ -22,7 +22,7 @@ describe("a cache of bodies", () => {
     expect(present(cache).length).toBeLessThanOrEqual(8);
   });
 
-  it("gives the version kept last, and counts only that", () => {
+  it("returns the version kept last, and counts only that", () => {
     const cache = new BodyCache(1000);
     const newest = bodyOf(90);
     for (let version = 0; version < 50; version++) cache.set(1, bodyOf(100));
@@ -33,7 +33,7 @@ describe("a cache of bodies", () => {
     expect(present(cache)).toHaveLength(10);
   });
 
-  it("lets go of a body whose next version is too large to be kept", () => {
+  it("evicts a body whose next version is too large to be kept", () => {
     const cache = new BodyCache(1000);
     cache.set(1, bodyOf(100));
 

@@ -21,7 +21,7 @@ describe("a body", () => {
     }
   });
 
-  it("gives each caller a copy of its own", () => {
+  it("returns a separate copy to each caller", () => {
     const body = hot({ id: "a", list: [{ n: 1 }], deep: { inner: { n: 1 } } });
 
     const copy = body.copy<{ list: { n: number }[]; deep: { inner: { n: number } } }>();
@@ -31,7 +31,7 @@ describe("a body", () => {
     expect(body.copy()).toEqual({ id: "a", list: [{ n: 1 }], deep: { inner: { n: 1 } } });
   });
 
-  it("gives each who changes it fields of their own, and shares what is in them, frozen", () => {
+  it("gives each writer its own fields, and shares their values, frozen", () => {
     for (const body of [
       Body.from('{"id":"a","n":1,"deep":{"list":[{"n":1}]}}'),
       hot({ id: "a", n: 1, deep: { list: [{ n: 1 }] } }),
@@ -45,7 +45,7 @@ describe("a body", () => {
     }
   });
 
-  it("freezes nothing that a caller handed in or got to keep", () => {
+  it("does not freeze what a caller passed or received to keep", () => {
     const given = { id: "a", deep: { list: [1] } };
     const next = hot({ id: "a", deep: { list: [] } }).next(given, "entity");
     const copy = next.copy<typeof given>();
@@ -57,7 +57,7 @@ describe("a body", () => {
     expect(next.copy()).toEqual({ id: "a", deep: { list: [1] } });
   });
 
-  it("does not share what a caller handed in", () => {
+  it("does not share what a caller passed", () => {
     const body = hot({ id: "a", list: [1] });
     const added = { n: 1 };
 
@@ -67,7 +67,7 @@ describe("a body", () => {
     expect(next.copy()).toEqual({ id: "a", list: [1, { n: 1 }] });
   });
 
-  it("keeps keys that mean something to JavaScript", () => {
+  it("keeps keys with a meaning in JavaScript", () => {
     const text = '{"id":"a","__proto__":{"x":[1]},"constructor":{"y":1}}';
     const body = hot(JSON.parse(text));
 
@@ -92,7 +92,7 @@ describe("a body", () => {
     ["fields in another order", () => ({ at: 0, id: "a" })],
     ["an instance of a class", () => ({ id: "a", at: new Map([[1, 1]]) })],
     ["a lone surrogate", () => ({ id: "a", at: "\ud800 and é and \u2028" })],
-  ])("takes %s as JSON does", (_, make) => {
+  ])("accepts %s as JSON does", (_, make) => {
     for (const at of [0, [], [0], { n: 0 }]) {
       const next = hot({ id: "a", at }).next(make() as Value, "entity");
 
@@ -102,7 +102,7 @@ describe("a body", () => {
     }
   });
 
-  it("refuses what is no JSON and names the entity", () => {
+  it("refuses what is not JSON and names the entity", () => {
     const cycle: Record<string, unknown> = { id: "a" };
     cycle.list = [cycle];
 
@@ -114,7 +114,7 @@ describe("a body", () => {
     );
   });
 
-  it("takes what is nested deeply", () => {
+  it("accepts deeply nested values", () => {
     let deep: unknown = 0;
     for (let level = 0; level < 3000; level++) deep = [deep];
     const body = hot({ id: "a", deep });

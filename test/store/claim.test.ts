@@ -50,7 +50,7 @@ const refused = (message: string | RegExp) => ({
 const unhealthy = (store: Store) => expect.poll(() => store.health().writable).toBe(false);
 
 describe("a folder that a second host opens", () => {
-  it("has all that the first acknowledged; the first stores nothing more and says who has it", async () => {
+  it("has everything that the first acknowledged; the first no longer writes and reports the owner", async () => {
     const first = await open();
     await insert(first, "first");
     removeLocks();
@@ -67,7 +67,7 @@ describe("a folder that a second host opens", () => {
     expect(second.health()).toEqual({ writable: true });
   });
 
-  it("is never written to by the first again, not even when that ends", async () => {
+  it("is never written to by the first again, not even at its end", async () => {
     const first = await open();
     await insert(first, "first");
     removeLocks();
@@ -82,7 +82,7 @@ describe("a folder that a second host opens", () => {
     await insert(second, "third");
   });
 
-  it("makes the first unhealthy although nobody writes to it", async () => {
+  it("makes the first unhealthy even without a write", async () => {
     const first = await open();
     await insert(first, "first");
     removeLocks();
@@ -91,7 +91,7 @@ describe("a folder that a second host opens", () => {
     await unhealthy(first);
   });
 
-  it("is lost to the first also where identities of files are old, as on a network", async () => {
+  it("is lost to the first even if file identities are outdated, as on a network", async () => {
     const first = await open({ kind: "network" });
     await insert(first, "first");
     removeLocks();
@@ -101,7 +101,7 @@ describe("a folder that a second host opens", () => {
     await insert(second, "second");
   });
 
-  it("bears no owner after a clean stop, so that version 0.1.0 can read it", async () => {
+  it("has no owner after a clean stop, so that version 0.1.0 can read it", async () => {
     const store = await open();
     await insert(store, "first");
     expect(readManifest()).toHaveProperty("owner.token");
@@ -113,7 +113,7 @@ describe("a folder that a second host opens", () => {
 });
 
 describe("a folder that goes away under a running store", () => {
-  it.each(["removed", "moved"])("is noticed before anything more is acknowledged: %s", async (how) => {
+  it.each(["removed", "moved"])("is detected before anything more is acknowledged: %s", async (how) => {
     const store = await open();
     await insert(store, "kept");
 
@@ -127,7 +127,7 @@ describe("a folder that goes away under a running store", () => {
     });
   });
 
-  it("is noticed without a write, also before the first one", async () => {
+  it("is detected without a write, even before the first one", async () => {
     const store = await open();
     rmSync(dataDir, { recursive: true });
 
@@ -148,7 +148,7 @@ describe("a folder that goes away under a running store", () => {
     expect((await (await open()).table("Job").ids()).sort()).toEqual(["after", "kept"]);
   });
 
-  it("leaves a store that begins in its place alone, its lock included", async () => {
+  it("does not touch a store that is created in its place, including its lock", async () => {
     const first = await open();
     await insert(first, "kept");
     rmSync(dataDir, { recursive: true });
@@ -179,7 +179,7 @@ describe("a folder that goes away under a running store", () => {
     );
   });
 
-  it.each(["the journal", "the manifest"])("counts as gone without %s", async (what) => {
+  it.each(["the journal", "the manifest"])("counts as removed without %s", async (what) => {
     const store = await open();
     await insert(store, "kept");
     const name =

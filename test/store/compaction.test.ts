@@ -91,7 +91,7 @@ async function churn(store: Store, times: number): Promise<void> {
 }
 
 describe("a compaction", () => {
-  it("does not mind damage in lines that are out of date, and loses nothing", async () => {
+  it("ignores damage in outdated lines, and loses nothing", async () => {
     const { store, compact } = await open();
     await store.table("Job").insert(makeJob("a", { payload: "first version" }));
     await store.table("Job").insert(makeJob("gone", { payload: "removed version" }));
@@ -132,7 +132,10 @@ describe("a compaction", () => {
 
       expect(await compactions(store)).toBe(0);
       expect(warnings).toMatchObject([
-        { message: expect.stringContaining("was aborted"), error: expect.stringMatching(`${file} .*${byte}:`) },
+        {
+          message: expect.stringContaining("was aborted"),
+          error: expect.stringMatching(`${file} .*${byte}:`),
+        },
       ]);
       expect(files()).toEqual(expect.arrayContaining(before));
       expect(await store.table("Job").get("other")).toEqual(makeJob("other"));
@@ -156,7 +159,7 @@ describe("a compaction", () => {
     await store.close();
   });
 
-  it("keeps removals, however often it copies them, as long as an older file holds what they removed", async () => {
+  it("keeps removals, however often it copies them, as long as an older file has what they removed", async () => {
     const { store } = await open({ journalBytes: 8_000 });
     const oldest = await fillFirstFile(store);
     await churn(store, 1);
@@ -190,7 +193,7 @@ describe("a compaction", () => {
     await last.close();
   });
 
-  it("gives lines of changed entities the index that the journal's lack", async () => {
+  it("adds the index to lines of changed entities, which the journal's lines lack", async () => {
     const { store, compact } = await open();
     const jobs = store.table("Job");
     for (const id of ["a", "b", 'strange "},"d":', "gone"]) await jobs.insert(makeJob(id));
@@ -235,7 +238,7 @@ describe("a compaction", () => {
     }
   });
 
-  it("gives no line the index of a newer one", async () => {
+  it("does not add the index of a newer line", async () => {
     const { store, compact } = await open({
       io: {
         ...nodeIo,
@@ -261,7 +264,7 @@ describe("a compaction", () => {
     await again.store.close();
   });
 
-  it("begins once a start would have to parse much, also where little is out of date", async () => {
+  it("starts once a start would have to parse much, even if little is outdated", async () => {
     const { store, compact } = await open({ journalBytes: 8_000 });
     const jobs = store.table("Job");
     for (let at = 0; at < 600; at++) await jobs.insert(makeJob(`j${at}`));
@@ -282,7 +285,7 @@ describe("a compaction", () => {
     await again.store.close();
   });
 
-  it("reads nothing where no line is needed, removals of what no file holds among them", async () => {
+  it("reads nothing if no line is needed, nor removals of what no file has", async () => {
     let reads = 0;
     const io: StoreIo = {
       ...nodeIo,

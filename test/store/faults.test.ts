@@ -89,7 +89,7 @@ describe("a call to the disk that fails", () => {
     });
   }
 
-  it("says in its health what is wrong and what to do, while it lasts", async () => {
+  it("reports in its health what is wrong and what to do, while it lasts", async () => {
     const store = await open();
     await store.table("Job").insert(makeJob("kept"));
     faulty.fault = (call) => (call === "sync" ? Object.assign(new Error("bad"), { code: "EIO" }) : undefined);
@@ -124,7 +124,7 @@ describe("a call to the disk that fails", () => {
   }
 
   it.each([false, true])(
-    "writes that the system takes only in parts arrive whole (synced: %s)",
+    "writes that the system accepts only in parts are stored completely (synced: %s)",
     async (has) => {
       faulty.shortWrites = 7;
       faulty.hasSynced = has;
@@ -138,7 +138,7 @@ describe("a call to the disk that fails", () => {
   );
 });
 
-describe("files that are not as they were written", () => {
+describe("damaged files", () => {
   const fill = async (close = true): Promise<Store> => {
     const store = await open();
     for (const id of ["a", "b", "c"]) await store.table("Job").insert(makeJob(id));
@@ -157,7 +157,7 @@ describe("files that are not as they were written", () => {
     await expect(open()).rejects.toThrow(new RegExp(`${name} is damaged at line 3, byte \\d+`));
   });
 
-  it("a last line that was cut short is set aside with a warning", async () => {
+  it("a truncated last line is set aside with a warning", async () => {
     await crash();
     const [name] = journals() as [string];
     const bytes = readFileSync(join(dataDir, name));
@@ -186,7 +186,7 @@ describe("files that are not as they were written", () => {
     await expect(open()).rejects.toThrow("MANIFEST.json is missing");
   });
 
-  it("files of others are left alone", async () => {
+  it("files of other programs are not changed", async () => {
     writeFileSync(join(dataDir, "events.1.jsonl"), '{"mine":1}\n');
     await fill();
     const again = await open();

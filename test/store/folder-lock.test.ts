@@ -16,7 +16,7 @@ describe("the lock of a data folder", () => {
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  it("refuses a second process with the first one's number and host, and is taken over when that is dead", async () => {
+  it("refuses a second process with the first one's id and host, and is taken over when the first is dead", async () => {
     const writer = new Writer(folder);
     await writer.until(() => writer.isOpen);
     const refusal = openJsonStore({ tables: CORE_TABLES, dataDir: folder, log });
@@ -37,13 +37,13 @@ describe("the lock of a data folder", () => {
     }
   });
 
-  it("leaves one file behind, however often it was taken", async () => {
+  it("leaves one file, however often it was acquired", async () => {
     for (let round = 0; round < 5; round++) await (await lockFolder(folder, log)).release();
 
     expect(readdirSync(folder)).toEqual(["lock.5.free"]);
   });
 
-  it("works in a folder whose path is longer than a socket's address may be", async () => {
+  it("works in a folder whose path is too long for a socket", async () => {
     const deep = join(folder, "d".repeat(100), "e".repeat(100));
     mkdirSync(deep, { recursive: true });
     const lock = await lockFolder(deep, log);

@@ -68,7 +68,7 @@ small.describe("a disk that is full", () => {
     },
   );
 
-  small.it("says by itself that it can write again, without anybody writing", async () => {
+  small.it("reports that it can write again, even without a write", async () => {
     writeFileSync(filler(), Buffer.alloc(3 * 1024 * 1024));
     const store = await open();
     await fill(store);
@@ -79,7 +79,7 @@ small.describe("a disk that is full", () => {
     await store.close();
   });
 
-  small.it("still removes, and makes room by that", async () => {
+  small.it("still removes, which frees space", async () => {
     const store = await open();
     const count = await fill(store);
     for (let at = 0; at < count; at++) await store.table("Job").remove(`j${at}`);
@@ -90,7 +90,7 @@ small.describe("a disk that is full", () => {
     await store.close();
   });
 
-  small.it("opens, reads and removes on a disk that is full already", async () => {
+  small.it("opens, reads and removes on a disk that is already full", async () => {
     const first = await open();
     for (let at = 0; at < 5; at++) await first.table("Job").insert(makeJob(`j${at}`));
     await first.close();
@@ -109,10 +109,10 @@ small.describe("a disk that is full", () => {
     await store.close();
   });
 
-  small.it("opens after a crash on a full disk, reads, and writes once there is room", async () => {
+  small.it("opens after a crash on a full disk, reads, and writes once there is space", async () => {
     const first = await open();
     await fill(first);
-    // No close: the lock alone is given up, as by a process that ended.
+    // No close: only the lock is released, as by a process that ended.
     const total = (await first.table("Job").list({ limit: 1 })).total;
     await first.close();
 

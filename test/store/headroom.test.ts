@@ -62,8 +62,8 @@ const crashed = async (): Promise<{ ids: string[]; left: string }> => {
   return { ids, left };
 };
 
-describe("zeros behind the end of the journal", () => {
-  it("are there while writes come one after the other, and gone a while after the last", async () => {
+describe("zeros after the end of the journal", () => {
+  it("are present during consecutive writes, and removed a while after the last", async () => {
     const store = await open();
     await fill(store, 2);
     expect(readFileSync(journal()).at(-1)).toBe(10);
@@ -81,7 +81,7 @@ describe("zeros behind the end of the journal", () => {
     await again.close();
   });
 
-  it("are no damage where a process ends without closing: all is there, without a warning", async () => {
+  it("are not damage if a process ends without closing: everything is there, without a warning", async () => {
     const { ids, left } = await crashed();
     expect(readFileSync(journal(left)).at(-1)).toBe(0);
     expect((await verifyFiles(nodeIo, left)).problems).toEqual([]);
@@ -115,7 +115,7 @@ describe("zeros behind the end of the journal", () => {
     }
   }, 120_000);
 
-  it("are in no file that is done with, nor after closing", async () => {
+  it("are not in finished files, nor after closing", async () => {
     const store = await open(dataDir, 8_000);
     await fill(store, 60);
     await store.close();
@@ -129,7 +129,7 @@ describe("zeros behind the end of the journal", () => {
     }
   });
 
-  it("are done without where the disk has no room for them", async () => {
+  it("are omitted if the disk has no space for them", async () => {
     const { write } = faulty.io;
     let refused = 0;
     Object.assign(faulty.io, {
@@ -151,7 +151,7 @@ describe("zeros behind the end of the journal", () => {
     await store.close();
   });
 
-  it("whose sync fails make the journal a new file before anything else is acknowledged", async () => {
+  it("make the journal a new file if their sync fails, before anything else is acknowledged", async () => {
     faulty.hasSynced = true;
     const store = await open();
     await fill(store, 2);

@@ -66,7 +66,7 @@ async function svc(...argv: string[]): Promise<{ code: number; output: string }>
 }
 
 describe("the files of a store", () => {
-  it("hold each entity as it was written, one a line, for any JSON tool", () => {
+  it("have each entity as it was written, one per line, for any JSON tool", () => {
     const name = readdirSync(dataDir).find((file) => file.startsWith("journal."))!;
     const lines = readFileSync(join(dataDir, name), "utf8").trim().split("\n");
     const jobs = lines
@@ -96,7 +96,7 @@ describe("the files of a store", () => {
     ]);
   });
 
-  it("are read where every line has an index, as those of before have", async () => {
+  it("are read if every line has an index, as in older files", async () => {
     const [job] = CORE_TABLES;
     const lines = new LineBuffer();
     lines.addBytes(fileHeader({ kind: "journal", from: 1 }).subarray(0, -1));
@@ -124,7 +124,7 @@ describe("the files of a store", () => {
     }
   });
 
-  it("keep a table that the service does not know at the moment, also through a compaction", async () => {
+  it("keep a table that the service does not know, even through a compaction", async () => {
     await withStore(
       async (store) => {
         await store.table("Job").insert(makeJob("new"));
@@ -168,7 +168,7 @@ describe("svc store", () => {
     expect(await svc("store", "verify")).toMatchObject({ code: 0 });
   });
 
-  it("leaves a folder in use alone", async () => {
+  it("does not touch a folder in use", async () => {
     await withStore(async () => {
       expect(await svc("store", "verify")).toMatchObject({
         code: 1,

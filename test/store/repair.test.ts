@@ -98,7 +98,7 @@ describe("a store with a damaged line", () => {
     expect(isUncertain).toBe(false);
   });
 
-  it("loses nothing where only a line break is another byte", async () => {
+  it("loses nothing if only a line break was overwritten", async () => {
     await fill(async (store) => {
       await store.table("Job").insert(makeJob("a"));
       await store.table("Job").insert(makeJob("b"));
@@ -165,7 +165,7 @@ describe("a store with a damaged line", () => {
     await store.close();
   });
 
-  it("tells a removal that was lost, and whose case it was", async () => {
+  it("reports a lost removal, and the job of its case", async () => {
     await fill(async (store) => {
       await store.table("Job").insert(makeJob("a"));
       await store.table("Case").insert(makeCase("x", "a"));
@@ -185,7 +185,7 @@ describe("a store with a damaged line", () => {
     expect(held).toEqual(["a"]);
   });
 
-  it("is unaffected where a newer version of the entity is there", async () => {
+  it("is unaffected if a newer version of the entity exists", async () => {
     await fill(async (store) => {
       await store.table("Job").insert(makeJob("a", { name: "first" }));
       await store.table("Job").insert(makeJob("b"));
@@ -196,7 +196,7 @@ describe("a store with a damaged line", () => {
     expect(await repairStore(dataDir)).toMatchObject({ affected: [], held: [], problems: [{ line: 2 }] });
   });
 
-  it("holds every unfinished job where nobody can tell what was lost", async () => {
+  it("holds every unfinished job if it is unknown what was lost", async () => {
     await fill(async (store) => {
       await store.table("Job").insert(makeJob("a"));
       await store.table("Job").insert(makeJob("b"));
@@ -211,7 +211,7 @@ describe("a store with a damaged line", () => {
     expect(await repairStore(dataDir)).toMatchObject({ isUncertain: true, held: ["a"] });
   });
 
-  it("is as it was where nothing is damaged", async () => {
+  it("is unchanged if nothing is damaged", async () => {
     await fill(async (store) => store.table("Job").insert(makeJob("a")));
     const before = readdirSync(dataDir);
 
@@ -222,7 +222,7 @@ describe("a store with a damaged line", () => {
     );
   });
 
-  it("is read without its manifest, and without a file that the manifest names", async () => {
+  it("is read without its manifest, or without a file that the manifest names", async () => {
     await fill(async (store) => store.table("Job").insert(makeJob("a")));
     cpSync(dataDir, join(root, "copy"), { recursive: true });
     rmSync(join(dataDir, "MANIFEST.json"));

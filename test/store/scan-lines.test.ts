@@ -8,7 +8,7 @@ const LINES = ["head", "", "a".repeat(5 * MIB), "b", `${"c".repeat(2 * MIB - 9)}
 it.each([
   ["whole reads", 16 * MIB],
   ["short reads", 300_000],
-])("finds every line and where it begins with %s", async (_, most) => {
+])("finds every line and its position with %s", async (_, most) => {
   const content = Buffer.from(LINES.join("\n"));
 
   const found = await linesOf(content, { most });
@@ -28,7 +28,7 @@ it("reads no further than requested, and no more once it is stopped", async () =
   expect(await linesOf(Buffer.alloc(0), {})).toEqual([]);
 });
 
-it("waits for a read under way before it fails", async () => {
+it("waits for a pending read before it fails", async () => {
   let underWay = 0;
   const content = Buffer.alloc(5 * MIB, "x\n");
   const io = ioOf(content, 16 * MIB, (change) => {

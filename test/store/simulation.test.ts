@@ -44,14 +44,14 @@ describe("a simulated disk that crashes, fails and loses what was not synced", (
   }, 1_200_000);
 });
 
-describe("a folder that somebody else takes, or that goes away", () => {
-  it(`${TAKE_SEEDS} seeds: the second host takes it with all that the first acknowledged, and the first stops`, async () => {
+describe("a folder that is taken over, or that goes away", () => {
+  it(`${TAKE_SEEDS} seeds: the second host takes it over with everything that the first acknowledged, and the first stops`, async () => {
     const total = await sum(simulateTakeover);
     console.log(`${TAKE_SEEDS} takeovers: ${total.before} writes before, ${total.after} after`);
     expect(Math.min(total.before, total.after)).toBeGreaterThan(TAKE_SEEDS);
   }, 1_200_000);
 
-  it(`${TAKE_SEEDS} seeds: nothing is acknowledged without it, and what was is there when it comes back`, async () => {
+  it(`${TAKE_SEEDS} seeds: nothing is acknowledged without it, and everything acknowledged is there when it comes back`, async () => {
     const total = await sum(simulateLoss);
     console.log(`${TAKE_SEEDS} losses: ${total.before} writes before, ${total.after} after`);
     expect(total.before).toBeGreaterThan(TAKE_SEEDS);
@@ -61,7 +61,7 @@ describe("a folder that somebody else takes, or that goes away", () => {
   it.each([
     ["taken", simulateTakeover],
     ["gone", simulateLoss],
-  ])("a store that does not look whether its folder is %s is found out", async (_, run) => {
+  ])("a store that does not check whether its folder is %s is found out", async (_, run) => {
     let found = 0;
     for (let seed = 1; seed <= 20; seed++) await run(seed, "stale").catch(() => found++);
     expect(found).toBeGreaterThan(0);
@@ -80,7 +80,7 @@ describe("a folder that somebody else takes, or that goes away", () => {
   }
 });
 
-describe("the simulation finds what it is there to find", () => {
+describe("the simulation finds", () => {
   const mutants: [Mutant, string][] = [
     ["nosync", "a journal that is not synced"],
     ["nosnapsync", "compacted files that are not synced"],

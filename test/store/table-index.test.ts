@@ -34,7 +34,7 @@ function expectToHold(index: TableIndex, held: ReadonlyMap<string, number>): voi
   expect(inOrder).toEqual([...held].sort(([, a], [, b]) => a - b).map(([id]) => id));
 }
 
-it("an index that was large gives the room back as what is left goes, and takes it again", () => {
+it("an index that was large releases memory as entities are removed, and grows again", () => {
   const index = new TableIndex(SPEC);
   const held = new Map<string, number>();
   const put = (n: number) => {
@@ -59,7 +59,7 @@ it("an index that was large gives the room back as what is left goes, and takes 
   expectToHold(index, held);
 });
 
-it("holds what was put into it, whatever is put and removed in which order", () => {
+it("has exactly what was put into it, in any order of puts and removals", () => {
   let seed = 7;
   const random = (below: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;

@@ -62,7 +62,7 @@ function indexesOf({ name, index, text }: TableSpec): unknown[] {
 }
 
 describe("the version of a table", () => {
-  it("is raised with every change of what its index gives", async () => {
+  it("is raised with every change of its index values", async () => {
     const fixture = JSON.parse(readFileSync(FIXTURE, "utf8")) as Fixture;
     const tables = await tablesOfSources();
     const problems: string[] = [];
@@ -116,7 +116,7 @@ describe("stored index values", () => {
   const open = (dataDir: string, tables: readonly TableSpec[]) =>
     openJsonStoreWith({ tables, dataDir, log: { info() {}, warn() {}, error() {} } });
 
-  it("are taken from the entities again by another version", async () => {
+  it("are recomputed from the entities by another version", async () => {
     const dataDir = mkdtempSync(join(tmpdir(), "table-versions-"));
     try {
       const before = await open(dataDir, [notes("a", 1)]);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { parseTimestamp } from "../../src/core/store/timestamp.ts";
 
 describe("the milliseconds of a timestamp", () => {
-  it("are those that Date gives, over four centuries and each day of a year", () => {
+  it("are the same as from Date, over four centuries and each day of a year", () => {
     for (let time = 0; time < Date.UTC(2400, 0); time += 86_400_000 * 11 + 12_345_678) {
       expect(parseTimestamp(new Date(time).toISOString())).toBe(time);
     }
@@ -29,7 +29,7 @@ describe("the milliseconds of a timestamp", () => {
     "Thu, 01 Jan 2026 09:30Z.",
     "",
     "soon",
-  ])("are as Date has them for %j", (text) => {
+  ])("are the same as from Date for %j", (text) => {
     expect(parseTimestamp(text)).toBe(Date.parse(text));
   });
 });

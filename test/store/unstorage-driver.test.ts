@@ -17,7 +17,7 @@ async function open() {
 }
 
 describe("a store as an unstorage driver", () => {
-  it("reads and lists entities by key, without what only the store may hold", async () => {
+  it("reads and lists entities by key, without internal fields", async () => {
     const { store, storage } = await open();
     const stored = makeJob("a", { encrypted_agent_parameters: "envelope", fingerprint: "abc" });
     await store.table("Job").insert(stored);
@@ -32,7 +32,7 @@ describe("a store as an unstorage driver", () => {
     expect(await storage.getItem("Job:b")).toBeNull();
   });
 
-  it("refuses to write or remove, as rules and hooks would not be asked, and gives no other way to", async () => {
+  it("refuses to write or remove, as rules and hooks would be bypassed, and offers no other way", async () => {
     const { store, storage, driver } = await open();
     await store.table("Job").insert(makeJob("a"));
     const job = makeJob("a", { status: "in_progress", error: "key secret" });
@@ -49,7 +49,7 @@ describe("a store as an unstorage driver", () => {
     expect(driver).not.toHaveProperty("getInstance");
   });
 
-  it("hands values out as they are stored, also keys that unstorage's parser drops", async () => {
+  it("returns values as they are stored, including keys that unstorage's parser drops", async () => {
     const { store, storage } = await open();
     const payload = JSON.parse('{"__proto__":{"x":1},"number":"123"}') as unknown;
     await store.table("Job").insert(makeJob("a", { payload }));
@@ -59,7 +59,7 @@ describe("a store as an unstorage driver", () => {
     expect(JSON.stringify(read?.payload)).toBe(JSON.stringify(payload));
   });
 
-  it("keeps ids apart that unstorage would take for one", async () => {
+  it("distinguishes ids that unstorage would treat as one", async () => {
     const { store, storage } = await open();
     const ids = ["a/b", "a:b", "a\\b", "q?1", "x$", "\ud800"];
     for (const id of ids) await store.table("Job").insert(makeJob(id));

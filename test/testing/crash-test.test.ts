@@ -189,7 +189,7 @@ describe("crashTest", () => {
       "a failure that is caught",
       async ({ job }) => {
         const found = await job.step("find", () => Promise.reject(new Error("nothing"))).catch(() => "none");
-        return { found, next: await job.step("go on", () => found) };
+        return { found, next: await job.step("continue", () => found) };
       },
     ],
     [
@@ -216,7 +216,7 @@ describe("crashTest", () => {
     [
       "a log line with the time",
       async ({ job, log }) => {
-        log.info(`begun at ${new Date().toISOString()}`);
+        log.info(`started at ${new Date().toISOString()}`);
         return { one: await job.step("one", () => 1) };
       },
     ],
@@ -233,7 +233,7 @@ describe("crashTest", () => {
         return { done };
       },
     ],
-  ])("lets pass %s", async (_, run) => {
+  ])("accepts %s", async (_, run) => {
     const report = await crashTest(agentOf(run));
 
     expect(report.interruptions).toBeGreaterThan(0);
@@ -263,7 +263,7 @@ describe("crashTest", () => {
     expect(report.interruptions).toBeGreaterThan(120);
   });
 
-  it("says which question nobody answers", async () => {
+  it("names the question that nobody answers", async () => {
     const agent = agentOf(async ({ job }) => {
       const item = await job.openCase({ id: "one", name: "One" });
       await item.ask({ question: "Which?", fields: [{ name: "which", field_type: "CharField" }] });

@@ -40,7 +40,7 @@ describe("testServer", () => {
     ]);
   });
 
-  it("says which question has no answer", async () => {
+  it("names the question that has no answer", async () => {
     await using server = await testServer({ agents: [reviewer] });
 
     await expect(server.run("worker", { answers: { other: {} } })).rejects.toThrow(
@@ -48,7 +48,7 @@ describe("testServer", () => {
     );
   });
 
-  it("gives back a job that failed", async () => {
+  it("returns a failed job", async () => {
     const failing = agentOf(() => Promise.reject(new Error("no luck")));
     await using server = await testServer({ agents: [failing] });
 
@@ -57,7 +57,7 @@ describe("testServer", () => {
     expect(job).toMatchObject({ status: "failed", error: "no luck" });
   });
 
-  it("lets hours pass at once, in their order and no further", async () => {
+  it("advances time by hours immediately, in order and no further", async () => {
     pings.length = 0;
     await using server = await testServer({ agents: [pinger] });
     const { id } = await start(server);
@@ -95,7 +95,7 @@ describe("testServer", () => {
     expect(job.result).toEqual({ which: "none" });
   });
 
-  it("keeps what was stored over a crash, and goes on with it", async () => {
+  it("keeps stored data across a crash, and continues with it", async () => {
     let calls = 0;
     const worker = agentOf(async ({ job }) => {
       const first = await job.step("first", () => ++calls);

@@ -97,8 +97,7 @@ export const CASE_OVERRIDES: Overrides<CaseOverride> = {
 
 /** The same in words. */
 export const CASE_OVERRIDE_WORDS: Readonly<Record<CaseOverride, string>> = {
-  "is marked":
-    "Its status is set and its question, if any, is withdrawn: the handler's `ask` rejects.",
+  "is marked": "Its status is set and its question, if any, is withdrawn: the handler's `ask` rejects.",
   "keeps its question": "Its status is set; a question stays open.",
   ends: "It ends and its question is withdrawn. Later updates from the handler are refused.",
   "is reopened": "It accepts updates again. Nothing runs.",

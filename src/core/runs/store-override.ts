@@ -7,11 +7,7 @@ import type { JobOverride } from "../models/overrides.ts";
 import type { RunRecord } from "./run/run-record.ts";
 
 /** What takes a job away from the run that it has. */
-export const LEAVES_RUN: ReadonlySet<JobOverride> = new Set<JobOverride>([
-  "is resumed",
-  "is parked",
-  "ends",
-]);
+export const LEAVES_RUN: ReadonlySet<JobOverride> = new Set<JobOverride>(["is resumed", "is parked", "ends"]);
 
 export interface OverrideOrder {
   readonly status: EntityStatus;

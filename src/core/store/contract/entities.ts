@@ -36,7 +36,7 @@ export function entityTests(test: StoreTest): void {
     assert.equal((await store.table("Job").get("a"))?.status, "failed");
   });
 
-  test("a change that returns undefined leaves the entity as it is, even where it altered its copy", async (store) => {
+  test("a change that returns undefined leaves the entity unchanged, even if it altered its copy", async (store) => {
     await store.table("Job").insert(makeJob("a", { name: "kept" }));
     const unchanged = await store.table("Job").change("a", (job) => {
       job.name = "lost";

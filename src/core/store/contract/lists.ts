@@ -87,7 +87,7 @@ export function listTests(test: StoreTest): void {
     assert.deepEqual(await store.table("Job").countBy("status"), { completed: 3 });
   });
 
-  test("entities per value are counted among those that match", async (store) => {
+  test("entities per value are counted among the matching ones", async (store) => {
     await fill(store);
     const jobs = store.table("Job");
     for (const query of [
@@ -103,7 +103,7 @@ export function listTests(test: StoreTest): void {
     await assert.rejects(jobs.countBy("status", { where: { nope: 1 } }), /nope/);
   });
 
-  test("paging through equal timestamps meets every entity once", async (store) => {
+  test("paging through equal timestamps returns every entity once", async (store) => {
     const ids = Array.from({ length: 150 }, (_, at) => `t${String(at).padStart(3, "0")}`);
     await Promise.all([...ids].reverse().map((id) => store.table("Job").insert(makeJob(id))));
     const seen: string[] = [];

@@ -93,7 +93,7 @@ export function transactionTests(test: StoreTest): void {
     assert.equal((await store.table("Job").get("a"))?.total_cost, 100);
   });
 
-  test("a transaction cannot be used once it is over", async (store) => {
+  test("a transaction cannot be used after it has ended", async (store) => {
     let leaked: { get: (table: "Job", id: string) => Promise<unknown> } | undefined;
     await store.transaction(async (tx) => {
       leaked = tx;
