@@ -37,8 +37,8 @@ export interface TestServer extends AsyncDisposable {
    */
   run(agent: string | AgentDefinition, options?: RunOptions): Promise<JobRun>;
   /**
-   * Lets a time pass at once: sleeps, deadlines, pauses between tries and limits of time come due in their order, and
-   * what they set off happens. Steps that are under way get a quarter of a second to end.
+   * Lets a time pass immediately: sleeps, deadlines, pauses between attempts and time limits come due in
+   * their order, and what they trigger happens. Running steps get a quarter of a second to end.
    */
   advance(duration: Duration): Promise<void>;
   /**

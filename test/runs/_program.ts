@@ -43,7 +43,7 @@ export function makeProgram(random: (most: number) => number): Node {
   };
   const parts = (inCase: boolean, depth: number, least: number): Node[] =>
     Array.from({ length: least + random(3) }, () => node(inCase, depth - 1));
-  /** Parts that wait for nothing but recorded calls: who takes what, and who wins, must not be left to chance. */
+  /** Parts that wait only for recorded calls: who takes what, and who wins, must not be random. */
   const certain = (inCase: boolean, depth: number, least: number): Node[] => {
     const before = waits;
     waits = false;
