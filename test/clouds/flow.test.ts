@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { requirement } from "../_require.ts";
+import { shareOf } from "../_share.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import type { Project } from "./flow/project.ts";
 import { commit, newProject } from "./flow/project.ts";
@@ -26,7 +27,7 @@ interface Action {
   readonly resource_type: string;
 }
 
-describe.concurrent.each(FLOWS)("$name, as the user of a new project sees it", (flow) => {
+describe.concurrent.each(shareOf(FLOWS, 2))("$name, as the user of a new project sees it", (flow) => {
   it("from the first plan to the last removal", async ({ expect }) => {
     const containers = engine.met && (demanded || flow === FLOWS[0]);
     await using site = await openUserSite(flow, project, { containers });

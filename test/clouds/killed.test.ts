@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Bundle, bundleChild } from "../_bundle.ts";
+import { shareOf } from "../_share.ts";
 import type { FlowPlatform } from "./flow/clouds.ts";
 import { FLOWS } from "./flow/clouds.ts";
 import type { Site } from "./flow/site.ts";
@@ -161,7 +162,7 @@ describe.each(FLOWS)("a service on $name whose commands are killed at any of the
     async (name) => {
       const life = LIVES[name]!;
       const undisturbed = await liveUndisturbed(flow, life);
-      const lives = planKills(undisturbed);
+      const lives = [...shareOf(planKills(undisturbed), 3)];
 
       const failures: string[] = [];
       const work = async () => {

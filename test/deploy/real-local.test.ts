@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, expect, onTestFinished } from "vitest";
 import { packPackage } from "../_built.ts";
 import { requirement } from "../_require.ts";
+import { shareOf } from "../_share.ts";
 import { temporaryProject } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
 
@@ -107,7 +108,7 @@ describe("a new project in containers of this machine", () => {
     // An empty lock file tells Yarn that the folder is a project of its own.
     ["yarn@4.18.1", ["@yarnpkg/cli-dist@4.18.1", "install", "--mode=update-lockfile"]],
   ] as const;
-  for (const [packageManager, lock] of others)
+  for (const [packageManager, lock] of shareOf(others, 2))
     it(`the invoice audit, in TypeScript and installed with ${packageManager}`, async () => {
       const cwd = temporaryProject({
         "package.json": JSON.stringify({

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Bundle, bundleChild } from "../_bundle.ts";
+import { shareOf } from "../_share.ts";
 import { PROJECT, writeAll } from "./_fixture.ts";
 import type { Command } from "./_perform.ts";
 import { perform } from "./_perform.ts";
@@ -76,7 +77,7 @@ beforeAll(async () => {
 afterAll(() => child.remove());
 
 describe("a command killed at any line of its journal", () => {
-  it.each(SCENARIOS)(
+  it.each(shareOf(SCENARIOS, 2))(
     "finishes when it is repeated as if it had not been killed: $title",
     async (scenario) => {
       const undisturbed = await site(scenario);

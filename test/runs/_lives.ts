@@ -68,12 +68,18 @@ export class Life {
       clock = () => new Date(),
       most = 10,
     } = options;
+    let writes = 0;
+    let bury = () => {};
     this.died = new Promise((resolve) => {
-      this.#die = () => {
-        this.isDead = true;
-        resolve();
+      // A write that was under way at its death is stored before another process finds the store.
+      bury = () => {
+        if (this.isDead && writes === 0) resolve();
       };
     });
+    this.#die = () => {
+      this.isDead = true;
+      bury();
+    };
     const mortal: Store = {
       table: (name) => store.table(name),
       log: (name) => store.log(name),
@@ -81,6 +87,7 @@ export class Life {
       stats: () => store.stats(),
       close: () => store.close(),
       transaction: async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> => {
+        writes++;
         try {
           return await store.transaction(async (tx) => {
             if (this.isDead) throw new Error("dead");
@@ -88,7 +95,11 @@ export class Life {
           });
         } finally {
           if ((await store.log("Run").last(JOB)) >= diesAt) this.die();
-          if (this.isDead) await never();
+          writes--;
+          if (this.isDead) {
+            bury();
+            await never();
+          }
         }
       },
     };
