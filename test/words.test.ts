@@ -13,28 +13,23 @@ const CHECKED = [
   "templates",
   "examples",
   "bench",
+  "site",
+  "docs",
   "README.md",
-  "docs/index.md",
-  "docs/agents.md",
-  "docs/testing.md",
-  "docs/store.md",
-  "docs/deploy.md",
-  "docs/deploy-clouds.md",
-  "docs/platforms.md",
-  "docs/security.md",
-  "docs/audit.md",
-  "docs/telemetry.md",
-  "docs/settings.md",
+  "CONTRIBUTING.md",
+  "SECURITY.md",
 ];
 
 /** British spellings. `cancelled` is a status of the API, and everything about it is spelled the same way. */
 const BRITISH =
   /\b(?:(?:behavi|col|neighb|fav|hon|lab|flav|endeav|rum)our\w*|(?:data ?)?centre[sd]?|metres?|licence\w*|artefacts?|catalogues?|grey\w*|\w*(?:organ|recogn|serial|normal|initial|optim|minim|maxim|author|real|general|custom|synchron|capital|categor|priorit|util|final|special|stabil|token|sanit|parallel|summar|emphas|apolog|critic|memo)is(?:e[sdr]?|ing|ations?)|analyse[sdr]?|analysing|whilst|amongst|towards|afterwards|learnt|spelt|(?:label|model|travel|signal|marshal)l(?:ed|ing)|fulfil|judgement|defence|programme)\b/gi;
 
+/** The section of CONTRIBUTING.md that has the word list. */
+const WORDS = /^## Words$([\s\S]*?)^## /m;
+
 /** The left column of the word list, which is in one place only. */
 function listedWords(): string[] {
-  const guide = readFileSync(join(ROOT, "CONTRIBUTING.md"), "utf8");
-  const [, words = ""] = /^## Words$([\s\S]*?)^## /m.exec(guide) ?? [];
+  const [, words = ""] = WORDS.exec(readFileSync(join(ROOT, "CONTRIBUTING.md"), "utf8")) ?? [];
   return [...words.matchAll(/^\| (?!Not |-)(.+?) +\|/gm)].flatMap(([, cell]) => cell!.trim().split(", "));
 }
 
@@ -55,9 +50,9 @@ const QUOTED = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/;
 const TEMPLATE = /`(?:[^`\\$]|\\[\s\S]|\$(?!\{)|\$\{(?:[^{}`]|\{[^{}]*\}|`[^`]*`)*\})*`/;
 const PROSE = new RegExp([COMMENT, REGEX, QUOTED, TEMPLATE].map(({ source }) => source).join("|"), "g");
 
-/** Comments, and texts of more than one word, of a file of code; the whole of any other. */
+/** Comments, and texts of more than one word, of a file of code; else all but the word list and names in code quotes. */
 function proseOf(path: string, text: string): string {
-  if (!/\.(?:[cm]?ts|[cm]?js)$/.test(path)) return text;
+  if (!/\.(?:[cm]?ts|[cm]?js)$/.test(path)) return text.replace(WORDS, "").replace(/`[\w-]+`/g, "…");
   return [...text.matchAll(PROSE)]
     .map(([found]) => found)
     .filter((found) => /^\/[*/]/.test(found) || (/^["'`]/.test(found) && found.includes(" ")))
@@ -71,7 +66,9 @@ function filesOf(place: string): string[] {
     .filter((entry) => entry.isFile() && /\.(?:[cm]?ts|js|md|edge|ya?ml|css)$/.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name).slice(ROOT.length))
     .filter(
-      (path) => path !== "test/words.test.ts" && !/\.min\.js$|^public\/swagger\/|\/node_modules\//.test(path),
+      (path) =>
+        path !== "test/words.test.ts" &&
+        !/\.min\.js$|^public\/swagger\/|\/(?:node_modules|dist)\//.test(path),
     );
 }
 
@@ -90,7 +87,10 @@ describe("the word list of CONTRIBUTING.md", () => {
     ].join("\n");
 
     expect(findWords(proseOf("a.ts", code), listed)).toEqual(["goes on", "exists already", "colour"]);
-    expect(findWords("The job was begun anew.", listed)).toEqual(["begun", "anew"]);
+    expect(findWords(proseOf("a.md", "The job was begun anew. See `begun`."), listed)).toEqual([
+      "begun",
+      "anew",
+    ]);
   });
 
   it.each(CHECKED.flatMap(filesOf))("is kept in %s", (path) => {
