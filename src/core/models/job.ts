@@ -72,7 +72,9 @@ export const JobSchema = v.object({
   agent_version: optional(v.string()),
   /** Fingerprint of the code that ran it last. */
   code_fingerprint: optional(v.string()),
-  /** Set while the job is held as its record does not fit the code: its `stop_reason` is `code_changed`. */
+  /**
+   * Set while the job is held because its record does not fit the code: its `stop_reason` is `code_changed`.
+   */
   held: optional(HeldSchema),
 });
 export type Job = v.InferOutput<typeof JobSchema>;

@@ -45,7 +45,7 @@ export async function checkJob(agents: AgentRegistry, open: OpenJob, env: Enviro
     found: null,
   };
   if (!agent) {
-    const message = `Agent "${job.agent_name}" is not here: the job waits until it is`;
+    const message = `Agent "${job.agent_name}" is not registered: the job waits until it is`;
     return { ...about, verdict: "waits", to: null, message };
   }
   const to = agent.definition.version;

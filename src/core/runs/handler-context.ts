@@ -102,7 +102,7 @@ export async function callMethod<C>(
               "unavailable",
               `Method ${name} took longer than its ${timeout} s`,
               {
-                detail: "Try again, or raise the method's timeout.",
+                detail: "Retry, or raise the method's timeout.",
               },
             );
             own.abort(error);

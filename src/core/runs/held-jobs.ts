@@ -51,7 +51,7 @@ export async function moveJobTo(
   if (!agent) {
     const here = versions.map(({ definition }) => definition.version).join(", ");
     throw new ServiceError("invalid_parameters", `There is no version ${version} of ${seen.agent_name}`, {
-      detail: here === "" ? "The agent is not registered." : `Versions here: ${here}.`,
+      detail: here === "" ? "The agent is not registered." : `Available versions: ${here}.`,
     });
   }
   const { end } = await runs.rehearse(seen, agent);
@@ -77,7 +77,7 @@ export async function moveJobTo(
 function assertHeld(job: StoredJob): void {
   if (job.held) return;
   throw new ServiceError("invalid_transition", `Job "${job.id}" is ${job.status}, and is not held`, {
-    detail: "Only a job that is held as its record does not fit the code can be continued.",
+    detail: "Only a job that is held because its record does not fit the code can be continued.",
   });
 }
 

@@ -20,7 +20,9 @@ export function describeJob(job: StoredJob): JobResponse {
   return {
     job_id: job.id,
     status: job.status,
-    message: isHeld(job) ? "The job is held until somebody decides what becomes of it" : MESSAGES[job.status],
+    message: isHeld(job)
+      ? "The job is held until an operator decides what happens to it"
+      : MESSAGES[job.status],
     payload: null,
     error_message: job.error,
     error_traceback: null,

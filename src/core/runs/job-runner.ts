@@ -27,7 +27,7 @@ export function createRunner(parts: RunnerParts): Runner {
 }
 
 function paused(): ServiceError {
-  return new ServiceError("unavailable", "The service is paused: no code of agents runs", {
+  return new ServiceError("unavailable", "The service is paused: no agent code runs", {
     detail: "Resume it with: svc resume",
   });
 }
@@ -103,7 +103,9 @@ class JobRunner implements Runner {
 
   unpause(): void {
     if (!this.isPaused) return;
-    this.#parts.log.info("the pause is over: jobs run", { queued: this.#runs.scheduler.queued });
+    this.#parts.log.info("the service is no longer paused: jobs run", {
+      queued: this.#runs.scheduler.queued,
+    });
     this.#runs.scheduler.resume();
   }
 

@@ -213,7 +213,7 @@ async function hold(
 /** A held job resumes if it fits the current code. */
 function tryLater({ runs, log }: ReconcileParts, job: StoredJob): Promise<void> {
   return runs.tryAgain(job).catch((error: unknown) => {
-    if (!runs.isClosed) log.error("a job that is held could not be tried again", { job_id: job.id, error });
+    if (!runs.isClosed) log.error("a held job could not be checked again", { job_id: job.id, error });
   });
 }
 

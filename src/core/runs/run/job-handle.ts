@@ -58,7 +58,7 @@ export class RunJob implements JobHandle {
   }
 
   changed(name: string): boolean {
-    if (typeof name !== "string" || name === "") throw new TypeError("changed was given no name");
+    if (typeof name !== "string" || name === "") throw new TypeError("changed was called without a name");
     return this.#run.changed(this.#run.parts.redact(name));
   }
 

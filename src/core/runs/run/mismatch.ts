@@ -24,7 +24,7 @@ export function toMismatch(
   const what = describe(expected, found);
   const isSameCode = recorded.fingerprint !== null && recorded.fingerprint === code.fingerprint;
   if (isSameCode) {
-    const message = `${what}: given the same results it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or bring the former code back`;
+    const message = `${what}: given the same results it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or restore the previous code`;
     return { to: "failed", reason: "nondeterministic", message };
   }
   const message = `${what}. The call was recorded by ${name(recorded)}, and this is ${name(code)}. The job resumes by itself once the code fits; or continue it with this code, restart it, or stop it`;

@@ -21,7 +21,7 @@ export async function storeEnd(unit: Unit, run: RunToEnd): Promise<void> {
   const { jobId, ending } = run;
   for (const step of run.cutShort) {
     const { call, attempt, cost } = step;
-    const error = "The run ended before it did";
+    const error = "The run ended before the step";
     await unit.record(jobId, {
       type: "attempt",
       ...call.fields,
