@@ -47,6 +47,7 @@ test("a job whose record does not fit new code is held: its question stays open 
   expect(asked.name).toBe("approve");
   expect(item).toMatchObject({ status: "in_progress", question: null });
   expect(answered).toMatchObject({ status: "awaiting", stop_reason: "code_changed", open_questions: 0 });
+  expect(held.code_fingerprint).toBe(held.held?.recorded.fingerprint);
   expect(done).toEqual(["fetch", "check"]);
 });
 

@@ -24,6 +24,7 @@ export async function storeHold(unit: Unit, run: RunToHold): Promise<void> {
     held: { at: unit.now, message, ...held },
     // It belongs to the version that it fits.
     agent_version: held.recorded.version ?? job.agent_version,
+    code_fingerprint: held.recorded.fingerprint ?? job.code_fingerprint,
     total_cost: run.spent,
   }));
 }

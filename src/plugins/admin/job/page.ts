@@ -131,7 +131,8 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
         position: isTerminal(job.status) ? undefined : parts.runner().position(job.id),
         hosted: agent !== undefined,
       }),
-      error: job.error,
+      // A held job says at the top why.
+      error: job.held ? null : job.error,
       stopReason: job.stop_reason ? toLabel(job.stop_reason) : "",
       traceback: job.responses.findLast((response) => response.error_traceback)?.error_traceback ?? "",
       result: job.result === null ? "" : renderJson(job.result),
