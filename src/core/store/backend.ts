@@ -4,16 +4,16 @@ import type { StoreSnapshot } from "./snapshot.ts";
 import type { IndexValue, StoreHealth, TableSpec } from "./store.ts";
 import type { IndexRecord, TableIndex } from "./table-index.ts";
 
-/** A table as the store holds it: what is committed, by index, and what is on its way to the disk. */
+/** A table in the store: the index of what is committed, and the writes that are not yet on disk. */
 export interface StoreTable {
   readonly name: string;
   readonly spec: TableSpec;
   readonly index: TableIndex;
-  /** The newest write of each entity that is handed to the backend and not yet durable. */
+  /** The newest write of each entity that was passed to the backend and is not yet durable. */
   readonly pending: Map<string, EntityChange>;
 }
 
-/** A log as the store holds it. */
+/** A log in the store. */
 export interface StoreLog {
   readonly name: string;
   /** The newest write of each key that is not yet durable, and the number of the last entry after it. */
@@ -26,11 +26,11 @@ export interface PutChange {
   readonly id: string;
   readonly body: Body;
   readonly record: IndexRecord;
-  /** The record of the version that it was made of, where that is the one before it and known. */
+  /** The record of the version that it was made from, if that is the previous one and known. */
   readonly since: IndexRecord | undefined;
   /** The slot that the entity had when it was staged. */
   readonly slot: number | undefined;
-  /** Whether it was inserted; else it is a change of one that was there. */
+  /** Whether it was inserted; else it changes an existing one. */
   readonly isNew: boolean;
 }
 
@@ -59,7 +59,7 @@ export type EntityChange = PutChange | DeleteChange;
 export type LogChange = AppendChange | ClearChange;
 export type Change = EntityChange | LogChange;
 
-/** Keeps bodies and log entries, and makes changes durable. What differs between one store and another. */
+/** Keeps bodies and log entries, and makes changes durable: the part that differs between stores. */
 export interface Backend {
   /** For display. */
   readonly database: string;
@@ -67,18 +67,18 @@ export interface Backend {
   body(table: StoreTable, slot: number): Body;
   /** The same without blocking; synchronous if it is in memory. */
   bodyOf(table: StoreTable, slot: number): MaybePromise<Body>;
-  /** Committed entities as they are now, even where they change before the promise resolves. */
+  /** Committed entities as they are now, even if they change before the promise resolves. */
   bodies(table: StoreTable, slots: readonly number[]): Promise<Body[]>;
   /** Number of a key's last committed entry. */
   lastOf(log: StoreLog, key: string): number;
   /** The JSON of a key's entries from number `from` to number `to`, both included. */
   entries(log: StoreLog, key: string, from: number, to: number): Promise<string[]>;
   /**
-   * Makes changes durable, then visible in the index, then calls `done`. On failure `done` gets the error, nothing is
-   * changed, and all commits waiting behind it fail in the same breath, as they may be built on it.
+   * Makes changes durable, then visible in the index, then calls `done`. On failure `done` gets the error,
+   * nothing is changed, and all commits queued after it fail too, as they may depend on it.
    */
   commit(changes: readonly Change[], done: (error?: Error) => void): void;
-  /** Its files as they are now; missing where it has none. */
+  /** Its files as they are now; missing if it has none. */
   snapshot?(): Promise<StoreSnapshot>;
   health(): StoreHealth;
   bytes(): number | undefined;

@@ -3,23 +3,25 @@ import { PartedJson } from "./parted-json.ts";
 import type { Entity } from "./store.ts";
 import type { IndexRecord } from "./table-index.ts";
 
-/** JSON longer than this is not kept parsed as well. */
+/** JSON longer than this is not also kept parsed. */
 const LONG = 1024 * 1024;
 
 /**
- * One version of an entity. Of one that is read or changed again the parsed value is kept, so that callers get copies
- * without parsing, and the next version costs only what differs.
+ * One version of an entity. If it is read or changed again, its parsed value is kept, so that callers get
+ * copies without parsing, and the next version costs only its differences.
  */
 export class Body {
-  /** The JSON; missing where the parts hold it. */
+  /** The JSON; missing if the parts have it. */
   readonly #text: string | undefined;
   #parted: PartedJson | undefined;
   #view: object | undefined;
-  /** Whether it was asked for before, or its predecessor was changed: then keeping it parsed pays. */
+  /**
+   * Whether it was requested before, or its predecessor was changed: then keeping it parsed is worthwhile.
+   */
   #isHot: boolean;
   /** Number of characters of the JSON. */
   readonly length: number;
-  /** What it is found by, where it was staged and not read. */
+  /** Its index values, if it was staged and not read. */
   record: IndexRecord | undefined;
 
   private constructor(content: { text: string } | { parted: PartedJson }, isHot: boolean) {
@@ -29,12 +31,12 @@ export class Body {
     this.length = ("text" in content ? content.text : content.parted).length;
   }
 
-  /** A stored entity by its JSON. */
+  /** A stored entity from its JSON. */
   static from(text: string): Body {
     return new Body({ text }, false);
   }
 
-  /** A new entity. Throws where it cannot be stored; `what` names it in the error. */
+  /** A new entity. Throws if it cannot be stored; `what` names it in the error. */
   static of(entity: Entity, what: string): Body {
     return new Body({ text: toJson(entity, what) }, false);
   }
@@ -43,12 +45,12 @@ export class Body {
     return this.#text ?? this.texts.join("");
   }
 
-  /** The JSON in strings to be written one behind the other: joining them costs a copy. */
+  /** The JSON as strings to be written one after another: joining them costs a copy. */
   get texts(): readonly string[] {
     return this.#text === undefined ? this.#parted!.texts : [this.#text];
   }
 
-  /** The entity, for the caller to do with as it likes. */
+  /** The entity, as a copy that the caller owns. */
   copy<T>(): T {
     const parted = this.#part();
     try {
@@ -59,7 +61,7 @@ export class Body {
     return JSON.parse(this.text) as T;
   }
 
-  /** The entity, for the caller to replace fields of; what is in them is frozen, as others share it. */
+  /** The entity, whose fields the caller may replace; their values are frozen, as they are shared. */
   draft<T>(): T {
     const parted = this.#part();
     if (parted !== undefined) return parted.draft() as T;
@@ -71,7 +73,7 @@ export class Body {
     }
   }
 
-  /** The entity, frozen: all who only look share it. */
+  /** The entity, frozen: shared by all readers. */
   view<T>(): T {
     if (this.#view !== undefined) return this.#view as T;
     const view = Object.freeze(this.draft<T & object>());
@@ -79,14 +81,14 @@ export class Body {
     return view;
   }
 
-  /** The version that `entity` is. Throws where it cannot be stored; `what` names it in the error. */
+  /** The version for `entity`. Throws if it cannot be stored; `what` names it in the error. */
   next(entity: Entity, what: string): Body {
     const parted = this.#parted?.next(entity);
     if (parted === undefined) return new Body({ text: toJson(entity, what) }, true);
     return parted === this.#parted ? this : new Body({ parted }, true);
   }
 
-  /** Keeps it parsed from the second time on that it is asked for, unless it is long. */
+  /** Keeps it parsed from the second request on, unless it is long. */
   #part(): PartedJson | undefined {
     if (this.#parted !== undefined) return this.#parted;
     const isKept = this.#isHot && this.length <= LONG;

@@ -30,7 +30,7 @@ export class Column {
     this.#numbers[slot] = value ?? Number.NaN;
   }
 
-  /** Gives back room behind the first `capacity` slots, which hold nothing. */
+  /** Releases the memory after the first `capacity` slots, which is unused. */
   trim(capacity: number): void {
     if (this.#numbers === undefined) this.#values.length = Math.min(this.#values.length, capacity);
     else this.#numbers = this.#numbers.slice(0, Math.max(capacity, 64));
@@ -41,7 +41,7 @@ export class Column {
     if (this.#numbers === undefined) return compareValues(this.#values[a] ?? null, this.#values[b] ?? null);
     const one = this.#numbers[a]!;
     const other = this.#numbers[b]!;
-    // Compared as numbers, without making a value of each; those that are `null`, or not there, differ from themselves.
+    // Compared as numbers, without creating a value for each; `null` and missing ones differ from themselves.
     if (one < other) return -1;
     if (one > other) return 1;
     return one === other ? 0 : compareValues(this.get(a), this.get(b));
@@ -53,7 +53,7 @@ export class Column {
   }
 }
 
-/** A longer copy of a typed array, filled with `NaN` behind the old end. */
+/** A longer copy of a typed array, filled with `NaN` after the old end. */
 function grown(numbers: Float64Array, needed: number): Float64Array {
   const next = new Float64Array(Math.max(needed, Math.ceil(numbers.length * 1.5))).fill(
     Number.NaN,

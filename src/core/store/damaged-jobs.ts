@@ -11,7 +11,7 @@ export const DAMAGED_JOB_TABLE: TableSpec<DamagedJob> = {
   sorted: [],
 };
 
-/** What an entity or log key belongs to: a job, or a case of one; `undefined` where it is of neither. */
+/** The owner of an entity or log key: a job, or a case of one; `undefined` if it is neither. */
 export function ownerOf(
   table: string,
   id: string,

@@ -1,9 +1,12 @@
 import type { IndexValue } from "./store.ts";
 
-/** Up to so many slots are looked through for one of them. */
+/** Maximum number of slots in a list that is scanned for one of them. */
 const FEW = 64;
 
-/** The slots that have one value: a number or a list in no order, as most values of an id-like field have one or few. */
+/**
+ * The slots that have one value: a number or an unordered list, as most values of an id-like field have one
+ * or few.
+ */
 interface Posting {
   readonly value: IndexValue;
   slots: number | number[];
@@ -61,7 +64,7 @@ export class Facet {
     return typeof slots === "number" ? 1 : slots.length;
   }
 
-  /** In no order. */
+  /** Unordered. */
   slots(value: IndexValue): Iterable<number> {
     const slots = this.#postings.get(value)?.slots ?? [];
     return typeof slots === "number" ? [slots] : slots;
@@ -76,7 +79,7 @@ export class Facet {
     return this.#postings.keys();
   }
 
-  /** Gives back room behind the first `capacity` slots, which hold nothing. */
+  /** Releases the memory after the first `capacity` slots, which is unused. */
   trim(capacity: number): void {
     this.#places = this.#places.slice(0, capacity);
   }

@@ -18,7 +18,7 @@ export class FreeSlots {
     slots[at] = slot;
   }
 
-  /** Takes the lowest out. */
+  /** Removes and returns the lowest. */
   take(): number | undefined {
     const slots = this.#slots;
     const lowest = slots[0];

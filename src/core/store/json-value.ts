@@ -26,7 +26,7 @@ function cloneJson<T>(value: T): T {
   return cloneFields({ ...value });
 }
 
-/** Puts copies in the place of what is in the fields of an object that came from JSON. */
+/** Replaces the field values of an object that came from JSON by copies. */
 export function cloneFields<T extends object>(value: T): T {
   for (const key in value) {
     const field = value[key];
@@ -36,13 +36,13 @@ export function cloneFields<T extends object>(value: T): T {
   return value;
 }
 
-/** Makes what is in the fields of an object that came from JSON something that nobody can alter. */
+/** Freezes the field values of an object that came from JSON, deeply. */
 export function freezeFields<T extends object>(value: T): T {
   for (const key in value) freezeJson(value[key]);
   return value;
 }
 
-/** Makes a value that came from JSON one that nobody can alter. */
+/** Freezes a value that came from JSON, deeply. */
 export function freezeJson<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
   for (const key in value) freezeJson(value[key]);
@@ -50,8 +50,8 @@ export function freezeJson<T>(value: T): T {
 }
 
 /**
- * Whether a value has the same JSON as `known`, which came from JSON and which nobody can have altered; "no" may be wrong,
- * "yes" never is.
+ * Whether a value has the same JSON as `known`, which came from JSON and is frozen; "no" may be wrong, "yes"
+ * never is.
  */
 export function isSameJson(value: unknown, known: unknown): boolean {
   if (typeof value !== "object" || value === null) return value === known && !Object.is(value, -0);
@@ -61,7 +61,7 @@ export function isSameJson(value: unknown, known: unknown): boolean {
   return isPlain(value) && !Array.isArray(known) && isSameObject(value, known as Record<string, unknown>);
 }
 
-/** Whether a value is a plain object, which JSON takes field by field. */
+/** Whether a value is a plain object, which JSON serializes field by field. */
 export function isPlain(value: object): value is Record<string, unknown> {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;

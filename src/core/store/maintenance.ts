@@ -37,7 +37,7 @@ export type { Problem } from "./json/verify.ts";
 /** Files that an export writes. */
 const EXPORTED = /^[A-Za-z][A-Za-z0-9_-]*\.json$/;
 
-/** What a copy of a store holds. */
+/** The content of a copy of a store. */
 export interface Copied {
   readonly files: number;
   readonly bytes: number;
@@ -46,15 +46,15 @@ export interface Copied {
 
 const SILENT: StoreLogger = { info() {}, warn() {}, error() {} };
 
-/** What a table or log became in an export. */
+/** A table or log in an export. */
 export interface Exported {
   readonly file: string;
   readonly count: number;
 }
 
 /**
- * Writes what a store holds as plain JSON: for each table a file with the list of its entities, for each log a file with
- * the entries of each key. The store must not be in use.
+ * Writes the content of a store as plain JSON: for each table a file with the list of its entities, for each
+ * log a file with the entries of each key. The store must not be in use.
  */
 export async function exportStore(dataDir: string, to: string): Promise<Exported[]> {
   const backend = await openStored(dataDir);
@@ -113,12 +113,12 @@ export function saveBackup(sent: AsyncIterable<Uint8Array>, to: string): Promise
   return writeBackup(nodeIo, to, sent);
 }
 
-/** Copies a backup into an empty data folder, and checks the copy. The backup stays as it is. */
+/** Copies a backup into an empty data folder, and checks the copy. The backup does not change. */
 export async function restoreStore(from: string, dataDir: string): Promise<Copied> {
   return writeBackup(nodeIo, dataDir, sendSnapshot(snapshotOfFolder(from)));
 }
 
-/** Makes a store in an empty folder of what `exportStore` wrote. */
+/** Creates a store in an empty folder from what `exportStore` wrote. */
 export async function importStore(from: string, dataDir: string): Promise<{ name: string; count: number }[]> {
   if (!existsSync(from)) throw storageError(`Folder ${from} does not exist`, "Use the folder of an export.");
   const exported = readdirSync(from)
@@ -146,7 +146,7 @@ function openStored(dataDir: string): Promise<JsonBackend> {
   });
 }
 
-/** The files of a backup, which nobody writes to. */
+/** The files of a backup, which are not written to. */
 function snapshotOfFolder(folder: string): StoreSnapshot {
   if (!existsSync(folder))
     throw storageError(`Folder ${folder} does not exist`, "Use the folder of a backup.");

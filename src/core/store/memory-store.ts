@@ -4,13 +4,15 @@ import type { Body } from "./body.ts";
 import type { StoreFactory } from "./store.ts";
 import { createStoreTables, TransactionalStore } from "./transactional-store.ts";
 
-/** Makes a store that keeps everything in memory, for tests and trials: it ends with the process. */
+/**
+ * Creates a store that keeps everything in memory, for tests and experiments: it is lost with the process.
+ */
 export const createMemoryStore: StoreFactory = async ({ tables: specs }) => {
   const tables = createStoreTables(specs);
   return new TransactionalStore({ tables, backend: new MemoryBackend() });
 };
 
-/** Entities and entries as JSON in memory, so that no caller can alter what is stored. */
+/** Entities and entries as JSON in memory, so that no caller can change what is stored. */
 class MemoryBackend implements Backend {
   readonly database = "memory";
   readonly #bodies = new Map<StoreTable, Body[]>();

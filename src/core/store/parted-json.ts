@@ -2,20 +2,20 @@ import { cloneFields, freezeFields, freezeJson, isPlain, isSameJson, isSameStart
 
 type Fields = Record<string, unknown>;
 
-/** The JSON of one field, with its value, or of several beside each other that have not changed. */
+/** The JSON of one field, with its value, or of several adjacent unchanged fields. */
 interface Piece {
   /** Position of its first field. */
   readonly from: number;
-  /** Position behind its last field. */
+  /** Position after its last field. */
   readonly to: number;
-  /** What opens or separates them, and the fields with their names. */
+  /** Opening or separating characters, and the fields with their names. */
   readonly json: string;
   readonly value: unknown;
 }
 
-/** The version that others began as, by what they have in common with it. */
+/** The first version, which later versions share fields with. */
 interface First {
-  /** Never given out; what is in its fields is frozen, and shared with those who get it. */
+  /** Never returned itself; its field values are frozen, and shared with callers. */
   readonly value: Fields;
   readonly keys: readonly string[];
   /** Its fields by position. */
@@ -25,11 +25,11 @@ interface First {
 }
 
 /**
- * A plain object that came from JSON, kept as the version it began as and its JSON in pieces, so that another version of
- * it costs only the fields that differ. Versions share what is equal in them.
+ * A plain object that came from JSON, kept as its first version and its JSON in pieces, so that another
+ * version of it costs only the fields that differ. Versions share equal parts.
  *
- * Drafts are copies of the first version, with the fields that differ set after that: V8 copies what `JSON.parse` made in
- * one go, but a copy of a copy of a copy field by field.
+ * Drafts are copies of the first version, with the fields that differ set after that: V8 copies the result of
+ * `JSON.parse` in one operation, but a copy of a copy field by field.
  */
 export class PartedJson {
   readonly #first: First;
@@ -45,15 +45,15 @@ export class PartedJson {
   }
 
   /**
-   * Takes over a value that came from JSON of so many characters. Throws where it is nested more deeply than the stack
-   * allows.
+   * Takes ownership of a value that came from JSON of so many characters. Throws if it is nested more deeply
+   * than the stack allows.
    */
   static of(value: Fields, length: number): PartedJson {
     freezeFields(value);
     return new PartedJson({ value, length, keys: Object.keys(value), fields: Object.values(value) }, []);
   }
 
-  /** The JSON in strings to be written one behind the other; of the first version there are none. */
+  /** The JSON as strings to be written one after another; none for the first version. */
   get texts(): string[] {
     const texts: string[] = [];
     for (let place = 0; place < this.#pieces.length; place++) texts.push(this.#pieces[place]!.json);
@@ -65,7 +65,7 @@ export class PartedJson {
     return cloneFields(this.draft());
   }
 
-  /** An object with its fields; what is in them is frozen. */
+  /** An object with its fields; their values are frozen. */
   draft(): Fields {
     const draft = { ...this.#first.value };
     for (let place = 0; place < this.#pieces.length; place++) {
@@ -77,8 +77,8 @@ export class PartedJson {
   }
 
   /**
-   * Another version, itself where nothing differs; `undefined` where it has other fields, where JSON would not take it
-   * field by field, or where so little is left that the first version would be kept for nothing.
+   * Another version, or itself if nothing differs; `undefined` if it has other fields, if JSON would not
+   * serialize it field by field, or if too little is left to be worth keeping the first version.
    */
   next(value: object): PartedJson | undefined {
     if (!isPlain(value)) return undefined;
@@ -91,7 +91,7 @@ export class PartedJson {
     }
   }
 
-  /** The positions of the fields that differ; `undefined` where there are others. */
+  /** The positions of the fields that differ; `undefined` if there are other fields. */
   #changedIn(value: Fields): number[] | undefined {
     const { keys, fields } = this.#first;
     const changed: number[] = [];
@@ -127,7 +127,7 @@ export class PartedJson {
     return made.length < this.#first.length / 2 ? undefined : made;
   }
 
-  /** Pieces in which some fields are pieces of their own, and each that was before. */
+  /** Pieces in which the given fields are separate pieces, and each that was before. */
   #apart(pieces: readonly Piece[], fields: readonly Piece[]): Piece[] {
     const ones = [...pieces.filter(isOne), ...fields].sort((a, b) => a.from - b.from);
     const apart: Piece[] = [];
@@ -141,7 +141,7 @@ export class PartedJson {
     return apart;
   }
 
-  /** The piece of fields that are as in the first version. */
+  /** The piece of fields that are unchanged from the first version. */
   #unchanged(from: number, to: number): Piece {
     const { keys, fields } = this.#first;
     const some = Object.fromEntries(keys.slice(from, to).map((key, at) => [key, fields[from + at]]));
@@ -159,7 +159,7 @@ function lengthOf(pieces: readonly Piece[]): number {
   return length;
 }
 
-/** The piece that a field is in; none where there are no pieces yet. */
+/** The piece that a field is in; none if there are no pieces yet. */
 function placeOf(at: number, pieces: readonly Piece[]): number {
   for (let place = 0; place < pieces.length; place++) if (at < pieces[place]!.to) return place;
   return -1;
@@ -175,7 +175,7 @@ function longer(field: unknown, piece: Piece): Piece | undefined {
   return { from: piece.from, to: piece.to, json: `${json.slice(0, -1)},${added.slice(1)}`, value };
 }
 
-/** The piece of one field; `undefined` where JSON leaves it out, as it does a function. */
+/** The piece of one field; `undefined` if JSON omits it, as it does a function. */
 function whole(key: string, field: unknown, at: number): Piece | undefined {
   const text = JSON.stringify(field);
   if (text === undefined) return undefined;

@@ -11,7 +11,7 @@ export interface SlotPage {
 
 type Test = (slot: number) => boolean;
 
-/** A search through more texts than this lets other work run in between. */
+/** A search through more texts than this yields to other work in between. */
 const SLICE = 20_000;
 
 /** Answers a query from a table's index. */
@@ -19,7 +19,7 @@ export async function findSlots(index: TableIndex, query: ListQuery): Promise<Sl
   return page(index, query, await planOf(index, query));
 }
 
-/** How many entities match, by the value that they have of a facet. */
+/** How many entities match, by their value of a facet. */
 export async function countByValue(
   index: TableIndex,
   field: string,
@@ -112,7 +112,7 @@ function countOf(candidates: Candidates, matches: Test): number {
   return count;
 }
 
-/** The page out of slots in no order: keeps only as many as the page reaches. */
+/** The page from unordered slots: keeps only as many as the page needs. */
 function best(
   source: Iterable<number>,
   matches: Test,
@@ -148,7 +148,7 @@ function readSort(index: TableIndex, sort: string | undefined): { field: string;
 }
 
 function known(index: TableIndex, field: string): void {
-  // Which fields there are is known from the first entity on.
+  // The fields are known from the first entity on.
   if (index.size === 0 || index.hasField(field)) return;
   throw new TypeError(`Table ${index.spec.name} has no index field "${field}"`);
 }
@@ -242,7 +242,7 @@ function rangeOrPart(condition: Condition): (value: IndexValue) => boolean {
     (lt === undefined || (typeof value === typeof lt && value! < lt));
 }
 
-/** Looks through the texts, in slices where they are many, so that a search does not hold up everything else. */
+/** Searches the texts, in slices if there are many, so that a search does not block everything else. */
 async function textTest(index: TableIndex, needle: string, candidates: number): Promise<Test> {
   const includes: Test = (slot) => index.textOf(slot).includes(needle);
   if (candidates <= SLICE) return includes;
@@ -252,6 +252,6 @@ async function textTest(index: TableIndex, needle: string, candidates: number): 
     for (let slot = from; slot < to; slot++) if (includes(slot)) found[slot] = 1;
     await new Promise((resolve) => setImmediate(resolve));
   }
-  // A slot may have changed hands in between; asking again costs only where it was found.
+  // A slot may have another entity by now; checking again costs only if it was found.
   return (slot) => found[slot] === 1 && includes(slot);
 }

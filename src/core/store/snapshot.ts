@@ -1,6 +1,6 @@
-/** A store as of one moment, to be copied while it is written to. */
+/** A consistent state of a store, to be copied while it is written to. */
 export interface StoreSnapshot {
-  /** The files that it consists of, in the order in which `read` gives their bytes. */
+  /** Its files, in the order in which `read` yields their bytes. */
   readonly files: readonly { readonly name: string; readonly size: number }[];
   /** Yields the bytes of all files, one after another, and releases the files at the end. */
   read(): AsyncGenerator<Uint8Array, void>;

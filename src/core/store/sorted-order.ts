@@ -14,7 +14,7 @@ export class SortedOrder {
   readonly #compare: (a: number, b: number) => number;
   #chunks: number[][] = [];
 
-  /** `compare` must tell any two slots apart, and be answered by the values a slot had when it was inserted. */
+  /** `compare` must distinguish any two slots, and use the values that a slot had when it was inserted. */
   constructor(slots: Iterable<number>, compare: (a: number, b: number) => number) {
     this.#compare = compare;
     const all = [...slots].sort(compare);
@@ -74,7 +74,7 @@ export class SortedOrder {
   #chunkFor(slot: number): number {
     let low = 0;
     let high = this.#chunks.length - 1;
-    // What is new, or was just changed, comes last.
+    // New and just changed entities come last.
     if (high < 0 || this.#isBehind(this.#chunks[high]!, slot)) return Math.max(high, 0);
     while (low < high) {
       const middle = (low + high) >> 1;

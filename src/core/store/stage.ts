@@ -5,7 +5,7 @@ import { compareValues } from "./column.ts";
 import { toJson } from "./json-value.ts";
 import { type Entity, type IndexValue, StoreConflictError, StoreMissingError } from "./store.ts";
 
-/** So many changes are looked through one by one. */
+/** Maximum number of changes that are searched one by one. */
 const FEW = 16;
 
 /** The writes of one transaction before they are committed, and reads that see them. */
@@ -82,7 +82,7 @@ export class Stage {
     this.#add({ kind: "clear", log, key, last: 0 });
   }
 
-  /** `before` is the version that a change was made of, `slot` the one it has, if any. */
+  /** `before` is the version that a change was made from, `slot` its slot, if any. */
   #put(
     table: StoreTable,
     entity: Entity,
@@ -92,7 +92,7 @@ export class Stage {
     const record = { values: table.spec.index(entity), text: table.spec.text?.(entity) ?? "" };
     body.record = record;
     const place = this.#placeOf(table, id);
-    // Of several writes of one entity only the last is kept: the version it was made of is never stored.
+    // Of several writes of one entity only the last is kept: the version it was made from is never stored.
     const since = place === undefined ? before?.record : undefined;
     const isNew = before === undefined;
     const change: PutChange = { kind: "put", table, id, body, record, since, slot, isNew };
@@ -121,7 +121,7 @@ export class Stage {
     places.set(keyOf(change), place);
   }
 
-  /** Looking through a few changes costs less than an index of them, and most transactions are a few. */
+  /** Searching a few changes costs less than an index of them, and most transactions have few. */
   #placeOf(owner: StoreTable | StoreLog, key: string): number | undefined {
     if (this.#places !== undefined) return this.#places.get(owner)?.get(key);
     for (let place = this.changes.length - 1; place >= 0; place--) {

@@ -15,12 +15,12 @@ export interface StoreContractOptions {
   /** Name of the implementation, for the names of the tests. */
   readonly name: string;
   readonly open: StoreFactory;
-  /** Whether what was written is there when the same folder is opened again. @default false */
+  /** Whether data is still there when the same folder is opened again. @default false */
   readonly persistent?: boolean;
 }
 
 /**
- * What every store must hold, for any test runner that has `describe` and `it`.
+ * The guarantees of every store, for any test runner that has `describe` and `it`.
  *
  * @example
  * storeContract({ describe, it, name: "my store", open: openMyStore, persistent: true });

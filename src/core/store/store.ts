@@ -7,7 +7,7 @@ import type { AgentSetting, AuditHead, DamagedJob, KeyMark, RetentionState } fro
 import type { RunEntry } from "../models/run-entry.ts";
 import type { StoreSnapshot } from "./snapshot.ts";
 
-/** What every stored entity has. */
+/** The fields of every stored entity. */
 export interface Entity {
   readonly id: string;
 }
@@ -15,7 +15,7 @@ export interface Entity {
 /** A value that a table can filter and sort by. Timestamps are milliseconds since the epoch. */
 export type IndexValue = string | number | boolean | null;
 
-/** Describes a table: which of an entity's values can be asked for. */
+/** Describes a table: which of an entity's values can be queried. */
 export interface TableSpec<T extends Entity = Entity> {
   readonly name: string;
   /**
@@ -28,11 +28,11 @@ export interface TableSpec<T extends Entity = Entity> {
   readonly entity: boolean;
   /** The values `where` filters and `sort` orders by. */
   index(entity: T): Readonly<Record<string, IndexValue>>;
-  /** Fields of `index` asked for by equality: answered without looking at every entity. */
+  /** Fields of `index` that are queried by equality: answered without scanning every entity. */
   readonly facets: readonly string[];
   /** Fields of `index` that lists are ordered by: kept in order. */
   readonly sorted: readonly string[];
-  /** What `search` looks in, case-insensitively. */
+  /** The text that `search` matches, case-insensitively. */
   text?(entity: T): string;
 }
 
@@ -68,9 +68,12 @@ export type Condition =
 export interface ListQuery {
   /** Conditions by index field; all must hold. `contains` is case-insensitive. */
   readonly where?: Readonly<Record<string, Condition | undefined>>;
-  /** Case-insensitive part of the entity's text. */
+  /** A part of the entity's text, case-insensitive. */
   readonly search?: string;
-  /** A sorted index field; a leading `-` means descending. Ties go by id, ascending. @default "-created_at" where the table has it, else "id" */
+  /**
+   * A sorted index field; a leading `-` means descending. Ties are ordered by id, ascending. @default
+   * "-created_at" if the table has it, else "id"
+   */
   readonly sort?: string;
   /** @default 50 */
   readonly limit?: number;
@@ -93,16 +96,16 @@ export interface Table<T extends Entity> {
    */
   peek(id: string): MaybePromise<Readonly<T> | undefined>;
   list(query?: ListQuery): Promise<Page<T>>;
-  /** The ids of what `list` would give, without reading it. @default all */
+  /** The ids of what `list` would return, without reading it. @default all */
   ids(query?: ListQuery): Promise<string[]>;
-  /** Entities per value of a facet, of those that match. @default all */
+  /** Number of matching entities per value of a facet. @default all */
   countBy(field: string, query?: Pick<ListQuery, "where" | "search">): Promise<Record<string, number>>;
-  /** Rejects with `StoreConflictError` where the id is taken. */
+  /** Rejects with `StoreConflictError` if the id already exists. */
   insert(entity: T): Promise<void>;
   /**
    * Replaces an entity atomically: `fn` gets the newest version and returns the next one (or `undefined` to
-   * leave it as it is). It may give fields another value; what is in them may be frozen, as it is shared
-   * between versions. Resolves with the resulting entity; rejects with `StoreMissingError`.
+   * leave it as it is). It may replace fields; their old values may be frozen, as versions share them.
+   * Resolves with the resulting entity; rejects with `StoreMissingError`.
    */
   change(id: string, fn: (current: T) => T | undefined): Promise<T>;
   /** Resolves with whether there was such an entity. */
@@ -131,7 +134,10 @@ export interface Log<E> {
  */
 export interface Transaction {
   get<K extends TableName>(table: K, id: string): Promise<Tables[K] | undefined>;
-  /** Ids of the entities whose facet `field` has this value: oldest first where the table has `created_at`, ties by id. */
+  /**
+   * Ids of the entities whose facet `field` has this value: oldest first if the table has `created_at`, ties
+   * by id.
+   */
   ids<K extends TableName>(table: K, field: string, value: IndexValue): Promise<string[]>;
   insert<K extends TableName>(table: K, entity: Tables[K]): Promise<void>;
   change<K extends TableName>(
@@ -142,7 +148,7 @@ export interface Transaction {
   remove<K extends TableName>(table: K, id: string): Promise<boolean>;
   /** Adds an entry; resolves with the number it will have. */
   append<K extends LogName>(log: K, key: string, entry: Logs[K]): Promise<number>;
-  /** Forgets all entries of a key. */
+  /** Removes all entries of a key. */
   clear<K extends LogName>(log: K, key: string): Promise<void>;
 }
 
@@ -157,12 +163,12 @@ export interface StoreStats {
   readonly database: string;
   /** Number of entities in each entity table. */
   readonly tables: Readonly<Record<string, number>>;
-  /** Bytes on disk, where it has one. */
+  /** Bytes on disk, if it uses one. */
   readonly bytes?: number;
   /** Reads of entity bodies and log entries since the start. */
   readonly reads: number;
   readonly writes: number;
-  /** Implementation's own figures, such as compactions. */
+  /** Figures of the implementation, such as compactions. */
   readonly details?: Readonly<Record<string, string | number | boolean | null>>;
 }
 
@@ -203,7 +209,7 @@ export interface StoreLogger {
   error(message: string, fields?: Record<string, unknown>): void;
 }
 
-/** The id of an inserted entity is taken. */
+/** The id of an inserted entity already exists. */
 export class StoreConflictError extends Error {
   override readonly name = "StoreConflictError";
   constructor(table: string, id: string) {
@@ -211,7 +217,7 @@ export class StoreConflictError extends Error {
   }
 }
 
-/** There is no entity with the id. */
+/** No entity with the id exists. */
 export class StoreMissingError extends Error {
   override readonly name = "StoreMissingError";
   constructor(table: string, id: string) {

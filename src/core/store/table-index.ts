@@ -5,20 +5,20 @@ import { FreeSlots } from "./free-slots.ts";
 import { SortedOrder } from "./sorted-order.ts";
 import type { IndexValue, TableSpec } from "./store.ts";
 
-/** What a query is answered from: the index values of an entity and the text that searches look in. */
+/** The data that queries use: the index values of an entity and its searchable text. */
 export interface IndexRecord {
   readonly values: Readonly<Record<string, IndexValue>>;
   readonly text: string;
 }
 
-/** The values of a field by slot, and, where it is a facet, the slots by value. */
+/** The values of a field by slot, and, if it is a facet, the slots by value. */
 interface Field {
   readonly name: string;
   readonly column: Column;
   readonly facet: Facet | undefined;
 }
 
-/** Room for fewer slots than this is not worth giving back. */
+/** Memory for fewer slots than this is not worth releasing. */
 const SMALL = 4096;
 
 /**
@@ -31,7 +31,7 @@ export class TableIndex {
   readonly #ids: (string | undefined)[] = [];
   readonly #texts: string[] = [];
   readonly #free = new FreeSlots();
-  /** The capacity for which the columns have room. */
+  /** The capacity of the columns. */
   #room = 0;
   readonly #fields = new Map<string, Field>();
   readonly #orders = new Map<string, SortedOrder>();
@@ -50,7 +50,7 @@ export class TableIndex {
     return this.#ids.length;
   }
 
-  /** `likely` is a slot that it may have: to look there first is quicker. */
+  /** `likely` is a slot that it may have: checking it first is faster. */
   slotOf(id: string, likely?: number): number | undefined {
     return likely !== undefined && this.#ids[likely] === id ? likely : this.#slots.get(id);
   }
@@ -69,7 +69,7 @@ export class TableIndex {
     return this.#fields.get(field)?.column.get(slot) ?? null;
   }
 
-  /** All that a slot is found by. */
+  /** All index values of a slot. */
   recordOf(slot: number): IndexRecord {
     const values: [string, IndexValue][] = [];
     for (const [name, { column }] of this.#fields) values.push([name, column.get(slot)]);
@@ -88,7 +88,7 @@ export class TableIndex {
     return this.#fields.get(field)?.facet;
   }
 
-  /** The order of a sorted field, made when it is first asked for and kept from then on. */
+  /** The order of a sorted field, created on first use and maintained from then on. */
   order(field: string): SortedOrder | undefined {
     if (!this.spec.sorted.includes(field)) return undefined;
     return getOrMake(

@@ -81,7 +81,7 @@ export function makeEntry(message: string): RunEntry {
   return { type: "mark", mark: "note", message, at: at(0) };
 }
 
-/** A second of the tests, in milliseconds since the epoch. */
+/** A second of the tests' time, in milliseconds since the epoch. */
 export function millis(second: number): number {
   return Date.UTC(2026, 0, 1, 0, 0, second);
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { StoreTest } from "./fixtures.ts";
 import { makeCase, makeJob } from "./fixtures.ts";
 
-/** What must hold while others write. */
+/** Guarantees during concurrent writes. */
 export function isolationTests(test: StoreTest): void {
   test("200 concurrent changes of one entity all take effect", async (store) => {
     await store.table("Job").insert(makeJob("a", { payload: [] }));

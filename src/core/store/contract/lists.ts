@@ -119,7 +119,7 @@ export function listTests(test: StoreTest): void {
   });
 }
 
-/** Random writes and queries, each answer compared with what filtering and sorting all entities gives. */
+/** Random writes and queries, each result compared with filtering and sorting all entities. */
 async function comparedWithScan(store: Store): Promise<void> {
   const model = new Map<string, StoredCase>();
   const random = seeded(7);

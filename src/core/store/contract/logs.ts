@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { StoreTest } from "./fixtures.ts";
 import { makeEntry } from "./fixtures.ts";
 
-/** What logs must hold. */
+/** Guarantees for logs. */
 export function logTests(test: StoreTest): void {
   test("entries are numbered from 1 within their key and read in order", async (store) => {
     const log = store.log("Run");

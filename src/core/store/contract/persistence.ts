@@ -3,7 +3,7 @@ import { isServiceError } from "../../base/errors.ts";
 import type { StoreFactory } from "../store.ts";
 import { inFolder, makeEntry, makeJob, withStore } from "./fixtures.ts";
 
-/** What must be kept when the folder is opened again. */
+/** Guarantees for a folder that is opened again. */
 export function persistenceTests(
   it: (name: string, test: () => Promise<void>) => void,
   open: StoreFactory,

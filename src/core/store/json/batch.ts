@@ -7,7 +7,9 @@ export interface Commit {
   readonly done: (error?: Error) => void;
 }
 
-/** So many commits, or bytes, are written together at most, so that the first does not wait for too many others. */
+/**
+ * The most commits, or bytes, that are written together, so that the first does not wait for too many others.
+ */
 const MOST = 1024;
 const MOST_BYTES = 4 * 1024 * 1024;
 
@@ -40,8 +42,8 @@ export class Batch {
   }
 
   /**
-   * Adds a commit. `before` is the number of the last write before the batch, `known` that of the last one known to be on
-   * disk. Where it throws nothing was added.
+   * Adds a commit. `before` is the number of the last write before the batch, `known` that of the last one
+   * known to be on disk. If it throws, nothing was added.
    */
   add(commit: Commit, { before, known }: { before: number; known: number }): void {
     const { length } = this.#lines;

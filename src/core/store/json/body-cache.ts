@@ -2,11 +2,14 @@ import type { Body } from "../body.ts";
 
 interface Kept {
   body: Body;
-  /** Whether it was asked for since it was kept, or since it was last spared. */
+  /** Whether it was requested since it was kept, or since it was last spared. */
   isUsed: boolean;
 }
 
-/** The bodies used of late, up to a number of characters. The oldest goes first; one that was used is spared once. */
+/**
+ * Recently used bodies, up to a number of characters. The oldest is evicted first; one that was used is
+ * spared once.
+ */
 export class BodyCache {
   readonly #limit: number;
   readonly #bodies = new Map<number, Kept>();
@@ -24,7 +27,7 @@ export class BodyCache {
   }
 
   set(slot: number, body: Body): void {
-    // One huge body would push everything else out.
+    // One huge body would evict everything else.
     if (body.length > this.#limit / 8) {
       this.delete(slot);
       return;

@@ -72,7 +72,7 @@ export class Claim {
     }
   }
 
-  /** Takes over the folder whatever its manifest says; the manifest stays until another one is published. */
+  /** Takes over the folder regardless of its manifest; the manifest stays until another one is published. */
   seize(): void {
     this.#removeOthers();
     if (this.#io.list(this.#folder).includes(MANIFEST)) this.#text = readManifestText(this.#io, this.#folder);
@@ -107,7 +107,7 @@ export class Claim {
     this.#file = file;
   }
 
-  /** Makes a manifest the content of the store, atomically. */
+  /** Publishes a manifest, atomically. */
   async publish(manifest: Manifest): Promise<void> {
     // An unfinished manifest would block the current owner of the folder.
     if (this.#lost !== undefined) throw this.#lost;
@@ -120,8 +120,8 @@ export class Claim {
   }
 
   /**
-   * Writes this process into the manifest that is there, which must be `expected` where that is given. The folder is not
-   * synced: a power cut that undoes it ends this process as well.
+   * Writes this process into the existing manifest, which must be `expected` if that is given. The folder is
+   * not synced: a power cut that undoes it ends this process as well.
    */
   async #replace(expected?: string): Promise<Manifest> {
     let before: Manifest | undefined;
@@ -137,7 +137,7 @@ export class Claim {
     return before!;
   }
 
-  /** Puts a manifest in place of the one that is there. What it says is asked for once others can see that it comes. */
+  /** Replaces the manifest. Its content is requested once others can see that it is being written. */
   async #put(decide: () => Manifest): Promise<void> {
     const { path, file } = this.#create();
     let text: string;
@@ -160,7 +160,7 @@ export class Claim {
       throw error;
     }
     this.#text = text;
-    // Renaming changes when it was changed. A file of another process is read at the next look.
+    // Renaming updates its change time. A file of another process is read at the next check.
     const now = this.#io.identity(this.#path);
     this.#file = now !== undefined && isSameFile(now, written) ? now : undefined;
   }

@@ -11,7 +11,7 @@ import type { Segment } from "./segment.ts";
 import { readSpan, spansOf } from "./spans.ts";
 import { TableWriter } from "./table-writer.ts";
 
-/** What the files of one compaction became: new files, and where lines moved. */
+/** The result of one compaction: new files, and where lines moved. */
 export interface Compacted {
   readonly segments: readonly Segment[];
   readonly moves: Moves;
@@ -23,14 +23,14 @@ interface RemovalLine {
   readonly removal: number;
 }
 
-/** A line of a source that matters, or did when it was looked for. */
+/** A line of a source that matters, or did when it was found. */
 type SourceLine = LiveLine | RemovalLine;
 
 /**
- * Copies the lines of `sources` that still matter into new files, one set for each table, and syncs them. Which those
- * are is known from the index; nothing else is read. The lines are copied as they are, checksum included; entities
- * without an index get theirs, so that a start need not parse them. The store changes only when the new files are
- * published.
+ * Copies the lines of `sources` that still matter into new files, one set for each table, and syncs them.
+ * Which those are is known from the index; nothing else is read. The lines are copied unchanged, with their
+ * checksums; entities without an index get one, so that a start need not parse them. The store changes only
+ * when the new files are published.
  */
 export async function compactFiles(
   files: FileSet,
@@ -60,7 +60,7 @@ export async function compactFiles(
   return { segments: [...writers.values()].flatMap((writer) => writer.segments), moves };
 }
 
-/** The lines of `sources` that the index points to, and the removals of something that another file may still hold. */
+/** The lines of `sources` that the index points to, and the removals of what another file may still have. */
 async function findLines(
   files: FileSet,
   contents: Contents,

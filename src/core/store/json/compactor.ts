@@ -82,9 +82,9 @@ export class Compactor {
   }
 
   /**
-   * The oldest files with lines that lack an index, once there are many of these, or where the index is of another
-   * version: a start takes it from the bodies until they are written again. Few at a time: most of their lines may still
-   * count, and what is out of date elsewhere waits meanwhile.
+   * The oldest files with lines that lack an index, once there are many of these, or whose index is of
+   * another version: a start computes it from the bodies until they are rewritten. Few at a time: most of
+   * their lines may still count, and outdated lines elsewhere wait in the meantime.
    */
   #bare(sealed: readonly Segment[]): Segment[] {
     const { limit } = this.#options;
@@ -97,7 +97,7 @@ export class Compactor {
     });
   }
 
-  /** While the disk is full: the file that gives back most for the least. */
+  /** While the disk is full: the file whose compaction frees the most for the least work. */
   #relief(): Segment[] {
     const { files, limit } = this.#options;
     const best = [...files.order].sort((a, b) => neededOf(a) - neededOf(b))[0];
@@ -123,7 +123,7 @@ export class Compactor {
       this.count++;
       for (const source of sources) files.discard(source);
     } catch (error) {
-      // Nothing is lost: the files stay as they were. A disk that is full has been reported already.
+      // Nothing is lost: the files stay as they were. A full disk has already been reported.
       if (!isNoRoom(error)) log.warn("Store: a compaction was aborted", { error: String(error) });
       if ((error as { type?: string }).type === "storage_error")
         for (const source of sources) this.#damaged.add(source);
@@ -148,7 +148,7 @@ export class Compactor {
     return true;
   }
 
-  /** Whether the new files hold all that the index points to in the old ones. */
+  /** Whether the new files have everything that the index points to in the old ones. */
   async #isCovered(sources: readonly Segment[], { moves }: Compacted): Promise<boolean> {
     const uncovered = await moves.findUncovered(sources);
     if (uncovered === undefined) return true;

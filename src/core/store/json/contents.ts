@@ -9,7 +9,7 @@ import type { Segment } from "./segment.ts";
 /** Characters of recently used bodies that are kept for each table. */
 const CACHE = 8 * 1024 * 1024;
 
-/** An entity as a change, or a line of a file, says that it is. */
+/** An entity as a change, or a line of a file, describes it. */
 type Put = Pick<PutChange, "id" | "record"> & Partial<Pick<PutChange, "body" | "since" | "slot">>;
 
 interface Rows {
@@ -31,7 +31,7 @@ export class Contents {
     this.#versions = new Map([...tables].map(([name, { spec }]) => [name, String(spec.version)]));
   }
 
-  /** A table by name; one that the service does not know (its plugin is missing) is kept as it is. */
+  /** A table by name; one that the service does not know (its plugin is missing) is kept unchanged. */
   tableOf(name: string): StoreTable {
     return getOrMake(this.tables, name, () => {
       const spec = { name, version: 0, entity: false, index: () => ({}), facets: [], sorted: [] };
@@ -39,7 +39,7 @@ export class Contents {
     });
   }
 
-  /** Which way of indexing a table it is; `undefined` for a table that the service does not know. */
+  /** The version of a table's index; `undefined` for a table that the service does not know. */
   versionOf({ name }: StoreTable): string | undefined {
     return this.#versions.get(name);
   }
@@ -134,7 +134,7 @@ export class Contents {
     return this.#keysOf(log);
   }
 
-  /** Tells that an entity's newest line was copied. Does nothing where it is no longer the newest. */
+  /** Notes that an entity's newest line was copied. Does nothing if it is no longer the newest. */
   moveEntity({ index }: StoreTable, slot: number, from: Locator, to: Locator): void {
     const { locators } = this.#rowsOf(index);
     if (!locators.isAt(slot, from.segment, from.offset)) return;

@@ -14,10 +14,10 @@ import { SharedFile } from "./shared-file.ts";
 /** Names of files of lines: the table, log or `journal`, and a number that is never used twice. */
 const LINES_FILE = /^([A-Za-z][A-Za-z0-9_-]*)\.(\d+)\.jsonl$/;
 
-/** Files that the owner may begin before it writes another manifest. */
+/** Files that the owner may create before it writes another manifest. */
 const NUMBERS = 1000;
 
-/** How every file of lines begins. */
+/** The start of every file of lines. */
 const HEAD = Buffer.from('{"format":1,"kind":');
 
 /** The files that make up the store, and the one among them that is written to. */
@@ -53,7 +53,7 @@ export class FileSet {
    */
   async take(makeRoom: () => void): Promise<Manifest | undefined> {
     const manifest = await this.claim.take(makeRoom);
-    // The owner before may still be creating files, or removing them: none has the name of one of this process.
+    // The previous owner may still be creating or removing files: none has the name of one of this process.
     this.#nextNumber = Math.max(this.#nextNumber, manifest?.next ?? 0);
     return manifest;
   }
@@ -68,8 +68,8 @@ export class FileSet {
   }
 
   /**
-   * Throws where the folder, or the journal in it, is gone or no longer this process's: what was written then may not be
-   * where the next start looks for it, and nothing may be acknowledged.
+   * Throws if the folder, or the journal in it, is gone or no longer belongs to this process: what was
+   * written then may not be where the next start reads it, and nothing may be acknowledged.
    */
   confirm(): void {
     this.claim.check();
@@ -117,7 +117,7 @@ export class FileSet {
     return segment;
   }
 
-  /** Where the lines of a journal end that is, or was, being written to. */
+  /** The end of the lines of a journal that is, or was, being written to. */
   #measure(handle: number): number {
     this.#openedSize = sizeWithoutZeros(this.io, handle);
     return this.#openedSize;
@@ -162,7 +162,7 @@ export class FileSet {
     return { name, handle: this.io.open(`${this.folder}/${name}`, "create") };
   }
 
-  /** Makes `order` the content of the store; the last of it is the one written to where `active` says so. */
+  /** Makes `order` the content of the store; its last file is the one written to if `active` is set. */
   async publish(order: readonly Segment[], active: Segment | undefined): Promise<void> {
     const files = order.map((segment) =>
       segment === active ? { name: segment.name } : { name: segment.name, size: segment.size },
@@ -192,10 +192,10 @@ export class FileSet {
     try {
       this.claim.check();
     } catch {
-      // What has this name now may be somebody else's.
+      // The file with this name may now be somebody else's.
       return;
     }
-    // It is not in the manifest: if it stays, it costs room until the next start, nothing else.
+    // It is not in the manifest: if it stays, it only uses space until the next start.
     const failed = (error: unknown) => {
       if (codeOf(error) === "ENOENT") return;
       this.#log.warn(`Store: ${name} could not be removed`, { error: String(error) });
@@ -203,7 +203,7 @@ export class FileSet {
     this.io.discard(`${this.folder}/${name}`, failed);
   }
 
-  /** Files of lines that hold more than a head, which is all that a crash before the first manifest leaves. */
+  /** Files of lines with more than a head, which is all that a crash before the first manifest leaves. */
   orphans(): string[] {
     return this.#strays()
       .filter(({ size }) => size > 256)

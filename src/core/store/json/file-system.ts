@@ -8,7 +8,7 @@ const SHARED = new Set([
 /** Programs that show an object store as a file system, as they name themselves in the table of mounts. */
 const BUCKETS = /gcsfuse|s3fs|goofys|geesefs|mountpoint-s3|mount-s3|blobfuse|rclone|ossfs|obsfs|cosfs/i;
 
-/** Finds out what kind of file system a folder is on; `disk` where the system does not say. */
+/** Finds out what kind of file system a folder is on; `disk` if the system does not report it. */
 export function fileSystem(folder: string): FileSystem {
   if (process.platform !== "linux") return { kind: "disk" };
   if (!SHARED.has(typeOf(folder))) return { kind: "disk" };
@@ -35,7 +35,7 @@ function mountOf(folder: string): string | undefined {
   }
 }
 
-/** The same out of the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)). */
+/** The same from the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)). */
 export function findMount(mounts: string, folder: string): string | undefined {
   let found: string | undefined;
   let longest = -1;

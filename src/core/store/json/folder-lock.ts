@@ -8,7 +8,7 @@ import { ServiceError } from "../../base/errors.ts";
 import { storageError } from "../storage-error.ts";
 import type { StoreLogger } from "../store.ts";
 
-/** Keeps other processes out of a folder until it is released, or until the process ends in whatever way. */
+/** Locks a folder against other processes until it is released, or until the process ends in any way. */
 export interface FolderLock {
   release(): Promise<void>;
 }
@@ -95,7 +95,7 @@ interface Addresses {
   close(): void;
 }
 
-/** A long path is reached through the folder's descriptor, which has a short name on Linux. */
+/** A long path is opened through the folder's descriptor, which has a short name on Linux. */
 function addressesIn(place: string): Addresses {
   const plain = (number: number) => join(place, `lock.${number}.sock`);
   if (Buffer.byteLength(plain(1_000_000)) <= ADDRESS) return { of: plain, close: () => {} };
@@ -140,13 +140,13 @@ async function letGo(
     // Closing removes the socket: the number must stay, or the next process could begin at 1 beside a slower one.
     fs.writeFileSync(join(place, `lock.${number}.free`), "", { mode: 0o600 });
   } catch {
-    // A full disk has no room for the name; a lone next process does not need it.
+    // A full disk has no space for the name; a single next process does not need it.
   }
   await close(server);
   address.close();
 }
 
-/** Listens, or gives `undefined` where the address is taken. */
+/** Listens, or returns `undefined` if the address is in use. */
 function listen(path: string): Promise<Server | undefined> {
   const identity = JSON.stringify({ pid: process.pid, host: hostname() });
   const server = createServer((socket) => {
@@ -166,14 +166,14 @@ function close(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
 }
 
-/** Throws where a process answers, with what it says of itself. */
+/** Throws if a process responds, with its description of itself. */
 async function refuseIfAlive(path: string, folder: string): Promise<void> {
   const answer = await ask(path);
   if (answer === undefined) return;
   throw new FolderInUseError(folder, describeHolder(answer));
 }
 
-/** What the holder of a lock says; empty where it is too busy; `undefined` where there is none. */
+/** The message of a lock's holder; empty if it is too busy; `undefined` if there is none. */
 function ask(path: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     let answer = "";
@@ -201,7 +201,7 @@ function describeHolder(answer: string): string {
   }
 }
 
-/** Windows has named pipes, which end with their process as sockets do. */
+/** Windows has named pipes, which are removed with their process as sockets are. */
 async function lockPipe(folder: string): Promise<FolderLock> {
   const path = `\\\\.\\pipe\\store-lock-${digest(folder)}`;
   const server = await listen(path);

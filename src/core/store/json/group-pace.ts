@@ -1,18 +1,18 @@
 import { SyncPace } from "./sync-pace.ts";
 import type { Timers } from "./timers.ts";
 
-/** After so many groups of one there is but one writer, who may hold up the thread. */
+/** After so many groups of one commit there is only one writer, which may block the thread. */
 const LONE = 3;
 
 /** Learns from each group of commits how many to write together next. */
 export class GroupPace {
-  /** So many waiting commits are written without waiting for more. A lone writer waits for nobody. */
+  /** So many waiting commits are written without waiting for more. A single writer does not wait. */
   enough = 1;
   readonly #timers: Timers;
   readonly #sync = new SyncPace();
   /** Milliseconds that a sync takes as a rule. */
   #usual = 0;
-  /** Groups of one in a row, with nobody waiting behind. */
+  /** Consecutive groups of one commit, with none queued after it. */
   #lone = 0;
   #lastCommit = 0;
   #lastGroup = 0;
@@ -25,7 +25,7 @@ export class GroupPace {
     this.#lastCommit = this.#timers.now();
   }
 
-  /** Whether all may wait for the sync of so many commits, behind which others wait. */
+  /** Whether the thread may block for the sync of so many commits; others are queued after them. */
   isOnTheSpot({ count, waiting }: { count: number; waiting: number }): boolean {
     return this.#lone >= LONE && count === 1 && waiting === 0 && this.#sync.isQuick;
   }
@@ -45,7 +45,7 @@ export class GroupPace {
     const each = waiting > 0 ? (this.#lastCommit - began) / waiting : (began - this.#lastGroup) / count;
     const took = now - began;
     this.#sync.note(took, { onTheSpot });
-    // A median that moves along: one sync that takes ten times as long as the others must not decide.
+    // A moving median: a single sync that takes ten times as long as the others must not decide.
     this.#usual = this.#usual === 0 ? took : this.#usual * (took > this.#usual ? 1.25 : 0.8);
     this.enough = each * callers > this.#usual ? Math.ceil(callers / 2) : callers;
     this.#lastGroup = now;

@@ -3,9 +3,9 @@ import { codeOf, writeFully } from "./io.ts";
 import type { Segment } from "./segment.ts";
 import type { SharedFile } from "./shared-file.ts";
 
-/** Milliseconds without a write after which the zeros are taken away. */
+/** Milliseconds without a write after which the zeros are removed. */
 export const HEADROOM_IDLE = 1000;
-/** Larger writes take so long that what their sync saves does not matter. */
+/** Larger writes take so long that a faster sync does not matter. */
 const SMALL = 32 * 1024;
 /** Bytes that are checked at a time to find where zeros start. */
 const CHUNK = 64 * 1024;
@@ -13,7 +13,7 @@ const CHUNK = 64 * 1024;
 export interface HeadroomOptions {
   /** Zeros that are written at a time. */
   readonly bytes: number;
-  /** Writes without a pause after which it pays. */
+  /** Consecutive writes after which the zeros are worthwhile. */
   readonly after: number;
 }
 
@@ -21,9 +21,9 @@ export interface HeadroomOptions {
 export const HEADROOM: HeadroomOptions = { bytes: 512 * 1024, after: 32 };
 
 /**
- * Zeros behind the end of the journal that is written to. What takes the place of other bytes is on disk sooner than what
- * makes a file longer, as then its new size must get there too. They are there only while writes come one after the
- * other; JSON never holds one, so no start takes them for a line.
+ * Zeros after the end of the active journal. Overwriting bytes is on disk sooner than making a file longer,
+ * as the new size must be stored too. They are present only during consecutive writes; JSON never contains a
+ * zero byte, so no start reads them as a line.
  */
 export class Headroom {
   readonly #io: StoreIo;
@@ -52,7 +52,9 @@ export class Headroom {
     return this.#file !== file || size + length > this.#end;
   }
 
-  /** Writes zeros behind the end of a journal and syncs them. Where there is no room for them, there are none. */
+  /**
+   * Writes zeros after the end of a journal and syncs them. If there is no space for them, there are none.
+   */
   async make(active: Segment): Promise<void> {
     const { file, size } = active;
     this.#zeros ??= Buffer.alloc(this.#options.bytes);
@@ -70,7 +72,7 @@ export class Headroom {
     this.#end = size + this.#options.bytes;
   }
 
-  /** Takes them away again. */
+  /** Removes them again. */
   drop({ file, size }: Segment): void {
     const isThere = this.#file === file;
     this.forget();

@@ -4,7 +4,7 @@ import type { StoreIo } from "./io.ts";
 /** File that is in a folder while a store is copied into it. */
 const INCOMPLETE = "INCOMPLETE";
 
-/** Refuses a folder into which only a part of a store was copied. */
+/** Refuses a folder with an incomplete copy of a store. */
 export function refuseIncomplete(io: StoreIo, folder: string): void {
   if (!io.list(folder).includes(INCOMPLETE)) return;
   throw storageError(
@@ -14,7 +14,7 @@ export function refuseIncomplete(io: StoreIo, folder: string): void {
 }
 
 /**
- * Fills an empty folder. Until all is there and on the disk, a file in it says so, and nothing opens the folder.
+ * Fills an empty folder. Until everything is on disk, a marker file prevents that the folder is opened.
  */
 export async function fillFolder<T>(io: StoreIo, folder: string, fill: () => Promise<T>): Promise<T> {
   io.makeFolder(folder);

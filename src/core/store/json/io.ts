@@ -3,32 +3,34 @@
  * disk. Fast or rare operations are synchronous; those that wait for the disk are not.
  */
 export interface StoreIo {
-  /** The current identity of a name; `undefined` where there is no such file or folder. */
+  /** The current identity of a name; `undefined` if there is no such file or folder. */
   identity(path: string): FileIdentity | undefined;
-  /** The same of an open file. */
+  /** The same for an open file. */
   identityOf(file: number): FileIdentity;
   /** What kind of file system a folder is on. */
   fileSystem(folder: string): FileSystem;
-  /** Makes a folder and those above it. */
+  /** Creates a folder and its parents. */
   makeFolder(path: string): void;
   list(folder: string): string[];
-  /** `create` fails where the file exists and allows reading and writing. */
+  /** `create` fails if the file exists, and allows reading and writing. */
   open(path: string, mode: "read" | "create"): number;
   close(file: number): void;
   size(file: number): number;
-  /** May write less than it was given. */
+  /** May write fewer bytes than it was passed. */
   write(file: number, bytes: Uint8Array, position: number): number;
   readSync(file: number, into: Uint8Array, position: number): number;
   read(file: number, into: Uint8Array, position: number): Promise<number>;
   truncate(file: number, size: number): void;
   /**
-   * Resolves once the content and size of the file are on disk. `isQuick` tells that it should not take longer than
-   * handing it to another thread and back: then everything may wait for it.
+   * Resolves once the content and size of the file are on disk. `isQuick` means that it should not take
+   * longer than passing it to another thread and back: then it may block the thread.
    */
   sync(file: number, isQuick?: boolean): Promise<void>;
-  /** Opens an existing file for `writeSynced`; `undefined` where the system has no such writes. */
+  /** Opens an existing file for `writeSynced`; `undefined` if the system has no such writes. */
   openSynced(path: string): number | undefined;
-  /** Resolves once the bytes, and the size of the file, are on disk. May write less than it was given. */
+  /**
+   * Resolves once the bytes, and the size of the file, are on disk. May write fewer bytes than it was passed.
+   */
   writeSynced(file: number, bytes: Uint8Array, position: number): Promise<number>;
   rename(from: string, to: string): void;
   remove(path: string): void;
@@ -51,14 +53,14 @@ export interface FileIdentity {
 }
 
 /**
- * `disk`: what `identity` says is current. `network`: other hosts may write to it, and `identity` may be some seconds old.
- * `bucket`: files of an object store, which knows no writes in place; `name` is that of the file system.
+ * `disk`: `identity` is current. `network`: other hosts may write to it, and `identity` may be some seconds
+ * old. `bucket`: files of an object store, which has no writes in place; `name` is that of the file system.
  */
 export type FileSystem =
   | { readonly kind: "disk" | "network" }
   | { readonly kind: "bucket"; readonly name: string };
 
-/** Tells whether two identities are of one file, whatever was written to it. */
+/** Whether two identities are of the same file, regardless of writes to it. */
 export function isSameFile(a: FileIdentity, b: FileIdentity): boolean {
   return a.inode === b.inode && a.device === b.device;
 }

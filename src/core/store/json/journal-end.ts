@@ -15,7 +15,10 @@ interface EndParts {
   readonly exclusive: (work: () => Promise<void>) => Promise<void>;
 }
 
-/** Writes to the end of the active file: the bytes, their sync, and the zeros behind them. Takes back what failed. */
+/**
+ * Writes to the end of the active file: the bytes, their sync, and the zeros after them. Undoes failed
+ * writes.
+ */
 export class JournalEnd {
   readonly #files: FileSet;
   readonly #health: JournalHealth;
@@ -47,7 +50,7 @@ export class JournalEnd {
     if (this.#headroom.isThere && this.#cancelCheck === undefined) this.#scheduleCheck();
   }
 
-  /** Takes the zeros away. */
+  /** Removes the zeros. */
   dropHeadroom(): void {
     if (this.#files.active !== undefined) this.#headroom.drop(this.#files.active);
   }
@@ -90,13 +93,13 @@ export class JournalEnd {
     }
   }
 
-  /** Writes and syncs in one call to another thread, so that only staging commits keeps this one busy. */
+  /** Writes and syncs in one call to another thread, so that this one is free for staging commits. */
   async #writeSynced(handle: number, bytes: Uint8Array, start: number): Promise<void> {
     let count: number;
     try {
       count = await this.#files.io.writeSynced(handle, bytes, start);
     } catch (error) {
-      // Of other failures nobody knows whether it was the write or the sync.
+      // For other failures it is unknown whether the write or the sync failed.
       if (isNoRoom(error)) await this.#undo(error);
       else this.#health.fail(error);
       throw error;
@@ -112,8 +115,8 @@ export class JournalEnd {
   }
 
   /**
-   * Takes back what a write may have left; returns whether it could. The shorter file is synced before its end is written
-   * to again: else a power cut could mix the old bytes with new ones.
+   * Removes what a failed write may have left; returns whether it could. The shorter file is synced before
+   * its end is written to again: else a power cut could mix the old bytes with new ones.
    */
   async #cutBack(): Promise<boolean> {
     const active = this.#files.active!;
@@ -129,7 +132,7 @@ export class JournalEnd {
     }
   }
 
-  /** Has the zeros taken away when nothing was written for a while, so that people find a file of lines. */
+  /** Removes the zeros after a while without writes, so that the file has only lines. */
   #scheduleCheck(): void {
     const { timers, exclusive } = this.#parts;
     this.#cancelCheck = timers.after(HEADROOM_IDLE, () => {

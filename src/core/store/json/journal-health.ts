@@ -28,7 +28,7 @@ interface HealthParts {
   readonly log: StoreLogger;
   /** Runs `work` while nothing is written. */
   readonly exclusive: (work: () => Promise<void>) => Promise<void>;
-  /** Writes the end of the journal again, as it is known to be. */
+  /** Writes the end of the journal again, from its known content. */
   readonly rewrite: () => Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export class JournalHealth {
     return this.#condition.kind === "full";
   }
 
-  /** Whether the files on disk are those in memory, so that new ones may take their place. */
+  /** Whether the files on disk match those in memory, so that new ones may replace them. */
   get isWritable(): boolean {
     return this.#condition.kind !== "failed";
   }

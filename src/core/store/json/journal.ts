@@ -46,10 +46,10 @@ export class Journal {
   readonly #files: FileSet;
   readonly #contents: Contents;
   readonly #options: JournalOptions;
-  /** Commits that wait, with their lines: made while the disk works on those before. */
+  /** Waiting commits with their lines, built while the disk works on the previous ones. */
   #filling = this.#newBatch();
   readonly #spare: Batch[] = [];
-  /** Those that wait behind them and have no lines yet. */
+  /** Those queued after them, without lines yet. */
   #rest: Commit[] = [];
   /** Lines that are being written. */
   #underWay = 0;
@@ -87,7 +87,7 @@ export class Journal {
     else this.#schedule();
   }
 
-  /** Number of commits that wait. */
+  /** Number of waiting commits. */
   get #waiting(): number {
     return this.#filling.commits.length + this.#rest.length;
   }
@@ -117,7 +117,10 @@ export class Journal {
     });
   }
 
-  /** Assumes that the end of the active file cannot be trusted; resolves once it is rewritten, or has failed to be. */
+  /**
+   * Assumes that the end of the active file cannot be trusted; resolves once it was rewritten, or that has
+   * failed.
+   */
   distrust(reason: Error): Promise<void> {
     return this.exclusive(() => this.#health.distrust(reason));
   }
@@ -130,7 +133,7 @@ export class Journal {
     return this.#health.isFull;
   }
 
-  /** Whether the files on disk are those in memory, so that new ones may take their place. */
+  /** Whether the files on disk match those in memory, so that new ones may replace them. */
   get isWritable(): boolean {
     return this.#health.isWritable;
   }
@@ -144,18 +147,18 @@ export class Journal {
     this.#health.fail(cause);
   }
 
-  /** Notes that there is no room, before any write says so. */
+  /** Notes that there is no space, before a write fails. */
   noteFull(): void {
     this.#health.noteFull();
   }
 
-  /** Begins a new file, so that what the active one holds can be compacted. For use inside of `exclusive`. */
+  /** Starts a new file, so that the active one can be compacted. For use inside `exclusive`. */
   async rotate(): Promise<void> {
     this.#end.dropHeadroom();
     await beginJournal(this.#files, this.#last + 1);
   }
 
-  /** Writes what waits, and marks the journal as whole. */
+  /** Writes waiting commits, and marks the journal as complete. */
   async close(): Promise<void> {
     while (this.#busy || this.#scheduled) {
       this.#start();
@@ -212,7 +215,7 @@ export class Journal {
     }
     let batch: Batch | undefined;
     try {
-      // Waiting here, if only for a moment, would let callers come first and the disk idle.
+      // Waiting here, even for a moment, would let callers run first and leave the disk idle.
       if (!this.#isReady()) await this.#prepare();
       batch = this.#take();
       let writing = this.#write(batch);
@@ -237,15 +240,15 @@ export class Journal {
     }
   }
 
-  /** Whether the next group can be written as things are. */
+  /** Whether the next group can be written in the current state. */
   #isReady(): boolean {
     const { active } = this.#files;
     return this.isSound && active !== undefined && active.size < this.#options.limit;
   }
 
-  /** Makes sure that there is a sound file to write to. */
+  /** Ensures that there is a sound file to write to. */
   async #prepare(): Promise<void> {
-    // The room that the reserve gave back is for commits that remove something.
+    // The space that the reserve released is for commits that remove something.
     const usesReserve = this.isFull && removesSomething((this.#filling.commits[0] ?? this.#rest[0])!.changes);
     if (!usesReserve) await this.#health.heal();
     const { active } = this.#files;
@@ -320,7 +323,7 @@ export class Journal {
     this.#spare.push(batch);
   }
 
-  /** Writes the end of the journal again, as it is known to be. */
+  /** Writes the end of the journal again, from its known content. */
   async #rewrite(): Promise<void> {
     this.#end.forgetHeadroom();
     await this.#files.takeAgain();

@@ -35,7 +35,7 @@ export interface BackendOptions {
   readonly lock: boolean;
 }
 
-/** Opens the files in a folder: locks it, reads them into the index, and makes them fit to be written to. */
+/** Opens the files in a folder: locks it, reads them into the index, and prepares them for writes. */
 export async function openBackend(
   tables: ReadonlyMap<string, StoreTable>,
   options: BackendOptions,
@@ -53,7 +53,7 @@ export async function openBackend(
   }
 }
 
-/** An object store replaces files as a whole: it can neither keep a line when it is written nor say that it has. */
+/** An object store replaces whole files: it can neither store a line when it is written nor confirm that. */
 function refuseBucket(folder: string, system: FileSystem): void {
   if (system.kind !== "bucket") return;
   throw storageError(
@@ -84,7 +84,7 @@ async function openFiles(
     keepTornTail(io, folder, torn);
   }
   files.active = unsealed;
-  // In a folder that is new another process may be creating the first files at this moment.
+  // In a new folder another process may be creating the first files at this moment.
   if (manifest !== undefined) files.sweep();
 
   let compactor: Compactor | undefined;
@@ -131,7 +131,7 @@ function openNamed(files: FileSet, manifest: Manifest | undefined): Segment | un
   return unsealed;
 }
 
-/** Lines without a manifest are somebody's data: to begin an empty store beside them would be to lose them. */
+/** Lines without a manifest are somebody's data: an empty store beside them would lose them. */
 function refuseOrphans(files: FileSet): void {
   const orphans = files.orphans();
   if (orphans.length === 0) return;
@@ -267,7 +267,7 @@ export class JsonBackend implements Backend {
     }
   }
 
-  /** Rewrites all that is there into one set of files for each table. */
+  /** Rewrites everything into one set of files for each table. */
   compact(): Promise<void> {
     return this.#compactor.compact();
   }

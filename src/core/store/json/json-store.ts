@@ -18,9 +18,9 @@ export interface JsonStoreOptions {
   readonly timers?: Timers;
   /** Bytes after which a new journal file is started. @default 16 MiB */
   readonly journalBytes?: number;
-  /** Bytes set aside so that entities can be removed when the disk is full. @default 1 MiB */
+  /** Bytes reserved so that entities can be removed when the disk is full. @default 1 MiB */
   readonly reserveBytes?: number;
-  /** Zeros kept behind the end of the journal while writes come one after the other. @default 512 KiB, after 32 writes */
+  /** Zeros kept after the end of the journal during consecutive writes. @default 512 KiB, after 32 writes */
   readonly headroom?: HeadroomOptions;
   /** Keeps other processes out of the folder. @default true */
   readonly lock?: boolean;

@@ -24,7 +24,7 @@ interface KeptKey {
   readonly seqs: number[];
 }
 
-/** What the lines that are left say: jobs, the entities asked for, and all keys of logs. */
+/** The content of the remaining lines: jobs, the requested entities, and all keys of logs. */
 export class KeptLines {
   readonly #asked: (table: string, id: string) => boolean;
   readonly #entities = new Map<string, KeptEntity>();
@@ -65,7 +65,9 @@ export class KeptLines {
     return this.#entities.get(`${table}\n${id}`);
   }
 
-  /** The entries of a key that can be read in order, how many there are behind them, and since when they count. */
+  /**
+   * The entries of a key that can be read in order, how many there are after them, and since when they count.
+   */
   entriesOf(log: string, id: string): { kept: number; behind: number; cleared: number } {
     const { seqs, cleared } = this.logs.get(log)?.get(id) ?? { seqs: [], cleared: 0 };
     let end = seqs.length;

@@ -7,9 +7,8 @@ import type { IndexRecord } from "../table-index.ts";
  * The header of a line: `s` number of the write, `k` the last number known to be on disk when it was written,
  * `n` lines that follow in the same transaction, `t` table or log, `id` entity or key, `i` number of a log
  * entry (0 clears the key), `v` version of the index, `x` searchable text, `ix` index values. Then `d`, the
- * entity or entry as given (`null` removes), and `c`, the checksum of all that precedes it. An entity that
- * was changed is written without `v`, `x` and `ix`, which cost much there; a compaction gives them to its
- * newest line.
+ * entity or entry as given (`null` removes), and `c`, the checksum of all that precedes it. A changed entity
+ * is written without `v`, `x` and `ix`, which are expensive there; a compaction adds them to its newest line.
  */
 export interface LineHeader {
   readonly s: number;
@@ -23,7 +22,7 @@ export interface LineHeader {
   readonly ix?: Readonly<Record<string, IndexValue>>;
 }
 
-/** The index of an entity, and which way of indexing it is of. */
+/** The index of an entity, with the version of its table's index. */
 export interface LineIndex {
   readonly version: string;
   readonly record: IndexRecord;
@@ -32,7 +31,7 @@ export interface LineIndex {
 /** Marks the start of the body. It cannot occur inside a JSON string because quotes are escaped there. */
 const BODY_TEXT = ',"d":';
 const BODY = Buffer.from(BODY_TEXT);
-/** The same behind an index. */
+/** The same after an index. */
 const INDEXED_BODY = Buffer.from('},"d":');
 const INDEX_TEXT = ',"ix":{';
 const INDEX = Buffer.from(INDEX_TEXT);
@@ -46,7 +45,7 @@ const QUOTE = 34;
 const BRACE = 125;
 const HEX = Buffer.from("0123456789abcdef");
 
-/** Collects lines in one buffer that is used again and again. */
+/** Collects lines in one reused buffer. */
 export class LineBuffer {
   #buffer = Buffer.allocUnsafe(256 * 1024);
   length = 0;
@@ -76,7 +75,7 @@ export class LineBuffer {
     return at - start - 1;
   }
 
-  /** Adds a line that is sealed already. */
+  /** Adds a line that is already sealed. */
   addBytes(line: Uint8Array): void {
     if (this.length + line.length + 1 > this.#buffer.length) this.#grow(this.length + line.length + 1);
     this.#buffer.set(line, this.length);
@@ -88,7 +87,7 @@ export class LineBuffer {
     return this.#buffer.subarray(0, this.length);
   }
 
-  /** Takes back all from a place on. */
+  /** Removes everything after a position. */
   cut(length: number): void {
     this.length = length;
   }
@@ -144,7 +143,7 @@ export function bodyOf(change: Change): readonly string[] {
   return [change.kind === "append" ? change.text : "null"];
 }
 
-/** Tells whether a line (without its line break) is as it was written. */
+/** Whether a line (without its line break) is intact. */
 export function isSealed(line: Buffer): boolean {
   const end = line.length - SEAL;
   if (end < 2 || line[line.length - 2] !== QUOTE || line[line.length - 1] !== BRACE) return false;
@@ -152,7 +151,7 @@ export function isSealed(line: Buffer): boolean {
   return readHex(line, end + CHECKSUM.length) === crc32(line.subarray(0, end));
 }
 
-/** Eight lower-case hexadecimal digits as a number; -1 where they are not. */
+/** Eight lower-case hexadecimal digits as a number; -1 if they are not. */
 export function readHex(line: Buffer, start: number): number {
   let value = 0;
   for (let at = start; at < start + 8; at++) {
@@ -164,9 +163,9 @@ export function readHex(line: Buffer, start: number): number {
   return value;
 }
 
-/** The header of a sealed line; `undefined` where the line is not of an entity or entry. */
+/** The header of a sealed line; `undefined` if the line is not of an entity or entry. */
 export function readHeader(line: Buffer): LineHeader | undefined {
-  // Looking for its end in a string is much quicker than in bytes, and most headers are short.
+  // Searching its end in a string is much faster than in bytes, and most headers are short.
   const start = line.toString("utf8", 0, Math.min(line.length, 512));
   const short = start.indexOf(BODY_TEXT);
   if (short > 0 && (start[short - 1] === "}" || !start.slice(0, short).includes(INDEX_TEXT)))
@@ -175,7 +174,7 @@ export function readHeader(line: Buffer): LineHeader | undefined {
   return end < 0 ? undefined : (JSON.parse(`${line.toString("utf8", 0, end)}}`) as LineHeader);
 }
 
-/** Where the header of a line ends; -1 where it has none. */
+/** The end of a line's header; -1 if it has none. */
 function headerEnd(line: Buffer): number {
   const end = line.indexOf(BODY);
   if (end < 0 || line[end - 1] === BRACE) return end;
@@ -185,7 +184,10 @@ function headerEnd(line: Buffer): number {
   return indexed < 0 ? -1 : indexed + 1;
 }
 
-/** A sealed line with another index, or one where it has none, and with a checksum of its own. The body's bytes are copied as they are. */
+/**
+ * A sealed line with another index, or a first one, and with a new checksum. The body's bytes are copied
+ * unchanged.
+ */
 export function withIndex(line: Buffer, { s, t, id }: LineNames, index: LineIndex): Buffer {
   const names = `{"s":${s},"k":0,"n":0,"t":${JSON.stringify(t)},"id":${JSON.stringify(id)}`;
   const header = Buffer.from(`${names}${indexText(index)}`);
@@ -198,14 +200,17 @@ export function withIndex(line: Buffer, { s, t, id }: LineNames, index: LineInde
   return bytes.subarray(0, size + SEAL);
 }
 
-/** Which write a line is, and of what. */
+/** The write of a line, and its entity or entry. */
 export type LineNames = Pick<LineHeader, "s" | "t" | "id" | "i" | "v">;
 
-/** How a header begins whose names need no escaping. */
+/** The start of a header whose names need no escaping. */
 const NAMES =
   /^\{"s":(\d+),"k":\d+,"n":\d+,"t":"([\x20-\x21\x23-\x5b\x5d-\x7e]+)","id":"([\x20-\x21\x23-\x5b\x5d-\x7e]*)",(?:"i":(\d+),)?(?:"v":"([0-9a-f]+)",)?/;
 
-/** The names of a sealed line, mostly without parsing its header; `undefined` where it is not of an entity or entry. */
+/**
+ * The names of a sealed line, mostly without parsing its header; `undefined` if it is not of an entity or
+ * entry.
+ */
 export function readNames(line: Buffer): LineNames | undefined {
   const names = NAMES.exec(line.toString("latin1", 0, 256));
   if (names === null) return readHeader(line);

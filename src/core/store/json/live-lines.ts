@@ -14,9 +14,9 @@ export interface LiveLine {
   isLive(): boolean;
   /** Whether the line is of that entity or entry. */
   isOf(names: LineNames): boolean;
-  /** The version of an entity's index, where the service knows its table. */
+  /** The version of an entity's index, if the service knows its table. */
   readonly version: string | undefined;
-  /** The index of an entity as it is now, where the service knows its table. */
+  /** The current index of an entity, if the service knows its table. */
   index(): LineIndex | undefined;
   /** Points the index to a copy of it. */
   move(to: Locator): void;
@@ -24,7 +24,8 @@ export interface LiveLine {
 
 /**
  * Visits what the index points to in some files, by scanning the index. Commits may continue in the meantime
- * as long as none goes into these files: a line may die after it was visited, but none can come to life.
+ * as long as none goes into these files: a line may become outdated after it was visited, but none can become
+ * current again.
  */
 export async function findLiveLines(
   contents: Contents,
@@ -43,7 +44,7 @@ export async function findLiveLines(
   const oldest = Math.min(...segments);
   for (const log of contents.logNames()) {
     for (const [key, entries] of contents.keysOf(log)) {
-      // Most keys are of what ended long ago.
+      // Most keys are of jobs that ended long ago.
       const count = entries.newest < oldest ? 0 : entries.count;
       for (let from = 1; from <= count; from += SLICE) {
         for (const number of entries.numbersIn(segments, from, from + SLICE))

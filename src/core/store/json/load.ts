@@ -16,7 +16,7 @@ export interface Loaded {
   readonly torn: TornTail | undefined;
 }
 
-/** Reads all files into the index. Rejects where one is damaged other than by a crash during a write. */
+/** Reads all files into the index. Rejects if one is damaged other than by a crash during a write. */
 export async function loadFiles(
   files: FileSet,
   contents: Contents,

@@ -9,7 +9,7 @@ export interface Locator {
 export class Locators {
   #numbers = new Uint32Array(3 * 64);
 
-  /** One more than the highest slot there is room for. */
+  /** One more than the highest slot with memory. */
   get capacity(): number {
     return this.#numbers.length / 3;
   }

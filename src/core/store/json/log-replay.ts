@@ -4,7 +4,7 @@ import { damageError } from "./damage-error.ts";
 import type { LineHeader } from "./line.ts";
 import type { Locator } from "./locators.ts";
 
-/** What was met of one key so far. */
+/** What was found of one key so far. */
 interface KeyReplay {
   /** Number of the newest write that cleared the key. */
   cleared: number;
@@ -12,7 +12,7 @@ interface KeyReplay {
   readonly entries: number[];
 }
 
-/** Puts the entries of logs in order out of lines that come in any order. */
+/** Sorts the entries of logs from lines in any order. */
 export class LogReplay {
   readonly #logs = new Map<string, Map<string, KeyReplay>>();
 
@@ -33,7 +33,7 @@ export class LogReplay {
     entries[place + 3] = at.length;
   }
 
-  /** Hands all entries over. Throws where one is missing between others. */
+  /** Passes all entries on. Throws if one is missing between others. */
   finish(contents: Contents): void {
     for (const [log, keys] of this.#logs) {
       for (const [key, { cleared, entries }] of keys) {

@@ -15,23 +15,23 @@ export interface Owner {
 /** Names the files that make up the store, in one file that is replaced as a whole. */
 export interface Manifest {
   readonly format: 1;
-  /** Who may write; none after a clean stop. */
+  /** The process that may write; none after a clean stop. */
   readonly owner?: Owner;
-  /** The owner numbers its files below this; who takes the store from it begins here. */
+  /** The owner numbers its files below this; the next owner starts here. */
   readonly next?: number;
-  /** `size` is missing where the file was being written to; a file that has it must have at least that size. */
+  /** `size` is missing if the file was being written to; a file with it must have at least that size. */
   readonly files: readonly { readonly name: string; readonly size?: number }[];
 }
 
 export const MANIFEST = "MANIFEST.json";
 
-/** Reads the manifest; `undefined` where the folder has none. */
+/** Reads the manifest; `undefined` if the folder has none. */
 export function readManifest(io: StoreIo, folder: string): Manifest | undefined {
   if (!io.list(folder).includes(MANIFEST)) return undefined;
   return parseManifest(readManifestText(io, folder));
 }
 
-/** The text of a manifest that is there. */
+/** The text of an existing manifest. */
 export function readManifestText(io: StoreIo, folder: string): string {
   const file = io.open(`${folder}/${MANIFEST}`, "read");
   const bytes = Buffer.alloc(io.size(file));
@@ -43,7 +43,7 @@ export function readManifestText(io: StoreIo, folder: string): string {
   return bytes.toString("utf8");
 }
 
-/** What a manifest says. Throws where it is not as it was written, or of a format that this version does not know. */
+/** The content of a manifest. Throws if it is damaged, or has a format that this version does not support. */
 export function parseManifest(text: string): Manifest {
   const { content, expected } = understand(text);
   // Compared as text: a change that JSON ignores still counts as a change.
@@ -64,7 +64,7 @@ export function manifestText(manifest: Manifest): string {
   return `${JSON.stringify({ ...manifest, c }, null, 2)}\n`;
 }
 
-/** The content of a manifest, fields that this version does not know included, and the text that it is written as. */
+/** The content of a manifest, including fields that this version does not know, and its text. */
 function understand(text: string): { content: Manifest | undefined; expected: string } {
   try {
     const { c: _, ...content } = JSON.parse(text) as Manifest & { c: string };

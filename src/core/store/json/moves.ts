@@ -3,7 +3,7 @@ import type { Locator } from "./locators.ts";
 import { Pauses } from "./pauses.ts";
 import type { Segment } from "./segment.ts";
 
-/** So many lines are moved in one go: a millisecond or so. */
+/** Lines that are moved without a pause: about a millisecond. */
 const SLICE = 5_000;
 
 /** The lines that a compaction copied, and where to. */
@@ -29,7 +29,7 @@ export class Moves {
     return sources.find(({ id, live }) => live !== (bytes.get(id) ?? 0));
   }
 
-  /** Points the index to the copies; lines that were superseded meanwhile stay dead. */
+  /** Points the index to the copies; lines that were superseded in the meantime stay outdated. */
   async make(): Promise<void> {
     const pauses = new Pauses(SLICE);
     for (const { line, to } of this.#lines) {

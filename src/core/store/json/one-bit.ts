@@ -9,8 +9,8 @@ const TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * A damaged line as it was written, where one bit explains the damage. Good for telling whose line it was; not for
- * keeping it, as more than one bit may happen to look like another one.
+ * A damaged line as it was written, if a single bit explains the damage. It identifies the line's entity; it
+ * must not be kept, as damage of several bits may look like one bit.
  */
 export function withoutFlippedBit(line: Buffer): Buffer | undefined {
   const end = line.length - SEAL;
@@ -24,7 +24,7 @@ export function withoutFlippedBit(line: Buffer): Buffer | undefined {
   return written < 0 ? undefined : flipInside(line, end, crc ^ written);
 }
 
-/** Looks for the bit that changes the checksum by `difference`, from the end on. */
+/** Searches the bit that changes the checksum by `difference`, from the end. */
 function flipInside(line: Buffer, end: number, difference: number): Buffer | undefined {
   const changes = Int32Array.from({ length: 8 }, (_, bit) => TABLE[1 << bit]!);
   for (let at = end - 1; at >= 0; at--) {

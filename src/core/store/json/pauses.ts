@@ -7,7 +7,10 @@ export class Pauses {
     this.#every = every;
   }
 
-  /** Counts steps; tells whether a pause is due. Asking costs nothing, unlike waiting for a promise at each step. */
+  /**
+   * Counts steps; returns whether a pause is due. A check costs nothing, unlike awaiting a promise at each
+   * step.
+   */
   isDue(steps: number): boolean {
     this.#steps += steps;
     return this.#steps >= this.#every;

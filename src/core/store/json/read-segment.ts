@@ -7,7 +7,7 @@ import type { ScannedLine } from "./scan-lines.ts";
 import { scanLines } from "./scan-lines.ts";
 import type { Segment } from "./segment.ts";
 
-/** The first place of a file that is not as it was written. */
+/** The first damaged position of a file. */
 export interface Flaw {
   readonly kind: "missing" | "checksum" | "cut short" | "order" | "transaction";
   readonly what: string;
@@ -15,7 +15,7 @@ export interface Flaw {
   readonly line?: number;
 }
 
-/** A line that is as it was written. */
+/** An intact line. */
 export interface StoredLine {
   readonly header: LineHeader;
   readonly at: Locator;
@@ -26,12 +26,14 @@ export interface StoredLine {
 export interface SegmentEnd {
   /** Where the last whole transaction ends. */
   readonly whole: number;
-  /** Number of the first write that is not there. */
+  /** Number of the first missing write. */
   readonly next: number;
   readonly flaw?: Flaw;
 }
 
-/** Gives the lines of a file, those of a journal once their transaction is whole, up to the first flaw. */
+/**
+ * Yields the lines of a file, those of a journal once their transaction is complete, up to the first damage.
+ */
 export async function readSegment(
   io: StoreIo,
   segment: Segment,
@@ -55,7 +57,7 @@ export async function readSegment(
   return flaw === undefined ? end : { ...end, flaw };
 }
 
-/** The line where it is as it was written, also where only the line break at the end of the file is not. */
+/** The line if it is intact, even if only the line break at the end of the file is missing or damaged. */
 export function sealedPart(line: ScannedLine): Buffer | undefined {
   if (isSealed(line.bytes)) return line.bytes;
   if (line.complete) return undefined;
@@ -63,7 +65,7 @@ export function sealedPart(line: ScannedLine): Buffer | undefined {
   return isSealed(shorter) ? shorter : undefined;
 }
 
-/** What is wrong with a line that is not as it was written. */
+/** The problem of a damaged line. */
 function brokenLine({ complete, position: byte, number: line }: ScannedLine): Flaw {
   if (!complete) return { kind: "cut short", what: "the line is cut short", byte, line };
   return { kind: "checksum", what: "the checksum does not match", byte, line };

@@ -17,19 +17,19 @@ import { examineTail, keepTornTail } from "./torn-tail.ts";
 import type { Problem } from "./verify.ts";
 
 const LIMIT = 64 * 1024 * 1024;
-/** Folder below the data folder that files with damage are moved to. */
+/** Folder in the data folder that damaged files are moved to. */
 export const DAMAGED = "damaged";
 
-/** What became of an entity, or of a key of a log, of which a line could not be kept. */
+/** What happened to an entity, or to a key of a log, that lost a line. */
 export interface Affected {
   /** Table or log. */
   readonly table: string;
   readonly id: string;
   /** `older`: an older version counts now. `back`: its removal was lost. `shorter`: a log without its last entries. */
   readonly became: "gone" | "older" | "back" | "shorter";
-  /** Since when the version that counts now was the newest, where it says so. */
+  /** Since when the version that counts now was the newest, if known. */
   readonly since: string | null;
-  /** The job that it belongs to, where it belongs to one. */
+  /** The job that it belongs to, if any. */
   readonly job: string | null;
   /** Of a log: entries that are left, and entries that are not. */
   readonly entries?: { readonly kept: number; readonly lost: number };
@@ -39,7 +39,7 @@ export interface Repaired {
   /** Lines, and files, that were not kept. */
   readonly problems: readonly Problem[];
   readonly affected: readonly Affected[];
-  /** Whether something was lost of which nobody can tell whose it was: then every unfinished job is held. */
+  /** Whether something was lost whose owner is unknown: then every unfinished job is held. */
   readonly isUncertain: boolean;
   /** Jobs that the next start does not resume. */
   readonly held: readonly string[];
@@ -102,7 +102,7 @@ class Repair {
     return repaired;
   }
 
-  /** The files that the manifest names; where it is lost or damaged, all that are there. */
+  /** The files that the manifest names; if it is lost or damaged, all existing ones. */
   #listFiles(): Manifest["files"] {
     const { io, folder } = this.#files;
     let what = "it is missing";
@@ -115,7 +115,7 @@ class Repair {
     }
     const names = this.#files.orphans();
     if (names.length === 0) return [];
-    // Files that were done with may be among them, with what has been removed since.
+    // Obsolete files may be among them, with what has been removed since.
     this.#isUncertain = true;
     this.#problems.push({ file: MANIFEST, byte: 0, what: `${what}: all files were read` });
     return names.map((name) => ({ name }));
@@ -149,7 +149,7 @@ class Repair {
     this.#sound.push(segment);
   }
 
-  /** Gives the lines that can be kept to `keep`; notes the others where there is none. */
+  /** Passes the lines that can be kept to `keep`; notes the others. */
   async #sift(
     segment: Segment,
     keep: ((header: LineHeader, bytes: Buffer) => void) | undefined,
@@ -187,7 +187,7 @@ class Repair {
     this.#lost.push({ names, job, isRemoval: text.includes('"ix":{},"d":null') });
   }
 
-  /** Reads what is left, once for the entities of which something was lost, and again for the jobs that they are of. */
+  /** Reads what is left, once for the entities that lost something, and again for their jobs. */
   async #readKept(): Promise<KeptLines> {
     const asked = new Set<string>();
     for (const { names } of this.#lost) {
@@ -212,7 +212,7 @@ class Repair {
       const one = lost.names.i === undefined ? entityOf(lost, kept) : this.#keyOf(lost, kept);
       if (one !== undefined) affected.set(`${one.table}\n${one.id}`, one);
     }
-    // Also those whose damaged line names nobody.
+    // Also those whose damaged line has no owner.
     for (const [table, keys] of kept.logs) {
       for (const id of keys.keys()) {
         const { kept: count, behind } = kept.entriesOf(table, id);
@@ -295,7 +295,7 @@ class Repair {
     getOrMake(this.#writers, table, () => new TableWriter(this.#files, table, LIMIT)).add(line, seq);
   }
 
-  /** Sets the files with damage aside, and makes what is left the content of the store. */
+  /** Moves the damaged files aside, and makes the rest the content of the store. */
   async #publish(repaired: Repaired): Promise<void> {
     const { io, folder } = this.#files;
     const writers = [...this.#writers.values()];

@@ -11,11 +11,11 @@ interface TableReplay {
   readonly version: string | undefined;
   /** Number of the newest line of each slot. */
   readonly seqs: number[];
-  /** Number of the newest removal of ids that are not there. */
+  /** Number of the newest removal of missing ids. */
   readonly removed: Map<string, number>;
 }
 
-/** Builds the index out of lines in any order: of each entity the highest number wins. */
+/** Builds the index from lines in any order: for each entity the highest number wins. */
 export class Replay {
   readonly #contents: Contents;
   readonly #tables = new Map<string, TableReplay>();
@@ -50,7 +50,7 @@ export class Replay {
 
   finish(): void {
     this.#logs.finish(this.#contents);
-    // Made now, so that the first list does not wait for it.
+    // Created now, so that the first list does not wait for it.
     for (const { index } of this.#contents.tables.values())
       for (const field of index.spec.sorted) index.order(field);
   }

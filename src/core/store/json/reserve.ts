@@ -3,7 +3,7 @@ import type { StoreLogger } from "../store.ts";
 import type { StoreIo } from "./io.ts";
 import { isNoRoom, writeFully } from "./io.ts";
 
-/** Room set aside on the disk, so that entities can still be removed when it is full. */
+/** Space reserved on the disk, so that entities can still be removed when it is full. */
 export class Reserve {
   readonly #io: StoreIo;
   readonly #folder: string;
@@ -64,7 +64,7 @@ export class Reserve {
     return false;
   }
 
-  /** Bytes that no file system can squeeze: a compressed or sparse reserve would hold no room. */
+  /** Bytes that no file system can compress: a compressed or sparse reserve would reserve nothing. */
   async #write(size: number): Promise<void> {
     const file = this.#io.open(this.#path, "create");
     const block = randomBytes(Math.min(this.#size, 64 * 1024));

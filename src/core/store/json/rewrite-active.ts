@@ -9,9 +9,9 @@ import type { Segment } from "./segment.ts";
 import { SharedFile } from "./shared-file.ts";
 
 /**
- * Copies what counts of the active journal to a new file, syncs it and lets it take the old one's place.
- * After a failed sync, or a stop that was not clean, the system may show bytes of the old file that are not
- * on the disk and never will be; only a newly written and synced file can be trusted.
+ * Copies the valid part of the active journal to a new file, syncs it and replaces the old one with it. After
+ * a failed sync, or an unclean stop, the system may show bytes of the old file that are not on the disk and
+ * never will be; only a newly written and synced file can be trusted.
  */
 export async function rewriteActive(files: FileSet, next: number): Promise<void> {
   const { io, folder, active } = files;

@@ -6,7 +6,7 @@ const CHUNK = 2 * 1024 * 1024;
 /** A line of a file, without its line break. Its bytes are valid only during the call. */
 export interface ScannedLine {
   readonly bytes: Buffer;
-  /** Where it begins in the file. */
+  /** Its position in the file. */
   readonly position: number;
   /** Counted from 1. */
   readonly number: number;
@@ -20,7 +20,7 @@ export async function scanLines(
   { file, size }: { file: number; size: number },
   visit: (line: ScannedLine) => unknown,
 ): Promise<void> {
-  /** Of a line whose end is not read yet. */
+  /** Bytes of a line whose end is not yet read. */
   let parts: Buffer[] = [];
   let position = 0;
   let number = 0;
@@ -60,7 +60,7 @@ async function* readAhead(io: StoreIo, file: number, size: number): AsyncGenerat
       if (count > 0) yield chunk;
     }
   } finally {
-    // Nobody may close the file before.
+    // The file must not be closed before.
     await reading?.catch(() => {});
   }
 }

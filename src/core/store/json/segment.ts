@@ -5,7 +5,10 @@ import type { SharedFile } from "./shared-file.ts";
 export interface Segment {
   /** Number in memory, from 1; locators name it. */
   readonly id: number;
-  /** A journal holds the lines of all tables as they were committed; a table file those of one, after compaction. */
+  /**
+   * A journal has the lines of all tables as they were committed; a table file has those of one table, after
+   * compaction.
+   */
   readonly kind: "journal" | "table";
   name: string;
   file: SharedFile;

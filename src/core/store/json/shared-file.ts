@@ -4,12 +4,12 @@ import { readFully } from "./io.ts";
 /** An open file that is closed only once all reads have finished. */
 export class SharedFile {
   readonly handle: number;
-  /** What it was when it was opened. */
+  /** Its identity when it was opened. */
   readonly identity: FileIdentity;
   readonly #io: StoreIo;
   #readers = 0;
   #retired = false;
-  /** Opened when it is first asked for; `null` where that is not possible. */
+  /** Opened on first use; `null` if that is not possible. */
   #synced: number | null | undefined;
 
   constructor(io: StoreIo, handle: number) {
@@ -23,7 +23,7 @@ export class SharedFile {
     return readFully(this.#io, this.handle, into, position);
   }
 
-  /** The same, without holding up anything else. */
+  /** The same, without blocking. */
   async read(into: Uint8Array, position: number): Promise<number> {
     this.#readers++;
     try {
@@ -41,7 +41,10 @@ export class SharedFile {
     }
   }
 
-  /** A handle for writes that are on disk once they are done; `undefined` where there is none. `path` is the file's. */
+  /**
+   * A handle for writes that are on disk once they are done; `undefined` if there is none. `path` is the
+   * file's.
+   */
   syncedHandle(path: string): number | undefined {
     if (this.#synced === undefined) {
       try {
@@ -62,7 +65,7 @@ export class SharedFile {
     };
   }
 
-  /** Closes the file after the last read under way. */
+  /** Closes the file after the last pending read. */
   retire(): void {
     this.#retired = true;
     this.#closeUnused();

@@ -6,13 +6,13 @@ import { sealedPart } from "./read-segment.ts";
 import type { ScannedLine } from "./scan-lines.ts";
 import { scanLines } from "./scan-lines.ts";
 
-/** A place of a file that is not as it was written, or that is of no use without what was there. */
+/** A damaged position of a file, or a line that cannot be used without a damaged one. */
 export interface Flawed {
   readonly byte: number;
   /** Counted from 1; none where a line is missing altogether. */
   readonly line?: number;
   readonly what: string;
-  /** Which write it was; `undefined` where nobody can tell, `null` where it was none. */
+  /** Its write; `undefined` if that is unknown, `null` if it was none. */
   readonly names: LineNames | undefined | null;
   /** The line, as originally written if that is known; valid only during the call. */
   readonly bytes: Buffer;
@@ -26,13 +26,13 @@ export interface Sieve {
 
 const NOTHING = Buffer.alloc(0);
 const HEADER_START = Buffer.from('{"s":');
-/** A line whose line break is another byte now. */
+/** A line whose line break was overwritten. */
 const JOINT = /"}.{1}\{"s":/s;
 
 /**
  * Separates the lines of a file that can be kept from those that cannot, damaged or not. Of a journal only
- * whole transactions are kept: a line behind a hole may be the rest of what the hole began, unless it says
- * itself that the hole was on disk before.
+ * whole transactions are kept: a line after a hole may be the rest of what the hole started, unless the line
+ * records that the hole was on disk before.
  */
 export async function siftFile(
   io: StoreIo,
@@ -69,7 +69,7 @@ function splitJoined(line: ScannedLine): ScannedLine[] {
   ];
 }
 
-/** Whose line it was, as far as its bytes still tell. */
+/** The line's entity, as far as its bytes still show it. */
 function identify(bytes: Buffer): LineNames | undefined {
   try {
     return readNames(bytes);
@@ -95,7 +95,7 @@ class TableSifter {
   }
 
   damaged(line: ScannedLine, isAfterDamage: boolean): void {
-    // A byte may have become a line break: then the rest of the line is no line of its own.
+    // A byte may have become a line break: then the rest of the line is not a line.
     const isRest = isAfterDamage && !line.bytes.subarray(0, HEADER_START.length).equals(HEADER_START);
     const bytes = withoutFlippedBit(line.bytes) ?? line.bytes;
     this.drop({ ...line, bytes }, describe(line), isRest ? null : identify(bytes));
@@ -127,7 +127,7 @@ class TableSifter {
 
 /** A journal has every number from its first on, and transactions whose lines count down to 0. */
 class JournalSifter extends TableSifter {
-  /** Lines of a transaction whose end has not come. */
+  /** Lines of a transaction whose end was not read yet. */
   #open: { line: ScannedLine; header: LineHeader }[] = [];
   #next: number | undefined;
   /** Whether something before this line cannot be kept. */

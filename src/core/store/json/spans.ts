@@ -3,7 +3,7 @@ import { isSealed } from "./line.ts";
 import type { Locator } from "./locators.ts";
 import type { Segment, Segments } from "./segment.ts";
 
-/** Lines nearer to each other than this are read in one go. */
+/** Lines nearer to each other than this are read together. */
 const GAP = 16 * 1024;
 /** Maximum size of one read, unless a single line is longer. */
 const SPAN = 1024 * 1024;
@@ -23,7 +23,7 @@ export function spansOf(locators: readonly Locator[]): number[][] {
   return spans;
 }
 
-/** How many places from `first` on are near enough to be read together. */
+/** How many lines from `first` on are near enough to be read together. */
 function spanFrom(locators: readonly Locator[], places: readonly number[], first: number): number {
   const start = locators[places[first]!]!;
   let end = start.offset + start.length;
@@ -63,7 +63,7 @@ export function segmentOf(segments: Segments, at: Locator): Segment {
   return segment;
 }
 
-/** Every read checks the line: a disk that rots must be noticed before its bytes are believed. */
+/** Every read checks the line: a failing disk must be detected before its bytes are used. */
 export function checkLine(segment: Segment, at: Locator, line: Buffer): void {
   if (line.length === at.length && isSealed(line)) return;
   throw damageError({ file: segment.name, byte: at.offset, what: "the checksum does not match" });

@@ -9,7 +9,7 @@ export interface JsonPart {
   readonly value: string;
 }
 
-/** Takes a large JSON list or map apart, one part in memory at a time. What the parts say is for the caller to parse. */
+/** Splits a large JSON list or map, with one part in memory at a time. The caller parses the parts. */
 export async function* splitJson(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<JsonPart, void> {
   const splitter = new Splitter();
   for await (const chunk of chunks) {
@@ -24,7 +24,7 @@ class Splitter {
   #isEscaped = false;
   #isOver = false;
   #key: string | undefined;
-  /** Of the part that is being read. */
+  /** State of the part that is being read. */
   #parts: Uint8Array[] = [];
 
   *add(chunk: Uint8Array): Generator<JsonPart, void> {

@@ -1,6 +1,6 @@
-/** Milliseconds: where a sync takes less, a lone writer waits for it on the spot. */
+/** Milliseconds: if a sync takes less, a single writer blocks for it. */
 const QUICK = 1;
-/** How much of the average a new measurement is. */
+/** The weight of a new measurement in the average. */
 const WEIGHT = 1 / 4;
 
 /**
@@ -16,7 +16,7 @@ export class SyncPace {
 
   /** Notes how many milliseconds a sync took. */
   note(milliseconds: number, { onTheSpot }: { onTheSpot: boolean }): void {
-    // Of what was handed over, some half is the way there and back.
+    // About half of a sync in another thread is the way there and back.
     const own = onTheSpot ? milliseconds : milliseconds / 2;
     this.#average = Number.isFinite(this.#average) ? this.#average + (own - this.#average) * WEIGHT : own;
   }

@@ -4,7 +4,7 @@ import { LineBuffer } from "./line.ts";
 import type { Locator } from "./locators.ts";
 import type { Segment } from "./segment.ts";
 
-/** Bytes that are written in one go. */
+/** Bytes that are written together. */
 const BLOCK = 1024 * 1024;
 
 /** Writes lines of one table to new files, none much longer than the limit. */
@@ -35,7 +35,7 @@ export class TableWriter {
     return at;
   }
 
-  /** Adds a removal that matters: it is not garbage, although nothing will point to it. */
+  /** Adds a removal that matters: it is not obsolete, although nothing will point to it. */
   addRemoval(line: Buffer, seq: number): void {
     const at = this.add(line, seq);
     const { removals } = this.#current!;

@@ -1,8 +1,8 @@
-/** Time as the store needs it; handed in, so that crash tests can be repeated exactly. */
+/** Time as the store needs it; injected, so that crash tests can be repeated exactly. */
 export interface Timers {
-  /** Milliseconds that only ever grow. */
+  /** Monotonic milliseconds. */
   now(): number;
-  /** Calls `work` after a while; the function it returns prevents that. Keeps no process alive. */
+  /** Calls `work` after a while; the returned function cancels that. Does not keep the process alive. */
   after(milliseconds: number, work: () => void): () => void;
 }
 

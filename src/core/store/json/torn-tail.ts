@@ -20,8 +20,8 @@ export interface TornTail {
 /**
  * Distinguishes a write that a crash cut short from damage. The end of a journal may be torn where the last
  * line or transaction is incomplete, or where whole sectors are missing (they read as NUL bytes, which JSON
- * never holds), and where no later line says that the hole was on disk. Throws where it is damage: cutting
- * there would silently lose what was acknowledged.
+ * never holds), and where no later line says that the hole was on disk. Throws if it is damage: cutting there
+ * would silently lose acknowledged data.
  */
 export async function examineTail(
   io: StoreIo,
@@ -41,7 +41,7 @@ export async function examineTail(
   return { file: segment.name, byte: whole, line: flaw.line, bytes };
 }
 
-/** Tells whether a line has a run of NUL bytes that only missing sectors can explain. */
+/** Whether a line has a run of NUL bytes that only missing sectors can explain. */
 function lacksSectors(line: Buffer, position: number): boolean {
   for (let at = line.indexOf(0); at >= 0; ) {
     let end = at;
@@ -64,6 +64,6 @@ export function keepTornTail(io: StoreIo, folder: string, { file, byte, bytes }:
       io.close(copy);
     }
   } catch {
-    // Kept by an earlier start, or there is no room: nothing depends on it.
+    // Kept by an earlier start, or there is no space: nothing depends on it.
   }
 }

@@ -4,7 +4,7 @@ import type { StoreIo } from "./io.ts";
 import { readManifest } from "./manifest.ts";
 import { siftFile } from "./sift.ts";
 
-/** A place in a file that is not as it was written. */
+/** A damaged position in a file. */
 export interface Problem {
   readonly file: string;
   readonly line?: number;

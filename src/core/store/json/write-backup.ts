@@ -12,8 +12,8 @@ const NEWLINE = 10;
 type SentFiles = readonly { readonly name: string; readonly size: number }[];
 
 /**
- * Writes what `sendSnapshot` gives into an empty folder, and checks it there. Until that is done the folder says that it
- * is not complete, and nothing opens it.
+ * Writes what `sendSnapshot` yields into an empty folder, and checks it there. Until that is done, the folder
+ * is marked as incomplete and cannot be opened.
  */
 export async function writeBackup(
   io: StoreIo,
@@ -64,7 +64,7 @@ async function readFiles(reader: Reader): Promise<SentFiles> {
   throw storageError("The response is not a store backup", "Check the URL and the version of the service.");
 }
 
-/** Takes lines and counted bytes from what comes in chunks of any size. */
+/** Reads lines and counted bytes from chunks of any size. */
 class Reader {
   readonly #chunks: AsyncIterator<Uint8Array>;
   #rest: Buffer = Buffer.alloc(0);
