@@ -125,6 +125,7 @@ function toJob(index: number, begun: number): StoredJob {
     agent_version: null,
     code_fingerprint: null,
     held: null,
+    parent: null,
     fingerprint: id,
     encrypted_agent_parameters: null,
     open_questions: 0,

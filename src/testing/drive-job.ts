@@ -99,7 +99,7 @@ async function drive(process: TestProcess, jobId: string, answers: Answers | und
   }
 }
 
-/** Answers the first open question for which there is an answer. */
+/** Answers the first open question, of the job or of its children, for which there is an answer. */
 async function answerNext(
   process: TestProcess,
   jobId: string,
@@ -112,6 +112,9 @@ async function answerNext(
     if (answer === undefined) continue;
     await Promise.race([runner.answer(jobId, item.id, { answer, message: null }), store.died]);
     return true;
+  }
+  for (const child of await store.table("Job").ids({ where: { parent_id: jobId }, sort: "created_at" })) {
+    if (await answerNext(process, child, answers)) return true;
   }
   return false;
 }

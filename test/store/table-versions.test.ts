@@ -168,7 +168,7 @@ describe("stored index values", () => {
 
       expect(parsed).toBe(0);
       const jobs = readdirSync(dataDir).filter((name) => name.startsWith("Job."));
-      expect(readFileSync(join(dataDir, jobs[0]!), "utf8")).toContain('"v":"2","x":"job-1\\naudit 2"');
+      expect(readFileSync(join(dataDir, jobs[0]!), "utf8")).toContain('"v":"3","x":"job-1\\naudit 2"');
     } finally {
       rmSync(dataDir, { recursive: true });
     }

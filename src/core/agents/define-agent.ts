@@ -2,7 +2,7 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { AgentMethodFieldInput } from "../models/agent-method-field.ts";
 import type { CaseNode } from "../models/case-node.ts";
 import type { ParameterInput } from "../models/parameter.ts";
-import type { FieldsInput, FieldValues } from "./fields-input.ts";
+import type { FieldsInput, FieldValues, GivenFields } from "./fields-input.ts";
 import type { IsolateOptions } from "./isolate-options.ts";
 import type { RetentionOptions } from "./retention-policy.ts";
 import type {
@@ -12,6 +12,7 @@ import type {
   JobStartContext,
   JobStatusContext,
   JobStopContext,
+  StartableAgent,
 } from "./run-context.ts";
 
 /** How a method is declared. */
@@ -53,6 +54,7 @@ export interface AgentDefinition<
   Chat extends FieldsInput = FieldsInput,
   Custom = CustomFields,
   P extends readonly ParameterInput[] = readonly ParameterInput[],
+  Result = JobResult,
 > {
   /** Display name; determines the slug and the id. */
   readonly name: string;
@@ -79,7 +81,7 @@ export interface AgentDefinition<
     readonly job_start: MethodDefinition<
       Start,
       JobStartContext<FieldValues<Start>, ParameterValues<P>>,
-      JobResult
+      Result
     >;
     readonly job_stop?: MethodDefinition<FieldsInput, JobStopContext<ParameterValues<P>>, unknown>;
     readonly job_status?: MethodDefinition<FieldsInput, JobStatusContext<ParameterValues<P>>, unknown>;
@@ -111,6 +113,9 @@ export function defineAgent<
   Chat extends FieldsInput = readonly AgentMethodFieldInput[],
   Custom = CustomFields,
   const P extends readonly ParameterInput[] = readonly [],
->(agent: AgentDefinition<Start, Chat, Custom, P>): AgentDefinition {
+  Result = JobResult,
+>(
+  agent: AgentDefinition<Start, Chat, Custom, P, Result>,
+): AgentDefinition & StartableAgent<GivenFields<Start>, Result> {
   return agent as unknown as AgentDefinition;
 }

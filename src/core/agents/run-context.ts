@@ -5,6 +5,7 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Case } from "../models/case.ts";
 import type { CaseNodeUpdateInput } from "../models/case-node-update.ts";
 import type { Job } from "../models/job.ts";
+import type { JobInstructions } from "../models/job-instructions.ts";
 import type { OnTimeout } from "../models/question.ts";
 import type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "../models/telemetry.ts";
 import type { FieldsInput, FieldValues, GivenFields } from "./fields-input.ts";
@@ -93,6 +94,42 @@ export interface CaseHandle {
   read(): Promise<Case>;
 }
 
+/** An agent that a job can start: its definition, which knows the types of its fields and its result. */
+export interface StartableAgent<Given = unknown, Result = unknown> {
+  readonly name: string;
+  /** Only for types: never set. */
+  readonly "~types"?: { readonly given: Given; readonly result: Result } | undefined;
+}
+
+export interface StartOptions extends CallOptions {
+  /** The child's name. @default its agent's name */
+  readonly name?: string;
+  /** Whether it continues when its parent fails or is cancelled. @default false: it is stopped */
+  readonly detached?: boolean;
+  /** Limits of the child. @default none; those of the parent do not count */
+  readonly instructions?: Partial<JobInstructions>;
+  /** Whether it gets the parameters that were sent with its parent. @default false */
+  readonly passParameters?: boolean;
+}
+
+/** The fields and options of a start; fields without required values may be omitted. */
+export type StartArguments<Given> = unknown extends Given
+  ? [fields?: Readonly<Record<string, unknown>>, options?: StartOptions]
+  : Record<never, never> extends Given
+    ? [fields?: Given, options?: StartOptions]
+    : [fields: Given, options?: StartOptions];
+
+/** A job that another one has started. */
+export interface ChildHandle<Result = unknown> {
+  /** Its job id. */
+  readonly id: string;
+  /**
+   * Waits durably for its end, without holding a slot: gives its result, or rejects with a `ChildFailedError` if it
+   * failed or was cancelled. What it gave once stays, also if the child is retried.
+   */
+  result(): Promise<Result>;
+}
+
 /** A job as its agent sees it. */
 export interface JobHandle {
   readonly id: string;
@@ -111,6 +148,24 @@ export interface JobHandle {
   changed(name: string): boolean;
   /** Waits durably: a restart does not restart the wait. */
   sleep(duration: Duration, options?: CallOptions): Promise<void>;
+  /**
+   * Starts a job of another agent as a child of this one, once, whatever is resumed. Rejects with a
+   * `ChildFailedError` if its fields are not valid or the service has no such agent.
+   *
+   * @example
+   * const child = await job.start(auditor, { url });
+   * const report = await child.result();
+   */
+  start<Given, Result>(
+    agent: StartableAgent<Given, Result>,
+    ...given: StartArguments<Given>
+  ): Promise<ChildHandle<Result>>;
+  /** The same by the agent's slug. */
+  start<Result = unknown>(
+    agent: string,
+    fields?: Readonly<Record<string, unknown>>,
+    options?: StartOptions,
+  ): Promise<ChildHandle<Result>>;
   /** The job as stored. */
   read(): Promise<Job>;
 }

@@ -23,7 +23,9 @@ export type NewJob = Pick<
   StoredJob,
   "id" | "name" | "agent_name" | "job_context" | "job_fields" | "fingerprint" | "encrypted_agent_parameters"
 > &
-  Partial<Pick<StoredJob, "agent_parameters" | "idempotency_key" | "agent_version" | "code_fingerprint">>;
+  Partial<
+    Pick<StoredJob, "agent_parameters" | "idempotency_key" | "agent_version" | "code_fingerprint" | "parent">
+  >;
 
 /** Fields that may change together with a status. */
 export type JobPatch = Partial<
@@ -98,6 +100,13 @@ export class Jobs {
     return this.#store.table("Job").countBy(field, query);
   }
 
+  /** The children of a job that have not ended and end with it. */
+  async openChildren(id: string): Promise<StoredJob[]> {
+    const where = { parent_id: id, status: ["stopped", "in_progress", "awaiting", "cancelling"] };
+    const { items } = await this.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
+    return items.filter(({ parent }) => parent && !parent.detached);
+  }
+
   /** Lines of a job's run log after number `after`. */
   log(id: string, range?: { after?: number; limit?: number }): Promise<LogEntry<RunEntry>[]> {
     return this.#store.log("Run").read(id, range);
@@ -135,6 +144,7 @@ export async function createJob(
     agent_version: null,
     code_fingerprint: null,
     held: null,
+    parent: null,
     ...input,
     status: "stopped",
     payload: null,
@@ -198,10 +208,20 @@ export async function removeJob(unit: Unit, id: string, by?: string): Promise<nu
   const job = await unit.tx.get("Job", id);
   if (!job) throw jobNotFound(id);
   const removed = await removeCasesOf(unit, id, by);
+  if (job.status === "completed") await detachChildren(unit, id);
   await unit.tx.remove("Job", id);
   await unit.tx.clear("Run", id);
   await unit.tell({ kind: "job:deleted", job, by });
   return removed;
+}
+
+/** Open children of a completed job continue; once it is gone, nothing else tells that it was completed. */
+async function detachChildren(unit: Unit, id: string): Promise<void> {
+  for (const childId of await unit.tx.ids("Job", "parent_id", id)) {
+    const child = await unit.tx.get("Job", childId);
+    if (!child?.parent || child.parent.detached || isTerminal(child.status)) continue;
+    await changeJob(unit, childId, (job) => ({ ...job, parent: { ...job.parent!, detached: true } }));
+  }
 }
 
 /** The ids of a job's cases inside a unit, oldest first. */

@@ -13,6 +13,7 @@ export const StopReasonSchema = v.picklist([
   "stop_on_warning",
   "timeout",
   "stopped",
+  "parent_ended",
   "interrupted",
   "question_expired",
   "nondeterministic",
@@ -42,6 +43,16 @@ export const HeldSchema = v.object({
   present: CodeSchema,
 });
 export type Held = v.InferOutput<typeof HeldSchema>;
+
+/** The job that started this one as its child. */
+export const ParentSchema = v.object({
+  job_id: EntityIdSchema,
+  /** The call that started it: its key, else the agent's slug. */
+  call: v.string(),
+  /** Whether it continues when its parent is cancelled or fails. */
+  detached: v.boolean(),
+});
+export type Parent = v.InferOutput<typeof ParentSchema>;
 
 /** Reasons that hold a job instead of ending it: it is `awaiting` until a person decides, or the reason is gone. */
 const HOLDS: readonly (StopReason | null)[] = ["crash_loop", "code_changed"];
@@ -76,6 +87,8 @@ export const JobSchema = v.object({
    * Set while the job is held because its record does not fit the code: its `stop_reason` is `code_changed`.
    */
   held: optional(HeldSchema),
+  /** Set for a child: the job that started it. */
+  parent: optional(ParentSchema),
 });
 export type Job = v.InferOutput<typeof JobSchema>;
 
@@ -131,6 +144,7 @@ export function toJob(stored: StoredJob, case_ids: string[]): Job {
     agent_version: stored.agent_version ?? null,
     code_fingerprint: stored.code_fingerprint ?? null,
     held: stored.held ?? null,
+    parent: stored.parent ?? null,
     case_ids,
   };
 }

@@ -1,4 +1,5 @@
 import type { EntityStatus } from "./entity-status.ts";
+import type { StopReason } from "./job.ts";
 
 /** Fields that every entry of a job's run log has. */
 export interface EntryBase {
@@ -30,17 +31,27 @@ export interface CallEntryBase extends EntryBase {
   outside?: true;
 }
 
+/** An error as it is recorded. */
+export interface RecordedError {
+  name: string;
+  message: string;
+  stack?: string;
+  /** Of a child that did not complete: its status, and why. */
+  status?: EntityStatus;
+  reason?: StopReason;
+}
+
 /** A recorded call that replay uses: its identity and its result. */
 export interface CallEntry extends CallEntryBase {
   type: "call";
-  call: "step" | "open_case" | "update" | "ask" | "close" | "sleep";
+  call: "step" | "open_case" | "update" | "ask" | "close" | "sleep" | "start" | "child" | "event";
   /**
    * Its result. In logs of version 0.1.0, a sleep was recorded when it started, and this is when it was to
    * end.
    */
   result?: unknown;
-  /** Final error of a step that has no attempts left. */
-  error?: { name: string; message: string; stack?: string };
+  /** Final error: of a step that has no attempts left, of a child that did not complete. */
+  error?: RecordedError;
   attempts?: number;
   cost?: number;
   started_at?: string;

@@ -1,6 +1,8 @@
 import type { RetentionPolicy } from "../agents/retention-policy.ts";
 import { removeJob } from "../entities/jobs.ts";
 import { isRefusal, type Ledger, type Unit } from "../entities/ledger.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import type { StoredJob } from "../models/job.ts";
 import type { RemovedBatch } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
 import { type DueGroup, dueGroups } from "./due-jobs.ts";
@@ -35,9 +37,9 @@ export async function sweep(parts: SweepParts, now: Date): Promise<RemovedBatch[
       for (let at = 0; at < ids.length; ) {
         if (parts.isOver()) return removed;
         const begun = performance.now();
-        const { looked, batch, refused } = await removeOrSkip(parts, group, ids.slice(at, at + BATCH));
+        const { looked, batch, left } = await removeOrSkip(parts, group, ids.slice(at, at + BATCH));
         at += looked;
-        if (refused) kept++;
+        kept += left;
         if (batch) removed.push(batch);
         // At most half of the time is spent on removing.
         await new Promise((resolve) => setTimeout(resolve, performance.now() - begun));
@@ -56,14 +58,15 @@ async function removeOrSkip(parts: SweepParts, group: DueGroup, ids: readonly st
     if (!isRefusal(error)) throw error;
     if (ids.length > 1) return removeOrSkip(parts, group, ids.slice(0, Math.ceil(ids.length / 2)));
     parts.onRefused?.(ids[0]!, error);
-    return { looked: 1, batch: undefined, refused: true };
+    return { looked: 1, batch: undefined, left: 1 };
   }
 }
 
 interface Removed {
   readonly looked: number;
   readonly batch: RemovedBatch | undefined;
-  readonly refused?: true;
+  /** Jobs that are kept although their time is over. */
+  readonly left: number;
 }
 
 /** Removes the first of some jobs, as far as they are still due. */
@@ -76,6 +79,7 @@ function removeSome(
     const ends: string[] = [];
     let cases = 0;
     let looked = 0;
+    let left = 0;
     for (const id of ids) {
       if (ends.length + cases >= BATCH) break;
       looked++;
@@ -83,14 +87,24 @@ function removeSome(
       // Somebody may have removed or restarted it in the meantime.
       if (job?.status !== status || job.finished_at === null) continue;
       if (Date.parse(job.finished_at) >= before) continue;
+      if (await isNeeded(unit, job)) {
+        left++;
+        continue;
+      }
       cases += await removeJob(unit, id, "retention");
       ends.push(job.finished_at);
     }
-    if (ends.length === 0) return { looked, batch: undefined };
+    if (ends.length === 0) return { looked, batch: undefined, left };
     ends.sort();
     const span = { oldest: ends[0]!, newest: ends.at(-1)! };
     const batch = { agent, status, jobs: ends.length, cases, ...span };
     await note(unit, batch);
-    return { looked, batch };
+    return { looked, batch, left };
   });
+}
+
+/** Whether a child is kept for its parent, which may not have its result yet. */
+async function isNeeded(unit: Unit, { parent }: StoredJob): Promise<boolean> {
+  const above = parent && (await unit.tx.get("Job", parent.job_id));
+  return above ? !isTerminal(above.status) : false;
 }

@@ -10,10 +10,12 @@ import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import { callHandler, type HandlerCall } from "./call-handler.ts";
+import { type ChildrenParts, childrenOf } from "./children.ts";
 import { type Suspect, Suspects } from "./crashes/suspects.ts";
 import type { UnderWay } from "./crashes/under-way.ts";
 import type { HandlerParts } from "./handler-context.ts";
 import type { IsolatedRun } from "./isolation/isolated-run.ts";
+import { JobEnds } from "./job-ends.ts";
 import { rehearse } from "./rehearse.ts";
 import type { StepUnderWay } from "./run/activity.ts";
 import { type Rehearsed, Run } from "./run/run.ts";
@@ -66,6 +68,8 @@ export class ActiveRuns {
   /** Answers to jobs whose runs are being started: these may have read the log just before. */
   readonly #early = new Map<string, { readonly entry: AnswerEntry; readonly seq: number }[]>();
   readonly #suspects: Suspects;
+  readonly #children: ChildrenParts;
+  readonly ends: JobEnds;
   /** Jobs whose steps are noted before they begin: they were under way at a crash. */
   readonly #noted = new Set<string>();
 
@@ -92,6 +96,8 @@ export class ActiveRuns {
       isClosed: () => this.scheduler.isClosed,
       begin: (job, kind) => this.queue(job, kind),
     });
+    this.ends = new JobEnds(parts.jobs, parts.hooks);
+    this.#children = { ...parts, ends: this.ends, queue: (job) => void this.queue(job, "start") };
     parts.liveCosts.of = (id) => {
       const run = this.#runs.get(id);
       return run && !run.isOver ? run.limits.spent : undefined;
@@ -231,6 +237,7 @@ export class ActiveRuns {
     let isolated: IsolatedRun | undefined;
     const call: HandlerCall = {
       ...{ run, job, agent, values, ...this.#reads(job.id) },
+      children: childrenOf(this.#children, job),
       relaunch: () => void this.#relaunch(run, job),
       onIsolated: (one) => {
         isolated = one;

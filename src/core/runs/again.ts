@@ -6,8 +6,11 @@ import { changeJob, releaseJob, removeCasesOf } from "../entities/jobs.ts";
 import { isInCrashLoop, type StopReason, type StoredJob } from "../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
 import type { MarkEntry } from "../models/run-entry.ts";
+import { endOfParent } from "./children.ts";
 import { changeWithRun } from "./job-change.ts";
+import { RunRecord } from "./run/run-record.ts";
 import { asJob, note, type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
+import { stopChildren } from "./steer.ts";
 
 /** Ends that raised limits can undo. */
 const LIMITS: readonly (StopReason | null)[] = [
@@ -48,8 +51,11 @@ export function resumeJob(
   return again(parts, jobId, raiseLimits, actor);
 }
 
-/** Runs a job again that failed, was cancelled or is held: from its last good step, or from the start with nothing recorded. */
-export function retryJob(
+/**
+ * Runs a job again that failed, was cancelled or is held: from its last good step, with the children that failed it or
+ * were stopped with it, or from the start with nothing recorded, and without its children.
+ */
+export async function retryJob(
   parts: RequestParts,
   jobId: string,
   from: "last_step" | "start",
@@ -66,7 +72,25 @@ export function retryJob(
     }
     return { mark: from === "start" ? "restarted" : "retried", after: { from } };
   };
+  refuseWhenClosing(parts);
+  const { mark } = retry(await parts.jobs.get(jobId));
+  if (mark === "retried") await retryChildren(parts, jobId, actor);
+  if (mark === "restarted") await stopChildren(parts, jobId, endOfParent(jobId, "restarted"));
   return again(parts, jobId, retry, actor);
+}
+
+/** The children first: were it the other way around, the job could find them failed once more. */
+async function retryChildren(parts: RequestParts, jobId: string, actor?: Actor): Promise<void> {
+  const { items } = await parts.jobs.list({
+    where: { parent_id: jobId, status: ["failed", "cancelled"] },
+    limit: Number.POSITIVE_INFINITY,
+  });
+  if (items.length === 0) return;
+  const forgotten = (await RunRecord.of(parts.jobs, jobId)).forgetFailures();
+  const failed = new Set(forgotten.filter(({ kind }) => kind === "child").map(({ key }) => key));
+  for (const { id, stop_reason } of items) {
+    if (stop_reason === "parent_ended" || failed.has(id)) await retryJob(parts, id, "last_step", actor);
+  }
 }
 
 /** Queues a job that has ended, or is held, once more; `plan` refuses where it cannot. */

@@ -5,6 +5,7 @@ import type { Job, StoredJob } from "../models/job.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
 import { IsolatedRun } from "./isolation/isolated-run.ts";
+import type { ChildrenOfJob } from "./run/child-handle.ts";
 import { RunJob } from "./run/job-handle.ts";
 import type { Run } from "./run/run.ts";
 import { silenced } from "./run/silenced.ts";
@@ -19,6 +20,7 @@ export interface HandlerCall {
   /** Read the job and its cases as they are stored. */
   readonly readJob: () => Promise<Job>;
   readonly readCase: (id: string) => Promise<Case>;
+  readonly children: ChildrenOfJob;
   /** The process of an isolated agent has ended, and the tries of its steps are being recorded as failed. */
   readonly relaunch?: () => void;
   /** Is given what runs the handler in another process, to be ended with the run. */
@@ -27,7 +29,7 @@ export interface HandlerCall {
 
 /** Calls an agent's `job_start` for a run. */
 export async function callHandler(parts: HandlerParts, call: HandlerCall): Promise<unknown> {
-  const { run, job, agent, values, readJob, readCase } = call;
+  const { run, job, agent, values, readJob, readCase, children } = call;
   const method = agent.definition.methods.job_start;
   const checking = fieldsOf(method).check(job.job_fields);
   const fields = checking instanceof Promise ? await checking : checking;
@@ -44,6 +46,7 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     context: job.job_context,
     readJob,
     readCase,
+    children,
     onAnswer: answerHandler(parts, call, () => isolated),
   });
   const { processes } = parts;

@@ -12,14 +12,20 @@ import { ActiveRuns } from "./active-runs.ts";
 import { resumeJob, retryJob } from "./again.ts";
 import { answerQuestion } from "./answer.ts";
 import { continueJob, moveJobTo } from "./held-jobs.ts";
-import { JobEnds } from "./job-ends.ts";
 import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
 import { reconcileJobs } from "./reconcile.ts";
 import type { MethodCall, QueuePosition, Runner, StartRequest } from "./runner.ts";
 import type { RequestParts, RunnerParts } from "./runner-parts.ts";
 import { Starts } from "./start.ts";
-import { deleteCase, deleteJob, overrideCaseStatus, overrideStatus, stopJob } from "./steer.ts";
+import {
+  deleteCase,
+  deleteJob,
+  overrideCaseStatus,
+  overrideStatus,
+  stopJob,
+  stopWithParents,
+} from "./steer.ts";
 
 /** Makes the part that runs jobs. */
 export function createRunner(parts: RunnerParts): Runner {
@@ -36,13 +42,12 @@ class JobRunner implements Runner {
   readonly #parts: RequestParts;
   readonly #runs: ActiveRuns;
   readonly #starts: Starts;
-  readonly #ends: JobEnds;
 
   constructor(parts: RunnerParts) {
     this.#runs = new ActiveRuns(parts);
     this.#parts = { ...parts, runs: this.#runs };
     this.#starts = new Starts(this.#parts);
-    this.#ends = new JobEnds(parts.jobs, parts.hooks);
+    stopWithParents(this.#parts);
   }
 
   start(slug: string, request: StartRequest): Promise<StoredJob> {
@@ -50,7 +55,7 @@ class JobRunner implements Runner {
   }
 
   ended(jobId: string, milliseconds: number): Promise<StoredJob> {
-    return this.#ends.wait(jobId, milliseconds, this.#runs.isRunning(jobId));
+    return this.#runs.ends.wait(jobId, milliseconds, this.#runs.isRunning(jobId));
   }
 
   stop(jobId: string, actor?: Actor): Promise<StoredJob> {

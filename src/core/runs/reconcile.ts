@@ -1,16 +1,18 @@
 import type { HostedAgent } from "../agents/registry.ts";
 import { endCases } from "../entities/cases.ts";
-import { caseIdsOf, changeJob, endJob, holdJob, removeCasesOf } from "../entities/jobs.ts";
+import { caseIdsOf, changeJob, endJob, holdJob, moveJob, removeCasesOf } from "../entities/jobs.ts";
 import { isRefusal, type Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
-import { isInCrashLoop, type StoredJob } from "../models/job.ts";
+import { isHeld, isInCrashLoop, type StoredJob } from "../models/job.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import { laterOf } from "../store/timestamp.ts";
+import { endOfParent, toCancelling } from "./children.ts";
 import { MOST_CRASHES } from "./crashes/count-crashes.ts";
 import { type Crash, readCrash } from "./crashes/read-crash.ts";
 import type { Suspect } from "./crashes/suspects.ts";
 import { callJobStop } from "./method-calls.ts";
+import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
 import type { RequestParts } from "./runner-parts.ts";
 import type { TurnKind } from "./turn-kind.ts";
@@ -156,6 +158,8 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   const { agents, runs } = parts;
   const agent = agents.of(job);
   if (job.status === "cancelling") return { proceed: () => endCancelled(parts, job, agent) };
+  const end = await parentEndOf(parts, job);
+  if (end) return stopOrphan(parts, job, { end, agent });
   if (isInCrashLoop(job)) return {};
   if (job.status === "stopped" && !(await isQueued(parts, job))) return {};
   if (!agent) return waitForAgent(parts, job);
@@ -190,6 +194,39 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
       }));
     },
     ...goOn("start"),
+  };
+}
+
+/** Why a child does not resume: its parent ended without completing, and then the process; or it is started over. */
+async function parentEndOf(
+  { jobs, agents }: ReconcileParts,
+  { parent }: StoredJob,
+): Promise<RunEnd | undefined> {
+  if (!parent || parent.detached) return undefined;
+  const above = await jobs.find(parent.job_id);
+  if (above?.status === "completed") return undefined;
+  if (!above || isTerminal(above.status)) return endOfParent(parent.job_id, above?.status);
+  const isInterrupted = (above.status === "in_progress" || above.status === "awaiting") && !isHeld(above);
+  const isStartedOver = isInterrupted && agents.of(above)?.definition.onInterruption === "restart";
+  return isStartedOver ? endOfParent(parent.job_id, "restarted") : undefined;
+}
+
+function stopOrphan(
+  parts: ReconcileParts,
+  { id, status, run_count }: StoredJob,
+  { end, agent }: { readonly end: RunEnd; readonly agent: HostedAgent | undefined },
+): Plan {
+  const { reason: stop_reason, message: error } = end;
+  if (status === "stopped" && run_count === 0)
+    return { store: (unit) => endJob(unit, id, "cancelled", () => ({ stop_reason, error })) };
+  let cancelling: StoredJob | undefined;
+  return {
+    store: async (unit) => {
+      if (status === "stopped") await moveJob(unit, id, "start_work");
+      const event = status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
+      cancelling = await moveJob(unit, id, event, toCancelling(end));
+    },
+    proceed: () => endCancelled(parts, cancelling!, agent),
   };
 }
 
@@ -305,13 +342,16 @@ export async function endCancelled(
   await runs.scheduler.whenResumed();
   try {
     await callJobStop(parts, job, agent);
-    const error = "The job was stopped";
     const total_cost = (await RunRecord.of(jobs, job.id)).cost;
     const end = async (unit: Unit): Promise<void> => {
       // An operator may have given it another status meanwhile.
-      if ((await unit.tx.get("Job", job.id))?.status !== "cancelling") return;
+      const current = await unit.tx.get("Job", job.id);
+      if (current?.status !== "cancelling") return;
+      const isOrphan = current.stop_reason === "parent_ended";
+      const why = isOrphan ? {} : { error: "The job was stopped", stop_reason: "stopped" as const };
+      const error = why.error ?? current.error ?? "";
       await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
-      await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason: "stopped", total_cost }));
+      await endJob(unit, job.id, "cancelled", () => ({ ...why, total_cost }));
     };
     await whenWritable(
       () => ledger.write(end),

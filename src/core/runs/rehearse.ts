@@ -4,6 +4,7 @@ import type { Ledger } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
 import { callHandler, type HandlerCall } from "./call-handler.ts";
 import type { HandlerParts } from "./handler-context.ts";
+import type { ChildrenOfJob } from "./run/child-handle.ts";
 import { type Rehearsed, Run } from "./run/run.ts";
 import type { RunRecord } from "./run/run-record.ts";
 import { startTimer } from "./run/timer.ts";
@@ -32,6 +33,9 @@ const NO_LEDGER = {
   write: () => new Promise<never>(() => {}),
 } as unknown as Ledger;
 
+/** No call begins that is not recorded. */
+const NO_CHILDREN = {} as ChildrenOfJob;
+
 /** Tells whether a job's record fits an agent's code: gives it to the handler, and runs and stores nothing. */
 export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Rehearsed> {
   const { job, record, agent, redact } = rehearsal;
@@ -53,5 +57,8 @@ export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Reh
     clock: () => new Date(),
     startTimer,
   });
-  return run.rehearse(() => callHandler({ ...parts, log: silent }, { ...rehearsal, run }), LONGEST);
+  return run.rehearse(
+    () => callHandler({ ...parts, log: silent }, { ...rehearsal, run, children: NO_CHILDREN }),
+    LONGEST,
+  );
 }

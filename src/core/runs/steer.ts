@@ -6,30 +6,66 @@ import type { StoredCase } from "../models/case.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import { JOB_OVERRIDES } from "../models/overrides.ts";
+import { endOfParent, toCancelling } from "./children.ts";
 import { changeWithRun, type FoundJob } from "./job-change.ts";
 import { callJobStop } from "./method-calls.ts";
 import { endCancelled } from "./reconcile.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { asCase, asJob, note, type RequestParts } from "./runner-parts.ts";
 import { LEAVES_RUN, storeOverride } from "./store-override.ts";
+import { whenWritable } from "./when-writable.ts";
 
 const STOPPED: RunEnd = { to: "cancelled", reason: "stopped", message: "The job was stopped" };
 
 /** Asks a job to stop: its run ends, or the job does where it has none. */
-export async function stopJob(parts: RequestParts, jobId: string, actor?: Actor): Promise<StoredJob> {
+export async function stopJob(
+  parts: RequestParts,
+  jobId: string,
+  actor?: Actor,
+  end: RunEnd = STOPPED,
+): Promise<StoredJob> {
   const by = actor && nameOf(actor);
   const { agents, runs } = parts;
   const { job, run } = await changeWithRun(parts, jobId, async (unit, { job, run, spent }) => {
     if (isTerminal(job.status) || job.status === "cancelling") return { job };
     await note(parts, unit, actor, { action: "job.stop", target: asJob(jobId), before: job.status });
-    if (!run) return { job: await cancel(unit, job, spent, by) };
+    if (!run) return { job: await cancel(unit, job, { end, total_cost: spent, by }) };
     if (job.status === "stopped") await moveJob(unit, jobId, "start_work", {}, by);
     const event = job.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
-    return { job: await moveJob(unit, jobId, event, { open_questions: 0 }, by), run };
+    return { job: await moveJob(unit, jobId, event, toCancelling(end), by), run };
   });
   runs.scheduler.callOff(jobId);
-  run?.end(STOPPED, () => callJobStop(parts, job, agents.of(job)));
+  run?.end(end, () => callJobStop(parts, job, agents.of(job)));
   return job;
+}
+
+/** Stops the children of a job that end with it. */
+export async function stopChildren(parts: RequestParts, jobId: string, end: RunEnd): Promise<void> {
+  for (const { id } of await parts.jobs.openChildren(jobId)) {
+    await whenWritable(
+      () => stopJob(parts, id, undefined, end),
+      (error) => {
+        // They are stopped at the next start.
+        if (parts.runs.isClosed) throw error;
+      },
+    );
+  }
+}
+
+/** From now on, stops the children of each job that does not complete. */
+export function stopWithParents(parts: RequestParts): void {
+  const { hooks, runs, log } = parts;
+  const stopAfter = (id: string, status?: string): void => {
+    stopChildren(parts, id, endOfParent(id, status)).catch((error: unknown) => {
+      if (!runs.isClosed) log.error("children of a job could not be stopped", { job_id: id, error });
+    });
+  };
+  hooks.on("job:finished", ({ job: { id, status } }) => {
+    if (status !== "completed") stopAfter(id, status);
+  });
+  hooks.on("job:deleted", ({ job: { id, status } }) => {
+    if (!isTerminal(status)) stopAfter(id);
+  });
 }
 
 /** Sets a job to any status, as `JOB_OVERRIDES` says what that does. */
@@ -142,8 +178,12 @@ export async function takeFrom<T>(
   }
 }
 
-async function cancel(unit: Unit, { id }: StoredJob, total_cost: number, by?: string): Promise<StoredJob> {
-  const { reason: stop_reason, message: error } = STOPPED;
+async function cancel(
+  unit: Unit,
+  { id }: StoredJob,
+  { end, total_cost, by }: { end: RunEnd; total_cost: number; by: string | undefined },
+): Promise<StoredJob> {
+  const { reason: stop_reason, message: error } = end;
   await endCases(unit, await caseIdsOf(unit.tx, id), { to: "cancelled", error, name: "cancelled" });
   return endJob(unit, id, "cancelled", () => ({ stop_reason, error, total_cost }), by);
 }

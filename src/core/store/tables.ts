@@ -14,7 +14,7 @@ const duration = ({ created_at, finished_at }: { created_at: string; finished_at
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
-  version: 2,
+  version: 3,
   entity: true,
   index: (job) => ({
     status: job.status,
@@ -23,6 +23,8 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     name: job.name,
     workspace_id: job.job_context.workspace_id,
     idempotency_key: job.idempotency_key,
+    // Jobs of earlier versions do not have it.
+    parent_id: job.parent?.job_id ?? null,
     created_at: time(job.created_at),
     updated_at: time(job.updated_at),
     finished_at: time(job.finished_at),
@@ -30,7 +32,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     total_cost: job.total_cost,
     duration: duration(job),
   }),
-  facets: ["status", "agent_name", "workspace_id", "idempotency_key"],
+  facets: ["status", "agent_name", "workspace_id", "idempotency_key", "parent_id"],
   sorted: ["created_at", "updated_at", "name"],
   text: (job) => `${job.id}\n${job.name}`,
 };

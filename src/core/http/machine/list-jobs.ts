@@ -8,8 +8,8 @@ export async function listJobs(
   { jobs, runner }: Pick<MachineParts, "jobs" | "runner">,
   { query, agent, event }: { query: JobsQuery; agent?: string; event: HttpEvent },
 ): Promise<JobResponse[]> {
-  const { limit, skip, status, stop_reason } = query;
-  const page = await jobs.list({ where: { agent_name: agent, status, stop_reason }, limit, skip });
+  const { limit, skip, ...where } = query;
+  const page = await jobs.list({ where: { agent_name: agent, ...where }, limit, skip });
   event.res.headers.set("x-total-count", String(page.total));
   return page.items.map((job) => runner.describe(job));
 }

@@ -20,5 +20,7 @@ export const JobsQuerySchema = v.object({
   status: v.optional(EntityStatusSchema),
   /** Such as `code_changed`, for jobs that are held. */
   stop_reason: v.optional(StopReasonSchema),
+  /** The children of a job. */
+  parent_id: v.optional(EntityIdSchema),
 });
 export type JobsQuery = v.InferOutput<typeof JobsQuerySchema>;

@@ -1,6 +1,6 @@
 import { asInput, type CheckedFields, type Fields, readFields } from "../../agents/fields.ts";
 import type { FieldsInput } from "../../agents/fields-input.ts";
-import type { AskOptions, CaseHandle, StepInfo, StepOptions } from "../../agents/run-context.ts";
+import type { AskOptions, CaseHandle, ChildHandle, StepInfo, StepOptions } from "../../agents/run-context.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { HandlerContext } from "../handler-context.ts";
 import type { StepUnderWay } from "../run/activity.ts";
@@ -44,6 +44,7 @@ type Told<T extends FromAgent["type"]> = Extract<FromAgent, { type: T }>;
 export class IsolatedRun {
   readonly #parts: IsolatedRunParts;
   readonly #cases = new Map<string, CaseHandle>();
+  readonly #children = new Map<string, ChildHandle>();
   /** Steps whose functions run there, and the steps by the number of their call. */
   readonly #running = new Map<number, Waiter>();
   readonly #steps = new Map<number, StepUnderWay>();
@@ -225,6 +226,13 @@ export class IsolatedRun {
         });
       case "sleep":
         return handle.sleep(call.duration as never, { ...(call.key !== undefined && { key: call.key }) });
+      case "start":
+        return handle.start(call.agent, call.fields, call.options).then((child) => {
+          this.#children.set(child.id, child);
+          return child.id;
+        });
+      case "child":
+        return this.#children.get(call.child)!.result();
       case "readJob":
         return handle.read();
       case "readCase":

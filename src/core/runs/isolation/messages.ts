@@ -1,3 +1,4 @@
+import type { StartOptions } from "../../agents/run-context.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
 import type { WireError } from "./wire-error.ts";
 
@@ -6,6 +7,14 @@ export type RemoteCall =
   | { readonly op: "step"; readonly name: string; readonly options: Readonly<Record<string, unknown>> }
   | { readonly op: "openCase"; readonly input: { id: string; name: string; description?: string } }
   | { readonly op: "sleep"; readonly duration: string | number; readonly key?: string }
+  | {
+      readonly op: "start";
+      readonly agent: string;
+      readonly fields: Readonly<Record<string, unknown>>;
+      readonly options: StartOptions;
+    }
+  /** Waits for the end of a child. */
+  | { readonly op: "child"; readonly child: string }
   | { readonly op: "readJob" }
   | { readonly op: "readCase" }
   | { readonly op: "update"; readonly update: CaseNodeUpdateInput; readonly key?: string }

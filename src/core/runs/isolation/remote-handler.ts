@@ -2,11 +2,15 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { AgentDefinition } from "../../agents/define-agent.ts";
 import { describeProblems, type Fields, fieldsOf, readFields } from "../../agents/fields.ts";
 import type { FieldsInput } from "../../agents/fields-input.ts";
+import { toSlug } from "../../agents/identity.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
 import type {
   AskOptions,
   CaseHandle,
+  ChildHandle,
   JobHandle,
+  StartableAgent,
+  StartOptions,
   StepFunction,
   StepOptions,
 } from "../../agents/run-context.ts";
@@ -14,6 +18,7 @@ import { messageOf } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import { mayBeLeft } from "../run/call.ts";
 import { causes } from "../run/causes.ts";
+import { readStartFields } from "../run/child-handle.ts";
 import type { Deed, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
@@ -352,8 +357,41 @@ class RemoteJob implements JobHandle {
     return this.#handler.call({ op: "sleep", duration, ...(key !== undefined && { key }) });
   }
 
+  start(
+    given: string | StartableAgent,
+    fields: Readonly<Record<string, unknown>> = {},
+    options: StartOptions = {},
+  ): Promise<ChildHandle<never>> {
+    const agent = typeof given === "string" ? given : toSlug(given.name);
+    try {
+      readStartFields(agent, fields);
+    } catch (error) {
+      return mayBeLeft(Promise.reject(error));
+    }
+    return this.#handler.call(
+      { op: "start", agent, fields, options: toPlain(options) as StartOptions },
+      { convert: (id) => new RemoteChild(this.#handler, id as string) },
+    );
+  }
+
   read(): ReturnType<JobHandle["read"]> {
     return this.#handler.call({ op: "readJob" });
+  }
+}
+
+class RemoteChild implements ChildHandle<never> {
+  readonly id: string;
+  readonly #handler: RemoteHandler;
+  #result: Promise<never> | undefined;
+
+  constructor(handler: RemoteHandler, id: string) {
+    this.#handler = handler;
+    this.id = id;
+  }
+
+  result(): Promise<never> {
+    this.#result ??= this.#handler.call({ op: "child", child: this.id });
+    return this.#result;
   }
 }
 

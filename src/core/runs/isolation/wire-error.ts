@@ -1,7 +1,9 @@
 import { causeOf, messageOf, readable, toText } from "../../base/error-text.ts";
+import type { EntityStatus } from "../../models/entity-status.ts";
 import type { StopReason } from "../../models/job.ts";
 import type { OnTimeout } from "../../models/question.ts";
 import {
+  ChildFailedError,
   NondeterminismError,
   QuestionExpiredError,
   RunEndedError,
@@ -21,6 +23,9 @@ export interface WireError {
   readonly attempts?: number;
   readonly onTimeout?: OnTimeout;
   readonly reason?: StopReason;
+  /** Of a child that failed. */
+  readonly child?: string | null;
+  readonly status?: EntityStatus;
   /** When a `RetryAfterError` asks for the next try: milliseconds, or a time in ISO 8601. */
   readonly after?: number | string;
 }
@@ -38,6 +43,11 @@ export function toWire(error: unknown, depth = 0): WireError {
     ...(error instanceof QuestionExpiredError && { onTimeout: error.onTimeout }),
     ...afterOf(error),
     ...(error instanceof RunEndedError && { reason: error.reason }),
+    ...(error instanceof ChildFailedError && {
+      child: error.child,
+      ...(error.status && { status: error.status }),
+      ...(error.reason && { reason: error.reason }),
+    }),
   };
 }
 
@@ -59,6 +69,7 @@ function revive(wire: WireError): Error {
   const cause = wire.cause && fromWire(wire.cause);
   if (wire.step !== undefined) return new StepFailedError(wire.step, wire.attempts ?? 1, cause);
   if (wire.onTimeout !== undefined) return new QuestionExpiredError(message, wire.onTimeout);
+  if (wire.child !== undefined) return new ChildFailedError(message, wire.child, wire);
   if (wire.reason !== undefined) return new RunEndedError({ to: "failed", reason: wire.reason, message });
   if (name === "NondeterminismError") return new NondeterminismError(message);
   const error = name === "TypeError" ? new TypeError(message) : new Error(message);

@@ -2,6 +2,8 @@ import type { AnswerEntry, AttemptEntry, BegunEntry, CallEntry } from "../../mod
 
 export type CallKind = CallEntry["call"];
 
+const WAITS: ReadonlySet<CallKind> = new Set<CallKind>(["ask", "sleep", "child", "event"]);
+
 /** What an entry of the log says of which call it belongs to. */
 export interface CallNames {
   readonly name: string;
@@ -122,6 +124,11 @@ export class Call {
       also: this.also > 0 ? this.also : undefined,
       outside: this.isOutside === true ? true : undefined,
     };
+  }
+
+  /** Whether it does nothing but wait for something that is stored: the record may continue without its end. */
+  get onlyWaits(): boolean {
+    return WAITS.has(this.kind);
   }
 
   /** For people. */

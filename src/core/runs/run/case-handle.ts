@@ -20,6 +20,7 @@ import type { Question } from "../../models/question.ts";
 import type { AnswerEntry } from "../../models/run-entry.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
+import type { ChildrenOfJob } from "./child-handle.ts";
 import { readCost } from "./limits.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, QuestionExpiredError } from "./run-errors.ts";
@@ -32,6 +33,7 @@ export interface JobFacts {
   readonly readCase: (id: string) => Promise<Case>;
   /** Calls the agent's `human_answer`, where there is one. */
   readonly onAnswer: ((caseId: string, answer: AnswerEntry) => Promise<void>) | undefined;
+  readonly children: ChildrenOfJob;
 }
 
 /** A case, with its calls recorded. */

@@ -410,7 +410,7 @@ export class Deliveries {
     // Whatever comes next may be the call.
     if (this.#waiting === 0 && this.#pending.size === 0) return false;
     this.#beginAhead();
-    if ([...this.#ahead].some(({ kind }) => kind !== "ask" && kind !== "sleep")) return false;
+    if ([...this.#ahead].some((ahead) => !ahead.onlyWaits)) return false;
     if (this.#mayStillCome(call)) return false;
     const found = this.#unknown(call);
     if (found) {

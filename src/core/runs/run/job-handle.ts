@@ -2,7 +2,10 @@ import * as v from "valibot";
 import type {
   CallOptions,
   CaseHandle,
+  ChildHandle,
   JobHandle,
+  StartableAgent,
+  StartOptions,
   StepFunction,
   StepOptions,
 } from "../../agents/run-context.ts";
@@ -14,6 +17,7 @@ import { EntityIdSchema, NameSchema } from "../../models/scalars.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
 import { type JobFacts, RunCase } from "./case-handle.ts";
+import { startChild } from "./child-handle.ts";
 import type { Run } from "./run.ts";
 import { runStep } from "./step.ts";
 
@@ -60,6 +64,14 @@ export class RunJob implements JobHandle {
   changed(name: string): boolean {
     if (typeof name !== "string" || name === "") throw new TypeError("changed was called without a name");
     return this.#run.changed(this.#run.parts.redact(name));
+  }
+
+  start(
+    agent: string | StartableAgent,
+    fields: Readonly<Record<string, unknown>> = {},
+    options: StartOptions = {},
+  ): Promise<ChildHandle<never>> {
+    return mayBeLeft(startChild(this.#scope, this.#facts.children, { agent, fields, options }));
   }
 
   read(): Promise<Job> {

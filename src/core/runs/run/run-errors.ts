@@ -1,7 +1,8 @@
 import { messageOf, readable, toText } from "../../base/error-text.ts";
+import type { EntityStatus } from "../../models/entity-status.ts";
 import type { Held, StopReason } from "../../models/job.ts";
 import type { OnTimeout } from "../../models/question.ts";
-import type { CallEntry } from "../../models/run-entry.ts";
+import type { RecordedError } from "../../models/run-entry.ts";
 
 /** How a run ends other than by its handler. */
 export interface RunEnd {
@@ -44,12 +45,31 @@ export class QuestionExpiredError extends Error {
   }
 }
 
+/** A child that did not complete, or that could not be started. */
+export class ChildFailedError extends Error {
+  override readonly name = "ChildFailedError";
+  /** The child's job id; `null` if it could not be started. */
+  readonly child: string | null;
+  /** How it ended; `null` if it could not be started, or was removed before its result was read. */
+  readonly status: EntityStatus | null;
+  /** Why, as far as the child says. */
+  readonly reason: StopReason | null;
+  constructor(
+    message: string,
+    child: string | null = null,
+    { status, reason }: { readonly status?: EntityStatus; readonly reason?: StopReason } = {},
+  ) {
+    super(message);
+    this.child = child;
+    this.status = status ?? null;
+    this.reason = reason ?? null;
+  }
+}
+
 /** The handler made other calls than those that are recorded. */
 export class NondeterminismError extends Error {
   override readonly name = "NondeterminismError";
 }
-
-export type RecordedError = NonNullable<CallEntry["error"]>;
 
 /** An error as it is recorded. */
 export function toRecordedError(error: unknown): RecordedError {

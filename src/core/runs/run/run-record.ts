@@ -123,8 +123,8 @@ export class RunRecord {
     return count - (tries?.paused ?? 0);
   }
 
-  /** Forgets the failures that each scope ends with, so that they are tried again. */
-  forgetFailures(): void {
+  /** Forgets the failures that each scope ends with, so that they are tried again; returns these calls. */
+  forgetFailures(): readonly Call[] {
     /**
      * When the last successful call of a scope started: the handler has continued since the failures before.
      */
@@ -142,10 +142,11 @@ export class RunRecord {
     this.ended = this.ended.filter((call) => !forgotten.has(call));
     for (const { tries } of this.#tried) Object.assign(tries!, { failed: 0, pauseUntil: undefined });
     this.#pausing.clear();
+    return [...forgotten];
   }
 
   /**
-   * Forgets the calls of these lines, except for its cases and for what was answered: these stay as people
+   * Forgets the calls of these lines, except for its cases, its children and what was answered: these stay as people
    * know them.
    */
   cutOff(cut: NonNullable<MarkEntry["cut"]>): void {
@@ -154,7 +155,7 @@ export class RunRecord {
     for (const call of this.ended) (isCut(call) ? gone : kept).push(call);
     this.ended = kept;
     for (const call of gone) {
-      if (call.kind === "ask" || call.kind === "open_case") {
+      if (call.kind === "ask" || call.kind === "open_case" || call.kind === "start") {
         call.isLoose = true;
         this.loose.push(call);
       } else {

@@ -45,6 +45,7 @@ export function makeJob(id: string, fields: Partial<StoredJob> = {}): StoredJob 
     agent_version: null,
     code_fingerprint: null,
     held: null,
+    parent: null,
     fingerprint: "",
     encrypted_agent_parameters: null,
     open_questions: 0,

@@ -1,0 +1,108 @@
+import * as v from "valibot";
+import { refuseUndeclared } from "../agents/parameters.ts";
+import type { AgentRegistry } from "../agents/registry.ts";
+import { isServiceError } from "../base/errors.ts";
+import type { Redactor } from "../base/redactor.ts";
+import type { JobPatch, Jobs, NewJob } from "../entities/jobs.ts";
+import type { StoredJob } from "../models/job.ts";
+import { JobInstructionsSchema } from "../models/job-instructions.ts";
+import { checkRequired, type HandlerParts, openParameters, openSent } from "./handler-context.ts";
+import type { JobEnds } from "./job-ends.ts";
+import type { ChildOrder, ChildrenOfJob } from "./run/child-handle.ts";
+import type { RunEnd } from "./run/run-errors.ts";
+import { toNewJob } from "./start-request.ts";
+
+/** Generations of children: an agent that starts itself without end is refused beyond it. */
+const DEEPEST = 100;
+
+export interface ChildrenParts extends HandlerParts {
+  readonly agents: AgentRegistry;
+  readonly jobs: Jobs;
+  readonly redactor: Redactor;
+  readonly clock: () => Date;
+  readonly ends: JobEnds;
+  /** Has a stored job run when its turn comes; it waits also where the queue is full. */
+  readonly queue: (job: StoredJob) => void;
+}
+
+/** What a job's handler can do with children of the job. */
+export function childrenOf(parts: ChildrenParts, parent: StoredJob): ChildrenOfJob {
+  return {
+    prepare: (order) => prepare(parts, parent, order),
+    queue: parts.queue,
+    nextEnd: (id) => parts.ends.next(id),
+  };
+}
+
+async function prepare(parts: ChildrenParts, parent: StoredJob, order: ChildOrder): Promise<NewJob> {
+  const { agents, clock, redactor } = parts;
+  const { options } = order;
+  await refuseTooDeep(parts, parent);
+  const agent = agents.get(order.agent);
+  // They are stored as they are: nobody could start with a masked value.
+  if (redactor.json(order.fields) !== order.fields) {
+    throw new Error(
+      `The fields for agent "${agent.slug}" contain a secret, which is not stored: declare it as a parameter of that agent, and send it with passParameters`,
+    );
+  }
+  const encrypted = options.passParameters ? parent.encrypted_agent_parameters : null;
+  const sent = openSent(parts, agent, encrypted);
+  const values = await openParameters(parts, agent, sent);
+  refuseUndeclared(agent, sent);
+  checkRequired(agent, values);
+  const { workspace_id, started_by, mission_id, mission_context } = parent.job_context;
+  const request = {
+    job_context: {
+      ...{ workspace_id, started_by, mission_id, mission_context },
+      job_id: order.id,
+      mission_name: options.name ?? agent.definition.name,
+      job_instructions: options.instructions ? v.parse(JobInstructionsSchema, options.instructions) : null,
+    },
+    job_fields: order.fields,
+    encrypted_agent_parameters: encrypted,
+  };
+  const defaults = { workspace: workspace_id, now: clock() };
+  try {
+    const job = await toNewJob(agent, request, { parameterNames: Object.keys(values), defaults });
+    const { detached = false } = options;
+    return { ...job, parent: { job_id: parent.id, call: order.call, detached } };
+  } catch (error) {
+    if (!isServiceError(error) || error.detail === undefined) throw error;
+    throw new Error(`${error.message}: ${error.detail}`, { cause: error });
+  }
+}
+
+async function refuseTooDeep({ jobs }: ChildrenParts, parent: StoredJob): Promise<void> {
+  let above = parent.parent;
+  for (let depth = 1; above; depth++) {
+    if (depth >= DEEPEST) {
+      throw new Error(
+        `The job is a child of a child, and so on, ${DEEPEST} times: it cannot start another one. Does its agent start itself without end?`,
+      );
+    }
+    above = (await jobs.find(above.job_id))?.parent ?? null;
+  }
+}
+
+/** Why a job ends whose parent did not complete: its status, `restarted`, or `undefined` if it was removed. */
+export function endOfParent(id: string, status: string | undefined): RunEnd {
+  const what =
+    status === undefined
+      ? "was removed"
+      : status === "failed"
+        ? "failed"
+        : status === "restarted"
+          ? "was started over"
+          : "was cancelled";
+  return {
+    to: "cancelled",
+    reason: "parent_ended",
+    message: `The job was stopped: its parent "${id}" ${what}`,
+  };
+}
+
+/** What a job has while its stop is under way: should the process end, the next one ends it for the same reason. */
+export function toCancelling({ reason, message }: RunEnd): JobPatch {
+  const isOwn = reason === "parent_ended";
+  return { open_questions: 0, ...(isOwn && { stop_reason: reason, error: message }) };
+}
