@@ -8,7 +8,7 @@ import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
 import { emptyStore, Life } from "./_lives.ts";
 
-const ACTOR = { who: { kind: "key" }, address: null } as const;
+const ACTOR = "test";
 
 /** Adds one to a number, after a question where it is told to ask. */
 const adder = defineAgent({
@@ -96,7 +96,7 @@ describe("a child", () => {
   });
 
   it.each([
-    ["fields that are not valid", { n: "x" }, /fields are not valid for agent "adder": .*n /],
+    ["fields that are not valid", { n: "x" }, /^Invalid fields for agent "adder": n must be a number/],
     ["an unknown agent", undefined, /Unknown agent "nobody"/],
   ])("is not started with %s, which is recorded", async (_, fields, message) => {
     const { server, children } = await serve(async (job) => {

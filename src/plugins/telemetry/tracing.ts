@@ -97,7 +97,7 @@ export function traceEverything(
   );
   onClose(
     hooks.on("run:entry", ({ job_id, entry }) => {
-      if (entry.type !== "call" || !["step", "ask", "sleep"].includes(entry.call)) return;
+      if (entry.type !== "call" || !["step", "ask", "sleep", "child", "event"].includes(entry.call)) return;
       later(
         jobSpan(job_id, ({ traceId, spanId }) => ({
           name: `${entry.call} ${entry.name}`,

@@ -60,7 +60,7 @@ export const TimelineSchema = v.object({
   to: moment,
   rows: v.array(
     v.object({
-      kind: v.picklist(["job", "case", "step", "question", "sleep"]),
+      kind: v.picklist(["job", "case", "step", "question", "sleep", "child", "event"]),
       name: v.string(),
       case_id: v.optional(EntityIdSchema),
       from: moment,

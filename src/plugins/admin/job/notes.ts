@@ -54,6 +54,7 @@ const LIMITS: Readonly<Record<string, string>> = {
   max_cost: "Ended because it reached its limit of cost. Its results so far are kept.",
   max_duration: "Ended because it reached its time limit. Its results so far are kept.",
   question_expired: "Ended because nobody answered a question in time.",
+  parent_ended: "Stopped because the job that started it did not complete.",
   nondeterministic:
     "Ended because its code does not make the same calls each time: a recorded one was not found again.",
 };

@@ -14,7 +14,7 @@ import { toFacts } from "../views/facts.ts";
 import { fold } from "../views/fold.ts";
 import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
-import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { labelOf, linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { withRunning } from "../views/running.ts";
 import { toStory } from "../views/story.ts";
 import { toTimeline } from "../views/timeline.ts";
@@ -25,6 +25,8 @@ import { toNotes } from "./notes.ts";
 
 /** Cases that a job's page shows; the rest are in the list of cases. */
 const SHOWN_CASES = 50;
+/** Children whose costs are added up. */
+const SUMMED_CHILDREN = 1000;
 const ALERTS = ["failed", "in_progress", "awaiting"] as const;
 /** Lines of the history that are shown unfolded. */
 const SEEN_LINES = 40;
@@ -93,11 +95,28 @@ async function readCases({ cases }: AdminParts, job: StoredJob) {
   return [...shown.values()].sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
 }
 
+/** The jobs that a job has started, and what they cost. */
+async function readChildren({ jobs }: AdminParts, job: StoredJob) {
+  const where = { parent_id: job.id };
+  const counts = Object.entries(await jobs.countBy("status", { where }));
+  if (counts.length === 0) return undefined;
+  const text = counts.map(([status, count]) => `${formatCount(count)} ${labelOf(status).toLowerCase()}`);
+  const { items, total } = await jobs.list({ where, limit: SUMMED_CHILDREN });
+  const sum = items.reduce((cost, { total_cost }) => cost + total_cost, job.total_cost);
+  return {
+    href: withQuery("/admin/jobs", { parent_id: job.id }),
+    text: text.join(", "),
+    /** With the job's own; unknown where there are too many. */
+    cost: total > SUMMED_CHILDREN ? undefined : sum,
+  };
+}
+
 async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
-  const [cases, entries] = await Promise.all([
+  const [cases, children, entries] = await Promise.all([
     readCases(parts, job),
+    readChildren(parts, job),
     parts.jobs.logEnds(job.id, SHOWN_ENTRIES),
   ]);
   const timeline = toTimeline(job, cases, withRunning(parts, job.id, entries), now);
@@ -148,6 +167,8 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
         ["Agent", agent ? linkPiece(pathTo("agents", agent.slug), agent.definition.name) : job.agent_name],
         ["Version", job.agent_version ?? undefined],
         ["Code", job.code_fingerprint ?? undefined],
+        ["Parent", job.parent ? linkPiece(pathTo("jobs", job.parent.job_id), job.parent.job_id) : undefined],
+        ["Children", children && linkPiece(children.href, children.text)],
         ["Mission", context.mission_name],
         ["Started by", context.started_by],
         ["Workspace", context.workspace_id],
@@ -156,6 +177,10 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
         ["Finished", job.finished_at ? timePiece(job.finished_at, now) : undefined],
         ["Runs", formatCount(job.run_count)],
         ["Cost", formatCost(job.total_cost, currency)],
+        [
+          "Cost with children",
+          children?.cost === undefined ? undefined : formatCost(children.cost, currency),
+        ],
         ["Parameters", job.agent_parameters?.map((parameter) => String(parameter.name)).join(", ")],
       ]),
       meters: toMeters(job, now, currency),

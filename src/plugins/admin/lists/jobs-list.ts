@@ -13,11 +13,12 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
   return listRoutes<StoredJob, JobsQuery>(parts, {
     kind: "jobs",
     title: "Jobs",
-    description: "Filters combine. `agent_name` is a part of the agent's slug; `search` matches id and name.",
+    description:
+      "Filters combine. `agent_name` is a part of the agent's slug, `parent_id` the id of the job that started them; `search` matches id and name.",
     schema: JobsQuerySchema,
     table: parts.jobs,
-    filters: ["search", "agent_name"],
-    filterLabels: { search: "Search", agent_name: "Agent" },
+    filters: ["search", "agent_name", "parent_id"],
+    filterLabels: { search: "Search", agent_name: "Agent", parent_id: "Parent" },
     columns: [
       { label: "Status", key: "status" },
       { label: "Name", key: "name", style: "main" },

@@ -11,7 +11,7 @@ export const DEFAULT_SORT = "-created_at";
 const text = v.pipe(v.string(), v.maxLength(200));
 const page = pageQuery({ max: 100, default: DEFAULT_LIMIT });
 const common = { status: optionalText(EntityStatusSchema), search: optionalText(text) };
-const jobFilters = { ...common, agent_name: optionalText(text) };
+const jobFilters = { ...common, agent_name: optionalText(text), parent_id: optionalText(EntityIdSchema) };
 const caseFilters = { ...common, job_id: optionalText(EntityIdSchema) };
 
 /** What job lists can be sorted by. */
@@ -61,9 +61,9 @@ export const CasesFilterSchema = filterQuery(caseFilters);
 
 /** The store's query for a list of jobs. */
 export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery {
-  const { status, agent_name, search, limit, skip, sort } = withoutEmpty(query);
+  const { status, agent_name, parent_id, search, limit, skip, sort } = withoutEmpty(query);
   const agent = agent_name === undefined ? undefined : { contains: agent_name };
-  return { where: { status, agent_name: agent }, search, sort: sort ?? DEFAULT_SORT, limit, skip };
+  return { where: { status, agent_name: agent, parent_id }, search, sort: sort ?? DEFAULT_SORT, limit, skip };
 }
 
 /** The store's query for a list of cases. */

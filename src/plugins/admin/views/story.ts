@@ -63,6 +63,9 @@ const DONE: Partial<Record<CallEntry["call"], (name: string) => string>> = {
   open_case: (name) => `the opening of case "${name}"`,
   close: () => "the end of a case",
   sleep: () => "its sleep",
+  start: (name) => `the start of a child of agent "${name}"`,
+  child: (name) => `the end of a child of agent "${name}"`,
+  event: (name) => `event "${name}"`,
 };
 
 type Line = Pick<StoryLine, "text"> & Partial<Pick<StoryLine, "by" | "tone" | "detail">>;
@@ -121,6 +124,18 @@ const MARKS: Readonly<Record<string, string>> = {
 };
 
 function callLine(entry: Extract<RunEntry, { type: "call" }>): Line | undefined {
+  if (entry.call === "start") {
+    if (entry.error) return { text: `Child not started: ${entry.error.message}`, tone: "bad" };
+    return { text: `Child started: ${String(entry.result)} of agent "${entry.name}"` };
+  }
+  if (entry.call === "child") {
+    if (entry.error) return { text: entry.error.message, tone: "bad" };
+    return { text: `Child completed: ${entry.key} of agent "${entry.name}"`, tone: "good" };
+  }
+  if (entry.call === "event") {
+    if (entry.error) return { text: entry.error.message, tone: "warn" };
+    return { text: `Event received: ${entry.name}`, tone: "good" };
+  }
   if (entry.error) {
     return { text: `Step "${entry.name}" failed: ${entry.error.message}`, tone: "bad" };
   }

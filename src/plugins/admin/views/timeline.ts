@@ -16,7 +16,7 @@ export interface Span {
 
 /** One line of the waterfall. */
 export interface TimelineRow {
-  readonly kind: "job" | "case" | "step" | "question" | "sleep";
+  readonly kind: "job" | "case" | "step" | "question" | "sleep" | "child" | "event";
   readonly name: string;
   readonly case_id?: string;
   readonly from: number;
@@ -172,11 +172,21 @@ interface Axis {
   readonly gaps: readonly Span[];
 }
 
+/** Calls that take time. */
+const ROWS: Partial<
+  Record<CallEntry["call"], { readonly kind: TimelineRow["kind"]; readonly base: SpanKind }>
+> = {
+  step: { kind: "step", base: "work" },
+  ask: { kind: "question", base: "waiting" },
+  sleep: { kind: "sleep", base: "sleeping" },
+  child: { kind: "child", base: "sleeping" },
+  event: { kind: "event", base: "sleeping" },
+};
+
 function callRows(call: Call, axis: Axis): TimelineRow[] {
-  if (call.call === "open_case" || call.call === "update" || call.call === "close") return [];
+  const { kind, base } = ROWS[call.call] ?? {};
+  if (!kind || !base) return [];
   const to = call.entry ? time(call.entry.at) : (call.end ?? axis.to);
-  const kind = call.call === "ask" ? "question" : call.call === "sleep" ? "sleep" : "step";
-  const base: SpanKind = kind === "question" ? "waiting" : kind === "sleep" ? "sleeping" : "work";
   const failures: Span[] = [];
   let from = call.begun;
   for (const one of call.tries) {
@@ -247,7 +257,7 @@ function momentsOf({ call, name, begun, entry, end, tries }: Call): TimelineRow[
     if (end !== undefined) moments.push({ at: end, note: "answer" });
     return moments;
   }
-  if (!entry || call === "open_case" || call === "sleep") return moments;
+  if (!entry || call === "open_case" || ROWS[call]?.base === "sleeping") return moments;
   const note = entry.error?.message ?? (call === "close" ? "close" : name);
   return [...moments, { at: time(entry.at), note }];
 }
