@@ -9,6 +9,7 @@ const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.
 const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   ".": [
     "AgentError",
+    "ChildFailedError",
     "NonRetryableError",
     "NondeterminismError",
     "OptionsError",

@@ -10,7 +10,7 @@ import { emptyStore, Life } from "./_lives.ts";
 
 const ACTOR = "test";
 
-/** Adds one to a number, after a question where it is told to ask. */
+/** Adds one to a number. */
 const adder = defineAgent({
   name: "Adder",
   version: "1.0.0",
@@ -79,13 +79,13 @@ describe("a child", () => {
       await child.result().catch((error: unknown) => {
         caught = error;
       });
-      return "went on";
+      return "continued";
     });
 
     const { job, result } = await server.run("parent");
 
     const [child] = await children(job.id);
-    expect(result).toBe("went on");
+    expect(result).toBe("continued");
     expect(caught).toBeInstanceOf(ChildFailedError);
     expect(caught).toMatchObject({
       child: child!.id,
@@ -164,7 +164,7 @@ describe("a child", () => {
     expect((await server.service.get(JOBS).list({ limit: 1 })).total).toBe(101);
   });
 
-  it("gets the parameters that were sent with its parent only where it is told so", async () => {
+  it("gets the parameters that were sent with its parent only if asked to", async () => {
     const secret = { name: "TOKEN", is_secret: true };
     const teller = defineAgent({
       name: "Teller",
@@ -339,9 +339,9 @@ describe("a failed child", () => {
     const { opened, open } = gate();
     const parent = parentOf(async (job) => {
       const child = await job.start(flaky);
-      const told = await child.result().catch((error: Error) => error.name);
+      const first = await child.result().catch((error: Error) => error.name);
       await job.step("wait", () => opened);
-      return [told, await child.result().catch((error: Error) => error.name)];
+      return [first, await child.result().catch((error: Error) => error.name)];
     });
     await using server = await testServer({ agents: [parent, flaky] });
     const { id } = await startJob(server.service, {});
@@ -493,7 +493,7 @@ describe("a child of a job whose process dies", () => {
 });
 
 describe("retention", () => {
-  it("keeps a child while its parent is open, and removes it afterwards", async () => {
+  it("keeps a child while its parent is open, and removes it then", async () => {
     const { opened, open } = gate();
     const parent = parentOf(async (job) => {
       const child = await job.start(adder, { n: 1 });

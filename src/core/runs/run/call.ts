@@ -126,7 +126,7 @@ export class Call {
     };
   }
 
-  /** Whether it does nothing but wait for something that is stored: the record may continue without its end. */
+  /** Whether it only waits for something that is stored: the record may continue without its end. */
   get onlyWaits(): boolean {
     return WAITS.has(this.kind);
   }
