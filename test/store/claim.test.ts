@@ -1,6 +1,7 @@
-import { cpSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { findMount } from "../../src/core/store/json/file-system.ts";
@@ -34,6 +35,16 @@ async function open(system: FileSystem = { kind: "disk" }): Promise<Store> {
   });
   stores.push(store);
   return store;
+}
+
+function journal(): string {
+  return readdirSync(dataDir).find((one) => one.startsWith("journal."))!;
+}
+
+/** As a program does that writes a file beside it first. */
+function replace(name: string, text: string): void {
+  writeFileSync(join(dataDir, "new"), text);
+  renameSync(join(dataDir, "new"), join(dataDir, name));
 }
 
 /** What a lock between two hosts amounts to. */
@@ -127,6 +138,30 @@ describe("a folder that goes away under a running store", () => {
     });
   });
 
+  it.each<[string, () => void]>([
+    ["the folder is removed", () => rmSync(dataDir, { recursive: true })],
+    ["the folder is moved", () => renameSync(dataDir, join(root, "away"))],
+    ["a folder above it is moved", () => renameSync(join(root, "above"), join(root, "elsewhere"))],
+    ["the journal is removed", () => rmSync(join(dataDir, journal()))],
+    ["the journal is moved", () => renameSync(join(dataDir, journal()), join(dataDir, "old"))],
+    ["the manifest is removed", () => rmSync(join(dataDir, "MANIFEST.json"))],
+    ["the manifest is replaced", () => replace("MANIFEST.json", "{}")],
+    ["the journal is replaced", () => replace(journal(), readFileSync(join(dataDir, journal()), "utf8"))],
+  ])("is detected in a folder in which no name has changed for a while: %s", async (_, lose) => {
+    dataDir = join(root, "above", "data");
+    const store = await open();
+    await insert(store, "kept");
+    // Longer than a tick of the times that the file system notes.
+    await delay(150);
+    await insert(store, "confirmed");
+    await insert(store, "trusted");
+
+    lose();
+
+    await expect(insert(store, "late")).rejects.toMatchObject({ type: "storage_error" });
+    expect(store.health()).toMatchObject({ writable: false });
+  });
+
   it("is detected without a write, even before the first one", async () => {
     const store = await open();
     rmSync(dataDir, { recursive: true });
@@ -182,10 +217,7 @@ describe("a folder that goes away under a running store", () => {
   it.each(["the journal", "the manifest"])("counts as removed without %s", async (what) => {
     const store = await open();
     await insert(store, "kept");
-    const name =
-      what === "the manifest"
-        ? "MANIFEST.json"
-        : readdirSync(dataDir).find((one) => one.startsWith("journal."))!;
+    const name = what === "the manifest" ? "MANIFEST.json" : journal();
     rmSync(join(dataDir, name));
 
     await expect(insert(store, "late")).rejects.toMatchObject(
@@ -217,7 +249,7 @@ describe("where the folder is", () => {
     const store = await open();
     await insert(store, "kept");
     await store.close();
-    const name = readdirSync(dataDir).find((one) => one.startsWith("journal."))!;
+    const name = journal();
     rmSync(join(dataDir, name));
 
     await expect(open()).rejects.toMatchObject({

@@ -412,6 +412,7 @@ export class SimDisk {
 
   #change(change: (names: Map<string, Inode>) => unknown): void {
     change(this.#names);
+    this.#folder.changes++;
     this.#pendingNames.push(change);
   }
 

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { storageError } from "../storage-error.ts";
 import { folderGoneError, folderReplacedError, ownerLostError } from "./disk-errors.ts";
 import type { FileIdentity, StoreIo } from "./io.ts";
-import { codeOf, isNoRoom, isSameFile, writeFully } from "./io.ts";
+import { codeOf, isNoRoom, isSameFile, isUnchanged, writeFully } from "./io.ts";
 import type { Manifest, Owner } from "./manifest.ts";
 import { MANIFEST, manifestText, parseManifest, readManifestText } from "./manifest.ts";
 
@@ -40,6 +40,12 @@ export class Claim {
     this.#io = io;
     this.#folder = folder;
     this.#isShared = io.fileSystem(folder).kind === "network";
+  }
+
+  /** Whether the folder, while nothing changes in it, belongs to this process. */
+  get isTrusted(): boolean {
+    const isOwned = this.#text !== undefined && this.#refused === undefined && this.#lost === undefined;
+    return isOwned && !this.#isShared;
   }
 
   /** Whether the folder is taken over, or is new; false if there was no space to record it. */
@@ -212,10 +218,6 @@ export class Claim {
   get #path(): string {
     return `${this.#folder}/${MANIFEST}`;
   }
-}
-
-function isUnchanged(a: FileIdentity, b: FileIdentity): boolean {
-  return a.changed === b.changed && a.size === b.size && isSameFile(a, b);
 }
 
 /** Why a manifest is not the one that `own` wrote. */

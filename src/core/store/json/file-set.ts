@@ -3,8 +3,8 @@ import { Claim } from "./claim.ts";
 import { damageError } from "./damage-error.ts";
 import { folderGoneError } from "./disk-errors.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
-import type { StoreIo } from "./io.ts";
-import { codeOf, isSameFile, readFully, writeFully } from "./io.ts";
+import type { FileIdentity, StoreIo } from "./io.ts";
+import { codeOf, isSameFile, isUnchanged, readFully, writeFully } from "./io.ts";
 import { fileHeader } from "./line.ts";
 import type { Manifest } from "./manifest.ts";
 import { Removals } from "./removals.ts";
@@ -35,6 +35,8 @@ export class FileSet {
   #openedSize = 0;
   /** The right to write to the folder. */
   readonly claim: Claim;
+  /** The folder at the last full check: while it is in its place and no name in it has changed, the files are the same. */
+  #confirmed: FileIdentity | undefined;
 
   constructor(options: { io: StoreIo; folder: string; log: StoreLogger; segments: Map<number, Segment> }) {
     this.io = options.io;
@@ -72,11 +74,16 @@ export class FileSet {
    * written then may not be where the next start reads it, and nothing may be acknowledged.
    */
   confirm(): void {
+    const folder = this.io.identity(this.folder);
+    const isUntouched =
+      folder !== undefined && this.#confirmed !== undefined && isUnchanged(folder, this.#confirmed);
+    if (isUntouched && this.claim.isTrusted) return;
     this.claim.check();
     if (this.active !== undefined) this.#confirmFile(this.active);
+    this.#confirmed = folder !== undefined && showsChanges(folder) ? folder : undefined;
   }
 
-  /** The same for all files. */
+  /** The same for all files, also where one was written over under its name, which the folder does not show. */
   confirmAll(): void {
     this.claim.check();
     for (const segment of this.#order) this.#confirmFile(segment);
@@ -249,4 +256,13 @@ export class FileSet {
   close(): void {
     for (const segment of this.#order) segment.file.retire();
   }
+}
+
+/**
+ * Whether the next change in a folder will give it another time. File systems count time in ticks of some milliseconds,
+ * or in whole seconds; Windows may be late with it.
+ */
+function showsChanges({ changed }: FileIdentity): boolean {
+  const tick = changed % 1 === 0 ? 3000 : 100;
+  return process.platform !== "win32" && Date.now() - changed > tick;
 }

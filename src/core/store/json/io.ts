@@ -65,6 +65,11 @@ export function isSameFile(a: FileIdentity, b: FileIdentity): boolean {
   return a.inode === b.inode && a.device === b.device;
 }
 
+/** Tells whether, besides, nothing of it was changed. */
+export function isUnchanged(a: FileIdentity, b: FileIdentity): boolean {
+  return a.changed === b.changed && a.size === b.size && isSameFile(a, b);
+}
+
 /** Reads until `into` is full or the file ends; returns the number of bytes read. */
 export function readFully(io: StoreIo, file: number, into: Uint8Array, position: number): number {
   let length = 0;
