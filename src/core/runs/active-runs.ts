@@ -8,7 +8,7 @@ import { changeJob, type Jobs, type LiveCosts, moveJob } from "../entities/jobs.
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { AnswerEntry } from "../models/run-entry.ts";
+import type { AnswerEntry, RunEntry } from "../models/run-entry.ts";
 import { callHandler, type HandlerCall } from "./call-handler.ts";
 import { type ChildrenParts, childrenOf } from "./children.ts";
 import { type Suspect, Suspects } from "./crashes/suspects.ts";
@@ -94,7 +94,7 @@ export class ActiveRuns {
     this.#suspects = new Suspects({
       ...parts,
       isClosed: () => this.scheduler.isClosed,
-      begin: (job, kind) => this.queue(job, kind),
+      begin: ({ job, kind, entries }) => this.queue(job, kind, entries),
     });
     this.ends = new JobEnds(parts.jobs, parts.hooks);
     this.#children = { ...parts, ends: this.ends, queue: (job) => void this.queue(job, "start") };
@@ -147,8 +147,8 @@ export class ActiveRuns {
   }
 
   /** Has a stored job run when its turn comes; resolves then, with whether it runs. */
-  queue(job: StoredJob, kind: TurnKind): Promise<boolean> {
-    return this.#waitForTurn(job, kind).then(
+  queue(job: StoredJob, kind: TurnKind, entries?: readonly RunEntry[]): Promise<boolean> {
+    return this.#waitForTurn(job, kind, entries).then(
       () => this.#runs.has(job.id),
       (error: unknown) => {
         this.#parts.log.error("a job could not be started; it will resume at the next start", {
@@ -265,7 +265,7 @@ export class ActiveRuns {
     await this.queue(job, "resume");
   }
 
-  async #waitForTurn(job: StoredJob, kind: TurnKind): Promise<void> {
+  async #waitForTurn(job: StoredJob, kind: TurnKind, entries?: readonly RunEntry[]): Promise<void> {
     const { agents, log } = this.#parts;
     if (!agents.find(job.agent_name)) return;
     const place = await this.scheduler.take(toApplicant(job));
@@ -273,7 +273,7 @@ export class ActiveRuns {
     try {
       // The job keeps its place meanwhile.
       await whenWritable(
-        () => this.exclusively(job.id, () => this.#takeTurn(job.id, kind, place)),
+        () => this.exclusively(job.id, () => this.#takeTurn(job, kind, { place, entries })),
         (error) => {
           if (this.isClosed) throw error;
           log.warn("the store cannot write; a job is waiting to start", {
@@ -288,7 +288,11 @@ export class ActiveRuns {
     }
   }
 
-  async #takeTurn(jobId: string, kind: TurnKind, place: Place): Promise<void> {
+  async #takeTurn(
+    { id: jobId, created_at }: StoredJob,
+    kind: TurnKind,
+    { place, entries }: { readonly place: Place; readonly entries: readonly RunEntry[] | undefined },
+  ): Promise<void> {
     const { jobs, ledger, agents } = this.#parts;
     this.#early.set(jobId, []);
     try {
@@ -302,7 +306,9 @@ export class ActiveRuns {
         return isDue && agent ? this.#begin(unit, current, kind, agent) : undefined;
       });
       if (!begun || !agent) return place.release();
-      const record = begun.run_count === 1 ? new RunRecord() : await RunRecord.of(jobs, jobId);
+      // Another job may have been given the id since its log was read.
+      const known = begun.created_at === created_at ? entries : undefined;
+      const record = begun.run_count === 1 ? new RunRecord() : await RunRecord.of(jobs, jobId, known);
       this.launch(begun, agent, place, { record });
     } finally {
       this.#early.delete(jobId);

@@ -9,7 +9,6 @@ import type { ChildrenOfJob } from "./run/child-handle.ts";
 import { RunJob } from "./run/job-handle.ts";
 import type { Run } from "./run/run.ts";
 import { silenced } from "./run/silenced.ts";
-import { WithSignal } from "./run/with-signal.ts";
 
 export interface HandlerCall {
   readonly run: Run;
@@ -61,10 +60,11 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     call.onIsolated?.(isolated);
     return isolated.start();
   }
-  const given = { parameters, log, telemetry, get, job: handle, fields: fields.values };
-  const context = Object.assign(new WithSignal(run), given);
   run.deliveries.begin();
-  return method.run(context);
+  return method.run({
+    ...{ parameters, log, telemetry, get, job: handle, fields: fields.values },
+    signal: run.signal,
+  });
 }
 
 function answerHandler(

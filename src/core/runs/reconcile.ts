@@ -120,7 +120,8 @@ async function takeUpTogether(
   for (const { proceed, suspect } of batch) {
     const turn = proceed?.();
     if (turn) others.push(turn);
-    if (suspect) suspects.push(suspect);
+    // One log at most is kept: a start may find many suspects.
+    if (suspect) suspects.push(suspects.length === 0 ? suspect : { ...suspect, entries: undefined });
   }
 }
 
@@ -179,7 +180,9 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", tell: interrupted });
   if (crash && crash.count >= MOST_CRASHES) return hold(parts, job, { ...crash, tell: interrupted });
   const goOn = (kind: TurnKind): Plan =>
-    crash ? { suspect: { job, kind, crashes: crash.count } } : { proceed: () => runs.queue(job, kind) };
+    crash
+      ? { suspect: { job, kind, crashes: crash.count, entries: crash.entries } }
+      : { proceed: () => runs.queue(job, kind) };
   if (policy === "resume") return { store: interrupted, ...goOn("resume") };
   return {
     store: async (unit) => {

@@ -59,6 +59,12 @@ export type EntityChange = PutChange | DeleteChange;
 export type LogChange = AppendChange | ClearChange;
 export type Change = EntityChange | LogChange;
 
+/** Numbers of log entries, both included. */
+export interface EntryRange {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** Keeps bodies and log entries, and makes changes durable: the part that differs between stores. */
 export interface Backend {
   /** For display. */
@@ -71,8 +77,8 @@ export interface Backend {
   bodies(table: StoreTable, slots: readonly number[]): Promise<Body[]>;
   /** Number of a key's last committed entry. */
   lastOf(log: StoreLog, key: string): number;
-  /** The JSON of a key's entries from number `from` to number `to`, both included. */
-  entries(log: StoreLog, key: string, from: number, to: number): Promise<string[]>;
+  /** What `read` makes of the JSON of a key's entries, from number `from` to number `to`, both included. */
+  entries<T>(log: StoreLog, key: string, range: EntryRange, read: (text: string) => T): Promise<T[]>;
   /**
    * Makes changes durable, then visible in the index, then calls `done`. On failure `done` gets the error,
    * nothing is changed, and all commits queued after it fail too, as they may depend on it.

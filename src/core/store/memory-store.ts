@@ -1,5 +1,5 @@
 import { getOrMake } from "../base/get-or-make.ts";
-import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
+import type { Backend, Change, EntryRange, StoreLog, StoreTable } from "./backend.ts";
 import type { Body } from "./body.ts";
 import type { StoreFactory } from "./store.ts";
 import { createStoreTables, TransactionalStore } from "./transactional-store.ts";
@@ -34,13 +34,14 @@ class MemoryBackend implements Backend {
     return this.#entries.get(log)?.get(key)?.length ?? 0;
   }
 
-  async entries(log: StoreLog, key: string, from: number, to: number): Promise<string[]> {
-    return (
-      this.#entries
-        .get(log)
-        ?.get(key)
-        ?.slice(from - 1, to) ?? []
-    );
+  async entries<T>(
+    log: StoreLog,
+    key: string,
+    { from, to }: EntryRange,
+    read: (text: string) => T,
+  ): Promise<T[]> {
+    const texts = this.#entries.get(log)?.get(key) ?? [];
+    return texts.slice(from - 1, to).map((text) => read(text));
   }
 
   commit(changes: readonly Change[], done: (error?: Error) => void): void {

@@ -98,16 +98,16 @@ export class TransactionalStore implements Store {
   async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
     this.#open(undefined);
     let abort: (error: Error) => void = () => {};
-    const aborted = new Promise<never>((_, reject) => {
-      abort = reject;
-    });
-    aborted.catch(() => {});
-    await this.#turns.take(abort);
+    const turn = this.#turns.take((error) => abort(error));
+    if (turn) await turn;
     const stage = new Stage(this.#backend);
     const use = { over: false };
     const failures = this.#failures;
     try {
-      const value = await Promise.race([work(this.#transactionOn(stage, use)), aborted]);
+      const value = await new Promise<T>((resolve, reject) => {
+        abort = reject;
+        work(this.#transactionOn(stage, use)).then(resolve, reject);
+      });
       use.over = true;
       if (stage.sawPending && failures !== this.#failures) throw builtOnFailure();
       return this.#settle(stage, value);
@@ -208,8 +208,8 @@ export class TransactionalStore implements Store {
     const to = Math.min(this.#backend.lastOf(log, key), from - 1 + (range.limit ?? Number.POSITIVE_INFINITY));
     if (to < from) return [];
     this.#reads += to - from + 1;
-    const texts = await this.#backend.entries(log, key, from, to);
-    return texts.map((text, at) => ({ seq: from + at, entry: JSON.parse(text) as E }));
+    const entries = await this.#backend.entries(log, key, { from, to }, (text) => JSON.parse(text) as E);
+    return entries.map((entry, at) => ({ seq: from + at, entry }));
   }
 
   /** Stages a write without waiting where nobody has the turn, so that a lone writer pays for no detour. */

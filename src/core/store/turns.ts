@@ -14,17 +14,20 @@ export class Turns {
     return this.#holder === undefined;
   }
 
-  /** Waits for the turn. `abort` is called when the holder kept others waiting for too long. */
-  async take(abort: (error: Error) => void): Promise<void> {
-    if (this.#holder !== undefined) {
-      this.#watch();
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  /** Takes the turn, or waits for it: synchronously if it is free. `abort` is called when the holder kept others waiting for too long. */
+  take(abort: (error: Error) => void): Promise<void> | undefined {
+    if (this.#holder === undefined) {
+      this.#holder = abort;
+      return undefined;
     }
-    this.#holder = abort;
+    this.#watch();
+    return new Promise<void>((resolve) => this.#waiting.push(resolve)).then(() => {
+      this.#holder = abort;
+    });
   }
 
   release(): void {
-    clearTimeout(this.#timer);
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
     this.#timer = undefined;
     const next = this.#waiting.shift();
     if (next === undefined) {

@@ -10,6 +10,8 @@ export interface Crash {
   readonly count: number;
   /** What the job was doing, for people. */
   readonly doing: string;
+  /** The job's log, which was read for this. */
+  readonly entries: readonly RunEntry[];
 }
 
 /** The crash at which a job was under way, and since which it was not resumed; `last` is the end of its log. */
@@ -23,7 +25,7 @@ export async function readCrash(
   if (job.run_count === 0 || !(leftover || mayBeTold)) return undefined;
   const entries = (await jobs.log(job.id)).map(({ entry }) => entry);
   const told = crashOf(entries, job.run_count);
-  if (told) return { count: countCrashes(entries), doing: told.doing! };
+  if (told) return { count: countCrashes(entries), doing: told.doing!, entries };
   if (!leftover) return undefined;
-  return { count: countCrashes(entries) + 1, doing: leftover.doing ?? lastDoing(entries) };
+  return { count: countCrashes(entries) + 1, doing: leftover.doing ?? lastDoing(entries), entries };
 }

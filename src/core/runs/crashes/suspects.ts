@@ -2,6 +2,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Hooks } from "../../entities/hooks.ts";
 import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
+import type { RunEntry } from "../../models/run-entry.ts";
 import type { TurnKind } from "../turn-kind.ts";
 
 /**
@@ -17,6 +18,8 @@ export interface Suspect {
   readonly kind: TurnKind;
   /** Crashes in a row, without progress between them. */
   readonly crashes: number;
+  /** The beginning of the job's log, where it is kept so that it is not read again. */
+  readonly entries?: readonly RunEntry[] | undefined;
 }
 
 interface SuspectsParts {
@@ -24,7 +27,7 @@ interface SuspectsParts {
   readonly log: Logger;
   isClosed(): boolean;
   /** Queues a job; resolves once its turn has come, with whether it runs. */
-  begin(job: StoredJob, kind: TurnKind): Promise<boolean>;
+  begin(suspect: Suspect): Promise<boolean>;
 }
 
 /**
@@ -65,12 +68,13 @@ export class Suspects {
       hooks.on("job:deleted", ({ job }) => this.rested(job.id)),
     ];
     try {
-      for (const { job, kind, crashes } of inOrder) {
+      for (const suspect of inOrder) {
+        const { job, crashes } = suspect;
         if (isClosed()) return;
         const passed = new Promise<void>((pass) => {
           this.#watched = { jobId: job.id, pass };
         });
-        if (await begin(job, kind)) await within(crashes > 1 ? LONG_PATIENCE : PATIENCE, passed);
+        if (await begin(suspect)) await within(crashes > 1 ? LONG_PATIENCE : PATIENCE, passed);
       }
     } finally {
       this.#watched = undefined;

@@ -7,6 +7,8 @@ import type { ScopeRecord } from "./scope-record.ts";
 /** A longer name is not part of an idempotency key; its hash is. */
 const LONGEST_NAME = 100;
 
+/** Names that are an address as they are, and that need not be shortened: most of them. */
+const PLAIN = /^[\w.~!*'()-]{1,100}$/;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Finds for each call of a job, or of one of its cases, what is recorded of it. */
@@ -91,6 +93,7 @@ function identify({ name, key, n }: Call): string {
 }
 
 function toAscii(name: string): string {
+  if (PLAIN.test(name)) return name;
   const text = LONE_SURROGATE.test(name) ? "" : encodeURIComponent(name);
   const isFit = text !== "" && text.length <= LONGEST_NAME;
   return isFit ? text : `*${createHash("sha256").update(name).digest("base64url")}`;

@@ -57,9 +57,11 @@ export class RunRecord {
   /** Sleeps of version 0.1.0, of which only the beginning was recorded. */
   readonly #oldSleeps = new Set<Call>();
 
-  /** What is recorded of a job. */
-  static async of(jobs: Jobs, jobId: string): Promise<RunRecord> {
-    return RunRecord.read((await jobs.log(jobId)).map(({ entry }) => entry));
+  /** What is recorded of a job; `known` is the beginning of its log, if it was read before. */
+  static async of(jobs: Jobs, jobId: string, known: readonly RunEntry[] = []): Promise<RunRecord> {
+    const entries = [...known];
+    for (const { entry } of await jobs.log(jobId, { after: known.length })) entries.push(entry);
+    return RunRecord.read(entries);
   }
 
   static read(entries: readonly RunEntry[]): RunRecord {

@@ -1,5 +1,5 @@
 import { toJsonValue } from "../../agents/json-value.ts";
-import type { StepFunction, StepInfo, StepOptions } from "../../agents/run-context.ts";
+import type { StepFunction, StepOptions } from "../../agents/run-context.ts";
 import { toMilliseconds } from "../../base/duration.ts";
 import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/error-text.ts";
 import type { Unit } from "../../entities/ledger.ts";
@@ -12,7 +12,6 @@ import { pauseLeft, Retries, UnrecordableError } from "./retries.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
 import { toShown } from "./shown-result.ts";
-import { WithSignal } from "./with-signal.ts";
 
 /** Milliseconds from which on another job may have the place of one that waits for its next try. */
 const LONG_PAUSE = 60_000;
@@ -207,25 +206,13 @@ function later(now: string, milliseconds: number): string {
   return new Date(Date.parse(now) + milliseconds).toISOString();
 }
 
-/** Argument of the function of a step without a time limit. */
-class Told extends WithSignal implements StepInfo {
-  readonly attempt: number;
-  readonly idempotencyKey: string;
-
-  constructor(run: Run, attempt: number, idempotencyKey: string) {
-    super(run);
-    this.attempt = attempt;
-    this.idempotencyKey = idempotencyKey;
-  }
-}
-
 /** Calls the step's function, with its limit of time. */
 function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay): T | Promise<T> {
   const { run } = scope;
   const { call, attempt } = one;
   const idempotencyKey = scope.idempotencyKey(call);
   if (options.timeout === undefined) {
-    return run.activity.inside(one, fn, new Told(run, attempt, idempotencyKey));
+    return run.activity.inside(one, fn, { attempt, idempotencyKey, signal: run.signal });
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);

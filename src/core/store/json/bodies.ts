@@ -12,11 +12,19 @@ export function readBodySync(segments: Segments, at: Locator): string {
   return readBody(line);
 }
 
-/** Reads the bodies of lines, in their order, in few reads. Their files stay open until it is done. */
-export async function readBodies(segments: Segments, locators: readonly Locator[]): Promise<string[]> {
-  const bodies = new Array<string>(locators.length);
+/**
+ * What `read` makes of the bodies of lines, in their order, in few reads. Their files stay open until it is
+ * done. Only the results are kept: texts of a long log would survive garbage collections, which costs more
+ * than reading them.
+ */
+export async function readBodies<T>(
+  segments: Segments,
+  locators: readonly Locator[],
+  read: (body: string) => T,
+): Promise<T[]> {
+  const bodies = new Array<T>(locators.length);
   const keep = (place: number, line: Buffer) => {
-    bodies[place] = readBody(line);
+    bodies[place] = read(readBody(line));
   };
   await Promise.all(spansOf(locators).map((span) => readSpan(segments, { locators, span }, keep)));
   return bodies;

@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
-import type { Backend, Change, StoreLog, StoreTable } from "../backend.ts";
+import type { Backend, Change, EntryRange, StoreLog, StoreTable } from "../backend.ts";
 import { Body } from "../body.ts";
 import { findSlots } from "../query.ts";
 import type { StoreSnapshot } from "../snapshot.ts";
@@ -198,8 +198,8 @@ export class JsonBackend implements Backend {
     const missing = slots.flatMap((_, place) => (bodies[place] === undefined ? [place] : []));
     if (missing.length === 0) return bodies as Body[];
     const locators = missing.map((place) => this.#contents.locatorOf(table, slots[place]!));
-    const texts = await readBodies(this.#contents.segments, locators);
-    for (const [at, place] of missing.entries()) bodies[place] = Body.from(texts[at]!);
+    const read = await readBodies(this.#contents.segments, locators, Body.from);
+    for (const [at, place] of missing.entries()) bodies[place] = read[at]!;
     return bodies as Body[];
   }
 
@@ -207,11 +207,16 @@ export class JsonBackend implements Backend {
     return this.#contents.entriesOf(log, key)?.count ?? 0;
   }
 
-  async entries(log: StoreLog, key: string, from: number, to: number): Promise<string[]> {
+  async entries<T>(
+    log: StoreLog,
+    key: string,
+    { from, to }: EntryRange,
+    read: (text: string) => T,
+  ): Promise<T[]> {
     const entries = this.#contents.entriesOf(log, key);
     if (entries === undefined) return [];
     const locators = Array.from({ length: to - from + 1 }, (_, at) => entries.get(from + at));
-    return readBodies(this.#contents.segments, locators);
+    return readBodies(this.#contents.segments, locators, read);
   }
 
   commit(changes: readonly Change[], done: (error?: Error) => void): void {
@@ -258,12 +263,9 @@ export class JsonBackend implements Backend {
   async *keys(name: string): AsyncIterable<string> {
     const log: StoreLog = { name, pending: new Map() };
     for (const key of this.#contents.keysOf(name).keys()) {
-      const texts = await this.entries(log, key, 1, this.lastOf(log, key));
-      yield `${JSON.stringify(key)}: ${JSON.stringify(
-        texts.map((text) => JSON.parse(text) as unknown),
-        null,
-        2,
-      )}`;
+      const range = { from: 1, to: this.lastOf(log, key) };
+      const entries = await this.entries(log, key, range, (text) => JSON.parse(text) as unknown);
+      yield `${JSON.stringify(key)}: ${JSON.stringify(entries, null, 2)}`;
     }
   }
 
@@ -281,9 +283,8 @@ export class JsonBackend implements Backend {
 
   async #readBody(table: StoreTable, slot: number): Promise<Body> {
     const at = this.#contents.locatorOf(table, slot);
-    const [text] = await readBodies(this.#contents.segments, [at]);
-    const body = Body.from(text!);
-    this.#contents.keepBody(table, slot, { body, at });
-    return body;
+    const [body] = await readBodies(this.#contents.segments, [at], Body.from);
+    this.#contents.keepBody(table, slot, { body: body!, at });
+    return body!;
   }
 }
