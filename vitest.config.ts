@@ -15,6 +15,7 @@ const LONG = [
   "clouds/flow",
   "deploy/real-local",
   "deploy/resume",
+  "runs/schedules-killed",
   "admin/browser",
   "docs/site",
   "package",
@@ -47,7 +48,7 @@ const ALONE = [
   "test/clouds/{flow,killed,lazy-clients,missing-package}.test.ts",
   "test/deploy/{local,network,real-local,resume}.test.ts",
   "test/events/{cli,docs,otel,otel-sampling,outage,leaks}.test.ts",
-  "test/runs/{careless-agent,crash-loop,isolate,full-disk,kill,rough,signals,torture}.test.ts",
+  "test/runs/{careless-agent,crash-loop,isolate,full-disk,kill,rough,schedules-killed,signals,torture}.test.ts",
   "test/docs/site.test.ts",
   "test/store/{full-disk,kill,power-cut,simulation,shim}.test.ts",
 ];

@@ -124,6 +124,7 @@ function toJob(index: number, begun: number): StoredJob {
     stop_reason: null,
     agent_version: null,
     code_fingerprint: null,
+    schedule: null,
     held: null,
     parent: null,
     fingerprint: id,

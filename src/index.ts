@@ -7,6 +7,7 @@ export type { TrustProxy } from "./core/http/clients.ts";
 export type { FetchHandler, HttpServer, Serve, ServeOptions } from "./core/http/serve.ts";
 export type { Account } from "./core/models/account.ts";
 export type { StartTimer } from "./core/runs/run/timer.ts";
+export type { ScheduleDefinition } from "./core/runs/schedules/define-schedule.ts";
 export type { ResolvedOptions, ServerOptions } from "./core/service/options.ts";
 export type { ListenOptions, Service } from "./core/service/service.ts";
 export { createServer } from "./server.ts";

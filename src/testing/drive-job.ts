@@ -88,7 +88,7 @@ async function drive(process: TestProcess, jobId: string, answers: Answers | und
     if (store.isDead || !job || isTerminal(job.status)) return;
     if (await answerNext(process, jobId, answers)) {
       waitingSince = undefined;
-    } else if (clock.next !== undefined) {
+    } else if (clock.isAwaited) {
       waitingSince = undefined;
       clock.skip();
     } else {

@@ -7,6 +7,8 @@ interface Waiting {
   readonly due: number;
   readonly fire: () => void;
   cancel: () => void;
+  /** Whether a job waits for it. */
+  readonly isOfJob: boolean;
 }
 
 /** The time of a service under test: it passes as the system's does, unless it is held, and can be advanced. */
@@ -29,7 +31,7 @@ export class TestClock {
 
   readonly now = (): Date => new Date(this.#now());
 
-  readonly startTimer: StartTimer = (milliseconds, fn) => {
+  readonly startTimer: StartTimer = (milliseconds, fn, purpose) => {
     const one: Waiting = {
       due: this.#now() + Math.max(milliseconds, 0),
       fire: () => {
@@ -38,6 +40,7 @@ export class TestClock {
         fn();
       },
       cancel: () => {},
+      isOfJob: purpose !== "schedule",
     };
     this.#waiting.add(one);
     this.#arm(one);
@@ -50,6 +53,11 @@ export class TestClock {
   /** When the next timer is due, in milliseconds since 1970; nothing where there is none. */
   get next(): number | undefined {
     return this.#next()?.due;
+  }
+
+  /** Whether a job waits for a timer. */
+  get isAwaited(): boolean {
+    return [...this.#waiting].some(({ isOfJob }) => isOfJob);
   }
 
   /** Time no longer passes by itself, so that what is done in between takes none; until the result is called. */

@@ -133,6 +133,7 @@ const sessionOf = async ({ server }: World): Promise<Values> => {
   };
   return { id: items[0]!.id };
 };
+const planned = (): Example => ({ params: { id: "yearly" } });
 const token = ({ server, url }: World): Values => ({
   token: new URL(server.service.get(SIGN_IN_LINK).create(url).url).searchParams.get("token") ?? "",
 });
@@ -163,6 +164,10 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /agents/{slug}/validate-agent-parameters": ({ sealed }) => ({
     json: { encrypted_agent_parameters: sealed },
   }),
+  "GET /schedules/{id}": planned,
+  "POST /schedules/{id}/run": planned,
+  "POST /schedules/{id}/pause": planned,
+  "POST /schedules/{id}/resume": planned,
   "POST /jobs/{id}/continue": held,
   "POST /jobs/{id}/move": moved,
   "POST /admin/api/jobs/{id}/continue": held,

@@ -50,6 +50,7 @@ export async function openWorld(): Promise<World> {
     // The real one: only it can be backed up.
     store: undefined,
     agents: [clerk],
+    schedules: [{ id: "yearly", cron: "@yearly", agent: clerk, catchUp: "none" }],
     apiKey: CANARIES.apiKey,
     account: { workspace_id: "w", api_key: CANARIES.accountKey, api_url: urlOf(control) },
     // Hours pass in this suite.

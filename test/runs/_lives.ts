@@ -128,6 +128,8 @@ export class Life {
       parameters,
       settings: new AgentSettings(mortal, ledger, audit),
       audit,
+      store: mortal,
+      schedules: [],
       get: (token) => new Container().get(token),
       ...{ apiUrl: null, workspace: "local", maxConcurrentJobs: most, maxQueuedJobs: most, stopGrace: 1 },
     });

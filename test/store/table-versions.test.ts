@@ -25,6 +25,7 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
       status: "completed",
       agent_name: "clerk",
       idempotency_key: "key-1",
+      schedule: { id: "nightly", at: "2026-01-31T09:30:00.000Z" },
       created_at: "2026-01-31T10:30:00+01:00",
       updated_at: "2026-01-31T09:31:00.123456Z",
       finished_at: "2026-01-31T09:31:00Z",
@@ -168,7 +169,9 @@ describe("stored index values", () => {
 
       expect(parsed).toBe(0);
       const jobs = readdirSync(dataDir).filter((name) => name.startsWith("Job."));
-      expect(readFileSync(join(dataDir, jobs[0]!), "utf8")).toContain('"v":"3","x":"job-1\\naudit 2"');
+      expect(readFileSync(join(dataDir, jobs[0]!), "utf8")).toContain(
+        `"v":"${CORE_TABLES[0]!.version}","x":"job-1\\naudit 2"`,
+      );
     } finally {
       rmSync(dataDir, { recursive: true });
     }

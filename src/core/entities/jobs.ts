@@ -24,7 +24,10 @@ export type NewJob = Pick<
   "id" | "name" | "agent_name" | "job_context" | "job_fields" | "fingerprint" | "encrypted_agent_parameters"
 > &
   Partial<
-    Pick<StoredJob, "agent_parameters" | "idempotency_key" | "agent_version" | "code_fingerprint" | "parent">
+    Pick<
+      StoredJob,
+      "agent_parameters" | "idempotency_key" | "agent_version" | "code_fingerprint" | "parent" | "schedule"
+    >
   >;
 
 /** Fields that may change together with a status. */
@@ -143,6 +146,7 @@ export async function createJob(
     idempotency_key: null,
     agent_version: null,
     code_fingerprint: null,
+    schedule: null,
     held: null,
     parent: null,
     ...input,

@@ -83,6 +83,8 @@ export const JobSchema = v.object({
   agent_version: optional(v.string()),
   /** Fingerprint of the code that ran it last. */
   code_fingerprint: optional(v.string()),
+  /** The schedule that started it, and the planned time that it is for. */
+  schedule: optional(v.object({ id: v.string(), at: TimestampSchema })),
   /**
    * Set while the job is held because its record does not fit the code: its `stop_reason` is `code_changed`.
    */
@@ -143,6 +145,7 @@ export function toJob(stored: StoredJob, case_ids: string[]): Job {
     // Jobs of earlier versions do not have these.
     agent_version: stored.agent_version ?? null,
     code_fingerprint: stored.code_fingerprint ?? null,
+    schedule: stored.schedule ?? null,
     held: stored.held ?? null,
     parent: stored.parent ?? null,
     case_ids,

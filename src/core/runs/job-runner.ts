@@ -17,6 +17,7 @@ import { callBeside, findMethod } from "./method-calls.ts";
 import { reconcileJobs } from "./reconcile.ts";
 import type { MethodCall, QueuePosition, Runner, StartRequest } from "./runner.ts";
 import type { RequestParts, RunnerParts } from "./runner-parts.ts";
+import { ActiveSchedules } from "./schedules/active-schedules.ts";
 import { Starts } from "./start.ts";
 import {
   deleteCase,
@@ -39,6 +40,7 @@ function paused(): ServiceError {
 }
 
 class JobRunner implements Runner {
+  readonly schedules: ActiveSchedules;
   readonly #parts: RequestParts;
   readonly #runs: ActiveRuns;
   readonly #starts: Starts;
@@ -47,6 +49,7 @@ class JobRunner implements Runner {
     this.#runs = new ActiveRuns(parts);
     this.#parts = { ...parts, runs: this.#runs };
     this.#starts = new Starts(this.#parts);
+    this.schedules = new ActiveSchedules(this.#parts, this.#starts);
     stopWithParents(this.#parts);
   }
 
@@ -151,6 +154,7 @@ class JobRunner implements Runner {
   }
 
   close(grace: number): Promise<void> {
+    this.schedules.close();
     return this.#runs.close(grace);
   }
 }

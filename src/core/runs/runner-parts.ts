@@ -2,10 +2,14 @@ import type { AuditEvent, AuditLog } from "../audit/audit-log.ts";
 import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Unit } from "../entities/ledger.ts";
+import type { Store } from "../store/store.ts";
 import type { ActiveRuns, ActiveRunsParts } from "./active-runs.ts";
+import type { ResolvedSchedule } from "./schedules/define-schedule.ts";
 
 export interface RunnerParts extends ActiveRunsParts {
   readonly audit: AuditLog;
+  readonly store: Store;
+  readonly schedules: readonly ResolvedSchedule[];
   readonly maxQueuedJobs: number;
   /** Workspace of jobs whose start request names none. */
   readonly workspace: string;

@@ -7,6 +7,7 @@ import type { JobInstructions } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
 import type { CaseUpdateRequest } from "../models/question.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
+import type { Schedule } from "../models/schedule.ts";
 
 /** A request to start a job, already checked against its schema but not against the method's fields. */
 export interface StartRequest {
@@ -38,11 +39,27 @@ export interface QueuePosition {
   readonly queued: number;
 }
 
+/** Starts the jobs of schedules. Another id than one of theirs is `not_found`. */
+export interface Schedules {
+  /** Begins with what is due; called once. While the store cannot write, or the service is paused, that waits. */
+  start(): Promise<void>;
+  list(): Promise<Schedule[]>;
+  show(id: string): Promise<Schedule>;
+  /** Starts a job of a schedule now, whatever is planned. */
+  run(id: string, by?: Actor): Promise<StoredJob>;
+  /** What is planned until it is resumed becomes nothing. */
+  pause(id: string, by?: Actor): Promise<Schedule>;
+  resume(id: string, by?: Actor): Promise<Schedule>;
+  /** Starts no more jobs. */
+  close(): void;
+}
+
 /**
  * Runs jobs: starts, steers and ends them. The machine routes, the admin interface and the command line
  * go through it. `by` names who asked, for the timeline and the audit log. Failures are `ServiceError`s.
  */
 export interface Runner {
+  readonly schedules: Schedules;
   /**
    * Stores the job and queues it. The same request again gives the same job; other content under the same id is
    * `job_already_exists`; bad fields are `invalid_parameters`; a full queue is `rate_limited` with `Retry-After`.

@@ -4,12 +4,21 @@ import type { HostedAgent } from "../agents/registry.ts";
 import { ServiceError } from "../base/errors.ts";
 import { KeyedMutex } from "../base/keyed-mutex.ts";
 import { createJob, type NewJob, sameRequest } from "../entities/jobs.ts";
+import type { Unit } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
 import { checkRequired, openParameters, openSent } from "./handler-context.ts";
 import type { StartRequest } from "./runner.ts";
 import { type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
 import type { Place } from "./scheduler.ts";
 import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
+
+/** Of a job that the service itself starts. */
+export interface Origin {
+  /** Fields that no request can set. */
+  readonly fields?: Pick<NewJob, "schedule">;
+  /** Stored in the unit that stores the job. */
+  readonly also?: (unit: Unit, job: StoredJob) => Promise<void>;
+}
 
 /** Starts jobs: immediately if there is a free slot, else when their turn comes. */
 export class Starts {
@@ -21,10 +30,10 @@ export class Starts {
     this.#parts = parts;
   }
 
-  start(slug: string, given: StartRequest): Promise<StoredJob> {
+  start(slug: string, given: StartRequest, origin?: Origin): Promise<StoredJob> {
     const request = withJobId(given, given.job_context?.job_id ?? randomUUID());
     const key = request.idempotencyKey;
-    return key === undefined ? this.#start(slug, request) : this.#startInTurn(slug, request, key);
+    return key === undefined ? this.#start(slug, request, origin) : this.#startInTurn(slug, request, key);
   }
 
   async #startInTurn(slug: string, request: NamedRequest, key: string): Promise<StoredJob> {
@@ -45,7 +54,7 @@ export class Starts {
     });
   }
 
-  async #start(slug: string, request: NamedRequest): Promise<StoredJob> {
+  async #start(slug: string, request: NamedRequest, { fields, also }: Origin = {}): Promise<StoredJob> {
     refuseWhenClosing(this.#parts);
     const { jobs, ledger, maxQueuedJobs, workspace, clock } = this.#parts;
     const agent = this.#parts.agents.get(slug);
@@ -55,7 +64,7 @@ export class Starts {
       parameterNames: Object.keys(values),
       defaults: { workspace, now: clock() },
     });
-    const input = made instanceof Promise ? await made : made;
+    const input: NewJob = { ...(made instanceof Promise ? await made : made), ...fields };
     // A repeated request is answered also where there is no room for a new one.
     const before = await jobs.find(input.id);
     if (before) return sameRequest(before, input);
@@ -67,8 +76,10 @@ export class Starts {
     if (!place && scheduler.queued >= maxQueuedJobs)
       throw queueIsFull(scheduler.queued, scheduler.retryAfter());
     if (place)
-      return this.#parts.runs.exclusively(input.id, () => this.#startIn(place, agent, { input, values }));
-    const { job, created } = await ledger.write((unit) => createJob(unit, input));
+      return this.#parts.runs.exclusively(input.id, () =>
+        this.#startIn(place, agent, { input, values, also }),
+      );
+    const { job, created } = await ledger.write((unit) => storeJob(unit, input, { also }));
     if (created) void this.#parts.runs.queue(job, "start");
     return job;
   }
@@ -77,11 +88,11 @@ export class Starts {
   async #startIn(
     place: Place,
     agent: HostedAgent,
-    { input, values }: { input: NewJob; values: Record<string, string> },
+    { input, values, also }: { input: NewJob; values: Record<string, string> } & Pick<Origin, "also">,
   ): Promise<StoredJob> {
     try {
       const { job, created } = await this.#parts.ledger.write((unit) =>
-        createJob(unit, input, { begin: true }),
+        storeJob(unit, input, { begin: true, also }),
       );
       if (created) this.#parts.runs.launch(job, agent, place, { values });
       else place.release();
@@ -91,6 +102,16 @@ export class Starts {
       throw error;
     }
   }
+}
+
+async function storeJob(
+  unit: Unit,
+  input: NewJob,
+  { begin, also }: { begin?: boolean } & Pick<Origin, "also">,
+): Promise<{ job: StoredJob; created: boolean }> {
+  const stored = await createJob(unit, input, { begin });
+  await also?.(unit, stored.job);
+  return stored;
 }
 
 function queueIsFull(queued: number, seconds: number): ServiceError {

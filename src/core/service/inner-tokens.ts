@@ -1,6 +1,7 @@
 import { createToken } from "../base/container.ts";
 import type { Hooks } from "../entities/hooks.ts";
 import type { Ledger } from "../entities/ledger.ts";
+import type { ResolvedSchedule } from "../runs/schedules/define-schedule.ts";
 
 /*
  * Internal parts of the service. Plugins use `hooks.emit` for their own hooks and `participate` instead: with
@@ -11,3 +12,5 @@ import type { Ledger } from "../entities/ledger.ts";
 export const EMITTER = createToken<Hooks>("emitter");
 /** Writes jobs and cases. */
 export const LEDGER = createToken<Ledger>("ledger");
+/** The schedules, checked against their agents. */
+export const SCHEDULES = createToken<readonly ResolvedSchedule[]>("schedules");

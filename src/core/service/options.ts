@@ -18,6 +18,7 @@ import type { TrustProxy } from "../http/clients.ts";
 import { type Account, AccountSchema } from "../models/account.ts";
 import { HttpUrlSchema } from "../models/scalars.ts";
 import { type StartTimer, startTimer } from "../runs/run/timer.ts";
+import type { ScheduleDefinition } from "../runs/schedules/define-schedule.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { describeWeakKeys } from "./key-strength.ts";
 import type { PluginInput } from "./plugin.ts";
@@ -29,6 +30,8 @@ import { takeVariables } from "./secret-variables.ts";
 export interface ServerOptions {
   /** Agents that the service hosts, at least one. */
   agents: readonly AgentDefinition[];
+  /** Jobs that start at planned times. @default none */
+  schedules?: readonly ScheduleDefinition[];
   /**
    * Key that clients send as `X-API-Key`. Variable `SERVICE_API_KEY`. @default generated once and stored in
    * the data folder
@@ -140,6 +143,7 @@ export interface ServerOptions {
 export interface ResolvedOptions {
   readonly id: string;
   readonly agents: readonly AgentDefinition[];
+  readonly schedules: readonly ScheduleDefinition[];
   readonly apiKey: string | undefined;
   readonly previousApiKey: string | undefined;
   readonly plugins: PluginInput;
@@ -305,6 +309,7 @@ export function resolveOptions(
     ...checked,
     id: `${hostname()}-${process.pid}`,
     agents: [...options.agents],
+    schedules: [...(options.schedules ?? [])],
     plugins: options.plugins,
     admin: options.admin ?? true,
     controller: text(env, "SVC_CONTROLLER"),

@@ -21,12 +21,13 @@ import { Retention } from "../retention/retention.ts";
 import { openUnderWay } from "../runs/crashes/under-way.ts";
 import { AgentProcesses } from "../runs/isolation/agent-processes.ts";
 import { createRunner } from "../runs/job-runner.ts";
+import { resolveSchedules } from "../runs/schedules/define-schedule.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";
 import { createApp } from "./app.ts";
 import { checkPlugins } from "./check-plugins.ts";
 import { explainDataFolderError } from "./data-folder-error.ts";
-import { EMITTER, LEDGER } from "./inner-tokens.ts";
+import { EMITTER, LEDGER, SCHEDULES } from "./inner-tokens.ts";
 import { loadKeys } from "./keys.ts";
 import { leaveLifeSigns } from "./life-sign.ts";
 import type { ResolvedOptions } from "./options.ts";
@@ -103,6 +104,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   let server: HttpServer | undefined;
 
   const prepare = async (): Promise<void> => {
+    scope.value(SCHEDULES, await resolveSchedules(options.schedules, scope.get(AGENTS)));
     const pluginOptions = await checkPlugins(ordered);
     const tables = [...CORE_TABLES, ...ordered.flatMap((plugin) => plugin.tables ?? [])];
     const store = await openStore({ tables, dataDir: options.dataDir, log });
@@ -133,6 +135,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     const life = leaveLifeSigns(options.dataDir, options.clock);
     scope.onClose(() => life.end());
     await scope.get(RUNNER).reconcile(life.before);
+    await scope.get(RUNNER).schedules.start();
     scope.onClose(() => scope.get(RETENTION).close());
     scope.onClose(() => scope.get(REJECTED_KEYS).flush());
     const marked = noteKeyChange(
@@ -269,6 +272,8 @@ export function createScope(options: ResolvedOptions): Container {
       hooks: scope.get(EMITTER),
       log: scope.get(LOGGER),
       audit: scope.get(AUDIT),
+      store: scope.get(STORE),
+      schedules: scope.has(SCHEDULES) ? scope.get(SCHEDULES) : [],
       redactor,
       clock: options.clock,
       startTimer: options.startTimer,

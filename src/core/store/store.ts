@@ -5,6 +5,7 @@ import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AgentSetting, AuditHead, DamagedJob, KeyMark, RetentionState } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
+import type { ScheduleState } from "../models/schedule.ts";
 import type { StoreSnapshot } from "./snapshot.ts";
 
 /** The fields of every stored entity. */
@@ -45,6 +46,7 @@ export interface Tables {
   Retention: RetentionState;
   AuditHead: AuditHead;
   KeyMark: KeyMark;
+  Schedule: ScheduleState;
 }
 export type TableName = keyof Tables & string;
 

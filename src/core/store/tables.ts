@@ -1,6 +1,7 @@
 import type { StoredCase } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AgentSetting, AuditHead, KeyMark, RetentionState } from "../models/own-rows.ts";
+import type { ScheduleState } from "../models/schedule.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
 import type { TableSpec } from "./store.ts";
 import { parseTimestamp } from "./timestamp.ts";
@@ -25,6 +26,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     idempotency_key: job.idempotency_key,
     // Jobs of earlier versions do not have it.
     parent_id: job.parent?.job_id ?? null,
+    schedule_id: job.schedule?.id ?? null,
     created_at: time(job.created_at),
     updated_at: time(job.updated_at),
     finished_at: time(job.finished_at),
@@ -32,7 +34,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     total_cost: job.total_cost,
     duration: duration(job),
   }),
-  facets: ["status", "agent_name", "workspace_id", "idempotency_key", "parent_id"],
+  facets: ["status", "agent_name", "workspace_id", "idempotency_key", "parent_id", "schedule_id"],
   sorted: ["created_at", "updated_at", "name"],
   text: (job) => `${job.id}\n${job.name}`,
 };
@@ -94,6 +96,15 @@ const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
   sorted: [],
 };
 
+const SCHEDULE_TABLE: TableSpec<ScheduleState> = {
+  name: "Schedule",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
+
 /** Tables that every service has. */
 export const CORE_TABLES: readonly TableSpec[] = [
   JOB_TABLE,
@@ -102,5 +113,6 @@ export const CORE_TABLES: readonly TableSpec[] = [
   RETENTION_TABLE,
   AUDIT_TABLE,
   KEY_MARK_TABLE,
+  SCHEDULE_TABLE,
   DAMAGED_JOB_TABLE,
 ];

@@ -9,6 +9,7 @@ import { jobRoutes } from "./jobs.ts";
 import { openJobsRoute } from "./open-jobs.ts";
 import { parameterRoutes } from "./parameters.ts";
 import type { MachineParts } from "./parts.ts";
+import { scheduleRoutes } from "./schedules.ts";
 import { utilRoutes } from "./utils.ts";
 
 /** Every route that programs use. */
@@ -21,6 +22,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...jobRoutes(parts),
     jobStreamRoute(parts),
     ...caseRoutes(parts),
+    ...scheduleRoutes(parts),
     ...utilRoutes(parts),
     backupRoute(parts),
     openJobsRoute(parts),

@@ -1,8 +1,11 @@
 /** Node's timers fire immediately beyond this. */
 const LONGEST = 2 ** 31 - 1;
 
-/** Calls `fn` after `milliseconds`, which may be months; the result cancels it. */
-export type StartTimer = (milliseconds: number, fn: () => void) => () => void;
+/**
+ * Calls `fn` after `milliseconds`, which may be months; the result cancels it. `purpose` is `"schedule"` for a timer that
+ * no job waits for.
+ */
+export type StartTimer = (milliseconds: number, fn: () => void, purpose?: "schedule") => () => void;
 
 /** By the time of the system. */
 export const startTimer: StartTimer = (milliseconds, fn) => {

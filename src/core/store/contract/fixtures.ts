@@ -44,6 +44,7 @@ export function makeJob(id: string, fields: Partial<StoredJob> = {}): StoredJob 
     stop_reason: null,
     agent_version: null,
     code_fingerprint: null,
+    schedule: null,
     held: null,
     parent: null,
     fingerprint: "",
