@@ -51,7 +51,7 @@ export type { Clients } from "./core/http/clients.ts";
 export type { LiveStreams, StreamReader, StreamSource } from "./core/http/live-streams.ts";
 export type { ServiceState } from "./core/http/service-state.ts";
 export type { CaseUpdateRequest } from "./core/models/question.ts";
-export type { Schedule, ScheduleState } from "./core/models/schedule.ts";
+export type { Schedule } from "./core/models/schedule.ts";
 export type { ServerInfo } from "./core/models/server-info.ts";
 export type { Telemetry } from "./core/models/telemetry.ts";
 export type { DueCount } from "./core/retention/due-jobs.ts";

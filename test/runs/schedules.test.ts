@@ -9,7 +9,7 @@ import { createMemoryStore, type TestServer, testServer } from "agent-control-se
 import { expect, onTestFinished, test, vi } from "vitest";
 import { isTerminal } from "../../src/core/models/entity-status.ts";
 import type { StoredJob } from "../../src/core/models/job.ts";
-import type { Store } from "../../src/core/store/store.ts";
+import type { Store, Transaction } from "../../src/core/store/store.ts";
 import { TestClock } from "../../src/testing/test-clock.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
@@ -40,10 +40,13 @@ async function show(server: TestServer, id = "hourly"): Promise<Record<string, u
 
 const stateOf = (server: TestServer) => server.service.get(STORE).table("Schedule").get("hourly");
 
+/** Commits a transaction of a store, or dies. */
+type Commit = <T>(store: Store, work: (tx: Transaction) => Promise<T>) => Promise<T>;
+
 /** Lives of a service over one store, each at a time of its own, which stands still. */
 function lives(options: Partial<ServerOptions> & { agents?: AgentDefinition[] } = {}) {
   let store: Promise<Store> | undefined;
-  return async (at: number, more: Partial<ServerOptions> = {}) => {
+  return async (at: number, more: Partial<ServerOptions> = {}, transaction?: Commit) => {
     const clock = new TestClock(at - Date.now());
     clock.hold();
     while (clock.now().getTime() < at) clock.skip(at);
@@ -56,7 +59,10 @@ function lives(options: Partial<ServerOptions> & { agents?: AgentDefinition[] } 
       startTimer: clock.startTimer,
       store: async (context) => {
         store ??= createMemoryStore(context);
-        return { ...wrap(await store), close: async () => {} };
+        const kept = wrap(await store);
+        const commit: Store["transaction"] = (work) =>
+          transaction ? transaction(kept, work) : kept.transaction(work);
+        return { ...kept, transaction: commit, close: async () => {} };
       },
     });
     const end = () => server[Symbol.asyncDispose]();
@@ -120,6 +126,57 @@ test("a process that ends around planned times loses none and doubles none", asy
   expect(times.length).toBeGreaterThanOrEqual(14);
   expect(times.slice(1).map((at, n) => at - times[n]!)).toEqual(Array(times.length - 1).fill(MINUTE));
 });
+
+test("a process that ends just before or after any write of planned times starts their jobs once", async () => {
+  for (const commits of [false, true]) {
+    for (let last = 0; ; last++) {
+      const live = lives();
+      await (await live(T0)).end();
+      let [writes, isDead] = [0, false];
+      const never = new Promise<never>(() => {});
+      const dying = await live(T0 + 2 * HOUR, {}, async (store, work) => {
+        if (isDead) return never;
+        const { result, isCounted } = await store
+          .transaction(async (tx) => {
+            const tables: string[] = [];
+            const result = await work(tracked(tx, tables));
+            const isCounted = tables.includes("Schedule");
+            if (!isCounted || writes++ < last) return { result, isCounted: false };
+            isDead = true;
+            if (!commits) throw new Error("died");
+            return { result, isCounted };
+          })
+          .catch(() => never);
+        return isCounted ? never : result;
+      });
+      await expect.poll(async () => isDead || (await jobsOf(dying)).length === 2).toBe(true);
+      void dying.end();
+
+      const next = await live(T0 + 2 * HOUR);
+      await expect.poll(async () => (await show(next)).next).toBe("2026-05-01T03:00:00.000Z");
+      expect(timesOf(await jobsOf(next)), `${last} writes`).toEqual(["01:00", "02:00"]);
+      await next.end();
+      if (!isDead) break;
+      expect(last).toBeLessThan(10);
+    }
+  }
+});
+
+/** A transaction that notes which tables it changes. */
+function tracked(tx: Transaction, tables: string[]): Transaction {
+  const note =
+    (method: "insert" | "change") =>
+    (table: never, ...rest: never[]) => {
+      tables.push(table);
+      return (tx[method] as (...given: never[]) => never)(table, ...rest);
+    };
+  return {
+    ...{ get: tx.get.bind(tx), ids: tx.ids.bind(tx), remove: tx.remove.bind(tx) },
+    ...{ append: tx.append.bind(tx), clear: tx.clear.bind(tx) },
+    insert: note("insert") as Transaction["insert"],
+    change: note("change") as Transaction["change"],
+  };
+}
 
 test("times that passed while the service was down are caught up as the schedule says", async () => {
   const cases: [ScheduleDefinition["catchUp"], number, string[]][] = [
