@@ -392,7 +392,10 @@ test("where the queue is full, a planned job waits until there is room, and is n
   await startJob(server.service, { id: "queued" });
 
   await server.advance("1h");
-  expect(await show(server)).toMatchObject({ last: null, problem: expect.stringContaining("wait already") });
+  expect(await show(server)).toMatchObject({
+    last: null,
+    problem: expect.stringContaining("are already queued"),
+  });
   opened.open();
   await until(server.service, "queued");
   await server.advance("1m");
