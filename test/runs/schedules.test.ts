@@ -43,7 +43,7 @@ const stateOf = (server: TestServer) => server.service.get(STORE).table("Schedul
 /** Commits a transaction of a store, or dies. */
 type Commit = <T>(store: Store, work: (tx: Transaction) => Promise<T>) => Promise<T>;
 
-/** Lives of a service over one store, each at a time of its own, which stands still. */
+/** Lives of a service over one store, each at a fixed time of its own. */
 function lives(options: Partial<ServerOptions> & { agents?: AgentDefinition[] } = {}) {
   let store: Promise<Store> | undefined;
   return async (at: number, more: Partial<ServerOptions> = {}, transaction?: Commit) => {

@@ -10,7 +10,7 @@ import { isStorageError, whenWritable } from "../when-writable.ts";
 import { ActiveSchedule } from "./active-schedule.ts";
 import type { ResolvedSchedule } from "./define-schedule.ts";
 
-/** Milliseconds between two looks at the clock: a timer does not notice that it was set, or that the machine slept. */
+/** Milliseconds between two checks of the clock: a timer does not notice that it was set, or that the machine slept. */
 const RECHECK = 30_000;
 /** A clock that is set back by more was wrong before. */
 const FAR_AHEAD = 24 * 3_600_000;
