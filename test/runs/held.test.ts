@@ -75,6 +75,59 @@ test("it resumes by itself once fitting code is back, with the answer that was g
   expect(done).toEqual(["fetch", "check"]);
 });
 
+for (const dies of [false, true])
+  test(`an answer that comes before the handler has repeated its question does not get in the way of new steps${dies ? ", also after a crash" : ""}`, async () => {
+    let go = () => {};
+    const isSlow = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    const code = (added: readonly string[], version: string) =>
+      agentOf(
+        async ({ job }) => {
+          const item = await job.openCase({ id: "a", name: "a" });
+          for (const name of ["fetch", ...added])
+            await item.step(name, () => (name === "slow" ? isSlow : undefined));
+          return (await item.ask("approve", { question: "Pay it?", fields: FORM })).approved;
+        },
+        { version },
+      );
+    const deploys = await Deploys.start(code([], "1.0.0"));
+    await deploys.question("a");
+    const next = code(["slow", "next"], "1.1.0");
+    await deploys.deploy(next);
+    await deploys.until(({ run_count }) => run_count === 2);
+
+    await deploys.answer("a", { approved: true });
+    if (dies) await deploys.deploy(next);
+    go();
+    const job = await deploys.until(({ status, held }) => status !== "in_progress" || held !== null);
+
+    expect(job).toMatchObject({ status: "completed", result: true, held: null });
+  });
+
+test("a question that was answered under other code, and has another name now, holds the job", async () => {
+  const code = (name: string, version: string) =>
+    agentOf(
+      async ({ job }) => {
+        const item = await job.openCase({ id: "a", name: "a" });
+        const { approved } = await item.ask(name, { question: "Pay it?", fields: FORM });
+        return item.step("pay", () => new Promise(() => approved));
+      },
+      { version },
+    );
+  const deploys = await Deploys.start(code("approve", "1.0.0"));
+  await deploys.question("a");
+  await deploys.answer("a", { approved: true });
+
+  await deploys.deploy(code("permit", "1.1.0"));
+  const job = await deploys.until(isHeld);
+
+  expect(job.held).toMatchObject({
+    ...{ expected: 'ask "approve" of case "a"', found: 'ask "permit" of case "a"' },
+    recorded: { version: "1.0.0" },
+  });
+});
+
 test("a job whose handler fails on an old record is held, too, and not failed", async () => {
   const deploys = await Deploys.start(worker(["fetch", "check"]));
   await deploys.question("a");

@@ -48,6 +48,8 @@ export class Call {
   line = 0;
   declare answer: AnswerEntry | undefined;
   declare begun: BegunEntry | undefined;
+  /** Line of the log that began it, where it is a wait: other code may have been there at its end. */
+  declare begunLine: number | undefined;
   declare tries: Tries | undefined;
   /** Whether the handler asks it under another name than the one that is recorded. */
   declare isRenamed: boolean | undefined;

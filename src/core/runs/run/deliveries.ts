@@ -413,11 +413,18 @@ export class Deliveries {
     if ([...this.#ahead].some((ahead) => !ahead.onlyWaits)) return false;
     if (this.#mayStillCome(call)) return false;
     const found = this.#unknown(call);
-    if (found) {
-      this.#parts.onMismatch(call, found);
-      return false;
-    }
-    return this.#waiting > 0;
+    if (!found) return this.#waiting > 0;
+    if (this.#isLastWait(call) && found.kind !== call.kind) return true;
+    this.#parts.onMismatch(call, found);
+    return false;
+  }
+
+  /**
+   * Whether the record ends with the end of a wait, as with an answer: nothing was done after it. So a new call may come
+   * before it, as it may before a wait that has not ended.
+   */
+  #isLastWait(call: Call): boolean {
+    return call.onlyWaits && this.#head === this.#due.length - 1;
   }
 
   /**

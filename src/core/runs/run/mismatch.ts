@@ -20,7 +20,7 @@ export function toMismatch(
   found: Found,
   { record, code }: { readonly record: RunRecord; readonly code: Code },
 ): RunEnd {
-  const recorded = record.codeAt(expected.line || expected.made || 0);
+  const recorded = record.codeAt(expected.begunLine ?? (expected.line || expected.made || 0));
   const what = describe(expected, found);
   const isSameCode = recorded.fingerprint !== null && recorded.fingerprint === code.fingerprint;
   if (isSameCode) {

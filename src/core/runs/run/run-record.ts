@@ -192,7 +192,7 @@ export class RunRecord {
         this.#addAttempt(this.#callOf(entry, entry.call ?? "step"), entry, line);
         return;
       case "begun":
-        this.#addBegun(this.#callOf(entry, entry.call), entry);
+        this.#addBegun(this.#callOf(entry, entry.call), entry, line);
         return;
       case "answer":
         this.#addAnswer(entry, line);
@@ -231,12 +231,13 @@ export class RunRecord {
       call.entry = entry;
       return;
     }
-    this.#begin(call, { ...entry, type: "begun", attempt: 1, until: String(entry.result) });
+    this.#begin(call, { ...entry, type: "begun", attempt: 1, until: String(entry.result) }, line);
     this.#oldSleeps.add(call);
   }
 
-  #begin(call: Call, entry: BegunEntry): void {
+  #begin(call: Call, entry: BegunEntry, line: number): void {
     call.begun = entry;
+    call.begunLine = line;
     this.#begun.add(call);
     this.scope(call.caseId).place(call);
   }
@@ -260,7 +261,7 @@ export class RunRecord {
     if (next_at !== undefined) this.#pausing.add(call);
   }
 
-  #addBegun(call: Call, entry: BegunEntry): void {
+  #addBegun(call: Call, entry: BegunEntry, line: number): void {
     if (call.kind === "ask" && call.position !== entry.position) {
       // The answer before did not fit its form any longer.
       this.scope(call.caseId).askAgain(call, entry.position);
@@ -270,7 +271,7 @@ export class RunRecord {
       this.loose = this.loose.filter((one) => one !== call);
       call.isLoose = undefined;
     }
-    if (entry.call !== "step") this.#begin(call, entry);
+    if (entry.call !== "step") this.#begin(call, entry, line);
     if (call.tries) call.tries.pauseUntil = undefined;
     this.#pausing.delete(call);
   }
