@@ -127,6 +127,7 @@ function toJob(index: number, begun: number): StoredJob {
     schedule: null,
     held: null,
     parent: null,
+    forked_from: null,
     fingerprint: id,
     encrypted_agent_parameters: null,
     open_questions: 0,

@@ -20,6 +20,7 @@ export const GROUPS: readonly Group[] = [
     doc("durability", "Durability"),
     doc("schedules", "Schedules"),
     doc("testing", "Testing agents"),
+    doc("debugging", "Fork and debug a job"),
     ["examples/README.md", "examples/index.md", "Examples"],
   ]),
   group("Run", [

@@ -56,7 +56,15 @@ export type { ServerInfo } from "./core/models/server-info.ts";
 export type { Telemetry } from "./core/models/telemetry.ts";
 export type { DueCount } from "./core/retention/due-jobs.ts";
 export type { Retention } from "./core/retention/retention.ts";
-export type { MethodCall, QueuePosition, Runner, Schedules, StartRequest } from "./core/runs/runner.ts";
+export type { NamedCall } from "./core/runs/fork/call-names.ts";
+export type {
+  ForkRequest,
+  MethodCall,
+  QueuePosition,
+  Runner,
+  Schedules,
+  StartRequest,
+} from "./core/runs/runner.ts";
 export type { ServiceKeys } from "./core/service/keys.ts";
 export type { PluginReport } from "./core/service/set-up-plugins.ts";
 export * from "./core/service/tokens.ts";

@@ -70,7 +70,7 @@ it("every admin route that reads returns JSON, with the key and with a session",
   for (const { route, path } of world.pages) {
     if (
       withoutJson.includes(route.path) ||
-      /\{id\}\/(stop|retry|continue|restart|resume|status|delete)$/.test(route.path)
+      /\{id\}\/(stop|retry|continue|restart|resume|fork|status|delete)$/.test(route.path)
     )
       continue;
     const accept = { accept: "application/json" };

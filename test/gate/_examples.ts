@@ -116,6 +116,11 @@ const moved = async (world: World): Promise<Example> => ({
   json: { version: "1.0.0" },
   form: { version: "1.0.0" },
 });
+const forked = async (world: World): Promise<Example> => ({
+  params: { id: await world.job() },
+  json: { from: "start" },
+  form: { from: "start" },
+});
 const limited = async (world: World): Promise<Example> => ({
   params: { id: await world.job("spend") },
   json: { job_instructions: { max_cost: 100 } },
@@ -170,8 +175,11 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /schedules/{id}/resume": planned,
   "POST /jobs/{id}/continue": held,
   "POST /jobs/{id}/move": moved,
+  "POST /jobs/{id}/fork": forked,
   "POST /admin/api/jobs/{id}/continue": held,
   "POST /admin/api/jobs/{id}/move": moved,
+  "POST /admin/api/jobs/{id}/fork": forked,
+  "POST /admin/jobs/{id}/fork": forked,
   "POST /admin/jobs/{id}/continue": held,
   "POST /admin/jobs/{id}/restart": held,
   "POST /jobs/{id}/resume": limited,

@@ -3,6 +3,7 @@ import { withPrintable } from "../printable.ts";
 import { runProgram } from "../program.ts";
 import { answer } from "./answer.ts";
 import { remove } from "./delete.ts";
+import { fork } from "./fork.ts";
 import { continueHeld, move } from "./held.ts";
 import { list } from "./list.ts";
 import { show } from "./show.ts";
@@ -16,7 +17,7 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
     {
       name: "svc job",
       summary: "Start, follow and manage jobs of a running service",
-      commands: [start, list, show, watch, answer, stop, retry, resume, continueHeld, move, remove],
+      commands: [start, list, show, watch, answer, stop, retry, resume, continueHeld, move, fork, remove],
     },
     argv,
     withPrintable(context),

@@ -11,16 +11,20 @@ import { suggest } from "../suggest.ts";
 export function readFields(
   given: readonly string[],
   declared: readonly AgentMethodField[],
+  flag = "field",
 ): Record<string, unknown> {
   const values: Record<string, unknown> = {};
   for (const text of given) {
     const [, name, operator, value] = /^([^=:]+)(:?=)(.*)$/s.exec(text) ?? [];
     if (name === undefined || value === undefined) {
-      throw new UsageError(`--field ${text} has no value`, "Use --field name=value, or --field name:=json.");
+      throw new UsageError(
+        `--${flag} ${text} has no value`,
+        `Use --${flag} name=value, or --${flag} name:=json.`,
+      );
     }
     const field = declared.find((one) => one.name === name);
     if (!field && declared.length > 0) throw unknownField(name, declared);
-    values[name] = operator === ":=" ? parseJson(name, value) : toFieldValue(field, value);
+    values[name] = operator === ":=" ? parseJson(name, value, flag) : toFieldValue(field, value);
   }
   return values;
 }
@@ -56,10 +60,10 @@ function toFieldValue(field: AgentMethodField | undefined, text: string): unknow
   }
 }
 
-function parseJson(name: string, text: string): unknown {
+function parseJson(name: string, text: string, flag: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw new UsageError(`--field ${name}:=… must be JSON`, `For plain text, use --field ${name}=text.`);
+    throw new UsageError(`--${flag} ${name}:=… must be JSON`, `For plain text, use --${flag} ${name}=text.`);
   }
 }

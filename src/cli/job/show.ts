@@ -1,32 +1,55 @@
 import * as v from "valibot";
 import type { Case } from "../../core/models/case.ts";
 import type { Job } from "../../core/models/job.ts";
+import type { JobResponse } from "../../core/models/job-response.ts";
+import type { NamedCall } from "../../core/runs/fork/call-names.ts";
 import { defineCommand } from "../command.ts";
 import { type Paint, PLAIN, paintStatus } from "../paint.ts";
 import { renderTable } from "../table.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { readJob } from "./follow-job.ts";
-import { listCases } from "./list-cases.ts";
+import { listCases, readPages } from "./list-cases.ts";
 import { describeQuestion } from "./question.ts";
 
 /** `svc job show`: a job with its cases. */
 export const show = defineCommand({
   usage: "show <job>",
   summary: "Show a job and its cases",
-  flags: v.object(CONNECTION_FLAGS),
-  examples: ["svc job show job-1f9c2a77", "svc job show job-1f9c2a77 --json"],
+  flags: v.object({
+    calls: v.optional(
+      v.pipe(v.boolean(), v.description("list its recorded calls, as svc job fork --from takes them")),
+      false,
+    ),
+    ...CONNECTION_FLAGS,
+  }),
+  examples: [
+    "svc job show job-1f9c2a77",
+    "svc job show job-1f9c2a77 --calls",
+    "svc job show job-1f9c2a77 --json",
+  ],
   async run({ args, flags, context }) {
     const client = await connect(flags, context);
     const job = await readJob(client, args[0]!);
     const cases = await listCases(client, job.id, flags.json ? 1000 : 0);
-    context.print(
-      flags.json ? JSON.stringify({ ...job, cases }, null, 2) : render(job, cases, context.paint?.print),
-    );
+    const path = `/jobs/${encodeURIComponent(job.id)}`;
+    const calls = flags.calls
+      ? await readPages<NamedCall>(client, `${path}/calls?limit=10000`, 10_000)
+      : undefined;
+    const forked = await readPages<JobResponse>(client, `/jobs?forked_from=${job.id}&limit=1000`, 1000);
+    const forks = forked.map(({ job_id }) => job_id);
+    if (flags.json) context.print(JSON.stringify({ ...job, cases, forks, ...(calls && { calls }) }, null, 2));
+    else context.print(render(job, { cases, forks, calls }, context.paint?.print));
     return 0;
   },
 });
 
-function render(job: Job, cases: readonly Case[], paint: Paint = PLAIN): string {
+interface Shown {
+  readonly cases: readonly Case[];
+  readonly forks: readonly string[];
+  readonly calls: readonly NamedCall[] | undefined;
+}
+
+function render(job: Job, { cases, forks, calls }: Shown, paint: Paint = PLAIN): string {
   const status = paintStatus(paint, job.status);
   const facts: [string, string | null | undefined][] = [
     ["job", job.id],
@@ -34,6 +57,8 @@ function render(job: Job, cases: readonly Case[], paint: Paint = PLAIN): string 
     ["status", job.stop_reason ? `${status} (${job.stop_reason})` : status],
     ["started", `${job.created_at} by ${job.job_context.started_by}`],
     ["finished", job.finished_at],
+    ["fork of", job.forked_from && `${job.forked_from.job_id}, up to line ${job.forked_from.line}`],
+    ["forks", forks.length > 0 ? forks.join(", ") : null],
     ["cost", job.total_cost > 0 ? job.total_cost.toFixed(4) : null],
     ["error", job.error && paint("red", job.error)],
     ["result", job.result === null ? null : JSON.stringify(job.result)],
@@ -42,6 +67,11 @@ function render(job: Job, cases: readonly Case[], paint: Paint = PLAIN): string 
   return [
     ...facts.filter(([, value]) => value).map(([name, value]) => `${name.padEnd(9)} ${value}`),
     ...(rows.length > 0 ? ["", renderTable(["case", "status", "cost", "name"], rows, paint)] : []),
+    ...(calls ? ["", renderTable(["line", "call"], calls.map(toRow), paint)] : []),
     ...cases.filter((item) => item.question).map(describeQuestion),
   ].join("\n");
+}
+
+function toRow({ name, line }: NamedCall): string[] {
+  return [line === null ? "open" : String(line), name];
 }

@@ -77,10 +77,15 @@ export const start = defineCommand({
   },
 });
 
+/** Chosen here, so that a request that is sent again starts no second job. */
+export function newJobId(): string {
+  return `job-${randomUUID().slice(0, 8)}`;
+}
+
 function toJobContext(flags: Flags, agentName: string, user: string): Record<string, unknown> {
   return {
     workspace_id: flags.workspace,
-    job_id: flags.id ?? `job-${randomUUID().slice(0, 8)}`,
+    job_id: flags.id ?? newJobId(),
     started_by: user,
     started_at: new Date().toISOString(),
     mission_id: "command-line",

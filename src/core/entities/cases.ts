@@ -184,6 +184,29 @@ export async function openCase(
 }
 
 /**
+ * Stores a copy of another job's case inside a unit, with an id of its own. Participants and observers are notified
+ * of it when its job begins; the caller counts it.
+ */
+export async function insertCopy(
+  unit: Unit,
+  jobId: string,
+  { item, updates }: { readonly item: StoredCase; readonly updates: readonly CaseNodeUpdate[] },
+): Promise<string> {
+  const id = await freeCaseId(unit, jobId, item.ref);
+  await unit.tx.insert("Case", { ...item, id, job_id: jobId, updated_at: unit.now });
+  for (const update of updates) await unit.tx.append("CaseUpdate", id, update);
+  return id;
+}
+
+/** Notifies inside a unit of the cases that a job was created with. */
+export async function notifyOfCopies(unit: Unit, jobId: string): Promise<void> {
+  for (const id of await unit.tx.ids("Case", "job_id", jobId)) {
+    const item = await unit.tx.get("Case", id);
+    if (item) await unit.tell({ kind: "case:opened", case: item });
+  }
+}
+
+/**
  * Two jobs with the same input use the same case ids: the later job's cases are prefixed with the job's id.
  */
 async function freeCaseId(unit: Unit, jobId: string, ref: string): Promise<string> {

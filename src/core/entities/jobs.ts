@@ -26,7 +26,13 @@ export type NewJob = Pick<
   Partial<
     Pick<
       StoredJob,
-      "agent_parameters" | "idempotency_key" | "agent_version" | "code_fingerprint" | "parent" | "schedule"
+      | "agent_parameters"
+      | "idempotency_key"
+      | "agent_version"
+      | "code_fingerprint"
+      | "parent"
+      | "schedule"
+      | "forked_from"
     >
   >;
 
@@ -132,12 +138,12 @@ export class Jobs {
 
 /**
  * Stores a new job inside a unit, with `begin` together with the beginning of its first run; a repeated
- * request returns the job that it created at first.
+ * request returns the job that it created at first. The caller stores its first `cases`.
  */
 export async function createJob(
   unit: Unit,
   input: NewJob,
-  { begin = false } = {},
+  { begin = false, cases = 0 } = {},
 ): Promise<{ job: StoredJob; created: boolean }> {
   const existing = await unit.tx.get("Job", input.id);
   if (existing) return { job: sameRequest(existing, input), created: false };
@@ -149,6 +155,7 @@ export async function createJob(
     schedule: null,
     held: null,
     parent: null,
+    forked_from: null,
     ...input,
     status: "stopped",
     payload: null,
@@ -158,7 +165,7 @@ export async function createJob(
     finished_at: null,
     created_at: unit.now,
     updated_at: unit.now,
-    case_count: 0,
+    case_count: cases,
     total_cost: 0,
     stop_reason: null,
     open_questions: 0,

@@ -17,6 +17,7 @@ export const AUDIT_ACTIONS = [
   "job.resume",
   "job.continue",
   "job.move",
+  "job.fork",
   "case.status",
   "case.delete",
   "case.answer",

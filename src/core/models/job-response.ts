@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { EntityStatusSchema } from "./entity-status.ts";
+import { ForkedFromSchema } from "./lineage.ts";
 import { JsonMapSchema, optional } from "./scalars.ts";
 
 /** A method's report about a job. */
@@ -10,5 +11,7 @@ export const JobResponseSchema = v.object({
   payload: optional(JsonMapSchema),
   error_message: optional(v.string()),
   error_traceback: optional(v.string()),
+  /** The job that this one is a fork of; absent for other jobs. */
+  forked_from: v.optional(ForkedFromSchema),
 });
 export type JobResponse = v.InferOutput<typeof JobResponseSchema>;

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { EntityStatusSchema } from "./entity-status.ts";
 import { JobContextSchema } from "./job-context.ts";
 import { JobResponseSchema } from "./job-response.ts";
+import { ForkedFromSchema } from "./lineage.ts";
 import { EntityIdSchema, JsonMapSchema, NameSchema, optional, TimestampSchema } from "./scalars.ts";
 
 /** Why a job ended without finishing its work, or with `code_changed` why it cannot resume. */
@@ -91,6 +92,8 @@ export const JobSchema = v.object({
   held: optional(HeldSchema),
   /** Set for a child: the job that started it. */
   parent: optional(ParentSchema),
+  /** The job whose record this one started with. */
+  forked_from: optional(ForkedFromSchema),
 });
 export type Job = v.InferOutput<typeof JobSchema>;
 
@@ -148,6 +151,7 @@ export function toJob(stored: StoredJob, case_ids: string[]): Job {
     schedule: stored.schedule ?? null,
     held: stored.held ?? null,
     parent: stored.parent ?? null,
+    forked_from: stored.forked_from ?? null,
     case_ids,
   };
 }

@@ -122,6 +122,7 @@ export interface MarkEntry extends EntryBase {
     | "continued"
     | "moved"
     | "changed"
+    | "forked"
     | "note";
   message?: string;
   /** When work stopped at the end of the process: the last sign of life, ISO 8601. */

@@ -3,7 +3,7 @@ import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
 import { isServiceError } from "../base/errors.ts";
 import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
-import type { Cases } from "../entities/cases.ts";
+import { type Cases, notifyOfCopies } from "../entities/cases.ts";
 import { changeJob, type Jobs, type LiveCosts, moveJob } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
@@ -199,7 +199,11 @@ export class ActiveRuns {
       agent_version: code.version,
       code_fingerprint: code.code,
     };
-    if (job.status === "stopped") return moveJob(unit, job.id, "start_work", patch);
+    if (job.status === "stopped") {
+      const begun = await moveJob(unit, job.id, "start_work", patch);
+      if (job.forked_from && job.run_count === 0) await notifyOfCopies(unit, job.id);
+      return begun;
+    }
     if (kind === "resume") await unit.record(job.id, { type: "mark", mark: "resumed", ...code });
     return changeJob(unit, job.id, (current) => ({ ...released(current), ...patch }));
   }
@@ -308,7 +312,8 @@ export class ActiveRuns {
       if (!begun || !agent) return place.release();
       // Another job may have been given the id since its log was read.
       const known = begun.created_at === created_at ? entries : undefined;
-      const record = begun.run_count === 1 ? new RunRecord() : await RunRecord.of(jobs, jobId, known);
+      const isNew = begun.run_count === 1 && !begun.forked_from;
+      const record = isNew ? new RunRecord() : await RunRecord.of(jobs, jobId, known);
       this.launch(begun, agent, place, { record });
     } finally {
       this.#early.delete(jobId);

@@ -15,6 +15,11 @@ const MESSAGES: Readonly<Record<EntityStatus, string>> = {
 
 /** The newest response of a job, or its status in words. */
 export function describeJob(job: StoredJob): JobResponse {
+  const response = newestOf(job);
+  return job.forked_from ? { ...response, forked_from: job.forked_from } : response;
+}
+
+function newestOf(job: StoredJob): JobResponse {
   const newest = job.responses.at(-1);
   if (newest?.status === job.status) return newest;
   return {

@@ -11,11 +11,13 @@ import type { BegunEntry } from "../models/run-entry.ts";
 import { ActiveRuns } from "./active-runs.ts";
 import { resumeJob, retryJob } from "./again.ts";
 import { answerQuestion } from "./answer.ts";
+import { listCalls, type NamedCall } from "./fork/call-names.ts";
 import { continueJob, moveJobTo } from "./held-jobs.ts";
 import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
 import { reconcileJobs } from "./reconcile.ts";
-import type { MethodCall, QueuePosition, Runner, StartRequest } from "./runner.ts";
+import { RunRecord } from "./run/run-record.ts";
+import type { ForkRequest, MethodCall, QueuePosition, Runner, StartRequest } from "./runner.ts";
 import type { RequestParts, RunnerParts } from "./runner-parts.ts";
 import { ActiveSchedules } from "./schedules/active-schedules.ts";
 import { Starts } from "./start.ts";
@@ -87,6 +89,15 @@ class JobRunner implements Runner {
 
   move(jobId: string, version: string, actor?: Actor): Promise<StoredJob> {
     return moveJobTo(this.#parts, jobId, version, actor);
+  }
+
+  async calls(jobId: string): Promise<NamedCall[]> {
+    await this.#parts.jobs.get(jobId);
+    return listCalls(await RunRecord.of(this.#parts.jobs, jobId));
+  }
+
+  fork(jobId: string, request: ForkRequest, actor?: Actor): Promise<StoredJob> {
+    return this.#starts.fork(jobId, request, actor);
   }
 
   override(jobId: string, status: EntityStatus, actor: Actor): Promise<StoredJob> {

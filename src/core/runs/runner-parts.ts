@@ -42,3 +42,18 @@ export function refuseWhenClosing({ runs }: RequestParts): void {
     headers: { "Retry-After": "5" },
   });
 }
+
+/** Refuses a job of an agent that would have to wait while too many do. */
+export function refuseWhenFull(parts: RequestParts, slug: string): void {
+  const { scheduler } = parts.runs;
+  if (scheduler.queued >= parts.maxQueuedJobs && !scheduler.hasPlace(slug)) throw queueIsFull(parts);
+}
+
+/** The error for a job that would have to wait while too many do. */
+export function queueIsFull({ runs: { scheduler } }: RequestParts): ServiceError {
+  const seconds = scheduler.retryAfter();
+  return new ServiceError("rate_limited", `${scheduler.queued} jobs are already queued`, {
+    detail: `Try again in ${seconds} s.`,
+    headers: { "Retry-After": String(seconds) },
+  });
+}

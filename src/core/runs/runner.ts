@@ -8,6 +8,7 @@ import type { JobResponse } from "../models/job-response.ts";
 import type { CaseUpdateRequest } from "../models/question.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
 import type { Schedule } from "../models/schedule.ts";
+import type { NamedCall } from "./fork/call-names.ts";
 
 /** A request to start a job, already checked against its schema but not against the method's fields. */
 export interface StartRequest {
@@ -19,6 +20,18 @@ export interface StartRequest {
   /** None by default. */
   readonly job_fields?: Readonly<Record<string, unknown>>;
   readonly encrypted_agent_parameters?: string | null;
+  /** Value of the `Idempotency-Key` header. */
+  readonly idempotencyKey?: string;
+}
+
+/** A request for a fork, already checked against its schema but not against the method's fields. */
+export interface ForkRequest {
+  /** The recorded call before which the copied record ends, as `calls` names it, or `start`. */
+  readonly from: string;
+  /** Fields that get another value; the others are those of the original. */
+  readonly fields?: Readonly<Record<string, unknown>>;
+  /** Id of the new job. A new one by default. */
+  readonly job_id?: string;
   /** Value of the `Idempotency-Key` header. */
   readonly idempotencyKey?: string;
 }
@@ -79,6 +92,13 @@ export interface Runner {
   continue(jobId: string, by?: Actor): Promise<StoredJob>;
   /** Gives an open job another version of its agent; refuses where its record does not fit that. */
   move(jobId: string, version: string, by?: Actor): Promise<StoredJob>;
+  /** The recorded calls of a job that count. */
+  calls(jobId: string): Promise<NamedCall[]>;
+  /**
+   * Starts a new job with what another one has recorded before a call, and changed fields. The other job stays as it is,
+   * whatever its status. The same request again gives the same job.
+   */
+  fork(jobId: string, request: ForkRequest, by?: Actor): Promise<StoredJob>;
   /** An operator's override: sets any status from any status, see `JOB_OVERRIDES`; it is authoritative. */
   override(jobId: string, status: EntityStatus, by: Actor): Promise<StoredJob>;
   /** The same for a case, see `CASE_OVERRIDES`. */

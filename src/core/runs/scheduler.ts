@@ -100,9 +100,14 @@ export class Scheduler {
     return this.#isClosed;
   }
 
+  /** Whether a place is free for a job of this agent. */
+  hasPlace(agent: string): boolean {
+    return !this.#isClosed && !this.#isPaused && this.#fits(agent);
+  }
+
   /** A place, where one is free. */
   tryTake(applicant: Applicant): Place | undefined {
-    if (this.#isClosed || this.#isPaused || !this.#fits(applicant.agent)) return undefined;
+    if (!this.hasPlace(applicant.agent)) return undefined;
     this.#occupy(applicant);
     return new Place(this, applicant);
   }

@@ -88,8 +88,8 @@ export function withJobId(request: StartRequest, job_id: string): NamedRequest {
   return { ...request, job_context: { ...request.job_context, job_id } };
 }
 
-/** Two writings of one object differ in the order of its keys. */
-function inOrder(value: unknown): unknown {
+/** The value with sorted object keys: two writings of one object differ in their order. */
+export function inOrder(value: unknown): unknown {
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value)) return value.map(inOrder);
   if ("toJSON" in value) return value;

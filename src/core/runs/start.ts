@@ -1,14 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { refuseUndeclared } from "../agents/parameters.ts";
 import type { HostedAgent } from "../agents/registry.ts";
-import { ServiceError } from "../base/errors.ts";
+import type { Actor } from "../audit/caller.ts";
 import { KeyedMutex } from "../base/keyed-mutex.ts";
 import { createJob, type NewJob, sameRequest } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
+import { forkJob } from "./fork/fork-job.ts";
 import { checkRequired, openParameters, openSent } from "./handler-context.ts";
-import type { StartRequest } from "./runner.ts";
-import { type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
+import type { ForkRequest, StartRequest } from "./runner.ts";
+import { queueIsFull, type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
 import type { Place } from "./scheduler.ts";
 import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
 
@@ -34,6 +35,17 @@ export class Starts {
     const request = withJobId(given, given.job_context?.job_id ?? randomUUID());
     const key = request.idempotencyKey;
     return key === undefined ? this.#start(slug, request, origin) : this.#startInTurn(slug, request, key);
+  }
+
+  /** Starts a fork of a job. */
+  fork(jobId: string, given: ForkRequest, actor?: Actor): Promise<StoredJob> {
+    const request = { ...given, job_id: given.job_id ?? randomUUID() };
+    const fork = async (): Promise<StoredJob> => {
+      const { job, created } = await forkJob(this.#parts, jobId, request, actor);
+      if (created) void this.#parts.runs.queue(job, "start");
+      return job;
+    };
+    return request.idempotencyKey === undefined ? fork() : this.#byKey.run(request.idempotencyKey, fork);
   }
 
   async #startInTurn(slug: string, request: NamedRequest, key: string): Promise<StoredJob> {
@@ -73,8 +85,7 @@ export class Starts {
     const { scheduler } = this.#parts.runs;
     const applicant = { jobId: input.id, agent: agent.slug, workspace: input.job_context.workspace_id };
     const place = scheduler.tryTake(applicant);
-    if (!place && scheduler.queued >= maxQueuedJobs)
-      throw queueIsFull(scheduler.queued, scheduler.retryAfter());
+    if (!place && scheduler.queued >= maxQueuedJobs) throw queueIsFull(this.#parts);
     if (place)
       return this.#parts.runs.exclusively(input.id, () =>
         this.#startIn(place, agent, { input, values, also }),
@@ -112,11 +123,4 @@ async function storeJob(
   const stored = await createJob(unit, input, { begin });
   await also?.(unit, stored.job);
   return stored;
-}
-
-function queueIsFull(queued: number, seconds: number): ServiceError {
-  return new ServiceError("rate_limited", `${queued} jobs are already queued`, {
-    detail: `Try again in ${seconds} s.`,
-    headers: { "Retry-After": String(seconds) },
-  });
 }

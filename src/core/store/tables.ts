@@ -20,6 +20,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
   index: (job) => ({
     status: job.status,
     stop_reason: job.stop_reason,
+    forked_from: job.forked_from?.job_id ?? null,
     agent_name: job.agent_name,
     name: job.name,
     workspace_id: job.job_context.workspace_id,
@@ -34,7 +35,15 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     total_cost: job.total_cost,
     duration: duration(job),
   }),
-  facets: ["status", "agent_name", "workspace_id", "idempotency_key", "parent_id", "schedule_id"],
+  facets: [
+    "status",
+    "agent_name",
+    "workspace_id",
+    "idempotency_key",
+    "parent_id",
+    "schedule_id",
+    "forked_from",
+  ],
   sorted: ["created_at", "updated_at", "name"],
   text: (job) => `${job.id}\n${job.name}`,
 };

@@ -110,7 +110,8 @@ function readWait(event: HttpEvent): number | undefined {
   return wait === undefined ? undefined : Math.min(Number(wait), LONGEST_WAIT);
 }
 
-function readIdempotencyKey(event: HttpEvent): string | undefined {
+/** Value of the `Idempotency-Key` header, if there is one. */
+export function readIdempotencyKey(event: HttpEvent): string | undefined {
   const key = event.req.headers.get("idempotency-key");
   if (key === null) return undefined;
   if (/^[\x21-\x7e]{1,255}$/.test(key)) return key;

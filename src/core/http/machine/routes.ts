@@ -3,6 +3,7 @@ import { agentJobRoutes } from "./agent-jobs.ts";
 import { agentRoutes } from "./agents.ts";
 import { backupRoute } from "./backup.ts";
 import { caseRoutes } from "./cases.ts";
+import { forkRoutes } from "./forks.ts";
 import { healthRoutes } from "./health.ts";
 import { jobStreamRoute } from "./job-stream.ts";
 import { jobRoutes } from "./jobs.ts";
@@ -20,6 +21,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...agentJobRoutes(parts),
     ...parameterRoutes(parts),
     ...jobRoutes(parts),
+    ...forkRoutes(parts),
     jobStreamRoute(parts),
     ...caseRoutes(parts),
     ...scheduleRoutes(parts),

@@ -15,6 +15,7 @@ export const CasesQuerySchema = v.object({
   /** The newest updates of each case. */
   updates: wholeNumber({ min: 0, max: 1000, default: LISTED_UPDATES }),
 });
+export const CallsQuerySchema = v.object(pageQuery({ max: 10_000, default: 1000 }));
 export const JobsQuerySchema = v.object({
   ...pageQuery({ max: 1000, default: 100 }),
   status: v.optional(EntityStatusSchema),
@@ -22,5 +23,7 @@ export const JobsQuerySchema = v.object({
   stop_reason: v.optional(StopReasonSchema),
   /** The children of a job. */
   parent_id: v.optional(EntityIdSchema),
+  /** Only forks of this job. */
+  forked_from: v.optional(EntityIdSchema),
 });
 export type JobsQuery = v.InferOutput<typeof JobsQuerySchema>;

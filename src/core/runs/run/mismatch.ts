@@ -20,14 +20,18 @@ export function toMismatch(
   found: Found,
   { record, code }: { readonly record: RunRecord; readonly code: Code },
 ): RunEnd {
-  const recorded = record.codeAt(expected.begunLine ?? (expected.line || expected.made || 0));
+  const line = expected.begunLine ?? (expected.line || expected.made || 0);
+  const recorded = record.codeAt(line);
   const what = describe(expected, found);
   const isSameCode = recorded.fingerprint !== null && recorded.fingerprint === code.fingerprint;
-  if (isSameCode) {
+  const isCopied = line <= record.copiedTo;
+  if (isSameCode && !isCopied) {
     const message = `${what}: given the same results it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or restore the previous code`;
     return { to: "failed", reason: "nondeterministic", message };
   }
-  const message = `${what}. The call was recorded by ${name(recorded)}, and this is ${name(code)}. The job resumes by itself once the code fits; or continue it with this code, restart it, or stop it`;
+  const message = isSameCode
+    ? `${what}. The call was copied from the job that this one is a fork of, whose input is different. Continue the job without the calls that no longer fit, restart it, or stop it and fork from an earlier call`
+    : `${what}. The call was recorded by ${name(recorded)}, and this is ${name(code)}. The job resumes by itself once the code fits; or continue it with this code, restart it, or stop it`;
   const held = {
     expected: expected.label,
     found: found.call?.label ?? null,

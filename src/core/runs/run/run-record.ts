@@ -33,7 +33,7 @@ export class RunRecord {
   /** The code that ran the job, from line to line of the log. */
   readonly #codes: { readonly from: number; readonly code: Code }[] = [];
   /** Lines of the log that record an end of the process. */
-  readonly #interruptions: number[] = [];
+  #interruptions: number[] = [];
   /** What the recorded calls and failed attempts cost. */
   spent = 0;
   /** Times that the job was started over. */
@@ -46,6 +46,8 @@ export class RunRecord {
   isRetried = false;
   /** Whether version 0.1.0 made some of it. */
   isOld = false;
+  /** Line of the log up to which a fork's record was copied from another job; 0 if nothing was copied. */
+  copiedTo = 0;
   /** When the process began, or the job. */
   #begunAt = "";
   /** Questions and sleeps. */
@@ -56,6 +58,8 @@ export class RunRecord {
   readonly #pausing = new Set<Call>();
   /** Sleeps of version 0.1.0, of which only the beginning was recorded. */
   readonly #oldSleeps = new Set<Call>();
+  /** Called with each line of the log that belongs to a call. */
+  #onLine: ((call: Call, line: number) => void) | undefined;
 
   /** What is recorded of a job; `known` is the beginning of its log, if it was read before. */
   static async of(jobs: Jobs, jobId: string, known: readonly RunEntry[] = []): Promise<RunRecord> {
@@ -64,8 +68,9 @@ export class RunRecord {
     return RunRecord.read(entries);
   }
 
-  static read(entries: readonly RunEntry[]): RunRecord {
+  static read(entries: readonly RunEntry[], onLine?: (call: Call, line: number) => void): RunRecord {
     const record = new RunRecord();
+    record.#onLine = onLine;
     const restart = entries.findLastIndex((entry) => entry.type === "mark" && entry.mark === "restarted");
     const current = restart < 0 ? entries : entries.slice(restart + 1);
     record.isOld = readOldCalls(current, (caseId) => record.scope(caseId));
@@ -174,6 +179,8 @@ export class RunRecord {
     if (entry.type !== "mark") return;
     // The time in which a job is held does not count.
     if (entry.mark === "held") this.#addStatus("stopped", entry.at);
+    // What was copied was spent by the other job.
+    if (entry.mark === "forked") Object.assign(this, { spent: 0, elapsed: 0, since: undefined });
     if (entry.mark === "resumed") this.since ??= entry.at;
     if (entry.mark !== "restarted") return;
     this.generation++;
@@ -186,13 +193,13 @@ export class RunRecord {
   #add(entry: RunEntry, line: number): void {
     switch (entry.type) {
       case "call":
-        this.#addCall(this.#callOf(entry, entry.call), entry, line);
+        this.#addCall(this.#callOf(entry, entry.call, line), entry, line);
         return;
       case "attempt":
-        this.#addAttempt(this.#callOf(entry, entry.call ?? "step"), entry, line);
+        this.#addAttempt(this.#callOf(entry, entry.call ?? "step", line), entry, line);
         return;
       case "begun":
-        this.#addBegun(this.#callOf(entry, entry.call), entry, line);
+        this.#addBegun(this.#callOf(entry, entry.call, line), entry, line);
         return;
       case "answer":
         this.#addAnswer(entry, line);
@@ -203,8 +210,14 @@ export class RunRecord {
     }
   }
 
+  #callOf(entry: CallLine, kind: CallKind, line: number): Call {
+    const call = this.#findCall(entry, kind);
+    this.#onLine?.(call, line);
+    return call;
+  }
+
   /** A case is opened by the job, although the entry names the case. */
-  #callOf(entry: CallLine, kind: CallKind): Call {
+  #findCall(entry: CallLine, kind: CallKind): Call {
     const scope = this.scope(kind === "open_case" ? undefined : entry.case_id);
     const asked = kind === "ask" ? scope.at(entry.position, kind) : undefined;
     if (asked && entry.n !== undefined) {
@@ -279,6 +292,7 @@ export class RunRecord {
   #addAnswer(entry: AnswerEntry, line: number): void {
     const call = this.scope(entry.case_id).at(Number(entry.question_id), "ask");
     if (!call) return;
+    this.#onLine?.(call, line);
     call.answer = entry;
     if (!call.begun?.tells) this.#end(call, entry.at, line);
   }
@@ -300,6 +314,10 @@ export class RunRecord {
     const { mark } = entry;
     if (mark === "changed") this.changes.set(entry.name ?? "", entry.is === true);
     if (mark === "continued") this.cutOff(entry.cut ?? []);
+    if (mark === "forked") {
+      this.copiedTo = line;
+      this.#interruptions = [];
+    }
     if (mark === "retried" || mark === "limits_raised") this.forgetFailures();
     if (mark !== "interrupted") return;
     this.#interruptions.push(line);

@@ -47,6 +47,7 @@ export function makeJob(id: string, fields: Partial<StoredJob> = {}): StoredJob 
     schedule: null,
     held: null,
     parent: null,
+    forked_from: null,
     fingerprint: "",
     encrypted_agent_parameters: null,
     open_questions: 0,

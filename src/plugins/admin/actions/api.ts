@@ -3,7 +3,7 @@ import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { JobSchema } from "../../../core/models/job.ts";
 import { JobInstructionsSchema } from "../../../core/models/job-instructions.ts";
-import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import type { AdminParts } from "../parts.ts";
 
 const tag = "Admin";
@@ -124,6 +124,21 @@ export function actionApiRoutes({ jobs, runner }: AdminParts): RouteDefinition[]
       params: PathSchema,
       responses: { 200: { description: "The job", schema: JobSchema } },
       handler: async ({ params, caller }) => jobs.show(await runner().continue(params.id, caller)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/jobs/{id}/fork",
+      auth: "session",
+      summary: "Start a new job with the recorded beginning of this one",
+      tag,
+      params: PathSchema,
+      body: v.object({
+        from: v.pipe(v.string(), v.minLength(1)),
+        fields: v.optional(JsonMapSchema),
+        job_id: v.optional(EntityIdSchema),
+      }),
+      responses: { 200: { description: "The new job", schema: JobSchema } },
+      handler: async ({ params, body, caller }) => jobs.show(await runner().fork(params.id, body, caller)),
     }),
     defineRoute({
       method: "POST",

@@ -1,6 +1,8 @@
+import { randomUUID } from "node:crypto";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { EntityStatusSchema, isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import { type NamedCall, START } from "../../../core/runs/fork/call-names.ts";
 import type { AdminParts } from "../parts.ts";
 import { countOf, formatCost } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
@@ -91,6 +93,32 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
     title: "Delete this job?",
     lines,
     buttons: [button("Delete the job", { style: "danger" })],
+  };
+}
+
+/** Most calls that a job can be forked from by the form; the command line takes any. */
+const SHOWN_CALLS = 1000;
+
+/** The form that forks a job: from which call, and with which fields. */
+export function forkConfirm(job: StoredJob, calls: readonly NamedCall[]): Confirm {
+  const names = [START, ...calls.map(({ name }) => name)];
+  const shown = names.length > SHOWN_CALLS ? names.slice(-SHOWN_CALLS) : names;
+  const options = shown.map(
+    (name, at) =>
+      html`<option value="${name}"${at === shown.length - 1 ? html` selected` : ""}>${name}</option>`,
+  );
+  // The id is created with the form: sending the form twice starts only one job.
+  const fields = html`<input type="hidden" name="job_id" value="${randomUUID()}"><div class="field"><label for="fork-from">First call that is made again</label><select class="input" id="fork-from" name="from">${options}</select></div><div class="field"><label for="fork-fields">Other values for its fields, as JSON</label><textarea class="input" id="fork-fields" name="fields" rows="4" placeholder='{ "name": "value" }'></textarea></div>`;
+  return {
+    action: pathTo("jobs", job.id, "fork"),
+    back: pathTo("jobs", job.id),
+    title: "Fork this job?",
+    lines: [
+      "A new job starts with what this one recorded before a call, and makes that call and all later ones. This job does not change.",
+      "Copied results do not change with the fields: choose a call before everything that depends on them.",
+    ],
+    fields: fields.toString(),
+    buttons: [button("Fork", {})],
   };
 }
 

@@ -3,7 +3,7 @@ import type { Caller } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
-import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readForm } from "../forms/read-form.ts";
@@ -12,7 +12,7 @@ import type { AdminParts } from "../parts.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
 import { labelOf, pathTo } from "../views/pieces.ts";
-import { type Confirm, caseConfirms, jobConfirms } from "./confirms.ts";
+import { type Confirm, caseConfirms, forkConfirm, jobConfirms } from "./confirms.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
 
@@ -20,7 +20,13 @@ type Act = (
   parts: AdminParts,
   id: string,
   input: { form: URLSearchParams; caller: Caller },
-) => Promise<string>;
+) => Promise<string | Elsewhere>;
+
+/** What was done, and where it is shown if not on the page of the entity. */
+interface Elsewhere {
+  readonly text: string;
+  readonly path: string;
+}
 
 /**
  * The same changes by form: first a confirmation, then the change; in a dialog, or as a page without script.
@@ -31,7 +37,12 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
       pair(parts, "jobs", {
         action,
         act,
-        confirm: async (id) => jobConfirms(parts, await parts.jobs.get(id), action),
+        confirm: async (id) => {
+          const job = await parts.jobs.get(id);
+          return action === "fork"
+            ? forkConfirm(job, await parts.runner().calls(id))
+            : jobConfirms(parts, job, action);
+        },
       }),
     ),
     ...Object.entries(CASE_ACTS).flatMap(([action, act]) =>
@@ -85,10 +96,12 @@ function pair(parts: AdminParts, kind: "jobs" | "cases", { action, act, confirm 
 async function perform(
   parts: AdminParts,
   event: HttpEvent,
-  { after, here, run }: { after: string; here: string; run: () => Promise<string> },
+  { after, here, run }: { after: string; here: string; run: () => Promise<string | Elsewhere> },
 ): Promise<Response> {
   try {
-    return redirect(after, [flashCookie(parts, event, "good", await run())]);
+    const done = await run();
+    const { text, path } = typeof done === "string" ? { text: done, path: after } : done;
+    return redirect(path, [flashCookie(parts, event, "good", text)]);
   } catch (error) {
     if (!isServiceError(error) || error.status >= 500 || error.status === 404 || wantsJson(event))
       throw error;
@@ -120,6 +133,16 @@ const JOB_ACTS: Readonly<Record<string, Act>> = {
     await runner().retry(id, "start", caller);
     return "The job runs again from the start.";
   },
+  fork: async ({ runner }, id, { form, caller }) => {
+    const job_id = form.get("job_id");
+    const request = { from: form.get("from") ?? "", fields: readJson(form.get("fields")) };
+    const job = await runner().fork(
+      id,
+      { ...request, ...(v.is(EntityIdSchema, job_id) && { job_id }) },
+      caller,
+    );
+    return { text: "The fork was started.", path: pathTo("jobs", job.id) };
+  },
   status: async ({ runner }, id, { form, caller }) => {
     const { status } = await runner().override(id, readStatus(form), caller);
     return `The status was set to "${labelOf(status)}".`;
@@ -147,6 +170,18 @@ function readStatus(form: URLSearchParams) {
   throw new ServiceError("invalid_request", "Invalid status", {
     detail: `Choose one of ${EntityStatusSchema.options.join(", ")}.`,
   });
+}
+
+/** Values by name, as a person typed them. */
+function readJson(text: string | null): Record<string, unknown> {
+  if (!text?.trim()) return {};
+  try {
+    const value = JSON.parse(text) as unknown;
+    if (v.is(JsonMapSchema, value)) return value;
+  } catch {
+    // The same for any other text.
+  }
+  throw new ServiceError("invalid_request", 'The fields must be a JSON object, such as { "name": "value" }');
 }
 
 const LIMITS = ["max_cost", "max_duration", "max_cases"] as const;

@@ -31,6 +31,7 @@ export function jobActions(job: StoredJob): ActionView[] {
   if (job.status === "failed" || job.status === "cancelled" || isInCrashLoop(job)) {
     actions.push({ label: "Retry", href: to("retry"), icon: "retry", style: "" });
   }
+  actions.push({ label: "Fork", href: to("fork"), icon: "jobs", style: "" });
   actions.push({ label: "Set status", href: to("status"), icon: "edit", style: "" });
   actions.push({ label: "Delete", href: to("delete"), icon: "trash", style: "danger" });
   return actions;

@@ -13,6 +13,7 @@ import type { Resource } from "../respond.ts";
 import { toFacts } from "../views/facts.ts";
 import { fold } from "../views/fold.ts";
 import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
+import { type Html, html } from "../views/html.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { labelOf, linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { withRunning } from "../views/running.ts";
@@ -28,6 +29,8 @@ const SHOWN_CASES = 50;
 /** Children whose costs are added up. */
 const SUMMED_CHILDREN = 1000;
 const ALERTS = ["failed", "in_progress", "awaiting"] as const;
+/** Forks that a job's page names, the newest first. */
+const SHOWN_FORKS = 10;
 /** Lines of the history that are shown unfolded. */
 const SEEN_LINES = 40;
 
@@ -114,10 +117,11 @@ async function readChildren({ jobs }: AdminParts, job: StoredJob) {
 async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
-  const [cases, children, entries] = await Promise.all([
+  const [cases, children, entries, forks] = await Promise.all([
     readCases(parts, job),
     readChildren(parts, job),
     parts.jobs.logEnds(job.id, SHOWN_ENTRIES),
+    parts.jobs.list({ where: { forked_from: job.id }, limit: SHOWN_FORKS }),
   ]);
   const timeline = toTimeline(job, cases, withRunning(parts, job.id, entries), now);
   const fall = toWaterfall(timeline, currency);
@@ -169,6 +173,11 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
         ["Code", job.code_fingerprint ?? undefined],
         ["Parent", job.parent ? linkPiece(pathTo("jobs", job.parent.job_id), job.parent.job_id) : undefined],
         ["Children", children && linkPiece(children.href, children.text)],
+        [
+          "Fork of",
+          job.forked_from && linkPiece(pathTo("jobs", job.forked_from.job_id), job.forked_from.job_id),
+        ],
+        ["Forks", forks.total > 0 ? linksTo(forks.items) : undefined],
         ["Mission", context.mission_name],
         ["Started by", context.started_by],
         ["Workspace", context.workspace_id],
@@ -189,4 +198,8 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
       context: renderJson(shownContext),
     },
   };
+}
+
+function linksTo(jobs: readonly StoredJob[]): Html {
+  return html`${jobs.map(({ id }, at) => html`${at > 0 ? ", " : ""}${linkPiece(pathTo("jobs", id), id)}`)}`;
 }

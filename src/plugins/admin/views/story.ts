@@ -120,6 +120,7 @@ const MARKS: Readonly<Record<string, string>> = {
   waiting_for_agent: "Waiting: its agent is not registered on this service",
   held: "Held",
   continued: "Continued",
+  forked: "Forked",
   note: "Note",
 };
 

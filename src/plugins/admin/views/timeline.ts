@@ -46,10 +46,11 @@ export interface Timeline {
 /** Builds a job's timeline from its run log. */
 export function toTimeline(
   job: Omit<Job, "case_ids">,
-  cases: readonly StoredCase[],
-  entries: readonly RunEntry[],
+  stored: readonly StoredCase[],
+  recorded: readonly RunEntry[],
   now: Date,
 ): Timeline {
+  const { entries, cases } = withoutCopied(job, stored, recorded);
   const from = Math.min(time(job.created_at), ...entries.slice(0, 1).map((entry) => time(entry.at)));
   const end = job.finished_at ? time(job.finished_at) : now.getTime();
   const to = Math.max(end, from + 1, ...entries.slice(-1).map((entry) => time(entry.at)));
@@ -83,6 +84,21 @@ export function toTimeline(
     interruptions: gaps.length,
     downtime: gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0),
     waited: spans.reduce((sum, span) => (span.kind === "waiting" ? sum + span.to - span.from : sum), 0),
+  };
+}
+
+/** What a fork did itself: what it copied happened before it was created. */
+function withoutCopied(
+  { created_at, forked_from }: Pick<Job, "created_at" | "forked_from">,
+  cases: readonly StoredCase[],
+  entries: readonly RunEntry[],
+) {
+  if (!forked_from) return { entries, cases };
+  return {
+    entries: entries.filter(({ at }) => at >= created_at),
+    cases: cases
+      .filter(({ finished_at }) => finished_at === null || finished_at >= created_at)
+      .map((item) => (item.created_at < created_at ? { ...item, created_at } : item)),
   };
 }
 

@@ -1,0 +1,62 @@
+import * as v from "valibot";
+import type { AgentResponse } from "../../core/models/agent-response.ts";
+import type { Job } from "../../core/models/job.ts";
+import { defineCommand } from "../command.ts";
+import { CONNECTION_FLAGS, connect } from "./connection.ts";
+import { readJob } from "./follow-job.ts";
+import { readFields } from "./read-fields.ts";
+import { newJobId } from "./start.ts";
+import { watchJob } from "./watch.ts";
+
+const flags = v.object({
+  from: v.pipe(
+    v.string(),
+    v.description("the first call that is made again, as svc job show --calls names it, or start"),
+    v.metadata({ value: "call" }),
+  ),
+  set: v.optional(
+    v.pipe(
+      v.array(v.string()),
+      v.description("another value for an input, name=value or name:=json; may be repeated"),
+      v.metadata({ value: "name=value" }),
+    ),
+    [],
+  ),
+  wait: v.optional(
+    v.pipe(v.boolean(), v.description("follow the new job to its end"), v.metadata({ alias: "w" })),
+    false,
+  ),
+  verbose: v.optional(v.pipe(v.boolean(), v.description("with --wait: show every step")), false),
+  id: v.optional(
+    v.pipe(v.string(), v.description("id of the new job; repeating it does not start a second job")),
+  ),
+  ...CONNECTION_FLAGS,
+});
+
+/** `svc job fork`: starts a new job with the recorded beginning of another one. */
+export const fork = defineCommand({
+  usage: "fork <job>",
+  summary: "Start a new job with what another one recorded before a call; the other one does not change",
+  flags,
+  examples: [
+    "svc job fork job-1f9c2a77 --from step:pay",
+    "svc job fork job-1f9c2a77 --from sw-77121098/ask:approve --set factor=5 --wait",
+  ],
+  async run({ args, flags, context }) {
+    const client = await connect(flags, context);
+    const original = await readJob(client, args[0]!);
+    const agent = await client.get<AgentResponse>(`/agents/${encodeURIComponent(original.agent_name)}`);
+    const job = await client.post<Job>(`/jobs/${encodeURIComponent(original.id)}/fork`, {
+      from: flags.from,
+      fields: readFields(flags.set, agent.methods?.job_start.fields ?? [], "set"),
+      job_id: flags.id ?? newJobId(),
+    });
+    if (flags.wait) {
+      if (!flags.json) context.print(`Job ${job.id} started as a fork of ${original.id}`);
+      return watchJob(client, job.id, flags, context);
+    }
+    if (flags.json) context.print(JSON.stringify(job, null, 2));
+    else context.print(`Job ${job.id} is a fork of ${original.id}. Follow it: svc job watch ${job.id}`);
+    return 0;
+  },
+});

@@ -1,0 +1,62 @@
+import * as v from "valibot";
+import { JobSchema } from "../../models/job.ts";
+import { EntityIdSchema, JsonMapSchema } from "../../models/scalars.ts";
+import { Answer } from "../answer.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import { readIdempotencyKey } from "./agent-jobs.ts";
+import type { MachineParts } from "./parts.ts";
+import { CallsQuerySchema, JobPathSchema } from "./schemas.ts";
+
+const tag = "Jobs";
+
+const CallSchema = v.object({ name: v.string(), line: v.nullable(v.number()) });
+const ForkSchema = v.object({
+  from: v.pipe(v.string(), v.minLength(1)),
+  fields: v.optional(JsonMapSchema),
+  job_id: v.optional(EntityIdSchema),
+});
+
+/** New jobs that start with what others have recorded. */
+export function forkRoutes({ prefix, jobs, runner }: MachineParts): RouteDefinition[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/jobs/{id}/calls`,
+      auth: "key",
+      summary: "List a job's recorded calls",
+      description:
+        "In the order of its log, named as `POST /jobs/{id}/fork` takes them; `line` is the line of the log that ended the call, `null` while it has not ended. The header `X-Total-Count` counts all.",
+      tag,
+      params: JobPathSchema,
+      query: CallsQuerySchema,
+      responses: { 200: { description: "A page of calls", schema: v.array(CallSchema) } },
+      handler: async ({ params, query: { limit, skip }, event }) => {
+        const calls = await runner.calls(params.id);
+        event.res.headers.set("x-total-count", String(calls.length));
+        return calls.slice(skip, skip + limit);
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/jobs/{id}/fork`,
+      auth: "key",
+      summary: "Start a new job with the recorded beginning of this one",
+      description:
+        "Copies all that is recorded before the call `from` (a name of `GET /jobs/{id}/calls`, or `start`), with its cases, and makes that call and all later ones. `fields` replaces fields of the job. The job itself, which may have any status, does not change. With a `job_id` or an `Idempotency-Key` header, repeating the request returns the same job.",
+      tag,
+      params: JobPathSchema,
+      body: ForkSchema,
+      status: 202,
+      responses: { 202: { description: "The new job, stored and queued", schema: JobSchema } },
+      handler: async ({ params, body, event, caller }) => {
+        const job = await runner.fork(
+          params.id,
+          { idempotencyKey: readIdempotencyKey(event), ...body },
+          caller,
+        );
+        const location = `${prefix}/agents/${job.agent_name}/jobs/${job.id}`;
+        return new Answer(await jobs.show(job), 202, [["location", location]]);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,104 @@
+import { hash } from "node:crypto";
+import { type Actor, nameOf } from "../../audit/caller.ts";
+import { insertCopy } from "../../entities/cases.ts";
+import { createJob, jobNotFound, sameRequest } from "../../entities/jobs.ts";
+import type { StoredJob } from "../../models/job.ts";
+import type { ForkRequest } from "../runner.ts";
+import { asJob, note, type RequestParts, refuseWhenClosing, refuseWhenFull } from "../runner-parts.ts";
+import { inOrder, toNewJob } from "../start-request.ts";
+import { findCall } from "./call-names.ts";
+import { type CaseThen, caseThen } from "./copied-case.ts";
+import { copyRecord, withCaseIds } from "./copied-record.ts";
+
+/** A request whose job has an id: the one that was asked for, or a new one. */
+export interface NamedForkRequest extends ForkRequest {
+  readonly job_id: string;
+}
+
+/**
+ * Stores a new job that starts with what is recorded of another one before a call. All of it is stored at the same
+ * time; of the other job nothing changes. The caller queues it.
+ */
+export async function forkJob(
+  parts: RequestParts,
+  jobId: string,
+  request: NamedForkRequest,
+  actor?: Actor,
+): Promise<{ readonly job: StoredJob; readonly created: boolean }> {
+  refuseWhenClosing(parts);
+  const { jobs, cases, agents, ledger, workspace, clock } = parts;
+  const original = await jobs.get(jobId);
+  const fingerprint = fingerprintOf(jobId, request);
+  const earlier = await findEarlier(parts, request);
+  // First of all: the call may have become ambiguous since, and the queue may be full.
+  if (earlier)
+    return { job: sameRequest(earlier, { ...original, id: earlier.id, fingerprint }), created: false };
+  const agent = agents.of(original) ?? agents.get(original.agent_name);
+  refuseWhenFull(parts, agent.slug);
+  const entries = (await jobs.log(jobId)).map(({ entry }) => entry);
+  const copied = copyRecord(entries, (record) => findCall(record, request.from));
+  const then: CaseThen[] = [];
+  for (const one of copied.cases) {
+    const { updates, ...item } = (await cases.find(one.id)) ?? { updates: [] };
+    // One that was deleted does not exist in the fork either.
+    if ("id" in item) then.push(caseThen({ ...item, last_error: null }, updates, one));
+  }
+
+  const { job_context: context, encrypted_agent_parameters } = original;
+  const { job_instructions: limits } = context;
+  const by = actor === undefined ? "api" : nameOf(actor);
+  const input = await toNewJob(
+    agent,
+    {
+      job_context: {
+        ...context,
+        job_id: request.job_id,
+        started_by: by,
+        started_at: clock().toISOString(),
+        // The limit of time counts from the start of the fork.
+        job_instructions: limits && { ...limits, job_start_time: null },
+      },
+      job_fields: { ...original.job_fields, ...request.fields },
+      encrypted_agent_parameters,
+      ...(request.idempotencyKey !== undefined && { idempotencyKey: request.idempotencyKey }),
+    },
+    { parameterNames: [], defaults: { workspace, now: clock() } },
+  );
+  const { agent_parameters, name } = original;
+  const forked_from = { job_id: jobId, line: copied.upTo };
+  return ledger.write(async (unit) => {
+    if (!(await unit.tx.get("Job", jobId))) throw jobNotFound(jobId);
+    const made = await createJob(
+      unit,
+      { ...input, name, agent_parameters, fingerprint, forked_from },
+      { cases: then.length },
+    );
+    if (!made.created) return made;
+    const { id } = made.job;
+    const ids = new Map<string, string>();
+    for (const { item, updates } of then) ids.set(item.id, await insertCopy(unit, id, { item, updates }));
+    const idOf = (one: string) => ids.get(one) ?? `${id}-${one}`;
+    // As they are: they were stored without secrets.
+    for (const entry of copied.entries) await unit.tx.append("Run", id, withCaseIds(entry, idOf));
+    const message = `from job ${jobId}, before ${request.from}`;
+    await unit.record(id, { type: "mark", mark: "forked", message, by });
+    const after = { fork: id, from: request.from, fields: Object.keys(request.fields ?? {}) };
+    await note(parts, unit, actor, { action: "job.fork", target: asJob(jobId), after });
+    return made;
+  });
+}
+
+/** What an earlier request of the same job id, or of the same key, has stored. */
+async function findEarlier(
+  { jobs }: RequestParts,
+  { job_id, idempotencyKey }: NamedForkRequest,
+): Promise<StoredJob | undefined> {
+  const earlier = await jobs.find(job_id);
+  if (earlier || idempotencyKey === undefined) return earlier;
+  return (await jobs.list({ where: { idempotency_key: idempotencyKey }, limit: 1 })).items[0];
+}
+
+/** The same for requests that ask for the same. */
+function fingerprintOf(jobId: string, { from, fields = {} }: NamedForkRequest): string {
+  return hash("sha256", JSON.stringify(inOrder(["fork", jobId, from, fields])), "base64url");
+}
