@@ -21,7 +21,7 @@ const quick = defineAgent({
   methods: { job_start: { run: () => ({ message: "done" }) } },
 });
 
-/** What the jobs page costs with many jobs in the store, and what open pages cost those who run jobs. */
+/** The cost of the jobs page with many jobs in the store, and of open pages for running jobs. */
 export async function run(): Promise<BenchRow[]> {
   return [...(await measureLists()), await measureTabs()];
 }
@@ -34,7 +34,7 @@ async function measureLists(): Promise<BenchRow[]> {
   const page = async (name: string, path: string, status?: string): Promise<BenchRow> => {
     const ours: number[] = [];
     const theirs: number[] = [];
-    // In turns, so that what else the machine does weighs on both.
+    // In turns, so that other load on the machine affects both.
     for (let round = 0; round < ROUNDS + 5; round++) {
       const [own, other] = [await timeOf(server, path), status && (await board?.timeOf(status))];
       if (round < 5) continue;
@@ -55,11 +55,11 @@ async function measureLists(): Promise<BenchRow[]> {
 }
 
 interface Board extends AsyncDisposable {
-  /** Milliseconds that its server needs for the request of its page for fifty jobs of a status. */
+  /** Milliseconds that its server takes for its page's request for fifty jobs of a status. */
   timeOf(status: string): Promise<number>;
 }
 
-/** bull-board over as many jobs in BullMQ; `undefined` where the machine has no Redis. */
+/** bull-board over as many jobs in BullMQ; `undefined` if the machine has no Redis. */
 async function beginBoard(count: number): Promise<Board | undefined> {
   const redis = await beginRedis();
   if (!redis) return undefined;
@@ -171,7 +171,7 @@ async function measureTabs(): Promise<BenchRow> {
   };
 }
 
-/** What the page's script does: asks for the dashboard's fragment at each change it hears of. */
+/** What the page's script does: requests the dashboard's fragment at each reported change. */
 async function openTab(server: TestServer, signal: AbortSignal): Promise<void> {
   const headers = { "x-api-key": server.key, "hx-request": "true" };
   const response = await fetch(`${server.url}/admin/api/live`, { headers, signal });

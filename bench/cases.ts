@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { BenchRow } from "./row.ts";
 
 const STEPS = Number(process.env.SVC_BENCH_STEPS ?? 10_000);
-/** Steps of one, then of the other: what else the machine does weighs on both. */
+/** Steps of one, then of the other: other load on the machine affects both. */
 const STRETCH = 250;
 const MOST = 1.2;
 
@@ -19,7 +19,7 @@ const BUILT = new URL("../dist/", import.meta.url).href;
 
 type Step = (name: string, fn: () => unknown) => Promise<unknown>;
 
-/** What a step of a case costs beside a step of the job, one after the other, on disk, as the history grows. */
+/** The cost of a step of a case compared with a step of the job, on disk, as the history grows. */
 export async function run(): Promise<BenchRow[]> {
   const { createServer, defineAgent } = (await import(
     `${BUILT}index.js`

@@ -24,7 +24,7 @@ export async function run(): Promise<BenchRow[]> {
     },
   });
   const agents = new AgentRegistry([agent]);
-  // As they come from a service.
+  // As a service sends them.
   const lines = Array.from({ length: JOBS }, (_, at) => JSON.stringify(openJob(`job-${at}`)));
   const begun = performance.now();
   let fit = 0;

@@ -11,7 +11,7 @@ const WAITING = Number(process.env.SVC_BENCH_WAITING ?? 100_000);
 const CONCURRENCY = 16;
 const script = (name: string) => join(import.meta.dirname, "events", name);
 
-/** What telling the control system costs: its speed, its memory, and what agents feel of it. */
+/** The cost of events to the control system: speed, memory, and the effect on agents. */
 export async function run(): Promise<BenchRow[]> {
   const sink = fork(script("sink.mjs"));
   const folders: string[] = [];
@@ -34,7 +34,7 @@ export async function run(): Promise<BenchRow[]> {
   }
 }
 
-/** From the moment that the control system takes messages again until it has all that waited. */
+/** From the moment that the control system accepts messages again until it has all waiting ones. */
 async function measureDelivery(sink: ChildProcess, url: string, dataDir: string): Promise<BenchRow> {
   const service = await startService({ dataDir, url });
   const rates = { service: [] as number[], bare: [] as number[] };
@@ -72,7 +72,7 @@ async function measureDelivery(sink: ChildProcess, url: string, dataDir: string)
   };
 }
 
-/** Jobs of 20 steps, eight at a time, while the control system answers and while it hangs. */
+/** Jobs of 20 steps, eight at a time, while the control system responds and while it hangs. */
 async function measureHanging(sink: ChildProcess, url: string, folders: string[]): Promise<BenchRow> {
   const count = 32;
   const services = [
@@ -83,7 +83,7 @@ async function measureHanging(sink: ChildProcess, url: string, folders: string[]
   const times = { hanging: [] as number[], local: [] as number[] };
   for (let round = 0; round <= ROUNDS; round++) {
     const prefix = `round-${round}`;
-    // They take turns in going first: what else the machine does hits both alike.
+    // They take turns in going first: other load on the machine affects both.
     for (const which of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
       const { milliseconds } = await tell(services[which], { command: "jobs", count, prefix });
       if (round > 0) times[which === 0 ? "hanging" : "local"].push(milliseconds as number);
@@ -91,7 +91,7 @@ async function measureHanging(sink: ChildProcess, url: string, folders: string[]
   }
   await tell(sink, { mode: "ok" });
   await Promise.all(services.map(end));
-  // The quickest rounds: noise only ever makes one slower.
+  // The fastest rounds: noise only makes one slower.
   const [value, local] = [Math.min(...times.hanging), Math.min(...times.local)];
   const ratio = value / local;
   return {

@@ -10,14 +10,14 @@ import type { BenchRow } from "./row.ts";
 const ROUNDS = Number(process.env.SVC_BENCH_ROUNDS ?? 7);
 const script = (name: string) => join(import.meta.dirname, "http", name);
 
-/** What the machine interface costs, and an empty service. */
+/** The cost of the machine interface, and of an empty service. */
 export async function run(): Promise<BenchRow[]> {
   return [await measureGet(), ...(await measureStart())];
 }
 
 /**
- * Requests per second of the server's processor time: unlike those per second of the clock, they do not depend on
- * what else the machine does, nor on the speed of the client. The two servers take turns.
+ * Requests per second of the server's processor time: unlike those per second of the clock, they do not
+ * depend on other load on the machine, nor on the speed of the client. The two servers take turns.
  */
 async function measureGet(): Promise<BenchRow> {
   const server = fork(script("server.mjs"));
@@ -44,7 +44,7 @@ async function measureGet(): Promise<BenchRow> {
   }
   server.send("end");
   await once(server, "exit");
-  // The best round of each is the one that the rest of the machine disturbed least.
+  // The best round of each is the least disturbed one.
   const [value, bare] = [Math.max(...rates.service), Math.max(...rates.bare)];
   return {
     name: "GET of a job, per second of processor time",
@@ -73,7 +73,7 @@ async function measureStart(): Promise<BenchRow[]> {
   } finally {
     await rm(dataDir, { recursive: true, force: true });
   }
-  // The fastest of the starts is the one that the rest of the machine disturbed least.
+  // The fastest start is the least disturbed one.
   const [time, rss] = [Math.min(...times), median(memory)];
   return [
     { name: "start of an empty service", value: time, unit: "ms", target: "<= 700", ok: time <= 700 },

@@ -6,12 +6,12 @@ import { fileURLToPath } from "node:url";
 import { message } from "./peers/message.ts";
 import type { BenchRow } from "./row.ts";
 
-/** `BENCH_JOBS` makes a quick trial of it. */
+/** `BENCH_JOBS` makes a quick trial. */
 const JOBS = Number(process.env.BENCH_JOBS ?? 200_000);
 /** Seconds that jobs are kept. */
 const KEPT = 5;
 const SERVICE = fileURLToPath(new URL("retention/service.mjs", import.meta.url));
-/** The last quarter may have so much of the second's: in the first, not everything has been used yet. */
+/** The largest ratio of the last quarter to the second: in the first, not everything has been used yet. */
 const FLAT = 1.15;
 
 interface Quarter {

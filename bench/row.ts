@@ -3,11 +3,11 @@ export interface BenchRow {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** What it is compared with, measured in the same run. */
+  /** The baseline, measured in the same run. */
   readonly baseline?: { readonly name: string; readonly value: number };
-  /** `value` over the baseline's, or the other way round where less is better. */
+  /** `value` divided by the baseline's, or the inverse if less is better. */
   readonly ratio?: number;
-  /** What it should reach, in words, such as `>= 0.6`. */
+  /** The target as text, such as `>= 0.6`. */
   readonly target?: string;
   readonly ok?: boolean;
 }

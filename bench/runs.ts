@@ -18,7 +18,7 @@ const STEPS = 10_000;
 const EVERYSEC = "BullMQ, Redis with AOF";
 const ALWAYS = "BullMQ, AOF synced at each write";
 
-/** Durable jobs from start to result over HTTP, what a step costs, and how fast a run is resumed. */
+/** Durable jobs from start to result over HTTP, the cost of a step, and how fast a run is resumed. */
 export async function run(): Promise<BenchRow[]> {
   return [...(await measureJobs()), ...(await measureSteps())];
 }
@@ -37,13 +37,13 @@ async function measureJobs(): Promise<BenchRow[]> {
   await using everysec = await beginBullmq("everysec");
   await using always = await beginBullmq("always");
   const all: Start[] = everysec && always ? [everysec.start, ours, always.start] : [ours];
-  // Long enough for what runs often to be compiled, as it is in a service that has been up for a minute.
+  // Long enough for hot code to be compiled, as in a service that has been up for a minute.
   for (const start of all) await load(numbered(start), { clients: 16, seconds: SECONDS / 2 });
 
   const rows: BenchRow[] = [];
   for (const clients of [1, 16]) {
     const rounds = new Map<Start, Measured[]>(all.map((start) => [start, []]));
-    // In turns, forth and back, so that what else the machine does weighs on all.
+    // In turns, back and forth, so that other load on the machine affects all.
     for (let turn = 0; turn < TURNS; turn++) {
       for (const start of turn % 2 === 0 ? all : all.toReversed())
         rounds.get(start)!.push(await load(numbered(start), { clients, seconds: SECONDS / TURNS }));
@@ -60,7 +60,7 @@ async function measureJobs(): Promise<BenchRow[]> {
   return rows;
 }
 
-/** What was measured beside one of the others; the ratio is the median of the turns' ratios. */
+/** The measurements compared with one of the others; the ratio is the median of the turns' ratios. */
 function compare(
   clients: number,
   ours: readonly Measured[],
@@ -94,7 +94,7 @@ function labelOf(clients: number): string {
   return `${clients} client${clients === 1 ? "" : "s"}`;
 }
 
-/** A run of many steps: what each costs, and how fast the record is replayed after a kill. */
+/** A run of many steps: the cost of each, and how fast the record is replayed after a kill. */
 async function measureSteps(): Promise<BenchRow[]> {
   const dataDir = await mkdtemp(join(tmpdir(), "bench-runs-"));
   try {
@@ -186,7 +186,10 @@ async function begin(name: string, args: readonly string[] = []): Promise<Begun>
   };
 }
 
-/** BullMQ with a Redis of its own, which syncs its file once a second, its default, or at each write, as a step does. */
+/**
+ * BullMQ with its own Redis, which syncs its file once a second, its default, or at each write, as a step
+ * does.
+ */
 async function beginBullmq(
   sync: "everysec" | "always",
 ): Promise<(AsyncDisposable & { readonly start: Start }) | undefined> {

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { message } from "./peers/message.ts";
 import type { BenchRow } from "./row.ts";
 
-/** Numbers of jobs, each with three cases. `BENCH_JOBS` makes a quick trial of it. */
+/** Numbers of jobs, each with three cases. `BENCH_JOBS` makes a quick trial. */
 const SMALL = 1000;
 const LARGE = Number(process.env.BENCH_JOBS ?? 100_000);
 const PEERS = 10_000;
@@ -34,7 +34,7 @@ interface Comparison {
   lists: Record<string, { median: number; p99: number }>;
 }
 
-/** What a store in a process of its own tells when it is filled. */
+/** What a store in a separate process reports when it is filled. */
 interface Filled {
   insertsPerSecond: number;
   bytes: number;
@@ -65,7 +65,7 @@ interface Rate {
   readonly perSecond: number;
 }
 
-/** Updates a small and a large store in turn, and a bare file, so that noise meets all alike. */
+/** Updates a small and a large store in turn, and a bare file, so that noise affects all alike. */
 async function compare(folder: string): Promise<Comparison> {
   const small = await Worker.begin(folder, SMALL);
   const large = await Worker.begin(folder, LARGE);
@@ -73,7 +73,7 @@ async function compare(folder: string): Promise<Comparison> {
   for (const callers of [1, 64]) {
     const update = { callers, seconds: SECONDS };
     for (let at = 0; at < ROUNDS; at++) {
-      // Now the one first and now the other, so that neither always comes after the bare file.
+      // They take turns in going first, so that neither always follows the bare file.
       const before = at % 2 === 0 ? undefined : await large.ask<Rate>("update", update);
       const own = await small.ask<Rate & { group: number }>("update", update);
       const group = Math.round(own.group);
@@ -93,7 +93,7 @@ async function compare(folder: string): Promise<Comparison> {
   return { rounds, coldUpdates, lists, insertsPerSecond: large.filled.insertsPerSecond };
 }
 
-/** A filled store in a process of its own, so that none pays for the memory of another. */
+/** A filled store in a separate process, so that none pays for the memory of another. */
 class Worker {
   readonly filled: Filled;
   readonly #child: ChildProcess;
@@ -202,7 +202,7 @@ function peerRows(rounds: Record<string, number | undefined>[]): BenchRow[] {
   });
 }
 
-/** Runs one measurement in a process of its own. */
+/** Runs one measurement in a separate process. */
 async function measure<T>(command: string, folder: string, numbers: number[]): Promise<T> {
   const words = [WORKER, command, folder, ...numbers.map(String)];
   const { stdout } = await promisify(execFile)(process.execPath, words);

@@ -12,7 +12,7 @@ The audit asks about four odd invoices and waits 20 seconds for answers. To take
   npx svc job start invoice-audit --field deadline=2d
 `;
 
-/** Tells what else to try, below what `svc start` prints. */
+/** Suggests what else to try, below the output of `svc start`. */
 const hint: Plugin = {
   name: "hint",
   setup: ({ hooks }) => {

@@ -18,11 +18,11 @@ import { MortalStore } from "./testing/mortal-store.ts";
 import { sharedRsaKey } from "./testing/rsa-key.ts";
 import { TestClock } from "./testing/test-clock.ts";
 
-/** A service for one test: closed, and its data folder removed, when it goes out of scope. */
+/** A service for one test. It is closed and its data folder removed when it goes out of scope. */
 export interface TestServer extends AsyncDisposable {
-  /** The service; after `crash` another one. */
+  /** The service; a new one after `crash`. */
   readonly service: Service;
-  /** Address that it listens on; after `crash` another one. */
+  /** Address that it listens on; a new one after `crash`. */
   readonly url: string;
   /** Its API key. */
   readonly key: string;
@@ -32,8 +32,8 @@ export interface TestServer extends AsyncDisposable {
   /** Sends a request with the API key; a path is taken from `url`, an object as `json` is the body. */
   request(path: string, init?: TestRequest): Promise<Response>;
   /**
-   * Starts a job of an agent, by its slug or definition, answers its questions and skips the time in which it waits,
-   * until it has ended, however it ends. Rejects where it waits for an answer that is not given.
+   * Starts a job of an agent, by its slug or definition, answers its questions and skips its waits until it
+   * has ended, successfully or not. Rejects if it waits for an answer that is missing.
    */
   run(agent: string | AgentDefinition, options?: RunOptions): Promise<JobRun>;
   /**
@@ -42,8 +42,8 @@ export interface TestServer extends AsyncDisposable {
    */
   advance(duration: Duration): Promise<void>;
   /**
-   * Ends the service as if its process were killed, and starts it again with what was stored by then. Needs the store in
-   * memory.
+   * Ends the service as if its process were killed, and starts it again with the data stored until then.
+   * Needs the store in memory.
    */
   crash(): Promise<void>;
 }
@@ -58,7 +58,7 @@ export interface RunOptions {
 /** A job that has ended. */
 export interface JobRun {
   readonly job: Job;
-  /** What its handler returned; `null` where it failed. */
+  /** What its handler returned; `null` if it failed. */
   readonly result: unknown;
   /** Its cases, by their refs. */
   readonly cases: readonly Case[];
@@ -67,7 +67,7 @@ export interface JobRun {
 export interface TestRequest extends RequestInit {
   /** Sent as the JSON body, with POST unless another method is given. */
   readonly json?: unknown;
-  /** Sent instead of the right key; `null` sends none. */
+  /** Sent instead of the correct key; `null` sends none. */
   readonly key?: string | null;
 }
 
@@ -119,7 +119,7 @@ class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {
   readonly dataDir: string;
   readonly logs: string[] = [];
   readonly #options: ServerOptions;
-  /** What is kept while processes come and go. */
+  /** State that is kept across restarts. */
   #kept: Store | undefined;
   #store!: MortalStore;
   #clock = new TestClock();
@@ -186,12 +186,12 @@ class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {
 
   async crash(): Promise<void> {
     if (this.#options.store !== createMemoryStore)
-      throw new Error("crash() needs the store in memory: for another one, end a process of its own");
+      throw new Error("crash() needs the store in memory; to test another store, kill a separate process");
     const { ahead } = this.#clock;
     const service = this.#service;
     this.#store.die();
     this.#clock.stop();
-    // What it still does counts for nothing, and it may never end.
+    // Its further work is ignored, and it may never end.
     void service.close().catch(() => {});
     this.#clock = new TestClock(ahead);
     await this.begin();

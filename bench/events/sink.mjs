@@ -1,4 +1,4 @@
-// A control system that takes everything, or never answers; counts what it took.
+// A control system that accepts everything, or never responds; counts what it accepted.
 import { createServer } from "node:http";
 
 let mode = "ok";

@@ -1,6 +1,9 @@
 import { connect, type Socket } from "node:net";
 
-/** Sends one request over and over on some kept connections for a while; resolves with how many were answered. */
+/**
+ * Sends one request repeatedly on some persistent connections for a while; resolves with the number of
+ * responses.
+ */
 export async function load(request: {
   readonly port: number;
   readonly path: string;

@@ -1,4 +1,4 @@
-// An empty service: says when it listens, and how much memory it holds when nothing happens.
+// An empty service: reports when it listens, and how much memory it uses when idle.
 import { createServer, defineAgent } from "../../dist/index.js";
 
 const agent = defineAgent({ name: "Idle", version: "1.0.0", methods: { job_start: { run: () => "done" } } });

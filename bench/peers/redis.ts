@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A Redis of our own that appends each write to its file; `undefined` where the machine has none. */
+/** A private Redis that appends each write to its file; `undefined` if the machine has none. */
 export async function beginRedis(
   more: readonly string[] = [],
 ): Promise<(AsyncDisposable & { port: number }) | undefined> {

@@ -7,8 +7,8 @@ const fdatasync = promisify(fs.fdatasync);
 const LINE = Buffer.alloc(300, "x");
 
 /**
- * Microseconds that one line takes until it is on disk, the next one after it: what no durable step can do without.
- * `ahead`: the file is made long enough before, so that no sync needs to store its size.
+ * Microseconds until one line is on disk, one after another: the minimum for any durable step. `ahead`: the
+ * file is made long enough before, so that no sync needs to store its size.
  */
 export async function measureAppends(
   folder: string,

@@ -14,7 +14,7 @@ export interface Measured {
   readonly median: number;
 }
 
-/** Has clients start jobs, each the next one when it has the result of the last. */
+/** Makes clients start jobs, each the next one when it has the result of the last. */
 export async function load(
   next: () => StartRequest,
   { clients, seconds }: { clients: number; seconds: number },
@@ -38,7 +38,7 @@ export async function load(
   return { rate: times.length / took, median: median(times) };
 }
 
-/** Sends a request and resolves with the JSON of its answer. */
+/** Sends a request and resolves with the JSON of the response. */
 export function send({ url, headers, body }: StartRequest, agent: Agent): Promise<unknown> {
   const text = JSON.stringify(body);
   return new Promise((resolve, reject) => {

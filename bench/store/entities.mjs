@@ -14,7 +14,7 @@ const WORDS = "invoice supplier amount total order number overdue checked paid r
   " ",
 );
 
-/** Text of about so many characters out of words. */
+/** Text of about so many characters, made of words. */
 function text(length, seed) {
   let made = "";
   for (let at = seed; made.length < length; at += 7) made += `${WORDS[at % WORDS.length]} ${at} `;

@@ -1,4 +1,4 @@
-/** What the store is compared with: a bare file, and what others keep such data in. */
+/** The peers of the store: a bare file, and other common storage for such data. */
 import { closeSync, fdatasync, fsyncSync, openSync, renameSync, rmSync, write, writeFileSync } from "node:fs";
 import { promisify } from "node:util";
 
@@ -23,7 +23,7 @@ export async function rawAppends(path, { group, bytes, seconds }) {
   return { perSecond };
 }
 
-/** SQLite, write-ahead log, a sync for each commit; `undefined` where no SQLite can be loaded. */
+/** SQLite, write-ahead log, a sync for each commit; `undefined` if no SQLite can be loaded. */
 export async function sqliteUpdates(path, jobs, seconds) {
   const database = await openSqlite(path);
   if (database === undefined) return undefined;

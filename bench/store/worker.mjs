@@ -1,6 +1,6 @@
 /**
- * One measurement in a process of its own, on the built package, as it is run in production. Prints one line
- * of JSON. Plain JavaScript, so that no loader is between Node and what is measured.
+ * One measurement in a separate process, on the built package, as in production. Prints one line of JSON.
+ * Plain JavaScript, so that no loader is between Node and what is measured.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -41,7 +41,7 @@ async function serve(jobs) {
   const began = performance.now();
   await fill(store, jobs);
   const insertsPerSecond = (jobs * 4) / ((performance.now() - began) / 1000);
-  // Before compactions: they give back room, and the difference would tell nothing.
+  // Before compactions: they release memory, and the difference would be meaningless.
   const bytes = await bytesOfUpdate(store, jobs);
   const measures = {
     update: (options) => update(store, jobs, options),
@@ -75,7 +75,7 @@ async function peers(count, seconds) {
   return { rounds };
 }
 
-/** Opens a filled store as the first thing of a process. */
+/** Opens a filled store as the first work of a process. */
 async function start(jobs) {
   const began = performance.now();
   const store = await open(String(jobs));
@@ -111,7 +111,7 @@ async function fill(store, jobs, cases = 3) {
   await Promise.all(Array.from({ length: 64 }, filler));
 }
 
-/** Bytes that one of the updates below takes in the journal. */
+/** Bytes that one of the updates below uses in the journal. */
 async function bytesOfUpdate(store, jobs) {
   const before = (await store.stats()).bytes;
   const { updates } = await update(store, jobs, { callers: 64, seconds: 60, most: 1000 });
@@ -123,7 +123,7 @@ async function bytesOfUpdate(store, jobs) {
  * What differs between a small and a large store is then the store, not how much of it fits into memory.
  */
 async function update(store, jobs, { callers, seconds, running = Math.min(jobs, 1000), most = Infinity }) {
-  // Made before, as the times are: what it costs to make them is not the store's.
+  // Created before, like the times: the cost of creating them is not the store's.
   const ids = Array.from({ length: running }, (_, at) => job(at * Math.floor(jobs / running)).id);
   const table = store.table("Job");
   const end = performance.now() + seconds * 1000;

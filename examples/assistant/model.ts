@@ -18,7 +18,7 @@ async function send(
   return response;
 }
 
-/** The model's whole answer. Without a key, a stand-in gives it. */
+/** The model's whole answer. Without a key, a stand-in returns one. */
 export async function complete(
   message: string,
   key: string | undefined,

@@ -41,7 +41,7 @@ const CHANGES: TableSpec<JobChange> = {
   sorted: ["at"],
 };
 
-/** Keeps who changed which job: a table, a page, a card, a route and a command. */
+/** Records who changed which job: a table, a page, a card, a route and a command. */
 export const audit = definePlugin({
   name: "audit",
   engines: ">=0.1.0",
@@ -60,7 +60,7 @@ export const audit = definePlugin({
       const what = change.kind === "job:deleted" ? "deleted" : `${change.previous.status} → ${job.status}`;
       await tx.insert("JobChange", { id: randomUUID(), at: new Date().toISOString(), by, what, job: job.id });
     });
-    // Once it is stored.
+    // After it is stored.
     hooks.on("job:changed", ({ job, by }) => {
       if (by !== undefined) hooks.emit("audit:noted", { by, job: job.id });
     });

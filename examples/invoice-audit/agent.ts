@@ -8,7 +8,7 @@ import { readInvoices } from "./read-invoices.ts";
 import { type Audited, summarize, writeReport } from "./report.ts";
 
 const INVOICES = fileURLToPath(new URL("./invoices", import.meta.url));
-/** What one check is charged with. */
+/** The cost of one check. */
 const CHECK_COST = 0.002;
 
 /** Audits a folder of invoices: rejects the wrong ones, asks a person about the odd ones, writes a report. */
@@ -124,7 +124,7 @@ async function decide({ invoice, item, findings, deadline }: DecideInput): Promi
   return { invoice, findings, decision: answer.approved ? "pay" : "hold", comment: answer.comment };
 }
 
-/** A number can come twice, and may hold characters that an id cannot. */
+/** A number can occur twice, and may contain characters that an id cannot. */
 function caseId(invoice: Invoice, invoices: readonly Invoice[], index: number): string {
   const id = invoice.number.toLowerCase().replace(/[^a-z0-9.-]+/g, "-");
   const before = invoices.slice(0, index).filter((one) => one.number === invoice.number).length;

@@ -2,7 +2,7 @@ import { type Finding, type Invoice, money } from "./invoice.ts";
 
 /** Sums may differ by a cent of rounding. */
 const CENT = 0.011;
-/** Bills of one supplier that are needed to know what is usual. */
+/** Bills of one supplier that are needed to know its usual amounts. */
 const ENOUGH_HISTORY = 3;
 const NEAR_DAYS = 10;
 

@@ -22,7 +22,7 @@ export interface Invoice {
   readonly source: string;
 }
 
-/** Something about an invoice: an error speaks against paying it, an odd thing is for a person to judge. */
+/** A finding about an invoice: an error is a reason not to pay it, an oddity is for a person to decide. */
 export interface Finding {
   readonly severity: "error" | "odd";
   readonly message: string;

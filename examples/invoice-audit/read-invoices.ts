@@ -4,7 +4,7 @@ import * as v from "valibot";
 import { type CsvRow, parseCsv } from "./csv.ts";
 import type { Invoice } from "./invoice.ts";
 
-/** A place in the folder that is not an invoice, and why. */
+/** A part of the folder that is not an invoice, and the reason. */
 export interface Unreadable {
   readonly source: string;
   readonly why: string;

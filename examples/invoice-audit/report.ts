@@ -5,7 +5,7 @@ import type { Unreadable } from "./read-invoices.ts";
 
 export type Decision = "pay" | "reject" | "hold";
 
-/** What became of one invoice. */
+/** The decision about one invoice. */
 export interface Audited {
   readonly invoice: Invoice;
   readonly decision: Decision;
@@ -13,7 +13,7 @@ export interface Audited {
   readonly comment?: string;
 }
 
-/** Writes the report as Markdown; a reader never sees half of it. */
+/** Writes the report as Markdown, atomically. */
 export async function writeReport(
   file: string,
   audited: readonly Audited[],

@@ -21,7 +21,7 @@ const TriageSchema = v.object({
 });
 type Triage = v.InferOutput<typeof TriageSchema>;
 
-/** Sorts support tickets with a language model; a person decides where the model is not sure. */
+/** Sorts support tickets with a language model; a person decides if the model is not sure. */
 export const llmTriage = defineAgent({
   name: "LLM Triage",
   version: "1.0.0",

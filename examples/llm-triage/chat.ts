@@ -1,10 +1,10 @@
 import * as v from "valibot";
 
-/** Where a model answers: any endpoint that speaks the chat completions format. */
+/** The endpoint of a model: any that supports the chat completions format. */
 export interface ChatEndpoint {
   /** Base URL, such as `http://127.0.0.1:11434/v1`. */
   readonly url: string;
-  /** Sent as a bearer token where there is one. */
+  /** Sent as a bearer token if set. */
   readonly key: string | undefined;
   readonly model: string;
 }
@@ -19,7 +19,7 @@ const CompletionSchema = v.object({
   usage: v.optional(v.object({ total_tokens: v.number() })),
 });
 
-/** Asks a model for JSON that fits a schema; throws where it answers with anything else. */
+/** Asks a model for JSON that matches a schema; throws if the answer is anything else. */
 export async function askForJson<S extends v.GenericSchema>(
   endpoint: ChatEndpoint,
   request: {

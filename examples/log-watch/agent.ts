@@ -76,7 +76,7 @@ export const logWatch = defineAgent({
 
 interface Tracked {
   readonly item: CaseHandle;
-  /** As it was seen last. */
+  /** Its last known state. */
   readonly incident: Incident;
 }
 

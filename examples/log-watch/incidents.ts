@@ -20,9 +20,9 @@ export type Severity = "critical" | "major" | "minor";
 
 const SAMPLES = 3;
 const WINDOW = 5 * 60_000;
-/** Pages that one client did not find before it counts as looking for holes. */
+/** Missing pages that one client requests before it counts as scanning for vulnerabilities. */
 const SCAN_PAGES = 8;
-/** Warnings fewer than this are everyday life. */
+/** Fewer warnings than this are normal. */
 const FEW = 3;
 
 /** Groups abnormal lines by their text, ignoring ids, numbers and addresses; worst first. */
@@ -42,7 +42,7 @@ export function groupIncidents(entries: readonly LogEntry[]): Incident[] {
     .sort((a, b) => rank(b) - rank(a) || b.count - a.count || a.id.localeCompare(b.id));
 }
 
-/** How bad it is: what ended a service or came thick and fast is critical. */
+/** The severity: critical if it ended a service or occurred very often. */
 export function assess(incident: Incident): Severity {
   if (incident.level === "fatal" || (incident.level === "error" && incident.peak >= 20)) return "critical";
   return incident.level === "error" ? "major" : "minor";
@@ -64,7 +64,7 @@ function toIncident(title: string, group: readonly LogEntry[]): Incident {
   };
 }
 
-/** What an entry says without what changes from one to the next, and where in the code it happened. */
+/** An entry's text without its variable parts, and where in the code it happened. */
 function fingerprint(entry: LogEntry): string {
   const text = entry.message
     .replace(/\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi, "<id>")

@@ -10,6 +10,6 @@ export interface LogEntry {
   readonly level: Level;
   readonly message: string;
   readonly stack: readonly string[];
-  /** Who sent the request, where the log says so. */
+  /** The client of the request, if the log has it. */
   readonly client?: string;
 }

@@ -8,7 +8,7 @@ export interface ParsedLog {
   readonly unknown: string[];
 }
 
-/** Reads a log, line by line, in whatever known format each line is. */
+/** Reads a log, line by line, each in any known format. */
 export function parseLog(text: string, file: string, firstLine = 1): ParsedLog {
   const log: ParsedLog = { entries: [], unknown: [] };
   for (const [index, line] of text.split("\n").entries()) {

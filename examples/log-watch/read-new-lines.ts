@@ -23,7 +23,7 @@ export async function readNewLines(folder: string, since: Offsets): Promise<NewL
       const from = before.bytes <= size ? before : { bytes: 0, lines: 0 };
       const buffer = Buffer.alloc(size - from.bytes);
       await file.read(buffer, 0, buffer.length, from.bytes);
-      // The last line may still be in the writing.
+      // The last line may be incomplete.
       const whole = buffer.subarray(0, buffer.lastIndexOf("\n") + 1).toString("utf8");
       const parsed = parseLog(whole, name, from.lines + 1);
       result.entries.push(...parsed.entries);

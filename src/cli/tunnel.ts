@@ -16,7 +16,7 @@ export async function acceptTunnel(cacheDir: string, context: CliContext): Promi
   if (downloaded.length === 0 && !context.env[ACCEPTED]) {
     context.note(NOTICE);
     if (!context.interactive) {
-      throw new UsageError("--tunnel needs your consent", `Set ${ACCEPTED}=1 where nobody can be asked.`);
+      throw new UsageError("--tunnel needs your consent", `Set ${ACCEPTED}=1 if there is no terminal.`);
     }
     const { confirm } = await import("@clack/prompts");
     if ((await confirm({ message: "Download and use it?", initialValue: false })) !== true) {

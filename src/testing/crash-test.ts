@@ -19,13 +19,13 @@ export interface CrashTestOptions {
 }
 
 export interface CrashTestReport {
-  /** Lines of the job's log: recorded calls, and what was recorded of them before they ended. */
+  /** Lines of the job's log: recorded calls, and what was recorded about them before they ended. */
   readonly lines: number;
   /** How often the job was interrupted, just before and just after each line, and resumed. */
   readonly interruptions: number;
 }
 
-/** An agent does not end after a crash as it would have without. */
+/** An agent ends differently after a crash than without one. */
 export class CrashTestError extends Error {
   override readonly name = "CrashTestError";
   /** What is wrong, one sentence each. */
@@ -37,7 +37,7 @@ export class CrashTestError extends Error {
   }
 }
 
-/** How a job ended, without what may differ from run to run. */
+/** How a job ended, without data that may differ between runs. */
 interface End {
   readonly status: string;
   readonly reason: string | null;
@@ -48,19 +48,21 @@ interface End {
 
 /** Maximum number of reported faults. */
 const ENOUGH = 5;
-/** Each run begins earlier than the one before, so that what depends on the time comes out otherwise. */
+/**
+ * Each run starts at an earlier time than the previous one, so that results that depend on the time differ.
+ */
 const EARLIER = 97 * 60_000;
 /** A start of the service takes a while. */
 const RESTART = 1000;
 
 /**
- * Runs a job of an agent without disturbance, twice, and then again for each line of its log, interrupted just before
- * the line is stored or just after, and resumed as after a restart of the service. Time is skipped while a job waits,
- * and steps give in each run what they gave in the first. Rejects with `CrashTestError`, which names what is wrong:
- * another result than without a crash, a shape that cannot be replayed, effects outside of steps, a step that nobody
- * waits for.
+ * Runs a job of an agent undisturbed, twice, and then again for each line of its log, interrupted just before
+ * or just after the line is stored, and resumed as after a restart of the service. Time is skipped while a
+ * job waits, and steps return in each run what they returned in the first. Rejects with `CrashTestError`,
+ * which names what is wrong: another result than without a crash, calls that cannot be replayed, effects
+ * outside of steps, a step that the handler does not wait for.
  *
- * What the process keeps in variables of a module outlives these crashes, unlike real ones.
+ * Module variables of the process survive these crashes, unlike real ones.
  *
  * @example
  * await crashTest(auditor, { fields: { url }, answers: () => ({ approved: true }) });
@@ -74,7 +76,7 @@ export async function crashTest(
   return turn;
 }
 
-/** One at a time: each watches what the whole process does. */
+/** One at a time: each watches the whole process. */
 let last: Promise<unknown> = Promise.resolve();
 
 class CrashTest {
@@ -102,7 +104,7 @@ class CrashTest {
       if (this.#faults.size === 0) {
         for (let line = 2; line <= lines && this.#faults.size < ENOUGH; line++) {
           for (const isBefore of [true, false]) {
-            // Behind the last line there is nothing left to do.
+            // After the last line there is nothing left to do.
             if (line === lines && !isBefore) continue;
             const one = await this.#live({ jobId: JOB, line, isBefore });
             if (!one?.wasCrashed) continue;
@@ -119,7 +121,7 @@ class CrashTest {
     }
   }
 
-  /** One job from its start to its end, with a crash in between where one is given. */
+  /** One job from its start to its end, with a crash in between if one is given. */
   async #live(crash?: Crash) {
     this.#outcomes.begin();
     const store = await emptyStore();
@@ -209,7 +211,7 @@ const CONTEXT = {
   job_instructions: null,
 };
 
-/** As the run logs it. */
+/** The message that the run logs. */
 const LEFT_BEHIND = "the handler ended before steps that it had started";
 
 function toEnd(job: StoredJob, cases: readonly StoredCase[]): End {

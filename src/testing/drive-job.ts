@@ -8,8 +8,8 @@ import type { MortalStore } from "./mortal-store.ts";
 import type { TestClock } from "./test-clock.ts";
 
 /**
- * Answers to the questions of a job: by the name of the question, its text, or the ref of its case; or a function that
- * gives the answer, or `undefined` where it has none.
+ * Answers to the questions of a job: by the name of the question, its text, or the ref of its case; or a
+ * function that returns the answer, or `undefined` if it has none.
  */
 export type Answers =
   | Readonly<Record<string, Readonly<Record<string, unknown>>>>
@@ -23,15 +23,15 @@ export interface TestProcess {
   readonly runner: Runner;
   readonly store: MortalStore;
   readonly clock: TestClock;
-  /** Whether a job does something that takes its time, as far as that is known. */
+  /** Whether a job is doing something that takes real time, as far as that is known. */
   isWorking(): boolean;
 }
 
-/** Turns of the event loop without news, after which nothing more happens until time passes. */
+/** Turns of the event loop without a change, after which nothing more happens until time passes. */
 const QUIET = 4;
 /** The same while a job works, in turns of at least a millisecond. */
 const QUIET_WORKING = 250;
-/** Milliseconds that a job is waited for which waits for something that is neither recorded nor a step. */
+/** Milliseconds to wait for a job that waits for something that is neither recorded nor a step. */
 const PATIENCE = 5000;
 
 /** Waits until nothing more happens without time passing or an answer, or the process has died. */
@@ -41,7 +41,7 @@ async function settle(process: TestProcess): Promise<void> {
   for (let quiet = 0; !store.isDead; quiet++) {
     const isWorking = process.isWorking();
     if (quiet >= (isWorking ? QUIET + QUIET_WORKING : QUIET)) return;
-    // A wait of its own for what a step waits for: on a busy machine both come late.
+    // A real wait for what a step waits for: on a busy machine both are late.
     if (isWorking && quiet > QUIET) await new Promise((resolve) => setTimeout(resolve, 1));
     else await new Promise((resolve) => setImmediate(resolve));
     if (store.activity === seen && !store.isBusy) continue;
@@ -69,7 +69,7 @@ export async function advance(process: TestProcess, duration: Duration): Promise
   }
 }
 
-/** Answers the questions of a job and skips the time in which it waits, until it has ended or the process has died. */
+/** Answers the questions of a job and skips its waits until it has ended or the process has died. */
 export async function driveJob(process: TestProcess, jobId: string, answers?: Answers): Promise<void> {
   const letPass = process.clock.hold();
   try {

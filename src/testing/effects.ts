@@ -17,13 +17,14 @@ type Functions = Record<string, (...args: never[]) => unknown>;
 export interface Noted {
   /** What happens again after each crash. */
   readonly effects: ReadonlySet<string>;
-  /** What gives something else after a crash: it does harm only where what the agent does depends on it. */
+  /** Values that differ after a crash: harmful only if the agent's work depends on them. */
   readonly sources: ReadonlySet<string>;
 }
 
 /**
- * Watches what handlers do outside of their steps, until `stop` is called: files that they write, processes and
- * requests that they start, and where they ask for the time or for chance. In a handler the time is that of its run.
+ * Watches what handlers do outside of their steps, until `stop` is called: files that they write, processes
+ * and requests that they start, and where they read the time or random numbers. In a handler the time is that
+ * of its run.
  */
 export class EffectWatch implements Noted {
   readonly effects = new Set<string>();
@@ -98,7 +99,7 @@ export class EffectWatch implements Noted {
   }
 }
 
-/** Notes what the handler itself does; not what its steps do, nor what the service does for it. */
+/** Records effects of the handler itself, not of its steps, nor of the service. */
 function note(what: string, noted: (what: string) => void): void {
   const place = PLACE.getStore();
   if (!place || place.isInStep) return;
@@ -108,7 +109,7 @@ function note(what: string, noted: (what: string) => void): void {
 
 const OWN = new URL("..", import.meta.url).href;
 
-/** The place in the agent's code, or in what it uses; nothing where the service called. */
+/** The position in the agent's code, or in what it uses; `undefined` if the service called. */
 function callerOf(stack: string): string | undefined {
   const lines = stack.split("\n").slice(1);
   const first = lines.find((line) => !/effects\.[jt]s/.test(line) && !line.includes("node:"));

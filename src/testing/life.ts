@@ -26,7 +26,7 @@ export interface LifeOptions {
   readonly isWorking: () => boolean;
 }
 
-/** A process that runs the jobs of agents, on a store that others have had before. */
+/** A process that runs the jobs of agents, on a store that earlier ones have used. */
 export class Life implements TestProcess {
   readonly clock: TestClock;
   readonly logs: string[] = [];
@@ -65,14 +65,14 @@ export class Life implements TestProcess {
     return (await this.#scope.get(JOBS).log(JOB)).map(({ entry }) => entry);
   }
 
-  /** Nothing that it still does counts. */
+  /** Its further work is ignored. */
   end(): void {
     this.store.die();
     this.clock.stop();
   }
 }
 
-/** A store with nothing in it. */
+/** An empty store. */
 export function emptyStore(): Promise<Store> {
   const log = { info: () => {}, warn: () => {}, error: () => {} };
   return createMemoryStore({ tables: CORE_TABLES, dataDir: "", log });

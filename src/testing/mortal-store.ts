@@ -1,6 +1,9 @@
 import type { Store, Transaction } from "../core/store/store.ts";
 
-/** A line of a job's log at which the process ends: `before` it is stored, or after, unheard. */
+/**
+ * A line of a job's log at which the process ends: `before` it is stored, or after, without an
+ * acknowledgment.
+ */
 export interface Crash {
   readonly jobId: string;
   readonly line: number;
@@ -9,13 +12,13 @@ export interface Crash {
 
 const never = <T>() => new Promise<T>(() => {});
 
-/** The store as one process sees it: once that has died, it hears nothing more of it, and nothing that it does counts. */
+/** The store of one process: once that has died, it gets no more responses, and its writes are ignored. */
 export class MortalStore implements Store {
   readonly #store: Store;
   readonly #crash: Crash | undefined;
   #isDead = false;
   #die: () => void = () => {};
-  /** Transactions under way, and all that there were. */
+  /** Running transactions, and the total number. */
   #open = 0;
   #count = 0;
   /** Settles when it has died. */
@@ -51,7 +54,7 @@ export class MortalStore implements Store {
   log: Store["log"] = (name) => this.#store.log(name);
   health = () => this.#store.health();
   stats = () => this.#store.stats();
-  /** The process that comes after has the store. */
+  /** The next process has the store. */
   close = async () => (this.#isDead ? undefined : this.#store.close());
 
   get snapshot(): NonNullable<Store["snapshot"]> | undefined {
@@ -76,7 +79,7 @@ export class MortalStore implements Store {
     }
   }
 
-  /** Tells when the line is about to be stored at which the process ends. */
+  /** Detects when the line at which the process ends is about to be stored. */
   #watch(tx: Transaction, onLine: () => void): Transaction {
     const crash = this.#crash;
     if (!crash) return tx;

@@ -2,7 +2,7 @@ import { generateKeyPairSync } from "node:crypto";
 
 let rsaKey: string | undefined;
 
-/** One for all services of a test process: making a key takes longer than most tests. */
+/** One for all services of a test process: generating a key takes longer than most tests. */
 export function sharedRsaKey(): string {
   rsaKey ??= generateKeyPairSync("rsa", {
     modulusLength: 2048,

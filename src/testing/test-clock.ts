@@ -1,6 +1,6 @@
 import { type StartTimer, startTimer } from "../core/runs/run/timer.ts";
 
-/** The system's, also where a test gives handlers another time. */
+/** The system's functions, even if a test gives handlers another time. */
 const systemTime = Date.now.bind(Date);
 
 interface Waiting {
@@ -11,7 +11,7 @@ interface Waiting {
   readonly isOfJob: boolean;
 }
 
-/** The time of a service under test: it passes as the system's does, unless it is held, and can be advanced. */
+/** The time of a service under test: it passes like the system's, unless it is held, and can be advanced. */
 export class TestClock {
   #ahead: number;
   /** The time at which it is held. */
@@ -50,7 +50,7 @@ export class TestClock {
     };
   };
 
-  /** When the next timer is due, in milliseconds since 1970; nothing where there is none. */
+  /** When the next timer is due, in milliseconds since 1970; `undefined` if there is none. */
   get next(): number | undefined {
     return this.#next()?.due;
   }
@@ -60,7 +60,7 @@ export class TestClock {
     return [...this.#waiting].some(({ isOfJob }) => isOfJob);
   }
 
-  /** Time no longer passes by itself, so that what is done in between takes none; until the result is called. */
+  /** Stops time until the result is called, so that work in between takes none. */
   hold(): () => void {
     if (this.#held !== undefined) return () => {};
     this.#held = this.#now();

@@ -20,13 +20,14 @@ export const PLACE = new AsyncLocalStorage<Place>();
 type Outcome = { readonly value: unknown } | { readonly error: unknown };
 
 /**
- * What the steps of an agent gave when nothing disturbed them. Their functions are called again in each run, for what
- * they do to variables; but they give the same again, so that a model that answers differently each time is no fault.
+ * What the steps of an agent returned without a crash. Their functions are called again in each run, for
+ * their effects on variables; but they return the same values, so that a model that answers differently each
+ * time is not reported.
  */
 export class StepOutcomes {
-  /** By call and try; by the call alone the last one. */
+  /** By call and attempt; by call only for the last attempt. */
   readonly #outcomes = new Map<string, Outcome>();
-  /** Calls of the first run, and of the present one. */
+  /** Calls of the first run, and of the current one. */
   readonly #expected = new Map<string, string>();
   readonly #called = new Map<string, string>();
   #isFirst = true;
@@ -37,12 +38,12 @@ export class StepOutcomes {
     return this.#working > 0;
   }
 
-  /** All that is known now is what later runs are given. */
+  /** Later runs return what is known now. */
   keep(): void {
     this.#isFirst = false;
   }
 
-  /** A run begins, in this process or in several. */
+  /** A run starts, in this process or in several. */
   begin(): void {
     this.#called.clear();
   }
@@ -76,7 +77,7 @@ export class StepOutcomes {
     }
     const known = this.#isFirst ? undefined : (this.#outcomes.get(key) ?? this.#outcomes.get(id));
     if (this.#isFirst) for (const one of [key, id]) this.#outcomes.set(one, own);
-    // Where it fails otherwise than before, something is missing that was there.
+    // If it fails in another way than before, something is missing that was there.
     const outcome = known && !("error" in own && "value" in known) ? known : own;
     if ("error" in outcome) throw outcome.error;
     return outcome.value as T;
@@ -102,7 +103,7 @@ export function watchAgent(agent: AgentDefinition, outcomes: StepOutcomes, now: 
   };
 }
 
-/** A handle whose steps are watched; all else that it can do is as it is. */
+/** A handle whose steps are watched; its other methods are unchanged. */
 function watchHandle<H extends JobHandle | CaseHandle>(
   handle: H,
   scope: string,
@@ -114,7 +115,7 @@ function watchHandle<H extends JobHandle | CaseHandle>(
       handle.step(
         name,
         (info) => {
-          // What follows the job's and the case's id names the call.
+          // The part after the ids of the job and the case names the call.
           const call = info.idempotencyKey.split("/").slice(2).join("/");
           const step = { id: `${scope}/${call}`, name };
           const inside = { ...place, isInStep: true };

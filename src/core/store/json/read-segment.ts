@@ -156,5 +156,5 @@ function locate(segment: Segment, line: ScannedLine, bytes: Buffer): Locator {
 }
 
 function foreign({ position: byte, number: line }: ScannedLine): Flaw {
-  return { kind: "order", what: "it is no line of an entity or entry", byte, line };
+  return { kind: "order", what: "it is not a line of an entity or entry", byte, line };
 }

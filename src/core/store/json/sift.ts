@@ -114,7 +114,7 @@ class TableSifter {
 
   take(line: ScannedLine, bytes: Buffer): void {
     const header = readHeader(bytes);
-    if (header === undefined) this.drop(line, "it is no line of an entity or entry", null);
+    if (header === undefined) this.drop(line, "it is not a line of an entity or entry", null);
     else this.sieve.keep(header, bytes);
   }
 
@@ -150,7 +150,7 @@ class JournalSifter extends TableSifter {
     const header = readHeader(bytes);
     if (header === undefined) {
       this.#isBroken = true;
-      this.drop(line, "it is no line of an entity or entry", null);
+      this.drop(line, "it is not a line of an entity or entry", null);
       return;
     }
     if (this.#isBroken || header.s !== this.#next) this.#goOnBehindHole(line, header);
