@@ -128,6 +128,7 @@ function toJob(index: number, begun: number): StoredJob {
     held: null,
     parent: null,
     forked_from: null,
+    suspended: null,
     fingerprint: id,
     encrypted_agent_parameters: null,
     open_questions: 0,

@@ -48,6 +48,8 @@ export class Life implements TestProcess {
         strictSteps: true,
         build: "test",
         stopGrace: 1,
+        // Each line is interrupted anyway, and a replay is the same after that.
+        suspendAfter: false,
         clock: this.clock.now,
         startTimer: this.clock.startTimer,
         logTo: (line) => void (this.store.isDead || this.logs.push(line)),

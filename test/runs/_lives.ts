@@ -54,16 +54,30 @@ export class Life {
   /** Settles when it has died. */
   readonly died: Promise<void>;
   isDead = false;
+  /** Transactions so far. */
+  writes = 0;
   #die = () => {};
 
-  /** Dies at the write that makes the log of the job so long, or a while after it. */
+  /**
+   * Dies at the write that makes the log of the job so long, or a while after it; or at a write of that number. Without
+   * `suspendAfter` its jobs stay in memory.
+   */
   constructor(
     store: Store,
     agents: AgentDefinition | readonly AgentDefinition[],
-    options: { diesAt?: number; strictSteps?: boolean; clock?: () => Date; most?: number } = {},
+    options: {
+      diesAt?: number;
+      diesAtWrite?: number;
+      strictSteps?: boolean;
+      clock?: () => Date;
+      most?: number;
+      suspendAfter?: number | undefined;
+    } = {},
   ) {
     const {
       diesAt = Number.POSITIVE_INFINITY,
+      diesAtWrite = Number.POSITIVE_INFINITY,
+      suspendAfter,
       strictSteps = false,
       clock = () => new Date(),
       most = 10,
@@ -94,7 +108,7 @@ export class Life {
             return work(tx);
           });
         } finally {
-          if ((await store.log("Run").last(JOB)) >= diesAt) this.die();
+          if (++this.writes >= diesAtWrite || (await store.log("Run").last(JOB)) >= diesAt) this.die();
           writes--;
           if (this.isDead) {
             bury();
@@ -124,6 +138,7 @@ export class Life {
         redactor,
         clock,
         strictSteps,
+        suspendAfter,
       },
       parameters,
       settings: new AgentSettings(mortal, ledger, audit),

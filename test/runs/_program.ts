@@ -82,13 +82,15 @@ export interface Witness {
   /** Steps that have failed, in this life or one before. */
   readonly failed: Set<string>;
   readonly isDead: () => boolean;
+  /** How many times as long its sleeps take. */
+  readonly pace?: number;
 }
 
 /** Runs a program. Each result tells which call it belongs to, so that one given to another is found. */
 export async function runProgram(
   program: Node,
   { job }: JobStartContext,
-  { seen, did, wrong, failed, isDead }: Witness,
+  { seen, did, wrong, failed, isDead, pace = 1 }: Witness,
 ): Promise<unknown> {
   const ticks = async (count: number): Promise<void> => {
     for (let n = 0; n < count; n++) await soon();
@@ -104,7 +106,7 @@ export async function runProgram(
       case "wait":
         return ticks(node.ticks);
       case "sleep":
-        await job.sleep(`${node.milliseconds}ms`);
+        await job.sleep(`${node.milliseconds * pace}ms`);
         return given(path, "slept", "slept");
       case "update":
         await (handle as CaseHandle).update({ name: node.name, payload: { path } });

@@ -15,25 +15,36 @@ const AMBIGUOUS = /is made again, after waiting/;
 
 interface Trial {
   readonly life: Life;
-  readonly witness: Witness;
+  /** One for each run of its handler. */
+  readonly witnesses: Witness[];
 }
 
 function live(
   program: Node,
   store: Store,
-  options: { diesAt?: number; strictSteps: boolean; failed: Set<string> },
+  options: { diesAt?: number; strictSteps: boolean; failed: Set<string>; suspendAfter?: number | undefined },
 ): Trial {
-  const { failed } = options;
-  const witness: Witness = { seen: [], did: [], wrong: [], failed, isDead: () => life.isDead };
-  const agent = agentOf((context) => runProgram(program, context, witness));
+  const { failed, suspendAfter } = options;
+  // Where jobs are suspended while they wait, there must be time for it.
+  const pace = suspendAfter === undefined ? 1 : 10;
+  const witnesses: Witness[] = [];
+  const agent = agentOf((context) => {
+    const witness: Witness = {
+      ...{ seen: [], did: [], wrong: [], failed, pace },
+      isDead: () => life.isDead || witness !== witnesses.at(-1),
+    };
+    witnesses.push(witness);
+    return runProgram(program, context, witness);
+  });
   const life: Life = new Life(store, agent, options);
   life.hooks.on("case:changed", ({ case: item }) => {
-    if (item.status === "awaiting" && item.question) void answer(life, item.id, item.question.question);
+    if (item.status === "awaiting" && item.question) void answer(life, item.id, item.question.question, pace);
   });
-  return { life, witness };
+  return { life, witnesses };
 }
 
-async function answer(life: Life, caseId: string, question: string): Promise<void> {
+async function answer(life: Life, caseId: string, question: string, pace = 1): Promise<void> {
+  if (pace > 1) await delay(pace);
   const request = { answer: { text: `answer to ${question}` }, message: null };
   await life.runner.answer(JOB, caseId, request).catch(() => {});
 }
@@ -55,6 +66,7 @@ const isRefused = ({ error }: StoredJob) => AMBIGUOUS.test(error ?? "");
 
 interface Found {
   deaths: number;
+  suspensions: number;
   refused: number;
   readonly problems: string[];
 }
@@ -77,14 +89,15 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
     return;
   }
   if (undisturbed.status !== "completed") tell(`undisturbed it ${undisturbed.status}: ${undisturbed.error}`);
-  for (const wrong of first.witness.wrong) tell(`undisturbed, ${wrong}`);
+  for (const wrong of first.witnesses[0]!.wrong) tell(`undisturbed, ${wrong}`);
+  const suspendAfter = random(2) === 0 ? 0 : undefined;
   const isCertain = !JSON.stringify(program).match(/"(race|any|pump|left)"/);
   const lines = (await first.life.entries()).length;
 
   for (let diesAt = 2; diesAt <= lines; diesAt++) {
     const store = await emptyStore();
     const failed = new Set<string>();
-    const one = live(program, store, { diesAt, strictSteps, failed });
+    const one = live(program, store, { diesAt, strictSteps, failed, suspendAfter });
     await Promise.race([one.life.start(), one.life.died]);
     if ((await one.life.ended()) !== undefined) continue;
     // The very end was stored.
@@ -94,13 +107,16 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
     let job: StoredJob | undefined;
     // Some die once more.
     if (random(4) === 0) {
-      const again = live(program, store, { diesAt: diesAt + 2 + random(4), strictSteps, failed });
+      const again = live(program, store, {
+        diesAt: diesAt + 2 + random(4),
+        ...{ strictSteps, failed, suspendAfter },
+      });
       lives.push(again);
       job = await resume(again);
     }
     if (!job) {
       if (isTerminal((await one.life.jobs.get(JOB)).status)) continue;
-      const last = live(program, store, { strictSteps, failed });
+      const last = live(program, store, { strictSteps, failed, suspendAfter });
       lives.push(last);
       job = (await resume(last))!;
     }
@@ -109,23 +125,25 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
     if (job.status !== "completed") tell(`${where}: ${job.status}, ${job.error}`);
     if (isCertain && JSON.stringify(job.result) !== JSON.stringify(undisturbed.result))
       tell(`${where}: gave ${JSON.stringify(job.result)}, undisturbed ${JSON.stringify(undisturbed.result)}`);
-    const last = lives.at(-1)!.witness;
-    for (const [n, { witness }] of lives.entries()) {
-      for (const wrong of witness.wrong) tell(`${where}: life ${n + 1}, ${wrong}`);
+    const runs = lives.flatMap(({ witnesses }) => witnesses);
+    for (const { witnesses } of lives) found.suspensions += Math.max(witnesses.length - 1, 0);
+    const last = runs.at(-1)!;
+    for (const [n, witness] of runs.entries()) {
+      for (const wrong of witness.wrong) tell(`${where}: run ${n + 1}, ${wrong}`);
       const other = witness.seen.findIndex((seen, at) => last.seen[at] !== seen);
       if (other >= 0)
-        tell(`${where}: life ${n + 1} was given ${witness.seen[other]}, the last one ${last.seen[other]}`);
+        tell(`${where}: run ${n + 1} was given ${witness.seen[other]}, the last one ${last.seen[other]}`);
       const done = new Set(witness.seen.map((seen) => seen.split(" ")[0]));
-      const after = lives.slice(n + 1).flatMap((later) => later.witness.did);
+      const after = runs.slice(n + 1).flatMap((later) => later.did);
       for (const path of after) if (done.has(path)) tell(`${where}: ${path} was done again`);
     }
   }
 }
 
 test(
-  `${PROGRAMS} programs, interrupted at each line of their logs, continue as they started and end as if undisturbed`,
+  `${PROGRAMS} programs, interrupted at each line of their logs and suspended at their waits, end as undisturbed`,
   async () => {
-    const found: Found = { deaths: 0, refused: 0, problems: [] };
+    const found: Found = { deaths: 0, suspensions: 0, refused: 0, problems: [] };
     let next = SEED;
     const work = async () => {
       while (next < SEED + PROGRAMS && found.problems.length < 20) await tryProgram(next++, found);
@@ -136,6 +154,7 @@ test(
 
     expect(found.problems).toEqual([]);
     expect(found.deaths).toBeGreaterThan(5 * PROGRAMS);
+    expect(found.suspensions).toBeGreaterThan(PROGRAMS / 2);
     // Most must be of use.
     expect(found.refused).toBeLessThan(PROGRAMS / 5);
     if (process.env.SVC_PROGRAMS) console.log(found);

@@ -32,6 +32,8 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
       case_count: 3,
       total_cost: 0.25,
     }),
+    makeJob("job-3", { suspended: { at: "2026-01-31T09:31:00Z", wake_at: "2026-02-28T23:59:59.999Z" } }),
+    makeJob("job-4", { suspended: { at: "2026-01-31T09:31:00Z", wake_at: null } }),
   ],
   Case: [
     makeCase("case-1", "job-1", { name: "One", description: "The first" }),

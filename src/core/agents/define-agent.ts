@@ -1,3 +1,4 @@
+import type { Duration } from "../base/duration.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { AgentMethodFieldInput } from "../models/agent-method-field.ts";
 import type { CaseNode } from "../models/case-node.ts";
@@ -75,6 +76,13 @@ export interface AgentDefinition<
    * memory ends its job, and touches no other. @default false: in the service's process
    */
   readonly isolate?: boolean | IsolateOptions;
+  /**
+   * How long a job only waits (for a sleep to end, an answer, and so on) before it leaves memory, or `false` if its jobs
+   * stay in memory. A suspended job is replayed when it resumes, so a wait of its handler that is not recorded starts
+   * over. Jobs of agents with another `onInterruption` than "resume" always stay in memory.
+   * @default the service's `suspendAfter`
+   */
+  readonly suspendAfter?: Duration | false;
   /** How long its jobs are kept after their end, by status. @default the service's retention */
   readonly retention?: RetentionOptions;
   readonly methods: {

@@ -6,6 +6,7 @@ import { fieldsOf } from "./fields.ts";
 import type { FieldsInput } from "./fields-input.ts";
 import { readIsolation } from "./isolate-options.ts";
 import { problemOf } from "./retention-policy.ts";
+import { isSuspendAfter, SUSPEND_RULE } from "./suspend-after.ts";
 
 const POLICIES = ["resume", "restart", "fail"];
 const METHODS = ["job_start", "job_stop", "job_status", "human_answer", "chat", "custom"];
@@ -31,6 +32,8 @@ export function validateAgent(agent: AgentDefinition): void {
   }
   const problem = agent.retention === undefined ? undefined : problemOf(agent.retention);
   if (problem) refuse(`retention${problem.startsWith(".") ? "" : " "}${problem}`);
+  if (agent.suspendAfter !== undefined && !isSuspendAfter(agent.suspendAfter))
+    refuse(`suspendAfter ${SUSPEND_RULE}`);
   try {
     readIsolation(agent.isolate);
   } catch (error) {

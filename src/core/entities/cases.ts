@@ -12,7 +12,7 @@ import { type ListQuery, type Page, type Store, StoreMissingError } from "../sto
 import { laterOf } from "../store/timestamp.ts";
 import { removeCase, splitHistory } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
-import { changeJob, jobNotFound } from "./jobs.ts";
+import { changeJob, due, jobNotFound } from "./jobs.ts";
 import type { Unit } from "./ledger.ts";
 
 /** Default number of updates of each case in lists. */
@@ -325,7 +325,7 @@ async function dropQuestion(unit: Unit, before: StoredCase | undefined): Promise
   const open_questions = job.open_questions - 1;
   const goesOn = open_questions === 0 && job.status === "awaiting" && !isHeld(job);
   await changeJob(unit, job.id, (current) => ({
-    ...current,
+    ...due(current, unit.now),
     open_questions,
     status: goesOn ? "in_progress" : current.status,
   }));

@@ -1,7 +1,7 @@
 import { ServiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
-import { type Job, type StopReason, type StoredJob, toJob } from "../models/job.ts";
+import { isHeld, type Job, type StopReason, type StoredJob, toJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
@@ -55,6 +55,7 @@ export type JobPatch = Partial<
     | "agent_version"
     | "code_fingerprint"
     | "held"
+    | "suspended"
   >
 >;
 
@@ -109,6 +110,11 @@ export class Jobs {
     return this.#store.table("Job").countBy(field, query);
   }
 
+  /** The ids of what `list` would return, all by default: read from the index alone. */
+  ids(query?: ListQuery): Promise<string[]> {
+    return this.#store.table("Job").ids(query);
+  }
+
   /** The children of a job that have not ended and end with it. */
   async openChildren(id: string): Promise<StoredJob[]> {
     const where = { parent_id: id, status: ["stopped", "in_progress", "awaiting", "cancelling"] };
@@ -156,6 +162,7 @@ export async function createJob(
     held: null,
     parent: null,
     forked_from: null,
+    suspended: null,
     ...input,
     status: "stopped",
     payload: null,
@@ -223,6 +230,7 @@ export async function removeJob(unit: Unit, id: string, by?: string): Promise<nu
   await unit.tx.remove("Job", id);
   await unit.tx.clear("Run", id);
   await unit.tell({ kind: "job:deleted", job, by });
+  if (job.parent) await wakeJob(unit, job.parent.job_id);
   return removed;
 }
 
@@ -320,6 +328,34 @@ export async function releaseJob(unit: Unit, id: string, by?: string): Promise<S
   return changeJob(unit, id, release, by);
 }
 
+/** Whether a job may be out of memory while it waits: it has not ended, nobody has stopped it, and it is not held. */
+export function mayBeSuspended(job: Pick<StoredJob, "status" | "stop_reason">): boolean {
+  return (job.status === "in_progress" || job.status === "awaiting") && !isHeld(job);
+}
+
+/** Stores inside a unit that a job leaves memory until `wake_at`, or until something that it waits for is stored. */
+export function suspendJob(
+  unit: Unit,
+  id: string,
+  suspended: Omit<NonNullable<StoredJob["suspended"]>, "at">,
+  total_cost: number,
+): Promise<StoredJob> {
+  return changeJob(unit, id, (job) => ({ ...job, suspended: { at: unit.now, ...suspended }, total_cost }));
+}
+
+/**
+ * Makes a suspended job due inside the unit that stores what it waits for: it is resumed once that is stored, also
+ * where the process ends right after it. Does nothing to a job that is in memory.
+ */
+export async function wakeJob(unit: Unit, id: string): Promise<void> {
+  if ((await unit.tx.get("Job", id))?.suspended) await changeJob(unit, id, (job) => due(job, unit.now));
+}
+
+/** A job as it is once something that it waits for has come: where it is suspended, it is to be resumed now. */
+export function due(job: StoredJob, now: string): StoredJob {
+  return job.suspended ? { ...job, suspended: { ...job.suspended, wake_at: now } } : job;
+}
+
 /**
  * Replaces a job inside a unit by the new one that `change` makes: records a change of status in the run log,
  * calls participants, notifies observers.
@@ -337,6 +373,7 @@ export async function changeJob(
     changed.updated_at = laterOf(unit.now, current.updated_at);
     if (changed.parked && changed.status !== "stopped") changed.parked = undefined;
     if (changed.held && changed.stop_reason !== "code_changed") changed.held = null;
+    if (changed.suspended && !mayBeSuspended(changed)) changed.suspended = null;
     return changed;
   };
   const job = await unit.tx.change("Job", id, next).catch((error: unknown) => {
@@ -365,6 +402,8 @@ async function noteChange(unit: Unit, previous: StoredJob, job: StoredJob, by?: 
   await unit.tell({ kind: "job:changed", job, previous, by });
   if (isTerminal(job.status) && !isTerminal(previous.status)) {
     await unit.tell({ kind: "job:finished", job, previous, by });
+    // Its parent may wait for that.
+    if (job.parent) await wakeJob(unit, job.parent.job_id);
   }
 }
 

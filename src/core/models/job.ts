@@ -55,6 +55,14 @@ export const ParentSchema = v.object({
 });
 export type Parent = v.InferOutput<typeof ParentSchema>;
 
+/** Why a job is not in memory: it only waits, for a time, an answer, or something else that is stored. */
+export const SuspendedSchema = v.object({
+  at: TimestampSchema,
+  /** When it resumes by itself; null where it waits for something that has no deadline. */
+  wake_at: v.nullable(TimestampSchema),
+});
+export type Suspended = v.InferOutput<typeof SuspendedSchema>;
+
 /** Reasons that hold a job instead of ending it: it is `awaiting` until a person decides, or the reason is gone. */
 const HOLDS: readonly (StopReason | null)[] = ["crash_loop", "code_changed"];
 
@@ -94,11 +102,13 @@ export const JobSchema = v.object({
   parent: optional(ParentSchema),
   /** The job whose record this one started with. */
   forked_from: optional(ForkedFromSchema),
+  /** Set while the job only waits and is not in memory; its status stays what it is. */
+  suspended: optional(SuspendedSchema),
 });
 export type Job = v.InferOutput<typeof JobSchema>;
 
 /** A job as stored, with internal fields that the service needs to resume it and never shows. */
-export interface StoredJob extends Omit<Job, "case_ids"> {
+export interface StoredJob extends Omit<Job, "case_ids" | "suspended"> {
   /** Hash of the start request, to recognize a repeated request. */
   fingerprint: string;
   /** Encrypted parameters as received; decrypted only for the handler. */
@@ -111,6 +121,8 @@ export interface StoredJob extends Omit<Job, "case_ids"> {
   run_count: number;
   /** Set while an operator has parked the job in `stopped`: it is not queued. */
   parked?: boolean | undefined;
+  /** Absent in jobs of earlier versions. `worked` is what counts against the time limit of its method, in milliseconds. */
+  suspended: (Suspended & { readonly worked?: number }) | null;
   /** Value of the `Idempotency-Key` header of the start request. */
   idempotency_key: string | null;
 }
@@ -152,6 +164,7 @@ export function toJob(stored: StoredJob, case_ids: string[]): Job {
     held: stored.held ?? null,
     parent: stored.parent ?? null,
     forked_from: stored.forked_from ?? null,
+    suspended: stored.suspended ? { at: stored.suspended.at, wake_at: stored.suspended.wake_at } : null,
     case_ids,
   };
 }

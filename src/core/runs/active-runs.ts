@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
+import { suspendAfterOf } from "../agents/suspend-after.ts";
 import { isServiceError } from "../base/errors.ts";
 import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
@@ -18,12 +19,13 @@ import type { IsolatedRun } from "./isolation/isolated-run.ts";
 import { JobEnds } from "./job-ends.ts";
 import { rehearse } from "./rehearse.ts";
 import type { StepUnderWay } from "./run/activity.ts";
-import { type Rehearsed, Run } from "./run/run.ts";
+import { type Rehearsed, Run, type RunParts } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
 import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
 import { type Applicant, type Place, Scheduler } from "./scheduler.ts";
 import type { TurnKind } from "./turn-kind.ts";
+import { Waker } from "./waker.ts";
 import { whenWritable } from "./when-writable.ts";
 
 export interface ActiveRunsParts extends HandlerParts {
@@ -42,11 +44,31 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly maxConcurrentJobs: number;
   /** Seconds that a handler gets to end by itself. */
   readonly stopGrace: number;
+  /** Milliseconds that a job only waits before it leaves memory; without it, jobs stay. */
+  readonly suspendAfter?: number | undefined;
   /** Whether calls inside a step's function are found wherever they are made. */
   readonly strictSteps: boolean;
   readonly underWay?: UnderWay | undefined;
   /** Whether nothing runs until the scheduler is resumed. @default false */
   readonly isPaused?: boolean;
+}
+
+/** The turn of a job to run. */
+interface Turn {
+  readonly kind: TurnKind;
+  readonly place: Place;
+  /** What its log has, if that is known. */
+  readonly entries?: readonly RunEntry[] | undefined;
+  /** When its wait was over, where the clock was set back while it was suspended. */
+  readonly wokenAt?: number | undefined;
+}
+
+interface LaunchOptions {
+  readonly record?: RunRecord;
+  /** The job's parameters, where they are open already. */
+  readonly values?: Record<string, string>;
+  /** What is known of the time that the job was suspended. */
+  readonly suspended?: { readonly worked?: number; readonly wokenAt: number | undefined };
 }
 
 /** One for all services of the process: each that is in use makes every promise cost more. Unused, it costs nothing. */
@@ -70,6 +92,9 @@ export class ActiveRuns {
   readonly #suspects: Suspects;
   readonly #children: ChildrenParts;
   readonly ends: JobEnds;
+  readonly #waker: Waker;
+  /** Jobs that are not to be suspended now, with the number of reasons. */
+  readonly #kept = new Map<string, number>();
   /** Jobs whose steps are noted before they begin: they were under way at a crash. */
   readonly #noted = new Set<string>();
 
@@ -98,6 +123,11 @@ export class ActiveRuns {
     });
     this.ends = new JobEnds(parts.jobs, parts.hooks);
     this.#children = { ...parts, ends: this.ends, queue: (job) => void this.queue(job, "start") };
+    this.#waker = new Waker({
+      ...parts,
+      isClosed: () => this.scheduler.isClosed,
+      resume: (job, wokenAt) => this.#resumeSuspended(job, wokenAt),
+    });
     parts.liveCosts.of = (id) => {
       const run = this.#runs.get(id);
       return run && !run.isOver ? run.limits.spent : undefined;
@@ -134,6 +164,7 @@ export class ActiveRuns {
   /** Lets running steps end within the grace time, in seconds, and leaves all jobs to the next start. */
   async close(grace: number): Promise<void> {
     this.scheduler.close();
+    this.#waker.close();
     const runs = [...this.#runs.values()];
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
@@ -158,6 +189,28 @@ export class ActiveRuns {
         return false;
       },
     );
+  }
+
+  /** Resumes the suspended jobs that became due while the service was down. */
+  wakeDue(): void {
+    this.#waker.look();
+  }
+
+  /** Resumes a suspended job now; resolves once its turn has come, with whether it is in memory. */
+  async wake(jobId: string): Promise<boolean> {
+    const job = this.#runs.has(jobId) ? undefined : await this.#parts.jobs.find(jobId);
+    if (job?.suspended) await this.#waker.wake(job);
+    return this.#runs.has(jobId);
+  }
+
+  /** Has a job that is in memory, or is resumed, stay there until the result is called. */
+  keepInMemory(jobId: string): () => void {
+    this.#kept.set(jobId, (this.#kept.get(jobId) ?? 0) + 1);
+    return () => {
+      const left = this.#kept.get(jobId)! - 1;
+      if (left > 0) this.#kept.set(jobId, left);
+      else this.#kept.delete(jobId);
+    };
   }
 
   /** Has jobs run that were under way when the process crashed: after the others, and one at a time. */
@@ -198,6 +251,7 @@ export class ActiveRuns {
       run_count: job.run_count + 1,
       agent_version: code.version,
       code_fingerprint: code.code,
+      suspended: null,
     };
     if (job.status === "stopped") {
       const begun = await moveJob(unit, job.id, "start_work", patch);
@@ -213,7 +267,7 @@ export class ActiveRuns {
     job: StoredJob,
     agent: HostedAgent,
     place: Place,
-    { record = new RunRecord(), values }: { record?: RunRecord; values?: Record<string, string> } = {},
+    { record = new RunRecord(), values, suspended }: LaunchOptions = {},
   ): void {
     const { ledger, clock, startTimer = systemTimer, redactor, stopGrace, apiUrl } = this.#parts;
     const { timeout } = agent.definition.methods.job_start;
@@ -223,6 +277,8 @@ export class ActiveRuns {
       epoch: job.run_count,
       instructions: job.job_context.job_instructions,
       account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: apiUrl },
+      ...{ worked: suspended?.worked, wokenAt: suspended?.wokenAt },
+      suspension: this.#suspensionOf(agent),
       stopGrace: stopGrace * 1000,
       timeout: timeout === undefined ? undefined : timeout * 1000,
       insides: this.#insides,
@@ -269,15 +325,43 @@ export class ActiveRuns {
     await this.queue(job, "resume");
   }
 
+  /** How runs of an agent leave memory. */
+  #suspensionOf({ definition }: HostedAgent): RunParts["suspension"] {
+    const after = suspendAfterOf(definition, this.#parts.suspendAfter);
+    if (after === undefined) return undefined;
+    const suspend = async (run: Run) => {
+      const { jobId } = run;
+      await this.exclusively(jobId, async () => {
+        if (this.#kept.has(jobId)) return;
+        await run.suspend(() => {
+          this.#runs.delete(jobId);
+          this.#noted.delete(jobId);
+        });
+      });
+    };
+    return { after, suspend };
+  }
+
+  /** Has a job continue that only waited: it comes before those that have not started. */
+  async #resumeSuspended(job: StoredJob, wokenAt: number | undefined): Promise<boolean> {
+    if (!this.#parts.agents.of(job)) return false;
+    const place = await this.scheduler.takeAgain(toApplicant(job));
+    await this.#useTurn(job, { kind: "resume", place, wokenAt });
+    return this.#runs.has(job.id);
+  }
+
   async #waitForTurn(job: StoredJob, kind: TurnKind, entries?: readonly RunEntry[]): Promise<void> {
-    const { agents, log } = this.#parts;
-    if (!agents.find(job.agent_name)) return;
+    if (!this.#parts.agents.find(job.agent_name)) return;
     const place = await this.scheduler.take(toApplicant(job));
-    if (!place) return;
+    if (place) await this.#useTurn(job, { kind, place, entries });
+  }
+
+  async #useTurn(job: StoredJob, turn: Turn): Promise<void> {
+    const { log } = this.#parts;
     try {
       // The job keeps its place meanwhile.
       await whenWritable(
-        () => this.exclusively(job.id, () => this.#takeTurn(job, kind, { place, entries })),
+        () => this.exclusively(job.id, () => this.#takeTurn(job, turn)),
         (error) => {
           if (this.isClosed) throw error;
           log.warn("the store cannot write; a job is waiting to start", {
@@ -287,26 +371,27 @@ export class ActiveRuns {
         },
       );
     } catch (error) {
-      place.release();
+      turn.place.release();
       throw error;
     }
   }
 
   async #takeTurn(
     { id: jobId, created_at }: StoredJob,
-    kind: TurnKind,
-    { place, entries }: { readonly place: Place; readonly entries: readonly RunEntry[] | undefined },
+    { kind, place, entries, wokenAt }: Turn,
   ): Promise<void> {
     const { jobs, ledger, agents } = this.#parts;
     this.#early.set(jobId, []);
     try {
       let agent: HostedAgent | undefined;
+      let suspended = null as StoredJob["suspended"];
       const begun = await ledger.write(async (unit) => {
         const current = await unit.tx.get("Job", jobId);
         const isOpen =
           current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
         const isDue = isOpen && !this.isRunning(jobId);
         agent = isDue ? agents.of(current) : undefined;
+        suspended = current?.suspended ?? null;
         return isDue && agent ? this.#begin(unit, current, kind, agent) : undefined;
       });
       if (!begun || !agent) return place.release();
@@ -314,7 +399,7 @@ export class ActiveRuns {
       const known = begun.created_at === created_at ? entries : undefined;
       const isNew = begun.run_count === 1 && !begun.forked_from;
       const record = isNew ? new RunRecord() : await RunRecord.of(jobs, jobId, known);
-      this.launch(begun, agent, place, { record });
+      this.launch(begun, agent, place, { record, suspended: { ...suspended, wokenAt } });
     } finally {
       this.#early.delete(jobId);
     }

@@ -7,17 +7,30 @@ import type { StoredCase } from "../models/case.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { CaseUpdateRequest } from "../models/question.ts";
+import { whileAsked } from "./awake.ts";
 import { asCase, note, type RequestParts } from "./runner-parts.ts";
 
 /** Stores the answer to the open question of a job's case, named by id or ref, and tells the run that waits for it. */
 export async function answerQuestion(
   parts: RequestParts,
+  answer: { jobId: string; caseId: string; request: CaseUpdateRequest },
+  actor?: Actor,
+): Promise<StoredCase> {
+  const { jobs, cases } = parts;
+  const { jobId, caseId } = answer;
+  await jobs.get(jobId);
+  const asked = await cases.ofJob(jobId, caseId);
+  if (!asked.question) return storeAnswer(parts, answer, actor);
+  return whileAsked(parts, { jobId, caseId: asked.id }, () => storeAnswer(parts, answer, actor));
+}
+
+async function storeAnswer(
+  parts: RequestParts,
   { jobId, caseId, request }: { jobId: string; caseId: string; request: CaseUpdateRequest },
   actor?: Actor,
 ): Promise<StoredCase> {
   const by = actor && nameOf(actor);
-  const { ledger, jobs, cases, runs } = parts;
-  await jobs.get(jobId);
+  const { ledger, cases, runs } = parts;
   for (;;) {
     const seen = await cases.ofJob(jobId, caseId);
     // A schema may take its time: nothing is kept waiting for it.

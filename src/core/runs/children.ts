@@ -4,7 +4,8 @@ import type { AgentRegistry } from "../agents/registry.ts";
 import { isServiceError } from "../base/errors.ts";
 import type { Redactor } from "../base/redactor.ts";
 import type { JobPatch, Jobs, NewJob } from "../entities/jobs.ts";
-import type { StoredJob } from "../models/job.ts";
+import { isTerminal } from "../models/entity-status.ts";
+import { isHeld, type StoredJob } from "../models/job.ts";
 import { JobInstructionsSchema } from "../models/job-instructions.ts";
 import { checkRequired, type HandlerParts, openParameters, openSent } from "./handler-context.ts";
 import type { JobEnds } from "./job-ends.ts";
@@ -99,6 +100,20 @@ export function endOfParent(id: string, status: string | undefined): RunEnd {
     reason: "parent_ended",
     message: `The job was stopped: its parent "${id}" ${what}`,
   };
+}
+
+/** Why a child does not resume: its parent ended without completing, and then the process; or it is started over. */
+export async function parentEndOf(
+  { jobs, agents }: Pick<ChildrenParts, "jobs" | "agents">,
+  { parent }: StoredJob,
+): Promise<RunEnd | undefined> {
+  if (!parent || parent.detached) return undefined;
+  const above = await jobs.find(parent.job_id);
+  if (above?.status === "completed") return undefined;
+  if (!above || isTerminal(above.status)) return endOfParent(parent.job_id, above?.status);
+  const isInterrupted = (above.status === "in_progress" || above.status === "awaiting") && !isHeld(above);
+  const isStartedOver = isInterrupted && agents.of(above)?.definition.onInterruption === "restart";
+  return isStartedOver ? endOfParent(parent.job_id, "restarted") : undefined;
 }
 
 /** What a job has while its stop is under way: should the process end, the next one ends it for the same reason. */

@@ -160,8 +160,9 @@ class JobRunner implements Runner {
     return { running, queued };
   }
 
-  reconcile(aliveUntil?: string): Promise<void> {
-    return reconcileJobs({ ...this.#parts, aliveUntil });
+  async reconcile(aliveUntil?: string): Promise<void> {
+    await reconcileJobs({ ...this.#parts, aliveUntil });
+    this.#runs.wakeDue();
   }
 
   close(grace: number): Promise<void> {

@@ -3,11 +3,11 @@ import { endCases } from "../entities/cases.ts";
 import { caseIdsOf, changeJob, endJob, holdJob, moveJob, removeCasesOf } from "../entities/jobs.ts";
 import { isRefusal, type Unit } from "../entities/ledger.ts";
 import { isTerminal } from "../models/entity-status.ts";
-import { isHeld, isInCrashLoop, type StoredJob } from "../models/job.ts";
+import { isInCrashLoop, type StoredJob } from "../models/job.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import { laterOf } from "../store/timestamp.ts";
-import { endOfParent, toCancelling } from "./children.ts";
+import { parentEndOf, toCancelling } from "./children.ts";
 import { MOST_CRASHES } from "./crashes/count-crashes.ts";
 import { type Crash, readCrash } from "./crashes/read-crash.ts";
 import type { Suspect } from "./crashes/suspects.ts";
@@ -15,6 +15,7 @@ import { callJobStop } from "./method-calls.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
 import type { RequestParts } from "./runner-parts.ts";
+import { findSuspendedToEnd } from "./suspended-to-end.ts";
 import type { TurnKind } from "./turn-kind.ts";
 import { isStorageError, whenWritable } from "./when-writable.ts";
 
@@ -35,10 +36,13 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
   const { jobs, log } = parts;
   const left: StoredJob[] = [];
   for (let skip = 0; ; skip += BATCH) {
-    const page = await jobs.list({ where: { status: UNFINISHED }, sort: "created_at", limit: BATCH, skip });
+    // Those that are suspended sleep on: nothing of them was interrupted.
+    const where = { status: UNFINISHED, wake_at: null };
+    const page = await jobs.list({ where, sort: "created_at", limit: BATCH, skip });
     left.push(...page.items);
     if (left.length >= page.total || page.items.length === 0) break;
   }
+  left.push(...(await findSuspendedToEnd(parts)));
   settleEnded(parts, left);
   if (left.length === 0 && (await jobs.damaged()).length === 0) return;
   log.info("resuming unfinished jobs", { jobs: left.length });
@@ -198,20 +202,6 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
     },
     ...goOn("start"),
   };
-}
-
-/** Why a child does not resume: its parent ended without completing, and then the process; or it is started over. */
-async function parentEndOf(
-  { jobs, agents }: ReconcileParts,
-  { parent }: StoredJob,
-): Promise<RunEnd | undefined> {
-  if (!parent || parent.detached) return undefined;
-  const above = await jobs.find(parent.job_id);
-  if (above?.status === "completed") return undefined;
-  if (!above || isTerminal(above.status)) return endOfParent(parent.job_id, above?.status);
-  const isInterrupted = (above.status === "in_progress" || above.status === "awaiting") && !isHeld(above);
-  const isStartedOver = isInterrupted && agents.of(above)?.definition.onInterruption === "restart";
-  return isStartedOver ? endOfParent(parent.job_id, "restarted") : undefined;
 }
 
 function stopOrphan(

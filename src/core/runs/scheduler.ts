@@ -105,6 +105,12 @@ export class Scheduler {
     return !this.#isClosed && !this.#isPaused && this.#fits(agent);
   }
 
+  /** Waits for a place for a job that ran before: it comes before those that have not. */
+  async takeAgain(applicant: Applicant): Promise<Place> {
+    await this.retake(applicant);
+    return new Place(this, applicant);
+  }
+
   /** A place, where one is free. */
   tryTake(applicant: Applicant): Place | undefined {
     if (!this.hasPlace(applicant.agent)) return undefined;

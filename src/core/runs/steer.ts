@@ -6,6 +6,7 @@ import type { StoredCase } from "../models/case.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import { JOB_OVERRIDES } from "../models/overrides.ts";
+import { whileAsked } from "./awake.ts";
 import { endOfParent, toCancelling } from "./children.ts";
 import { changeWithRun, type FoundJob } from "./job-change.ts";
 import { callJobStop } from "./method-calls.ts";
@@ -26,16 +27,22 @@ export async function stopJob(
 ): Promise<StoredJob> {
   const by = actor && nameOf(actor);
   const { agents, runs } = parts;
-  const { job, run } = await changeWithRun(parts, jobId, async (unit, { job, run, spent }) => {
+  const { job, run, isSuspended } = await changeWithRun<{
+    readonly job: StoredJob;
+    readonly run?: FoundJob["run"];
+    readonly isSuspended?: boolean;
+  }>(parts, jobId, async (unit, { job, run, spent }) => {
     if (isTerminal(job.status) || job.status === "cancelling") return { job };
     await note(parts, unit, actor, { action: "job.stop", target: asJob(jobId), before: job.status });
-    if (!run) return { job: await cancel(unit, job, { end, total_cost: spent, by }) };
+    if (!run && !job.suspended) return { job: await cancel(unit, job, { end, total_cost: spent, by }) };
     if (job.status === "stopped") await moveJob(unit, jobId, "start_work", {}, by);
     const event = job.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
-    return { job: await moveJob(unit, jobId, event, toCancelling(end), by), run };
+    const isSuspended = !run && Boolean(job.suspended);
+    return { job: await moveJob(unit, jobId, event, toCancelling(end), by), run, isSuspended };
   });
   runs.scheduler.callOff(jobId);
   run?.end(end, () => callJobStop(parts, job, agents.of(job)));
+  if (isSuspended) void endCancelled(parts, job, agents.of(job));
   return job;
 }
 
@@ -112,17 +119,26 @@ export async function overrideCaseStatus(
   status: EntityStatus,
   actor: Actor,
 ): Promise<StoredCase> {
-  const item = await parts.ledger.write(async (unit) => {
-    const before = (await unit.tx.get("Case", caseId))?.status;
-    const changed = await overrideCase(unit, caseId, status, nameOf(actor));
-    await note(parts, unit, actor, { action: "case.status", target: asCase(caseId), before, after: status });
-    return changed;
+  return withJobOf(parts, caseId, async () => {
+    const item = await parts.ledger.write(async (unit) => {
+      const before = (await unit.tx.get("Case", caseId))?.status;
+      const changed = await overrideCase(unit, caseId, status, nameOf(actor));
+      const change = { before, after: status };
+      await note(parts, unit, actor, { action: "case.status", target: asCase(caseId), ...change });
+      return changed;
+    });
+    if (!item.question) {
+      const run = parts.runs.find(item.job_id);
+      await run?.questions.withdraw(item.id, `Case "${item.id}" was set to ${status} by an operator`);
+    }
+    return item;
   });
-  if (!item.question) {
-    const run = parts.runs.find(item.job_id);
-    await run?.questions.withdraw(item.id, `Case "${item.id}" was set to ${status} by an operator`);
-  }
-  return item;
+}
+
+/** Changes a case; where it has a question, its job is in memory meanwhile, as far as that is possible. */
+async function withJobOf<T>(parts: RequestParts, caseId: string, work: () => Promise<T>): Promise<T> {
+  const item = await parts.cases.get(caseId);
+  return item.question ? whileAsked(parts, { jobId: item.job_id, caseId }, work) : work();
 }
 
 /** Aborts the run and removes the job with its cases; resolves with the number of cases. */
@@ -138,15 +154,17 @@ export function deleteJob(parts: RequestParts, jobId: string, actor: Actor): Pro
 }
 
 /** Removes a case; its job continues. */
-export async function deleteCase(parts: RequestParts, caseId: string, actor: Actor): Promise<void> {
-  const { job_id } = await parts.ledger.write(async (unit) => {
-    const removed = await removeCaseOfJob(unit, caseId, nameOf(actor));
-    const { status, job_id: job, name } = removed;
-    const before = { status, job, name };
-    await note(parts, unit, actor, { action: "case.delete", target: asCase(caseId), before });
-    return removed;
+export function deleteCase(parts: RequestParts, caseId: string, actor: Actor): Promise<void> {
+  return withJobOf(parts, caseId, async () => {
+    const { job_id } = await parts.ledger.write(async (unit) => {
+      const removed = await removeCaseOfJob(unit, caseId, nameOf(actor));
+      const { status, job_id: job, name } = removed;
+      const before = { status, job, name };
+      await note(parts, unit, actor, { action: "case.delete", target: asCase(caseId), before });
+      return removed;
+    });
+    await parts.runs.find(job_id)?.questions.withdraw(caseId, `Case "${caseId}" was deleted`);
   });
-  await parts.runs.find(job_id)?.questions.withdraw(caseId, `Case "${caseId}" was deleted`);
 }
 
 /** Stores a change of a job that may take it away from its run: nothing that the run still does is stored then. */

@@ -10,6 +10,7 @@ import {
   type RetentionPolicy,
   toKeepTime,
 } from "../agents/retention-policy.ts";
+import { isSuspendAfter, SUSPEND_RULE, type SuspendAfter, toSuspendAfter } from "../agents/suspend-after.ts";
 import { atLeast, checkOptions, OptionsError, wholeAtLeast } from "../base/check-options.ts";
 import type { Duration } from "../base/duration.ts";
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log.ts";
@@ -94,6 +95,14 @@ export interface ServerOptions {
   /** Time that a stopped job gets to end by itself, seconds. @default 10 */
   stopGrace?: number;
   /**
+   * How long a job only waits (for a sleep to end, an answer, and so on) before it leaves memory, if the wait lasts
+   * that long again; `false` keeps waiting jobs in memory. An agent can have its own. Variable
+   * `SERVICE_SUSPEND_AFTER`.
+   *
+   * @default "10s"
+   */
+  suspendAfter?: Duration | false;
+  /**
    * Whether calls of a job or case inside a step's function are detected anywhere, at about 10 µs per step;
    * else only those that the function makes before its first await. Variable `SERVICE_STRICT_STEPS`.
    *
@@ -165,6 +174,8 @@ export interface ResolvedOptions {
   readonly maxQueuedJobs: number;
   readonly shutdownGrace: number;
   readonly stopGrace: number;
+  /** Milliseconds; `undefined` keeps waiting jobs in memory. */
+  readonly suspendAfter: number | undefined;
   readonly strictSteps: boolean;
   readonly paused: boolean;
   /** The file that `svc` runs: isolated agents are loaded from it again. */
@@ -227,6 +238,10 @@ const ScalarsSchema = v.object({
   maxQueuedJobs: wholeAtLeast(1),
   shutdownGrace: seconds,
   stopGrace: seconds,
+  suspendAfter: v.pipe(
+    v.custom<SuspendAfter>(isSuspendAfter, SUSPEND_RULE),
+    v.transform((value) => ({ milliseconds: toSuspendAfter(value) })),
+  ),
   pluginTimeout: seconds,
   retention: v.strictObject(
     { completed: keepTime, failed: keepTime, cancelled: keepTime },
@@ -254,6 +269,7 @@ const VARIABLES = {
   logLevel: "SERVICE_LOG_LEVEL",
   logFormat: "SERVICE_LOG_FORMAT",
   maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
+  suspendAfter: "SERVICE_SUSPEND_AFTER",
   auditRetention: "SERVICE_AUDIT_RETENTION",
   "retention.completed": "SERVICE_RETENTION_COMPLETED",
   "retention.failed": "SERVICE_RETENTION_FAILED",
@@ -291,6 +307,7 @@ export function resolveOptions(
     maxQueuedJobs: options.maxQueuedJobs ?? 10_000,
     shutdownGrace: options.shutdownGrace ?? 5,
     stopGrace: options.stopGrace ?? 10,
+    suspendAfter: options.suspendAfter ?? suspendAfter(env) ?? "10s",
     pluginTimeout: options.pluginTimeout ?? 10,
     auditRetention: options.auditRetention ?? text(env, "SERVICE_AUDIT_RETENTION") ?? "keep",
     retention: {
@@ -315,6 +332,7 @@ export function resolveOptions(
     controller: text(env, "SVC_CONTROLLER"),
     paused: options.paused ?? flag(env, "SERVICE_PAUSED") ?? false,
     strictSteps: options.strictSteps ?? flag(env, "SERVICE_STRICT_STEPS") ?? false,
+    suspendAfter: checked.suspendAfter.milliseconds,
     dataDir: resolve(checked.dataDir),
     publicUrl: checked.publicUrl,
     apiKey: checked.apiKey,
@@ -369,6 +387,11 @@ function flag(env: Environment, name: string): boolean | undefined {
   if (value === undefined) return undefined;
   if (value === "true" || value === "false") return value === "true";
   throw new OptionsError(`${name} must be true or false`);
+}
+
+function suspendAfter(env: Environment): string | false | undefined {
+  const value = text(env, "SERVICE_SUSPEND_AFTER");
+  return value === "false" ? false : value;
 }
 
 function number(env: Environment, name: string): number | undefined {

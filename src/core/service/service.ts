@@ -282,6 +282,7 @@ export function createScope(options: ResolvedOptions): Container {
       maxConcurrentJobs: options.maxConcurrentJobs,
       maxQueuedJobs: options.maxQueuedJobs,
       stopGrace: options.stopGrace,
+      suspendAfter: options.suspendAfter,
       strictSteps: options.strictSteps,
       get: (token) => scope.get(token),
       isPaused: options.paused,

@@ -13,6 +13,9 @@ const time = (timestamp: string | null): number | null =>
 const duration = ({ created_at, finished_at }: { created_at: string; finished_at: string | null }) =>
   finished_at === null ? null : parseTimestamp(finished_at) - parseTimestamp(created_at);
 
+/** In place of a time, where a suspended job waits for something that has no deadline. */
+export const NO_WAKE_TIME = Number.MAX_SAFE_INTEGER;
+
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
   version: 3,
@@ -34,6 +37,8 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     case_count: job.case_count,
     total_cost: job.total_cost,
     duration: duration(job),
+    // `null` where it is not suspended.
+    wake_at: job.suspended ? (time(job.suspended.wake_at) ?? NO_WAKE_TIME) : null,
   }),
   facets: [
     "status",

@@ -4,6 +4,7 @@ import type { Place } from "../scheduler.ts";
 import type { Call } from "./call.ts";
 import type { RunClock } from "./run-clock.ts";
 import type { RunPhase } from "./run-phase.ts";
+import type { Wait } from "./suspension.ts";
 
 /** A step under way. */
 export interface StepUnderWay {
@@ -25,6 +26,9 @@ interface ActivityParts {
   readonly insides: AsyncLocalStorage<StepUnderWay> | undefined;
   /** Called when a step or a write is over. */
   readonly onChange: () => void;
+  /** Called when the run only waits, and when it works again. */
+  readonly onRest: () => void;
+  readonly onWork: () => void;
   /** Is notified what the run is doing, if that must be known after a crash. */
   readonly doing?: ((what: string | undefined) => void) | undefined;
 }
@@ -38,7 +42,7 @@ export class Activity {
   readonly #steps = new Set<StepUnderWay>();
   /** The step whose function is being called, until that returns or waits for the first time. */
   #calling: StepUnderWay | undefined;
-  #waits = 0;
+  readonly #waits = new Set<Wait>();
   #writes = 0;
 
   constructor(parts: ActivityParts) {
@@ -48,6 +52,11 @@ export class Activity {
   /** Steps under way. */
   get steps(): StepUnderWay[] {
     return [...this.#steps];
+  }
+
+  /** What its calls wait for outside of this process. */
+  get waits(): ReadonlySet<Wait> {
+    return this.#waits;
   }
 
   /** Whether no step is under way and nothing is being stored. */
@@ -98,14 +107,14 @@ export class Activity {
   }
 
   /** Waits for something outside of this process: another job may have this one's place meanwhile. */
-  async wait<T>(work: () => Promise<T>): Promise<T> {
+  async wait<T>(work: () => Promise<T>, wait: Wait): Promise<T> {
     const { phase } = this.#parts;
-    this.#waits++;
-    this.#restIfIdle();
+    this.#waits.add(wait);
+    this.restIfIdle();
     try {
       return await phase.orEnd(work);
     } finally {
-      this.#waits--;
+      this.#waits.delete(wait);
       if (!phase.isToldToEnd) await this.#goOn();
     }
   }
@@ -131,15 +140,17 @@ export class Activity {
     doing(call && (call.kind === "ask" ? `human_answer after ${call.label}` : call.label));
   }
 
-  #changed(): void {
-    this.#restIfIdle();
-    this.#parts.onChange();
-  }
-
-  #restIfIdle(): void {
-    if (this.#waits === 0 || !this.isQuiet) return;
+  /** Gives the place up where the run only waits. */
+  restIfIdle(): void {
+    if (this.#waits.size === 0 || !this.isQuiet) return;
     this.#parts.place.release();
     this.#parts.clock.pause();
+    this.#parts.onRest();
+  }
+
+  #changed(): void {
+    this.restIfIdle();
+    this.#parts.onChange();
   }
 
   async #beginAgain(step: StepUnderWay): Promise<void> {
@@ -151,5 +162,6 @@ export class Activity {
     const { phase, place, clock } = this.#parts;
     await phase.orEnd(() => place.retake());
     clock.resume();
+    this.#parts.onWork();
   }
 }

@@ -4,6 +4,7 @@ import { toJsonValue } from "../../agents/json-value.ts";
 import type { ChildHandle, StartableAgent, StartOptions } from "../../agents/run-context.ts";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import { createJob, type NewJob } from "../../entities/jobs.ts";
+import type { Unit } from "../../entities/ledger.ts";
 import { isTerminal } from "../../models/entity-status.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { CallEntry, RecordedError } from "../../models/run-entry.ts";
@@ -167,7 +168,11 @@ class RunChild implements ChildHandle<never> {
       try {
         const entry = await this.#record(call);
         if (entry) return entry;
-        await run.wait(() => ended);
+        const isOpen = async (unit: Unit): Promise<boolean> => {
+          const child = await unit.tx.get("Job", this.id);
+          return child !== undefined && !isTerminal(child.status);
+        };
+        await run.wait(() => ended, undefined, isOpen);
       } finally {
         cancel();
       }

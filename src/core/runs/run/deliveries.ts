@@ -30,6 +30,8 @@ interface DeliveriesParts {
   readonly loose: readonly Call[];
   /** Most milliseconds that a recorded call is waited for. @default as long as it may take */
   readonly patience?: number | undefined;
+  /** Called when a turn is over. */
+  readonly onTurnEnd?: (() => void) | undefined;
   /** Called once all that is recorded was given back, and the handler waits for something that is not. */
   readonly onReplayed?: (() => void) | undefined;
   /** Whether failures of it were forgotten. */
@@ -112,6 +114,11 @@ export class Deliveries {
   /** Whether what the handler does now follows from the last delivery, or from its beginning, alone. */
   get isInTurn(): boolean {
     return this.#isInTurn;
+  }
+
+  /** How many calls the handler waits for, where it has done all that follows from the last delivery. */
+  get open(): number | undefined {
+    return this.#isInTurn || this.#isEnding || this.#elsewhere > 0 ? undefined : this.#open;
   }
 
   /** Whether nothing was done yet but to answer from the record. */
@@ -321,6 +328,7 @@ export class Deliveries {
     this.#isInTurn = false;
     this.#inARow = 0;
     this.#goOn(true);
+    if (!this.#isInTurn) this.#parts.onTurnEnd?.();
   };
 
   /** Microtasks run until there are none; only then comes the next tick. */

@@ -87,9 +87,10 @@ export class RunJob implements JobHandle {
       await run.enter(call);
       const { until, at } = call.begun ?? (await this.#beginSleep(call, milliseconds));
       // Where the clock was set back, it is not longer than it was to be.
-      const from = Math.max(run.parts.clock().getTime(), Date.parse(at));
-      const left = Date.parse(until!) - from;
-      if (left > 0) await run.wait(() => new Promise<void>((resolve) => void run.after(left, resolve)));
+      const from = Math.max(run.parts.clock().getTime(), Date.parse(at), run.parts.wokenAt ?? 0);
+      const end = Date.parse(until!);
+      const over = () => new Promise<void>((resolve) => void run.after(end - from, resolve));
+      if (end > from) await run.wait(over, end);
       await run.write(async (unit) => {
         await unit.record(run.jobId, { type: "call", call: "sleep", ...call.fields, started_at: at });
         unit.afterwards((seq) => run.deliveries.due(call, seq));

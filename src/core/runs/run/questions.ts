@@ -14,13 +14,18 @@ import type { RunRecord } from "./run-record.ts";
 /** What questions need of the run that asks them. */
 interface AskingRun {
   readonly jobId: string;
-  readonly parts: { readonly record: RunRecord; readonly log: Logger; readonly clock: () => Date };
+  readonly parts: {
+    readonly record: RunRecord;
+    readonly log: Logger;
+    readonly clock: () => Date;
+    readonly wokenAt?: number | undefined;
+  };
   readonly limits: Limits;
   readonly deliveries: Deliveries;
   readonly openCases: Set<string>;
   readonly isSealed: boolean;
   write<T>(work: (unit: Unit) => Promise<T>): Promise<T>;
-  wait<T>(work: () => Promise<T>): Promise<T>;
+  wait<T>(work: () => Promise<T>, until?: number, isOpen?: (unit: Unit) => Promise<boolean>): Promise<T>;
   orEnd<T>(work: () => T | Promise<T>): T | Promise<T>;
   after(milliseconds: number, fn: () => void): () => void;
   end(end: RunEnd): void;
@@ -74,7 +79,9 @@ export class Questions {
     try {
       const question = await open();
       callOff = this.#watch(caseId, question, isUntil);
-      await this.#run.wait(() => settled);
+      const until = question.deadline === null ? undefined : Date.parse(question.deadline);
+      const isOpen = async (unit: Unit) => (await unit.tx.get("Case", caseId))?.question?.id === question.id;
+      await this.#run.wait(() => settled, until, isOpen);
       const pending = onAnswer();
       if (pending instanceof Promise) await this.#run.orEnd(() => pending.catch(() => {}));
     } finally {
@@ -142,7 +149,7 @@ export class Questions {
       });
     };
     // Where the clock was set back, so many minutes are not more than they were to be.
-    watch(isUntil ? now() : Math.max(now(), Date.parse(question.asked_at)));
+    watch(isUntil ? now() : Math.max(now(), Date.parse(question.asked_at), run.parts.wokenAt ?? 0));
     return () => callOff();
   }
 

@@ -10,6 +10,8 @@ interface ClockParts {
   readonly timeout: number | undefined;
   readonly limits: Limits;
   readonly startTimer: StartTimer;
+  /** Milliseconds that the handler had worked before it left memory. @default 0 */
+  readonly worked?: number | undefined;
   /** Called when a limit of time is reached. */
   readonly end: (end: RunEnd) => void;
 }
@@ -18,12 +20,18 @@ interface ClockParts {
 export class RunClock {
   readonly #parts: ClockParts;
   readonly #timers = new Set<() => void>();
-  #workedBefore = 0;
+  #workedBefore: number;
   #workingSince: number | undefined;
   #stopTimeout: (() => void) | undefined;
 
   constructor(parts: ClockParts) {
     this.#parts = parts;
+    this.#workedBefore = parts.worked ?? 0;
+  }
+
+  /** Milliseconds that the handler has worked, while it only waits; nothing where that is not limited. */
+  get worked(): number | undefined {
+    return this.#parts.timeout === undefined ? undefined : this.#workedBefore;
   }
 
   start(): void {

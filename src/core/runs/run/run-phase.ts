@@ -2,9 +2,10 @@ import { type RunEnd, RunEndedError } from "./run-errors.ts";
 
 /**
  * Phase of a run: `live`; `ending`, after a limit or a stop; `frozen`, while the service closes; `over`, when
- * nothing that the handler still does counts.
+ * nothing that the handler still does counts; `suspended`, when the run has left memory: nothing happens any longer for
+ * what is left of the handler, because it must not mistake that for the end of the job.
  */
-type Phase = "live" | "ending" | "frozen" | "over";
+type Phase = "live" | "ending" | "frozen" | "over" | "suspended";
 
 /** The phase of a run, and how pending waits of its handler learn that the run must end. */
 export class RunPhase {
@@ -23,7 +24,16 @@ export class RunPhase {
   }
 
   get isOver(): boolean {
-    return this.#phase === "over";
+    return this.#phase === "over" || this.isSuspended;
+  }
+
+  get isSuspended(): boolean {
+    return this.#phase === "suspended";
+  }
+
+  /** Whether the handler's calls are let through, and nobody is about to end the run. */
+  get isLive(): boolean {
+    return this.#phase === "live" && this.#fence === undefined;
   }
 
   get isFrozen(): boolean {
@@ -62,13 +72,13 @@ export class RunPhase {
   gate(): Promise<void> | undefined {
     if (this.#fence) return this.#fence.then(() => this.gate());
     if (this.#phase === "live") return undefined;
-    if (this.#phase === "frozen") return new Promise(() => {});
+    if (this.#phase === "frozen" || this.isSuspended) return new Promise(() => {});
     return Promise.reject(this.error);
   }
 
   /** Tells the run to end: the first reason counts. Says whether this was the first. */
   tellToEnd(end: RunEnd): boolean {
-    if (this.isToldToEnd) return false;
+    if (this.isToldToEnd || this.isSuspended) return false;
     this.#end = end;
     this.#phase = "ending";
     return true;
@@ -79,8 +89,14 @@ export class RunPhase {
     if (this.#phase === "live") this.#phase = "frozen";
   }
 
+  /** The run has left memory. */
+  suspend(): void {
+    this.#phase = "suspended";
+  }
+
   /** The run is over, and `end` is why, where nothing else was before. */
   close(end?: RunEnd): void {
+    if (this.isSuspended) return;
     this.#phase = "over";
     this.#end ??= end;
   }
@@ -119,6 +135,7 @@ export class RunPhase {
 
   /** Settles as `work` does, or rejects as soon as the run ends. */
   orEnd<T>(work: () => T | Promise<T>): T | Promise<T> {
+    if (this.isSuspended) return new Promise(() => {});
     if (this.isToldToEnd) return Promise.reject(this.error);
     let pending: T | Promise<T>;
     try {

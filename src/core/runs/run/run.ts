@@ -1,6 +1,7 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
+import { mayBeSuspended, suspendJob } from "../../entities/jobs.ts";
 import { isRefusal, type Ledger, type Unit } from "../../entities/ledger.ts";
 import type { AccountRef } from "../../models/account.ts";
 import type { Code } from "../../models/job.ts";
@@ -20,6 +21,7 @@ import { RunPhase } from "./run-phase.ts";
 import type { RunRecord } from "./run-record.ts";
 import { storeEnd } from "./store-end.ts";
 import { storeHold } from "./store-hold.ts";
+import { Suspension, type Wait } from "./suspension.ts";
 import type { StartTimer } from "./timer.ts";
 
 export interface RunParts {
@@ -46,6 +48,17 @@ export interface RunParts {
   readonly code: Code;
   /** Milliseconds that a rehearsal waits for a recorded call; a run that is none has what it needs. */
   readonly patience?: number;
+  /** How the run leaves memory while it only waits; where this is absent, it stays. */
+  readonly suspension?: {
+    /** Milliseconds that it only waits before, and that are left of its wait then. */
+    readonly after: number;
+    /** Calls `suspend` while nobody else changes the job. */
+    readonly suspend: (run: Run) => Promise<unknown>;
+  };
+  /** Milliseconds that the handler had worked before it left memory. @default 0 */
+  readonly worked?: number | undefined;
+  /** The time up to which its waits are over, in milliseconds since 1970, where the clock was set back meanwhile. */
+  readonly wokenAt?: number | undefined;
   /** Is notified what the run is doing, if that must be known after a crash. */
   readonly doing?: ((what: string | undefined) => void) | undefined;
 }
@@ -73,6 +86,7 @@ export class Run {
   readonly openCases: Set<string>;
   readonly #phase = new RunPhase();
   readonly #clock: RunClock;
+  readonly #suspension: Suspension | undefined;
   #questions: Questions | undefined;
   /** Steps that were in progress when the run was asked to end, or when its handler ended without them. */
   #cutShort: StepUnderWay[] = [];
@@ -89,14 +103,19 @@ export class Run {
 
   constructor(parts: RunParts) {
     this.parts = parts;
-    const { log, timeout, place, insides, record, startTimer, doing } = parts;
+    const { log, timeout, place, insides, record, startTimer, doing, suspension, worked } = parts;
     const end = (reason: RunEnd) => this.end(reason);
     this.limits = new Limits(parts.instructions, record, parts.clock);
     this.openCases = new Set(record.openCases());
-    this.#clock = new RunClock({ log, timeout, limits: this.limits, startTimer, end });
+    this.#clock = new RunClock({ log, timeout, worked, limits: this.limits, startTimer, end });
+    this.#suspension =
+      suspension &&
+      new Suspension({ run: this, after: suspension.after, suspend: () => suspension.suspend(this) });
     const onChange = () => this.#tellIfQuiet();
     const [phase, clock] = [this.#phase, this.#clock];
-    this.activity = new Activity({ place, insides, phase, clock, onChange, doing });
+    const onRest = () => this.#suspension?.rested();
+    const onWork = () => this.#suspension?.resumed();
+    this.activity = new Activity({ place, insides, phase, clock, onChange, onRest, onWork, doing });
     this.deliveries = new Deliveries({
       recorded: record.ended,
       open: record.open(),
@@ -106,6 +125,7 @@ export class Run {
       isStrict: insides !== undefined,
       log,
       patience: parts.patience,
+      onTurnEnd: () => this.activity.restIfIdle(),
       onReplayed: () => this.#onJudged?.(),
       onMismatch: (expected, found) => end(this.#mismatch(expected, { call: found })),
     });
@@ -250,8 +270,47 @@ export class Run {
     };
   }
 
+  /** Whether the handler only waits, each of its calls for something outside of the process. */
+  get onlyWaits(): boolean {
+    const { waits, isQuiet } = this.activity;
+    return this.#phase.isLive && isQuiet && waits.size > 0 && this.deliveries.open === waits.size;
+  }
+
+  /** Milliseconds until a wait is over, or the job has taken as long as it may. */
+  timeLeft(): number {
+    const { until = Number.POSITIVE_INFINITY } = this.#nextEnd();
+    return until - this.parts.clock().getTime();
+  }
+
+  /**
+   * Leaves memory, if the run still only waits: stores that the job is suspended, calls `onGone` as soon as it is, and
+   * forgets the handler, which does not notice. Nothing else of the run is stored meanwhile.
+   */
+  async suspend(onGone: () => void): Promise<void> {
+    if (!this.#suspension?.isDue) return;
+    const lift = this.#phase.raiseFence();
+    this.activity.beginWrite();
+    try {
+      await this.parts.ledger.write(async (unit) => {
+        if (!(await this.#storeSuspension(unit))) return;
+        unit.afterwards(() => {
+          this.#phase.suspend();
+          onGone();
+          this.#force();
+          this.#leave();
+        });
+      });
+    } catch (error) {
+      this.parts.log.warn("the job stays in memory: it could not be stored that it is suspended", { error });
+    } finally {
+      this.activity.endWrite();
+      if (!this.#phase.isSuspended) lift();
+    }
+  }
+
   /** Leaves the handler behind; nothing that it still does is stored. */
   abandon(end: RunEnd): void {
+    if (this.#phase.isSuspended) return;
     this.#phase.close(end);
     this.#interrupt();
     this.#force();
@@ -272,6 +331,10 @@ export class Run {
     let isLetThrough = false;
     let fence: Promise<void> | undefined;
     const guarded = (unit: Unit): Promise<T> => {
+      if (this.#phase.isSuspended) {
+        fence = new Promise(() => {});
+        return NOTHING;
+      }
       if (this.isOver || (this.#isSealed && !isLetThrough)) throw this.#phase.error;
       fence = this.#phase.fence;
       if (fence) return NOTHING;
@@ -284,7 +347,7 @@ export class Run {
         const value = await whenWritable(
           () => this.parts.ledger.write(guarded),
           ({ message }) => {
-            if (this.isOver) throw this.#phase.error;
+            if (this.isOver && !this.#phase.isSuspended) throw this.#phase.error;
             this.parts.log.warn("the store cannot write; the run waits", { error: message });
           },
         );
@@ -305,9 +368,13 @@ export class Run {
     return this.#phase.orEnd(work);
   }
 
-  /** Waits for something outside of this process: another job may have this one's place meanwhile. */
-  wait<T>(work: () => Promise<T>): Promise<T> {
-    return this.activity.wait(work);
+  /**
+   * Waits for something durable outside of this process: another job may have this one's place meanwhile, and the run may
+   * leave memory. `until` is when it must be back, in milliseconds since 1970. A unit that stores what is waited for makes
+   * the job due (`wakeJob`); `isOpen` says inside a unit that this is not stored yet.
+   */
+  wait<T>(work: () => Promise<T>, until?: number, isOpen?: Wait["isOpen"]): Promise<T> {
+    return this.activity.wait(work, { until, isOpen });
   }
 
   /** Counts the cost of a step once, together with its record: the end of the run may be stored right behind it. */
@@ -422,11 +489,40 @@ export class Run {
     return pending.then(() => this.orEnd(() => new Promise<void>(() => {})));
   }
 
+  /** When the run has something to do by itself. */
+  #nextEnd(): { readonly until: number | undefined } {
+    const ends = [...this.activity.waits].map(({ until }) => until);
+    const left = this.limits.timeLeft();
+    if (left !== undefined) ends.push(this.parts.clock().getTime() + left);
+    const known = ends.filter((end) => end !== undefined);
+    return { until: known.length > 0 ? Math.min(...known) : undefined };
+  }
+
+  /** Resolves with whether it stores that: not if something has come that the run does not know of yet. */
+  async #storeSuspension(unit: Unit): Promise<boolean> {
+    const job = await unit.tx.get("Job", this.jobId);
+    if (this.#isFinishing || !job || !mayBeSuspended(job) || job.run_count !== this.parts.epoch) return false;
+    for (const { isOpen } of this.activity.waits) if (isOpen && !(await isOpen(unit))) return false;
+    if (this.#answers.size > 0) await this.#recordAnswers(unit);
+    const { until } = this.#nextEnd();
+    const wake_at = until === undefined ? null : new Date(until).toISOString();
+    const { worked } = this.#clock;
+    await suspendJob(
+      unit,
+      this.jobId,
+      { wake_at, ...(worked !== undefined && { worked }) },
+      this.limits.spent,
+    );
+    return true;
+  }
+
   /** Nothing is left running of this run but what the handler itself may still do. */
   #leave(): void {
     this.#phase.close();
     this.#clock.stop();
-    this.deliveries.refuse(this.#phase.interruptRest());
+    this.#suspension?.stop();
+    if (this.#phase.isSuspended) this.deliveries.stop();
+    else this.deliveries.refuse(this.#phase.interruptRest());
     this.parts.place.leave();
     this.#tellIfQuiet();
   }

@@ -60,7 +60,8 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
   let isAgain = false;
   if (call.tries?.pauseUntil !== undefined) {
     await run.enter(call);
-    await pause(run, pauseLeft(call.tries, run.parts.clock()));
+    const { clock, wokenAt = 0 } = run.parts;
+    await pause(run, pauseLeft(call.tries, new Date(Math.max(clock().getTime(), wokenAt))));
     isAgain = true;
   }
   for (let attempt = scope.nextAttempt(call); ; attempt++) {
@@ -89,7 +90,8 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
 async function pause(run: Run, milliseconds: number): Promise<void> {
   if (milliseconds <= 0) return;
   const over = () => new Promise<void>((resolve) => void run.after(milliseconds, resolve));
-  await (milliseconds > LONG_PAUSE ? run.wait(over) : run.orEnd(over));
+  const until = run.parts.clock().getTime() + milliseconds;
+  await (milliseconds > LONG_PAUSE ? run.wait(over, until) : run.orEnd(over));
 }
 
 /** A further try: should the process end, it was under way, and the pause before it was over. */

@@ -48,6 +48,7 @@ export function makeJob(id: string, fields: Partial<StoredJob> = {}): StoredJob 
     held: null,
     parent: null,
     forked_from: null,
+    suspended: null,
     fingerprint: "",
     encrypted_agent_parameters: null,
     open_questions: 0,

@@ -1,0 +1,48 @@
+import type { AgentRegistry } from "../agents/registry.ts";
+import type { Jobs } from "../entities/jobs.ts";
+import type { EntityStatus } from "../models/entity-status.ts";
+import type { StoredJob } from "../models/job.ts";
+import { parentEndOf } from "./children.ts";
+
+interface Parts {
+  readonly jobs: Jobs;
+  readonly agents: AgentRegistry;
+}
+
+const ALL = Number.POSITIVE_INFINITY;
+const OPEN: readonly EntityStatus[] = ["in_progress", "awaiting"];
+
+/**
+ * Suspended jobs that a start must end: those that lost data, and those whose parents have ended. Other suspended jobs
+ * are not read: their index tells what is needed.
+ */
+export async function findSuspendedToEnd(parts: Parts): Promise<StoredJob[]> {
+  const { jobs } = parts;
+  const damaged = await Promise.all((await jobs.damaged()).map(({ id }) => jobs.find(id)));
+  const found = damaged.filter((job): job is StoredJob => Boolean(job?.suspended));
+  const ids = new Set(found.map(({ id }) => id));
+  for (const child of await findOrphans(parts)) if (!ids.has(child.id)) found.push(child);
+  return found;
+}
+
+async function findOrphans(parts: Parts): Promise<StoredJob[]> {
+  const { jobs, agents } = parts;
+  const suspended = { status: OPEN, wake_at: { gte: 0 } };
+  const byParent = await jobs.countBy("parent_id", { where: { ...suspended, parent_id: { gte: "" } } });
+  const parents = Object.keys(byParent);
+  if (parents.length === 0) return [];
+  const present = new Set(await jobs.ids({ where: { id: parents } }));
+  const restarted = agents
+    .list()
+    .flatMap(({ slug }) => agents.versions(slug))
+    .filter(({ definition }) => definition.onInterruption === "restart")
+    .map(({ slug }) => slug);
+  const gone = [
+    ...parents.filter((id) => !present.has(id)),
+    ...(await jobs.ids({ where: { id: parents, status: ["failed", "cancelled"] } })),
+    ...(await jobs.ids({ where: { id: parents, status: OPEN, agent_name: restarted } })),
+  ];
+  const { items } = await jobs.list({ where: { ...suspended, parent_id: gone }, limit: ALL });
+  const ends = await Promise.all(items.map((child) => parentEndOf(parts, child)));
+  return items.filter((_, at) => ends[at]);
+}
