@@ -1,4 +1,4 @@
-import { ChildFailedError, defineAgent, type JobHandle } from "agent-control-service";
+import { type AgentDefinition, ChildFailedError, defineAgent, type JobHandle } from "agent-control-service";
 import { JOBS, PARAMETERS, RETENTION, RUNNER, STORE } from "agent-control-service/plugin";
 import { crashTest, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
@@ -69,6 +69,8 @@ describe("a child", () => {
         .start("adder", { anything: 1 })
         .then((child) => expectTypeOf(child.result()).toEqualTypeOf<Promise<unknown>>());
       void job.start(agentOf(() => 1));
+      // A definition without types, as in a list of agents, accepts any fields.
+      void job.start(agentOf(() => 1) as AgentDefinition, { anything: 1 });
     });
   });
 

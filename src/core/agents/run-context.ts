@@ -158,7 +158,7 @@ export interface JobHandle {
    */
   start<Given, Result>(
     agent: StartableAgent<Given, Result>,
-    ...given: StartArguments<Given>
+    ...given: StartArguments<NoInfer<Given>>
   ): Promise<ChildHandle<Result>>;
   /** The same by the agent's slug. */
   start<Result = unknown>(
