@@ -24,7 +24,7 @@ export default createServer({
   agents: [
     agent("Exit", ({ job }) => job.step("boom", () => process.exit(0))),
     agent("Hang", ({ job }) => job.step("boom", () => { for (;;); })),
-    agent("Memory", ({ job }) => job.step("boom", async () => { for (;; await null) held.push(Array(1e5).fill(held.length)); })),
+    agent("Memory", ({ job }) => job.step("boom", async () => { for (;; await null) held.push(Array(1e5).fill(held.length)); }), { isolate: { memory: "160mb", timeout: "60s" } }),
     agent("Between", async ({ job }) => { await job.step("first", () => 1); process.exit(3); }),
     agent("Retried", ({ job }) => job.step("sometimes", ({ attempt }) => attempt < 3 ? process.exit(1) : attempt, { retries: 3, backoff: { initial: "10ms" } })),
     agent("Caught", async ({ job }) => {
