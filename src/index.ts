@@ -35,6 +35,7 @@ export { OptionsError } from "./core/base/check-options.ts";
 export { ServiceError, type ServiceErrorOptions } from "./core/base/errors.ts";
 export {
   ChildFailedError,
+  EventTimeoutError,
   NondeterminismError,
   QuestionExpiredError,
   type RunEnd,

@@ -13,7 +13,14 @@ import { openJsonStore } from "./core/store/json/json-store.ts";
 import { createMemoryStore } from "./core/store/memory-store.ts";
 import type { Store } from "./core/store/store.ts";
 import { createServer } from "./server.ts";
-import { type Answers, advance, casesOf, driveJob, type TestProcess } from "./testing/drive-job.ts";
+import {
+  type Answers,
+  advance,
+  casesOf,
+  driveJob,
+  type Events,
+  type TestProcess,
+} from "./testing/drive-job.ts";
 import { MortalStore } from "./testing/mortal-store.ts";
 import { sharedRsaKey } from "./testing/rsa-key.ts";
 import { TestClock } from "./testing/test-clock.ts";
@@ -36,6 +43,12 @@ export interface TestServer extends AsyncDisposable {
    * has ended, successfully or not. Rejects if it waits for an answer that is missing.
    */
   run(agent: string | AgentDefinition, options?: RunOptions): Promise<JobRun>;
+  /** Sends an event to the jobs that wait for it with `job.waitFor`, now or later; resolves once it is stored. */
+  sendEvent(
+    name: string,
+    data?: Readonly<Record<string, unknown>>,
+    options?: { readonly id?: string },
+  ): Promise<void>;
   /**
    * Lets a time pass immediately: sleeps, deadlines, pauses between attempts and time limits come due in
    * their order, and what they trigger happens. Running steps get a quarter of a second to end.
@@ -53,6 +66,8 @@ export interface RunOptions {
   readonly fields?: Readonly<Record<string, unknown>>;
   /** @default the agent asks nothing */
   readonly answers?: Answers;
+  /** Data of the events that it waits for, by name: each wait gets one. @default none */
+  readonly events?: Events;
 }
 
 /** A job that has ended. */
@@ -108,6 +123,7 @@ export async function testServer(options: ServerOptions): Promise<TestServer> {
     logs: server.logs,
     request: (path, init) => server.request(path, init),
     run: (agent, given) => server.run(agent, given),
+    sendEvent: (name, data, options) => server.sendEvent(name, data, options),
     advance: (duration) => server.advance(duration),
     crash: () => server.crash(),
     [Symbol.asyncDispose]: dispose,
@@ -167,17 +183,26 @@ class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {
     return fetch(new URL(path, this.url), toRequestInit(init, this.key));
   }
 
-  async run(agent: string | AgentDefinition, { fields = {}, answers }: RunOptions = {}): Promise<JobRun> {
+  async run(agent: string | AgentDefinition, { fields = {}, ...given }: RunOptions = {}): Promise<JobRun> {
     const slug = typeof agent === "string" ? agent : toSlug(agent.name);
     const answer = await this.request(`/agents/${slug}/jobs`, { json: { job_fields: fields } });
     if (!answer.ok) throw new Error(`The job was not started: ${await answer.text()}`);
     const { id } = (await answer.json()) as Job;
-    await driveJob(this.#process, id, answers);
+    await driveJob(this.#process, id, given);
     const job = await this.#service.get(JOBS).get(id);
     const cases = await Promise.all(
       (await casesOf(this.#store, id)).map((one) => this.#service.get(CASES).get(one.id)),
     );
     return { job: await this.#service.get(JOBS).show(job), result: job.result, cases };
+  }
+
+  async sendEvent(
+    name: string,
+    data: Readonly<Record<string, unknown>> = {},
+    options: { id?: string } = {},
+  ): Promise<void> {
+    const answer = await this.request(`/events/${name}`, { json: { data, ...options } });
+    if (!answer.ok) throw new Error(`The event was not stored: ${await answer.text()}`);
   }
 
   advance(duration: Duration): Promise<void> {

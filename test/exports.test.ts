@@ -10,6 +10,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   ".": [
     "AgentError",
     "ChildFailedError",
+    "EventTimeoutError",
     "NonRetryableError",
     "NondeterminismError",
     "OptionsError",

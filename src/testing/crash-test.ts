@@ -3,7 +3,7 @@ import type { AgentDefinition } from "../core/agents/define-agent.ts";
 import { toSlug } from "../core/agents/identity.ts";
 import type { StoredCase } from "../core/models/case.ts";
 import type { StoredJob } from "../core/models/job.ts";
-import { type Answers, casesOf, driveJob } from "./drive-job.ts";
+import { type Answers, casesOf, driveJob, type Events } from "./drive-job.ts";
 import { EffectWatch } from "./effects.ts";
 import { emptyStore, JOB, Life } from "./life.ts";
 import type { Crash } from "./mortal-store.ts";
@@ -14,6 +14,8 @@ export interface CrashTestOptions {
   readonly fields?: Readonly<Record<string, unknown>>;
   /** @default the agent asks nothing */
   readonly answers?: Answers;
+  /** Data of the events that it waits for, by name: each wait gets one. @default none */
+  readonly events?: Events;
   /** Other agents that it needs. */
   readonly agents?: readonly AgentDefinition[];
 }
@@ -132,7 +134,7 @@ class CrashTest {
       job_fields: this.#options.fields ?? {},
     };
     await Promise.race([first.runner.start(toSlug(this.#agent.name), request), first.store.died]);
-    await driveJob(first, JOB, this.#options.answers);
+    await driveJob(first, JOB, this.#options);
     let last = first;
     if (first.store.isDead) {
       const passed = first.clock.ahead + RESTART;
@@ -141,7 +143,7 @@ class CrashTest {
       // Without a job the start was not acknowledged: the caller repeats the request.
       if (!(await store.table("Job").get(JOB))) return undefined;
       await last.runner.reconcile();
-      await driveJob(last, JOB, this.#options.answers);
+      await driveJob(last, JOB, this.#options);
     }
     const entries = await last.entries();
     const line = crash && entries[crash.line - 1];

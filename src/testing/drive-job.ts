@@ -18,6 +18,15 @@ export type Answers =
       item: { readonly id: string; readonly ref: string },
     ) => Readonly<Record<string, unknown>> | undefined);
 
+/** Data of the events that jobs wait for, by the name of the event. */
+export type Events = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+/** What happens to a job from outside. */
+export interface Given {
+  readonly answers?: Answers | undefined;
+  readonly events?: Events | undefined;
+}
+
 /** A service whose time can be advanced. */
 export interface TestProcess {
   readonly runner: Runner;
@@ -70,23 +79,23 @@ export async function advance(process: TestProcess, duration: Duration): Promise
 }
 
 /** Answers the questions of a job and skips its waits until it has ended or the process has died. */
-export async function driveJob(process: TestProcess, jobId: string, answers?: Answers): Promise<void> {
+export async function driveJob(process: TestProcess, jobId: string, given: Given = {}): Promise<void> {
   const letPass = process.clock.hold();
   try {
-    await drive(process, jobId, answers);
+    await drive(process, jobId, given);
   } finally {
     letPass();
   }
 }
 
-async function drive(process: TestProcess, jobId: string, answers: Answers | undefined): Promise<void> {
+async function drive(process: TestProcess, jobId: string, { answers, events }: Given): Promise<void> {
   const { store, clock } = process;
   let waitingSince: number | undefined;
   while (!store.isDead) {
     await settle(process);
     const job = await store.table("Job").get(jobId);
     if (store.isDead || !job || isTerminal(job.status)) return;
-    if (await answerNext(process, jobId, answers)) {
+    if ((await answerNext(process, jobId, answers)) || (await sendNext(process, events))) {
       waitingSince = undefined;
     } else if (clock.isAwaited) {
       waitingSince = undefined;
@@ -119,6 +128,20 @@ async function answerNext(
   return false;
 }
 
+/** Sends the first event that a job waits for and that there is data of. */
+async function sendNext({ runner, store }: TestProcess, events: Events = {}): Promise<boolean> {
+  const { items } = await store.table("EventWait").list({ limit: 10_000 });
+  for (const { id: wait, name, event } of items) {
+    const data = events[name];
+    const id = wait.replaceAll("/", "-");
+    // One that was sent does not fit.
+    if (event !== null || !data || (await store.table("ReceivedEvent").get(`${name}/${id}`))) continue;
+    await Promise.race([runner.receive(name, { id, data }), store.died]);
+    return true;
+  }
+  return false;
+}
+
 /** The cases of a job, by their refs. */
 export async function casesOf(store: Pick<MortalStore, "table">, jobId: string): Promise<StoredCase[]> {
   const { items } = await store.table("Case").list({ where: { job_id: jobId }, limit: 10_000 });
@@ -138,5 +161,7 @@ function find(
 async function describeWait({ store }: TestProcess, job: StoredJob): Promise<string> {
   const open = (await casesOf(store, job.id)).find(({ question }) => question);
   if (open) return `Nobody answers "${open.question!.question}" of case "${open.ref}": give "answers"`;
+  const wait = (await store.table("EventWait").list({ where: { event: null }, limit: 1 })).items[0];
+  if (wait) return `A job waits for an event "${wait.name}" that is not sent: give "events" whose data fits`;
   return `The job of agent "${job.agent_name}" waits for something that does not come: it is neither time, a question nor a step`;
 }

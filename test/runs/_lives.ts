@@ -12,6 +12,7 @@ import { Cases } from "../../src/core/entities/cases.ts";
 import { Hooks } from "../../src/core/entities/hooks.ts";
 import { Jobs } from "../../src/core/entities/jobs.ts";
 import { Ledger } from "../../src/core/entities/ledger.ts";
+import { ReceivedEvents } from "../../src/core/entities/received-events.ts";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
 import { createRunner } from "../../src/core/runs/job-runner.ts";
@@ -132,6 +133,7 @@ export class Life {
         jobs: this.jobs,
         liveCosts,
         cases: this.cases,
+        received: new ReceivedEvents(mortal),
         ledger,
         hooks: this.hooks,
         log,

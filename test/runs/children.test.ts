@@ -494,6 +494,31 @@ describe("a child of a job whose process dies", () => {
   });
 });
 
+describe("a suspended parent", () => {
+  it("resumes when its child ends, also where it is a fork that waits for a child of the original", async () => {
+    const { opened, open } = gate();
+    const slow = agentOf(({ job }) => job.step("wait", () => opened.then(() => "slow")), { name: "Slow" });
+    const parent = parentOf(async (job) => {
+      const child = await job.start(slow);
+      await job.step("mark", () => 1);
+      return child.result();
+    });
+    await using server = await testServer({ agents: [parent, slow], suspendAfter: 0 });
+    const { service } = server;
+    const isSuspended = async (id: string) => (await service.get(JOBS).get(id)).suspended?.wake_at === null;
+    const { id } = await startJob(service, {});
+    await expect.poll(() => isSuspended(id)).toBe(true);
+    const fork = await service.get(RUNNER).fork(id, { from: "mark" }, ACTOR);
+    await expect.poll(() => isSuspended(fork.id)).toBe(true);
+
+    open();
+
+    expect((await until(service, id)).result).toBe("slow");
+    expect((await until(service, fork.id)).result).toBe("slow");
+    expect((await service.get(JOBS).list({ where: { parent_id: fork.id } })).total).toBe(0);
+  });
+});
+
 describe("retention", () => {
   it("keeps a child while its parent is open, and removes it then", async () => {
     const { opened, open } = gate();

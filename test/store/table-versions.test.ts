@@ -40,6 +40,27 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
     makeCase("case-2", "job-1", { status: "awaiting", question: asked as never, total_cost: 2 }),
     makeCase("case-3", "job-2", { status: "failed", finished_at: "2026-02-28T23:59:59.999Z" }),
   ],
+  ReceivedEvent: [
+    {
+      id: "payment/p-1",
+      name: "payment",
+      event_id: "p-1",
+      n: 3,
+      created_at: "2026-01-31T09:30:00.500Z",
+      data: {},
+    },
+  ],
+  EventWait: [
+    { id: "job-1/0/2", job_id: "job-1", position: 2, shape: "payment/[]", match: "payment", event: null },
+    {
+      id: "job-1/0/3",
+      job_id: "job-1",
+      position: 3,
+      shape: "payment/[]",
+      match: "payment",
+      event: "payment/p-1",
+    },
+  ],
   AdminSession: [{ id: "session-1", until: 1_800_000_000_000 }],
   Outbox: [
     { id: "0000019bdf3a7e80-1", target: "account", stream: "job-1", state: "waiting" },

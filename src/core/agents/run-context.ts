@@ -130,6 +130,25 @@ export interface ChildHandle<Result = unknown> {
   result(): Promise<Result>;
 }
 
+export interface WaitOptions extends CallOptions {
+  /** Values that fields of the event's data must have, by name or dotted path, compared as JSON. @default any */
+  readonly where?: Readonly<Record<string, unknown>>;
+  /** How long to wait, or when to stop waiting. @default indefinitely */
+  readonly deadline?: Duration | Date;
+  /** Events that were received since then count. @default since the job was created */
+  readonly since?: Date;
+}
+
+/** An event that was sent to the service. */
+export interface ReceivedEvent<Data = Record<string, unknown>> {
+  /** The sender's id, or one that the service made. */
+  readonly id: string;
+  readonly name: string;
+  /** When it was stored, ISO 8601. */
+  readonly at: string;
+  readonly data: Data;
+}
+
 /** A job as its agent sees it. */
 export interface JobHandle {
   readonly id: string;
@@ -166,6 +185,15 @@ export interface JobHandle {
     fields?: Readonly<Record<string, unknown>>,
     options?: StartOptions,
   ): Promise<ChildHandle<Result>>;
+  /**
+   * Waits durably for an event of this name, sent with `POST /events/{name}`: the first that fits, received since the
+   * job was created or later, that no other `waitFor` of this job was given. Rejects with an `EventTimeoutError` at the
+   * deadline.
+   *
+   * @example
+   * const { data } = await job.waitFor("payment", { where: { order: id }, deadline: "3d" });
+   */
+  waitFor<Data = Record<string, unknown>>(name: string, options?: WaitOptions): Promise<ReceivedEvent<Data>>;
   /** The job as stored. */
   read(): Promise<Job>;
 }

@@ -17,6 +17,7 @@ import { laterOf } from "../store/timestamp.ts";
 import { removeCase } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
 import type { Unit } from "./ledger.ts";
+import { removeWaits } from "./received-events.ts";
 
 /** What a job is created from; the rest is filled in. */
 export type NewJob = Pick<
@@ -227,10 +228,11 @@ export async function removeJob(unit: Unit, id: string, by?: string): Promise<nu
   if (!job) throw jobNotFound(id);
   const removed = await removeCasesOf(unit, id, by);
   if (job.status === "completed") await detachChildren(unit, id);
+  if (!isTerminal(job.status)) await removeWaits(unit, id);
   await unit.tx.remove("Job", id);
   await unit.tx.clear("Run", id);
   await unit.tell({ kind: "job:deleted", job, by });
-  if (job.parent) await wakeJob(unit, job.parent.job_id);
+  if (job.parent) await wakeParents(unit, job.parent.job_id);
   return removed;
 }
 
@@ -351,6 +353,15 @@ export async function wakeJob(unit: Unit, id: string): Promise<void> {
   if ((await unit.tx.get("Job", id))?.suspended) await changeJob(unit, id, (job) => due(job, unit.now));
 }
 
+/** The jobs that may wait for a child: its parent, and those whose copied beginning has started it. */
+async function wakeParents(unit: Unit, parentId: string): Promise<void> {
+  const ids = new Set([parentId]);
+  for (const id of ids) {
+    await wakeJob(unit, id);
+    for (const fork of await unit.tx.ids("Job", "forked_from", id)) ids.add(fork);
+  }
+}
+
 /** A job as it is once something that it waits for has come: where it is suspended, it is to be resumed now. */
 export function due(job: StoredJob, now: string): StoredJob {
   return job.suspended ? { ...job, suspended: { ...job.suspended, wake_at: now } } : job;
@@ -401,9 +412,10 @@ async function noteChange(unit: Unit, previous: StoredJob, job: StoredJob, by?: 
   }
   await unit.tell({ kind: "job:changed", job, previous, by });
   if (isTerminal(job.status) && !isTerminal(previous.status)) {
+    await removeWaits(unit, id);
     await unit.tell({ kind: "job:finished", job, previous, by });
     // Its parent may wait for that.
-    if (job.parent) await wakeJob(unit, job.parent.job_id);
+    if (job.parent) await wakeParents(unit, job.parent.job_id);
   }
 }
 

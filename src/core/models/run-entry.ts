@@ -52,6 +52,8 @@ export interface CallEntry extends CallEntryBase {
   result?: unknown;
   /** Final error: of a step that has no attempts left, of a child that did not complete. */
   error?: RecordedError;
+  /** The stored event that it was given. */
+  event?: string;
   attempts?: number;
   cost?: number;
   started_at?: string;
@@ -75,8 +77,10 @@ export interface BegunEntry extends CallEntryBase {
   type: "begun";
   call: CallEntry["call"];
   attempt: number;
-  /** When a sleep is to end, ISO 8601. */
+  /** When a sleep, or the wait for an event, is to end, ISO 8601. */
   until?: string;
+  /** Events that were stored since this time count, ISO 8601. */
+  since?: string;
   /**
    * Whether the agent is notified of the answer before the handler continues: only then is the question
    * settled.

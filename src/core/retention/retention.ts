@@ -8,6 +8,7 @@ import type { RemovedBatch, RetentionState } from "../models/own-rows.ts";
 import type { Store } from "../store/store.ts";
 import { ClockGuard, HOLD } from "./clock-guard.ts";
 import { countDue, type DueCount } from "./due-jobs.ts";
+import { removeEvents } from "./remove-events.ts";
 import { sweep } from "./sweep.ts";
 
 /** Bounds of the time from one sweep to the next, milliseconds; in between, a hundredth of the shortest time to keep. */
@@ -23,13 +24,15 @@ export interface RetentionParts {
   readonly audit: AuditLog;
   /** Milliseconds that the audit log is kept; `null` keeps it indefinitely. */
   readonly auditKeep: number | null;
+  /** Milliseconds that received events are kept; `null` keeps them indefinitely. */
+  readonly eventKeep: number | null;
   readonly log: Logger;
   readonly clock: () => Date;
   /** Milliseconds of a monotonic clock. */
   readonly elapsed: () => number;
 }
 
-/** Removes expired jobs, with everything that belongs to them. */
+/** Removes expired jobs, with everything that belongs to them, and expired events. */
 export class Retention {
   readonly #parts: RetentionParts;
   #guard: ClockGuard | undefined;
@@ -75,7 +78,7 @@ export class Retention {
 
   /** Removes what is due, unless the clock cannot be trusted; resolves with what was removed. */
   async run(): Promise<RemovedBatch[]> {
-    const { store, ledger, clock, log, audit, auditKeep } = this.#parts;
+    const { store, ledger, clock, log, audit, auditKeep, eventKeep } = this.#parts;
     const now = clock();
     if (await this.#isAhead(now)) return [];
     const removed = await sweep(
@@ -97,6 +100,11 @@ export class Retention {
     );
     if (removed.length > 0) log.info("expired jobs were removed", summaryOf(removed));
     if (auditKeep !== null) await audit.trim(now.getTime() - auditKeep);
+    if (eventKeep !== null) {
+      const isOver = () => this.#isClosed;
+      const count = await removeEvents({ store, ledger, isOver }, now.getTime() - eventKeep);
+      if (count > 0) log.info("expired events were removed", { events: count });
+    }
     return removed;
   }
 
@@ -135,7 +143,7 @@ export class Retention {
       ...this.#parts.agents.list().map(({ slug }) => this.policyOf(slug)),
     ];
     const times = policies.flatMap((policy) => KEPT_STATUSES.map((status) => policy[status]));
-    times.push(this.#parts.auditKeep);
+    times.push(this.#parts.auditKeep, this.#parts.eventKeep);
     const shortest = Math.min(...times.filter((time) => time !== null));
     return shortest === Number.POSITIVE_INFINITY
       ? undefined

@@ -4,11 +4,14 @@ import { suspendAfterOf } from "../agents/suspend-after.ts";
 import { isServiceError } from "../base/errors.ts";
 import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
+import { Signals } from "../base/signals.ts";
 import { type Cases, notifyOfCopies } from "../entities/cases.ts";
 import { changeJob, type Jobs, type LiveCosts, moveJob } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
+import type { ReceivedEvents } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { EventWait } from "../models/received-event.ts";
 import type { AnswerEntry, RunEntry } from "../models/run-entry.ts";
 import { callHandler, type HandlerCall } from "./call-handler.ts";
 import { type ChildrenParts, childrenOf } from "./children.ts";
@@ -19,6 +22,7 @@ import type { IsolatedRun } from "./isolation/isolated-run.ts";
 import { JobEnds } from "./job-ends.ts";
 import { rehearse } from "./rehearse.ts";
 import type { StepUnderWay } from "./run/activity.ts";
+import type { EventsOfJob } from "./run/event-wait.ts";
 import { type Rehearsed, Run, type RunParts } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
@@ -34,6 +38,7 @@ export interface ActiveRunsParts extends HandlerParts {
   /** Gets the costs of the jobs that run here. */
   readonly liveCosts: LiveCosts;
   readonly cases: Cases;
+  readonly received: ReceivedEvents;
   readonly ledger: Ledger;
   readonly redactor: Redactor;
   readonly clock: () => Date;
@@ -92,6 +97,9 @@ export class ActiveRuns {
   readonly #suspects: Suspects;
   readonly #children: ChildrenParts;
   readonly ends: JobEnds;
+  /** Waits for events, by their ids. */
+  readonly #waits = new Signals();
+  readonly #events: EventsOfJob;
   readonly #waker: Waker;
   /** Jobs that are not to be suspended now, with the number of reasons. */
   readonly #kept = new Map<string, number>();
@@ -121,6 +129,13 @@ export class ActiveRuns {
       isClosed: () => this.scheduler.isClosed,
       begin: ({ job, kind, entries }) => this.queue(job, kind, entries),
     });
+    const { received } = parts;
+    this.#events = {
+      find: (match, range) => received.find(match, range),
+      given: (jobId) => received.given(jobId),
+      isWaiting: (waitId) => received.isWaiting(waitId),
+      next: (waitId) => this.#waits.next(waitId),
+    };
     this.ends = new JobEnds(parts.jobs, parts.hooks);
     this.#children = { ...parts, ends: this.ends, queue: (job) => void this.queue(job, "start") };
     this.#waker = new Waker({
@@ -159,6 +174,11 @@ export class ActiveRuns {
   answered(jobId: string, entry: AnswerEntry, seq: number): void {
     this.#early.get(jobId)?.push({ entry, seq });
     this.#runs.get(jobId)?.questions.answered(entry, seq);
+  }
+
+  /** An event was just stored, together with the waits that it was given to. */
+  received(waits: readonly EventWait[]): void {
+    for (const { id } of waits) this.#waits.signal(id);
   }
 
   /** Lets running steps end within the grace time, in seconds, and leaves all jobs to the next start. */
@@ -298,6 +318,7 @@ export class ActiveRuns {
     const call: HandlerCall = {
       ...{ run, job, agent, values, ...this.#reads(job.id) },
       children: childrenOf(this.#children, job),
+      events: this.#events,
       relaunch: () => void this.#relaunch(run, job),
       onIsolated: (one) => {
         isolated = one;

@@ -3,6 +3,7 @@ import { type Actor, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import { reopenCase } from "../entities/cases.ts";
 import { changeJob, releaseJob, removeCasesOf } from "../entities/jobs.ts";
+import { removeWaits } from "../entities/received-events.ts";
 import { isInCrashLoop, type StopReason, type StoredJob } from "../models/job.ts";
 import { type JobInstructions, JobInstructionsSchema } from "../models/job-instructions.ts";
 import type { MarkEntry } from "../models/run-entry.ts";
@@ -110,8 +111,10 @@ async function again(
     await note(parts, unit, actor, { action, target: asJob(jobId), before: job.status, after });
     if (mark === "continued") return releaseJob(unit, jobId, by ?? "api");
     const isFromStart = mark === "restarted";
-    if (isFromStart) await removeCasesOf(unit, jobId, by);
-    else {
+    if (isFromStart) {
+      await removeCasesOf(unit, jobId, by);
+      await removeWaits(unit, jobId);
+    } else {
       record.forgetFailures();
       for (const id of record.openCases()) await reopenCase(unit, id, by);
     }

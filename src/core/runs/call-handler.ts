@@ -6,6 +6,7 @@ import type { AnswerEntry } from "../models/run-entry.ts";
 import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
 import { IsolatedRun } from "./isolation/isolated-run.ts";
 import type { ChildrenOfJob } from "./run/child-handle.ts";
+import type { EventsOfJob } from "./run/event-wait.ts";
 import { RunJob } from "./run/job-handle.ts";
 import type { Run } from "./run/run.ts";
 import { silenced } from "./run/silenced.ts";
@@ -20,6 +21,7 @@ export interface HandlerCall {
   readonly readJob: () => Promise<Job>;
   readonly readCase: (id: string) => Promise<Case>;
   readonly children: ChildrenOfJob;
+  readonly events: EventsOfJob;
   /** The process of an isolated agent has ended, and the tries of its steps are being recorded as failed. */
   readonly relaunch?: () => void;
   /** Is given what runs the handler in another process, to be ended with the run. */
@@ -28,7 +30,7 @@ export interface HandlerCall {
 
 /** Calls an agent's `job_start` for a run. */
 export async function callHandler(parts: HandlerParts, call: HandlerCall): Promise<unknown> {
-  const { run, job, agent, values, readJob, readCase, children } = call;
+  const { run, job, agent, values, readJob, readCase, children, events } = call;
   const method = agent.definition.methods.job_start;
   const checking = fieldsOf(method).check(job.job_fields);
   const fields = checking instanceof Promise ? await checking : checking;
@@ -46,6 +48,8 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     readJob,
     readCase,
     children,
+    events,
+    createdAt: job.created_at,
     onAnswer: answerHandler(parts, call, () => isolated),
   });
   const { processes } = parts;

@@ -2,6 +2,7 @@ import { type Actor, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import { reopenCase } from "../entities/cases.ts";
 import { changeJob } from "../entities/jobs.ts";
+import { removeWaits } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import { released } from "./active-runs.ts";
@@ -27,6 +28,8 @@ export async function continueJob(parts: RequestParts, jobId: string, actor?: Ac
     await note(parts, unit, actor, { action: "job.continue", target: asJob(jobId), before: job.held, after });
     record.cutOff(cut);
     for (const id of record.openCases()) await reopenCase(unit, id, by);
+    // Those of calls that are not made again would take events from the others.
+    await removeWaits(unit, jobId);
     await unit.record(jobId, { type: "mark", mark: "continued", cut, by: by ?? "api" });
     return changeJob(unit, jobId, released, by);
   });

@@ -1,39 +1,23 @@
-import { getOrMake } from "../base/get-or-make.ts";
+import { Signals } from "../base/signals.ts";
 import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 
-type Settle = (job?: StoredJob) => void;
-
 /** Lets callers wait for the ends of jobs. */
 export class JobEnds {
   readonly #jobs: Jobs;
-  readonly #waiting = new Map<string, Set<Settle>>();
+  readonly #signals = new Signals<StoredJob>();
 
   constructor(jobs: Jobs, hooks: HookListener) {
     this.#jobs = jobs;
-    const tell = (id: string, ended?: StoredJob) => {
-      for (const settle of this.#waiting.get(id) ?? []) settle(ended);
-    };
-    hooks.on("job:finished", ({ job }) => tell(job.id, job));
-    hooks.on("job:deleted", ({ job }) => tell(job.id));
+    hooks.on("job:finished", ({ job }) => this.#signals.signal(job.id, job));
+    hooks.on("job:deleted", ({ job }) => this.#signals.signal(job.id));
   }
 
   /** Resolves when a job next ends or is removed, with the job where it ended; `cancel` ends the wait. */
   next(jobId: string): { readonly ended: Promise<StoredJob | undefined>; cancel(): void } {
-    const waiting = getOrMake(this.#waiting, jobId, () => new Set<Settle>());
-    let settle: Settle = () => {};
-    const ended = new Promise<StoredJob | undefined>((resolve) => {
-      settle = resolve;
-    });
-    waiting.add(settle);
-    const cancel = (): void => {
-      settle();
-      waiting.delete(settle);
-      if (waiting.size === 0 && this.#waiting.get(jobId) === waiting) this.#waiting.delete(jobId);
-    };
-    return { ended, cancel };
+    return this.#signals.next(jobId);
   }
 
   /**

@@ -1,12 +1,16 @@
+import { randomUUID } from "node:crypto";
 import { fieldsOf } from "../agents/fields.ts";
 import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
+import { wakeJob } from "../entities/jobs.ts";
+import { receiveEvent } from "../entities/received-events.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
 import type { CaseUpdateRequest } from "../models/question.ts";
+import type { StoredEvent } from "../models/received-event.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
 import { ActiveRuns } from "./active-runs.ts";
 import { resumeJob, retryJob } from "./again.ts";
@@ -17,8 +21,8 @@ import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
 import { reconcileJobs } from "./reconcile.ts";
 import { RunRecord } from "./run/run-record.ts";
-import type { ForkRequest, MethodCall, QueuePosition, Runner, StartRequest } from "./runner.ts";
-import type { RequestParts, RunnerParts } from "./runner-parts.ts";
+import type { ForkRequest, MethodCall, QueuePosition, Runner, SentEvent, StartRequest } from "./runner.ts";
+import { type RequestParts, type RunnerParts, refuseWhenClosing } from "./runner-parts.ts";
 import { ActiveSchedules } from "./schedules/active-schedules.ts";
 import { Starts } from "./start.ts";
 import {
@@ -69,6 +73,18 @@ class JobRunner implements Runner {
 
   answer(jobId: string, caseId: string, request: CaseUpdateRequest, actor?: Actor): Promise<StoredCase> {
     return answerQuestion(this.#parts, { jobId, caseId, request }, actor);
+  }
+
+  async receive(name: string, { id, data }: SentEvent): Promise<StoredEvent> {
+    refuseWhenClosing(this.#parts);
+    const input = { name, event_id: id ?? randomUUID(), data: { ...data } };
+    const { event, waits } = await this.#parts.ledger.write(async (unit) => {
+      const received = await receiveEvent(unit, input);
+      for (const { job_id } of received.waits) await wakeJob(unit, job_id);
+      return received;
+    });
+    this.#runs.received(waits);
+    return event;
   }
 
   resume(

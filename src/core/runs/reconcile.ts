@@ -2,6 +2,7 @@ import type { HostedAgent } from "../agents/registry.ts";
 import { endCases } from "../entities/cases.ts";
 import { caseIdsOf, changeJob, endJob, holdJob, moveJob, removeCasesOf } from "../entities/jobs.ts";
 import { isRefusal, type Unit } from "../entities/ledger.ts";
+import { removeWaits } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import { isInCrashLoop, type StoredJob } from "../models/job.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
@@ -192,6 +193,7 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
     store: async (unit) => {
       await interrupted(unit);
       await removeCasesOf(unit, job.id);
+      await removeWaits(unit, job.id);
       await unit.record(job.id, { type: "mark", mark: "restarted" });
       await changeJob(unit, job.id, (current) => ({
         ...current,

@@ -5,6 +5,7 @@ import type { StoredJob } from "../models/job.ts";
 import { callHandler, type HandlerCall } from "./call-handler.ts";
 import type { HandlerParts } from "./handler-context.ts";
 import type { ChildrenOfJob } from "./run/child-handle.ts";
+import type { EventsOfJob } from "./run/event-wait.ts";
 import { type Rehearsed, Run } from "./run/run.ts";
 import type { RunRecord } from "./run/run-record.ts";
 import { startTimer } from "./run/timer.ts";
@@ -34,7 +35,7 @@ const NO_LEDGER = {
 } as unknown as Ledger;
 
 /** No call begins that is not recorded. */
-const NO_CHILDREN = {} as ChildrenOfJob;
+const NO_CALLS = { children: {} as ChildrenOfJob, events: {} as EventsOfJob };
 
 /** Tells whether a job's record fits an agent's code: gives it to the handler, and runs and stores nothing. */
 export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Rehearsed> {
@@ -58,7 +59,7 @@ export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Reh
     startTimer,
   });
   return run.rehearse(
-    () => callHandler({ ...parts, log: silent }, { ...rehearsal, run, children: NO_CHILDREN }),
+    () => callHandler({ ...parts, log: silent }, { ...rehearsal, run, ...NO_CALLS }),
     LONGEST,
   );
 }

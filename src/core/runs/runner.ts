@@ -6,6 +6,7 @@ import type { JobContext } from "../models/job-context.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
 import type { CaseUpdateRequest } from "../models/question.ts";
+import type { StoredEvent } from "../models/received-event.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
 import type { Schedule } from "../models/schedule.ts";
 import type { NamedCall } from "./fork/call-names.ts";
@@ -47,6 +48,13 @@ export interface MethodCall {
 }
 
 /** Position of a queued job; 1 is next. */
+/** An event for jobs that wait for one. */
+export interface SentEvent {
+  /** Unique among the events of its name. @default a new one */
+  readonly id?: string | undefined;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
 export interface QueuePosition {
   readonly position: number;
   readonly queued: number;
@@ -84,6 +92,11 @@ export interface Runner {
   stop(jobId: string, by?: Actor): Promise<StoredJob>;
   /** Answers the open question of a job's case, named by id or ref. */
   answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: Actor): Promise<StoredCase>;
+  /**
+   * Stores an event for the jobs that wait for one like it, now or later. The same event again, by its id, changes
+   * nothing; other data under the same id is `invalid_request` with status 409.
+   */
+  receive(name: string, event: SentEvent): Promise<StoredEvent>;
   /** Resumes a job that a limit ended, with raised limits. */
   resume(jobId: string, instructions: Partial<JobInstructions> | undefined, by?: Actor): Promise<StoredJob>;
   /** Runs a failed or cancelled job again: from its last good step, or from the start with nothing recorded. */

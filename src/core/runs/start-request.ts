@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { type CheckedFields, describeProblems, fieldsOf } from "../agents/fields.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import { ServiceError } from "../base/errors.ts";
+import { inOrder } from "../base/in-order.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { NewJob } from "../entities/jobs.ts";
 import type { JobContext } from "../models/job-context.ts";
@@ -86,18 +87,6 @@ export function fingerprintOf(slug: string, request: NamedRequest): string {
 /** The same request for a job of this id. */
 export function withJobId(request: StartRequest, job_id: string): NamedRequest {
   return { ...request, job_context: { ...request.job_context, job_id } };
-}
-
-/** The value with sorted object keys: two writings of one object differ in their order. */
-export function inOrder(value: unknown): unknown {
-  if (value === null || typeof value !== "object") return value;
-  if (Array.isArray(value)) return value.map(inOrder);
-  if ("toJSON" in value) return value;
-  const keys = Object.keys(value).sort();
-  // An object without a prototype can have a key "__proto__", and costs more to fill and to write out.
-  const sorted = (keys.includes("__proto__") ? Object.create(null) : {}) as Record<string, unknown>;
-  for (const key of keys) sorted[key] = inOrder((value as Record<string, unknown>)[key]);
-  return sorted;
 }
 
 /** The error for job fields that do not fit their method. */

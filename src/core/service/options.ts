@@ -131,6 +131,13 @@ export interface ServerOptions {
    * @default "keep": indefinitely
    */
   auditRetention?: Duration | "keep";
+  /**
+   * How long events that were sent for jobs to wait for are kept, such as `"7d"`, or `"keep"`. Variable
+   * `SERVICE_EVENT_RETENTION`.
+   *
+   * @default "30d"
+   */
+  eventRetention?: Duration | "keep";
   /** Time limit of one plugin's setup, seconds. @default 10 */
   pluginTimeout?: number;
   /**
@@ -183,6 +190,7 @@ export interface ResolvedOptions {
   readonly retention: RetentionPolicy;
   /** Milliseconds; `null` keeps it indefinitely. */
   readonly auditRetention: number | null;
+  readonly eventRetention: number | null;
   readonly pluginTimeout: number;
   /** Gives the build's name. */
   readonly build: () => string;
@@ -251,6 +259,7 @@ const ScalarsSchema = v.object({
     keepTime,
     v.check((time) => time === null || time >= DAY, "must be at least one day"),
   ),
+  eventRetention: keepTime,
 });
 
 /** Variables that options come from, for messages. */
@@ -271,6 +280,7 @@ const VARIABLES = {
   maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
   suspendAfter: "SERVICE_SUSPEND_AFTER",
   auditRetention: "SERVICE_AUDIT_RETENTION",
+  eventRetention: "SERVICE_EVENT_RETENTION",
   "retention.completed": "SERVICE_RETENTION_COMPLETED",
   "retention.failed": "SERVICE_RETENTION_FAILED",
   "retention.cancelled": "SERVICE_RETENTION_CANCELLED",
@@ -310,6 +320,7 @@ export function resolveOptions(
     suspendAfter: options.suspendAfter ?? suspendAfter(env) ?? "10s",
     pluginTimeout: options.pluginTimeout ?? 10,
     auditRetention: options.auditRetention ?? text(env, "SERVICE_AUDIT_RETENTION") ?? "keep",
+    eventRetention: options.eventRetention ?? text(env, "SERVICE_EVENT_RETENTION") ?? "30d",
     retention: {
       ...options.retention,
       completed: options.retention?.completed ?? text(env, "SERVICE_RETENTION_COMPLETED") ?? "keep",

@@ -14,6 +14,7 @@ import { Cases } from "../entities/cases.ts";
 import { type CoreHooks, Hooks, toListener } from "../entities/hooks.ts";
 import { Jobs, type LiveCosts } from "../entities/jobs.ts";
 import { Ledger } from "../entities/ledger.ts";
+import { ReceivedEvents } from "../entities/received-events.ts";
 import { explainListenError } from "../http/listen-error.ts";
 import { type HttpServer, type Serve, serveWithNode } from "../http/serve.ts";
 import { ServiceState } from "../http/service-state.ts";
@@ -266,6 +267,7 @@ export function createScope(options: ResolvedOptions): Container {
       jobs: scope.get(JOBS),
       liveCosts,
       cases: scope.get(CASES),
+      received: new ReceivedEvents(scope.get(STORE)),
       ledger: scope.get(LEDGER),
       parameters: scope.get(PARAMETERS),
       settings: scope.get(AGENT_SETTINGS),
@@ -311,6 +313,7 @@ export function createScope(options: ResolvedOptions): Container {
         policy: options.retention,
         audit: scope.get(AUDIT),
         auditKeep: options.auditRetention,
+        eventKeep: options.eventRetention,
         log: scope.get(LOGGER),
         clock: options.clock,
         elapsed: () => performance.now(),

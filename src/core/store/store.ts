@@ -4,6 +4,7 @@ import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AgentSetting, AuditHead, DamagedJob, KeyMark, RetentionState } from "../models/own-rows.ts";
+import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ScheduleState } from "../models/schedule.ts";
 import type { StoreSnapshot } from "./snapshot.ts";
@@ -47,6 +48,9 @@ export interface Tables {
   AuditHead: AuditHead;
   KeyMark: KeyMark;
   Schedule: ScheduleState;
+  ReceivedEvent: StoredEvent;
+  EventName: EventName;
+  EventWait: EventWait;
 }
 export type TableName = keyof Tables & string;
 

@@ -1,6 +1,7 @@
 import type { StoredCase } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { AgentSetting, AuditHead, KeyMark, RetentionState } from "../models/own-rows.ts";
+import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { ScheduleState } from "../models/schedule.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
 import type { TableSpec } from "./store.ts";
@@ -101,6 +102,33 @@ const KEY_MARK_TABLE: TableSpec<KeyMark> = {
   sorted: [],
 };
 
+const RECEIVED_EVENT_TABLE: TableSpec<StoredEvent> = {
+  name: "ReceivedEvent",
+  version: 1,
+  entity: false,
+  index: ({ name, n, created_at }) => ({ name, n, created_at: time(created_at) }),
+  facets: ["name"],
+  sorted: ["created_at"],
+};
+
+const EVENT_NAME_TABLE: TableSpec<EventName> = {
+  name: "EventName",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
+
+const EVENT_WAIT_TABLE: TableSpec<EventWait> = {
+  name: "EventWait",
+  version: 1,
+  entity: false,
+  index: ({ job_id, shape, match, event }) => ({ job_id, shape, match, event }),
+  facets: ["job_id", "shape", "match", "event"],
+  sorted: [],
+};
+
 const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
   name: "AgentSetting",
   version: 1,
@@ -129,4 +157,7 @@ export const CORE_TABLES: readonly TableSpec[] = [
   KEY_MARK_TABLE,
   SCHEDULE_TABLE,
   DAMAGED_JOB_TABLE,
+  RECEIVED_EVENT_TABLE,
+  EVENT_NAME_TABLE,
+  EVENT_WAIT_TABLE,
 ];

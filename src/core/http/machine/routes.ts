@@ -10,6 +10,7 @@ import { jobRoutes } from "./jobs.ts";
 import { openJobsRoute } from "./open-jobs.ts";
 import { parameterRoutes } from "./parameters.ts";
 import type { MachineParts } from "./parts.ts";
+import { receivedEventRoutes } from "./received-events.ts";
 import { scheduleRoutes } from "./schedules.ts";
 import { utilRoutes } from "./utils.ts";
 
@@ -25,6 +26,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     jobStreamRoute(parts),
     ...caseRoutes(parts),
     ...scheduleRoutes(parts),
+    ...receivedEventRoutes(parts),
     ...utilRoutes(parts),
     backupRoute(parts),
     openJobsRoute(parts),

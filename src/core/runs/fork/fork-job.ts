@@ -1,11 +1,12 @@
 import { hash } from "node:crypto";
 import { type Actor, nameOf } from "../../audit/caller.ts";
+import { inOrder } from "../../base/in-order.ts";
 import { insertCopy } from "../../entities/cases.ts";
 import { createJob, jobNotFound, sameRequest } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
 import type { ForkRequest } from "../runner.ts";
 import { asJob, note, type RequestParts, refuseWhenClosing, refuseWhenFull } from "../runner-parts.ts";
-import { inOrder, toNewJob } from "../start-request.ts";
+import { toNewJob } from "../start-request.ts";
 import { findCall } from "./call-names.ts";
 import { type CaseThen, caseThen } from "./copied-case.ts";
 import { copyRecord, withCaseIds } from "./copied-record.ts";

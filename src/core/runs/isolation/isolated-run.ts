@@ -233,6 +233,14 @@ export class IsolatedRun {
         });
       case "child":
         return this.#children.get(call.child)!.result();
+      case "waitFor": {
+        const { until, since, ...options } = call.options;
+        return handle.waitFor(call.name, {
+          ...options,
+          ...(until !== undefined && { deadline: new Date(until) }),
+          ...(since !== undefined && { since: new Date(since) }),
+        });
+      }
       case "readJob":
         return handle.read();
       case "readCase":

@@ -1,4 +1,5 @@
-import type { StartOptions } from "../../agents/run-context.ts";
+import type { StartOptions, WaitOptions } from "../../agents/run-context.ts";
+import type { Duration } from "../../base/duration.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
 import type { WireError } from "./wire-error.ts";
 
@@ -15,6 +16,15 @@ export type RemoteCall =
     }
   /** Waits for the end of a child. */
   | { readonly op: "child"; readonly child: string }
+  | {
+      readonly op: "waitFor";
+      readonly name: string;
+      readonly options: Omit<WaitOptions, "deadline" | "since"> & {
+        readonly deadline?: Duration;
+        readonly until?: string;
+        readonly since?: string;
+      };
+    }
   | { readonly op: "readJob" }
   | { readonly op: "readCase" }
   | { readonly op: "update"; readonly update: CaseNodeUpdateInput; readonly key?: string }

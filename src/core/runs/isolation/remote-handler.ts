@@ -9,16 +9,19 @@ import type {
   CaseHandle,
   ChildHandle,
   JobHandle,
+  ReceivedEvent,
   StartableAgent,
   StartOptions,
   StepFunction,
   StepOptions,
+  WaitOptions,
 } from "../../agents/run-context.ts";
 import { messageOf } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import { mayBeLeft } from "../run/call.ts";
 import { causes } from "../run/causes.ts";
 import { readStartFields } from "../run/child-handle.ts";
+import { readWait } from "../run/event-wait.ts";
 import type { Deed, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
@@ -372,6 +375,25 @@ class RemoteJob implements JobHandle {
       { op: "start", agent, fields, options: toPlain(options) as StartOptions },
       { convert: (id) => new RemoteChild(this.#handler, id as string) },
     );
+  }
+
+  waitFor(name: string, options: WaitOptions = {}): Promise<ReceivedEvent<never>> {
+    try {
+      readWait({ name, options });
+    } catch (error) {
+      return mayBeLeft(Promise.reject(error));
+    }
+    const { deadline, since, ...rest } = options;
+    const isTime = deadline instanceof Date;
+    return this.#handler.call({
+      op: "waitFor",
+      name,
+      options: {
+        ...rest,
+        ...(isTime ? { until: deadline.toISOString() } : deadline !== undefined && { deadline }),
+        ...(since && { since: since.toISOString() }),
+      },
+    });
   }
 
   read(): ReturnType<JobHandle["read"]> {

@@ -4,6 +4,7 @@ import type { StopReason } from "../../models/job.ts";
 import type { OnTimeout } from "../../models/question.ts";
 import {
   ChildFailedError,
+  EventTimeoutError,
   NondeterminismError,
   QuestionExpiredError,
   RunEndedError,
@@ -26,6 +27,8 @@ export interface WireError {
   /** Of a child that failed. */
   readonly child?: string | null;
   readonly status?: EntityStatus;
+  /** Of an event that was not received. */
+  readonly event?: string;
   /** When a `RetryAfterError` asks for the next try: milliseconds, or a time in ISO 8601. */
   readonly after?: number | string;
 }
@@ -43,6 +46,7 @@ export function toWire(error: unknown, depth = 0): WireError {
     ...(error instanceof QuestionExpiredError && { onTimeout: error.onTimeout }),
     ...afterOf(error),
     ...(error instanceof RunEndedError && { reason: error.reason }),
+    ...(error instanceof EventTimeoutError && { event: error.event }),
     ...(error instanceof ChildFailedError && {
       child: error.child,
       ...(error.status && { status: error.status }),
@@ -69,6 +73,7 @@ function revive(wire: WireError): Error {
   const cause = wire.cause && fromWire(wire.cause);
   if (wire.step !== undefined) return new StepFailedError(wire.step, wire.attempts ?? 1, cause);
   if (wire.onTimeout !== undefined) return new QuestionExpiredError(message, wire.onTimeout);
+  if (wire.event !== undefined) return new EventTimeoutError(message, wire.event);
   if (wire.child !== undefined) return new ChildFailedError(message, wire.child, wire);
   if (wire.reason !== undefined) return new RunEndedError({ to: "failed", reason: wire.reason, message });
   if (name === "NondeterminismError") return new NondeterminismError(message);

@@ -21,6 +21,7 @@ import type { AnswerEntry } from "../../models/run-entry.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
 import type { ChildrenOfJob } from "./child-handle.ts";
+import type { EventsOfJob } from "./event-wait.ts";
 import { readCost } from "./limits.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, QuestionExpiredError } from "./run-errors.ts";
@@ -34,6 +35,9 @@ export interface JobFacts {
   /** Calls the agent's `human_answer`, where there is one. */
   readonly onAnswer: ((caseId: string, answer: AnswerEntry) => Promise<void>) | undefined;
   readonly children: ChildrenOfJob;
+  readonly events: EventsOfJob;
+  /** When the job was created, ISO 8601. */
+  readonly createdAt: string;
 }
 
 /** A case, with its calls recorded. */

@@ -4,10 +4,12 @@ import type {
   CaseHandle,
   ChildHandle,
   JobHandle,
+  ReceivedEvent,
   StartableAgent,
   StartOptions,
   StepFunction,
   StepOptions,
+  WaitOptions,
 } from "../../agents/run-context.ts";
 import { describeIssue, listProblems } from "../../base/describe-issue.ts";
 import { type Duration, toMilliseconds } from "../../base/duration.ts";
@@ -18,6 +20,7 @@ import { type Call, mayBeLeft } from "./call.ts";
 import { CallScope } from "./call-scope.ts";
 import { type JobFacts, RunCase } from "./case-handle.ts";
 import { startChild } from "./child-handle.ts";
+import { waitForEvent } from "./event-wait.ts";
 import type { Run } from "./run.ts";
 import { runStep } from "./step.ts";
 
@@ -72,6 +75,11 @@ export class RunJob implements JobHandle {
     options: StartOptions = {},
   ): Promise<ChildHandle<never>> {
     return mayBeLeft(startChild(this.#scope, this.#facts.children, { agent, fields, options }));
+  }
+
+  waitFor(name: string, options: WaitOptions = {}): Promise<ReceivedEvent<never>> {
+    const { events, createdAt } = this.#facts;
+    return mayBeLeft(waitForEvent(this.#scope, events, { given: { name, options }, createdAt }));
   }
 
   read(): Promise<Job> {

@@ -45,6 +45,17 @@ export class QuestionExpiredError extends Error {
   }
 }
 
+/** No event that fits was received before the deadline of `job.waitFor`. */
+export class EventTimeoutError extends Error {
+  override readonly name = "EventTimeoutError";
+  /** The event's name. */
+  readonly event: string;
+  constructor(message: string, event: string) {
+    super(message);
+    this.event = event;
+  }
+}
+
 /** A child that did not complete, or that could not be started. */
 export class ChildFailedError extends Error {
   override readonly name = "ChildFailedError";

@@ -30,6 +30,8 @@ export class RunRecord {
   loose: Call[] = [];
   /** What `job.changed` answered, by name. */
   readonly changes = new Map<string, boolean>();
+  /** Stored events that its calls were given. */
+  readonly events = new Set<string>();
   /** The code that ran the job, from line to line of the log. */
   readonly #codes: { readonly from: number; readonly code: Code }[] = [];
   /** Lines of the log that record an end of the process. */
@@ -167,6 +169,7 @@ export class RunRecord {
         this.loose.push(call);
       } else {
         this.#begun.delete(call);
+        if (call.entry?.event !== undefined) this.events.delete(call.entry.event);
         forgetWhole(call);
       }
     }
@@ -239,6 +242,7 @@ export class RunRecord {
 
   #addCall(call: Call, entry: CallEntry, line: number): void {
     if (entry.call === "open_case") this.cases.set(entry.name, entry.result as string);
+    if (entry.event !== undefined) this.events.add(entry.event);
     if (!isOldSleep(entry)) {
       this.#end(call, entry.at, line);
       call.entry = entry;
@@ -251,6 +255,7 @@ export class RunRecord {
   #begin(call: Call, entry: BegunEntry, line: number): void {
     call.begun = entry;
     call.begunLine = line;
+    call.isForgotten = undefined;
     this.#begun.add(call);
     this.scope(call.caseId).place(call);
   }

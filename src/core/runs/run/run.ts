@@ -84,6 +84,8 @@ export class Run {
   readonly activity: Activity;
   /** Cases that have not ended. */
   readonly openCases: Set<string>;
+  /** Stored events that calls of the job were given. */
+  readonly taken = new Map<string, Call | undefined>();
   readonly #phase = new RunPhase();
   readonly #clock: RunClock;
   readonly #suspension: Suspension | undefined;
@@ -107,6 +109,7 @@ export class Run {
     const end = (reason: RunEnd) => this.end(reason);
     this.limits = new Limits(parts.instructions, record, parts.clock);
     this.openCases = new Set(record.openCases());
+    for (const event of record.events) this.taken.set(event, undefined);
     this.#clock = new RunClock({ log, timeout, worked, limits: this.limits, startTimer, end });
     this.#suspension =
       suspension &&

@@ -1,0 +1,61 @@
+import * as v from "valibot";
+import { ReceivedEvents } from "../../entities/received-events.ts";
+import {
+  EventKeySchema,
+  EventNameSchema,
+  ReceivedEventSchema,
+  type StoredEvent,
+} from "../../models/received-event.ts";
+import { JsonMapSchema } from "../../models/scalars.ts";
+import { pageQuery } from "../query.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { MachineParts } from "./parts.ts";
+
+const tag = "Events";
+
+const PathSchema = v.object({ name: EventNameSchema });
+const BodySchema = v.object({ data: v.optional(JsonMapSchema, {}), id: v.optional(EventKeySchema) });
+const QuerySchema = v.object({
+  ...pageQuery({ max: 1000, default: 100 }),
+  name: v.optional(EventNameSchema),
+});
+
+/** Events for jobs that wait for them with `job.waitFor`. */
+export function receivedEventRoutes({ prefix, runner, store }: MachineParts): RouteDefinition[] {
+  const received = new ReceivedEvents(store);
+  return [
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/events/{name}`,
+      auth: "key",
+      summary: "Send an event to the jobs that wait for it",
+      description:
+        "The event is stored, and each job that waits for one like it gets it, whether it waits already or will later. With an `id`, repeating the request stores nothing; different data under the same id is refused with 409.",
+      tag,
+      params: PathSchema,
+      body: v.optional(BodySchema, {}),
+      status: 202,
+      responses: { 202: { description: "The event, stored", schema: ReceivedEventSchema } },
+      handler: async ({ params, body }) => toEvent(await runner.receive(params.name, body)),
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/events`,
+      auth: "key",
+      summary: "List the events that were sent to the service",
+      description: "Newest first; the header `X-Total-Count` counts all that match.",
+      tag,
+      query: QuerySchema,
+      responses: { 200: { description: "A page of events", schema: v.array(ReceivedEventSchema) } },
+      handler: async ({ query, event }) => {
+        const page = await received.list(query);
+        event.res.headers.set("x-total-count", String(page.total));
+        return page.items.map(toEvent);
+      },
+    }),
+  ];
+}
+
+function toEvent({ event_id: id, name, created_at: at, data }: StoredEvent) {
+  return { id, name, at, data };
+}
