@@ -131,7 +131,7 @@ describe("an event", () => {
     expect((await server.request("/events/a", { json: {}, key: null })).status).toBe(401);
   });
 
-  it("that many send at once while a job begins to wait is neither lost nor doubled", async () => {
+  it("that many senders send concurrently while a job begins to wait is neither lost nor doubled", async () => {
     const server = await serve(async (job) => {
       const got: unknown[] = [];
       for (let n = 0; n < 30; n++) got.push((await job.waitFor<{ n: number }>("payment")).data.n);
@@ -214,7 +214,7 @@ describe("the deadline of a wait", () => {
     });
   });
 
-  it("and an event at the same moment give one of both, in every order", async () => {
+  it("and an event at the same moment give one of the two, in every order", async () => {
     const server = await serve(async (job) => {
       const got: string[] = [];
       for (let n = 0; n < 20; n++)
@@ -389,7 +389,7 @@ describe("a job that waits for an event", () => {
     expect((await until(server.service, id)).result).toEqual({ n: 1 });
   });
 
-  it("refuses a name, a filter or a deadline that is not valid, at once", async () => {
+  it("refuses a name, a filter or a deadline that is not valid, immediately", async () => {
     const server = await serve((job) =>
       Promise.all(
         [

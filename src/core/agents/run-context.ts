@@ -113,11 +113,18 @@ export interface StartOptions extends CallOptions {
 }
 
 /** The fields and options of a start; fields without required values may be omitted. */
-export type StartArguments<Given> = unknown extends Given
-  ? [fields?: Readonly<Record<string, unknown>>, options?: StartOptions]
-  : Record<never, never> extends Given
-    ? [fields?: Given, options?: StartOptions]
-    : [fields: Given, options?: StartOptions];
+export type StartArguments<Agent extends StartableAgent> =
+  Agent extends StartableAgent<infer Given>
+    ? unknown extends Given
+      ? [fields?: Readonly<Record<string, unknown>>, options?: StartOptions]
+      : Record<never, never> extends Given
+        ? [fields?: Given, options?: StartOptions]
+        : [fields: Given, options?: StartOptions]
+    : never;
+
+/** What a job of an agent returns. */
+export type ResultOf<Agent extends StartableAgent> =
+  Agent extends StartableAgent<unknown, infer Result> ? Result : never;
 
 /** A job that another one has started. */
 export interface ChildHandle<Result = unknown> {
@@ -175,10 +182,10 @@ export interface JobHandle {
    * const child = await job.start(auditor, { url });
    * const report = await child.result();
    */
-  start<Given, Result>(
-    agent: StartableAgent<Given, Result>,
-    ...given: StartArguments<NoInfer<Given>>
-  ): Promise<ChildHandle<Result>>;
+  start<Agent extends StartableAgent>(
+    agent: Agent,
+    ...given: StartArguments<Agent>
+  ): Promise<ChildHandle<ResultOf<Agent>>>;
   /** The same by the agent's slug. */
   start<Result = unknown>(
     agent: string,

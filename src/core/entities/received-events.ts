@@ -153,7 +153,7 @@ export async function removeWait({ tx }: Unit, { id, name, shape }: EventWait): 
 }
 
 /**
- * Removes the waits of a job inside a unit. Those that its handler makes again are found anew from the events that are
+ * Removes the waits of a job inside a unit. Those that its handler makes again are found again from the events that are
  * stored.
  */
 export async function removeWaits(unit: Unit, jobId: string): Promise<void> {
