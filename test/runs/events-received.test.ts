@@ -332,7 +332,9 @@ describe("a job that waits for an event", () => {
     const agent = agentWith(async (job) => {
       const first = await job.waitFor("one", { where: { n: 1 } });
       const second = await job.waitFor("one", { key: "second", deadline: "1h" });
-      const third = await job.waitFor("one", { key: "third", deadline: "1h" }).catch((error: Error) => error.name);
+      const third = await job
+        .waitFor("one", { key: "third", deadline: "1h" })
+        .catch((error: Error) => error.name);
       return [first.data, second.data, third];
     });
     await using server = await testServer({ agents: [agent], suspendAfter: 0 });
