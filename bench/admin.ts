@@ -125,6 +125,7 @@ function toJob(index: number, begun: number): StoredJob {
     agent_version: null,
     code_fingerprint: null,
     schedule: null,
+    concurrency_key: null,
     held: null,
     parent: null,
     forked_from: null,

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { CaseNodeSchema } from "../models/case-node.ts";
 import { ParameterSchema } from "../models/parameter.ts";
+import { problemOfConcurrency } from "./concurrency.ts";
 import type { AgentDefinition, MethodDefinition } from "./define-agent.ts";
 import { fieldsOf } from "./fields.ts";
 import type { FieldsInput } from "./fields-input.ts";
@@ -41,6 +42,9 @@ export function validateAgent(agent: AgentDefinition): void {
   }
   checkParameters(agent, refuse);
   checkMethods(agent, refuse);
+  const names = fieldsOf(agent.methods.job_start).list.map(({ name }) => name);
+  const wrong = agent.concurrency && problemOfConcurrency(agent.concurrency, names);
+  if (wrong) refuse(`concurrency.${wrong}`);
 }
 
 type Refuse = (problem: string) => never;

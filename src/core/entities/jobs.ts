@@ -34,6 +34,7 @@ export type NewJob = Pick<
       | "parent"
       | "schedule"
       | "forked_from"
+      | "concurrency_key"
     >
   >;
 
@@ -160,6 +161,7 @@ export async function createJob(
     agent_version: null,
     code_fingerprint: null,
     schedule: null,
+    concurrency_key: null,
     held: null,
     parent: null,
     forked_from: null,

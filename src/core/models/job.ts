@@ -123,6 +123,8 @@ export interface StoredJob extends Omit<Job, "case_ids" | "suspended"> {
   parked?: boolean | undefined;
   /** Absent in jobs of earlier versions. `worked` is what counts against the time limit of its method, in milliseconds. */
   suspended: (Suspended & { readonly worked?: number }) | null;
+  /** What its agent's `concurrency` counts it by, from its fields at the start; null where they give none. */
+  concurrency_key: string | null;
   /** Value of the `Idempotency-Key` header of the start request. */
   idempotency_key: string | null;
 }

@@ -79,6 +79,10 @@ interface LaunchOptions {
 /** One for all services of the process: each that is in use makes every promise cost more. Unused, it costs nothing. */
 const INSIDES = new AsyncLocalStorage<StepUnderWay>();
 
+const OPEN = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
+/** Jobs that are read together. */
+const PAGE = 500;
+
 const CLOSING: RunEnd = {
   to: "cancelled",
   reason: "interrupted",
@@ -114,6 +118,10 @@ export class ActiveRuns {
     this.scheduler = new Scheduler({
       places: maxConcurrentJobs,
       isPaused: parts.isPaused,
+      keyLimitOf: (slug) => {
+        const { limit, scope } = agents.find(slug)?.definition.concurrency ?? {};
+        return limit === undefined ? undefined : { limit, isKept: scope === "job" };
+      },
       placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
       watch: {
         // What an isolated agent does cannot end this process.
@@ -124,6 +132,9 @@ export class ActiveRuns {
         },
       },
     });
+    const ended = ({ job }: { job: StoredJob }) => this.scheduler.ended(toApplicant(job));
+    parts.hooks.on("job:finished", ended);
+    parts.hooks.on("job:deleted", ended);
     this.#suspects = new Suspects({
       ...parts,
       isClosed: () => this.scheduler.isClosed,
@@ -147,6 +158,20 @@ export class ActiveRuns {
       const run = this.#runs.get(id);
       return run && !run.isOver ? run.limits.spent : undefined;
     };
+  }
+
+  /** Gives the jobs that were started by earlier processes the concurrency keys that they keep to their ends. */
+  async holdKeys(): Promise<void> {
+    const { agents, jobs } = this.#parts;
+    for (const { slug, definition } of agents.list()) {
+      if (definition.concurrency?.scope !== "job") continue;
+      const where = { agent_name: slug, status: OPEN };
+      for (let skip = 0, left = 1; left > 0; skip += PAGE) {
+        const { items, total } = await jobs.list({ where, sort: "created_at", limit: PAGE, skip });
+        for (const job of items) if (job.run_count > 0) this.scheduler.hold(toApplicant(job));
+        left = total - skip - PAGE;
+      }
+    }
   }
 
   find(jobId: string): Run | undefined {
@@ -435,6 +460,11 @@ export function released(job: StoredJob): StoredJob {
 }
 
 /** Who a job is to the scheduler. */
-function toApplicant({ id, agent_name, job_context }: StoredJob): Applicant {
-  return { jobId: id, agent: agent_name, workspace: job_context.workspace_id };
+export function toApplicant({
+  id,
+  agent_name,
+  job_context,
+  concurrency_key,
+}: Pick<StoredJob, "id" | "agent_name" | "job_context"> & Partial<StoredJob>): Applicant {
+  return { jobId: id, agent: agent_name, workspace: job_context.workspace_id, key: concurrency_key };
 }

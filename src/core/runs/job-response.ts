@@ -13,13 +13,13 @@ const MESSAGES: Readonly<Record<EntityStatus, string>> = {
   cancelled: "The job is cancelled",
 };
 
-/** The newest response of a job, or its status in words. */
-export function describeJob(job: StoredJob): JobResponse {
-  const response = newestOf(job);
+/** The newest response of a job, or its status in words; `wait` says what a queued job waits for besides its turn. */
+export function describeJob(job: StoredJob, wait?: string): JobResponse {
+  const response = newestOf(job, wait);
   return job.forked_from ? { ...response, forked_from: job.forked_from } : response;
 }
 
-function newestOf(job: StoredJob): JobResponse {
+function newestOf(job: StoredJob, wait?: string): JobResponse {
   const newest = job.responses.at(-1);
   if (newest?.status === job.status) return newest;
   return {
@@ -27,7 +27,7 @@ function newestOf(job: StoredJob): JobResponse {
     status: job.status,
     message: isHeld(job)
       ? "The job is held until an operator decides what happens to it"
-      : MESSAGES[job.status],
+      : (wait ?? MESSAGES[job.status]),
     payload: null,
     error_message: job.error,
     error_traceback: null,

@@ -150,7 +150,14 @@ class JobRunner implements Runner {
   }
 
   describe(job: StoredJob): JobResponse {
-    return describeJob(job);
+    return describeJob(job, this.#describeWait(job));
+  }
+
+  #describeWait({ id, status, concurrency_key }: StoredJob): string | undefined {
+    if (status !== "stopped" || concurrency_key == null) return undefined;
+    const ahead = this.#runs.scheduler.aheadAtKey(id);
+    if (ahead === undefined) return undefined;
+    return `The job waits for its concurrency key, which other jobs have: ${ahead} before it`;
   }
 
   async checkFields(
@@ -177,6 +184,7 @@ class JobRunner implements Runner {
   }
 
   async reconcile(aliveUntil?: string): Promise<void> {
+    await this.#runs.holdKeys();
     await reconcileJobs({ ...this.#parts, aliveUntil });
     this.#runs.wakeDue();
   }

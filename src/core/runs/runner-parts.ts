@@ -46,7 +46,11 @@ export function refuseWhenClosing({ runs }: RequestParts): void {
 /** Refuses a job of an agent that would have to wait while too many do. */
 export function refuseWhenFull(parts: RequestParts, slug: string): void {
   const { scheduler } = parts.runs;
-  if (scheduler.queued >= parts.maxQueuedJobs && !scheduler.hasPlace(slug)) throw queueIsFull(parts);
+  if (
+    scheduler.queued >= parts.maxQueuedJobs &&
+    !scheduler.hasPlace({ jobId: "", agent: slug, workspace: "" })
+  )
+    throw queueIsFull(parts);
 }
 
 /** The error for a job that would have to wait while too many do. */

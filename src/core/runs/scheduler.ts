@@ -1,5 +1,6 @@
 import { getOrMake } from "../base/get-or-make.ts";
 import type { QueuePosition } from "./runner.ts";
+import { type Gate, type Waiting, WaitingLine } from "./waiting-line.ts";
 
 /** Who asks for a place. */
 export interface Applicant {
@@ -7,6 +8,15 @@ export interface Applicant {
   /** The agent's slug. */
   readonly agent: string;
   readonly workspace: string;
+  /** Its concurrency key, where it has one. */
+  readonly key?: string | null | undefined;
+}
+
+/** How many jobs of one concurrency key run at the same time. */
+export interface KeyLimit {
+  readonly limit: number;
+  /** Whether a job keeps its key until it ends, also while it waits without a slot. */
+  readonly isKept: boolean;
 }
 
 /** Is notified who gets a slot, and who releases it. */
@@ -15,11 +25,26 @@ export interface PlaceWatch {
   rested(applicant: Applicant): void;
 }
 
-interface Waiting {
+interface Queued extends Waiting {
   readonly applicant: Applicant;
-  /** Order of arrival. */
-  readonly order: number;
   readonly grant: (granted: boolean) => void;
+}
+
+/** A concurrency key: open while another job may have it. */
+class Key implements Gate {
+  readonly id: string;
+  readonly limitOf: () => KeyLimit | undefined;
+  /** The jobs that have it: with how many slots, and whether they keep it without one. */
+  readonly holders = new Map<string, { slots: number; isKept: boolean }>();
+
+  constructor(id: string, limitOf: () => KeyLimit | undefined) {
+    this.id = id;
+    this.limitOf = limitOf;
+  }
+
+  get isOpen(): boolean {
+    return this.holders.size < (this.limitOf()?.limit ?? Number.POSITIVE_INFINITY);
+  }
 }
 
 interface Share {
@@ -35,15 +60,15 @@ interface Share {
 export class Scheduler {
   readonly #places: number;
   readonly #placesOf: (agent: string) => number;
+  readonly #keyLimitOf: (agent: string) => KeyLimit | undefined;
   readonly #watch: PlaceWatch | undefined;
   readonly #shares = new Map<string, Share>();
   readonly #perAgent = new Map<string, number>();
-  /** Waiting applicants by workspace, then by agent. */
-  readonly #queues = new Map<string, Map<string, Waiting[]>>();
+  readonly #keys = new Map<string, Key>();
+  readonly #waiting = new WaitingLine<Queued>((workspace) => this.#shareOf(workspace));
   /** Jobs that ran before, waited for something, and can continue. */
-  #returning: Waiting[] = [];
+  readonly #returning = new WaitingLine<Queued>(() => EVERYBODY);
   #running = 0;
-  #queued = 0;
   #counter = 0;
   #isClosed = false;
   /** Seconds that a place was last held, evened out. */
@@ -57,11 +82,13 @@ export class Scheduler {
   constructor(options: {
     places: number;
     placesOf: (agent: string) => number;
+    keyLimitOf?: (agent: string) => KeyLimit | undefined;
     watch?: PlaceWatch;
     isPaused?: boolean;
   }) {
     this.#places = options.places;
     this.#placesOf = options.placesOf;
+    this.#keyLimitOf = options.keyLimitOf ?? (() => undefined);
     this.#watch = options.watch;
     this.#isPaused = options.isPaused ?? false;
     this.#resumed = new Promise((resolve) => {
@@ -92,7 +119,7 @@ export class Scheduler {
   }
 
   get queued(): number {
-    return this.#queued;
+    return this.#waiting.size;
   }
 
   /** Whether no more slots will be assigned. */
@@ -100,9 +127,10 @@ export class Scheduler {
     return this.#isClosed;
   }
 
-  /** Whether a place is free for a job of this agent. */
-  hasPlace(agent: string): boolean {
-    return !this.#isClosed && !this.#isPaused && this.#fits(agent);
+  /** Whether a place is free for a job, and its concurrency key is. */
+  hasPlace(applicant: Applicant): boolean {
+    const isFree = !this.#isClosed && !this.#isPaused && this.#fits(applicant.agent);
+    return isFree && this.#gateOf(applicant)?.isOpen !== false;
   }
 
   /** Waits for a place for a job that ran before: it comes before those that have not. */
@@ -113,35 +141,38 @@ export class Scheduler {
 
   /** A place, where one is free. */
   tryTake(applicant: Applicant): Place | undefined {
-    if (!this.hasPlace(applicant.agent)) return undefined;
+    if (!this.hasPlace(applicant)) return undefined;
     this.#occupy(applicant);
     return new Place(this, applicant);
   }
 
-  /** Waits for a slot; resolves without one if the applicant was cancelled. */
+  /** Waits for a slot; resolves without one if the applicant was withdrawn. */
   async take(applicant: Applicant): Promise<Place | undefined> {
-    const granted = await new Promise<boolean>((grant) => {
-      const byAgent = getOrMake(this.#queues, applicant.workspace, () => new Map<string, Waiting[]>());
-      getOrMake(byAgent, applicant.agent, () => []).push({ applicant, grant, order: this.#counter++ });
-      this.#queued++;
-      this.#serve();
-    });
-    return granted ? new Place(this, applicant) : undefined;
+    return (await this.#queue(this.#waiting, applicant)) ? new Place(this, applicant) : undefined;
   }
 
-  /** Takes a job that waits out of the queue. */
+  /** Removes a waiting job from the queue. */
   callOff(jobId: string): void {
-    for (const [workspace, byAgent] of this.#queues) {
-      for (const [agent, waiting] of byAgent) {
-        const at = waiting.findIndex((one) => one.applicant.jobId === jobId);
-        if (at < 0) continue;
-        const [gone] = waiting.splice(at, 1);
-        this.#queued--;
-        this.#tidy(workspace, agent);
-        gone!.grant(false);
-        return;
-      }
-    }
+    const one = this.#waiting.remove(jobId);
+    if (!one) return;
+    this.#forget(one.applicant);
+    one.grant(false);
+  }
+
+  /** Gives a job that was started before its concurrency key, where jobs keep theirs: whatever the limit is now. */
+  hold(applicant: Applicant): void {
+    if (!this.#keyLimitOf(applicant.agent)?.isKept) return;
+    this.#changeHold(applicant, (hold) => {
+      hold.isKept = true;
+    });
+  }
+
+  /** A job has ended: another one may have its concurrency key, once it has left its slot. */
+  ended(applicant: Applicant): void {
+    this.#changeHold(applicant, (hold) => {
+      hold.isKept = false;
+    });
+    this.#serve();
   }
 
   /** Gives no more places; those that wait stay in the store for the next start. */
@@ -151,15 +182,13 @@ export class Scheduler {
 
   /** Position of a job in the queue, as far as known. */
   position(jobId: string): QueuePosition | undefined {
-    for (const [workspace, byAgent] of this.#queues) {
-      for (const waiting of byAgent.values()) {
-        const own = waiting.findIndex((one) => one.applicant.jobId === jobId);
-        if (own < 0) continue;
-        const ahead = this.#ahead(workspace, waiting[own]!.order);
-        return { position: ahead + 1, queued: this.#queued };
-      }
-    }
-    return undefined;
+    const ahead = this.#waiting.ahead(jobId);
+    return ahead === undefined ? undefined : { position: ahead + 1, queued: this.#waiting.size };
+  }
+
+  /** How many wait for the concurrency key of a waiting job before it, where that key is what it waits for. */
+  aheadAtKey(jobId: string): number | undefined {
+    return this.#waiting.aheadAtGate(jobId);
   }
 
   /** Seconds until a place in the queue should be free, for one who found it full. */
@@ -173,16 +202,26 @@ export class Scheduler {
     this.#turnTime += (seconds - this.#turnTime) / 8;
     this.#running--;
     this.#perAgent.set(applicant.agent, this.#perAgent.get(applicant.agent)! - 1);
-    const share = this.#shares.get(applicant.workspace)!;
-    share.running--;
-    this.#tidy(applicant.workspace, applicant.agent);
+    this.#shareOf(applicant.workspace).running--;
+    this.#waiting.shareChanged(applicant.workspace);
+    this.#changeHold(applicant, (hold) => {
+      hold.slots--;
+    });
+    this.#forget(applicant);
     this.#serve();
   }
 
   /** @internal */
   retake(applicant: Applicant): Promise<boolean> {
+    return this.#queue(this.#returning, applicant);
+  }
+
+  #queue(line: WaitingLine<Queued>, applicant: Applicant): Promise<boolean> {
+    const { jobId, agent } = applicant;
+    const workspace = line === this.#returning ? "" : applicant.workspace;
     return new Promise((grant) => {
-      this.#returning.push({ applicant, grant, order: 0 });
+      const gate = this.#gateOf(applicant);
+      line.add({ jobId, agent, workspace, gate, applicant, grant, order: this.#counter++ });
       this.#serve();
     });
   }
@@ -196,71 +235,71 @@ export class Scheduler {
     this.#watch?.began(applicant);
     this.#running++;
     this.#perAgent.set(agent, (this.#perAgent.get(agent) ?? 0) + 1);
-    const share = getOrMake(this.#shares, workspace, () => ({ running: 0, served: 0 }));
+    const share = this.#shareOf(workspace);
     share.running++;
     share.served = ++this.#counter;
+    this.#waiting.shareChanged(workspace);
+    const isKept = this.#keyLimitOf(applicant.agent)?.isKept ?? false;
+    this.#changeHold(applicant, (hold) => {
+      hold.slots++;
+      hold.isKept ||= isKept;
+    });
   }
 
   #serve(): void {
+    const fits = (agent: string) => this.#fits(agent);
     while (!this.#isClosed && !this.#isPaused && this.#running < this.#places) {
-      const next = this.#nextReturning() ?? this.#nextWaiting();
+      const next = this.#returning.next(fits) ?? this.#waiting.next(fits);
       if (!next) return;
       this.#occupy(next.applicant);
       next.grant(true);
     }
   }
 
-  #nextReturning(): Waiting | undefined {
-    if (this.#returning.length === 0) return undefined;
-    const at = this.#returning.findIndex((one) => this.#fits(one.applicant.agent));
-    return at < 0 ? undefined : this.#returning.splice(at, 1)[0];
+  /** Where a job has to wait besides: at its concurrency key, unless it has that. */
+  #gateOf(applicant: Applicant): Key | undefined {
+    const key = this.#keyOf(applicant);
+    return key?.holders.has(applicant.jobId) ? undefined : key;
   }
 
-  /** The workspace with the fewest running jobs comes first, then the one that was served longest ago. */
-  #nextWaiting(): Waiting | undefined {
-    let best: { waiting: Waiting; running: number; served: number } | undefined;
-    for (const [workspace, byAgent] of this.#queues) {
-      const { running = 0, served = 0 } = this.#shares.get(workspace) ?? {};
-      for (const [agent, [waiting]] of byAgent) {
-        if (!waiting || !this.#fits(agent)) continue;
-        const order =
-          best && (running - best.running || served - best.served || waiting.order - best.waiting.order);
-        if (order === undefined || order < 0) best = { waiting, running, served };
-      }
+  #keyOf({ agent, key }: Applicant): Key | undefined {
+    if (key == null || !this.#keyLimitOf(agent)) return undefined;
+    const id = `${agent} ${key}`;
+    return getOrMake(this.#keys, id, () => new Key(id, () => this.#keyLimitOf(agent)));
+  }
+
+  /** Changes what a job has of its concurrency key. */
+  #changeHold(applicant: Applicant, change: (hold: { slots: number; isKept: boolean }) => void): void {
+    const key = this.#keyOf(applicant);
+    if (!key) return;
+    const wasOpen = key.isOpen;
+    const hold = getOrMake(key.holders, applicant.jobId, () => ({ slots: 0, isKept: false }));
+    change(hold);
+    if (hold.slots <= 0 && !hold.isKept) key.holders.delete(applicant.jobId);
+    if (key.isOpen !== wasOpen) {
+      this.#waiting.gateChanged(key);
+      this.#returning.gateChanged(key);
     }
-    if (!best) return undefined;
-    const { applicant } = best.waiting;
-    this.#queues.get(applicant.workspace)!.get(applicant.agent)!.shift();
-    this.#queued--;
-    this.#tidy(applicant.workspace, applicant.agent);
-    return best.waiting;
+    this.#forget(applicant);
   }
 
-  #ahead(workspace: string, order: number): number {
-    const before = (byAgent: Map<string, Waiting[]>) =>
-      [...byAgent.values()].reduce(
-        (sum, waiting) => sum + waiting.filter((one) => one.order < order).length,
-        0,
-      );
-    const own = before(this.#queues.get(workspace)!);
-    let ahead = own;
-    for (const [other, byAgent] of this.#queues) {
-      if (other === workspace) continue;
-      const length = [...byAgent.values()].reduce((sum, waiting) => sum + waiting.length, 0);
-      // In turn: as many of theirs as of ours, and one more of those who came before.
-      ahead += Math.min(length, own + (before(byAgent) > own ? 1 : 0));
-    }
-    return ahead;
+  #shareOf(workspace: string): Share {
+    return getOrMake(this.#shares, workspace, () => ({ running: 0, served: 0 }));
   }
 
-  #tidy(workspace: string, agent: string): void {
-    const byAgent = this.#queues.get(workspace);
-    if (byAgent?.get(agent)?.length === 0) byAgent.delete(agent);
-    if (byAgent?.size === 0) this.#queues.delete(workspace);
-    if (!this.#queues.has(workspace) && this.#shares.get(workspace)?.running === 0)
+  /** Keeps nothing of workspaces and keys that nobody uses. */
+  #forget(applicant: Applicant): void {
+    const { workspace } = applicant;
+    if (this.#shares.get(workspace)?.running === 0 && !this.#waiting.hasWaitingOf(workspace))
       this.#shares.delete(workspace);
+    const key = this.#keyOf(applicant);
+    if (!key || key.holders.size > 0) return;
+    if (!this.#waiting.hasWaitingAt(key) && !this.#returning.hasWaitingAt(key)) this.#keys.delete(key.id);
   }
 }
+
+/** Those that return are served in order of arrival, whatever workspace they are of. */
+const EVERYBODY: Share = { running: 0, served: 0 };
 
 /** A place that one job runs in; given up while the job only waits. */
 export class Place {

@@ -1,6 +1,8 @@
 import { hash } from "node:crypto";
+import { readJobKey } from "../agents/concurrency.ts";
 import { type CheckedFields, describeProblems, fieldsOf } from "../agents/fields.ts";
 import type { HostedAgent } from "../agents/registry.ts";
+import { messageOf } from "../base/error-text.ts";
 import { ServiceError } from "../base/errors.ts";
 import { inOrder } from "../base/in-order.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
@@ -53,11 +55,28 @@ function toJob(
     code_fingerprint: code,
     job_context: context,
     job_fields: checked.stored,
+    concurrency_key: keyOf(definition, slug, checked.values),
     fingerprint: fingerprintOf(slug, request),
     encrypted_agent_parameters: request.encrypted_agent_parameters ?? null,
     agent_parameters: parameterNames.length === 0 ? null : parameterNames.map((one) => ({ name: one })),
     idempotency_key: request.idempotencyKey ?? null,
   };
+}
+
+function keyOf(
+  { concurrency }: HostedAgent["definition"],
+  slug: string,
+  fields: Readonly<Record<string, unknown>>,
+): string | null {
+  if (!concurrency) return null;
+  try {
+    return readJobKey(concurrency.key, fields);
+  } catch (error) {
+    throw new ServiceError("invalid_parameters", `The concurrency key of agent "${slug}" has no value`, {
+      detail: messageOf(error),
+      cause: error,
+    });
+  }
 }
 
 function toContext(

@@ -6,6 +6,7 @@ import { KeyedMutex } from "../base/keyed-mutex.ts";
 import { createJob, type NewJob, sameRequest } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
+import { toApplicant } from "./active-runs.ts";
 import { forkJob } from "./fork/fork-job.ts";
 import { checkRequired, openParameters, openSent } from "./handler-context.ts";
 import type { ForkRequest, StartRequest } from "./runner.ts";
@@ -83,8 +84,7 @@ export class Starts {
     refuseUndeclared(agent, sent);
     checkRequired(agent, values);
     const { scheduler } = this.#parts.runs;
-    const applicant = { jobId: input.id, agent: agent.slug, workspace: input.job_context.workspace_id };
-    const place = scheduler.tryTake(applicant);
+    const place = scheduler.tryTake(toApplicant(input));
     if (!place && scheduler.queued >= maxQueuedJobs) throw queueIsFull(this.#parts);
     if (place)
       return this.#parts.runs.exclusively(input.id, () =>

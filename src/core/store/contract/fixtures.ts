@@ -45,6 +45,7 @@ export function makeJob(id: string, fields: Partial<StoredJob> = {}): StoredJob 
     agent_version: null,
     code_fingerprint: null,
     schedule: null,
+    concurrency_key: null,
     held: null,
     parent: null,
     forked_from: null,
