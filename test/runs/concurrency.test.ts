@@ -10,7 +10,7 @@ import * as v from "valibot";
 import { expect, onTestFinished, test } from "vitest";
 import { jobContext, until } from "./_jobs.ts";
 
-/** An agent whose jobs wait in a step until they are opened, and sleep or ask before that where they are told to. */
+/** An agent whose jobs wait in a step until they are opened, and sleep or ask before that if their fields say so. */
 function desk(concurrency: ConcurrencyOptions, more: Partial<AgentDefinition> = {}) {
   const opened = new Map<string, () => void>();
   const begun: string[] = [];

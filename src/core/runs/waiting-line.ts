@@ -113,7 +113,7 @@ export class WaitingLine<W extends Waiting> {
     return this.#bins.has(workspace);
   }
 
-  /** How many are served before a job, as far as can be told: those behind a closed gate may come later. */
+  /** How many are served before a job, as far as is known: those behind a closed gate may come later. */
   ahead(jobId: string): number | undefined {
     const one = this.#byJob.get(jobId)?.[0];
     if (!one) return undefined;
