@@ -130,6 +130,7 @@ function toJob(index: number, begun: number): StoredJob {
     parent: null,
     forked_from: null,
     suspended: null,
+    pulled_from: null,
     fingerprint: id,
     encrypted_agent_parameters: null,
     open_questions: 0,

@@ -57,6 +57,7 @@ export type { Telemetry } from "./core/models/telemetry.ts";
 export type { DueCount } from "./core/retention/due-jobs.ts";
 export type { Retention } from "./core/retention/retention.ts";
 export type { NamedCall } from "./core/runs/fork/call-names.ts";
+export type { ExportLine } from "./core/runs/pull/export-job.ts";
 export type {
   ForkRequest,
   MethodCall,

@@ -173,7 +173,7 @@ test("a call is named in several ways; a name that fits several calls, or none, 
   await expect(several).rejects.toMatchObject({
     type: "invalid_parameters",
     message: '2 recorded calls are named "pay": name one of them',
-    detail: expect.stringMatching(/^Calls: start, [ab]\/step:pay \(@\d+\), [ab]\/step:pay \(@\d+\)\.$/),
+    detail: expect.stringMatching(/^Calls: start, [ab]\/step:pay \(@\d+\), [ab]\/step:pay \(@\d+\), end\.$/),
   });
   await expect(none).rejects.toMatchObject({ detail: expect.stringContaining("step:rate") });
   expect(await world.life.jobs.find("several")).toBeUndefined();

@@ -1,19 +1,13 @@
-import { cp, mkdtemp, rm } from "node:fs/promises";
-import { Socket } from "node:net";
-import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
 import { AgentRegistry } from "../../core/agents/registry.ts";
-import { Cases } from "../../core/entities/cases.ts";
-import { Jobs } from "../../core/entities/jobs.ts";
 import { type CheckedJob, checkJob, type OpenJob } from "../../core/runs/check-job.ts";
 import { readOpenJobs } from "../../core/runs/open-jobs.ts";
 import { fingerprintOfProject } from "../../core/service/project-code.ts";
-import { openJsonStoreWith } from "../../core/store/json/json-store.ts";
-import { CORE_TABLES } from "../../core/store/tables.ts";
 import type { CliContext } from "../context.ts";
 import { connect } from "../job/connection.ts";
 import { loadController } from "../load-controller.ts";
 import { readDataFolder } from "../store/data-folder.ts";
+import { readCopy } from "./folder-copy.ts";
+import { forbidNetwork } from "./no-network.ts";
 import type { CheckReport } from "./report.ts";
 
 interface Source {
@@ -64,51 +58,10 @@ async function* readSource(source: Source, context: CliContext): AsyncGenerator<
 
 async function* readService(source: Source, context: CliContext): AsyncGenerator<string> {
   const client = await connect(source, context);
-  const decoder = new TextDecoder();
-  let rest = "";
-  for await (const bytes of client.download("/utils/open-jobs")) {
-    const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
-    rest = lines.pop()!;
-    yield* lines;
-  }
-  // A line without its end was cut off.
-  if (rest !== "") throw new Error("The service ended its answer early: try again");
+  yield* client.lines("/utils/open-jobs");
 }
 
-/** Reads a copy: to open a store writes into its folder. */
 async function* readFolder({ data }: Source, context: CliContext): AsyncGenerator<string> {
   const folder = readDataFolder({ dataDir: data }, context);
-  const copy = await mkdtemp(join(tmpdir(), "svc-check-"));
-  const log = { info() {}, warn() {}, error() {} };
-  try {
-    await cp(folder, copy, {
-      recursive: true,
-      filter: (path) => path === folder || isOfStore(basename(path)),
-    });
-    const store = await openJsonStoreWith({ tables: CORE_TABLES, dataDir: copy, log, lock: false });
-    try {
-      const parts = { store, jobs: new Jobs(store), cases: new Cases(store) };
-      for await (const job of readOpenJobs(parts)) yield JSON.stringify(job);
-    } finally {
-      await store.close();
-    }
-  } finally {
-    await rm(copy, { recursive: true, force: true });
-  }
-}
-
-/** Neither keys nor locks. */
-function isOfStore(name: string): boolean {
-  return name === "MANIFEST.json" || name.endsWith(".jsonl");
-}
-
-/** What a handler does outside of its steps reaches nobody. */
-function forbidNetwork(): () => void {
-  const { connect } = Socket.prototype;
-  Socket.prototype.connect = () => {
-    throw new Error("There is no network while jobs are checked");
-  };
-  return () => {
-    Socket.prototype.connect = connect;
-  };
+  for await (const job of readCopy(folder, readOpenJobs)) yield JSON.stringify(job);
 }

@@ -11,7 +11,7 @@ import { watchJob } from "./watch.ts";
 const flags = v.object({
   from: v.pipe(
     v.string(),
-    v.description("the first call that is made again, as svc job show --calls names it, or start"),
+    v.description("the first call that is made again, as svc job show --calls names it; or start, or end"),
     v.metadata({ value: "call" }),
   ),
   set: v.optional(

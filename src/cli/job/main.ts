@@ -6,6 +6,8 @@ import { remove } from "./delete.ts";
 import { fork } from "./fork.ts";
 import { continueHeld, move } from "./held.ts";
 import { list } from "./list.ts";
+import { pull } from "./pull.ts";
+import { replay } from "./replay.ts";
 import { show } from "./show.ts";
 import { start } from "./start.ts";
 import { resume, retry, stop } from "./steer.ts";
@@ -17,7 +19,22 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
     {
       name: "svc job",
       summary: "Start, follow and manage jobs of a running service",
-      commands: [start, list, show, watch, answer, stop, retry, resume, continueHeld, move, fork, remove],
+      commands: [
+        start,
+        list,
+        show,
+        watch,
+        answer,
+        stop,
+        retry,
+        resume,
+        continueHeld,
+        move,
+        fork,
+        pull,
+        replay,
+        remove,
+      ],
     },
     argv,
     withPrintable(context),

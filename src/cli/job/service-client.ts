@@ -62,6 +62,18 @@ export class ServiceClient {
     }
   }
 
+  /** The lines of a response that has a line of JSON for each value. Throws if the last one was cut off. */
+  async *lines(path: string): AsyncGenerator<string, void> {
+    const decoder = new TextDecoder();
+    let rest = "";
+    for await (const bytes of this.download(path)) {
+      const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+      rest = lines.pop()!;
+      yield* lines;
+    }
+    if (rest !== "") throw new CliError("The service ended its answer early", { detail: "Try again." });
+  }
+
   async #send(method: string, path: string, init: { headers?: Record<string, string>; body?: string } = {}) {
     const headers = {
       ...init.headers,

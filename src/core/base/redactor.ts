@@ -1,6 +1,7 @@
 import { SecretIndex } from "./secret-index.ts";
 
-const MASK = "[secret]";
+/** What is shown in place of a secret. */
+export const MASK = "[secret]";
 /** Shorter values would mask ordinary words. */
 const SHORTEST = 6;
 /** A line of a longer secret, such as a key file, is redacted by itself from this length on. */

@@ -166,6 +166,7 @@ export async function createJob(
     parent: null,
     forked_from: null,
     suspended: null,
+    pulled_from: null,
     ...input,
     status: "stopped",
     payload: null,

@@ -18,6 +18,7 @@ export const AUDIT_ACTIONS = [
   "job.continue",
   "job.move",
   "job.fork",
+  "job.export",
   "case.status",
   "case.delete",
   "case.answer",

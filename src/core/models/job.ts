@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { EntityStatusSchema } from "./entity-status.ts";
 import { JobContextSchema } from "./job-context.ts";
 import { JobResponseSchema } from "./job-response.ts";
-import { ForkedFromSchema } from "./lineage.ts";
+import { ForkedFromSchema, PulledFromSchema } from "./lineage.ts";
 import { EntityIdSchema, JsonMapSchema, NameSchema, optional, TimestampSchema } from "./scalars.ts";
 
 /** Why a job ended without finishing its work, or with `code_changed` why it cannot resume. */
@@ -19,6 +19,7 @@ export const StopReasonSchema = v.picklist([
   "question_expired",
   "nondeterministic",
   "code_changed",
+  "pulled",
   "overridden",
   "damaged",
   "crash_loop",
@@ -64,7 +65,7 @@ export const SuspendedSchema = v.object({
 export type Suspended = v.InferOutput<typeof SuspendedSchema>;
 
 /** Reasons that hold a job instead of ending it: it is `awaiting` until a person decides, or the reason is gone. */
-const HOLDS: readonly (StopReason | null)[] = ["crash_loop", "code_changed"];
+const HOLDS: readonly (StopReason | null)[] = ["crash_loop", "code_changed", "pulled"];
 
 /** A unit of work that an agent runs, as returned over HTTP. */
 export const JobSchema = v.object({
@@ -104,6 +105,8 @@ export const JobSchema = v.object({
   forked_from: optional(ForkedFromSchema),
   /** Set while the job only waits and is not in memory; its status stays what it is. */
   suspended: optional(SuspendedSchema),
+  /** Set for a copy of another service's job: it never runs here. */
+  pulled_from: optional(PulledFromSchema),
 });
 export type Job = v.InferOutput<typeof JobSchema>;
 
@@ -167,6 +170,7 @@ export function toJob(stored: StoredJob, case_ids: string[]): Job {
     parent: stored.parent ?? null,
     forked_from: stored.forked_from ?? null,
     suspended: stored.suspended ? { at: stored.suspended.at, wake_at: stored.suspended.wake_at } : null,
+    pulled_from: stored.pulled_from ?? null,
     case_ids,
   };
 }

@@ -1,5 +1,6 @@
 import * as v from "valibot";
-import { EntityIdSchema } from "./scalars.ts";
+import { EntityStatusSchema } from "./entity-status.ts";
+import { EntityIdSchema, TimestampSchema } from "./scalars.ts";
 
 /** The job that a fork was made from. */
 export const ForkedFromSchema = v.object({
@@ -8,3 +9,12 @@ export const ForkedFromSchema = v.object({
   line: v.pipe(v.number(), v.integer(), v.minValue(0)),
 });
 export type ForkedFrom = v.InferOutput<typeof ForkedFromSchema>;
+
+/** The service that a copied job was read from. */
+export const PulledFromSchema = v.object({
+  url: v.string(),
+  at: TimestampSchema,
+  /** The job's status there. */
+  status: EntityStatusSchema,
+});
+export type PulledFrom = v.InferOutput<typeof PulledFromSchema>;

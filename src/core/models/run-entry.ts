@@ -148,3 +148,11 @@ export interface MarkEntry extends EntryBase {
 
 /** One line of a job's run log: the source of replay, the timeline and the live stream. */
 export type RunEntry = CallEntry | AttemptEntry | BegunEntry | StatusEntry | AnswerEntry | MarkEntry;
+
+/** The entry with other ids in place of those of its cases. */
+export function withCaseIds(entry: RunEntry, idOf: (id: string) => string): RunEntry {
+  if (entry.case_id === undefined) return entry;
+  const case_id = idOf(entry.case_id);
+  if (entry.type !== "call" || entry.call !== "open_case") return { ...entry, case_id } as RunEntry;
+  return { ...entry, case_id, result: idOf(String(entry.result)) };
+}

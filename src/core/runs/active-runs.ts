@@ -435,7 +435,7 @@ export class ActiveRuns {
         const current = await unit.tx.get("Job", jobId);
         const isOpen =
           current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
-        const isDue = isOpen && !this.isRunning(jobId);
+        const isDue = isOpen && !current.pulled_from && !this.isRunning(jobId);
         agent = isDue ? agents.of(current) : undefined;
         suspended = current?.suspended ?? null;
         return isDue && agent ? this.#begin(unit, current, kind, agent) : undefined;

@@ -10,7 +10,7 @@ import type { MarkEntry } from "../models/run-entry.ts";
 import { endOfParent } from "./children.ts";
 import { changeWithRun } from "./job-change.ts";
 import { RunRecord } from "./run/run-record.ts";
-import { asJob, note, type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
+import { asJob, note, type RequestParts, refusePulled, refuseWhenClosing } from "./runner-parts.ts";
 import { stopChildren } from "./steer.ts";
 
 /** Ends that raised limits can undo. */
@@ -38,6 +38,7 @@ export function resumeJob(
   actor?: Actor,
 ): Promise<StoredJob> {
   const raiseLimits = (job: StoredJob): Again => {
+    refusePulled(job);
     if (job.status !== "failed" || !LIMITS.includes(job.stop_reason)) {
       throw new ServiceError("invalid_transition", `Job "${jobId}" is ${job.status}, and no limit ended it`, {
         detail:
@@ -63,6 +64,7 @@ export async function retryJob(
   actor?: Actor,
 ): Promise<StoredJob> {
   const retry = (job: StoredJob): Again => {
+    refusePulled(job);
     const { status, held } = job;
     if (isInCrashLoop(job) && from === "last_step") return { mark: "continued", after: { from } };
     const isHeld = isInCrashLoop(job) || (held && from === "start");

@@ -1,10 +1,12 @@
 import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
 import { messageOf } from "../base/error-text.ts";
+import { MASK, Redactor } from "../base/redactor.ts";
 import type { Case } from "../models/case.ts";
 import { type StoredJob, toJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { HandlerParts } from "./handler-context.ts";
 import { rehearse } from "./rehearse.ts";
+import type { Rehearsed } from "./run/run.ts";
 import { RunRecord } from "./run/run-record.ts";
 
 /** An open job as it is checked: what is recorded of it, without anything secret. */
@@ -35,7 +37,7 @@ export interface CheckedJob {
 
 /** Gives an open job's record to the code that is here: no step runs, nothing is stored. */
 export async function checkJob(agents: AgentRegistry, open: OpenJob, env: Environment): Promise<CheckedJob> {
-  const { job, log } = open;
+  const { job } = open;
   const agent = agents.of(job);
   const about = {
     id: job.id,
@@ -50,17 +52,7 @@ export async function checkJob(agents: AgentRegistry, open: OpenJob, env: Enviro
   }
   const to = agent.definition.version;
   try {
-    const { end } = await rehearse(NO_PARTS, {
-      redact: (text) => text,
-      ...{ job, agent, record: RunRecord.read(log) },
-      values: valuesFor(agent, env),
-      readJob: async () =>
-        toJob(
-          job,
-          open.cases.map(({ id }) => id),
-        ),
-      readCase: async (id) => open.cases.find((item) => item.id === id)!,
-    });
+    const { end } = await rehearseOpen(agent, open, env);
     if (end === undefined) return { ...about, verdict: "fits", to, message: null };
     if (end === "unsure") {
       const message = "The handler waits for something that is not recorded";
@@ -83,14 +75,63 @@ export async function checkJob(agents: AgentRegistry, open: OpenJob, env: Enviro
   }
 }
 
+/** Gives a job's record to an agent outside of a service; takes `longest` milliseconds at most. */
+export function rehearseOpen(
+  agent: HostedAgent,
+  { job, log, cases }: OpenJob,
+  env: Environment,
+  longest?: number,
+): Promise<Rehearsed> {
+  const values = valuesFor(agent, env);
+  return rehearse(NO_PARTS, {
+    ...{ job, agent, record: RunRecord.read(log), values, longest },
+    redact: redactLike(log, agent, values),
+    readJob: async () =>
+      toJob(
+        job,
+        cases.map(({ id }) => id),
+      ),
+    readCase: async (id) => cases.find((item) => item.id === id)!,
+  });
+}
+
+/**
+ * Masks as the record is masked: the values that are known here, and, since others may not be, whatever makes a name one
+ * that is recorded with a mask.
+ */
+function redactLike(
+  log: readonly RunEntry[],
+  { definition }: HostedAgent,
+  values: Readonly<Record<string, string>>,
+): (text: string) => string {
+  const redactor = new Redactor();
+  for (const { name, is_secret } of definition.parameters ?? [])
+    if (is_secret !== false && values[name] !== UNKNOWN) redactor.add(values[name]);
+  const masked = new Map<string, RegExp>();
+  for (const entry of log) {
+    for (const text of "position" in entry ? [entry.name, entry.key ?? ""] : [])
+      if (text.includes(MASK)) masked.set(text, toPattern(text));
+  }
+  return (text) => {
+    const clean = redactor.text(text);
+    if (masked.size === 0 || masked.has(clean)) return clean;
+    return [...masked].find(([, pattern]) => pattern.test(clean))?.[0] ?? clean;
+  };
+}
+
+function toPattern(name: string): RegExp {
+  const parts = name.split(MASK).map((part) => part.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+  return new RegExp(`^${parts.join(".+")}$`, "s");
+}
+
 type Environment = Readonly<Record<string, string | undefined>>;
+
+/** In place of a parameter's value. */
+const UNKNOWN = "not known here";
 
 /** A handler may ask for its parameters, whose values are not known here. */
 function valuesFor({ definition }: HostedAgent, env: Environment): Record<string, string> {
-  const known = (definition.parameters ?? []).map(({ name, value }) => [
-    name,
-    env[name] || value || "not known here",
-  ]);
+  const known = (definition.parameters ?? []).map(({ name, value }) => [name, env[name] || value || UNKNOWN]);
   return Object.fromEntries(known);
 }
 

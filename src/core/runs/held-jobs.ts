@@ -8,7 +8,7 @@ import type { StoredJob } from "../models/job.ts";
 import { released } from "./active-runs.ts";
 import { changeWithRun } from "./job-change.ts";
 import type { RunEnd } from "./run/run-errors.ts";
-import { asJob, note, type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
+import { asJob, note, type RequestParts, refusePulled, refuseWhenClosing } from "./runner-parts.ts";
 import { takeFrom } from "./steer.ts";
 
 type Cut = (readonly [first: number, last: number])[];
@@ -78,13 +78,16 @@ export async function moveJobTo(
 }
 
 function assertHeld(job: StoredJob): void {
+  refusePulled(job);
   if (job.held) return;
   throw new ServiceError("invalid_transition", `Job "${job.id}" is ${job.status}, and is not held`, {
     detail: "Only a job that is held because its record does not fit the code can be continued.",
   });
 }
 
-function assertOpen({ id, status }: StoredJob): void {
+function assertOpen(job: StoredJob): void {
+  refusePulled(job);
+  const { id, status } = job;
   if (!isTerminal(status) && status !== "cancelling") return;
   throw new ServiceError("invalid_transition", `Job "${id}" is ${status}: it cannot be moved`, {
     detail: "Only a job that has not ended can be moved to another version.",

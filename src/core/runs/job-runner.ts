@@ -19,6 +19,7 @@ import { listCalls, type NamedCall } from "./fork/call-names.ts";
 import { continueJob, moveJobTo } from "./held-jobs.ts";
 import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
+import { type ExportLine, exportJob } from "./pull/export-job.ts";
 import { reconcileJobs } from "./reconcile.ts";
 import { RunRecord } from "./run/run-record.ts";
 import type { ForkRequest, MethodCall, QueuePosition, Runner, SentEvent, StartRequest } from "./runner.ts";
@@ -110,6 +111,10 @@ class JobRunner implements Runner {
   async calls(jobId: string): Promise<NamedCall[]> {
     await this.#parts.jobs.get(jobId);
     return listCalls(await RunRecord.of(this.#parts.jobs, jobId));
+  }
+
+  export(jobId: string, actor?: Actor): Promise<AsyncGenerator<ExportLine, void>> {
+    return exportJob(this.#parts, jobId, actor);
   }
 
   fork(jobId: string, request: ForkRequest, actor?: Actor): Promise<StoredJob> {

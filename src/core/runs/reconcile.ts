@@ -166,7 +166,7 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   if (job.status === "cancelling") return { proceed: () => endCancelled(parts, job, agent) };
   const end = await parentEndOf(parts, job);
   if (end) return stopOrphan(parts, job, { end, agent });
-  if (isInCrashLoop(job)) return {};
+  if (isInCrashLoop(job) || job.pulled_from) return {};
   if (job.status === "stopped" && !(await isQueued(parts, job))) return {};
   if (!agent) return waitForAgent(parts, job);
   if (job.status === "stopped") return { proceed: () => runs.queue(job, "start") };

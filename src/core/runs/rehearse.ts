@@ -21,6 +21,8 @@ export interface Rehearsal extends Pick<HandlerCall, "values" | "readJob" | "rea
   readonly agent: HostedAgent;
   /** Removes secrets, as the names of recorded calls are without them. */
   readonly redact: (text: string) => string;
+  /** Most milliseconds that it takes. @default 10 s */
+  readonly longest?: number | undefined;
 }
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, with: () => silent };
@@ -39,7 +41,7 @@ const NO_CALLS = { children: {} as ChildrenOfJob, events: {} as EventsOfJob };
 
 /** Tells whether a job's record fits an agent's code: gives it to the handler, and runs and stores nothing. */
 export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Rehearsed> {
-  const { job, record, agent, redact } = rehearsal;
+  const { job, record, agent, redact, longest = LONGEST } = rehearsal;
   const run = new Run({
     jobId: job.id,
     epoch: job.run_count,
@@ -60,6 +62,6 @@ export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Reh
   });
   return run.rehearse(
     () => callHandler({ ...parts, log: silent }, { ...rehearsal, run, ...NO_CALLS }),
-    LONGEST,
+    longest,
   );
 }

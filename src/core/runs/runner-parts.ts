@@ -2,6 +2,7 @@ import type { AuditEvent, AuditLog } from "../audit/audit-log.ts";
 import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Unit } from "../entities/ledger.ts";
+import type { StoredJob } from "../models/job.ts";
 import type { Store } from "../store/store.ts";
 import type { ActiveRuns, ActiveRunsParts } from "./active-runs.ts";
 import type { ResolvedSchedule } from "./schedules/define-schedule.ts";
@@ -41,6 +42,18 @@ export function refuseWhenClosing({ runs }: RequestParts): void {
     detail: "Retry after it has restarted.",
     headers: { "Retry-After": "5" },
   });
+}
+
+/** Refuses to run a copy of another service's job: its effects would happen a second time. */
+export function refusePulled({ id, pulled_from }: StoredJob): void {
+  if (!pulled_from) return;
+  throw new ServiceError(
+    "invalid_transition",
+    `Job "${id}" was pulled from ${pulled_from.url}: it does not run here`,
+    {
+      detail: `Fork it, and run the fork: svc job fork ${id} --from <call>`,
+    },
+  );
 }
 
 /** Refuses a job of an agent that would have to wait while too many do. */

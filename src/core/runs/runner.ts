@@ -10,6 +10,7 @@ import type { StoredEvent } from "../models/received-event.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
 import type { Schedule } from "../models/schedule.ts";
 import type { NamedCall } from "./fork/call-names.ts";
+import type { ExportLine } from "./pull/export-job.ts";
 
 /** A request to start a job, already checked against its schema but not against the method's fields. */
 export interface StartRequest {
@@ -27,7 +28,7 @@ export interface StartRequest {
 
 /** A request for a fork, already checked against its schema but not against the method's fields. */
 export interface ForkRequest {
-  /** The recorded call before which the copied record ends, as `calls` names it, or `start`. */
+  /** The recorded call before which the copied record ends, as `calls` names it; or `start`, or `end` to copy all. */
   readonly from: string;
   /** Fields that get another value; the others are those of the original. */
   readonly fields?: Readonly<Record<string, unknown>>;
@@ -107,6 +108,8 @@ export interface Runner {
   move(jobId: string, version: string, by?: Actor): Promise<StoredJob>;
   /** The recorded calls of a job that count. */
   calls(jobId: string): Promise<NamedCall[]>;
+  /** All that is recorded of a job, with known secrets masked and without its parameters. */
+  export(jobId: string, by?: Actor): Promise<AsyncGenerator<ExportLine, void>>;
   /**
    * Starts a new job with what another one has recorded before a call, and changed fields. The other job stays as it is,
    * whatever its status. The same request again gives the same job.

@@ -12,7 +12,7 @@ import { changeWithRun, type FoundJob } from "./job-change.ts";
 import { callJobStop } from "./method-calls.ts";
 import { endCancelled } from "./reconcile.ts";
 import type { RunEnd } from "./run/run-errors.ts";
-import { asCase, asJob, note, type RequestParts } from "./runner-parts.ts";
+import { asCase, asJob, note, type RequestParts, refusePulled } from "./runner-parts.ts";
 import { LEAVES_RUN, storeOverride } from "./store-override.ts";
 import { whenWritable } from "./when-writable.ts";
 
@@ -89,6 +89,7 @@ export async function overrideStatus(
     end,
     work: async (unit, found) => {
       const { run, record, spent } = found;
+      if (!isTerminal(status)) refusePulled(found.job);
       const change = { before: found.job.status, after: status };
       await note(parts, unit, actor, { action: "job.status", target: asJob(jobId), ...change });
       const effect = JOB_OVERRIDES[change.before][status];

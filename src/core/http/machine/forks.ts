@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { JobSchema } from "../../models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../models/scalars.ts";
 import { Answer } from "../answer.ts";
+import { NDJSON, ndjson } from "../ndjson.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import { readIdempotencyKey } from "./agent-jobs.ts";
 import type { MachineParts } from "./parts.ts";
@@ -37,12 +38,24 @@ export function forkRoutes({ prefix, jobs, runner }: MachineParts): RouteDefinit
       },
     }),
     defineRoute({
+      method: "GET",
+      path: `${prefix}/jobs/{id}/export`,
+      auth: "key",
+      summary: "All that is recorded of a job",
+      description:
+        'For `svc job pull`: a line of JSON for the job, for each line of its log, and for each case and each update of it; the last line is `{"type":"end"}`. Known secrets are masked; parameters are not part of it. It leaves a line in the audit log.',
+      tag,
+      params: JobPathSchema,
+      responses: { 200: { description: "The record", contentType: NDJSON } },
+      handler: async ({ params, caller }) => ndjson(await runner.export(params.id, caller)),
+    }),
+    defineRoute({
       method: "POST",
       path: `${prefix}/jobs/{id}/fork`,
       auth: "key",
       summary: "Start a new job with the recorded beginning of this one",
       description:
-        "Copies all that is recorded before the call `from` (a name of `GET /jobs/{id}/calls`, or `start`), with its cases, and makes that call and all later ones. `fields` replaces fields of the job. The job itself, which may have any status, does not change. With a `job_id` or an `Idempotency-Key` header, repeating the request returns the same job.",
+        "Copies all that is recorded before the call `from` (a name of `GET /jobs/{id}/calls`, or `start`, or `end`), with its cases, and makes that call and all later ones. `fields` replaces fields of the job. The job itself, which may have any status, does not change. With a `job_id` or an `Idempotency-Key` header, repeating the request returns the same job.",
       tag,
       params: JobPathSchema,
       body: ForkSchema,

@@ -4,6 +4,8 @@ import type { RunRecord } from "../run/run-record.ts";
 
 /** Names the beginning of a job, before its first call. */
 export const START = "start";
+/** Names the end of a record, after its last call. */
+export const END = "end";
 /** Most candidates that an error lists. */
 const MOST_LISTED = 20;
 
@@ -26,15 +28,15 @@ export function listCalls(record: RunRecord): NamedCall[] {
 
 /**
  * The recorded call that a text names: `fetch`, `step:fetch`, `case/fetch`, `fetch#2`, `@12` for the call that line 12
- * ended; `undefined` for the start. Throws `invalid_parameters` unless it names exactly one.
+ * ended; or `start` or `end`. Throws `invalid_parameters` unless it names exactly one.
  */
-export function findCall(record: RunRecord, text: string): Call | undefined {
-  if (text === START) return undefined;
+export function findCall(record: RunRecord, text: string): Call | typeof START | typeof END {
+  if (text === START || text === END) return text;
   const refs = refsOf(record);
   const calls = callsOf(record);
   const exact = calls.filter((call) => nameOfCall(call, refs) === text || `@${call.line}` === text);
   const found = exact.length > 0 ? exact : calls.filter((call) => formsOf(call, refs).includes(text));
-  if (found.length === 1) return found[0];
+  if (found.length === 1) return found[0]!;
   const isUnknown = found.length === 0;
   const candidates = (isUnknown ? calls : found).map(
     (call) => nameOfCall(call, refs) + (call.line > 0 ? ` (@${call.line})` : ""),
@@ -46,7 +48,7 @@ export function findCall(record: RunRecord, text: string): Call | undefined {
     isUnknown
       ? `No recorded call is named "${text}"`
       : `${found.length} recorded calls are named "${text}": name one of them`,
-    { detail: `Calls: ${[START, listed].filter(Boolean).join(", ")}${more}.` },
+    { detail: `Calls: ${[START, listed].filter(Boolean).join(", ")}${more}, ${END}.` },
   );
 }
 

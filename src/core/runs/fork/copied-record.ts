@@ -1,6 +1,7 @@
 import type { CallEntry, MarkEntry, RunEntry, StatusEntry } from "../../models/run-entry.ts";
 import type { Call } from "../run/call.ts";
 import { RunRecord } from "../run/run-record.ts";
+import { END, START } from "./call-names.ts";
 
 /** Marks that replay needs; others describe runs of the original. */
 const NEEDED: ReadonlySet<MarkEntry["mark"]> = new Set(["retried", "limits_raised", "continued", "changed"]);
@@ -31,21 +32,22 @@ export interface CaseLine {
 }
 
 /**
- * The part of a record before `call`, which the other job makes again; nothing of it if there is no call. Of the call
+ * The part of a record before a call, which the other job makes again; nothing at its start, all at its end. Of the call
  * itself and of questions that nobody had answered by then nothing is copied: they are asked again.
  */
 export function copyRecord(
   entries: readonly RunEntry[],
-  find: (record: RunRecord) => Call | undefined,
+  find: (record: RunRecord) => Call | typeof START | typeof END,
 ): CopiedRecord {
   const owners: (Call | undefined)[] = [];
   const record = RunRecord.read(entries, (call, line) => {
     owners[line] = call;
   });
-  const call = find(record);
-  if (!call) return { upTo: 0, entries: [], cases: [] };
+  const found = find(record);
+  if (found === START) return { upTo: 0, entries: [], cases: [] };
+  const call = found === END ? undefined : found;
   const first = 1 + entries.findLastIndex((entry) => entry.type === "mark" && entry.mark === "restarted") + 1;
-  const upTo = call.line === 0 ? entries.length : call.line - 1;
+  const upTo = call && call.line > 0 ? call.line - 1 : entries.length;
   const dropped = findDropped(entries, owners, { call, first, upTo });
 
   const kept: RunEntry[] = [];
@@ -62,19 +64,11 @@ export function copyRecord(
   return { upTo, entries: copied, cases: casesOf(entries, { copied, dropped, first, upTo }) };
 }
 
-/** The entry with other ids in place of those of its cases. */
-export function withCaseIds(entry: RunEntry, idOf: (id: string) => string): RunEntry {
-  if (entry.case_id === undefined) return entry;
-  const case_id = idOf(entry.case_id);
-  if (entry.type !== "call" || entry.call !== "open_case") return { ...entry, case_id } as RunEntry;
-  return { ...entry, case_id, result: idOf(String(entry.result)) };
-}
-
 /** Lines of the call itself, and of open questions. */
 function findDropped(
   entries: readonly RunEntry[],
   owners: readonly (Call | undefined)[],
-  { call, first, upTo }: { readonly call: Call; readonly first: number; readonly upTo: number },
+  { call, first, upTo }: { readonly call: Call | undefined; readonly first: number; readonly upTo: number },
 ): Set<number> {
   const retry = entries.findLastIndex(
     (entry, at) =>
@@ -85,7 +79,7 @@ function findDropped(
   for (let line = first; line <= upTo; line++) {
     const [entry, owner] = [entries[line - 1]!, owners[line]];
     if (owner === undefined) continue;
-    if (owner === call && isOfThisTime(entry, call, line > retry)) dropped.add(line);
+    if (owner === call && isOfThisTime(entry, owner, line > retry)) dropped.add(line);
     // A step or a sleep continues where it was.
     if (entry.type === "begun" && entry.call !== "step" && entry.call !== "sleep")
       asked.set(owner, [...(asked.get(owner) ?? []), line]);

@@ -4,12 +4,13 @@ import { inOrder } from "../../base/in-order.ts";
 import { insertCopy } from "../../entities/cases.ts";
 import { createJob, jobNotFound, sameRequest } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
+import { withCaseIds } from "../../models/run-entry.ts";
 import type { ForkRequest } from "../runner.ts";
 import { asJob, note, type RequestParts, refuseWhenClosing, refuseWhenFull } from "../runner-parts.ts";
 import { toNewJob } from "../start-request.ts";
 import { findCall } from "./call-names.ts";
 import { type CaseThen, caseThen } from "./copied-case.ts";
-import { copyRecord, withCaseIds } from "./copied-record.ts";
+import { copyRecord } from "./copied-record.ts";
 
 /** A request whose job has an id: the one that was asked for, or a new one. */
 export interface NamedForkRequest extends ForkRequest {

@@ -71,6 +71,12 @@ export interface Rehearsed {
   readonly end: RunEnd | "unsure" | undefined;
   /** Lines of calls that the handler does not make. */
   readonly notMade: readonly number[];
+  /** What the handler has returned; absent if it has not. */
+  readonly returned?: { readonly value: unknown };
+  /** Calls that it waits for, of which no end is recorded. */
+  readonly next: readonly Call[];
+  /** Line of the log up to which it was given the ends of its calls. */
+  readonly line: number;
 }
 
 /** What a unit gives that was held up. */
@@ -102,6 +108,8 @@ export class Run {
   /** What `changed` answered, to be stored with the next write: before anything that follows from it. */
   readonly #answers = new Map<string, boolean>();
   #onQuiet: (() => void) | undefined;
+  /** In a rehearsal: the calls that the handler has made and that are not recorded. */
+  readonly #neverBegun = new Set<Call>();
 
   constructor(parts: RunParts) {
     this.parts = parts;
@@ -196,20 +204,25 @@ export class Run {
   async rehearse(handler: () => unknown, milliseconds: number): Promise<Rehearsed> {
     const judged = new Promise<Outcome>((resolve) => {
       this.#onJudged = () => resolve({ kind: "left" });
-      this.after(milliseconds, () => resolve({ kind: "left" }));
+      if (Number.isFinite(milliseconds)) this.after(milliseconds, () => resolve({ kind: "left" }));
     });
     const settled = call(handler).then(
       (value): Outcome => ({ kind: "returned", value }),
       (error: unknown): Outcome => ({ kind: "threw", error }),
     );
     const outcome = await Promise.race([judged, settled]);
+    const { line } = this.deliveries;
+    const next = [...this.#neverBegun].filter(({ isDue }) => !isDue);
     const { ahead, passedOver } = this.deliveries.notMade();
     const unsure = ahead.length > 0 ? "unsure" : undefined;
     const end = this.#endOf(outcome) ?? (outcome.kind === "left" ? unsure : failure(outcome));
     this.#phase.close({ to: "cancelled", reason: "stopped", message: "The rehearsal is over" });
     this.#interrupt();
     this.#leave();
-    return { end, notMade: [...passedOver, ...ahead].map(({ line }) => line) };
+    return {
+      ...{ end, next, line, notMade: [...passedOver, ...ahead].map((call) => call.line) },
+      ...(outcome.kind === "returned" && { returned: { value: outcome.value } }),
+    };
   }
 
   get isRehearsal(): boolean {
@@ -488,6 +501,7 @@ export class Run {
 
   /** In a rehearsal no call begins: it waits until that is over. */
   #never(call: Call): Promise<void> {
+    this.#neverBegun.add(call);
     const pending = this.deliveries.live(call) ?? Promise.resolve();
     return pending.then(() => this.orEnd(() => new Promise<void>(() => {})));
   }

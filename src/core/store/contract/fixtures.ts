@@ -50,6 +50,7 @@ export function makeJob(id: string, fields: Partial<StoredJob> = {}): StoredJob 
     parent: null,
     forked_from: null,
     suspended: null,
+    pulled_from: null,
     fingerprint: "",
     encrypted_agent_parameters: null,
     open_questions: 0,

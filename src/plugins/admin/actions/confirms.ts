@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { StoredCase } from "../../../core/models/case.ts";
 import { EntityStatusSchema, isTerminal } from "../../../core/models/entity-status.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
-import { type NamedCall, START } from "../../../core/runs/fork/call-names.ts";
+import { END, type NamedCall, START } from "../../../core/runs/fork/call-names.ts";
 import type { AdminParts } from "../parts.ts";
 import { countOf, formatCost } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
@@ -101,11 +101,11 @@ const SHOWN_CALLS = 1000;
 
 /** The form that forks a job: from which call, and with which fields. */
 export function forkConfirm(job: StoredJob, calls: readonly NamedCall[]): Confirm {
-  const names = [START, ...calls.map(({ name }) => name)];
+  const names = [START, ...calls.map(({ name }) => name), END];
   const shown = names.length > SHOWN_CALLS ? names.slice(-SHOWN_CALLS) : names;
   const options = shown.map(
     (name, at) =>
-      html`<option value="${name}"${at === shown.length - 1 ? html` selected` : ""}>${name}</option>`,
+      html`<option value="${name}"${at === shown.length - 2 ? html` selected` : ""}>${name}</option>`,
   );
   // The id is created with the form: sending the form twice starts only one job.
   const fields = html`<input type="hidden" name="job_id" value="${randomUUID()}"><div class="field"><label for="fork-from">First call that is made again</label><select class="input" id="fork-from" name="from">${options}</select></div><div class="field"><label for="fork-fields">Other values for its fields, as JSON</label><textarea class="input" id="fork-fields" name="fields" rows="4" placeholder='{ "name": "value" }'></textarea></div>`;
