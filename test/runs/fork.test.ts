@@ -411,11 +411,14 @@ test("a fork waits for the same child as the original, and its end stops no chil
     },
     { name: "Child" },
   );
-  const parent = agentOf(async ({ job }) => {
-    const started = await job.start("child", {});
-    await job.step("other", work("other", 1));
-    return started.result();
-  });
+  const parent = agentOf(
+    async ({ job }) => {
+      const started = await job.start("child", {});
+      await job.step("other", work("other", 1));
+      return started.result();
+    },
+    { suspendAfter: 0 },
+  );
   const world = await open([parent, child]);
   const { runner, cases, jobs } = world.life;
   await world.life.start();
