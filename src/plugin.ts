@@ -50,6 +50,7 @@ export type { RunEntryInput, Unit } from "./core/entities/ledger.ts";
 export type { Clients } from "./core/http/clients.ts";
 export type { LiveStreams, StreamReader, StreamSource } from "./core/http/live-streams.ts";
 export type { ServiceState } from "./core/http/service-state.ts";
+export type { ExportLine } from "./core/models/job-export.ts";
 export type { CaseUpdateRequest } from "./core/models/question.ts";
 export type { Schedule } from "./core/models/schedule.ts";
 export type { ServerInfo } from "./core/models/server-info.ts";
@@ -57,7 +58,6 @@ export type { Telemetry } from "./core/models/telemetry.ts";
 export type { DueCount } from "./core/retention/due-jobs.ts";
 export type { Retention } from "./core/retention/retention.ts";
 export type { NamedCall } from "./core/runs/fork/call-names.ts";
-export type { ExportLine } from "./core/runs/pull/export-job.ts";
 export type {
   ForkRequest,
   MethodCall,

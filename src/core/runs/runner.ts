@@ -3,6 +3,7 @@ import type { StoredCase } from "../models/case.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { JobContext } from "../models/job-context.ts";
+import type { ExportLine } from "../models/job-export.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
 import type { CaseUpdateRequest } from "../models/question.ts";
@@ -10,7 +11,6 @@ import type { StoredEvent } from "../models/received-event.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
 import type { Schedule } from "../models/schedule.ts";
 import type { NamedCall } from "./fork/call-names.ts";
-import type { ExportLine } from "./pull/export-job.ts";
 
 /** A request to start a job, already checked against its schema but not against the method's fields. */
 export interface StartRequest {

@@ -1,23 +1,9 @@
 import type { Actor } from "../../audit/caller.ts";
 import { Scrub } from "../../entities/scrub.ts";
-import type { StoredCase } from "../../models/case.ts";
-import type { CaseNodeUpdate } from "../../models/case-node-update.ts";
 import type { StoredJob } from "../../models/job.ts";
-import type { RunEntry } from "../../models/run-entry.ts";
+import { EXPORT_FORMAT, type ExportLine } from "../../models/job-export.ts";
 import { openParameters, openSent } from "../handler-context.ts";
 import { asJob, note, type RequestParts } from "../runner-parts.ts";
-
-/** Version of the format, for readers of another version of the service. */
-export const EXPORT_FORMAT = 1;
-
-/** One line of an exported job: first the job, then its log, then each case followed by its history. */
-export type ExportLine =
-  | { readonly type: "job"; readonly format: number; readonly job: StoredJob }
-  | { readonly type: "entry"; readonly entry: RunEntry }
-  | { readonly type: "case"; readonly case: StoredCase }
-  | { readonly type: "update"; readonly update: CaseNodeUpdate }
-  /** The last line: without it, the rest is missing. */
-  | { readonly type: "end" };
 
 /** Reads all that is recorded of a job, without secrets and without what only its own service needs. */
 export async function exportJob(
