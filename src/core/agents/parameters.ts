@@ -35,8 +35,8 @@ export class UnreadableParameters extends ServiceError {
 
 /** Encrypts and decrypts agent parameters. What it decrypts is for the agent's handler; the redactor learns every value. */
 export class Parameters {
-  readonly #privateKey: KeyObject;
-  readonly #publicKey: KeyObject;
+  readonly #keys: { readonly rsaPrivateKey: string };
+  #pair: { readonly privateKey: KeyObject; readonly publicKey: KeyObject } | undefined;
   readonly #redactor: Redactor;
   readonly #env: Environment;
   readonly #envelopes: AcceptedEnvelopes;
@@ -49,21 +49,29 @@ export class Parameters {
       envelopes = "all",
     }: { readonly env?: Environment; readonly envelopes?: AcceptedEnvelopes } = {},
   ) {
-    this.#privateKey = createPrivateKey(keys.rsaPrivateKey);
-    this.#publicKey = createPublicKey(this.#privateKey);
+    this.#keys = keys;
     this.#redactor = redactor;
     this.#env = env;
     this.#envelopes = envelopes;
   }
 
+  /** Parsed at the first use: it takes milliseconds, and many services have no encrypted parameters. */
+  get #keyPair(): { readonly privateKey: KeyObject; readonly publicKey: KeyObject } {
+    if (!this.#pair) {
+      const privateKey = createPrivateKey(this.#keys.rsaPrivateKey);
+      this.#pair = { privateKey, publicKey: createPublicKey(privateKey) };
+    }
+    return this.#pair;
+  }
+
   /** PEM, SPKI. */
   publicKeyPem(): string {
-    return this.#publicKey.export({ type: "spki", format: "pem" }).toString();
+    return this.#keyPair.publicKey.export({ type: "spki", format: "pem" }).toString();
   }
 
   /** An envelope that this service can decrypt. */
   encrypt(text: string, options: SealOptions = {}): string {
-    const envelope = seal(text, this.#publicKey, options);
+    const envelope = seal(text, this.#keyPair.publicKey, options);
     this.assertAccepted(envelope);
     return envelope;
   }
@@ -83,7 +91,7 @@ export class Parameters {
 
   /** The decrypted text; throws `invalid_parameters` with the same message whatever the reason. */
   decrypt(encrypted: string, agent?: HostedAgent): string {
-    const text = unseal(encrypted, this.#privateKey, agent?.slug);
+    const text = unseal(encrypted, this.#keyPair.privateKey, agent?.slug);
     if (text === undefined) throw new UnreadableParameters();
     this.#redactor.addPassing(text);
     return text;
@@ -94,7 +102,7 @@ export class Parameters {
    * those of parameters that `agent` declares with `is_secret: false`.
    */
   open(encrypted: string, agent?: HostedAgent): OpenParameters {
-    const text = unseal(encrypted, this.#privateKey, agent?.slug);
+    const text = unseal(encrypted, this.#keyPair.privateKey, agent?.slug);
     const values = text === undefined ? undefined : readValues(text);
     if (!values) throw new UnreadableParameters();
     const open = new Set(
