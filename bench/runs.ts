@@ -1,10 +1,8 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { Agent } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import { begin } from "./peers/begin.ts";
 import { message } from "./peers/message.ts";
 import { beginRedis } from "./peers/redis.ts";
 import type { BenchRow } from "./row.ts";
@@ -27,7 +25,7 @@ export async function run(): Promise<BenchRow[]> {
 type Start = (id: string) => StartRequest;
 
 async function measureJobs(): Promise<BenchRow[]> {
-  await using service = await begin("service.mjs");
+  await using service = await begin("runs/service.mjs");
   const { url, apiKey } = service.told as { url: string; apiKey: string };
   const ours: Start = (id) => ({
     url: new URL("/agents/three/jobs", url),
@@ -94,7 +92,7 @@ function labelOf(clients: number): string {
   return `${clients} client${clients === 1 ? "" : "s"}`;
 }
 
-/** A run of many steps: the cost of each, and how fast the record is replayed after a kill. */
+/** A run of many steps: the cost of each. */
 async function measureSteps(): Promise<BenchRow[]> {
   const dataDir = await mkdtemp(join(tmpdir(), "bench-runs-"));
   try {
@@ -103,9 +101,9 @@ async function measureSteps(): Promise<BenchRow[]> {
       write: await measureAppends(dataDir, { count: STEPS / 10, ahead: true }),
     });
     const before = await measureBare();
-    const first = await begin("service.mjs", [dataDir]);
-    const { url, apiKey } = first.told as { url: string; apiKey: string };
-    const done = message(first.child);
+    await using service = await begin("runs/service.mjs", [dataDir]);
+    const { url, apiKey } = service.told as { url: string; apiKey: string };
+    const done = message(service.child);
     const begun = performance.now();
     const body = { job_fields: { n: STEPS }, job_context: contextOf("many") };
     await send(
@@ -114,20 +112,9 @@ async function measureSteps(): Promise<BenchRow[]> {
     );
     await done;
     const step = ((performance.now() - begun) / STEPS) * 1000;
-    first.child.kill("SIGKILL");
-    await once(first.child, "exit");
     const after = await measureBare();
     const append = (before.append + after.append) / 2;
     const write = (before.write + after.write) / 2;
-
-    await using second = await begin("service.mjs", [dataDir]);
-    let replay: number | undefined;
-    let ready = 0;
-    while (replay === undefined) {
-      await delay(20);
-      second.child.send("many");
-      ({ replay, ready } = (await message(second.child)) as { replay: number | undefined; ready: number });
-    }
     return [
       {
         ...{ name: "a durable step, one after the other, on disk", value: step, unit: "µs" },
@@ -137,12 +124,6 @@ async function measureSteps(): Promise<BenchRow[]> {
         ...{ name: "the same", value: step, unit: "µs" },
         ...{ baseline: { name: "a bare write and fdatasync in a file that is long enough", value: write } },
         ratio: write / step,
-      },
-      { name: `start with the record of a run of ${STEPS} steps, to its end`, value: replay, unit: "ms" },
-      {
-        name: "replay of recorded steps",
-        value: STEPS / ((replay - Math.min(ready, replay - 1)) / 1000),
-        unit: "steps/s",
       },
     ];
   } finally {
@@ -167,25 +148,6 @@ function numbered(start: Start): () => StartRequest {
   return () => start(`job-${++jobs}`);
 }
 
-interface Begun extends AsyncDisposable {
-  readonly child: ChildProcess;
-  readonly told: unknown;
-}
-
-async function begin(name: string, args: readonly string[] = []): Promise<Begun> {
-  const child = fork(join(import.meta.dirname, "runs", name), args, { stdio: "inherit" });
-  const told = await message(child);
-  return {
-    ...{ child, told },
-    async [Symbol.asyncDispose]() {
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const gone = once(child, "exit");
-      child.send("end");
-      await gone;
-    },
-  };
-}
-
 /**
  * BullMQ with its own Redis, which syncs its file once a second, its default, or at each write, as a step
  * does.
@@ -195,7 +157,7 @@ async function beginBullmq(
 ): Promise<(AsyncDisposable & { readonly start: Start }) | undefined> {
   const redis = await beginRedis(["--appendfsync", sync]);
   if (!redis) return undefined;
-  const bullmq = await begin("bullmq.mjs", [String(redis.port)]);
+  const bullmq = await begin("runs/bullmq.mjs", [String(redis.port)]);
   const url = new URL("/jobs", (bullmq.told as { url: string }).url);
   return {
     start: (id) => ({ url, headers: {}, body: { id, n: 20 } }),

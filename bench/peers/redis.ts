@@ -1,9 +1,9 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "./free-port.ts";
 
 /** A private Redis that appends each write to its file; `undefined` if the machine has none. */
 export async function beginRedis(
@@ -11,10 +11,7 @@ export async function beginRedis(
 ): Promise<(AsyncDisposable & { port: number }) | undefined> {
   if (spawnSync("redis-server", ["--version"]).status !== 0) return undefined;
   const dir = await mkdtemp(join(tmpdir(), "bench-redis-"));
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address() as { port: number };
-  probe.close();
+  const port = await freePort();
   const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", dir, "--save", ""];
   const child = spawn("redis-server", [...options, "--appendonly", "yes", ...more], {
     stdio: ["ignore", "pipe", "inherit"],
