@@ -16,7 +16,7 @@ const STEPS = 10_000;
 const EVERYSEC = "BullMQ, Redis with AOF";
 const ALWAYS = "BullMQ, AOF synced at each write";
 
-/** Durable jobs from start to result over HTTP, the cost of a step, and how fast a run is resumed. */
+/** Durable jobs from start to result over HTTP, and the cost of a step. */
 export async function run(): Promise<BenchRow[]> {
   return [...(await measureJobs()), ...(await measureSteps())];
 }
