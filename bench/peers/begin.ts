@@ -9,7 +9,7 @@ export interface Begun extends AsyncDisposable {
   readonly told: unknown;
 }
 
-/** Forks a script below `bench`, which sends a message once it is ready and ends when it is told to `end`. */
+/** Forks a script below `bench`, which sends a message once it is ready, and ends on the message `end`. */
 export async function begin(path: string, args: readonly string[] = []): Promise<Begun> {
   // What names the code is not hashed from the sources of this repository.
   const env = { ...process.env, SERVICE_BUILD: "bench" };

@@ -2,7 +2,7 @@ import type { AgentDefinition } from "../core/agents/define-agent.ts";
 import type { Container } from "../core/base/container.ts";
 import type { RunEntry } from "../core/models/run-entry.ts";
 import type { Runner } from "../core/runs/runner.ts";
-import { type ResolvedOptions, resolveOptions } from "../core/service/options.ts";
+import { resolveOptions } from "../core/service/options.ts";
 import { createScope } from "../core/service/service.ts";
 import { JOBS, KEYS, RUNNER, STORE } from "../core/service/tokens.ts";
 import { createMemoryStore } from "../core/store/memory-store.ts";
@@ -26,9 +26,6 @@ export interface LifeOptions {
   readonly isWorking: () => boolean;
 }
 
-/** What the options of all lives have in common. */
-let options: ResolvedOptions | undefined;
-
 /** A process that runs the jobs of agents, on a store that earlier ones have used. */
 export class Life implements TestProcess {
   readonly clock: TestClock;
@@ -41,17 +38,22 @@ export class Life implements TestProcess {
     this.clock = new TestClock(ahead);
     this.isWorking = isWorking;
     this.store = new MortalStore(store, crash);
-    // Checked once: a test has hundreds of lives.
-    options ??= resolveOptions({
-      ...{ agents, apiKey: API_KEY, logLevel: "warn", logFormat: "text" },
-      ...{ strictSteps: true, build: "test", stopGrace: 1 },
-      // Each line is interrupted anyway, and a replay is the same after that.
-      suspendAfter: false,
-    });
-    this.#scope = createScope({
-      ...{ ...options, agents, clock: this.clock.now, startTimer: this.clock.startTimer },
-      logTo: (line) => void (this.store.isDead || this.logs.push(line)),
-    });
+    this.#scope = createScope(
+      resolveOptions({
+        agents,
+        apiKey: API_KEY,
+        logLevel: "warn",
+        logFormat: "text",
+        strictSteps: true,
+        build: "test",
+        stopGrace: 1,
+        // Each line is interrupted anyway, and a replay is the same after that.
+        suspendAfter: false,
+        clock: this.clock.now,
+        startTimer: this.clock.startTimer,
+        logTo: (line) => void (this.store.isDead || this.logs.push(line)),
+      }),
+    );
     this.#scope.value(STORE, this.store);
     this.#scope.value(KEYS, {
       ...{ apiKey: API_KEY, apiKeyGenerated: false },
