@@ -64,6 +64,7 @@ export type {
   QueuePosition,
   Runner,
   Schedules,
+  SentEvent,
   StartRequest,
 } from "./core/runs/runner.ts";
 export type { ServiceKeys } from "./core/service/keys.ts";

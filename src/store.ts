@@ -7,6 +7,7 @@ export type {
   RemovedBatch,
   RetentionState,
 } from "./core/models/own-rows.ts";
+export type { EventName, EventWait, StoredEvent } from "./core/models/received-event.ts";
 export type { ScheduleState } from "./core/models/schedule.ts";
 export type { StoreSnapshot } from "./core/store/snapshot.ts";
 export type * from "./core/store/store.ts";

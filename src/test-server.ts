@@ -18,7 +18,7 @@ import {
   advance,
   casesOf,
   driveJob,
-  type Events,
+  type EventData,
   type TestProcess,
 } from "./testing/drive-job.ts";
 import { MortalStore } from "./testing/mortal-store.ts";
@@ -67,7 +67,7 @@ export interface RunOptions {
   /** @default the agent asks nothing */
   readonly answers?: Answers;
   /** Data of the events that it waits for, by name: each wait gets one. @default none */
-  readonly events?: Events;
+  readonly events?: EventData;
 }
 
 /** A job that has ended. */

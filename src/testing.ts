@@ -7,7 +7,7 @@ export { testServer } from "./test-server.ts";
 
 export type { CrashTestOptions, CrashTestReport } from "./testing/crash-test.ts";
 export { CrashTestError, crashTest } from "./testing/crash-test.ts";
-export type { Answers, Events } from "./testing/drive-job.ts";
+export type { Answers, EventData } from "./testing/drive-job.ts";
 
 // Stores
 

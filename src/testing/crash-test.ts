@@ -3,7 +3,7 @@ import type { AgentDefinition } from "../core/agents/define-agent.ts";
 import { toSlug } from "../core/agents/identity.ts";
 import type { StoredCase } from "../core/models/case.ts";
 import type { StoredJob } from "../core/models/job.ts";
-import { type Answers, casesOf, driveJob, type Events } from "./drive-job.ts";
+import { type Answers, casesOf, driveJob, type EventData } from "./drive-job.ts";
 import { EffectWatch } from "./effects.ts";
 import { emptyStore, JOB, Life } from "./life.ts";
 import type { Crash } from "./mortal-store.ts";
@@ -15,7 +15,7 @@ export interface CrashTestOptions {
   /** @default the agent asks nothing */
   readonly answers?: Answers;
   /** Data of the events that it waits for, by name: each wait gets one. @default none */
-  readonly events?: Events;
+  readonly events?: EventData;
   /** Other agents that it needs. */
   readonly agents?: readonly AgentDefinition[];
 }

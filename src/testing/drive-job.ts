@@ -19,12 +19,12 @@ export type Answers =
     ) => Readonly<Record<string, unknown>> | undefined);
 
 /** Data of the events that jobs wait for, by the name of the event. */
-export type Events = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+export type EventData = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
 /** What happens to a job from outside. */
 export interface Given {
   readonly answers?: Answers | undefined;
-  readonly events?: Events | undefined;
+  readonly events?: EventData | undefined;
 }
 
 /** A service whose time can be advanced. */
@@ -129,7 +129,7 @@ async function answerNext(
 }
 
 /** Sends the first event that a job waits for and that there is data of. */
-async function sendNext({ runner, store }: TestProcess, events: Events = {}): Promise<boolean> {
+async function sendNext({ runner, store }: TestProcess, events: EventData = {}): Promise<boolean> {
   const { items } = await store.table("EventWait").list({ limit: 10_000 });
   for (const { id: wait, name, event } of items) {
     const data = events[name];

@@ -9,6 +9,8 @@ export type Node =
   | { readonly kind: "sleep"; readonly milliseconds: number }
   | { readonly kind: "wait"; readonly ticks: number }
   | { readonly kind: "update"; readonly name: string }
+  | { readonly kind: "child"; readonly key: string; readonly ticks: number }
+  | { readonly kind: "event"; readonly key: string }
   | { readonly kind: "ask"; readonly name: string }
   | { readonly kind: "case"; readonly id: string; readonly body: Node }
   | { readonly kind: "chain" | "all" | "race" | "any" | "settled"; readonly parts: readonly Node[] }
@@ -38,6 +40,8 @@ export function makeProgram(random: (most: number) => number): Node {
     if (chance < 2) return { kind: "sleep", milliseconds: random(3) };
     if (chance < 5 && waits) return { kind: "wait", ticks: 1 + random(6) };
     if (chance < 7 && inCase) return { kind: "update", name: nameOf() };
+    if (chance < 8 && !inCase) return { kind: "child", key: `child ${++names}`, ticks: random(4) };
+    if (chance < 9 && !inCase) return { kind: "event", key: `event ${++names}` };
     const failures = random(8) === 0 ? 1 + random(2) : 0;
     return { kind: "step", name: nameOf(), ticks: random(6), failures };
   };
@@ -111,6 +115,17 @@ export async function runProgram(
       case "update":
         await (handle as CaseHandle).update({ name: node.name, payload: { path } });
         return given(path, "updated", "updated");
+      case "child": {
+        const child = await job.start<string>("child", { path, ticks: node.ticks }, { key: node.key });
+        return given(path, await child.result(), `child ${path}`);
+      }
+      case "event": {
+        const { data } = await job.waitFor<{ of: string }>("news", {
+          key: node.key,
+          where: { of: node.key },
+        });
+        return given(path, data.of, node.key);
+      }
       case "ask": {
         const fields = [{ name: "text", required: true }];
         const { text } = await (handle as CaseHandle).ask({ question: node.name, fields });

@@ -494,6 +494,73 @@ describe("a child of a job whose process dies", () => {
   });
 });
 
+describe("new code under a job with children and events", () => {
+  const adderOf = () => agentOf(({ fields }) => Number(fields.n) + 1, { name: "Adder" });
+
+  /** A job that waits for an event after its child has ended, continued under other code; gives what became of it. */
+  async function deploy(before: (job: JobHandle) => unknown, after: (job: JobHandle) => unknown) {
+    const store = await emptyStore();
+    const agents = (run: (job: JobHandle) => unknown) => [
+      agentOf(({ job }) => run(job), { name: "Worker" }),
+      adderOf(),
+    ];
+    const first = new Life(store, agents(before));
+    await first.start();
+    await expect.poll(async () => (await store.table("EventWait").list()).total).toBe(1);
+    first.die();
+    const second = new Life(store, agents(after));
+    await second.resume();
+    await second.runner.receive("go", { data: {} });
+    const job = (await second.ended())!;
+    const children = (await second.jobs.list({ where: { parent_id: "job-1" } })).total;
+    second.die();
+    return { job, children };
+  }
+  const old = async (job: JobHandle) => {
+    const child = await job.start<number>("adder", { n: 1 });
+    const sum = await child.result();
+    await job.step("between", () => 1);
+    await job.waitFor("go");
+    return sum;
+  };
+
+  it("goes another way after them, or beside them, and starts no child twice", async () => {
+    const after = await deploy(old, async (job) => {
+      const sum = (await old(job)) as number;
+      return sum + (await job.step("added", () => 10));
+    });
+    const changed = await deploy(old, async (job) => {
+      const child = await job.start<number>("adder", { n: 1 });
+      if (job.changed("no result")) return 0;
+      const sum = await child.result();
+      await job.step("between", () => 1);
+      await job.waitFor("go", { deadline: "1d" });
+      return sum;
+    });
+
+    expect([after.job.result, after.children]).toEqual([12, 1]);
+    expect([changed.job.result, changed.children]).toEqual([2, 1]);
+  });
+
+  it("is held where it no longer starts a recorded child, or takes its result", async () => {
+    const { job, children } = await deploy(old, async (job) => {
+      await job.step("instead", () => 1);
+      await job.waitFor("go");
+    });
+    const other = await deploy(old, async (job) => {
+      await job.start("adder", { n: 1 });
+      await job.step("instead", () => 1);
+      await job.waitFor("go");
+    });
+
+    expect([job.held?.expected, job.held?.found, children]).toEqual(['start "adder"', 'step "instead"', 1]);
+    expect(other.job.held).toMatchObject({
+      expected: expect.stringMatching(/^child "/),
+      found: 'step "instead"',
+    });
+  });
+});
+
 describe("a suspended parent", () => {
   it("resumes when its child ends, also where it is a fork that waits for a child of the original", async () => {
     const { opened, open } = gate();

@@ -1,4 +1,6 @@
-import { setTimeout as delay } from "node:timers/promises";
+import { setTimeout as delay, setImmediate as soon } from "node:timers/promises";
+import { defineAgent } from "agent-control-service";
+import * as v from "valibot";
 import { expect, test } from "vitest";
 import { isTerminal } from "../../src/core/models/entity-status.ts";
 import type { StoredJob } from "../../src/core/models/job.ts";
@@ -36,7 +38,23 @@ function live(
     witnesses.push(witness);
     return runProgram(program, context, witness);
   });
-  const life: Life = new Life(store, agent, options);
+  const child = defineAgent({
+    name: "Child",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        fields: v.object({ path: v.string(), ticks: v.number() }),
+        run: async ({ job, fields: { path, ticks } }) => {
+          for (let n = 0; n < ticks; n++) await job.step("tick", () => soon());
+          return `child ${path}`;
+        },
+      },
+    },
+  });
+  const life: Life = new Life(store, [agent, child], options);
+  life.hooks.on("run:entry", ({ job_id, entry }) => {
+    if (job_id === JOB && entry.type === "begun" && entry.call === "event") void send(life, entry.key!, pace);
+  });
   life.hooks.on("case:changed", ({ case: item }) => {
     if (item.status === "awaiting" && item.question) void answer(life, item.id, item.question.question, pace);
   });
@@ -49,6 +67,12 @@ async function answer(life: Life, caseId: string, question: string, pace = 1): P
   await life.runner.answer(JOB, caseId, request).catch(() => {});
 }
 
+/** Each event is sent as often as it is asked for: by its id it is one. */
+async function send(life: Life, of: string, pace = 1): Promise<void> {
+  if (pace > 1) await delay(pace);
+  await life.runner.receive("news", { id: of.replace(" ", "-"), data: { of } }).catch(() => {});
+}
+
 async function resume({ life }: Trial): Promise<StoredJob | undefined> {
   await Promise.race([life.resume(), life.died]);
   const ended = life.ended();
@@ -57,6 +81,8 @@ async function resume({ life }: Trial): Promise<StoredJob | undefined> {
     // Questions of a life before.
     const { items } = await life.cases.list({ where: { job_id: JOB, status: "awaiting" } });
     for (const { id, question } of items) if (question) void answer(life, id, question.question);
+    for (const entry of await life.entries())
+      if (entry.type === "begun" && entry.call === "event") void send(life, entry.key!);
     job = await Promise.race([ended, delay(5, "open" as const)]);
   }
   return job;
@@ -125,6 +151,12 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
     if (job.status !== "completed") tell(`${where}: ${job.status}, ${job.error}`);
     if (isCertain && JSON.stringify(job.result) !== JSON.stringify(undisturbed.result))
       tell(`${where}: gave ${JSON.stringify(job.result)}, undisturbed ${JSON.stringify(undisturbed.result)}`);
+    const started = (await lives.at(-1)!.life.entries()).filter(
+      (entry) => entry.type === "call" && entry.call === "start",
+    );
+    const children = await store.table("Job").ids({ where: { parent_id: JOB } });
+    if (children.length !== started.length)
+      tell(`${where}: ${started.length} children are recorded, and ${children.length} exist`);
     const runs = lives.flatMap(({ witnesses }) => witnesses);
     for (const { witnesses } of lives) found.suspensions += Math.max(witnesses.length - 1, 0);
     const last = runs.at(-1)!;
