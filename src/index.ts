@@ -14,7 +14,7 @@ export { createServer } from "./server.ts";
 
 // Agents
 
-export type { ConcurrencyOptions, JobKey } from "./core/agents/concurrency.ts";
+export type { ConcurrencyOptions, JobKey, RateLimit } from "./core/agents/concurrency.ts";
 export type * from "./core/agents/define-agent.ts";
 export { defineAgent } from "./core/agents/define-agent.ts";
 export type * from "./core/agents/fields-input.ts";

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { type Duration, isDuration, toMilliseconds } from "../base/duration.ts";
 
 /** The name of a field of `job_start`, or a function of its fields; jobs for which it gives nothing have no key. */
 export type JobKey<Fields = Record<string, unknown>> =
@@ -17,6 +18,12 @@ export interface ConcurrencyOptions<Fields = Record<string, unknown>> {
    * @default "run"
    */
   readonly scope?: "run" | "job";
+}
+
+/** How many jobs of an agent start in any time of a length; the others wait, in order of arrival. */
+export interface RateLimit {
+  readonly limit: number;
+  readonly period: Duration;
 }
 
 /** Longer keys are stored as a hash. */
@@ -44,6 +51,14 @@ export function problemOfConcurrency(
   if (scope !== undefined && scope !== "run" && scope !== "job") return 'scope must be "run" or "job"';
   const [unknown] = Object.keys(more);
   return unknown === undefined ? problemOfKey(key, fieldNames) : `${unknown} is not known`;
+}
+
+/** What is wrong with a rate limit; `undefined` where nothing is. */
+export function problemOfRate({ limit, period, ...more }: RateLimit): string | undefined {
+  if (!(Number.isInteger(limit) && limit > 0)) return "limit must be a whole number, at least 1";
+  if (!isDuration(period) || toMilliseconds(period) <= 0) return 'period must be a duration such as "1m"';
+  const [unknown] = Object.keys(more);
+  return unknown === undefined ? undefined : `${unknown} is not known`;
 }
 
 function problemOfKey(key: JobKey | undefined, fieldNames: readonly string[]): string | undefined {

@@ -3,7 +3,7 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { AgentMethodFieldInput } from "../models/agent-method-field.ts";
 import type { CaseNode } from "../models/case-node.ts";
 import type { ParameterInput } from "../models/parameter.ts";
-import type { ConcurrencyOptions } from "./concurrency.ts";
+import type { ConcurrencyOptions, RateLimit } from "./concurrency.ts";
 import type { FieldsInput, FieldValues, GivenFields } from "./fields-input.ts";
 import type { IsolateOptions } from "./isolate-options.ts";
 import type { RetentionOptions } from "./retention-policy.ts";
@@ -74,6 +74,8 @@ export interface AgentDefinition<
   readonly maxConcurrentJobs?: number;
   /** Jobs of one key, such as a customer, that run at the same time. @default no limit of its own */
   readonly concurrency?: ConcurrencyOptions<FieldValues<Start>>;
+  /** Jobs of this agent that start in any period, such as `{ limit: 100, period: "1h" }`. @default no limit */
+  readonly rateLimit?: RateLimit;
   /**
    * Runs its handlers in a process of its own, with limits on memory and time: an endless loop, an exit or a lack of
    * memory ends its job, and touches no other. @default false: in the service's process

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { CaseNodeSchema } from "../models/case-node.ts";
 import { ParameterSchema } from "../models/parameter.ts";
-import { problemOfConcurrency } from "./concurrency.ts";
+import { problemOfConcurrency, problemOfRate } from "./concurrency.ts";
 import type { AgentDefinition, MethodDefinition } from "./define-agent.ts";
 import { fieldsOf } from "./fields.ts";
 import type { FieldsInput } from "./fields-input.ts";
@@ -45,6 +45,8 @@ export function validateAgent(agent: AgentDefinition): void {
   const names = fieldsOf(agent.methods.job_start).list.map(({ name }) => name);
   const wrong = agent.concurrency && problemOfConcurrency(agent.concurrency, names);
   if (wrong) refuse(`concurrency.${wrong}`);
+  const wrongRate = agent.rateLimit && problemOfRate(agent.rateLimit);
+  if (wrongRate) refuse(`rateLimit.${wrongRate}`);
 }
 
 type Refuse = (problem: string) => never;

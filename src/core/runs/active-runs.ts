@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
 import { suspendAfterOf } from "../agents/suspend-after.ts";
+import { toMilliseconds } from "../base/duration.ts";
 import { isServiceError } from "../base/errors.ts";
 import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
@@ -122,6 +123,12 @@ export class ActiveRuns {
         const { limit, scope } = agents.find(slug)?.definition.concurrency ?? {};
         return limit === undefined ? undefined : { limit, isKept: scope === "job" };
       },
+      rateOf: (slug) => {
+        const { limit, period } = agents.find(slug)?.definition.rateLimit ?? {};
+        return limit === undefined ? undefined : { limit, period: toMilliseconds(period!) };
+      },
+      clock: parts.clock,
+      startTimer: parts.startTimer,
       placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
       watch: {
         // What an isolated agent does cannot end this process.
@@ -172,6 +179,32 @@ export class ActiveRuns {
         left = total - skip - PAGE;
       }
     }
+  }
+
+  /** Counts the starts of earlier processes that are in the present period of a rate limit. */
+  async recallStarts(): Promise<void> {
+    const { agents, jobs, clock } = this.#parts;
+    for (const { slug, definition } of agents.list()) {
+      if (!definition.rateLimit) continue;
+      const since = new Date(clock().getTime() - toMilliseconds(definition.rateLimit.period)).toISOString();
+      const starts: string[] = [];
+      for (let skip = 0, isOver = false; !isOver; skip += PAGE) {
+        const page = { where: { agent_name: slug }, sort: "-updated_at", limit: PAGE, skip };
+        const { items } = await jobs.list(page);
+        for (const job of items) if (job.run_count > 0) starts.push(await this.#startedAt(job));
+        isOver = items.length < PAGE || items.at(-1)!.updated_at < since;
+      }
+      for (const at of starts.sort()) if (at > since) this.scheduler.startedBefore(slug, Date.parse(at));
+    }
+  }
+
+  /** When a job started first: the beginning of its log says so. */
+  async #startedAt({ id, updated_at, forked_from }: StoredJob): Promise<string> {
+    // The beginning of a fork's log is that of another job.
+    if (forked_from) return updated_at;
+    const lines = await this.#parts.jobs.log(id, { limit: 5 });
+    const start = lines.find(({ entry }) => entry.type === "status" && entry.from === "stopped");
+    return start?.entry.at ?? updated_at;
   }
 
   find(jobId: string): Run | undefined {
@@ -465,6 +498,13 @@ export function toApplicant({
   agent_name,
   job_context,
   concurrency_key,
+  run_count,
 }: Pick<StoredJob, "id" | "agent_name" | "job_context"> & Partial<StoredJob>): Applicant {
-  return { jobId: id, agent: agent_name, workspace: job_context.workspace_id, key: concurrency_key };
+  return {
+    jobId: id,
+    agent: agent_name,
+    workspace: job_context.workspace_id,
+    key: concurrency_key,
+    isFirst: !run_count,
+  };
 }

@@ -159,11 +159,15 @@ class JobRunner implements Runner {
     return describeJob(job, this.#describeWait(job));
   }
 
-  #describeWait({ id, status, concurrency_key }: StoredJob): string | undefined {
-    if (status !== "stopped" || concurrency_key == null) return undefined;
-    const ahead = this.#runs.scheduler.aheadAtKey(id);
-    if (ahead === undefined) return undefined;
-    return `The job waits for its concurrency key, which other jobs have: ${ahead} before it`;
+  #describeWait({ id, status, parked, agent_name, run_count }: StoredJob): string | undefined {
+    if (status !== "stopped" || parked) return undefined;
+    const { scheduler } = this.#runs;
+    const ahead = scheduler.aheadAtKey(id);
+    if (ahead !== undefined)
+      return `The job waits for its concurrency key, which other jobs have: ${ahead} before it`;
+    const next = run_count === 0 ? scheduler.nextStart(agent_name) : undefined;
+    if (next === undefined) return undefined;
+    return `The job waits for the rate limit of its agent: the next one starts at ${new Date(next).toISOString()}`;
   }
 
   async checkFields(
@@ -191,6 +195,7 @@ class JobRunner implements Runner {
 
   async reconcile(aliveUntil?: string): Promise<void> {
     await this.#runs.holdKeys();
+    await this.#runs.recallStarts();
     await reconcileJobs({ ...this.#parts, aliveUntil });
     this.#runs.wakeDue();
   }

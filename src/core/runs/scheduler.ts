@@ -1,5 +1,7 @@
 import { getOrMake } from "../base/get-or-make.ts";
+import type { StartTimer } from "./run/timer.ts";
 import type { QueuePosition } from "./runner.ts";
+import { type Rate, StartRates } from "./start-rates.ts";
 import { type Gate, type Waiting, WaitingLine } from "./waiting-line.ts";
 
 /** Who asks for a place. */
@@ -10,6 +12,8 @@ export interface Applicant {
   readonly workspace: string;
   /** Its concurrency key, where it has one. */
   readonly key?: string | null | undefined;
+  /** Whether it has not started before: its agent's rate limit counts it. */
+  readonly isFirst?: boolean;
 }
 
 /** How many jobs of one concurrency key run at the same time. */
@@ -24,6 +28,9 @@ export interface PlaceWatch {
   began(applicant: Applicant): void;
   rested(applicant: Applicant): void;
 }
+
+/** Ends the name under which first starts of an agent with a rate limit wait: others of that agent do not wait for it. */
+const RATED = "\0start";
 
 interface Queued extends Waiting {
   readonly applicant: Applicant;
@@ -61,6 +68,7 @@ export class Scheduler {
   readonly #places: number;
   readonly #placesOf: (agent: string) => number;
   readonly #keyLimitOf: (agent: string) => KeyLimit | undefined;
+  readonly #rates: StartRates;
   readonly #watch: PlaceWatch | undefined;
   readonly #shares = new Map<string, Share>();
   readonly #perAgent = new Map<string, number>();
@@ -83,12 +91,16 @@ export class Scheduler {
     places: number;
     placesOf: (agent: string) => number;
     keyLimitOf?: (agent: string) => KeyLimit | undefined;
+    rateOf?: (agent: string) => Rate | undefined;
+    clock?: () => Date;
+    startTimer?: StartTimer | undefined;
     watch?: PlaceWatch;
     isPaused?: boolean;
   }) {
     this.#places = options.places;
     this.#placesOf = options.placesOf;
     this.#keyLimitOf = options.keyLimitOf ?? (() => undefined);
+    this.#rates = new StartRates(options);
     this.#watch = options.watch;
     this.#isPaused = options.isPaused ?? false;
     this.#resumed = new Promise((resolve) => {
@@ -129,7 +141,7 @@ export class Scheduler {
 
   /** Whether a place is free for a job, and its concurrency key is. */
   hasPlace(applicant: Applicant): boolean {
-    const isFree = !this.#isClosed && !this.#isPaused && this.#fits(applicant.agent);
+    const isFree = !this.#isClosed && !this.#isPaused && this.#fits(this.#nameInLine(applicant));
     return isFree && this.#gateOf(applicant)?.isOpen !== false;
   }
 
@@ -142,7 +154,7 @@ export class Scheduler {
   /** A place, where one is free. */
   tryTake(applicant: Applicant): Place | undefined {
     if (!this.hasPlace(applicant)) return undefined;
-    this.#occupy(applicant);
+    this.#occupy(applicant, this.#isRated(applicant));
     return new Place(this, applicant);
   }
 
@@ -167,6 +179,16 @@ export class Scheduler {
     });
   }
 
+  /** A job of an agent started at this time, in an earlier process: its rate limit counts that. Called in order of time. */
+  startedBefore(agent: string, at: number): void {
+    this.#rates.started(agent, at);
+  }
+
+  /** When the rate limit lets the next job of an agent start, in milliseconds since 1970; `undefined` if it does now. */
+  nextStart(agent: string): number | undefined {
+    return this.#rates.nextAt(agent);
+  }
+
   /** A job has ended: another one may have its concurrency key, once it has left its slot. */
   ended(applicant: Applicant): void {
     this.#changeHold(applicant, (hold) => {
@@ -178,6 +200,7 @@ export class Scheduler {
   /** Gives no more places; those that wait stay in the store for the next start. */
   close(): void {
     this.#isClosed = true;
+    this.#rates.close();
   }
 
   /** Position of a job in the queue, as far as known. */
@@ -217,8 +240,10 @@ export class Scheduler {
   }
 
   #queue(line: WaitingLine<Queued>, applicant: Applicant): Promise<boolean> {
-    const { jobId, agent } = applicant;
-    const workspace = line === this.#returning ? "" : applicant.workspace;
+    const { jobId } = applicant;
+    const isBack = line === this.#returning;
+    const workspace = isBack ? "" : applicant.workspace;
+    const agent = isBack ? applicant.agent : this.#nameInLine(applicant);
     return new Promise((grant) => {
       const gate = this.#gateOf(applicant);
       line.add({ jobId, agent, workspace, gate, applicant, grant, order: this.#counter++ });
@@ -226,12 +251,31 @@ export class Scheduler {
     });
   }
 
-  #fits(agent: string): boolean {
+  #isRated({ agent, isFirst }: Applicant): boolean {
+    return isFirst === true && this.#rates.has(agent);
+  }
+
+  #nameInLine(applicant: Applicant): string {
+    return this.#isRated(applicant) ? `${applicant.agent}${RATED}` : applicant.agent;
+  }
+
+  /** Whether there is a slot for those who wait under a name. */
+  #fits(name: string): boolean {
+    if (!name.endsWith(RATED)) return this.#hasSlot(name);
+    const agent = name.slice(0, -RATED.length);
+    if (!this.#hasSlot(agent)) return false;
+    if (this.#rates.nextAt(agent) === undefined) return true;
+    this.#rates.whenFree(agent, () => this.#serve());
+    return false;
+  }
+
+  #hasSlot(agent: string): boolean {
     return this.#running < this.#places && (this.#perAgent.get(agent) ?? 0) < this.#placesOf(agent);
   }
 
-  #occupy(applicant: Applicant): void {
+  #occupy(applicant: Applicant, isRated: boolean): void {
     const { agent, workspace } = applicant;
+    if (isRated) this.#rates.started(agent);
     this.#watch?.began(applicant);
     this.#running++;
     this.#perAgent.set(agent, (this.#perAgent.get(agent) ?? 0) + 1);
@@ -247,11 +291,11 @@ export class Scheduler {
   }
 
   #serve(): void {
-    const fits = (agent: string) => this.#fits(agent);
+    const fits = (name: string): boolean => this.#fits(name);
     while (!this.#isClosed && !this.#isPaused && this.#running < this.#places) {
       const next = this.#returning.next(fits) ?? this.#waiting.next(fits);
       if (!next) return;
-      this.#occupy(next.applicant);
+      this.#occupy(next.applicant, next.agent.endsWith(RATED));
       next.grant(true);
     }
   }

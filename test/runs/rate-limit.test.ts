@@ -1,0 +1,113 @@
+import { createServer } from "agent-control-service";
+import { RUNNER } from "agent-control-service/plugin";
+import { createMemoryStore, testServer } from "agent-control-service/testing";
+import { expect, test } from "vitest";
+import { StartRates } from "../../src/core/runs/start-rates.ts";
+import { SimRandom } from "../store/sim-random.ts";
+import { agentOf } from "./_agent.ts";
+import { jobContext } from "./_jobs.ts";
+
+test("in any period, no more jobs of an agent start than its rate limit allows, also over crashes", async () => {
+  const begun: string[] = [];
+  const limited = agentOf(({ job }) => job.step("work", () => void begun.push(job.id)), {
+    rateLimit: { limit: 2, period: "1h" },
+  });
+  const free = agentOf(({ job }) => void begun.push(job.id), { name: "Free" });
+  await using server = await testServer({ agents: [limited, free] });
+  const start = (id: string, slug = "worker") =>
+    server.request(`/agents/${slug}/jobs`, { json: { job_context: jobContext(id) } });
+  for (const id of ["1", "2", "3", "4", "5"]) expect((await start(id)).status).toBe(202);
+  await start("other", "free");
+
+  await expect.poll(() => begun.toSorted()).toEqual(["1", "2", "other"]);
+  const { message } = (await (await server.request("/jobs/3")).json()) as { message: string };
+  expect(message).toMatch(/^The job waits for the rate limit of its agent: the next one starts at 20/);
+  expect(server.service.get(RUNNER).position("4")).toEqual({ position: 2, queued: 3 });
+  await server.advance("30m");
+  await server.crash();
+  await server.advance("29m");
+  expect(begun).toHaveLength(3);
+  await server.advance("2m");
+  expect(begun.slice(3)).toEqual(["3", "4"]);
+  await server.crash();
+  await server.advance("1m");
+  await start("6");
+  expect(begun).toHaveLength(5);
+  await server.advance("61m");
+  expect(begun.slice(5)).toEqual(["5", "6"]);
+});
+
+test("a job that resumes or is retried does not count as a start, and does not wait for the rate limit", async () => {
+  let tries = 0;
+  const agent = agentOf(
+    async ({ job, fields }) => {
+      if (fields.n === 2) await job.sleep("10m");
+      if (++tries === 1) throw new Error("once");
+      return tries;
+    },
+    { rateLimit: { limit: 2, period: "1d" } },
+  );
+  await using server = await testServer({ agents: [agent], maxConcurrentJobs: 1 });
+  const start = (id: string, n: number) =>
+    server.request("/agents/worker/jobs", { json: { job_context: jobContext(id), job_fields: { n } } });
+  const status = async (id: string) =>
+    ((await (await server.request(`/jobs/${id}`)).json()) as { status: string }).status;
+
+  await start("fails", 1);
+  await expect.poll(() => status("fails")).toBe("failed");
+  await start("sleeps", 2);
+  await start("waits", 1);
+  await server.request("/jobs/fails/retry", { json: {} });
+  await expect.poll(() => status("fails")).toBe("completed");
+  await server.advance("11m");
+  await expect.poll(() => status("sleeps")).toBe("completed");
+
+  expect(await status("waits")).toBe("stopped");
+});
+
+test("a clock that is set back delays a start by no more than a period", () => {
+  let now = 1_000_000;
+  const rates = new StartRates({ rateOf: () => ({ limit: 1, period: 1000 }), clock: () => new Date(now) });
+  rates.started("a");
+  now = 0;
+
+  expect(rates.nextAt("a")).toBe(1000);
+});
+
+test("no window of a period has more starts than the limit, and none waits without need", () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    const sim = new SimRandom(seed);
+    const rate = { limit: 1 + sim.below(4), period: 10 + sim.below(50) };
+    let now = 0;
+    const rates = new StartRates({ rateOf: () => rate, clock: () => new Date(now) });
+    const starts: number[] = [];
+    for (let n = 0; n < 200; n++) {
+      now += sim.below(12);
+      const inPeriod = starts.filter((at) => at > now - rate.period).length;
+      const next = rates.nextAt("a");
+      expect(next === undefined, `seed ${seed}`).toBe(inPeriod < rate.limit);
+      if (next !== undefined) continue;
+      rates.started("a");
+      starts.push(now);
+    }
+  }
+});
+
+test("a wrong rate limit is refused when the service is made", () => {
+  const problem = (rateLimit: unknown) => {
+    const agents = [agentOf(() => null, { rateLimit } as never)];
+    try {
+      createServer({ agents, store: createMemoryStore, dataDir: "never-made" });
+      return "accepted";
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+
+  expect(problem({ limit: 1.5, period: "1h" })).toBe(
+    'Agent "Worker": rateLimit.limit must be a whole number, at least 1',
+  );
+  expect(problem({ limit: 1, period: "hour" })).toContain("rateLimit.period must be a duration");
+  expect(problem({ limit: 1, period: "1h", burst: 2 })).toContain("rateLimit.burst is not known");
+  expect(problem({ limit: 1, period: 60 })).toBe("accepted");
+});
