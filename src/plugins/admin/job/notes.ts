@@ -34,6 +34,7 @@ export function toNotes(
     const text = `Queued: position ${formatCount(position.position)} of ${formatCount(position.queued)}.`;
     notes.push({ kind: "", icon: "jobs", text, href: "", link: "" });
   }
+  if (job.suspended) notes.push({ kind: "", icon: "jobs", text: suspensionOf(job), href: "", link: "" });
   if (job.parked) {
     const text = "Stopped by an operator. It resumes where it was once its status is set to in progress.";
     notes.push({ kind: "warn", icon: "stop", text, href: "", link: "" });
@@ -45,6 +46,13 @@ export function toNotes(
   const limit = LIMITS[job.stop_reason ?? ""];
   if (limit) notes.push({ kind: "bad", icon: "stop", text: limit, href: "", link: "" });
   return notes;
+}
+
+/** When a job that only waits is in memory again. */
+function suspensionOf({ suspended }: StoredJob): string {
+  const at = suspended?.wake_at;
+  if (!at) return "Suspended: it only waits, and resumes when what it waits for is there.";
+  return `Suspended: it only waits, and resumes by itself at ${at.slice(0, 19).replace("T", " ")} UTC.`;
 }
 
 const LIMITS: Readonly<Record<string, string>> = {
