@@ -67,7 +67,7 @@ export async function run(): Promise<BenchRow[]> {
         value: many.reads,
         unit: "",
         ...baseline(none.reads),
-        // The jobs that come next are looked at to set the timer.
+        // Those that are due next are read to set the timer.
         target: "<= 200",
         ok: many.reads <= 200,
       },

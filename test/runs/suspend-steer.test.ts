@@ -1,5 +1,5 @@
 import type { AgentDefinition, JobStartContext } from "agent-control-service";
-import { CASES, JOBS, RUNNER } from "agent-control-service/plugin";
+import { CASES, HOOKS, JOBS, RUNNER, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect, test } from "vitest";
@@ -22,11 +22,16 @@ async function asker({ job }: JobStartContext): Promise<string> {
 
 const get = ({ service }: TestServer, id = JOB): Promise<StoredJob> => service.get(JOBS).get(id);
 
-/** A server whose jobs leave memory as soon as they only wait; the job is suspended. */
+/** A server whose jobs leave memory as soon as they only wait; the job was suspended. */
 async function suspended(agent: AgentDefinition, options: Parameters<typeof testServer>[0] | object = {}) {
   const server = await testServer({ agents: [agent], suspendAfter: 0, ...options });
+  const left = new Promise<void>((resolve) => {
+    server.service.get(HOOKS).on("job:changed", ({ job }) => {
+      if (job.suspended) resolve();
+    });
+  });
   await startJob(server.service, { id: JOB });
-  await isSuspended(server);
+  await left;
   return server;
 }
 
@@ -45,6 +50,30 @@ test("the agent's own schema checks the answer to a suspended job, which is aske
   await answer("it is this");
 
   expect(await until(server.service, JOB)).toMatchObject({ status: "completed", result: "it is this" });
+});
+
+test("a suspended job stays in memory while its agent's schema takes its time to check an answer", async () => {
+  const slow = v.objectAsync({
+    text: v.pipeAsync(
+      v.string(),
+      v.checkAsync(async (text) => {
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        return text === "right";
+      }, "must be right"),
+    ),
+  });
+  const agent = agentOf(async ({ job }) => {
+    const item = await job.openCase({ id: "one", name: "One" });
+    return (await item.ask("what", { question: "What?", fields: slow })).text;
+  });
+  await using server = await suspended(agent);
+  const answer = (text: string) =>
+    server.service.get(RUNNER).answer(JOB, "one", { answer: { text }, message: null });
+
+  await expect(answer("wrong")).rejects.toMatchObject({ type: "invalid_parameters" });
+  await answer("right");
+
+  expect(await until(server.service, JOB)).toMatchObject({ status: "completed", result: "right" });
 });
 
 test("of many answers to a suspended job, one counts", async () => {
@@ -285,26 +314,50 @@ test("a job that waits for the second of two answers gives its slot to another",
 });
 
 test("a suspended job waits while the service is paused or its agent is missing, and resumes after that", async () => {
-  const agent = agentOf(({ job }) => job.sleep("300ms").then(() => "slept"));
+  const agent = agentOf(({ job }) => job.sleep("1h").then(() => "slept"));
   const other = agentOf(() => "other", { name: "Other" });
-  const first = await suspended(agent, { store: undefined });
-  const { dataDir } = first;
+  let ahead = 0;
+  const clock = () => new Date(Date.now() + ahead);
+  const first = await suspended(agent, { store: undefined, clock, startTimer: undefined });
   await first.service.close();
-  const before = await get({ service: first.service } as TestServer).catch(() => undefined);
-  expect(before).toBeUndefined();
+  ahead = 2 * 3_600_000;
+  const { dataDir } = first;
   const open = (options: object) =>
-    testServer({ agents: [agent], store: undefined, dataDir, suspendAfter: 0, ...options });
+    testServer({ agents: [agent], store: undefined, dataDir, clock, startTimer: undefined, ...options });
 
   const missing = await open({ agents: [other] });
-  await new Promise((resolve) => setTimeout(resolve, 400));
-  expect(await get(missing)).toMatchObject({ run_count: 1, suspended: { wake_at: expect.any(String) } });
+  const withoutAgent = await get(missing);
   await missing.service.close();
   const paused = await open({ paused: true });
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  expect(await get(paused)).toMatchObject({ run_count: 1, suspended: { wake_at: expect.any(String) } });
+  const whilePaused = await get(paused);
   paused.service.get(RUNNER).unpause();
-  expect(await until(paused.service, JOB)).toMatchObject({ status: "completed", result: "slept" });
+  const job = await until(paused.service, JOB);
+  await paused.service.close();
   await first[Symbol.asyncDispose]();
+
+  const untouched = { run_count: 1, suspended: { wake_at: expect.any(String) } };
+  expect([withoutAgent, whilePaused]).toMatchObject([untouched, untouched]);
+  expect(job).toMatchObject({ status: "completed", result: "slept", run_count: 2 });
+});
+
+test("a child's end that is being stored when its parent is about to be suspended is not missed", async () => {
+  const grown = gate();
+  const child = agentOf(() => grown.opened.then(() => "grown"), { name: "Child" });
+  const parent = agentOf(async ({ job }) => (await job.start("child", {})).result());
+  await using server = await testServer({ agents: [parent, child], suspendAfter: "100ms" });
+  const { service } = server;
+  await startJob(service, { id: JOB });
+  const isAwaited = async () =>
+    (await service.get(JOBS).log(JOB)).some(({ entry }) => entry.type === "begun" && entry.call === "child");
+  await expect.poll(isAwaited, { interval: 5 }).toBe(true);
+
+  // The child's end, and then the suspension, wait for their turn behind this, and are stored one right after the other.
+  await service.get(STORE).transaction(async () => {
+    grown.open();
+    await new Promise((resolve) => setTimeout(resolve, 250));
+  });
+
+  expect(await until(service, JOB)).toMatchObject({ status: "completed", result: "grown" });
 });
 
 test("a parent that waits for its child is suspended, and resumes when the child ends", async () => {

@@ -72,7 +72,7 @@ export class RunPhase {
   gate(): Promise<void> | undefined {
     if (this.#fence) return this.#fence.then(() => this.gate());
     if (this.#phase === "live") return undefined;
-    if (this.#phase === "frozen" || this.isSuspended) return new Promise(() => {});
+    if (this.#phase === "frozen") return new Promise(() => {});
     return Promise.reject(this.error);
   }
 

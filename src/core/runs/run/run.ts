@@ -347,13 +347,10 @@ export class Run {
     let isLetThrough = false;
     let fence: Promise<void> | undefined;
     const guarded = (unit: Unit): Promise<T> => {
-      if (this.#phase.isSuspended) {
-        fence = new Promise(() => {});
-        return NOTHING;
-      }
-      if (this.isOver || (this.#isSealed && !isLetThrough)) throw this.#phase.error;
+      // Once the run has left memory, it is never lifted.
       fence = this.#phase.fence;
       if (fence) return NOTHING;
+      if (this.isOver || (this.#isSealed && !isLetThrough)) throw this.#phase.error;
       isLetThrough = true;
       return this.#answers.size === 0 ? work(unit) : this.#recordAnswers(unit).then(() => work(unit));
     };
