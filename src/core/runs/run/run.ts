@@ -288,8 +288,12 @@ export class Run {
 
   /** Whether the handler only waits, each of its calls for something outside of the process. */
   get onlyWaits(): boolean {
-    const { waits, isQuiet } = this.activity;
-    return this.#phase.isLive && isQuiet && waits.size > 0 && this.deliveries.open === waits.size;
+    return this.#phase.isLive && this.activity.isQuiet && this.#allWait;
+  }
+
+  get #allWait(): boolean {
+    const { size } = this.activity.waits;
+    return size > 0 && this.deliveries.open === size;
   }
 
   /** Milliseconds until a wait is over, or the job has taken as long as it may. */
@@ -517,6 +521,8 @@ export class Run {
     const job = await unit.tx.get("Job", this.jobId);
     if (this.#isFinishing || !job || !mayBeSuspended(job) || job.run_count !== this.parts.epoch) return false;
     for (const { isOpen } of this.activity.waits) if (isOpen && !(await isOpen(unit))) return false;
+    // A wait may have ended since the suspension was due.
+    if (!this.#allWait) return false;
     if (this.#answers.size > 0) await this.#recordAnswers(unit);
     const { until } = this.#nextEnd();
     const wake_at = until === undefined ? null : new Date(until).toISOString();
