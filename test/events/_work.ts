@@ -48,7 +48,7 @@ export async function workThrough(
   }
   if (held !== undefined) {
     await ledger.write((unit) => holdJob(unit, jobId, { reason: "crash_loop", error: held }));
-    await ledger.write((unit) => releaseJob(unit, jobId, "someone"));
+    await ledger.write((unit) => releaseJob(unit, jobId, { by: "someone" }));
   }
   await ledger.write((unit) => moveJob(unit, jobId, end, { result: { ok: true } }));
 }

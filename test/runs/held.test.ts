@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { expect, test } from "vitest";
 import { agentOf } from "./_agent.ts";
 import { Deploys } from "./_deploys.ts";
-import { JOB } from "./_lives.ts";
+import { emptyStore, JOB, Life } from "./_lives.ts";
 
 const FORM = v.object({ approved: v.boolean() });
 const done: string[] = [];
@@ -327,4 +327,60 @@ test("a question is asked again if a job is continued and the question asks for 
 
   expect(question.note).toBe("What it asks has changed since it was answered");
   expect(await deploys.ended()).toMatchObject({ status: "completed", result: [900, false] });
+});
+
+test("a job that is held in a crash loop is no longer held once it is moved to another version", async () => {
+  const store = await emptyStore();
+  const make = (version: string) => worker(["fetch"], { version, ask: false });
+  const life = new Life(store, [make("1.0.0"), make("2.0.0")]);
+  const { job_context } = await life.start();
+  await life.ended();
+  const other = await life.runner.start("worker", {
+    job_context: { ...job_context, job_id: "held" },
+    job_fields: {},
+  });
+  await life.runner.ended(other.id, 10_000);
+  await store.table("Job").change("held", (job) => ({
+    ...job,
+    ...{ status: "awaiting", stop_reason: "crash_loop", error: "It ends the process", finished_at: null },
+  }));
+
+  await life.runner.move("held", "1.0.0");
+  const job = await life.runner.ended("held", 10_000);
+
+  expect(job).toMatchObject({ status: "completed", stop_reason: null, error: null, agent_version: "1.0.0" });
+});
+
+test("a start tries held jobs a few at a time, and each of them", async () => {
+  const store = await emptyStore();
+  const first = new Life(store, worker(["fetch"]), { most: 50 });
+  const { job_context } = await first.start();
+  const ids = Array.from({ length: 20 }, (_, n) => `held-${n}`);
+  for (const id of ids)
+    await first.runner.start("worker", { job_context: { ...job_context, job_id: id }, job_fields: {} });
+  const until = async (life: Life, isSo: (count: number) => boolean, where: Record<string, string>) => {
+    while (!isSo((await life.jobs.list({ where })).total))
+      await new Promise((resolve) => setTimeout(resolve, 2));
+  };
+  await until(first, (count) => count === 21, { status: "awaiting" });
+  first.die();
+  const second = new Life(store, worker(["load"]), { most: 50 });
+  await second.resume();
+  await until(second, (count) => count === 21, { stop_reason: "code_changed" });
+  second.die();
+  let [active, most] = [0, 0];
+  const tried = new Set<string>();
+  const slow = agentOf(async ({ job }) => {
+    tried.add(job.id);
+    most = Math.max(most, ++active);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    active--;
+    await job.step("load", () => 1);
+  });
+
+  const third = new Life(store, slow, { most: 50 });
+  await third.resume();
+  while (tried.size < 21 || active > 0) await new Promise((resolve) => setTimeout(resolve, 2));
+
+  expect(most).toBe(4);
 });

@@ -1,10 +1,10 @@
 import { ServiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
-import { isHeld, type Job, type StopReason, type StoredJob, toJob } from "../models/job.ts";
+import { type Held, isHeld, type Job, type StopReason, type StoredJob, toJob } from "../models/job.ts";
 import { type LifecycleEvent, nextStatus } from "../models/lifecycle.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
-import type { RunEntry } from "../models/run-entry.ts";
+import type { MarkEntry, RunEntry } from "../models/run-entry.ts";
 import {
   type ListQuery,
   type LogEntry,
@@ -304,6 +304,16 @@ export function endJob(
   return changeJob(unit, id, end, by);
 }
 
+/** Why a job is held. */
+export interface Hold {
+  readonly reason: Extract<StopReason, "crash_loop" | "code_changed">;
+  /** For people. */
+  readonly error: string;
+  /** The recorded call that the code does not make, if that is the reason. */
+  readonly held?: Omit<Held, "at" | "message">;
+  readonly total_cost?: number;
+}
+
 /**
  * Holds a job inside a unit: it is `awaiting` with a reason, its cases and questions stay as they are, and nothing runs
  * until it is released.
@@ -311,26 +321,34 @@ export function endJob(
 export async function holdJob(
   unit: Unit,
   id: string,
-  {
-    reason,
-    error,
-    ...patch
-  }: { readonly reason: StopReason; readonly error: string; readonly total_cost?: number },
+  { reason, error, held, ...cost }: Hold,
 ): Promise<StoredJob> {
   await unit.record(id, { type: "mark", mark: "held", message: error });
-  return changeJob(unit, id, (job) => ({ ...job, ...patch, status: "awaiting", stop_reason: reason, error }));
+  return changeJob(unit, id, (job) => ({
+    ...job,
+    ...{ ...cost, status: "awaiting", stop_reason: reason, error },
+    held: held ? { at: unit.now, message: error, ...held } : null,
+    // It belongs to the code that it fits.
+    agent_version: held?.recorded.version ?? job.agent_version,
+    code_fingerprint: held?.recorded.fingerprint ?? job.code_fingerprint,
+  }));
 }
 
-/** Resumes a held job inside a unit: the caller queues it. */
-export async function releaseJob(unit: Unit, id: string, by?: string): Promise<StoredJob> {
-  await unit.record(id, { type: "mark", mark: "continued", by });
-  const release = (job: StoredJob): StoredJob => ({
-    ...job,
-    status: job.open_questions > 0 ? "awaiting" : "in_progress",
-    stop_reason: null,
-    error: null,
-  });
-  return changeJob(unit, id, release, by);
+/** Resumes a held job inside a unit, without the recorded calls of the lines in `cut`: the caller queues it. */
+export async function releaseJob(
+  unit: Unit,
+  id: string,
+  { by, cut }: Pick<MarkEntry, "cut"> & { readonly by: string },
+): Promise<StoredJob> {
+  await unit.record(id, { type: "mark", mark: "continued", ...(cut && { cut }), by });
+  return changeJob(unit, id, released, by);
+}
+
+/** A job as it is when it is no longer held. */
+export function released(job: StoredJob): StoredJob {
+  if (!isHeld(job)) return job;
+  const status = job.open_questions > 0 ? "awaiting" : "in_progress";
+  return { ...job, status, held: null, stop_reason: null, error: null };
 }
 
 /** Whether a job may be out of memory while it waits: it has not ended, nobody has stopped it, and it is not held. */

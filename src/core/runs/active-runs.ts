@@ -7,7 +7,7 @@ import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { Signals } from "../base/signals.ts";
 import { type Cases, notifyOfCopies } from "../entities/cases.ts";
-import { changeJob, type Jobs, type LiveCosts, moveJob } from "../entities/jobs.ts";
+import { changeJob, type Jobs, type LiveCosts, moveJob, released } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import type { ReceivedEvents } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
@@ -90,11 +90,17 @@ const CLOSING: RunEnd = {
   message: "The service is closing: the job resumes at its next start",
 };
 
+/** Held jobs that are tried at the same time: each try has a whole log in memory. */
+const TRIED_AT_ONCE = 4;
+
 /** The runs of this process: gives each job its turn, and its handler what it needs. */
 export class ActiveRuns {
   readonly scheduler: Scheduler;
   readonly #parts: ActiveRunsParts;
   readonly #runs = new Map<string, Run>();
+  /** Held jobs that were tried, and the last try of each lane: those of one lane follow each other. */
+  #tried = 0;
+  readonly #lanes: Promise<void>[] = [];
   readonly #insides: AsyncLocalStorage<StepUnderWay> | undefined;
   readonly #mutex = new KeyedMutex();
   /** Answers to jobs whose runs are being started: these may have read the log just before. */
@@ -306,9 +312,16 @@ export class ActiveRuns {
     return rehearse(this.#parts, { job, record, agent, redact, ...this.#reads(job.id) });
   }
 
-  /** Resumes a held job if the code fits its record now. */
-  async tryAgain(job: StoredJob): Promise<void> {
-    await this.scheduler.whenResumed();
+  /** Resumes a held job if the code fits its record now. A few are tried at the same time. */
+  tryAgain(job: StoredJob): Promise<void> {
+    const lane = this.#tried++ % TRIED_AT_ONCE;
+    const turn = this.#lanes[lane] ?? this.scheduler.whenResumed();
+    const tried = turn.then(() => (this.isClosed ? undefined : this.#tryAgain(job)));
+    this.#lanes[lane] = tried.catch(() => {});
+    return tried;
+  }
+
+  async #tryAgain(job: StoredJob): Promise<void> {
     if (!job.held || !this.#parts.agents.of(job)) return;
     const { end } = await this.rehearse(job);
     if (end === undefined || end === "unsure" || !end.held) void this.queue(job, "resume");
@@ -483,13 +496,6 @@ export class ActiveRuns {
       this.#early.delete(jobId);
     }
   }
-}
-
-/** A job as it is when it is no longer held. */
-export function released(job: StoredJob): StoredJob {
-  if (!job.held) return job;
-  const status = job.open_questions > 0 ? "awaiting" : "in_progress";
-  return { ...job, status, held: null, stop_reason: null, error: null };
 }
 
 /** Who a job is to the scheduler. */

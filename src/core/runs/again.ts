@@ -111,7 +111,7 @@ async function again(
     agents.get(job.agent_name);
     const action = mark === "limits_raised" ? "job.resume" : "job.retry";
     await note(parts, unit, actor, { action, target: asJob(jobId), before: job.status, after });
-    if (mark === "continued") return releaseJob(unit, jobId, by ?? "api");
+    if (mark === "continued") return releaseJob(unit, jobId, { by: by ?? "api" });
     const isFromStart = mark === "restarted";
     if (isFromStart) {
       await removeCasesOf(unit, jobId, by);

@@ -1,11 +1,10 @@
 import { type Actor, nameOf } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import { reopenCase } from "../entities/cases.ts";
-import { changeJob } from "../entities/jobs.ts";
+import { changeJob, released, releaseJob } from "../entities/jobs.ts";
 import { removeWaits } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
-import { released } from "./active-runs.ts";
 import { changeWithRun } from "./job-change.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { asJob, note, type RequestParts, refusePulled, refuseWhenClosing } from "./runner-parts.ts";
@@ -30,8 +29,7 @@ export async function continueJob(parts: RequestParts, jobId: string, actor?: Ac
     for (const id of record.openCases()) await reopenCase(unit, id, by);
     // Those of calls that are not made again would take events from the others.
     await removeWaits(unit, jobId);
-    await unit.record(jobId, { type: "mark", mark: "continued", cut, by: by ?? "api" });
-    return changeJob(unit, jobId, released, by);
+    return releaseJob(unit, jobId, { by: by ?? "api", cut });
   });
   runs.queue(next, "resume");
   return next;

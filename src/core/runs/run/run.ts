@@ -1,7 +1,7 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import { LONGEST_MESSAGE, messageOf, shorten } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
-import { mayBeSuspended, suspendJob } from "../../entities/jobs.ts";
+import { holdJob, mayBeSuspended, suspendJob } from "../../entities/jobs.ts";
 import { isRefusal, type Ledger, type Unit } from "../../entities/ledger.ts";
 import type { AccountRef } from "../../models/account.ts";
 import type { Code } from "../../models/job.ts";
@@ -20,7 +20,6 @@ import type { RunEnd } from "./run-errors.ts";
 import { RunPhase } from "./run-phase.ts";
 import type { RunRecord } from "./run-record.ts";
 import { storeEnd } from "./store-end.ts";
-import { storeHold } from "./store-hold.ts";
 import { Suspension, type Wait } from "./suspension.ts";
 import type { StartTimer } from "./timer.ts";
 
@@ -492,7 +491,9 @@ export class Run {
       if (job?.status === "cancelling") return false;
       this.#isSealed = true;
       const isCutShort = this.#cutShort.length > 0;
-      await storeHold(unit, { jobId, held, message: end.message, spent: this.limits.spent, isCutShort });
+      const { message: error } = end;
+      if (isCutShort) await unit.record(jobId, { type: "mark", mark: "interrupted", message: error });
+      await holdJob(unit, jobId, { reason: "code_changed", error, held, total_cost: this.limits.spent });
       return true;
     });
     if (!isHeld) await this.#storeEnd(toEnding({ kind: "left" }, undefined, redact));
