@@ -8,7 +8,7 @@ import type { BenchRow } from "./row.ts";
 import { median } from "./runs/load.ts";
 
 const STEPS = Number(process.env.SVC_BENCH_STEPS ?? 10_000);
-const TURNS = 3;
+const TURNS = Number(process.env.SVC_BENCH_TURNS ?? 3);
 const DBOS = "@dbos-inc/dbos-sdk@5.3.0";
 const WORKFLOW = "workflow@4.8.9";
 /** Milliseconds that a job of `workflow` gets: each of its steps replays those before it. */
