@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { defineCommand } from "./command.ts";
+import { UsageError } from "./errors.ts";
 import { findController } from "./load-controller.ts";
 import { torture as run } from "./torture/run-torture.ts";
 import { describeVerdict } from "./torture/verdict.ts";
@@ -10,7 +11,7 @@ const wholeNumber = (least: number) =>
 const flags = v.object({
   rounds: v.optional(v.pipe(wholeNumber(1), v.description("number of times to kill the service")), 20),
   seed: v.optional(v.pipe(wholeNumber(0), v.description("seed of an earlier run, to repeat its choices"))),
-  jobs: v.optional(v.pipe(wholeNumber(1), v.description("jobs of each agent to start in a round")), 2),
+  jobs: v.optional(v.pipe(wholeNumber(1), v.description("jobs of each agent, or kind of the mix, to start in a round")), 2),
   agent: v.optional(
     v.pipe(
       v.array(v.string()),
@@ -27,6 +28,13 @@ const flags = v.object({
     ),
     [],
   ),
+  mix: v.optional(
+    v.pipe(
+      v.boolean(),
+      v.description("test the service itself: built-in agents with children, schedules and code changes"),
+    ),
+    false,
+  ),
   json: v.optional(v.pipe(v.boolean(), v.description("print the verdict as JSON")), false),
 });
 
@@ -42,10 +50,13 @@ export const torture = defineCommand({
     "svc torture",
     "svc torture src/controller.ts --rounds 100",
     "svc torture --agent hello --seed 7",
+    "svc torture --mix --rounds 200",
   ],
   async run({ args, flags, context }) {
+    if (flags.mix && (args[0] !== undefined || flags.agent.length > 0 || flags.field.length > 0))
+      throw new UsageError("--mix has agents of its own", "Omit the file, --agent and --field.");
     const verdict = await run({
-      file: findController(args[0], context.cwd),
+      file: flags.mix ? undefined : findController(args[0], context.cwd),
       seed: flags.seed ?? Math.floor(Math.random() * 1_000_000),
       ...{ rounds: flags.rounds, jobs: flags.jobs, agents: flags.agent, fields: flags.field, context },
     });

@@ -4,10 +4,13 @@ import type { Job } from "../../core/models/job.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
 import { listCases } from "../job/list-cases.ts";
 import { type ServiceClient, UnreachableError } from "../job/service-client.ts";
-import { makeAnswer } from "./answer.ts";
+import type { TrialJob } from "./trial.ts";
 
 /** Updates of each case that are compared. */
 const NEWEST = 1000;
+
+/** Seconds that the jobs get to finish after the last kill. */
+export const LAST_WAIT = 120;
 
 /** A finished job, with its cases and its log. */
 export interface Outcome {
@@ -29,37 +32,35 @@ export async function readOutcome(client: ServiceClient, jobId: string): Promise
 }
 
 /** Answers a job's questions until it has ended. */
-export async function finish(client: ServiceClient, jobId: string, seconds: number): Promise<boolean> {
+export async function finish(client: ServiceClient, job: TrialJob, seconds: number): Promise<boolean> {
   for (const until = Date.now() + seconds * 1000; Date.now() < until; await delay(50)) {
-    const { status } = await client.get<{ status: string }>(`/jobs/${jobId}`);
+    const { status } = await client.get<{ status: string }>(`/jobs/${job.id}`);
     if (["completed", "failed", "cancelled"].includes(status)) return true;
     if (status !== "awaiting") continue;
-    let answered = 0;
-    await answerAll(client, jobId, () => answered++);
+    const answered = await answerAll(client, job);
     // Several kills in a row may have met it without progress: then it is held.
-    if (answered === 0) await client.post(`/jobs/${jobId}/retry`, { from: "last_step" }).catch(() => {});
+    if (answered === 0) await client.post(`/jobs/${job.id}/retry`, { from: "last_step" }).catch(() => {});
   }
   return false;
 }
 
-/** Answers the open questions of a job; reports each accepted answer. */
-export async function answerAll(
-  client: ServiceClient,
-  jobId: string,
-  taken: (item: Case, answer: Record<string, unknown>) => void,
-): Promise<void> {
-  for (const item of await listCases(client, jobId, 0)) {
+/** Answers the open questions of a job, and remembers each accepted answer; returns their number. */
+export async function answerAll(client: ServiceClient, job: TrialJob): Promise<number> {
+  let count = 0;
+  for (const item of await listCases(client, job.id, 0)) {
     if (item.status !== "awaiting" || !item.question) continue;
-    const answer = makeAnswer(item.question, jobId);
+    const answer = job.answerTo(item.question);
     try {
-      await client.post(`/jobs/${jobId}/cases/${item.id}/update`, { answer });
+      await client.post(`/jobs/${job.id}/cases/${item.id}/update`, { answer });
     } catch (error) {
       if (error instanceof UnreachableError) throw error;
       // Refused: it expired in the meantime.
       continue;
     }
-    taken(item, answer);
+    job.answered(item, answer);
+    count++;
   }
+  return count;
 }
 
 /** What must be equal for two jobs with the same input, by path; ids of the job are removed. */

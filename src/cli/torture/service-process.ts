@@ -7,6 +7,7 @@ import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { ADDRESS_FILE } from "../job/connection.ts";
 import { ServiceClient } from "../job/service-client.ts";
+import type { Target } from "./target.ts";
 
 /**
  * Longest time that a start may take, milliseconds: on a busy machine most of it is spent waiting for the
@@ -16,7 +17,7 @@ const LONGEST_START = 300_000;
 
 /** The service under test, in its own process that can be killed and restarted. */
 export class ServiceProcess {
-  readonly #file: string;
+  readonly #target: Pick<Target, "file" | "cwd" | "beforeStart">;
   readonly #dataDir: string;
   readonly #context: CliContext;
   readonly #key = randomBytes(24).toString("base64url");
@@ -25,8 +26,12 @@ export class ServiceProcess {
   #gone: Promise<void> = Promise.resolve();
   #output = "";
 
-  constructor(options: { file: string; dataDir: string; context: CliContext }) {
-    this.#file = options.file;
+  constructor(options: {
+    readonly target: Pick<Target, "file" | "cwd" | "beforeStart">;
+    readonly dataDir: string;
+    readonly context: CliContext;
+  }) {
+    this.#target = options.target;
     this.#dataDir = options.dataDir;
     this.#context = options.context;
   }
@@ -35,11 +40,13 @@ export class ServiceProcess {
   async begin(): Promise<void> {
     // A killed process leaves its address behind.
     await rm(join(this.#dataDir, ADDRESS_FILE), { force: true });
+    await this.#target.beforeStart?.();
+    const { file, cwd } = this.#target;
     const [program, ...args] = this.#context.self;
     const account = ["WORKSPACE_ID", "API_KEY", "API_URL"].map((name) => [`SERVICE_ACCOUNT_${name}`, ""]);
     this.#output = "";
-    const child = spawn(program!, [...args, "start", this.#file, "--port", "0", "--host", "127.0.0.1"], {
-      cwd: this.#context.cwd,
+    const child = spawn(program!, [...args, "start", file, "--port", "0", "--host", "127.0.0.1"], {
+      cwd,
       env: {
         ...this.#context.env,
         // A test must not send its jobs to a control system.

@@ -1,20 +1,14 @@
 import type { Case } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
+import type { Question } from "../../core/models/question.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
-import { flatten, type Outcome } from "./outcome.ts";
+import { makeAnswer } from "./answer.ts";
+import type { Outcome } from "./outcome.ts";
 
 /** An agent and the inputs that its jobs get. */
 export interface Scenario {
   readonly slug: string;
   readonly fields: Readonly<Record<string, unknown>>;
-}
-
-/** How jobs of a scenario end without kills, by path; what differs between two of them is omitted. */
-export type Expected = ReadonlyMap<string, string>;
-
-export function expectedOf(one: Outcome, other: Outcome): Expected {
-  const [first, second] = [flatten(one), flatten(other)];
-  return new Map([...first].filter(([place, value]) => second.get(place) === value));
 }
 
 /** A job of a test, and what the service has acknowledged about it. */
@@ -24,6 +18,8 @@ export class TrialJob {
   readonly body: unknown;
   isAcknowledged = false;
   isOver = false;
+  /** First round in which its questions are answered. */
+  readonly answerFrom: number = 0;
   /** Lines of its log that were seen, by number. */
   readonly seen = new Map<string, string>();
   readonly answers = new Map<string, { readonly caseId: string; readonly answer: string }>();
@@ -44,6 +40,18 @@ export class TrialJob {
     };
   }
 
+  /** How it is called in the verdict. */
+  get label(): string {
+    return `job ${this.id} (${this.scenario.slug})`;
+  }
+
+  /** Before each request that starts it. */
+  onStart(): void {}
+
+  answerTo(question: Question): Record<string, unknown> {
+    return makeAnswer(question, this.id);
+  }
+
   answered({ id, question }: Case, answer: Record<string, unknown>): void {
     this.answers.set(`${id}/${question?.id}`, { caseId: id, answer: JSON.stringify(answer) });
   }
@@ -52,14 +60,16 @@ export class TrialJob {
 export interface Findings {
   readonly lost: string[];
   readonly doubled: string[];
+  /** What belongs to something else. */
+  readonly swapped: string[];
   readonly wrong: string[];
   /** Jobs with an expired question: they may end differently. */
   readonly expired: string[];
 }
 
-/** Compares a finished job with what was acknowledged, and with the outcome of a job without kills. */
-export function checkJob(job: TrialJob, outcome: Outcome, expected: Expected, findings: Findings): void {
-  const name = `job ${job.id} (${job.scenario.slug})`;
+/** Compares a finished job with everything that was acknowledged of it. */
+export function checkAcknowledged(job: TrialJob, outcome: Outcome, findings: Findings): void {
+  const { label: name } = job;
   for (const [seq, text] of job.seen) {
     if (JSON.stringify(outcome.log.get(seq)) !== text)
       findings.lost.push(`${name}: line ${seq} of its log: ${text}`);
@@ -70,24 +80,21 @@ export function checkJob(job: TrialJob, outcome: Outcome, expected: Expected, fi
     if (kept.length === 0) findings.lost.push(`${name}: the answer to case ${caseId}`);
     if (kept.length > 1) findings.doubled.push(`${name}: the answer to case ${caseId}`);
   }
-  for (const call of repeatedCalls(entries)) findings.doubled.push(`${name}: ${call}`);
-  for (const { id, updates, update_count } of outcome.cases) {
+}
+
+/** Checks what must hold for each job that has ended. */
+export function checkRecord(name: string, { job, cases, log }: Outcome, findings: Findings): void {
+  for (const call of repeatedCalls([...log.values()])) findings.doubled.push(`${name}: ${call}`);
+  for (const { id, updates, update_count } of cases) {
     const before = update_count - updates.length;
     const isCounted = updates.every(({ index }, at) => index === before + at + 1);
     if (!isCounted) findings.wrong.push(`${name}: the updates of case ${id} have gaps or repeats`);
   }
-  if (!isTerminal(outcome.job.status))
-    findings.wrong.push(`${name}: has not ended, its status is ${outcome.job.status}`);
-  if (entries.some(isExpired)) {
-    findings.expired.push(name);
-    return;
-  }
-  const difference = firstDifference(expected, flatten(outcome));
-  if (difference) findings.wrong.push(`${name}: ${difference}`);
+  if (!isTerminal(job.status)) findings.wrong.push(`${name}: has not ended, its status is ${job.status}`);
 }
 
 /** Nobody can answer while the service is down, and a deadline keeps running. */
-function isExpired(entry: RunEntry): boolean {
+export function isExpired(entry: RunEntry): boolean {
   if (entry.type === "answer") return entry.by === "deadline";
   return entry.type === "call" && entry.call === "ask" && entry.error?.name === "QuestionExpiredError";
 }
@@ -109,12 +116,4 @@ function repeatedCalls(entries: readonly RunEntry[]): string[] {
     seen.add(key);
   }
   return repeated;
-}
-
-function firstDifference(expected: Expected, found: ReadonlyMap<string, string>): string | undefined {
-  for (const [place, value] of expected) {
-    const other = found.get(place);
-    if (other !== value) return `${place} is ${other ?? "missing"}, without kills it is ${value}`;
-  }
-  return undefined;
 }

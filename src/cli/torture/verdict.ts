@@ -15,9 +15,13 @@ export interface Verdict {
   readonly resumed: number;
   readonly lost: number;
   readonly doubled: number;
+  /** Results, answers and events that came to something else; only the mix can tell. */
+  readonly swapped: number;
   readonly wrong: number;
   /** Jobs with an expired question: they are not compared with the job without kills. */
   readonly expired: number;
+  /** What the mix had beside its jobs; absent for agents of one's own. */
+  readonly mix?: MixCounts;
   /** Everything that is not as it must be. */
   readonly problems: readonly string[];
   /** Kept if there are problems. */
@@ -26,14 +30,34 @@ export interface Verdict {
   readonly repeat: string;
 }
 
+/** What the mix did beside starting and answering jobs. */
+export interface MixCounts {
+  /** Times that the service was started with other code. */
+  readonly deploys: number;
+  /** Times that a job was held because it did not fit the code. */
+  readonly held: number;
+  readonly children: number;
+  /** Jobs of schedules: planned times. */
+  readonly scheduled: number;
+  /** Effects in the journal of the agents: steps that really ran. */
+  readonly effects: number;
+}
+
 /** The verdict as text for people. */
 export function describeVerdict(verdict: Verdict): string {
-  const { problems, kills, jobs, answers, calls, resumed, lost, doubled, wrong, expired } = verdict;
+  const { problems, kills, jobs, answers, calls, resumed, lost, doubled, swapped, wrong, expired, mix } = verdict;
   const shown = problems.slice(0, 20).map((problem) => `  - ${problem}`);
   return [
     `${kills} kills in ${Math.round(verdict.seconds)} s, under load from ${verdict.agents.join(", ")}`,
     `${jobs} jobs, ${calls} recorded calls and ${answers} answers were acknowledged; jobs were resumed ${resumed} times`,
-    `lost: ${lost}, finished steps that ran again: ${doubled}, jobs with a different outcome than without kills: ${wrong}`,
+    ...(mix
+      ? [
+          `beside them: ${mix.children} children, ${mix.scheduled} planned times of schedules, ${mix.effects} effects of steps; the code changed ${mix.deploys} times, and jobs that it did not fit were held ${mix.held} times`,
+          `lost: ${lost}, doubled: ${doubled}, swapped: ${swapped}, otherwise wrong: ${wrong}`,
+        ]
+      : [
+          `lost: ${lost}, finished steps that ran again: ${doubled}, jobs with a different outcome than without kills: ${wrong}`,
+        ]),
     ...(expired > 0
       ? [
           `in ${expired} jobs a question expired, for example while the service was down: their outcome is not compared`,

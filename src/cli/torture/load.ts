@@ -1,0 +1,96 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { isTerminal } from "../../core/models/entity-status.ts";
+import { type ServiceClient, UnreachableError } from "../job/service-client.ts";
+import { answerAll } from "./outcome.ts";
+import type { Target } from "./target.ts";
+import type { Findings, TrialJob } from "./trial.ts";
+
+/** Longest time under load before a kill, milliseconds. */
+const LONGEST_LOAD = 1500;
+
+export interface Load {
+  readonly target: Target;
+  readonly jobs: TrialJob[];
+  readonly round: number;
+  readonly random: () => number;
+}
+
+/** Starts jobs, answers questions and follows streams, for a random time. */
+export async function underLoad(
+  client: ServiceClient,
+  { target, jobs, round, random }: Load,
+): Promise<void> {
+  const isOver = { value: false };
+  const fresh = target.jobsOf(round, random);
+  jobs.push(...fresh);
+  const pending = jobs.filter((job) => !job.isOver);
+  const pauses = fresh.map(() => random() * 200);
+  void Promise.all([
+    ...fresh.map(async (job, at) => {
+      await delay(pauses[at]);
+      await quietly(startJob(client, job));
+      if (job.isAcknowledged) await quietly(follow(client, job));
+    }),
+    ...pending.filter((job) => job.isAcknowledged).map((job) => quietly(follow(client, job))),
+    quietly(answerUntil(client, pending, { round, isOver })),
+    quietly(Promise.resolve(target.disturb?.(client, { round, jobs: pending, isOver, random }))),
+  ]);
+  await delay(50 + random() * LONGEST_LOAD);
+  isOver.value = true;
+}
+
+async function startJob(client: ServiceClient, job: TrialJob): Promise<void> {
+  job.onStart();
+  await client.post(`/agents/${job.scenario.slug}/jobs`, job.body);
+  job.isAcknowledged = true;
+}
+
+/** Remembers each line of a job's log that the service has shown. */
+async function follow(client: ServiceClient, job: TrialJob): Promise<void> {
+  for await (const { event, id, data } of client.events(
+    `/jobs/${job.id}/stream`,
+    [...job.seen.keys()].at(-1),
+  )) {
+    if (id !== undefined) job.seen.set(id, JSON.stringify(JSON.parse(data)));
+    if (event === "end") job.isOver = true;
+  }
+}
+
+async function answerUntil(
+  client: ServiceClient,
+  jobs: readonly TrialJob[],
+  { round, isOver }: { readonly round: number; readonly isOver: { readonly value: boolean } },
+): Promise<void> {
+  for (; !isOver.value; await delay(30)) {
+    for (const job of jobs) {
+      if (isOver.value || job.isOver || !job.isAcknowledged || round < job.answerFrom) continue;
+      const { status } = await client.get<{ status: string }>(`/jobs/${job.id}`);
+      if (status === "awaiting") await answerAll(client, job);
+    }
+  }
+}
+
+/** After a start: every acknowledged job exists, and an interrupted start request can be repeated. */
+export async function findLost(
+  client: ServiceClient,
+  jobs: readonly TrialJob[],
+  findings: Findings,
+): Promise<void> {
+  for (const job of jobs) {
+    if (job.isOver) continue;
+    if (!job.isAcknowledged) await startJob(client, job);
+    try {
+      const { status } = await client.get<{ status: Parameters<typeof isTerminal>[0] }>(`/jobs/${job.id}`);
+      if (isTerminal(status)) job.isOver = true;
+    } catch (error) {
+      if (error instanceof UnreachableError) throw error;
+      findings.lost.push(`job ${job.id} (${job.scenario.slug}): ${(error as Error).message}`);
+      job.isOver = true;
+    }
+  }
+}
+
+/** The kill cuts all connections: what was not acknowledged before it does not count. */
+async function quietly(work: Promise<unknown>): Promise<void> {
+  await work.catch(() => {});
+}

@@ -1,0 +1,65 @@
+import { type Scenario, TrialJob } from "../trial.ts";
+import { EVENTS_PER_LISTENER, type PlanKind } from "./plans.ts";
+
+export type MixKind = PlanKind | "pair" | "family" | "listener";
+
+/** A job of the mix, and what the test has done with it. */
+export class MixJob extends TrialJob {
+  readonly kind: MixKind;
+  /** The answer to its question, unlike that of all other jobs. */
+  readonly amount: number;
+  override readonly answerFrom: number;
+  /** Round from which it is stopped; undefined where it is not. */
+  readonly stopFrom: number | undefined;
+  isStopSent = false;
+  /** Its stop is acknowledged. */
+  isStopped = false;
+  /** It had not ended when its stop was acknowledged. */
+  mustBeCancelled = false;
+  /** Round from which its events are sent. */
+  readonly eventsFrom: number;
+  /** Events that are acknowledged, of those that it needs. */
+  sent = 0;
+  /** Deploys that may have started it. */
+  readonly startedBy = new Set<number>();
+  readonly #deploy: () => number;
+
+  constructor(
+    id: string,
+    scenario: Scenario,
+    given: {
+      readonly kind: MixKind;
+      readonly amount: number;
+      readonly answerFrom: number;
+      readonly eventsFrom: number;
+      readonly stopFrom?: number | undefined;
+      /** The deploy that runs now. */
+      readonly deploy: () => number;
+    },
+  ) {
+    super(id, scenario);
+    this.kind = given.kind;
+    this.amount = given.amount;
+    this.answerFrom = given.answerFrom;
+    this.eventsFrom = given.eventsFrom;
+    this.stopFrom = given.stopFrom;
+    this.#deploy = given.deploy;
+  }
+
+  override get label(): string {
+    return `job ${this.id}`;
+  }
+
+  /** Whether events of it have still to be sent. */
+  get needsEvents(): boolean {
+    return this.kind === "listener" && this.sent < EVENTS_PER_LISTENER;
+  }
+
+  override onStart(): void {
+    this.startedBy.add(this.#deploy());
+  }
+
+  override answerTo(): Record<string, unknown> {
+    return { amount: this.amount };
+  }
+}

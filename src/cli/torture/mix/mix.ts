@@ -1,0 +1,255 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { EntityStatus } from "../../../core/models/entity-status.ts";
+import type { Schedule } from "../../../core/models/schedule.ts";
+import type { OpenJob } from "../../../core/runs/check-job.ts";
+import { readPages } from "../../job/list-cases.ts";
+import { type ServiceClient, UnreachableError } from "../../job/service-client.ts";
+import { answerAll, LAST_WAIT, type Outcome, readOutcome } from "../outcome.ts";
+import type { ServiceProcess } from "../service-process.ts";
+import type { Target, Under } from "../target.ts";
+import { checkRecord, type Findings, type TrialJob } from "../trial.ts";
+import type { MixCounts } from "../verdict.ts";
+import { JOURNAL_FILE, LIFE_FILE } from "./agents.ts";
+import { checkChildren, checkFamily, type Member } from "./check-family.ts";
+import { checkPlanned, isBeginning, whyNotHeld } from "./check-plan.ts";
+import { checkSchedules, type Watched } from "./check-schedules.ts";
+import { Journal } from "./journal.ts";
+import { MixJob, type MixKind } from "./mix-job.ts";
+import { PERIOD, PLAN_KINDS, type Plan, type PlanKind, planOf, SCHEDULES } from "./plans.ts";
+
+const KINDS: readonly MixKind[] = [...PLAN_KINDS, "pair", "family"];
+/** How many kills come between two changes of the code, on average. */
+const KILLS_PER_DEPLOY = 3;
+
+/** Agents that come with the package: they use children, schedules and questions, and their code changes. */
+export class Mix implements Target {
+  readonly file: string;
+  readonly cwd: string;
+  readonly agents = ["planned", "pair", "family", "ticker"];
+  readonly #jobsPerKind: number;
+  /** Which code runs, and the number of the process. */
+  #deploy = 0;
+  #life = 0;
+  #deploys = 0;
+  readonly #lives: { readonly deploy: number; readonly from: string }[] = [];
+  readonly #first = new Map<string, string>();
+  readonly #watched = new Map<string, Watched>();
+  /** Jobs of the test that have ended, by id. */
+  readonly #ended = new Map<string, Member>();
+  #held = 0;
+  #count = 0;
+
+  constructor({ folder, jobs }: { readonly folder: string; readonly jobs: number }) {
+    this.file = join(folder, "controller.mjs");
+    this.cwd = folder;
+    this.#jobsPerKind = jobs;
+  }
+
+  async beforeStart(): Promise<void> {
+    this.#life++;
+    this.#lives.push({ deploy: this.#deploy, from: new Date().toISOString() });
+    await writeFile(join(this.cwd, LIFE_FILE), String(this.#life));
+    // The fingerprint of the code is made of the files of the project.
+    await writeFile(join(this.cwd, "package.json"), '{ "type": "module", "private": true }\n');
+    await writeFile(this.file, this.controller());
+  }
+
+  /** The code of the present deploy. */
+  controller(): string {
+    const code = JSON.stringify({ deploy: this.#deploy, folder: this.cwd });
+    return [
+      `import { createServer } from ${JSON.stringify(new URL("../../../index.js", import.meta.url).href)};`,
+      `import { mixOf } from ${JSON.stringify(new URL("./agents.js", import.meta.url).href)};`,
+      `export default createServer({ ...mixOf(${code}), maxConcurrentJobs: 16 });`,
+      "",
+    ].join("\n");
+  }
+
+  async prepare(client: ServiceClient): Promise<void> {
+    for (const { id, next, last } of await client.get<Schedule[]>("/schedules"))
+      this.#first.set(id, last?.at ?? next!);
+  }
+
+  jobsOf(round: number, random: () => number): MixJob[] {
+    return KINDS.flatMap((kind) =>
+      Array.from({ length: this.#jobsPerKind }, (_, n) => {
+        const later = () => round + Math.floor(random() * 4);
+        const id = `r${round}-${kind}-${n + 1}`;
+        const given = { tag: id, ...fieldsOf(kind, random) };
+        return new MixJob(
+          id,
+          { slug: slugOf(kind), fields: given },
+          {
+            kind,
+            amount: ++this.#count,
+            answerFrom: later(),
+            eventsFrom: later(),
+            stopFrom: kind === "family" && random() < 0.4 ? later() : undefined,
+            deploy: () => this.#deploy,
+          },
+        );
+      }),
+    );
+  }
+
+  async disturb(client: ServiceClient, { round, jobs, isOver, random }: Under): Promise<void> {
+    const due = toStop(jobs).filter((job) => job.stopFrom! <= round);
+    for (const job of due) {
+      await delay(random() * 400);
+      if (!isOver.value) await stop(client, job);
+    }
+  }
+
+  deploy(random: () => number): void {
+    if (random() * KILLS_PER_DEPLOY < 1) this.#change();
+  }
+
+  async inspect(client: ServiceClient, findings: Findings): Promise<void> {
+    for (const open of await readOpen(client)) await this.#inspectOne(client, open, findings);
+  }
+
+  async settle(
+    service: ServiceProcess,
+    first: ServiceClient,
+    jobs: readonly TrialJob[],
+    findings: Findings,
+  ): Promise<ServiceClient> {
+    let client = first;
+    await this.pause(client);
+    for (let turn = 0; turn <= PERIOD; turn++) {
+      if (turn > 0) {
+        await service.kill();
+        this.#change();
+        client = await service.start();
+        await this.inspect(client, findings);
+      }
+      if (await this.endAll(client, jobs, findings)) return client;
+    }
+    for (const { job } of await readOpen(client))
+      findings.wrong.push(`job ${job.id} does not end, whatever code the service has: ${job.error}`);
+    return client;
+  }
+
+  /** Pauses the schedules, and remembers which times are decided. */
+  async pause(client: ServiceClient): Promise<void> {
+    for (const { id } of SCHEDULES) {
+      const paused = await client.post<Schedule>(`/schedules/${id}/pause`, {});
+      this.#watched.set(id, { first: this.#first.get(id)!, paused });
+    }
+  }
+
+  /** Waits until all jobs have ended except for those that do not fit this code; returns whether all have. */
+  async endAll(client: ServiceClient, jobs: readonly TrialJob[], findings: Findings): Promise<boolean> {
+    let left: readonly OpenJob[] = [];
+    for (const until = Date.now() + LAST_WAIT * 1000; Date.now() < until; await delay(100)) {
+      for (const job of toStop(jobs)) await stop(client, job);
+      left = await readOpen(client);
+      if (left.length === 0) return true;
+      const open = new Set(left.map(({ job }) => job.id));
+      for (const job of jobs) if (open.has(job.id)) await answerAll(client, job);
+      for (const { job } of left) if (job.stop_reason === "crash_loop") await retry(client, job.id);
+      if (left.every(({ job, log }) => job.held && !isBeginning(this.#planOf(job), log))) return false;
+    }
+    for (const { job } of left)
+      if (!job.held) findings.wrong.push(`job ${job.id} does not end, it is ${job.status}`);
+      else findings.wrong.push(`job ${job.id} stays held, although its record fits the code: ${job.error}`);
+    return false;
+  }
+
+  check(job: TrialJob, outcome: Outcome, findings: Findings): void {
+    const one = job as MixJob;
+    this.#ended.set(one.id, { label: one.label, outcome });
+    if (one.kind === "family") checkFamily(one, outcome, findings);
+    else checkPlanned(one, outcome, { findings, deploysBetween: (a, b) => this.#deploysBetween(a, b) });
+  }
+
+  async checkRest(client: ServiceClient, findings: Findings): Promise<MixCounts> {
+    const members = new Map(this.#ended);
+    for (const { job_id: id } of await readPages<{ job_id: string }>(client, "/jobs?limit=1000", 1000)) {
+      if (members.has(id)) continue;
+      const outcome = await readOutcome(client, id);
+      const { parent, schedule, job_fields } = outcome.job;
+      const label = parent ? `child ${job_fields?.tag} (${id})` : `job ${id}`;
+      members.set(id, { label, outcome });
+      checkRecord(label, outcome, findings);
+      if (!parent && !schedule) findings.doubled.push(`${label}: nobody has started it`);
+    }
+    const journal = new Journal(await readFile(join(this.cwd, JOURNAL_FILE), "utf8"));
+    for (const [id, { label, outcome }] of members)
+      journal.check(label, String(outcome.job.job_fields?.tag ?? id), outcome, findings);
+    const children = checkChildren(members, findings);
+    const jobs = [...members.values()].map(({ outcome }) => outcome.job);
+    const scheduled = checkSchedules(jobs, this.#watched, findings);
+    return { deploys: this.#deploys, held: this.#held, children, scheduled, effects: journal.size };
+  }
+
+  #change(): void {
+    this.#deploy++;
+    this.#deploys++;
+  }
+
+  /** A job that this process holds must not fit its code; one in a crash loop is retried, as a person would. */
+  async #inspectOne(client: ServiceClient, { job, log }: OpenJob, findings: Findings): Promise<void> {
+    if (job.stop_reason === "crash_loop") await retry(client, job.id);
+    if (!job.held || job.held.at < this.#lives.at(-1)!.from) return;
+    this.#held++;
+    const why = whyNotHeld(this.#planOf(job), job.held, log);
+    if (why !== undefined) findings.wrong.push(`job ${job.id} is held, but ${why}: ${job.held.message}`);
+  }
+
+  /** What the present code does for a job; undefined where that never changes. */
+  #planOf({ agent_name, job_fields }: OpenJob["job"]): Plan | undefined {
+    if (agent_name !== "planned") return undefined;
+    return planOf(job_fields!.kind as PlanKind, this.#deploy);
+  }
+
+  #deploysBetween(from: string, to: string): ReadonlySet<number> {
+    const lives = this.#lives.filter(
+      (life, at) => life.from <= to && (this.#lives[at + 1]?.from ?? "9") >= from,
+    );
+    return new Set(lives.map(({ deploy }) => deploy));
+  }
+}
+
+function slugOf(kind: MixKind): string {
+  return kind === "pair" || kind === "family" || kind === "listener" ? kind : "planned";
+}
+
+function fieldsOf(kind: MixKind, random: () => number): Record<string, unknown> {
+  if (kind === "family") return { depth: random() < 0.3 ? 2 : 1 };
+  return slugOf(kind) === "planned" ? { kind } : {};
+}
+
+/** Families whose stop is not acknowledged yet. */
+function toStop(jobs: readonly TrialJob[]): MixJob[] {
+  return (jobs as readonly MixJob[]).filter(
+    (job) => job.stopFrom !== undefined && job.isAcknowledged && !job.isStopped && !job.isOver,
+  );
+}
+
+async function stop(client: ServiceClient, job: MixJob): Promise<void> {
+  job.isStopSent = true;
+  try {
+    const body = { job_context: { job_id: job.id } };
+    const { status } = await client.post<{ status: EntityStatus }>("/agents/family/stop", body);
+    job.isStopped = true;
+    job.mustBeCancelled = status === "cancelling" || status === "cancelled";
+  } catch (error) {
+    if (error instanceof UnreachableError) throw error;
+    // It has ended.
+    job.isStopped = true;
+  }
+}
+
+/** Several kills in a row may have met a job without progress: then it is held. */
+async function retry(client: ServiceClient, jobId: string): Promise<void> {
+  await client.post(`/jobs/${jobId}/retry`, { from: "last_step" }).catch(() => {});
+}
+
+async function readOpen(client: ServiceClient): Promise<OpenJob[]> {
+  const open: OpenJob[] = [];
+  for await (const line of client.lines("/utils/open-jobs")) open.push(JSON.parse(line) as OpenJob);
+  return open;
+}

@@ -1,0 +1,46 @@
+import type { ServiceClient } from "../job/service-client.ts";
+import type { Outcome } from "./outcome.ts";
+import type { ServiceProcess } from "./service-process.ts";
+import type { Findings, TrialJob } from "./trial.ts";
+import type { MixCounts } from "./verdict.ts";
+
+/** Work of one round beside starting jobs, answering and following them. */
+export interface Under {
+  readonly round: number;
+  readonly jobs: readonly TrialJob[];
+  readonly isOver: { readonly value: boolean };
+  readonly random: () => number;
+}
+
+/** What a torture test works with: the agents of a user, or the mix. */
+export interface Target {
+  /** The controller file. */
+  readonly file: string;
+  /** Folder in which the service runs. */
+  readonly cwd: string;
+  /** Slugs of the tested agents; known once it is prepared. */
+  readonly agents: readonly string[];
+  /** Before each process of the service. */
+  beforeStart?(): Promise<void>;
+  /** Before the first round. */
+  prepare(client: ServiceClient): Promise<void>;
+  /** The jobs to start in a round. */
+  jobsOf(round: number, random: () => number): TrialJob[];
+  /** Anything else that happens under load; the kill cuts its requests. */
+  disturb?(client: ServiceClient, under: Under): Promise<unknown>;
+  /** After each kill: the service may be started with other code. */
+  deploy?(random: () => number): void;
+  /** After each start. */
+  inspect?(client: ServiceClient, findings: Findings): Promise<void>;
+  /** After the last kill: brings everything to its end, with other code if that needs it. */
+  settle?(
+    service: ServiceProcess,
+    client: ServiceClient,
+    jobs: readonly TrialJob[],
+    findings: Findings,
+  ): Promise<ServiceClient>;
+  /** Compares a finished job with what it must be. */
+  check(job: TrialJob, outcome: Outcome, findings: Findings): void;
+  /** Checks what no job of the test is by itself. */
+  checkRest?(client: ServiceClient, findings: Findings): Promise<MixCounts>;
+}
