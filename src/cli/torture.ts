@@ -11,7 +11,10 @@ const wholeNumber = (least: number) =>
 const flags = v.object({
   rounds: v.optional(v.pipe(wholeNumber(1), v.description("number of times to kill the service")), 20),
   seed: v.optional(v.pipe(wholeNumber(0), v.description("seed of an earlier run, to repeat its choices"))),
-  jobs: v.optional(v.pipe(wholeNumber(1), v.description("jobs of each agent, or kind of the mix, to start in a round")), 2),
+  jobs: v.optional(
+    v.pipe(wholeNumber(1), v.description("jobs of each agent, or kind of the mix, to start in a round")),
+    2,
+  ),
   agent: v.optional(
     v.pipe(
       v.array(v.string()),

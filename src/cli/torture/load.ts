@@ -16,10 +16,7 @@ export interface Load {
 }
 
 /** Starts jobs, answers questions and follows streams, for a random time. */
-export async function underLoad(
-  client: ServiceClient,
-  { target, jobs, round, random }: Load,
-): Promise<void> {
+export async function underLoad(client: ServiceClient, { target, jobs, round, random }: Load): Promise<void> {
   const isOver = { value: false };
   const fresh = target.jobsOf(round, random);
   jobs.push(...fresh);

@@ -37,6 +37,8 @@ export interface MixCounts {
   /** Times that a job was held because it did not fit the code. */
   readonly held: number;
   readonly children: number;
+  /** Events that were sent to jobs. */
+  readonly events: number;
   /** Jobs of schedules: planned times. */
   readonly scheduled: number;
   /** Effects in the journal of the agents: steps that really ran. */
@@ -45,14 +47,15 @@ export interface MixCounts {
 
 /** The verdict as text for people. */
 export function describeVerdict(verdict: Verdict): string {
-  const { problems, kills, jobs, answers, calls, resumed, lost, doubled, swapped, wrong, expired, mix } = verdict;
+  const { problems, kills, jobs, answers, calls, resumed, lost, doubled, swapped, wrong, expired, mix } =
+    verdict;
   const shown = problems.slice(0, 20).map((problem) => `  - ${problem}`);
   return [
     `${kills} kills in ${Math.round(verdict.seconds)} s, under load from ${verdict.agents.join(", ")}`,
     `${jobs} jobs, ${calls} recorded calls and ${answers} answers were acknowledged; jobs were resumed ${resumed} times`,
     ...(mix
       ? [
-          `beside them: ${mix.children} children, ${mix.scheduled} planned times of schedules, ${mix.effects} effects of steps; the code changed ${mix.deploys} times, and jobs that it did not fit were held ${mix.held} times`,
+          `beside them: ${mix.children} children, ${mix.events} events, ${mix.scheduled} planned times of schedules, ${mix.effects} effects of steps; the code changed ${mix.deploys} times, and jobs that it did not fit were held ${mix.held} times`,
           `lost: ${lost}, doubled: ${doubled}, swapped: ${swapped}, otherwise wrong: ${wrong}`,
         ]
       : [

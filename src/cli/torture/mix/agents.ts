@@ -121,6 +121,28 @@ export function mixOf({ deploy, folder }: MixCode): {
     },
   });
 
+  const listener = defineAgent({
+    name: "Listener",
+    version,
+    methods: {
+      job_start: {
+        fields: v.object({ tag: v.string() }),
+        async run({ job, fields: { tag } }) {
+          const wait = async (key: string) => {
+            const since = new Date(0);
+            const { id, data } = await job.waitFor("paid", { where: { order: tag }, since, key });
+            return { id, data };
+          };
+          const first = await wait("first");
+          await job.step("book", () => effect(job, tag, "book"));
+          const both = await Promise.all([wait("second"), wait("third")]);
+          const last = await wait("last");
+          return { tag, events: [first, ...both, last] };
+        },
+      },
+    },
+  });
+
   const ticker = defineAgent({
     name: "Ticker",
     version,
@@ -128,7 +150,7 @@ export function mixOf({ deploy, folder }: MixCode): {
   });
 
   return {
-    agents: [planned, ...pairs, family, ticker],
+    agents: [planned, ...pairs, family, listener, ticker],
     schedules: SCHEDULES.map((one) => ({ ...one, agent: ticker, catchUp: "all" as const })),
   };
 }

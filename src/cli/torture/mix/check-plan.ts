@@ -104,10 +104,7 @@ export function whyNotHeld(
   const at = calls.indexOf(expected);
   if (at < 0) return undefined;
   const isAddedBefore =
-    found !== undefined &&
-    !recorded.includes(found) &&
-    calls.includes(found) &&
-    calls.indexOf(found) < at;
+    found !== undefined && !recorded.includes(found) && calls.includes(found) && calls.indexOf(found) < at;
   return isAddedBefore ? undefined : `its code makes ${held.expected} too, and the record has nothing else`;
 }
 

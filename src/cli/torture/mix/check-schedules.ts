@@ -29,7 +29,8 @@ export function checkSchedules(
     const planned = timesOf(cron, known);
     const isPlanned = new Set(planned);
     for (const time of times)
-      if (!isPlanned.has(time)) findings.doubled.push(`schedule ${id}: a job for ${time}, which is not planned`);
+      if (!isPlanned.has(time))
+        findings.doubled.push(`schedule ${id}: a job for ${time}, which is not planned`);
     if (overlap !== "skip") {
       const has = new Set(times);
       for (const time of planned)

@@ -29,7 +29,8 @@ export class Journal {
       if (of !== tag || call !== entry.name)
         findings.swapped.push(`${what} is that of step "${call}" of ${of}`);
       const lives = this.#lives.get(`${outcome.job.id}/${entry.name}`) ?? [];
-      if (!lives.includes(life)) findings.wrong.push(`${what} came from process ${life}, which did not run it`);
+      if (!lives.includes(life))
+        findings.wrong.push(`${what} came from process ${life}, which did not run it`);
       const again = lives.filter((one, at) => one > life || lives.indexOf(one) !== at);
       if (again.length > 0)
         findings.doubled.push(

@@ -1,5 +1,5 @@
 import { type Scenario, TrialJob } from "../trial.ts";
-import { EVENTS_PER_LISTENER, type PlanKind } from "./plans.ts";
+import { eventIds, type PlanKind } from "./plans.ts";
 
 export type MixKind = PlanKind | "pair" | "family" | "listener";
 
@@ -18,7 +18,7 @@ export class MixJob extends TrialJob {
   mustBeCancelled = false;
   /** Round from which its events are sent. */
   readonly eventsFrom: number;
-  /** Events that are acknowledged, of those that it needs. */
+  /** Number of its events that are acknowledged. */
   sent = 0;
   /** Deploys that may have started it. */
   readonly startedBy = new Set<number>();
@@ -50,9 +50,9 @@ export class MixJob extends TrialJob {
     return `job ${this.id}`;
   }
 
-  /** Whether events of it have still to be sent. */
-  get needsEvents(): boolean {
-    return this.kind === "listener" && this.sent < EVENTS_PER_LISTENER;
+  /** The event to send next; undefined where none is left. */
+  get nextEvent(): string | undefined {
+    return this.kind === "listener" ? eventIds(this.id)[this.sent] : undefined;
   }
 
   override onStart(): void {

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import type { ReceivedEvent } from "../../../core/agents/run-context.ts";
 import type { EntityStatus } from "../../../core/models/entity-status.ts";
 import type { Schedule } from "../../../core/models/schedule.ts";
 import type { OpenJob } from "../../../core/runs/check-job.ts";
@@ -12,6 +13,7 @@ import type { Target, Under } from "../target.ts";
 import { checkRecord, type Findings, type TrialJob } from "../trial.ts";
 import type { MixCounts } from "../verdict.ts";
 import { JOURNAL_FILE, LIFE_FILE } from "./agents.ts";
+import { checkListener, checkReceived } from "./check-events.ts";
 import { checkChildren, checkFamily, type Member } from "./check-family.ts";
 import { checkPlanned, isBeginning, whyNotHeld } from "./check-plan.ts";
 import { checkSchedules, type Watched } from "./check-schedules.ts";
@@ -19,15 +21,15 @@ import { Journal } from "./journal.ts";
 import { MixJob, type MixKind } from "./mix-job.ts";
 import { PERIOD, PLAN_KINDS, type Plan, type PlanKind, planOf, SCHEDULES } from "./plans.ts";
 
-const KINDS: readonly MixKind[] = [...PLAN_KINDS, "pair", "family"];
+const KINDS: readonly MixKind[] = [...PLAN_KINDS, "pair", "family", "listener"];
 /** How many kills come between two changes of the code, on average. */
 const KILLS_PER_DEPLOY = 3;
 
-/** Agents that come with the package: they use children, schedules and questions, and their code changes. */
+/** Agents that come with the package: they use children, events, schedules and questions, and their code changes. */
 export class Mix implements Target {
   readonly file: string;
   readonly cwd: string;
-  readonly agents = ["planned", "pair", "family", "ticker"];
+  readonly agents = ["planned", "pair", "family", "listener", "ticker"];
   readonly #jobsPerKind: number;
   /** Which code runs, and the number of the process. */
   #deploy = 0;
@@ -38,6 +40,7 @@ export class Mix implements Target {
   readonly #watched = new Map<string, Watched>();
   /** Jobs of the test that have ended, by id. */
   readonly #ended = new Map<string, Member>();
+  readonly #started: MixJob[] = [];
   #held = 0;
   #count = 0;
 
@@ -73,7 +76,7 @@ export class Mix implements Target {
   }
 
   jobsOf(round: number, random: () => number): MixJob[] {
-    return KINDS.flatMap((kind) =>
+    const jobs = KINDS.flatMap((kind) =>
       Array.from({ length: this.#jobsPerKind }, (_, n) => {
         const later = () => round + Math.floor(random() * 4);
         const id = `r${round}-${kind}-${n + 1}`;
@@ -92,13 +95,17 @@ export class Mix implements Target {
         );
       }),
     );
+    this.#started.push(...jobs);
+    return jobs;
   }
 
   async disturb(client: ServiceClient, { round, jobs, isOver, random }: Under): Promise<void> {
-    const due = toStop(jobs).filter((job) => job.stopFrom! <= round);
-    for (const job of due) {
-      await delay(random() * 400);
-      if (!isOver.value) await stop(client, job);
+    for (const job of jobs as readonly MixJob[]) {
+      await delay(random() * 60);
+      if (isOver.value) return;
+      if (isToStop(job) && job.stopFrom! <= round) await stop(client, job);
+      // Some events come before their job is started.
+      if (job.eventsFrom <= round) await sendNext(client, job);
     }
   }
 
@@ -144,7 +151,10 @@ export class Mix implements Target {
   async endAll(client: ServiceClient, jobs: readonly TrialJob[], findings: Findings): Promise<boolean> {
     let left: readonly OpenJob[] = [];
     for (const until = Date.now() + LAST_WAIT * 1000; Date.now() < until; await delay(100)) {
-      for (const job of toStop(jobs)) await stop(client, job);
+      for (const job of jobs as readonly MixJob[]) {
+        if (isToStop(job)) await stop(client, job);
+        await sendNext(client, job);
+      }
       left = await readOpen(client);
       if (left.length === 0) return true;
       const open = new Set(left.map(({ job }) => job.id));
@@ -161,7 +171,8 @@ export class Mix implements Target {
   check(job: TrialJob, outcome: Outcome, findings: Findings): void {
     const one = job as MixJob;
     this.#ended.set(one.id, { label: one.label, outcome });
-    if (one.kind === "family") checkFamily(one, outcome, findings);
+    if (one.kind === "listener") checkListener(one, outcome, findings);
+    else if (one.kind === "family") checkFamily(one, outcome, findings);
     else checkPlanned(one, outcome, { findings, deploysBetween: (a, b) => this.#deploysBetween(a, b) });
   }
 
@@ -182,7 +193,10 @@ export class Mix implements Target {
     const children = checkChildren(members, findings);
     const jobs = [...members.values()].map(({ outcome }) => outcome.job);
     const scheduled = checkSchedules(jobs, this.#watched, findings);
-    return { deploys: this.#deploys, held: this.#held, children, scheduled, effects: journal.size };
+    const received = await readPages<ReceivedEvent<{ order: string }>>(client, "/events?limit=1000", 1000);
+    const events = checkReceived(received, this.#started, findings);
+    const counts = { children, events, scheduled, effects: journal.size };
+    return { deploys: this.#deploys, held: this.#held, ...counts };
   }
 
   #change(): void {
@@ -222,11 +236,16 @@ function fieldsOf(kind: MixKind, random: () => number): Record<string, unknown> 
   return slugOf(kind) === "planned" ? { kind } : {};
 }
 
-/** Families whose stop is not acknowledged yet. */
-function toStop(jobs: readonly TrialJob[]): MixJob[] {
-  return (jobs as readonly MixJob[]).filter(
-    (job) => job.stopFrom !== undefined && job.isAcknowledged && !job.isStopped && !job.isOver,
-  );
+/** Whether it is a family whose stop is not acknowledged yet. */
+function isToStop(job: MixJob): boolean {
+  return job.stopFrom !== undefined && job.isAcknowledged && !job.isStopped && !job.isOver;
+}
+
+async function sendNext(client: ServiceClient, job: MixJob): Promise<void> {
+  const id = job.nextEvent;
+  if (id === undefined) return;
+  await client.post("/events/paid", { id, data: { order: job.id, n: job.sent } });
+  job.sent++;
 }
 
 async function stop(client: ServiceClient, job: MixJob): Promise<void> {

@@ -40,13 +40,18 @@ export function pairPlan(version: string): Plan {
 }
 
 /** Tags of what a family member starts and waits for, and of the child that is expected to fail. */
-export function childTags(tag: string, depth: number): { readonly kept: string[]; readonly failing?: string } {
+export function childTags(
+  tag: string,
+  depth: number,
+): { readonly kept: string[]; readonly failing?: string } {
   if (depth === 0) return { kept: [] };
   return { kept: [`${tag}.0`, `${tag}.1`], failing: `${tag}.failing` };
 }
 
-/** Events that a listener is sent, in this order. */
-export const EVENTS_PER_LISTENER = 4;
+/** Ids of the events that a listener is sent, in this order. */
+export function eventIds(tag: string): string[] {
+  return [1, 2, 3, 4].map((n) => `${tag}-event-${n}`);
+}
 
 /** Ids and cron patterns of the schedules; one starts all its jobs, one after another, and one skips times. */
 export const SCHEDULES = [
