@@ -34,7 +34,7 @@ const flags = v.object({
   mix: v.optional(
     v.pipe(
       v.boolean(),
-      v.description("test the service itself: built-in agents with children, schedules and code changes"),
+      v.description("test the service itself, with built-in agents: children, events, schedules, code changes"),
     ),
     false,
   ),

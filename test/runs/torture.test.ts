@@ -20,6 +20,19 @@ test("svc torture: the examples neither lose nor repeat anything, however often 
   expect(code).toBe(0);
 }, 900_000);
 
+test("svc torture --mix: nothing is lost, doubled or swapped, whatever code the service is started with", async () => {
+  const args = ["torture", "--mix", "--rounds", ROUNDS, "--jobs", "1", "--json"];
+
+  const { code, stdout, stderr } = await svc(args, { cwd: await project() });
+
+  expect(stderr).not.toContain("Error");
+  const verdict = JSON.parse(stdout) as Record<string, unknown>;
+  expect(verdict).toMatchObject({ problems: [], lost: 0, doubled: 0, swapped: 0, wrong: 0 });
+  const { children, events, scheduled } = verdict.mix as Record<string, number>;
+  expect(Math.min(children!, events!, scheduled!)).toBeGreaterThan(0);
+  expect(code).toBe(0);
+}, 900_000);
+
 test("svc torture: concurrent chains of steps, and time limits, end as if undisturbed", async () => {
   const cwd = await project({
     "controller.mjs": `
