@@ -117,7 +117,7 @@ const inLog =
 const inResult = (id: string, change: (result: never) => void): Change =>
   inLog(id, (events) => {
     for (const { event, data } of events)
-      if (event === "snapshot") change((data as { result: never }).result);
+      if (event === "snapshot") change((data as unknown as { result: never }).result);
     return events;
   });
 
@@ -202,7 +202,7 @@ describe("the checks of svc torture --mix", () => {
       () =>
         inLog(/[0-9a-f-]{36}/, (events) => {
           for (const { event, data } of events)
-            if (event === "snapshot" && (data as { status: string }).status === "completed")
+            if (event === "snapshot" && (data as unknown as { status: string }).status === "completed")
               Object.assign(data, { status: "failed" });
           return events;
         }),
