@@ -34,7 +34,9 @@ const flags = v.object({
   mix: v.optional(
     v.pipe(
       v.boolean(),
-      v.description("test the service itself, with built-in agents: children, events, schedules, code changes"),
+      v.description(
+        "test the service itself, with built-in agents: children, events, schedules, code changes",
+      ),
     ),
     false,
   ),
