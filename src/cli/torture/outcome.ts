@@ -1,23 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Case } from "../../core/models/case.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
 import { listCases } from "../job/list-cases.ts";
 import { type ServiceClient, UnreachableError } from "../job/service-client.ts";
-import type { TrialJob } from "./trial.ts";
+import type { Outcome, TrialJob } from "./trial.ts";
 
 /** Updates of each case that are compared. */
 const NEWEST = 1000;
 
 /** Seconds that the jobs get to finish after the last kill. */
 export const LAST_WAIT = 120;
-
-/** A finished job, with its cases and its log. */
-export interface Outcome {
-  readonly job: Job;
-  readonly cases: readonly Case[];
-  readonly log: ReadonlyMap<string, RunEntry>;
-}
 
 /** Reads a job that has ended. */
 export async function readOutcome(client: ServiceClient, jobId: string): Promise<Outcome> {

@@ -2,9 +2,9 @@ import type { AgentResponse } from "../../core/models/agent-response.ts";
 import { UsageError } from "../errors.ts";
 import { readFields } from "../job/read-fields.ts";
 import type { ServiceClient } from "../job/service-client.ts";
-import { finish, flatten, LAST_WAIT, type Outcome, readOutcome } from "./outcome.ts";
+import { finish, flatten, LAST_WAIT, readOutcome } from "./outcome.ts";
 import type { Target } from "./target.ts";
-import { type Findings, isExpired, type Scenario, TrialJob } from "./trial.ts";
+import { type Findings, isExpired, type Outcome, type Scenario, TrialJob } from "./trial.ts";
 
 export interface OwnAgentsOptions {
   /** The controller file. */

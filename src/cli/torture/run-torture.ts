@@ -37,7 +37,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
     file === undefined
       ? new Mix({ folder, jobs: options.jobs })
       : new OwnAgents({ ...options, file, cwd: context.cwd });
-  const service = new ServiceProcess({ target, dataDir: join(folder, "data"), context });
+  const service = new ServiceProcess({ program: target, dataDir: join(folder, "data"), context });
   const random = createRandom(seed);
   const jobs: TrialJob[] = [];
   const findings: Findings = { lost: [], doubled: [], swapped: [], wrong: [], expired: [] };

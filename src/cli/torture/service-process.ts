@@ -7,7 +7,6 @@ import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { ADDRESS_FILE } from "../job/connection.ts";
 import { ServiceClient } from "../job/service-client.ts";
-import type { Target } from "./target.ts";
 
 /**
  * Longest time that a start may take, milliseconds: on a busy machine most of it is spent waiting for the
@@ -15,9 +14,19 @@ import type { Target } from "./target.ts";
  */
 const LONGEST_START = 300_000;
 
+/** What the service's process runs. */
+export interface Program {
+  /** The controller file. */
+  readonly file: string;
+  /** Folder in which the service runs. */
+  readonly cwd: string;
+  /** Before each process. */
+  beforeStart?(): Promise<void>;
+}
+
 /** The service under test, in its own process that can be killed and restarted. */
 export class ServiceProcess {
-  readonly #target: Pick<Target, "file" | "cwd" | "beforeStart">;
+  readonly #program: Program;
   readonly #dataDir: string;
   readonly #context: CliContext;
   readonly #key = randomBytes(24).toString("base64url");
@@ -27,11 +36,11 @@ export class ServiceProcess {
   #output = "";
 
   constructor(options: {
-    readonly target: Pick<Target, "file" | "cwd" | "beforeStart">;
+    readonly program: Program;
     readonly dataDir: string;
     readonly context: CliContext;
   }) {
-    this.#target = options.target;
+    this.#program = options.program;
     this.#dataDir = options.dataDir;
     this.#context = options.context;
   }
@@ -40,8 +49,8 @@ export class ServiceProcess {
   async begin(): Promise<void> {
     // A killed process leaves its address behind.
     await rm(join(this.#dataDir, ADDRESS_FILE), { force: true });
-    await this.#target.beforeStart?.();
-    const { file, cwd } = this.#target;
+    await this.#program.beforeStart?.();
+    const { file, cwd } = this.#program;
     const [program, ...args] = this.#context.self;
     const account = ["WORKSPACE_ID", "API_KEY", "API_URL"].map((name) => [`SERVICE_ACCOUNT_${name}`, ""]);
     this.#output = "";

@@ -1,7 +1,6 @@
 import type { ServiceClient } from "../job/service-client.ts";
-import type { Outcome } from "./outcome.ts";
-import type { ServiceProcess } from "./service-process.ts";
-import type { Findings, TrialJob } from "./trial.ts";
+import type { Program, ServiceProcess } from "./service-process.ts";
+import type { Findings, Outcome, TrialJob } from "./trial.ts";
 import type { MixCounts } from "./verdict.ts";
 
 /** Work of one round beside starting jobs, answering and following them. */
@@ -13,15 +12,9 @@ export interface Under {
 }
 
 /** What a torture test works with: the agents of a user, or the mix. */
-export interface Target {
-  /** The controller file. */
-  readonly file: string;
-  /** Folder in which the service runs. */
-  readonly cwd: string;
+export interface Target extends Program {
   /** Slugs of the tested agents; known once it is prepared. */
   readonly agents: readonly string[];
-  /** Before each process of the service. */
-  beforeStart?(): Promise<void>;
   /** Before the first round. */
   prepare(client: ServiceClient): Promise<void>;
   /** The jobs to start in a round. */

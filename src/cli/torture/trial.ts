@@ -1,9 +1,9 @@
 import type { Case } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
+import type { Job } from "../../core/models/job.ts";
 import type { Question } from "../../core/models/question.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
 import { makeAnswer } from "./answer.ts";
-import type { Outcome } from "./outcome.ts";
 
 /** An agent and the inputs that its jobs get. */
 export interface Scenario {
@@ -55,6 +55,14 @@ export class TrialJob {
   answered({ id, question }: Case, answer: Record<string, unknown>): void {
     this.answers.set(`${id}/${question?.id}`, { caseId: id, answer: JSON.stringify(answer) });
   }
+}
+
+/** A finished job, with its cases and its log. */
+export interface Outcome {
+  readonly job: Job;
+  readonly cases: readonly Case[];
+  /** By the number of the line. */
+  readonly log: ReadonlyMap<string, RunEntry>;
 }
 
 export interface Findings {

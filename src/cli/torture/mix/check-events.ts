@@ -1,6 +1,5 @@
 import type { ReceivedEvent } from "../../../core/agents/run-context.ts";
-import type { Outcome } from "../outcome.ts";
-import type { Findings } from "../trial.ts";
+import type { Findings, Outcome } from "../trial.ts";
 import type { MixJob } from "./mix-job.ts";
 import { eventIds } from "./plans.ts";
 

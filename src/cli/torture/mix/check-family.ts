@@ -1,7 +1,6 @@
 import type { Job } from "../../../core/models/job.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
-import type { Outcome } from "../outcome.ts";
-import type { Findings } from "../trial.ts";
+import type { Findings, Outcome } from "../trial.ts";
 import type { MixJob } from "./mix-job.ts";
 import { childTags } from "./plans.ts";
 

@@ -1,6 +1,5 @@
 import type { RunEntry } from "../../../core/models/run-entry.ts";
-import type { Outcome } from "../outcome.ts";
-import type { Findings } from "../trial.ts";
+import type { Findings, Outcome } from "../trial.ts";
 import type { Effect } from "./agents.ts";
 
 /** What the agents really did, over all processes. */
