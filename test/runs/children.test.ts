@@ -465,6 +465,43 @@ describe("a child of a job whose process dies", () => {
     second.die();
   });
 
+  it("continues where its parent has completed, also if that was deleted before the next start", async () => {
+    const store = await emptyStore();
+    const slow = agentOf(({ job }) => job.sleep("1h"), { name: "Slow" });
+    const parent = agentOf(async ({ job }) => (await job.start(slow)).id, { name: "Worker" });
+    const first = new Life(store, [parent, slow]);
+    await first.start();
+    const { result } = (await first.ended())!;
+    await first.runner.remove("job-1", ACTOR);
+    first.die();
+
+    const second = new Life(store, [parent, slow]);
+    await second.resume();
+
+    await expect.poll(async () => (await second.jobs.get(String(result))).status).toBe("in_progress");
+    expect((await second.jobs.get(String(result))).parent).toMatchObject({ job_id: "job-1", detached: true });
+    second.die();
+  });
+
+  it("is another one where a new job has the id of a parent that was deleted", async () => {
+    const store = await emptyStore();
+    const life = new Life(store, [
+      agentOf(async ({ job, fields }) => (await job.start(adder, { n: Number(fields.n) })).result(), {
+        name: "Worker",
+      }),
+      adder,
+    ]);
+    await life.start({ n: 1 });
+    expect((await life.ended())!.result).toEqual({ sum: 2 });
+    await life.runner.remove("job-1", ACTOR);
+
+    await life.start({ n: 5 });
+
+    expect((await life.ended())!.result).toEqual({ sum: 6 });
+    expect((await life.jobs.list({ where: { parent_id: "job-1" } })).total).toBe(2);
+    life.die();
+  });
+
   it("is found by crashTest to survive, and asks its questions there", async () => {
     const asker = agentOf(
       async ({ job }) => {

@@ -98,6 +98,20 @@ describe("an event", () => {
     for (const { id } of jobs) expect((await until(server.service, id)).result).toEqual([1, 2, 3]);
   });
 
+  it("that is there already is given to one of several calls that look for it together", async () => {
+    const { opened, open } = gate();
+    const server = await serve(async (job) => {
+      await job.step("other work", () => opened);
+      const waits = ["a", "b", "c"].map((key) => job.waitFor<{ n: number }>("payment", { key }));
+      return (await Promise.all(waits)).map(({ data }) => data.n);
+    });
+    const { id } = await startJob(server.service, {});
+    for (const n of [1, 2, 3]) await server.sendEvent("payment", { n });
+    open();
+
+    expect((await until(server.service, id)).result).toEqual([1, 2, 3]);
+  });
+
   it("that is sent again with its id is the same, and with other data refused", async () => {
     const server = await serve(async (job) => {
       const first = await job.waitFor("payment", { key: "first" });
