@@ -98,7 +98,7 @@ describe("an event", () => {
     for (const { id } of jobs) expect((await until(server.service, id)).result).toEqual([1, 2, 3]);
   });
 
-  it("that is there already is given to one of several calls that look for it together", async () => {
+  it("that already exists is given to one of several calls that look for it together", async () => {
     const { opened, open } = gate();
     const server = await serve(async (job) => {
       await job.step("other work", () => opened);
