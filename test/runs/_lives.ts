@@ -17,6 +17,7 @@ import type { StoredJob } from "../../src/core/models/job.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
 import { createRunner } from "../../src/core/runs/job-runner.ts";
 import type { Runner } from "../../src/core/runs/runner.ts";
+import type { RunnerParts } from "../../src/core/runs/runner-parts.ts";
 import { createMemoryStore } from "../../src/core/store/memory-store.ts";
 import type { Store, Transaction } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
@@ -47,6 +48,8 @@ function buildOf(agent: AgentDefinition): number {
 /** A process that runs jobs: it can end at any write, which it then has not heard of. */
 export class Life {
   readonly runner: Runner;
+  /** What the runner is made of. */
+  readonly parts: RunnerParts;
   readonly jobs: Jobs;
   readonly cases: Cases;
   readonly hooks: Hooks;
@@ -127,7 +130,7 @@ export class Life {
     this.jobs = new Jobs(mortal, liveCosts);
     this.cases = new Cases(mortal);
     const audit = new AuditLog({ store: mortal, ledger, redactor, log });
-    this.runner = createRunner({
+    this.parts = {
       agents: new AgentRegistry([agents].flat(), () => [agents].flat().map(buildOf).join()),
       ...{
         jobs: this.jobs,
@@ -149,7 +152,8 @@ export class Life {
       schedules: [],
       get: (token) => new Container().get(token),
       ...{ apiUrl: null, workspace: "local", maxConcurrentJobs: most, maxQueuedJobs: most, stopGrace: 1 },
-    });
+    };
+    this.runner = createRunner(this.parts);
   }
 
   die(): void {

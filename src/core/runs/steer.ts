@@ -42,7 +42,10 @@ export async function stopJob(
   });
   runs.scheduler.callOff(jobId);
   run?.end(end, () => callJobStop(parts, job, agents.of(job)));
-  if (isSuspended) void endCancelled(parts, job, agents.of(job));
+  // The run may have left its job, to resume in a new process, in the moment in which the stop was stored.
+  const isLeft =
+    run?.isOver === true && !runs.isClosed && (await parts.jobs.find(jobId))?.status === "cancelling";
+  if (isSuspended || isLeft) void endCancelled(parts, job, agents.of(job));
   return job;
 }
 
