@@ -344,7 +344,7 @@ test("a child's end that is being stored when its parent is about to be suspende
   const grown = gate();
   const child = agentOf(() => grown.opened.then(() => "grown"), { name: "Child" });
   const parent = agentOf(async ({ job }) => (await job.start("child", {})).result());
-  await using server = await testServer({ agents: [parent, child], suspendAfter: "100ms" });
+  await using server = await testServer({ agents: [parent, child], suspendAfter: "100ms", store: undefined });
   const { service } = server;
   await startJob(service, { id: JOB });
   const isAwaited = async () =>
