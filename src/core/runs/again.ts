@@ -82,7 +82,7 @@ export async function retryJob(
   return again(parts, jobId, retry, actor);
 }
 
-/** The children first: were it the other way around, the job could find them failed once more. */
+/** The children first: otherwise the job could find them still failed. */
 async function retryChildren(parts: RequestParts, jobId: string, actor?: Actor): Promise<void> {
   const { items } = await parts.jobs.list({
     where: { parent_id: jobId, status: ["failed", "cancelled"] },

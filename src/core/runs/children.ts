@@ -40,7 +40,7 @@ async function prepare(parts: ChildrenParts, parent: StoredJob, order: ChildOrde
   const { options } = order;
   await refuseTooDeep(parts, parent);
   const agent = agents.get(order.agent);
-  // They are stored as they are: nobody could start with a masked value.
+  // Fields are stored unmasked, and a masked value would be of no use to the child.
   if (redactor.json(order.fields) !== order.fields) {
     throw new Error(
       `The fields for agent "${agent.slug}" contain a secret, which is not stored: declare it as a parameter of that agent, and send it with passParameters`,

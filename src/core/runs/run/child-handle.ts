@@ -98,7 +98,7 @@ async function begin(
     const { job_context } = prepared.input;
     const input = { ...prepared.input, id, job_context: { ...job_context, job_id: id } };
     const { job } = await createJob(unit, input);
-    // Its own line last: the number of the last line is that of the call.
+    // The call's line last: `afterwards` passes the number of the last line.
     await unit.record(run.jobId, { type: "call", call: "start", ...call.fields, result: id });
     unit.afterwards((seq) => {
       run.deliveries.due(call, seq);
@@ -163,7 +163,7 @@ class RunChild implements ChildHandle<never> {
   async #end(call: Call): Promise<Ended> {
     const { run } = this.#scope;
     for (;;) {
-      // From here on its end is not missed, and then it is looked whether that is past.
+      // Subscribed before the check, so that its end cannot be missed.
       const { ended, cancel } = this.#children.nextEnd(this.id);
       try {
         const entry = await this.#record(call);
@@ -214,7 +214,7 @@ function toEnd(id: string, agent: string, child: StoredJob | undefined): Ended {
     return { error: { name, message: `${who} no longer exists: it was removed before its result was read` } };
   const { status, stop_reason: reason } = child;
   if (status === "completed") return { result: child.result };
-  // Of a child that failed because of its own children, the first cause: all of them would be a long chain.
+  // If the child failed because of its own children, only the first cause: the whole chain would be long.
   const why = child.error?.replace(FAILED_CHILDREN, "");
   const message = `${who} ${status === "failed" ? "failed" : "was cancelled"}${why ? `: ${why}` : ""}`;
   return {

@@ -91,7 +91,7 @@ class EventCall {
     this.#call = call;
     this.#match = match;
     const { run } = scope;
-    // One that failed is made again, and then waits from its beginning.
+    // A failed call that is made again starts its wait over.
     const begun = call.isForgotten ? undefined : call.begun;
     this.#since = begun?.since ?? since;
     this.#options = options;
@@ -103,7 +103,7 @@ class EventCall {
     const { run } = this.#scope;
     let isOver = false;
     for (;;) {
-      // From here on an event is not missed, and then it is looked whether there is one.
+      // Subscribed before the check, so that no event can be missed.
       const { ended, cancel } = this.#events.next(this.#waitId);
       let stopTimer = () => {};
       try {
@@ -134,13 +134,13 @@ class EventCall {
     return this.#call.isForgotten ? undefined : this.#call.begun;
   }
 
-  /** Where the clock was set back, it is not longer than it was to be. */
+  /** Setting the clock back does not make the wait longer. */
   #left(until: string): number {
     const { clock, wokenAt = 0 } = this.#scope.run.parts;
     return Date.parse(until) - Math.max(clock().getTime(), Date.parse(this.#begun!.at), wokenAt);
   }
 
-  /** Records the event that is there, or that its time is over, or that it is waited for. */
+  /** Records the event, the end of the wait without one, or that the call waits. */
   async #look(isOver: boolean): Promise<Found> {
     const { run } = this.#scope;
     const { taken } = run;
@@ -155,7 +155,7 @@ class EventCall {
         await removeWait(unit, wait);
         return event ? this.#record(unit, event) : this.#expire(unit);
       }
-      // What came since, and what other calls of the job were given since, was not considered.
+      // Events that came since, and those that other calls of the job got since, were not considered.
       if ((await countEvents(tx, this.#match.name)) !== found.count) return "again";
       const { event } = found;
       if (event) {
@@ -167,7 +167,7 @@ class EventCall {
     });
   }
 
-  /** Looks for an event among those received so far, unless the service looks for one already. */
+  /** Searches the events received so far, unless the wait is stored: then the service matches new events to it. */
   async #find(): Promise<Awaited<ReturnType<EventsOfJob["find"]>>> {
     if (this.#begun && (await this.#events.isWaiting(this.#waitId))) return { count: -1, event: undefined };
     const { jobId, taken } = this.#scope.run;
@@ -211,7 +211,7 @@ class EventCall {
 
   async #record(unit: Unit, event: StoredEvent): Promise<Ended> {
     const { run } = this.#scope;
-    // Before it is stored: another call of the job may look next.
+    // Before it is stored, as another call of the job may look next.
     run.taken.set(event.id, this.#call);
     const { event_id: id, name, created_at: at, data } = event;
     return this.#store(unit, { event: event.id, result: { id, name, at, data } });
