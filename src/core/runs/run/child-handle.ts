@@ -98,7 +98,7 @@ async function begin(
     const { job_context } = prepared.input;
     const input = { ...prepared.input, id, job_context: { ...job_context, job_id: id } };
     const { job } = await createJob(unit, input);
-    // The call's line last: `afterwards` passes the number of the last line.
+    // The call's line comes last: its number is the one that is passed on.
     await unit.record(run.jobId, { type: "call", call: "start", ...call.fields, result: id });
     unit.afterwards((seq) => {
       run.deliveries.due(call, seq);
