@@ -25,6 +25,7 @@ const service = createServer({
   apiKey: "key-of-this-benchmark",
   logTo: () => {},
   maxConcurrentJobs: CALLERS,
+  maxQueuedJobs: 10 ** 9,
   suspendAfter: suspends ? 0 : false,
 });
 
