@@ -379,6 +379,25 @@ test("a fork of a fork, and of a job that started over, has only what counts", a
   await world.life.runner.fork("first", { from: "add", job_id: "second" });
   const job = await answerAll(world, "second");
 
+  /** Each call after which it was made, as names: the lines have other numbers in the copy. */
+  const causes = async (id: string) => {
+    const entries = (await world.life.jobs.log(id)).map(({ entry }) => entry);
+    const nameAt = (line: number) => {
+      // A change of status that was stored with an answer is not copied.
+      const entry = entries.slice(0, line).findLast(({ type }) => type !== "status")!;
+      return [entry.type, entry.case_id?.slice(-1), "name" in entry ? entry.name : ""].join(" ");
+    };
+    const from = entries.findLastIndex((entry) => entry.type === "mark" && entry.mark === "restarted");
+    return entries.flatMap((entry, at) =>
+      at > from && entry.type === "call" && entry.made
+        ? [[nameAt(at + 1), nameAt(entry.made)].join(" < ")]
+        : [],
+    );
+  };
+  const [original, copy] = [await causes("first"), await causes("second")];
+
+  expect(original.length).toBeGreaterThan(8);
+  expect(copy).toEqual(original);
   expect(job).toMatchObject({ result: { total: 40 }, forked_from: { job_id: "first" } });
   expect(done).toEqual(["add"]);
 });
