@@ -11,6 +11,7 @@ import { isTerminal } from "../../src/core/models/entity-status.ts";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import type { Store, Transaction } from "../../src/core/store/store.ts";
 import { TestClock } from "../../src/testing/test-clock.ts";
+import { signIn } from "../admin/_sign-in.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
 
@@ -111,6 +112,11 @@ test("each planned time starts one job, with the schedule's fields and its time"
     last_job: { id: jobs[2]!.id, status: "completed" },
   });
   expect(Date.parse(shown.next as string) - Date.parse(jobs[2]!.schedule!.at)).toBe(HOUR);
+  const inAdmin = await (await server.request("/admin/api/server")).json();
+  expect(inAdmin).toMatchObject({ schedules: [shown] });
+  const cookie = await signIn(server, "Tester");
+  const page = await (await server.request("/admin/server", { key: null, headers: { cookie } })).text();
+  expect(page).toContain(`next ${(shown.next as string).slice(0, 19).replace("T", " ")} UTC; last`);
 });
 
 test("a process that ends around planned times loses none and doubles none", async () => {

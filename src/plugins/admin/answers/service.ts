@@ -3,6 +3,7 @@ import { LOG_LEVELS } from "../../../core/base/log.ts";
 import { OutboxMessageSchema } from "../../../core/delivery/control-system.ts";
 import { AgentHealthSchema } from "../../../core/http/machine/health.ts";
 import { AgentResponseSchema } from "../../../core/models/agent-response.ts";
+import { ScheduleSchema } from "../../../core/models/schedule.ts";
 import { ServerInfoSchema } from "../../../core/models/server-info.ts";
 import { RetentionSchema } from "../retention/routes.ts";
 import { pageOf } from "./entities.ts";
@@ -60,6 +61,7 @@ export const ServiceSchema = v.object({
   ),
   live: v.object({ open_pages: v.number() }),
   retention: RetentionSchema,
+  schedules: v.array(ScheduleSchema),
   control_system: v.nullable(
     v.object({
       status: v.string(),

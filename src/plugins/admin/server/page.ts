@@ -1,5 +1,6 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { VERSION } from "../../../core/http/service-state.ts";
+import type { Schedule } from "../../../core/models/schedule.ts";
 import { ServiceSchema } from "../answers/service.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
@@ -43,6 +44,7 @@ async function readServer(parts: AdminParts) {
     plugins: parts.plugins(),
     live: { open_pages: hub.listeners },
     retention: await readRetention(parts),
+    schedules: await parts.runner().schedules.list(),
     control_system: control ? await readControlView(control) : null,
   };
 }
@@ -60,7 +62,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           { name: "Address", value: parts.state.publicUrl ?? `${info.host}:${info.port}` },
           { name: "Environment", value: info.environment },
           { name: "Version", value: VERSION },
-          { name: "Started", value: `${info.created_at.slice(0, 19).replace("T", " ")} UTC` },
+          { name: "Started", value: toUtc(info.created_at) },
           { name: "Up for", value: formatDuration(data.uptime * 1000) },
           { name: "Process", value: `${data.process.pid}, Node.js ${data.process.node}` },
           {
@@ -108,6 +110,9 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
             },
           ]
         : []),
+      ...(data.schedules.length > 0
+        ? [{ title: "Schedules", status: "", facts: data.schedules.map(scheduleFact) }]
+        : []),
       { title: "Retention", status: "", facts: retentionFacts(data.retention) },
       {
         title: "Plugins",
@@ -119,6 +124,19 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
       },
     ],
   };
+}
+
+function scheduleFact({ id, paused, next, last, problem }: Schedule): { name: string; value: string } {
+  const parts = [
+    paused ? "paused" : `next ${next === null ? "never" : toUtc(next)}`,
+    ...(last ? [`last ${toUtc(last.at)}, ${last.outcome}`] : []),
+    ...(problem === null ? [] : [problem]),
+  ];
+  return { name: id, value: parts.join("; ") };
+}
+
+function toUtc(timestamp: string): string {
+  return `${timestamp.slice(0, 19).replace("T", " ")} UTC`;
 }
 
 /** `lastCompaction` → `last compaction`. */
