@@ -139,7 +139,11 @@ test("a process that ends just before or after any write of planned times starts
       const live = lives();
       await (await live(T0)).end();
       let [writes, isDead] = [0, false];
-      const never = new Promise<never>(() => {});
+      let die: (error: Error) => void = () => {};
+      const never = new Promise<never>((_, reject) => {
+        die = reject;
+      });
+      never.catch(() => {});
       const dying = await live(T0 + 2 * HOUR, {}, async (store, work) => {
         if (isDead) return never;
         const { result, isCounted } = await store
@@ -156,12 +160,15 @@ test("a process that ends just before or after any write of planned times starts
         return isCounted ? never : result;
       });
       await expect.poll(async () => isDead || (await jobsOf(dying)).length === 2).toBe(true);
-      void dying.end();
+      const ended = dying.end();
 
       const next = await live(T0 + 2 * HOUR);
       await expect.poll(async () => (await show(next)).next).toBe("2026-05-01T03:00:00.000Z");
       expect(timesOf(await jobsOf(next)), `${last} writes`).toEqual(["01:00", "02:00"]);
       await next.end();
+      // What the dead process still waits for is over too.
+      die(new Error("died"));
+      await ended;
       if (!isDead) break;
       expect(last).toBeLessThan(10);
     }
