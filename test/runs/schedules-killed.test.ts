@@ -5,7 +5,8 @@ import { project } from "../cli/_svc.ts";
 import { agentOf } from "./_agent.ts";
 import { ServiceProcess } from "./_process.ts";
 
-const ROUNDS = Number(process.env.SVC_KILL_ROUNDS ?? 30);
+/** Each takes more than a second. */
+const ROUNDS = Math.ceil(Number(process.env.SVC_KILL_ROUNDS ?? 40) / 4);
 
 const CONTROLLER = `
 import { createServer, defineAgent } from "agent-control-service";
