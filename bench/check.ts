@@ -29,7 +29,7 @@ export async function run(): Promise<BenchRow[]> {
   const begun = performance.now();
   let fit = 0;
   for (const line of lines) {
-    const { verdict } = await checkJob(agents, JSON.parse(line) as OpenJob, {});
+    const { verdict } = await checkJob(agents, JSON.parse(line) as OpenJob, { env: {} });
     if (verdict === "fits") fit++;
   }
   const seconds = (performance.now() - begun) / 1000;

@@ -1,5 +1,7 @@
 import { AgentRegistry } from "../../core/agents/registry.ts";
 import { type CheckedJob, checkJob, type OpenJob } from "../../core/runs/check-job.ts";
+import { AgentProcesses } from "../../core/runs/isolation/agent-processes.ts";
+import { forbidNetwork } from "../../core/runs/isolation/no-network.ts";
 import { readOpenJobs } from "../../core/runs/open-jobs.ts";
 import { fingerprintOfProject } from "../../core/service/project-code.ts";
 import type { CliContext } from "../context.ts";
@@ -7,7 +9,6 @@ import { connect } from "../job/connection.ts";
 import { loadController } from "../load-controller.ts";
 import { readDataFolder } from "../store/data-folder.ts";
 import { readCopy } from "./folder-copy.ts";
-import { forbidNetwork } from "./no-network.ts";
 import type { CheckReport } from "./report.ts";
 
 interface Source {
@@ -29,11 +30,13 @@ export async function checkOpenJobs(file: string, source: Source, context: CliCo
   const open: string[] = [];
   for await (const job of readSource(source, context)) open.push(job);
   const lift = forbidNetwork();
+  const processes = new AgentProcesses(file, { isOffline: true });
+  const given = { env: context.env, processes };
   const checked: CheckedJob[] = [];
   let next = 0;
   const work = async (): Promise<void> => {
     for (let at = next++; at < open.length; at = next++) {
-      checked[at] = await checkJob(registry, JSON.parse(open[at]!) as OpenJob, context.env);
+      checked[at] = await checkJob(registry, JSON.parse(open[at]!) as OpenJob, given);
       open[at] = "";
     }
   };
@@ -41,6 +44,7 @@ export async function checkOpenJobs(file: string, source: Source, context: CliCo
     await Promise.all(Array.from({ length: AT_ONCE }, work));
   } finally {
     lift();
+    processes.close();
   }
   const unsure = checked.filter(({ verdict }) => verdict === "unsure");
   const fit = checked.filter(({ verdict }) => verdict === "fits").length;

@@ -2,10 +2,11 @@ import { url as inspectorUrl } from "node:inspector";
 import * as v from "valibot";
 import { AgentRegistry } from "../../core/agents/registry.ts";
 import { type OpenJob, rehearseOpen } from "../../core/runs/check-job.ts";
+import { AgentProcesses } from "../../core/runs/isolation/agent-processes.ts";
+import { forbidNetwork } from "../../core/runs/isolation/no-network.ts";
 import { readRecord } from "../../core/runs/open-jobs.ts";
 import { fingerprintOfProject } from "../../core/service/project-code.ts";
 import { readCopy } from "../check/folder-copy.ts";
-import { forbidNetwork } from "../check/no-network.ts";
 import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
@@ -52,14 +53,17 @@ export const replay = defineCommand({
   async run({ args, flags, context }) {
     const [id, file] = args as [string, string | undefined];
     const open = await readJob(readDataFolder({ dataDir: flags.data }, context), id);
-    const { agents, build } = (await loadController(findController(file, context.cwd), context.cwd)).options;
+    const controller = findController(file, context.cwd);
+    const { agents, build } = (await loadController(controller, context.cwd)).options;
     const agent = new AgentRegistry(agents, build ?? (() => fingerprintOfProject(context.cwd))).of(open.job);
     if (!agent) throw new CliError(`There is no agent "${open.job.agent_name}" in this folder`);
     const allow = forbidNetwork();
+    const processes = new AgentProcesses(controller, { isOffline: true });
     try {
-      // A person who steps through it takes their time.
-      const longest = inspectorUrl() === undefined ? undefined : Number.POSITIVE_INFINITY;
-      const { end, line, next, returned } = await rehearseOpen(agent, open, context.env, longest);
+      // A person who steps through it takes their time, and the handler is where their debugger is.
+      const how = inspectorUrl() === undefined ? { processes } : { longest: Number.POSITIVE_INFINITY };
+      const given = { env: context.env, ...how };
+      const { end, line, next, returned } = await rehearseOpen(agent, open, given);
       const held = end === "unsure" ? undefined : end?.held;
       const report: ReplayReport = {
         ...{ id, agent: agent.slug, version: agent.definition.version, lines: open.log.length, line },
@@ -82,6 +86,7 @@ export const replay = defineCommand({
       return report.verdict === "fits" ? 0 : 1;
     } finally {
       allow();
+      processes.close();
     }
   },
 });

@@ -307,9 +307,9 @@ export class ActiveRuns {
   /** Checks whether a job can resume with the current code: replays its record, without side effects. */
   async rehearse(job: StoredJob, agent = this.#parts.agents.of(job)): Promise<Rehearsed> {
     if (!agent) throw new Error(`Agent "${job.agent_name}" is not registered`);
-    const record = await RunRecord.of(this.#parts.jobs, job.id);
+    const readRecord = () => RunRecord.of(this.#parts.jobs, job.id);
     const redact = (text: string) => this.#parts.redactor.text(text);
-    return rehearse(this.#parts, { job, record, agent, redact, ...this.#reads(job.id) });
+    return rehearse(this.#parts, { job, readRecord, agent, redact, ...this.#reads(job.id) });
   }
 
   /** Resumes a held job if the code fits its record now. A few are tried at the same time. */
@@ -324,7 +324,16 @@ export class ActiveRuns {
   async #tryAgain(job: StoredJob): Promise<void> {
     if (!job.held || !this.#parts.agents.of(job)) return;
     const { end } = await this.rehearse(job);
-    if (end === undefined || end === "unsure" || !end.held) void this.queue(job, "resume");
+    if (end !== undefined && end !== "unsure") {
+      if (end.held) return;
+      if (end.reason === "crashed") {
+        const about = { job_id: job.id, problem: end.message };
+        if (!this.isClosed)
+          this.#parts.log.error("a held job stays held: its handler ended its process", about);
+        return;
+      }
+    }
+    void this.queue(job, "resume");
   }
 
   #reads(jobId: string): Pick<HandlerCall, "readJob" | "readCase"> {

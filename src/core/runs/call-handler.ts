@@ -4,6 +4,7 @@ import type { Case } from "../models/case.ts";
 import type { Job, StoredJob } from "../models/job.ts";
 import type { AnswerEntry } from "../models/run-entry.ts";
 import { callMethod, checkRequired, type HandlerParts, toHandlerContext } from "./handler-context.ts";
+import type { AgentProcess } from "./isolation/agent-process.ts";
 import { IsolatedRun } from "./isolation/isolated-run.ts";
 import type { ChildrenOfJob } from "./run/child-handle.ts";
 import type { EventsOfJob } from "./run/event-wait.ts";
@@ -24,6 +25,8 @@ export interface HandlerCall {
   readonly events: EventsOfJob;
   /** The process of an isolated agent has ended, and the tries of its steps are being recorded as failed. */
   readonly relaunch?: () => void;
+  /** The process for an isolated agent, where it is started already. */
+  readonly process?: AgentProcess | undefined;
   /** Is given what runs the handler in another process, to be ended with the run. */
   readonly onIsolated?: (isolated: IsolatedRun) => void;
 }
@@ -53,10 +56,13 @@ export async function callHandler(parts: HandlerParts, call: HandlerCall): Promi
     onAnswer: answerHandler(parts, call, () => isolated),
   });
   const { processes } = parts;
-  // A rehearsal only replays the record.
-  if (agent.definition.isolate && processes && !run.isRehearsal) {
+  if (agent.definition.isolate && processes) {
     const context = { parameters, log, telemetry, get };
-    const process = await processes.take(agent);
+    const process = call.process ?? (await processes.take(agent));
+    if (run.isOver) {
+      processes.release(process);
+      throw run.signal.reason;
+    }
     isolated = new IsolatedRun({
       ...{ run, agent: agent.slug, process, processes, handle, context, fields: job.job_fields },
       relaunch: () => call.relaunch?.(),

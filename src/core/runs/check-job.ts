@@ -5,6 +5,7 @@ import type { Case } from "../models/case.ts";
 import { type StoredJob, toJob } from "../models/job.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { HandlerParts } from "./handler-context.ts";
+import type { AgentProcesses } from "./isolation/agent-processes.ts";
 import { rehearse } from "./rehearse.ts";
 import type { Rehearsed } from "./run/run.ts";
 import { RunRecord } from "./run/run-record.ts";
@@ -36,7 +37,11 @@ export interface CheckedJob {
 }
 
 /** Gives an open job's record to the code that is here: no step runs, nothing is stored. */
-export async function checkJob(agents: AgentRegistry, open: OpenJob, env: Environment): Promise<CheckedJob> {
+export async function checkJob(
+  agents: AgentRegistry,
+  open: OpenJob,
+  given: Pick<Given, "env" | "processes">,
+): Promise<CheckedJob> {
   const { job } = open;
   const agent = agents.of(job);
   const about = {
@@ -52,14 +57,16 @@ export async function checkJob(agents: AgentRegistry, open: OpenJob, env: Enviro
   }
   const to = agent.definition.version;
   try {
-    const { end } = await rehearseOpen(agent, open, env);
+    const { end } = await rehearseOpen(agent, open, given);
     if (end === undefined) return { ...about, verdict: "fits", to, message: null };
     if (end === "unsure") {
       const message = "The handler waits for something that is not recorded";
       return { ...about, verdict: "unsure", to, message };
     }
-    const { message, held } = end;
-    if (!held) return { ...about, verdict: "fails", to, message };
+    const { message, held, reason } = end;
+    // One that is held is not resumed where its handler would end its process.
+    const stays = job.held && reason === "crashed";
+    if (!held) return { ...about, verdict: stays ? "held" : "fails", to, message };
     const { expected, found } = held;
     return {
       ...about,
@@ -75,16 +82,24 @@ export async function checkJob(agents: AgentRegistry, open: OpenJob, env: Enviro
   }
 }
 
-/** Gives a job's record to an agent outside of a service; takes `longest` milliseconds at most. */
+interface Given {
+  /** Where the values of parameters are. */
+  readonly env: Environment;
+  /** The processes of isolated agents; without them, these run in this process, as in a debugger. */
+  readonly processes?: AgentProcesses | undefined;
+  /** Milliseconds that it takes at most. */
+  readonly longest?: number | undefined;
+}
+
+/** Gives a job's record to an agent outside of a service. */
 export function rehearseOpen(
   agent: HostedAgent,
   { job, log, cases }: OpenJob,
-  env: Environment,
-  longest?: number,
+  { env, processes, longest }: Given,
 ): Promise<Rehearsed> {
   const values = valuesFor(agent, env);
-  return rehearse(NO_PARTS, {
-    ...{ job, agent, record: RunRecord.read(log), values, longest },
+  return rehearse({ ...NO_PARTS, processes } as HandlerParts, {
+    ...{ job, agent, readRecord: () => RunRecord.read(log), values, longest },
     redact: redactLike(log, agent, values),
     readJob: async () =>
       toJob(
@@ -141,4 +156,4 @@ const NO_PARTS = {
   get: () => {
     throw new Error("There is no service here: the job is only checked");
   },
-} as unknown as HandlerParts;
+} as unknown as Partial<HandlerParts>;

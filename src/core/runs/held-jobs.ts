@@ -19,7 +19,16 @@ export async function continueJob(parts: RequestParts, jobId: string, actor?: Ac
   const by = actor && nameOf(actor);
   const seen = await jobs.get(jobId);
   assertHeld(seen);
-  const { notMade } = await runs.rehearse(seen);
+  const { notMade, end } = await runs.rehearse(seen);
+  // Otherwise it would make all of its calls again.
+  if (end !== undefined && end !== "unsure" && end.reason === "crashed")
+    throw new ServiceError(
+      "invalid_transition",
+      `Job "${jobId}" cannot continue: its handler ends its process`,
+      {
+        detail: end.message,
+      },
+    );
   const cut = toStretches(notMade);
   const next = await changeWithRun(parts, jobId, async (unit, { job, record }) => {
     assertHeld(job);

@@ -1,12 +1,15 @@
 import type { HostedAgent } from "../agents/registry.ts";
 import type { Logger } from "../base/log.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Ledger } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
 import { callHandler, type HandlerCall } from "./call-handler.ts";
 import type { HandlerParts } from "./handler-context.ts";
+import { type AgentProcess, ProcessEndedError } from "./isolation/agent-process.ts";
 import type { ChildrenOfJob } from "./run/child-handle.ts";
 import type { EventsOfJob } from "./run/event-wait.ts";
 import { type Rehearsed, Run } from "./run/run.ts";
+import type { RunEnd } from "./run/run-errors.ts";
 import type { RunRecord } from "./run/run-record.ts";
 import { startTimer } from "./run/timer.ts";
 import type { Place } from "./scheduler.ts";
@@ -17,7 +20,8 @@ const PATIENCE = 1000;
 
 export interface Rehearsal extends Pick<HandlerCall, "values" | "readJob" | "readCase"> {
   readonly job: StoredJob;
-  readonly record: RunRecord;
+  /** Reads what is recorded of it, for each try. */
+  readonly readRecord: () => MaybePromise<RunRecord>;
   readonly agent: HostedAgent;
   /** Removes secrets, as the names of recorded calls are without them. */
   readonly redact: (text: string) => string;
@@ -39,9 +43,44 @@ const NO_LEDGER = {
 /** No call begins that is not recorded. */
 const NO_CALLS = { children: {} as ChildrenOfJob, events: {} as EventsOfJob };
 
-/** Tells whether a job's record fits an agent's code: gives it to the handler, and runs and stores nothing. */
-export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Rehearsed> {
-  const { job, record, agent, redact, longest = LONGEST } = rehearsal;
+/**
+ * Tells whether a job's record fits an agent's code: gives it to the handler, and runs and stores nothing. The handler of
+ * an isolated agent runs in a process of its own; if that ends or hangs, the job would fail with `crashed`.
+ */
+export async function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Rehearsed> {
+  const { agent, readRecord } = rehearsal;
+  const { processes } = parts;
+  let record = await readRecord();
+  if (!agent.definition.isolate || !processes) return rehearseOnce(parts, rehearsal, { record });
+  for (;;) {
+    let isMisled = false;
+    const onMisled = (): void => {
+      isMisled = true;
+    };
+    const tried = { record, onMisled };
+    const rehearsed = await processes
+      .rehearse(agent, (process) => rehearseOnce(parts, rehearsal, { ...tried, process }))
+      .catch(crashed);
+    if (!isMisled) return rehearsed;
+    const { changes } = record;
+    record = await readRecord();
+    for (const [name, is] of changes) record.changes.set(name, is);
+  }
+}
+
+interface Try {
+  readonly record: RunRecord;
+  readonly process?: AgentProcess;
+  /** The handler was given a wrong answer of `job.changed`; the record has the right one. */
+  readonly onMisled?: () => void;
+}
+
+function rehearseOnce(
+  parts: HandlerParts,
+  rehearsal: Rehearsal,
+  { record, process, onMisled }: Try,
+): Promise<Rehearsed> {
+  const { job, agent, redact, longest = LONGEST } = rehearsal;
   const run = new Run({
     jobId: job.id,
     epoch: job.run_count,
@@ -60,8 +99,20 @@ export function rehearse(parts: HandlerParts, rehearsal: Rehearsal): Promise<Reh
     clock: () => new Date(),
     startTimer,
   });
+  const relaunch = (): void => {
+    onMisled?.();
+    run.end({ to: "cancelled", reason: "interrupted", message: "It is tried again" });
+  };
   return run.rehearse(
-    () => callHandler({ ...parts, log: silent }, { ...rehearsal, run, ...NO_CALLS }),
+    () => callHandler({ ...parts, log: silent }, { ...rehearsal, run, process, relaunch, ...NO_CALLS }),
     longest,
+    process && (() => process.answers()),
   );
+}
+
+/** The process could not load the agent. */
+function crashed(error: unknown): Rehearsed {
+  if (!(error instanceof ProcessEndedError)) throw error;
+  const end: RunEnd = { to: "failed", reason: "crashed", message: error.message };
+  return { end, notMade: [], next: [], line: 0 };
 }

@@ -7,11 +7,12 @@ import { toSlug } from "../../agents/identity.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
 import { messageOf } from "../../base/error-text.ts";
 import type { FromAgent, ToAgent } from "./messages.ts";
+import { forbidNetwork } from "./no-network.ts";
 import { RemoteHandler } from "./remote-handler.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
 /** The main file of an agent's process: runs what the service tells it to, one job at a time. */
-const { SVC_AGENT_MODULE: path = "", SVC_AGENT: slug = "" } = process.env;
+const { SVC_AGENT_MODULE: path = "", SVC_AGENT: slug = "", SVC_OFFLINE: isOffline } = process.env;
 
 /** An endless loop would outlive a service that is killed: this thread sees that it is gone. */
 const WATCH = `
@@ -33,6 +34,7 @@ const agent = await loadAgent().catch((error: unknown) => {
   send({ type: "ready", problem: `cannot load its agent from ${path}: ${messageOf(error)}` });
   return undefined;
 });
+if (isOffline) forbidNetwork();
 if (agent) serve(agent);
 
 function serve(agent: AgentDefinition): void {

@@ -31,6 +31,8 @@ export interface AgentProcessParts {
   readonly parameters: readonly string[];
   /** The file that the agent is in. */
   readonly module: string;
+  /** Whether it must not use the network once the agent is loaded. */
+  readonly isOffline: boolean;
 }
 
 /** A process of its own for an agent, with limits: one that takes too much memory or hangs is ended. */
@@ -48,16 +50,20 @@ export class AgentProcess {
   #endedBy: string | undefined;
   #answeredAt = performance.now();
   #lookedAt = performance.now();
+  #pings = 0;
+  #pongs = 0;
+  /** Called once it has answered as many pings, or has ended. */
+  #asking: { readonly pings: number; resolve(): void }[] = [];
   #isReady = false;
   #isOver = false;
 
-  constructor({ slug, isolation, parameters, module }: AgentProcessParts) {
+  constructor({ slug, isolation, parameters, module, isOffline }: AgentProcessParts) {
     this.slug = slug;
     this.#isolation = isolation;
     const heap = Math.max(32, Math.floor((isolation.memory - OTHER) / MEGABYTE));
     this.#child = fork(ENTRY, [], {
       execArgv: [...TYPESCRIPT, `--max-old-space-size=${heap}`],
-      env: environmentOf(isolation, parameters, { module, slug }),
+      env: environmentOf(isolation, parameters, { module, slug, isOffline }),
       // What it prints is seen beside what the service prints.
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
@@ -83,6 +89,7 @@ export class AgentProcess {
       this.#isOver = true;
       clearInterval(this.#watch);
       this.onEnd(how);
+      this.#tellAsking();
     });
     // It must not keep the service's process from ending.
     this.#child.unref();
@@ -103,8 +110,31 @@ export class AgentProcess {
     this.#child.kill("SIGKILL");
   }
 
+  /** Resolves once it has answered, and what it sent before that has arrived, or once it has ended. */
+  answers(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#ping();
+      this.#asking.push({ pings: this.#pings, resolve });
+      if (this.#isOver) this.#tellAsking();
+    });
+  }
+
+  #ping(): void {
+    this.#pings++;
+    this.send({ type: "ping" });
+  }
+
+  #tellAsking(): void {
+    const isDue = ({ pings }: { readonly pings: number }) => this.#isOver || pings <= this.#pongs;
+    const due = this.#asking.filter(isDue);
+    this.#asking = this.#asking.filter((one) => !isDue(one));
+    for (const { resolve } of due) resolve();
+  }
+
   #answered(rss: number): void {
     this.#answeredAt = performance.now();
+    this.#pongs++;
+    this.#tellAsking();
     this.#limit(rss);
   }
 
@@ -120,7 +150,7 @@ export class AgentProcess {
       return;
     }
     this.#limit(residentBytes(this.#child.pid));
-    this.send({ type: "ping" });
+    this.#ping();
   }
 
   #limit(rss: number | undefined): void {
@@ -152,11 +182,16 @@ function registerOfJiti(): string {
 function environmentOf(
   { env: named }: Isolation,
   parameters: readonly string[],
-  { module, slug }: { readonly module: string; readonly slug: string },
+  { module, slug, isOffline }: Pick<AgentProcessParts, "module" | "slug" | "isOffline">,
 ): NodeJS.ProcessEnv {
   const own = new Set([...named, ...parameters]);
   const kept = Object.entries(process.env).filter(([name]) => HARMLESS.test(name) || own.has(name));
-  return { ...Object.fromEntries(kept), SVC_AGENT_MODULE: module, SVC_AGENT: slug };
+  return {
+    ...Object.fromEntries(kept),
+    SVC_AGENT_MODULE: module,
+    SVC_AGENT: slug,
+    ...(isOffline && { SVC_OFFLINE: "1" }),
+  };
 }
 
 /** Where the system tells it; else the process itself does, while it answers. */

@@ -1,11 +1,13 @@
 import { fileURLToPath } from "node:url";
 import { readIsolation } from "../../agents/isolate-options.ts";
 import type { HostedAgent } from "../../agents/registry.ts";
-import { AgentProcess } from "./agent-process.ts";
+import { AgentProcess, ProcessEndedError } from "./agent-process.ts";
 
 /** Processes of an agent that wait for its next job, and milliseconds that they do. */
 const MOST_IDLE = 4;
 const PATIENCE = 60_000;
+/** Rehearsals that have a process at the same time. */
+const MOST_REHEARSING = 4;
 
 /** The processes of the agents that are isolated: each runs one job, and then the next one. */
 export class AgentProcesses {
@@ -13,11 +15,16 @@ export class AgentProcesses {
   readonly #controller: string | undefined;
   readonly #idle = new Map<string, AgentProcess[]>();
   readonly #all = new Set<AgentProcess>();
+  readonly #isOffline: boolean;
   #calls = 0;
   #isClosed = false;
+  #rehearsing = 0;
+  readonly #queue: (() => void)[] = [];
 
-  constructor(controller: string | undefined) {
+  /** Where they are offline, they have no network once their agents are loaded. */
+  constructor(controller: string | undefined, { isOffline = false }: { readonly isOffline?: boolean } = {}) {
     this.#controller = controller;
+    this.#isOffline = isOffline;
   }
 
   /** A process in which the agent is loaded. */
@@ -27,6 +34,29 @@ export class AgentProcesses {
     const made = this.#start(agent);
     await made.ready;
     return made;
+  }
+
+  /**
+   * Gives a rehearsal a process of its own, which ends with it: what a handler does that is left behind there can disturb
+   * no job.
+   */
+  async rehearse<T>(agent: HostedAgent, work: (process: AgentProcess) => Promise<T>): Promise<T> {
+    while (this.#rehearsing >= MOST_REHEARSING)
+      await new Promise<void>((resolve) => void this.#queue.push(resolve));
+    this.#rehearsing++;
+    // A command that only waits for such a process would end meanwhile.
+    const keepAlive = setInterval(() => {}, PATIENCE);
+    let made: AgentProcess | undefined;
+    try {
+      made = this.#start(agent);
+      await made.ready;
+      return await work(made);
+    } finally {
+      clearInterval(keepAlive);
+      if (made) this.end(made, "is not needed after a rehearsal");
+      this.#rehearsing--;
+      this.#queue.shift()?.();
+    }
   }
 
   /** Keeps a process for the agent's next job. */
@@ -66,6 +96,7 @@ export class AgentProcesses {
   }
 
   #start({ slug, definition }: HostedAgent): AgentProcess {
+    if (this.#isClosed) throw new ProcessEndedError("The service has closed");
     const isolation = readIsolation(definition.isolate)!;
     const { module = this.#controller } = isolation;
     if (module === undefined) {
@@ -75,7 +106,10 @@ export class AgentProcesses {
     }
     const parameters = (definition.parameters ?? []).map(({ name }) => name);
     const path = String(module).startsWith("file:") ? fileURLToPath(module) : String(module);
-    const made = new AgentProcess({ slug, isolation, parameters, module: path });
+    const made = new AgentProcess({
+      ...{ slug, isolation, parameters, module: path },
+      isOffline: this.#isOffline,
+    });
     this.#all.add(made);
     return made;
   }

@@ -21,7 +21,10 @@ export interface IsolatedRunParts {
   readonly context: HandlerContext;
   /** As they are stored: the process checks them again. */
   readonly fields: Record<string, unknown>;
-  /** The process has ended while steps were under way; their tries are recorded as failed. */
+  /**
+   * The process has ended while steps were under way, whose tries are recorded as failed, or its handler was given a wrong
+   * answer.
+   */
   relaunch(): void;
 }
 
@@ -62,6 +65,9 @@ export class IsolatedRun {
   /** Whether the process was ended while the job only waited: the job resumes in a new one. */
   #isParked = false;
   #isUnparked = false;
+  /** Whether the handler was given a wrong answer: nothing that it has done since counts. */
+  #isMisled = false;
+  #isBehindRecord = false;
   #parking: NodeJS.Timeout | undefined;
 
   constructor(parts: IsolatedRunParts) {
@@ -84,7 +90,11 @@ export class IsolatedRun {
     const seq = this.#beginPart();
     const job = { id: handle.id, context: handle.context };
     const { turn } = run.deliveries;
-    this.#send({ type: "start", seq, turn, job, fields, parameters: context.parameters });
+    this.#send({
+      ...{ type: "start", seq, turn, job, fields, parameters: context.parameters },
+      changes: [...run.parts.record.changes],
+      isBehindRecord: this.#isBehind(),
+    });
     return ended;
   }
 
@@ -133,12 +143,14 @@ export class IsolatedRun {
   #takeDeeds({ did, seen = 0, cause = 0, deeds }: Told<"deeds">): void {
     const { deliveries } = this.#parts.run;
     const doAll = (): void => {
-      for (const deed of deeds) this.#do(deed);
+      for (const deed of deeds) if (!this.#isMisled) this.#do(deed);
     };
+    // The turn does not end: nothing more is given to the handler.
+    if (this.#isMisled) return;
     const endPart = did === undefined ? undefined : this.#turns.get(did);
     if (endPart) doAll();
     else if (deeds.length > 0) deliveries.outside(doAll, { cause, line: this.#lines.get(seen) ?? 0 });
-    if (did === undefined) return;
+    if (did === undefined || this.#isMisled) return;
     this.#turns.delete(did);
     this.#lines.delete(did - 1);
     endPart?.();
@@ -180,6 +192,9 @@ export class IsolatedRun {
       case "telemetry":
         context.telemetry(deed.data as Parameters<typeof context.telemetry>[0]);
         return;
+      case "changed":
+        this.#changed(deed);
+        return;
       case "ended":
         this.#isOver = true;
         if (deed.error) this.#settle!.reject(fromWire(deed.error));
@@ -189,6 +204,34 @@ export class IsolatedRun {
         this.#call(deed);
         return;
     }
+  }
+
+  /** Answers as in the service's own process; a handler that was given another answer resumes in a new one. */
+  #changed({ name, is }: Extract<Deed, { type: "changed" }>): void {
+    const { run, handle, process, processes, relaunch } = this.#parts;
+    if (run.parts.redact(name) !== name) {
+      const message = "job.changed was called with a name that has a secret in it";
+      run.end({ to: "failed", reason: "error", message });
+      return;
+    }
+    if (handle.changed(name) === is || run.isInterrupted) return;
+    this.#isMisled = true;
+    if (run.isRehearsal) {
+      relaunch();
+      return;
+    }
+    // The right answer is recorded first: the new process is given it.
+    void run.write(async () => {}).then(relaunch, relaunch);
+    // Steps that are under way end before that. One may wait for what the misled handler does.
+    setTimeout(() => {
+      if (!run.isOver) processes.end(process, "was given a wrong answer of job.changed");
+    }, PATIENCE).unref();
+  }
+
+  /** Whether the handler has made all recorded calls; it stays so. */
+  #isBehind(): boolean {
+    this.#isBehindRecord ||= this.#parts.run.deliveries.isBehindRecord;
+    return this.#isBehindRecord;
   }
 
   #call({ id, caseId, inside, call }: Extract<Deed, { type: "call" }>): void {
@@ -285,7 +328,7 @@ export class IsolatedRun {
     const turn = deliveries.isInTurn ? deliveries.turn : undefined;
     const seq = turn === undefined ? ++this.#seq : this.#beginPart();
     this.#lines.set(seq, deliveries.line);
-    this.#send({ type: "settle", seq, id, turn, ...end });
+    this.#send({ type: "settle", seq, id, turn, isBehindRecord: this.#isBehind(), ...end });
   }
 
   #beginPart(): number {
@@ -352,6 +395,7 @@ export class IsolatedRun {
       for (const { reject } of waiters.values()) reject(error);
       waiters.clear();
     }
+    if (this.#isMisled) return;
     run.parts.log.error("the process of an isolated agent has ended", { problem: error.message });
     if (steps.length > 0 && !run.isInterrupted) {
       this.#parts.relaunch();

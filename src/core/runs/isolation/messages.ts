@@ -57,6 +57,8 @@ export type Deed =
       readonly args: readonly unknown[];
     }
   | { readonly type: "telemetry"; readonly data: unknown }
+  /** What `job.changed` answered there: the service may know better. */
+  | { readonly type: "changed"; readonly name: string; readonly is: boolean }
   | { readonly type: "ended"; readonly value?: unknown; readonly error?: WireError };
 
 /** From the service to an agent's process. */
@@ -69,6 +71,10 @@ export type ToAgent =
       readonly job: { readonly id: string; readonly context: unknown };
       readonly fields: Record<string, unknown>;
       readonly parameters: Readonly<Record<string, string>>;
+      /** Recorded answers of `job.changed`, by name. */
+      readonly changes: readonly (readonly [name: string, is: boolean])[];
+      /** Whether the handler has made all recorded calls: there are none. */
+      readonly isBehindRecord: boolean;
     }
   /** A call has ended; `turn` is the turn that this begins or belongs to, if any. */
   | {
@@ -76,6 +82,8 @@ export type ToAgent =
       readonly seq: number;
       readonly id: number;
       readonly turn: number | undefined;
+      /** Whether the handler has made all recorded calls. */
+      readonly isBehindRecord: boolean;
       readonly value?: unknown;
       readonly error?: WireError;
     }

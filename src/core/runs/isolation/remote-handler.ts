@@ -22,6 +22,7 @@ import { mayBeLeft } from "../run/call.ts";
 import { causes } from "../run/causes.ts";
 import { readStartFields } from "../run/child-handle.ts";
 import { readWait } from "../run/event-wait.ts";
+import { assertChangeName } from "../run/job-handle.ts";
 import type { Deed, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
@@ -59,6 +60,10 @@ export class RemoteHandler {
   readonly #questions = new Map<number, Fields>();
   readonly #settles: (Message<"settle"> | Message<"start">)[] = [];
   #isSettling = false;
+  /** What `job.changed` answered, by name. */
+  readonly #changes = new Map<string, boolean>();
+  /** Whether all recorded calls were made when the current turn began. */
+  #isBehindRecord = false;
   #calls = 0;
   #seen = 0;
   /** What was done in the current turn, or without one. */
@@ -146,6 +151,19 @@ export class RemoteHandler {
     );
   }
 
+  /**
+   * Whether a job takes the new way of a change. Where the record was not given back when the turn began, calls of this turn
+   * may be the rest of it, which only the service knows: where this answer is wrong, it resumes the job in a new process.
+   */
+  changed(name: string): boolean {
+    const known = this.#changes.get(name);
+    if (known !== undefined) return known;
+    const is = this.#isBehindRecord;
+    this.#changes.set(name, is);
+    this.#did({ type: "changed", name, is });
+    return is;
+  }
+
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -199,6 +217,7 @@ export class RemoteHandler {
   async #settle(message: Message<"settle"> | Message<"start">): Promise<void> {
     const begin = message.type === "start" ? () => this.#begin(message) : await this.#toEnd(message);
     this.#seen = message.seq;
+    this.#isBehindRecord ||= message.isBehindRecord;
     const { turn } = message;
     const deeds: Deed[] = [];
     if (turn !== undefined) this.#deeds = deeds;
@@ -227,7 +246,8 @@ export class RemoteHandler {
     }
   }
 
-  #begin({ job, fields, parameters }: Message<"start">): void {
+  #begin({ job, fields, parameters, changes }: Message<"start">): void {
+    for (const [name, is] of changes) this.#changes.set(name, is);
     const method = this.#agent.methods.job_start;
     const run = async (): Promise<unknown> => {
       const checking = fieldsOf(method).check(fields);
@@ -351,9 +371,8 @@ class RemoteJob implements JobHandle {
   }
 
   changed(name: string): boolean {
-    throw new TypeError(
-      `job.changed("${name}") needs the service's process: an isolated agent cannot ask it`,
-    );
+    assertChangeName(name);
+    return this.#handler.changed(name);
   }
 
   sleep(duration: string | number, { key }: { key?: string } = {}): Promise<void> {

@@ -65,7 +65,7 @@ export class RunJob implements JobHandle {
   }
 
   changed(name: string): boolean {
-    if (typeof name !== "string" || name === "") throw new TypeError("changed was called without a name");
+    assertChangeName(name);
     return this.#run.changed(this.#run.parts.redact(name));
   }
 
@@ -158,4 +158,8 @@ export class RunJob implements JobHandle {
     );
     return { until, at: now.toISOString() };
   }
+}
+
+export function assertChangeName(name: unknown): void {
+  if (typeof name !== "string" || name === "") throw new TypeError("changed was called without a name");
 }

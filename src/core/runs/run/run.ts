@@ -198,9 +198,14 @@ export class Run {
 
   /**
    * Gives the record to a handler without doing anything: nothing is run that is not recorded, nothing is stored. Takes
-   * at most so many milliseconds.
+   * at most so many milliseconds, and as long as `answers` does, which resolves once the process of the handler has
+   * answered or ended.
    */
-  async rehearse(handler: () => unknown, milliseconds: number): Promise<Rehearsed> {
+  async rehearse(
+    handler: () => unknown,
+    milliseconds: number,
+    answers?: () => Promise<void>,
+  ): Promise<Rehearsed> {
     const judged = new Promise<Outcome>((resolve) => {
       this.#onJudged = () => resolve({ kind: "left" });
       if (Number.isFinite(milliseconds)) this.after(milliseconds, () => resolve({ kind: "left" }));
@@ -210,6 +215,7 @@ export class Run {
       (error: unknown): Outcome => ({ kind: "threw", error }),
     );
     const outcome = await Promise.race([judged, settled]);
+    if (outcome.kind === "left" && !this.#phase.end) await answers?.();
     const { line } = this.deliveries;
     const next = [...this.#neverBegun].filter(({ isDue }) => !isDue);
     const { ahead, passedOver } = this.deliveries.notMade();
