@@ -71,8 +71,8 @@ describe("plugins", () => {
 
     expect(methods(server.service.get(JOBS))).toEqual(
       [
-        ...["constructor", "countBy", "damaged", "find", "get", "list", "log", "logEnds"],
-        ...["peek", "show"],
+        ...["constructor", "countBy", "damaged", "find", "get", "ids", "list", "log", "logEnds"],
+        ...["openChildren", "peek", "show"],
       ].sort(),
     );
     expect(methods(server.service.get(CASES))).toEqual(

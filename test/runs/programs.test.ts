@@ -148,7 +148,10 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
     }
     const where = `died at line ${diesAt} of ${lines}`;
     if (isRefused(job)) continue;
-    if (job.status !== "completed") tell(`${where}: ${job.status}, ${job.error}`);
+    if (job.status !== "completed") {
+      tell(`${where}: ${job.status}, ${job.error}`);
+      console.error((await story(lives)).join("\n"));
+    }
     if (isCertain && JSON.stringify(job.result) !== JSON.stringify(undisturbed.result))
       tell(`${where}: gave ${JSON.stringify(job.result)}, undisturbed ${JSON.stringify(undisturbed.result)}`);
     const started = (await lives.at(-1)!.life.entries()).filter(
@@ -170,6 +173,22 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
       for (const path of after) if (done.has(path)) tell(`${where}: ${path} was done again`);
     }
   }
+}
+
+/** What a job went through that did not complete. */
+async function story(lives: readonly Trial[]): Promise<string[]> {
+  const { life } = lives.at(-1)!;
+  const jobs = (await life.jobs.list({})).items;
+  const log = await life.jobs.log(JOB);
+  return [
+    ...lives.flatMap((one, n) => [
+      `life ${n + 1}, runs of ${one.witnesses.map(({ seen }) => seen.length)}`,
+      ...one.life.logs,
+    ]),
+    ...jobs.map(({ id, status, suspended }) => `${id} ${status} ${JSON.stringify(suspended)}`),
+    ...log.map(({ seq, entry }) => `${seq} ${JSON.stringify(entry)}`),
+    new Date().toISOString(),
+  ];
 }
 
 test(
