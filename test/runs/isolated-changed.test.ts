@@ -76,7 +76,7 @@ test(
     };
     for (const [name, result] of Object.entries(expected)) {
       expect([name, results[name]]).toEqual([name, result]);
-      expect([name, results[`${name}-apart`]]).toEqual([name, result]);
+      expect([`${name}-apart`, results[`${name}-apart`]]).toEqual([`${name}-apart`, result]);
     }
     const done = await service.did();
     expect(done).not.toContain("wrong");

@@ -94,7 +94,7 @@ for (const [what, code, how] of LOOPS)
     PROCESS_TIME,
   );
 
-test("a rehearsal whose time is over waits until the process has answered: one that hangs does not fit", async () => {
+test("a rehearsal whose time is over waits until the process has answered: one that hangs does not fit, and has no network", async () => {
   const folder = await project();
   const module = join(folder, "agent.mjs");
   const write = (begins: string) =>
@@ -118,7 +118,7 @@ test("a rehearsal whose time is over waits until the process has answered: one t
   } as unknown as OpenJob;
   const rehearseOnce = async (begins: string) => {
     await write(begins);
-    const processes = new AgentProcesses(undefined);
+    const processes = new AgentProcesses(undefined, { isOffline: true });
     try {
       return await rehearseOpen(agent, open, { env: {}, processes, longest: 300 });
     } finally {
@@ -127,8 +127,10 @@ test("a rehearsal whose time is over waits until the process has answered: one t
   };
 
   const fits = await rehearseOnce("");
+  const asks = await rehearseOnce('(await import("node:net")).connect(9, "127.0.0.1")');
   const hangs = await rehearseOnce("for (;;)");
 
   expect(fits).toMatchObject({ end: undefined, next: [{ name: "two" }] });
+  expect(asks.end).toMatchObject({ message: expect.stringMatching(/There is no network/) });
   expect(hangs.end).toMatchObject({ reason: "crashed", message: expect.stringMatching(/endless loop/) });
 });
