@@ -5,6 +5,7 @@ import { testServer } from "agent-control-service/testing";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import { requirement } from "../_require.ts";
+import { shareOf } from "../_share.ts";
 import { DESKTOP, findings, launch, PHONE, signIn, type View, type Visit, visit } from "./_browser.ts";
 import { type IdleTab, openIdleTab } from "./_idle-tab.ts";
 
@@ -92,7 +93,7 @@ async function look(
 
 const VIEWS: readonly View[] = [DESKTOP, PHONE];
 
-for (const view of VIEWS) {
+for (const view of shareOf(VIEWS, 2)) {
   chromium.it(
     `a person signs in, starts a job, answers its question, sees it end, finds, deletes and signs out (${view.name})`,
     async () => {

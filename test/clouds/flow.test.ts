@@ -27,7 +27,7 @@ interface Action {
   readonly resource_type: string;
 }
 
-describe.concurrent.each(shareOf(FLOWS, 2))("$name, as the user of a new project sees it", (flow) => {
+describe.concurrent.each(shareOf(FLOWS, 4))("$name, as the user of a new project sees it", (flow) => {
   it("from the first plan to the last removal", async ({ expect }) => {
     const containers = engine.met && (demanded || flow === FLOWS[0]);
     await using site = await openUserSite(flow, project, { containers });
