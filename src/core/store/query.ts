@@ -1,4 +1,5 @@
 import { getOrMake } from "../base/get-or-make.ts";
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { compareValues } from "./column.ts";
 import type { Condition, IndexValue, ListQuery } from "./store.ts";
 import type { TableIndex } from "./table-index.ts";
@@ -14,9 +15,16 @@ type Test = (slot: number) => boolean;
 /** A search through more texts than this yields to other work in between. */
 const SLICE = 20_000;
 
-/** Answers a query from a table's index. */
-export async function findSlots(index: TableIndex, query: ListQuery): Promise<SlotPage> {
-  return page(index, query, await planOf(index, query));
+/**
+ * Answers a query from a table's index. `use` is called in the same moment: later the slots may be free, or have other
+ * entities.
+ */
+export function findSlots<T>(
+  index: TableIndex,
+  query: ListQuery,
+  use: (found: SlotPage) => T,
+): MaybePromise<T> {
+  return andThen(planOf(index, query), (plan): MaybePromise<T> => use(page(index, query, plan)));
 }
 
 /** How many entities match, by their value of a facet. */
@@ -40,7 +48,7 @@ export async function countByValue(
   return Object.fromEntries([...counts].map(([value, count]) => [String(value), count]));
 }
 
-async function planOf(index: TableIndex, query: ListQuery): Promise<Plan> {
+function planOf(index: TableIndex, query: ListQuery): MaybePromise<Plan> {
   const where = Object.entries(query.where ?? {}).filter(
     (entry): entry is [string, Condition] => entry[1] !== undefined,
   );
@@ -48,8 +56,10 @@ async function planOf(index: TableIndex, query: ListQuery): Promise<Plan> {
   const tests = where.map(([field, condition]) => testOf(index, field, condition));
   const candidates = fewest(index, where);
   const needle = query.search?.toLowerCase() ?? "";
-  if (needle !== "") tests.push(await textTest(index, needle, candidates?.count ?? index.size));
-  return { tests, candidates, total: totalOf(index, where, needle) };
+  if (needle === "") return { tests, candidates, total: totalOf(index, where) };
+  return andThen(textTest(index, needle, candidates?.count ?? index.size), (test) => ({
+    ...{ tests: [...tests, test], candidates, total: undefined },
+  }));
 }
 
 interface Plan {
@@ -189,12 +199,8 @@ function candidatesOf(index: TableIndex, field: string, condition: Condition): C
 }
 
 /** The total where one facet, or nothing, decides it. */
-function totalOf(
-  index: TableIndex,
-  where: readonly [string, Condition][],
-  needle: string,
-): number | undefined {
-  if (needle !== "" || where.length > 1) return undefined;
+function totalOf(index: TableIndex, where: readonly [string, Condition][]): number | undefined {
+  if (where.length > 1) return undefined;
   const only = where[0];
   return only === undefined ? index.size : candidatesOf(index, ...only)?.count;
 }
@@ -243,9 +249,12 @@ function rangeOrPart(condition: Condition): (value: IndexValue) => boolean {
 }
 
 /** Searches the texts, in slices if there are many, so that a search does not block everything else. */
-async function textTest(index: TableIndex, needle: string, candidates: number): Promise<Test> {
+function textTest(index: TableIndex, needle: string, candidates: number): MaybePromise<Test> {
   const includes: Test = (slot) => index.textOf(slot).includes(needle);
-  if (candidates <= SLICE) return includes;
+  return candidates <= SLICE ? includes : textTestInSlices(index, includes);
+}
+
+async function textTestInSlices(index: TableIndex, includes: Test): Promise<Test> {
   const found = new Uint8Array(index.capacity);
   for (let from = 0; from < found.length; from += SLICE) {
     const to = Math.min(from + SLICE, found.length);

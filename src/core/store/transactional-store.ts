@@ -178,16 +178,18 @@ export class TransactionalStore implements Store {
 
   async #list<T>(table: StoreTable, query: ListQuery): Promise<Page<T>> {
     this.#open(undefined);
-    const { slots, total } = await findSlots(table.index, query);
-    this.#reads += slots.length;
-    const bodies = await this.#backend.bodies(table, slots);
-    return { items: bodies.map((body) => body.copy<T>()), total };
+    const { total, reading } = await findSlots(table.index, query, ({ slots, total }) => {
+      this.#reads += slots.length;
+      return { total, reading: this.#backend.bodies(table, slots) };
+    });
+    return { items: (await reading).map((body) => body.copy<T>()), total };
   }
 
   async #ids(table: StoreTable, query: ListQuery): Promise<string[]> {
     this.#open(undefined);
-    const { slots } = await findSlots(table.index, { limit: Number.POSITIVE_INFINITY, ...query });
-    return slots.map((slot) => table.index.idOf(slot)!);
+    return findSlots(table.index, { limit: Number.POSITIVE_INFINITY, ...query }, ({ slots }) =>
+      slots.map((slot) => table.index.idOf(slot)!),
+    );
   }
 
   async #countBy(table: StoreTable, field: string, query: ListQuery): Promise<Record<string, number>> {

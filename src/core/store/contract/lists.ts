@@ -114,6 +114,27 @@ export function listTests(test: StoreTest): void {
     assert.deepEqual(seen, ids);
   });
 
+  test("show entities as they are at one moment, while others are removed and inserted", async (store) => {
+    const jobs = store.table("Job");
+    const ids = Array.from({ length: 60 }, (_, at) => `w${at}`);
+    for (const id of ids) await jobs.insert(makeJob(id, { status: "failed" }));
+    const found: Promise<{ status: string }[]>[] = [];
+    for (const [turn, id] of ids.entries()) {
+      const query = { where: { status: "failed" } };
+      const listed = jobs.list(query).then(({ items }) => items);
+      const named = jobs
+        .ids(query)
+        .then((all) => all.map((one) => ({ status: one.startsWith("w") ? "failed" : one })));
+      found.push(listed, named);
+      const replaced = jobs.remove(id).then(() => jobs.insert(makeJob(`x${turn}`, { status: "completed" })));
+      for (let wait = 0; wait < turn % 8; wait++) await null;
+      found.push(jobs.list({ ...query, search: "w" }).then(({ items }) => items));
+      await replaced;
+    }
+    const statuses = (await Promise.all(found)).flatMap((items) => items.map(({ status }) => status));
+    assert.deepEqual([...new Set(statuses)], ["failed"]);
+  });
+
   test("agree with a plain scan after hundreds of random changes", async (store) => {
     await comparedWithScan(store);
   });

@@ -255,7 +255,8 @@ export class JsonBackend implements Backend {
   /** The entities of a table, in order of their ids, as indented JSON. */
   async *entities(name: string): AsyncIterable<string> {
     const table = this.#contents.tableOf(name);
-    const { slots } = await findSlots(table.index, { sort: "id", limit: table.index.size });
+    const query = { sort: "id", limit: table.index.size };
+    const slots = await findSlots(table.index, query, (found) => found.slots);
     for (const slot of slots) yield JSON.stringify(this.body(table, slot).copy(), null, 2);
   }
 
