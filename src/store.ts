@@ -3,6 +3,7 @@ export type {
   AgentSetting,
   AuditHead,
   DamagedJob,
+  KeyedJob,
   KeyMark,
   RemovedBatch,
   RetentionState,

@@ -16,6 +16,7 @@ import {
 import { laterOf } from "../store/timestamp.ts";
 import { removeCase } from "./case-history.ts";
 import { type Ending, pathTo } from "./ending.ts";
+import { freeKey, takeKey } from "./idempotency-keys.ts";
 import type { Unit } from "./ledger.ts";
 import { removeWaits } from "./received-events.ts";
 
@@ -184,6 +185,7 @@ export async function createJob(
   };
   const begun = begin ? { ...moved(unit, job, ["start_work"]), run_count: 1 } : job;
   await unit.tx.insert("Job", begun);
+  if (job.idempotency_key !== null) await takeKey(unit.tx, job.idempotency_key, job.id);
   await unit.record(job.id, { at: unit.now, type: "status", from: null, to: job.status });
   await unit.tell({ kind: "job:created", job });
   if (begin) await noteChange(unit, job, begun);
@@ -233,6 +235,7 @@ export async function removeJob(unit: Unit, id: string, by?: string): Promise<nu
   if (job.status === "completed") await detachChildren(unit, id);
   if (!isTerminal(job.status)) await removeWaits(unit, id);
   await unit.tx.remove("Job", id);
+  await freeKey(unit.tx, job);
   await unit.tx.clear("Run", id);
   await unit.tell({ kind: "job:deleted", job, by });
   if (job.parent) await wakeParents(unit, job.parent.job_id);

@@ -30,6 +30,13 @@ export interface KeyMark {
   readonly hash: string;
 }
 
+/** Which job was created with an `Idempotency-Key`. */
+export interface KeyedJob {
+  /** Hash of the key. */
+  readonly id: string;
+  readonly job_id: string;
+}
+
 /** What one transaction removed. */
 export interface RemovedBatch {
   /** Slug of the agent. */

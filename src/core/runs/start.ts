@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { refuseUndeclared } from "../agents/parameters.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import type { Actor } from "../audit/caller.ts";
-import { KeyedMutex } from "../base/keyed-mutex.ts";
+import { jobOfKey } from "../entities/idempotency-keys.ts";
 import { createJob, type NewJob, sameRequest } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -25,8 +25,6 @@ export interface Origin {
 /** Starts jobs: immediately if there is a free slot, else when their turn comes. */
 export class Starts {
   readonly #parts: RequestParts;
-  /** By `Idempotency-Key`: the second of two requests finds what the first has stored. */
-  readonly #byKey = new KeyedMutex();
 
   constructor(parts: RequestParts) {
     this.#parts = parts;
@@ -35,36 +33,23 @@ export class Starts {
   start(slug: string, given: StartRequest, origin?: Origin): Promise<StoredJob> {
     const request = withJobId(given, given.job_context?.job_id ?? randomUUID());
     const key = request.idempotencyKey;
-    return key === undefined ? this.#start(slug, request, origin) : this.#startInTurn(slug, request, key);
+    return key === undefined ? this.#start(slug, request, origin) : this.#startOnce(slug, request, key);
   }
 
   /** Starts a fork of a job. */
-  fork(jobId: string, given: ForkRequest, actor?: Actor): Promise<StoredJob> {
+  async fork(jobId: string, given: ForkRequest, actor?: Actor): Promise<StoredJob> {
     const request = { ...given, job_id: given.job_id ?? randomUUID() };
-    const fork = async (): Promise<StoredJob> => {
-      const { job, created } = await forkJob(this.#parts, jobId, request, actor);
-      if (created) void this.#parts.runs.queue(job, "start");
-      return job;
-    };
-    return request.idempotencyKey === undefined ? fork() : this.#byKey.run(request.idempotencyKey, fork);
+    const { job, created } = await forkJob(this.#parts, jobId, request, actor);
+    if (created) void this.#parts.runs.queue(job, "start");
+    return job;
   }
 
-  async #startInTurn(slug: string, request: NamedRequest, key: string): Promise<StoredJob> {
+  async #startOnce(slug: string, request: NamedRequest, key: string): Promise<StoredJob> {
     refuseWhenClosing(this.#parts);
-    const agent = this.#parts.agents.get(slug);
-    return this.#byKey.run(key, () => this.#startOnce(agent, request, key));
-  }
-
-  async #startOnce(agent: HostedAgent, request: NamedRequest, key: string): Promise<StoredJob> {
+    this.#parts.agents.get(slug);
+    // A repeated request is answered also where there is no room for a new one.
     const { items } = await this.#parts.jobs.list({ where: { idempotency_key: key }, limit: 1 });
-    const before = items[0];
-    if (!before) return this.#start(agent.slug, request);
-    return sameRequest(before, {
-      id: before.id,
-      agent_name: agent.slug,
-      // A client that repeats its request may well make a new id for the job each time.
-      fingerprint: fingerprintOf(agent.slug, withJobId(request, before.id)),
-    });
+    return items[0] ? sameKeyedRequest(items[0], slug, request) : this.#start(slug, request);
   }
 
   async #start(slug: string, request: NamedRequest, { fields, also }: Origin = {}): Promise<StoredJob> {
@@ -78,7 +63,6 @@ export class Starts {
       defaults: { workspace, now: clock() },
     });
     const input: NewJob = { ...(made instanceof Promise ? await made : made), ...fields };
-    // A repeated request is answered also where there is no room for a new one.
     const before = await jobs.find(input.id);
     if (before) return sameRequest(before, input);
     refuseUndeclared(agent, sent);
@@ -88,9 +72,9 @@ export class Starts {
     if (!place && scheduler.queued >= maxQueuedJobs) throw queueIsFull(this.#parts);
     if (place)
       return this.#parts.runs.exclusively(input.id, () =>
-        this.#startIn(place, agent, { input, values, also }),
+        this.#startIn(place, agent, { input, values, request, also }),
       );
-    const { job, created } = await ledger.write((unit) => storeJob(unit, input, { also }));
+    const { job, created } = await ledger.write((unit) => storeJob(unit, { input, request, also }));
     if (created) void this.#parts.runs.queue(job, "start");
     return job;
   }
@@ -99,11 +83,11 @@ export class Starts {
   async #startIn(
     place: Place,
     agent: HostedAgent,
-    { input, values, also }: { input: NewJob; values: Record<string, string> } & Pick<Origin, "also">,
+    { values, ...asked }: Asked & { values: Record<string, string> },
   ): Promise<StoredJob> {
     try {
       const { job, created } = await this.#parts.ledger.write((unit) =>
-        storeJob(unit, input, { begin: true, also }),
+        storeJob(unit, asked, { begin: true }),
       );
       if (created) this.#parts.runs.launch(job, agent, place, { values });
       else place.release();
@@ -115,12 +99,28 @@ export class Starts {
   }
 }
 
+/** A job that a request asks for. */
+interface Asked extends Pick<Origin, "also"> {
+  readonly input: NewJob;
+  readonly request: NamedRequest;
+}
+
+/** Decides between requests with one key, whichever instances they have reached. */
 async function storeJob(
   unit: Unit,
-  input: NewJob,
-  { begin, also }: { begin?: boolean } & Pick<Origin, "also">,
+  { input, request, also }: Asked,
+  { begin }: { begin?: boolean } = {},
 ): Promise<{ job: StoredJob; created: boolean }> {
+  const key = request.idempotencyKey;
+  const before = key === undefined ? undefined : await jobOfKey(unit.tx, key);
+  if (before) return { job: sameKeyedRequest(before, input.agent_name, request), created: false };
   const stored = await createJob(unit, input, { begin });
   await also?.(unit, stored.job);
   return stored;
+}
+
+/** The job of a key, if it was created by the same request: the client may make a new id for it each time. */
+function sameKeyedRequest(before: StoredJob, agent_name: string, request: NamedRequest): StoredJob {
+  const fingerprint = fingerprintOf(agent_name, withJobId(request, before.id));
+  return sameRequest(before, { id: before.id, agent_name, fingerprint });
 }

@@ -3,7 +3,14 @@ import type { AuditEntry } from "../models/audit-entry.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { AgentSetting, AuditHead, DamagedJob, KeyMark, RetentionState } from "../models/own-rows.ts";
+import type {
+  AgentSetting,
+  AuditHead,
+  DamagedJob,
+  KeyedJob,
+  KeyMark,
+  RetentionState,
+} from "../models/own-rows.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ScheduleState } from "../models/schedule.ts";
@@ -47,6 +54,7 @@ export interface Tables {
   Retention: RetentionState;
   AuditHead: AuditHead;
   KeyMark: KeyMark;
+  IdempotencyKey: KeyedJob;
   Schedule: ScheduleState;
   ReceivedEvent: StoredEvent;
   EventName: EventName;

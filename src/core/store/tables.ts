@@ -1,6 +1,6 @@
 import type { StoredCase } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { AgentSetting, AuditHead, KeyMark, RetentionState } from "../models/own-rows.ts";
+import type { AgentSetting, AuditHead, KeyedJob, KeyMark, RetentionState } from "../models/own-rows.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { ScheduleState } from "../models/schedule.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
@@ -102,6 +102,15 @@ const KEY_MARK_TABLE: TableSpec<KeyMark> = {
   sorted: [],
 };
 
+const IDEMPOTENCY_KEY_TABLE: TableSpec<KeyedJob> = {
+  name: "IdempotencyKey",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
+
 const RECEIVED_EVENT_TABLE: TableSpec<StoredEvent> = {
   name: "ReceivedEvent",
   version: 1,
@@ -155,6 +164,7 @@ export const CORE_TABLES: readonly TableSpec[] = [
   RETENTION_TABLE,
   AUDIT_TABLE,
   KEY_MARK_TABLE,
+  IDEMPOTENCY_KEY_TABLE,
   SCHEDULE_TABLE,
   DAMAGED_JOB_TABLE,
   RECEIVED_EVENT_TABLE,

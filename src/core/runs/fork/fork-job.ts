@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { type Actor, nameOf } from "../../audit/caller.ts";
 import { inOrder } from "../../base/in-order.ts";
 import { insertCopy } from "../../entities/cases.ts";
+import { jobOfKey } from "../../entities/idempotency-keys.ts";
 import { createJob, jobNotFound, sameRequest } from "../../entities/jobs.ts";
 import type { StoredJob } from "../../models/job.ts";
 import { withCaseIds } from "../../models/run-entry.ts";
@@ -33,8 +34,8 @@ export async function forkJob(
   const fingerprint = fingerprintOf(jobId, request);
   const earlier = await findEarlier(parts, request);
   // First of all: the call may have become ambiguous since, and the queue may be full.
-  if (earlier)
-    return { job: sameRequest(earlier, { ...original, id: earlier.id, fingerprint }), created: false };
+  const same = (before: StoredJob) => sameRequest(before, { ...original, id: before.id, fingerprint });
+  if (earlier) return { job: same(earlier), created: false };
   const agent = agents.of(original) ?? agents.get(original.agent_name);
   refuseWhenFull(parts, agent.slug);
   const entries = (await jobs.log(jobId)).map(({ entry }) => entry);
@@ -70,6 +71,9 @@ export async function forkJob(
   const forked_from = { job_id: jobId, line: copied.upTo };
   return ledger.write(async (unit) => {
     if (!(await unit.tx.get("Job", jobId))) throw jobNotFound(jobId);
+    const key = request.idempotencyKey;
+    const before = key === undefined ? undefined : await jobOfKey(unit.tx, key);
+    if (before) return { job: same(before), created: false };
     const made = await createJob(
       unit,
       { ...input, name, agent_parameters, fingerprint, forked_from },

@@ -1,0 +1,51 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { ServerOptions } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { onTestFinished } from "vitest";
+import { createMemoryStore } from "../../src/core/store/memory-store.ts";
+import type { Store, StoreFactory } from "../../src/core/store/store.ts";
+import { greeter } from "../_setup.ts";
+
+/** A store in memory that several services have at the same time; none of them closes it. */
+export class SharedStore {
+  #store: Promise<Store> | undefined;
+  readonly #latency: number;
+
+  /** `latency` is how many milliseconds a transaction takes to get there, as over a network. */
+  constructor({ latency = 0 } = {}) {
+    this.#latency = latency;
+  }
+
+  readonly open: StoreFactory = async (context) => {
+    this.#store ??= createMemoryStore(context);
+    const store = await this.#store;
+    const members: Partial<Store> = {
+      close: async () => {},
+      transaction: async (...args: Parameters<Store["transaction"]>) => {
+        if (this.#latency > 0) await delay(this.#latency);
+        return store.transaction(...args) as never;
+      },
+    };
+    return new Proxy(store, {
+      get(_, name) {
+        if (Object.hasOwn(members, name)) return members[name as keyof Store];
+        const member: unknown = Reflect.get(store, name, store);
+        return typeof member === "function" ? member.bind(store) : member;
+      },
+    });
+  };
+}
+
+/** Services over one store, each as if it were a process of its own; closed when the test ends. */
+export async function startInstances<const Each extends readonly Partial<ServerOptions>[]>(
+  each: Each,
+  store = new SharedStore(),
+): Promise<{ [K in keyof Each]: TestServer }> {
+  const servers: TestServer[] = [];
+  for (const options of each) {
+    const server = await testServer({ agents: [greeter], store: store.open, ...options });
+    onTestFinished(() => server[Symbol.asyncDispose]());
+    servers.push(server);
+  }
+  return servers as { [K in keyof Each]: TestServer };
+}
