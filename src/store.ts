@@ -3,6 +3,7 @@ export type {
   AgentSetting,
   AuditHead,
   DamagedJob,
+  Instance,
   KeyedJob,
   KeyMark,
   RemovedBatch,
@@ -12,6 +13,6 @@ export type { EventName, EventWait, StoredEvent } from "./core/models/received-e
 export type { ScheduleState } from "./core/models/schedule.ts";
 export type { StoreSnapshot } from "./core/store/snapshot.ts";
 export type * from "./core/store/store.ts";
-export { StoreConflictError, StoreMissingError } from "./core/store/store.ts";
+export { FencedError, StoreConflictError, StoreMissingError } from "./core/store/store.ts";
 export type { StoreDriver, StoreDriverOptions } from "./core/store/unstorage-driver.ts";
 export { storeDriver } from "./core/store/unstorage-driver.ts";

@@ -37,7 +37,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "defineRoute",
     "html",
   ],
-  "./store": ["StoreConflictError", "StoreMissingError", "storeDriver"],
+  "./store": ["FencedError", "StoreConflictError", "StoreMissingError", "storeDriver"],
   "./deploy": [
     "DeployError",
     "createCommand",

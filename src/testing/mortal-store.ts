@@ -1,4 +1,4 @@
-import type { Store, Transaction } from "../core/store/store.ts";
+import type { Store, Transaction, TransactionOptions } from "../core/store/store.ts";
 
 /**
  * A line of a job's log at which the process ends: `before` it is stored, or after, without an
@@ -54,6 +54,7 @@ export class MortalStore implements Store {
   log: Store["log"] = (name) => this.#store.log(name);
   health = () => this.#store.health();
   stats = () => this.#store.stats();
+  now = () => this.#store.now();
   /** The next process has the store. */
   close = async () => (this.#isDead ? undefined : this.#store.close());
 
@@ -61,7 +62,11 @@ export class MortalStore implements Store {
     return this.#store.snapshot?.bind(this.#store);
   }
 
-  async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+  get hints(): Store["hints"] {
+    return this.#store.hints;
+  }
+
+  async transaction<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T> {
     this.#open++;
     this.#count++;
     let isLast = false;
@@ -71,7 +76,7 @@ export class MortalStore implements Store {
         const result = await work(this.#watch(tx, () => (isLast = true)));
         if (isLast && this.#crash!.isBefore) throw new Error("The process has died");
         return result;
-      });
+      }, options);
     } finally {
       if (isLast) this.die();
       if (this.#isDead) await never();

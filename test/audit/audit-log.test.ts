@@ -38,7 +38,9 @@ describe("the audit log", () => {
     let beforeRead: (() => Promise<unknown>) | undefined;
     const slow: typeof store = {
       table: (name) => store.table(name),
-      transaction: (work) => store.transaction(work),
+      transaction: (work, options) => store.transaction(work, options),
+      hints: store.hints,
+      now: () => store.now(),
       health: () => store.health(),
       stats: () => store.stats(),
       close: () => store.close(),

@@ -19,7 +19,7 @@ import { createRunner } from "../../src/core/runs/job-runner.ts";
 import type { Runner } from "../../src/core/runs/runner.ts";
 import type { RunnerParts } from "../../src/core/runs/runner-parts.ts";
 import { createMemoryStore } from "../../src/core/store/memory-store.ts";
-import type { Store, Transaction } from "../../src/core/store/store.ts";
+import type { Store, Transaction, TransactionOptions } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { jobContext } from "./_jobs.ts";
 
@@ -104,13 +104,18 @@ export class Life {
       health: () => store.health(),
       stats: () => store.stats(),
       close: () => store.close(),
-      transaction: async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> => {
+      hints: store.hints,
+      now: () => store.now(),
+      transaction: async <T>(
+        work: (tx: Transaction) => Promise<T>,
+        fenced?: TransactionOptions,
+      ): Promise<T> => {
         writes++;
         try {
           return await store.transaction(async (tx) => {
             if (this.isDead) throw new Error("dead");
             return work(tx);
-          });
+          }, fenced);
         } finally {
           if (++this.writes >= diesAtWrite || (await store.log("Run").last(JOB)) >= diesAt) this.die();
           writes--;

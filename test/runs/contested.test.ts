@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { AgentDefinition } from "agent-control-service";
 import { expect, test } from "vitest";
 import { storageError } from "../../src/core/store/storage-error.ts";
-import type { Store, Transaction } from "../../src/core/store/store.ts";
+import type { Store, Transaction, TransactionOptions } from "../../src/core/store/store.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { emptyStore, JOB, Life } from "./_lives.ts";
 
@@ -49,7 +49,12 @@ class Contested {
       health: () => inner.health(),
       stats: () => inner.stats(),
       close: () => inner.close(),
-      transaction: async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> => {
+      hints: inner.hints,
+      now: () => inner.now(),
+      transaction: async <T>(
+        work: (tx: Transaction) => Promise<T>,
+        options?: TransactionOptions,
+      ): Promise<T> => {
         const { beforeStored, beforeWork } = this;
         this.beforeStored = undefined;
         this.beforeWork = undefined;
@@ -58,7 +63,7 @@ class Contested {
           const done = await work(tx);
           await beforeStored?.();
           return done;
-        });
+        }, options);
       },
     };
   }

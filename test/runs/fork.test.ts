@@ -475,26 +475,30 @@ function failing(store: Store, at: number): Store {
     health: () => store.health(),
     stats: () => store.stats(),
     close: () => store.close(),
-    transaction: (run) =>
-      store.transaction((tx) =>
-        run({
-          get: (...given) => tx.get(...given),
-          ids: (...given) => tx.ids(...given),
-          insert: async (...given) => {
-            count();
-            return tx.insert(...given);
-          },
-          change: async (...given) => {
-            count();
-            return tx.change(...given);
-          },
-          append: async (...given) => {
-            count();
-            return tx.append(...given);
-          },
-          remove: (...given) => tx.remove(...given),
-          clear: (...given) => tx.clear(...given),
-        }),
+    hints: store.hints,
+    now: () => store.now(),
+    transaction: (run, options) =>
+      store.transaction(
+        (tx) =>
+          run({
+            get: (...given) => tx.get(...given),
+            ids: (...given) => tx.ids(...given),
+            insert: async (...given) => {
+              count();
+              return tx.insert(...given);
+            },
+            change: async (...given) => {
+              count();
+              return tx.change(...given);
+            },
+            append: async (...given) => {
+              count();
+              return tx.append(...given);
+            },
+            remove: (...given) => tx.remove(...given),
+            clear: (...given) => tx.clear(...given),
+          }),
+        options,
       ),
   };
 }

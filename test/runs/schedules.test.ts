@@ -61,8 +61,8 @@ function lives(options: Partial<ServerOptions> & { agents?: AgentDefinition[] } 
       store: async (context) => {
         store ??= createMemoryStore(context);
         const kept = wrap(await store);
-        const commit: Store["transaction"] = (work) =>
-          transaction ? transaction(kept, work) : kept.transaction(work);
+        const commit: Store["transaction"] = (work, options) =>
+          transaction ? transaction(kept, work) : kept.transaction(work, options);
         return { ...kept, transaction: commit, close: async () => {} };
       },
     });
@@ -81,6 +81,8 @@ function wrap(store: Store): Store {
     health: store.health.bind(store),
     stats: store.stats.bind(store),
     close: store.close.bind(store),
+    now: store.now.bind(store),
+    hints: store.hints,
   };
 }
 

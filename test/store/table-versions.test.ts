@@ -31,6 +31,8 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
       finished_at: "2026-01-31T09:31:00Z",
       case_count: 3,
       total_cost: 0.25,
+      run_count: 2,
+      owner: "instance-1",
     }),
     makeJob("job-3", { suspended: { at: "2026-01-31T09:31:00Z", wake_at: "2026-02-28T23:59:59.999Z" } }),
     makeJob("job-4", { suspended: { at: "2026-01-31T09:31:00Z", wake_at: null } }),
@@ -61,6 +63,7 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
       event: "payment/p-1",
     },
   ],
+  Instance: [{ id: "instance-1", seen_at: "2026-01-31T09:30:00.500Z" }],
   AdminSession: [{ id: "session-1", until: 1_800_000_000_000 }],
   Outbox: [
     { id: "0000019bdf3a7e80-1", target: "account", stream: "job-1", state: "waiting" },

@@ -120,8 +120,13 @@ export interface StoredJob extends Omit<Job, "case_ids" | "suspended"> {
   case_count: number;
   /** Cases of this job whose question is open. */
   open_questions: number;
-  /** Runs started so far; 0 while the job waits for its first slot. */
+  /**
+   * Runs started so far; 0 while the job waits for its first slot. Taking a job away from its run raises it,
+   * too: nothing of a run with a lower number is stored.
+   */
   run_count: number;
+  /** The instance that runs it; null where none does. Absent in jobs of earlier versions. */
+  owner?: string | null | undefined;
   /** Set while an operator has parked the job in `stopped`: it is not queued. */
   parked?: boolean | undefined;
   /** Absent in jobs of earlier versions. `worked` is what counts against the time limit of its method, in milliseconds. */

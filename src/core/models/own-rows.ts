@@ -70,3 +70,19 @@ export interface DamagedJob {
   /** What was lost, for people. */
   readonly what: readonly string[];
 }
+
+/** A living instance of the service, one of those that share a store. Each writes its own row again and again. */
+export interface Instance {
+  /** The `owner` of the jobs that it runs. A new one for each start. */
+  readonly id: string;
+  /** When it started, and when it was last seen alive, by the store's clock, ISO 8601. */
+  readonly started_at: string;
+  readonly seen_at: string;
+  /** Name of its machine or container. */
+  readonly host: string;
+  /** The agents that it hosts, with all their versions: `slug@version`. */
+  readonly agents: readonly string[];
+  /** Jobs that it runs now, and the most that it runs. */
+  readonly running: number;
+  readonly places: number;
+}

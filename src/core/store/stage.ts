@@ -25,6 +25,14 @@ export class Stage {
     return this.#bodyOf(table, id)?.copy<T>();
   }
 
+  /** The `run_count` of a job, read from the index alone; nothing where there is no such job. */
+  epochOf(table: StoreTable, id: string): IndexValue | undefined {
+    const staged = this.#staged(table, id);
+    if (staged) return staged.kind === "put" ? staged.record.values.run_count : undefined;
+    const slot = table.index.slotOf(id);
+    return slot === undefined ? undefined : table.index.valueOf("run_count", slot);
+  }
+
   ids(table: StoreTable, field: string, value: IndexValue): string[] {
     const facet = table.index.facet(field);
     if (facet === undefined) throw new TypeError(`Table ${table.name} has no facet "${field}"`);

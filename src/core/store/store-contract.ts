@@ -1,5 +1,7 @@
 import { difficultTests } from "./contract/difficult.ts";
 import { entityTests } from "./contract/entities.ts";
+import { failFirstCommits } from "./contract/fail-first-commits.ts";
+import { fenceTests } from "./contract/fences.ts";
 import type { StoreTest } from "./contract/fixtures.ts";
 import { inFolder, withStore } from "./contract/fixtures.ts";
 import { isolationTests } from "./contract/isolation.ts";
@@ -30,10 +32,17 @@ export function storeContract(options: StoreContractOptions): void {
   const test: StoreTest = (title, work) =>
     it(title, () => inFolder(async (dataDir) => withStore(options.open, dataDir, work)));
 
+  const testTwice: StoreTest = (title, work) => test(title, (store) => work(failFirstCommits(store)));
+
   describe(`${name}: entities`, () => entityTests(test));
   describe(`${name}: concurrency and isolation`, () => isolationTests(test));
   describe(`${name}: lists`, () => listTests(test));
   describe(`${name}: transactions`, () => transactionTests(test));
+  describe(`${name}: fences and hints`, () => fenceTests(test));
+  describe(`${name}: transactions and fences, each work run twice`, () => {
+    transactionTests(testTwice);
+    fenceTests(testTwice);
+  });
   describe(`${name}: logs`, () => logTests(test));
   describe(`${name}: difficult values`, () => difficultTests(test));
   if (options.persistent === true)

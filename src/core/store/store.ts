@@ -7,6 +7,7 @@ import type {
   AgentSetting,
   AuditHead,
   DamagedJob,
+  Instance,
   KeyedJob,
   KeyMark,
   RetentionState,
@@ -59,6 +60,7 @@ export interface Tables {
   ReceivedEvent: StoredEvent;
   EventName: EventName;
   EventWait: EventWait;
+  Instance: Instance;
 }
 export type TableName = keyof Tables & string;
 
@@ -118,7 +120,8 @@ export interface Table<T extends Entity> {
   insert(entity: T): Promise<void>;
   /**
    * Replaces an entity atomically: `fn` gets the newest version and returns the next one (or `undefined` to
-   * leave it as it is). It may replace fields; their old values may be frozen, as versions share them.
+   * leave it as it is). It may replace fields; their old values may be frozen, as versions share them. A store
+   * may call `fn` again with a newer version; only its last result counts.
    * Resolves with the resulting entity; rejects with `StoreMissingError`.
    */
   change(id: string, fn: (current: T) => T | undefined): Promise<T>;
@@ -166,6 +169,42 @@ export interface Transaction {
   clear<K extends LogName>(log: K, key: string): Promise<void>;
 }
 
+/**
+ * A condition for a transaction: the job exists, and none of its runs has started after run number `epoch`. What
+ * counts is the `run_count` of the job that was committed before the transaction.
+ */
+export interface Fence {
+  /** Id of the job. */
+  readonly job: string;
+  /** The `run_count` that the job must have. */
+  readonly epoch: number;
+}
+
+export interface TransactionOptions {
+  readonly fence?: Fence | undefined;
+}
+
+/** Says that something may have changed: never what. */
+export interface Hint {
+  /** What the ids are of, such as `"job"`. */
+  readonly topic: string;
+  readonly ids: readonly string[];
+}
+
+/**
+ * Tells all who have the store open that something may have changed, so that they need not ask so often. A hint
+ * may get lost, and may come more than once, late, or before the change can be read.
+ */
+export interface Hints {
+  /** Returns immediately. Call it once the change is stored. */
+  tell(topic: string, ids: readonly string[]): void;
+  /**
+   * Calls `listener` with each hint, also with those of the same process; with `"all"` where hints may have been
+   * lost: read everything again. The result removes it.
+   */
+  on(listener: (hint: Hint | "all") => void): () => void;
+}
+
 export interface StoreHealth {
   readonly writable: boolean;
   /** What is wrong, and what to do, while not writable. */
@@ -194,10 +233,22 @@ export interface Store {
   table<K extends TableName>(name: K): Table<Tables[K]>;
   log<K extends LogName>(name: K): Log<Logs[K]>;
   /**
-   * Runs `work` with the writes collected in `tx` and commits them as one; rejects, with nothing written, if
-   * `work` throws. `work` must await only `tx`: it blocks other writers.
+   * Whether several processes may have it open at the same time, each with its own copy of the service. Where
+   * this is absent, only one has it.
    */
-  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
+  readonly isShared?: boolean;
+  /** Between all processes that have the store open. */
+  readonly hints: Hints;
+  /** The time by the store's clock, which is the same for all who have it open. */
+  now(): Promise<Date>;
+  /**
+   * Runs `work` with the writes collected in `tx` and commits them as one; rejects, with nothing written, if
+   * `work` throws. `work` must await only `tx`: it blocks other writers. Where something that it has read was
+   * changed meanwhile, a store may discard all that it did and run it again with another `tx`: only the last run
+   * counts, so it must have no effect except on `tx`. Rejects with `FencedError`, with nothing written, unless its
+   * fence holds at the commit.
+   */
+  transaction<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>;
   health(): StoreHealth;
   stats(): Promise<StoreStats>;
   /**
@@ -236,5 +287,13 @@ export class StoreMissingError extends Error {
   override readonly name = "StoreMissingError";
   constructor(table: string, id: string) {
     super(`${table} "${id}" does not exist`);
+  }
+}
+
+/** The job has another run by now, or was removed: nothing of the transaction is written. */
+export class FencedError extends Error {
+  override readonly name = "FencedError";
+  constructor({ job, epoch }: Fence) {
+    super(`Run ${epoch} of job "${job}" is no longer its current run`);
   }
 }

@@ -1,6 +1,13 @@
 import type { StoredCase } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { AgentSetting, AuditHead, KeyedJob, KeyMark, RetentionState } from "../models/own-rows.ts";
+import type {
+  AgentSetting,
+  AuditHead,
+  Instance,
+  KeyedJob,
+  KeyMark,
+  RetentionState,
+} from "../models/own-rows.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { ScheduleState } from "../models/schedule.ts";
 import { DAMAGED_JOB_TABLE } from "./damaged-jobs.ts";
@@ -19,7 +26,7 @@ export const NO_WAKE_TIME = Number.MAX_SAFE_INTEGER;
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
-  version: 3,
+  version: 4,
   entity: true,
   index: (job) => ({
     status: job.status,
@@ -40,6 +47,8 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     duration: duration(job),
     // `null` where it is not suspended.
     wake_at: job.suspended ? (time(job.suspended.wake_at) ?? NO_WAKE_TIME) : null,
+    run_count: job.run_count,
+    owner: job.owner ?? null,
   }),
   facets: [
     "status",
@@ -49,6 +58,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     "parent_id",
     "schedule_id",
     "forked_from",
+    "owner",
   ],
   sorted: ["created_at", "updated_at", "name"],
   text: (job) => `${job.id}\n${job.name}`,
@@ -138,6 +148,15 @@ const EVENT_WAIT_TABLE: TableSpec<EventWait> = {
   sorted: [],
 };
 
+const INSTANCE_TABLE: TableSpec<Instance> = {
+  name: "Instance",
+  version: 1,
+  entity: false,
+  index: ({ seen_at }) => ({ seen_at: time(seen_at) }),
+  facets: [],
+  sorted: [],
+};
+
 const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
   name: "AgentSetting",
   version: 1,
@@ -170,4 +189,5 @@ export const CORE_TABLES: readonly TableSpec[] = [
   RECEIVED_EVENT_TABLE,
   EVENT_NAME_TABLE,
   EVENT_WAIT_TABLE,
+  INSTANCE_TABLE,
 ];

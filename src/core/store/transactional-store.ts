@@ -1,26 +1,30 @@
 import { getOrMake } from "../base/get-or-make.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { Backend, Change, StoreLog, StoreTable } from "./backend.ts";
+import { LocalHints } from "./local-hints.ts";
 import { countByValue, findSlots } from "./query.ts";
 import type { StoreSnapshot } from "./snapshot.ts";
 import { Stage } from "./stage.ts";
 import { closedError, storageError } from "./storage-error.ts";
-import type {
-  Entity,
-  ListQuery,
-  Log,
-  LogEntry,
-  LogName,
-  Logs,
-  Page,
-  Store,
-  StoreHealth,
-  StoreStats,
-  Table,
-  TableName,
-  TableSpec,
-  Tables,
-  Transaction,
+import {
+  type Entity,
+  FencedError,
+  type Hints,
+  type ListQuery,
+  type Log,
+  type LogEntry,
+  type LogName,
+  type Logs,
+  type Page,
+  type Store,
+  type StoreHealth,
+  type StoreStats,
+  type Table,
+  type TableName,
+  type TableSpec,
+  type Tables,
+  type Transaction,
+  type TransactionOptions,
 } from "./store.ts";
 import { TableIndex } from "./table-index.ts";
 import { Turns } from "./turns.ts";
@@ -42,6 +46,7 @@ export function createStoreTables(specs: readonly TableSpec[]): Map<string, Stor
  * Readers see what is durable; writers see, besides, what is on its way there, and share its fate.
  */
 export class TransactionalStore implements Store {
+  readonly hints: Hints = new LocalHints();
   readonly #backend: Backend;
   readonly #tables: ReadonlyMap<string, StoreTable>;
   readonly #logs = new Map<string, StoreLog>();
@@ -95,7 +100,10 @@ export class TransactionalStore implements Store {
     };
   }
 
-  async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+  async transaction<T>(
+    work: (tx: Transaction) => Promise<T>,
+    { fence }: TransactionOptions = {},
+  ): Promise<T> {
     this.#open(undefined);
     let abort: (error: Error) => void = () => {};
     const turn = this.#turns.take((error) => abort(error));
@@ -104,6 +112,9 @@ export class TransactionalStore implements Store {
     const use = { over: false };
     const failures = this.#failures;
     try {
+      // Nobody else writes before its end: what holds now holds at the commit.
+      if (fence && stage.epochOf(this.#tableOf("Job"), fence.job) !== fence.epoch)
+        throw new FencedError(fence);
       const value = await new Promise<T>((resolve, reject) => {
         abort = reject;
         work(this.#transactionOn(stage, use)).then(resolve, reject);
@@ -118,6 +129,10 @@ export class TransactionalStore implements Store {
     } finally {
       this.#turns.release();
     }
+  }
+
+  async now(): Promise<Date> {
+    return new Date();
   }
 
   get snapshot(): (() => Promise<StoreSnapshot>) | undefined {
