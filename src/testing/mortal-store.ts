@@ -36,6 +36,10 @@ export class MortalStore implements Store {
     return this.#isDead;
   }
 
+  get isShared(): boolean {
+    return this.#store.isShared ?? false;
+  }
+
   get isBusy(): boolean {
     return this.#open > 0;
   }
@@ -100,6 +104,7 @@ export class MortalStore implements Store {
       insert: (table, entity) => tx.insert(table, entity),
       change: (table, id, fn) => tx.change(table, id, fn),
       remove: (table, id) => tx.remove(table, id),
+      last: (log, key) => tx.last(log, key),
       clear: (log, key) => tx.clear(log, key),
     };
   }

@@ -10,6 +10,8 @@ import { greeter } from "../_setup.ts";
 export class SharedStore {
   #store: Promise<Store> | undefined;
   readonly #latency: number;
+  /** Milliseconds that the store's clock is ahead. */
+  ahead = 0;
 
   /** `latency` is how many milliseconds a transaction takes to get there, as over a network. */
   constructor({ latency = 0 } = {}) {
@@ -20,6 +22,8 @@ export class SharedStore {
     this.#store ??= createMemoryStore(context);
     const store = await this.#store;
     const members: Partial<Store> = {
+      isShared: true,
+      now: async () => new Date(Date.now() + this.ahead),
       close: async () => {},
       transaction: async (...args: Parameters<Store["transaction"]>) => {
         if (this.#latency > 0) await delay(this.#latency);

@@ -496,6 +496,7 @@ function failing(store: Store, at: number): Store {
               return tx.append(...given);
             },
             remove: (...given) => tx.remove(...given),
+            last: (...given) => tx.last(...given),
             clear: (...given) => tx.clear(...given),
           }),
         options,

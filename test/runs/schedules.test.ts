@@ -187,7 +187,7 @@ function tracked(tx: Transaction, tables: string[]): Transaction {
     };
   return {
     ...{ get: tx.get.bind(tx), ids: tx.ids.bind(tx), remove: tx.remove.bind(tx) },
-    ...{ append: tx.append.bind(tx), clear: tx.clear.bind(tx) },
+    ...{ append: tx.append.bind(tx), last: tx.last.bind(tx), clear: tx.clear.bind(tx) },
     insert: note("insert") as Transaction["insert"],
     change: note("change") as Transaction["change"],
   };

@@ -112,6 +112,10 @@ export class ScrubbedTransaction implements Transaction {
     return this.#tx.remove(table, id);
   }
 
+  last<K extends LogName>(log: K, key: string): Promise<number> {
+    return this.#tx.last(log, key);
+  }
+
   append<K extends LogName>(log: K, key: string, entry: Logs[K]): Promise<number> {
     if (log !== "CaseUpdate") return this.#tx.append(log, key, entry);
     return this.#tx.append("CaseUpdate", key, this.#scrub.update(entry as CaseNodeUpdate));

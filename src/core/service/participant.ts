@@ -58,6 +58,7 @@ function limitTo(tables: ReadonlySet<string>, tx: Transaction, plugin: string): 
       check(table);
       return tx.remove(table, id);
     },
+    last: (log, key) => tx.last(log, key),
     append: async (log, key, entry) => {
       check(log);
       return tx.append(log, key, entry);

@@ -78,15 +78,24 @@ export class Stage {
     return true;
   }
 
+  last(log: StoreLog, key: string): number {
+    const place = this.#placeOf(log, key);
+    if (place !== undefined) return (this.changes[place] as LogChange).last;
+    const pending = log.pending.get(key);
+    if (pending === undefined) return this.#backend.lastOf(log, key);
+    this.sawPending = true;
+    return pending.last;
+  }
+
   append(log: StoreLog, key: string, entry: unknown): number {
-    const last = this.#lastOf(log, key) + 1;
+    const last = this.last(log, key) + 1;
     const text = toJson(entry, `An entry of log ${log.name} "${key}"`);
     this.#add({ kind: "append", log, key, last, text });
     return last;
   }
 
   clear(log: StoreLog, key: string): void {
-    if (this.#lastOf(log, key) === 0) return;
+    if (this.last(log, key) === 0) return;
     this.#add({ kind: "clear", log, key, last: 0 });
   }
 
@@ -164,15 +173,6 @@ export class Stage {
     const staged = this.#staged(table, id);
     if (staged !== undefined) return staged.kind === "put" ? staged.body : undefined;
     return slot === undefined ? undefined : this.#backend.body(table, slot);
-  }
-
-  #lastOf(log: StoreLog, key: string): number {
-    const place = this.#placeOf(log, key);
-    if (place !== undefined) return (this.changes[place] as LogChange).last;
-    const pending = log.pending.get(key);
-    if (pending === undefined) return this.#backend.lastOf(log, key);
-    this.sawPending = true;
-    return pending.last;
   }
 }
 

@@ -163,6 +163,8 @@ export interface Transaction {
     fn: (current: Tables[K]) => Tables[K] | undefined,
   ): Promise<Tables[K]>;
   remove<K extends TableName>(table: K, id: string): Promise<boolean>;
+  /** Number of the last entry of a key, 0 where there is none. */
+  last<K extends LogName>(log: K, key: string): Promise<number>;
   /** Adds an entry; resolves with the number it will have. */
   append<K extends LogName>(log: K, key: string, entry: Logs[K]): Promise<number>;
   /** Removes all entries of a key. */

@@ -315,6 +315,10 @@ export class TransactionalStore implements Store {
         check();
         return stage.remove(this.#tableOf(table), id);
       },
+      last: async (log, key) => {
+        check();
+        return stage.last(this.#logOf(log), key);
+      },
       append: async (log, key, entry) => {
         check();
         return stage.append(this.#logOf(log), key, entry);

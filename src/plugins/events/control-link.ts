@@ -19,7 +19,7 @@ import { CONTROL } from "./control-target.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { MessageIds } from "./message-ids.ts";
 import type { Outbox } from "./outbox.ts";
-import type { OutboxRow } from "./outbox-table.ts";
+import { laneOf, type OutboxRow } from "./outbox-table.ts";
 
 /** Stream of events that belong to no job. */
 export const SERVICE_STREAM = "service";
@@ -78,6 +78,11 @@ export class ControlLink implements Events, ControlSystem {
       this.#touch(stream, await this.#parts.outbox.insert(tx, message));
     }
     return eventId;
+  }
+
+  /** Inside the transaction that removes a job: what waits to be sent about it is not mixed with a later job of its id. */
+  async detach(tx: Transaction, stream: string): Promise<void> {
+    for (const { name } of this.#targets) await this.#parts.outbox.detach(tx, laneOf(name, stream));
   }
 
   /** Makes the dispatcher check what was recorded for a stream. `keep` leaves it to be checked again. */
@@ -168,7 +173,7 @@ export class ControlLink implements Events, ControlSystem {
 
   async retry(ids: readonly string[] | "all"): Promise<number> {
     const lanes = await this.#parts.outbox.revive(ids);
-    for (const lane of new Set(lanes)) this.#parts.dispatcher.rewind(lane);
+    for (const lane of new Set(lanes)) this.#parts.dispatcher.wake(lane);
     return lanes.length;
   }
 

@@ -2,6 +2,7 @@ import type { Logger } from "../../core/base/log.ts";
 import type { Redactor } from "../../core/base/redactor.ts";
 import { DeliveryError, type DeliveryTarget } from "../../core/delivery/events.ts";
 import { backoff } from "./breaker.ts";
+import type { LaneClaims } from "./lane-claims.ts";
 import type { ResolvedEventsOptions } from "./options.ts";
 import type { Outbox } from "./outbox.ts";
 import type { OutboxRow } from "./outbox-table.ts";
@@ -11,12 +12,12 @@ import { Receiver } from "./receiver.ts";
 const BATCH = 50;
 /** Attempts before age makes a dead letter: a service that was off for a week still tries. */
 const FEWEST_ATTEMPTS = 8;
+/** Milliseconds between two looks for messages that other instances have stored, and nobody sends. */
+const POLL = 5000;
 
 interface Lane {
   readonly key: string;
   readonly receiver: Receiver;
-  /** The last processed message. */
-  after: string;
   /** Something was stored since it was last read. */
   woken: boolean;
   busy: boolean;
@@ -24,6 +25,10 @@ interface Lane {
 
 export interface DispatcherParts {
   readonly outbox: Outbox;
+  /** Which lanes are this instance's, where several share the store. */
+  readonly claims?: LaneClaims | undefined;
+  /** Tells the other instances that something was stored in a lane that one of them has. */
+  readonly tell?: ((lane: string) => void) | undefined;
   readonly options: ResolvedEventsOptions;
   readonly redactor: Redactor;
   readonly clock: () => Date;
@@ -45,8 +50,9 @@ export class Dispatcher {
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #stop = new AbortController();
 
-  constructor(parts: DispatcherParts) {
+  constructor(parts: DispatcherParts & { readonly poll?: number }) {
     this.#parts = parts;
+    if (parts.claims) this.#every(parts.poll ?? POLL, () => this.#load());
   }
 
   get receivers(): Iterable<Receiver> {
@@ -58,7 +64,7 @@ export class Dispatcher {
     if (this.#receivers.has(target.name)) throw new Error(`Target "${target.name}" already exists`);
     const { options, random } = this.#parts;
     this.#receivers.set(target.name, new Receiver(target, { ...options.breaker, random }));
-    void this.#load(target.name);
+    void this.#load();
   }
 
   /** Something was stored in a lane. */
@@ -69,11 +75,9 @@ export class Dispatcher {
     this.#queue(lane);
   }
 
-  /** Something was put back into a lane, before the last processed message. */
-  rewind(key: string): void {
-    const lane = this.#lanes.get(key);
-    if (lane) lane.after = "";
-    this.wake(key);
+  /** Another instance has stored something in a lane, which may be one of those that this one sends. */
+  hear(key: string): void {
+    if (this.#lanes.has(key)) this.wake(key);
   }
 
   /** Lets deliveries in progress finish, for `grace` milliseconds. */
@@ -83,24 +87,32 @@ export class Dispatcher {
     for (const { timer } of this.#receivers.values()) clearTimeout(timer);
     const late = new Promise<void>((resolve) => setTimeout(resolve, grace).unref());
     await Promise.race([Promise.all(this.#working), late]);
-    await Promise.race([this.#parts.outbox.settle(), late]);
+    const { outbox, claims, log } = this.#parts;
+    const isSettled = await Promise.race([outbox.settle(), late]);
+    if (!claims || !isSettled) return;
+    const released = claims.releaseAll().catch((error: unknown) => {
+      log.debug("the claims of messages end by themselves: they could not be released", { error });
+    });
+    await Promise.race([released, late]);
   }
 
-  async #load(target: string): Promise<void> {
+  /** Sends what is waiting and nobody sends. */
+  async #load(): Promise<void> {
+    const { outbox, claims, log } = this.#parts;
     try {
-      for (const lane of await this.#parts.outbox.lanes()) {
-        if (lane.startsWith(`${target}|`)) this.wake(lane);
-      }
+      const lanes = await outbox.lanes();
+      const taken = await claims?.ofOthers();
+      for (const lane of lanes) if (!this.#lanes.has(lane) && !taken?.has(lane)) this.wake(lane);
     } catch (error) {
-      this.#parts.log.error("the waiting messages cannot be read", { target, error });
-      this.#later(5000, () => void this.#load(target));
+      log.error("the waiting messages cannot be read", { error });
+      if (!claims) this.#later(5000, () => void this.#load());
     }
   }
 
   #open(key: string): Lane | undefined {
     const receiver = this.#receivers.get(key.slice(0, key.indexOf("|")));
     if (!receiver) return undefined;
-    const lane: Lane = { key, receiver, after: "", woken: true, busy: false };
+    const lane: Lane = { key, receiver, woken: true, busy: false };
     this.#lanes.set(key, lane);
     return lane;
   }
@@ -146,15 +158,22 @@ export class Dispatcher {
 
   /** Sends the next messages; resolves with how long to wait if one failed. */
   async #sendSome(lane: Lane): Promise<number | undefined> {
-    const { outbox } = this.#parts;
+    const { outbox, claims } = this.#parts;
     lane.woken = false;
-    const rows = await outbox.head(lane.key, lane.after, BATCH);
+    if (claims && !claims.has(lane.key) && !(await claims.take(lane.key))) {
+      this.#lanes.delete(lane.key);
+      this.#parts.tell?.(lane.key);
+      this.#resumeAfterPause(lane.receiver);
+      return undefined;
+    }
+    const rows = await outbox.head(lane.key, BATCH);
     if (rows.length === 0) {
       // A forgotten lane is read from its start again: delivered messages must be removed by then.
       const settled = await outbox.settle();
       if (!lane.woken) {
-        if (settled) this.#lanes.delete(lane.key);
-        else return 1000;
+        if (!settled) return 1000;
+        await claims?.release(lane.key);
+        if (!lane.woken) this.#lanes.delete(lane.key);
       }
       // It may have been chosen as the probe; then another one must be.
       this.#resumeAfterPause(lane.receiver);
@@ -162,6 +181,8 @@ export class Dispatcher {
     }
     for (const row of rows) {
       if (this.#stop.signal.aborted) return undefined;
+      // Another instance may have it by now, and may have sent the rest.
+      if (claims && !claims.has(lane.key)) return undefined;
       if (!lane.receiver.breaker.enter(this.#now)) {
         this.#park(lane);
         return undefined;
@@ -197,9 +218,8 @@ export class Dispatcher {
 
   #succeed(lane: Lane, row: OutboxRow): undefined {
     const { receiver } = lane;
-    lane.after = row.id;
     receiver.delivered++;
-    this.#parts.outbox.delivered(row.id);
+    this.#parts.outbox.delivered(row);
     const paused = receiver.breaker.pausedUntil !== undefined;
     receiver.breaker.succeed();
     if (receiver.breaker.pausedUntil !== undefined) return;
@@ -222,7 +242,6 @@ export class Dispatcher {
     else if (!paused) log.warn("messages are waiting: deliveries fail", { target, reason: error.message });
     await outbox.failed(row, error, dead ? "dead" : "waiting");
     if (dead) {
-      lane.after = row.id;
       log.error("a message became a dead letter", {
         target,
         message: row.id,
@@ -231,8 +250,12 @@ export class Dispatcher {
       });
       return undefined;
     }
-    if (receiver.breaker.pausedUntil === undefined)
-      return backoff(row.attempts, { ...options.backoff, random });
+    if (receiver.breaker.pausedUntil === undefined) {
+      const wait = backoff(row.attempts, { ...options.backoff, random });
+      // Until then nobody sends.
+      await this.#parts.claims?.take(lane.key, { longer: wait });
+      return wait;
+    }
     this.#park(lane);
     return undefined;
   }
@@ -279,6 +302,10 @@ export class Dispatcher {
     }, wait);
     timer.unref();
     this.#timers.add(timer);
+  }
+
+  #every(pause: number, run: () => Promise<void>): void {
+    this.#later(pause, () => void run().finally(() => this.#every(pause, run)));
   }
 
   get #now(): number {

@@ -4,12 +4,28 @@ import { timeOf } from "./message-ids.ts";
 
 /** A stored message: what operators see, and what is sent. Its id sorts by the time it was stored. */
 export interface OutboxRow extends OutboxMessage {
+  /**
+   * Its place among the messages of its job: the number of the last line of the run log when it was stored, whose
+   * clock that is does not matter. Messages with the same number are of one process, which orders them by their ids.
+   * Absent in messages of version 0.1.0.
+   */
+  readonly seq?: number;
   readonly body: unknown;
+}
+
+/** Which instance sends the messages of a lane, where several share a store. */
+export interface OutboxLane {
+  /** The lane. */
+  readonly id: string;
+  readonly owner: string;
+  /** When another one may take it, by the store's clock; milliseconds since the epoch. */
+  readonly until: number;
 }
 
 declare module "../../core/store/store.ts" {
   interface Tables {
     Outbox: OutboxRow;
+    OutboxLane: OutboxLane;
   }
 }
 
@@ -20,15 +36,24 @@ export function laneOf(target: string, stream: string): string {
 
 export const OUTBOX_TABLE: TableSpec<OutboxRow> = {
   name: "Outbox",
-  version: 1,
+  version: 2,
   entity: false,
   index: (row) => ({
     state: row.state,
     /** Only waiting messages are in a lane. */
     lane: row.state === "waiting" ? laneOf(row.target, row.stream) : null,
-    /** With ids for ties, the order in which messages were stored. */
     time: timeOf(row.id),
+    seq: row.seq ?? 0,
   }),
   facets: ["state", "lane"],
-  sorted: ["time"],
+  sorted: ["time", "seq"],
+};
+
+export const OUTBOX_LANE_TABLE: TableSpec<OutboxLane> = {
+  name: "OutboxLane",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
 };

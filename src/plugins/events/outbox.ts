@@ -9,6 +9,8 @@ import { Removals } from "./removals.ts";
 
 /** Rows that one transaction of an operator's command changes. */
 const BATCH = 200;
+/** More than the longest run log: puts the messages of a removed job before those of a later one of its id. */
+const BEFORE = 2 ** 32;
 
 export interface NewMessage {
   readonly eventId: string;
@@ -51,6 +53,7 @@ export class Outbox {
       status: null,
       created_at: this.#parts.clock().toISOString(),
       failed_at: null,
+      seq: await tx.last("Run", stream),
       body: this.#parts.redactor.json(body),
     });
     return laneOf(target, stream);
@@ -62,20 +65,28 @@ export class Outbox {
     return Object.keys(counts).filter((lane) => lane.includes("|"));
   }
 
-  /** The next messages of a lane after one. */
-  async head(lane: string, after: string, limit: number): Promise<OutboxRow[]> {
-    for (let behind = after; ; ) {
-      const where = { lane, ...(behind !== "" && { id: { gte: `${behind}~` } }) };
-      const { items } = await this.#table.list({ where, sort: "time", limit });
-      const waiting = items.filter((row) => !this.#removals.has(row.id));
-      if (waiting.length > 0 || items.length === 0) return waiting;
-      behind = items.at(-1)!.id;
-    }
+  /**
+   * The next messages of a lane. They are read from its beginning each time: a message may be stored, or become
+   * visible, after one that follows it.
+   */
+  async head(lane: string, limit: number): Promise<OutboxRow[]> {
+    const { items } = await this.#table.list({
+      where: { lane },
+      sort: "seq",
+      limit: limit + this.#removals.sizeOf(lane),
+    });
+    return items.filter((row) => !this.#removals.has(row.id));
+  }
+
+  /** Inside the transaction that removes a job: its waiting messages come before those of a later job of its id. */
+  async detach(tx: Transaction, lane: string): Promise<void> {
+    for (const id of await tx.ids("Outbox", "lane", lane))
+      await tx.change("Outbox", id, (row) => ({ ...row, seq: (row.seq ?? 0) - BEFORE }));
   }
 
   /** Removes a delivered message; the write follows soon. */
-  delivered(id: string): void {
-    this.#removals.add(id);
+  delivered(row: OutboxRow): void {
+    this.#removals.add(row.id, laneOf(row.target, row.stream));
   }
 
   /** Resolves with whether delivered messages have been removed from the disk. */
@@ -118,16 +129,15 @@ export class Outbox {
 
   /** Queues dead letters again; resolves with their lanes. */
   async revive(ids: readonly string[] | "all"): Promise<string[]> {
-    const lanes: string[] = [];
-    await this.#eachDead(ids, async (tx, row) => {
+    const revived = await this.#eachDead(ids, async (tx, row) => {
       await tx.change("Outbox", row.id, (current) => ({ ...current, state: "waiting", attempts: 0 }));
-      lanes.push(laneOf(row.target, row.stream));
     });
-    return lanes;
+    return revived.map(({ target, stream }) => laneOf(target, stream));
   }
 
   async drop(ids: readonly string[] | "all"): Promise<number> {
-    return this.#eachDead(ids, async (tx, row) => void (await tx.remove("Outbox", row.id)));
+    const dropped = await this.#eachDead(ids, async (tx, row) => void (await tx.remove("Outbox", row.id)));
+    return dropped.length;
   }
 
   /** Removes the oldest messages of a state that are too many or too old; resolves with how many. */
@@ -140,8 +150,10 @@ export class Outbox {
         (row, at) => at < surplus || (limits.before !== undefined && row.created_at < limits.before),
       );
       if (gone.length === 0) return removed;
-      await this.#parts.store.transaction(async (tx) => {
-        for (const row of gone) if (await tx.remove("Outbox", row.id)) removed++;
+      removed += await this.#parts.store.transaction(async (tx) => {
+        let count = 0;
+        for (const row of gone) if (await tx.remove("Outbox", row.id)) count++;
+        return count;
       });
     }
   }
@@ -153,17 +165,20 @@ export class Outbox {
   async #eachDead(
     ids: readonly string[] | "all",
     change: (tx: Transaction, row: OutboxRow) => Promise<void>,
-  ): Promise<number> {
-    let changed = 0;
+  ): Promise<OutboxRow[]> {
+    const changed: OutboxRow[] = [];
     const some = async (batch: readonly string[]): Promise<void> => {
-      await this.#parts.store.transaction(async (tx) => {
+      const rows = await this.#parts.store.transaction(async (tx) => {
+        const dead: OutboxRow[] = [];
         for (const id of batch) {
           const row = await tx.get("Outbox", id);
           if (row?.state !== "dead") continue;
           await change(tx, row);
-          changed++;
+          dead.push(row);
         }
+        return dead;
       });
+      changed.push(...rows);
     };
     if (ids !== "all") {
       for (let at = 0; at < ids.length; at += BATCH) await some(ids.slice(at, at + BATCH));

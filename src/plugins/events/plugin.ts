@@ -20,11 +20,12 @@ import type { Transaction } from "../../core/store/store.ts";
 import { ControlLink, SERVICE_STREAM } from "./control-link.ts";
 import { CONTROL, createControlTarget } from "./control-target.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import { LaneClaims } from "./lane-claims.ts";
 import { MessageIds } from "./message-ids.ts";
 import { fetchOnboarding } from "./onboarding.ts";
 import { type EventsOptions, resolveEventsOptions } from "./options.ts";
 import { Outbox } from "./outbox.ts";
-import { laneOf, OUTBOX_TABLE } from "./outbox-table.ts";
+import { laneOf, OUTBOX_LANE_TABLE, OUTBOX_TABLE } from "./outbox-table.ts";
 import { pruneOutbox } from "./prune.ts";
 import { registrationEvents } from "./registration.ts";
 import { eventRoutes } from "./routes.ts";
@@ -33,6 +34,7 @@ import { toEvent } from "./to-events.ts";
 /** Time that deliveries in progress get when the service closes, milliseconds. */
 const CLOSE_GRACE = 2000;
 const PRUNE_EVERY = 60_000;
+const HINT = "outbox";
 const CHANGES = ["job:changed", "job:finished", "case:opened", "case:changed"] as const;
 
 /**
@@ -42,7 +44,7 @@ const CHANGES = ["job:changed", "job:finished", "case:opened", "case:changed"] a
 export function events(options: EventsOptions = {}, fetch: Fetch = globalThis.fetch): Plugin {
   return {
     name: "events",
-    tables: [OUTBOX_TABLE],
+    tables: [OUTBOX_TABLE, OUTBOX_LANE_TABLE],
     async setup(context) {
       const link = await createLink(context, resolveEventsOptions(options), fetch);
       context.provide(EVENTS, () => link);
@@ -68,6 +70,8 @@ async function createLink(
 
   const dispatcher = new Dispatcher({
     outbox,
+    claims: store.isShared ? new LaneClaims(store, options.timeout) : undefined,
+    tell: (lane) => store.hints.tell(HINT, [lane]),
     options,
     redactor,
     clock,
@@ -105,11 +109,19 @@ async function createLink(
   }
 
   const record = async (change: Change, tx: Transaction): Promise<void> => {
+    if (change.kind === "job:deleted") return link.detach(tx, change.job.id);
     const found = await toEvent(change, tx);
     if (found) await link.record(tx, found.event, found.stream);
   };
 
   onClose(() => dispatcher.close(CLOSE_GRACE));
+  if (store.isShared) {
+    onClose(
+      store.hints.on((hint) => {
+        if (hint !== "all" && hint.topic === HINT) for (const lane of hint.ids) dispatcher.hear(lane);
+      }),
+    );
+  }
   participate((change, tx) => (link.hasTargets ? record(change, tx) : undefined));
   for (const kind of CHANGES) {
     onClose(hooks.on(kind, (change) => link.wake("job" in change ? change.job.id : change.case.job_id)));

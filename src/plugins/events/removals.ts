@@ -9,7 +9,10 @@ const RETRY = 1000;
 export class Removals {
   readonly #store: Store;
   readonly #log: Logger;
-  readonly #ids = new Set<string>();
+  /** Ids, with their lanes. */
+  readonly #ids = new Map<string, string>();
+  /** Number of ids by lane. */
+  readonly #lanes = new Map<string, number>();
   #running: Promise<void> | undefined;
 
   constructor(store: Store, log: Logger) {
@@ -25,8 +28,14 @@ export class Removals {
     return this.#ids.has(id);
   }
 
-  add(id: string): void {
-    this.#ids.add(id);
+  /** Number of messages of a lane that are yet to be removed. */
+  sizeOf(lane: string): number {
+    return this.#lanes.get(lane) ?? 0;
+  }
+
+  add(id: string, lane: string): void {
+    if (!this.#ids.has(id)) this.#count(lane, 1);
+    this.#ids.set(id, lane);
     this.#running ??= this.#run();
   }
 
@@ -55,10 +64,19 @@ export class Removals {
 
   async #removeSome(): Promise<void> {
     const some: string[] = [];
-    for (const id of this.#ids) if (some.push(id) >= BATCH) break;
+    for (const id of this.#ids.keys()) if (some.push(id) >= BATCH) break;
     await this.#store.transaction(async (tx) => {
       for (const id of some) await tx.remove("Outbox", id);
     });
-    for (const id of some) this.#ids.delete(id);
+    for (const id of some) {
+      this.#count(this.#ids.get(id)!, -1);
+      this.#ids.delete(id);
+    }
+  }
+
+  #count(lane: string, by: number): void {
+    const size = this.sizeOf(lane) + by;
+    if (size > 0) this.#lanes.set(lane, size);
+    else this.#lanes.delete(lane);
   }
 }

@@ -51,6 +51,20 @@ export function logTests(test: StoreTest): void {
     assert.equal(await store.log("Run").last("kept"), 1);
   });
 
+  test("the last number inside a transaction counts its own entries", async (store) => {
+    await store.log("Run").append("a", makeEntry("one"));
+    const pending = store.log("Run").append("a", makeEntry("two"));
+    const numbers = await store.transaction(async (tx) => {
+      const before = await tx.last("Run", "a");
+      await tx.append("Run", "a", makeEntry("three"));
+      const after = await tx.last("Run", "a");
+      await tx.clear("Run", "a");
+      return [before, after, await tx.last("Run", "a"), await tx.last("Run", "none")];
+    });
+    await pending;
+    assert.deepEqual(numbers, [2, 3, 0, 0]);
+  });
+
   test("clearing and appending in one transaction leaves the new entries", async (store) => {
     await store.log("Run").append("a", makeEntry("old"));
     const number = await store.transaction(async (tx) => {
