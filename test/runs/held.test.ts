@@ -1,6 +1,7 @@
-import type { AgentDefinition, JobHandle } from "agent-control-service";
+import type { AgentDefinition, JobHandle, JobStartContext } from "agent-control-service";
 import * as v from "valibot";
 import { expect, test } from "vitest";
+import { shareOf } from "../_share.ts";
 import { agentOf } from "./_agent.ts";
 import { Deploys } from "./_deploys.ts";
 import { emptyStore, JOB, Life } from "./_lives.ts";
@@ -206,6 +207,46 @@ test("a person can continue a held job: calls that the code does not make are sk
     }),
   );
 });
+
+const FAILS = () => Promise.reject(new Error("its settings are missing"));
+const LATE = () => new Promise<never>(() => {});
+
+// The last one takes as long as a rehearsal may.
+test.each([
+  ["fails", "recorded calls: its settings are missing", FAILS] as const,
+  ...shareOf([["is late", "did not make its recorded calls in time", LATE] as const], 8),
+])(
+  "a held job is not continued where its handler %s before it makes its recorded calls: none is forgotten",
+  async (_what, problem, before) => {
+    done.length = 0;
+    const good = worker(["fetch", "check"]);
+    const deploys = await Deploys.start(good);
+    await deploys.question("a");
+    let begin: () => Promise<unknown> = async () => undefined;
+    const other = worker(["fetch", "audit"], { version: "1.1.0" });
+    const run = async (context: JobStartContext) => {
+      await begin();
+      return other.methods.job_start.run(context as never);
+    };
+    await deploys.deploy(agentOf(run, { version: "1.1.0" }));
+    await deploys.until(isHeld);
+    begin = before;
+    const entries = await deploys.life.entries();
+
+    const continued = deploys.life.runner.continue(JOB);
+
+    await expect(continued).rejects.toMatchObject({ type: "invalid_transition" });
+    await expect(continued).rejects.toThrow(problem);
+    expect(await deploys.job()).toMatchObject({ status: "awaiting", stop_reason: "code_changed" });
+    expect(await deploys.life.entries()).toEqual(entries);
+    await deploys.deploy(good);
+    await deploys.until(({ held }) => held === null);
+    await deploys.answer("a", { approved: true });
+    expect(await deploys.ended()).toMatchObject({ status: "completed" });
+    expect(done).toEqual(["fetch", "check"]);
+  },
+  30_000,
+);
 
 test("a held job can be run from the start, under the newest version", async () => {
   done.length = 0;

@@ -6,6 +6,7 @@ import { removeWaits } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import { changeWithRun } from "./job-change.ts";
+import type { Rehearsed } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { asJob, note, type RequestParts, refusePulled, refuseWhenClosing } from "./runner-parts.ts";
 import { takeFrom } from "./steer.ts";
@@ -19,16 +20,13 @@ export async function continueJob(parts: RequestParts, jobId: string, actor?: Ac
   const by = actor && nameOf(actor);
   const seen = await jobs.get(jobId);
   assertHeld(seen);
-  const { notMade, end } = await runs.rehearse(seen);
-  // Otherwise it would make all of its calls again.
-  if (end !== undefined && end !== "unsure" && end.reason === "crashed")
-    throw new ServiceError(
-      "invalid_transition",
-      `Job "${jobId}" cannot continue: its handler ends its process`,
-      {
-        detail: end.message,
-      },
-    );
+  const { notMade, ...rehearsed } = await runs.rehearse(seen);
+  const problem = whyUnknown(rehearsed);
+  // Calls that it may still make would be forgotten, and made again.
+  if (problem) {
+    const { what, detail } = problem;
+    throw new ServiceError("invalid_transition", `Job "${jobId}" cannot continue: ${what}`, { detail });
+  }
   const cut = toStretches(notMade);
   const next = await changeWithRun(parts, jobId, async (unit, { job, record }) => {
     assertHeld(job);
@@ -42,6 +40,30 @@ export async function continueJob(parts: RequestParts, jobId: string, actor?: Ac
   });
   runs.queue(next, "resume");
   return next;
+}
+
+/** Why it is not known which of its recorded calls a handler makes. */
+function whyUnknown({
+  end,
+  failed,
+}: Pick<Rehearsed, "end" | "failed">): { readonly what: string; readonly detail: string } | undefined {
+  if (failed !== undefined) {
+    return {
+      what: `its handler fails before it has made its recorded calls: ${failed}`,
+      detail:
+        "Nothing was changed. Correct the cause: the job resumes by itself where its record fits the code, and can be continued otherwise.",
+    };
+  }
+  if (end === "unsure") {
+    return {
+      what: "its handler did not make its recorded calls in time",
+      detail:
+        "Nothing was changed. It waits for something that is not recorded, or the service is busy. Move what it waits for into a step, or try again.",
+    };
+  }
+  return end?.reason === "crashed"
+    ? { what: "its handler ends its process", detail: end.message }
+    : undefined;
 }
 
 /** Gives an open job another version of its agent, where its record fits that. */

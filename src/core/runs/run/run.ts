@@ -70,6 +70,8 @@ export interface Rehearsed {
   readonly end: RunEnd | "unsure" | undefined;
   /** Lines of calls that the handler does not make. */
   readonly notMade: readonly number[];
+  /** Why the handler failed before it had made all recorded calls; absent if it did not. */
+  readonly failed?: string;
   /** What the handler has returned; absent if it has not. */
   readonly returned?: { readonly value: unknown };
   /** Calls that it waits for, of which no end is recorded. */
@@ -226,6 +228,7 @@ export class Run {
     this.#leave();
     return {
       ...{ end, next, line, notMade: [...passedOver, ...ahead].map((call) => call.line) },
+      ...(outcome.kind === "threw" && ahead.length > 0 && { failed: this.#describe(outcome.error) }),
       ...(outcome.kind === "returned" && { returned: { value: outcome.value } }),
     };
   }
