@@ -392,6 +392,15 @@ export function due(job: StoredJob, now: string): StoredJob {
 }
 
 /**
+ * Takes a job away from its run inside a unit, wherever that is: nothing that the run still does is stored. Nobody is
+ * notified, as nothing that others see of the job changes.
+ */
+export async function takeJob(unit: Unit, id: string): Promise<void> {
+  if (!(await unit.tx.get("Job", id))) return;
+  await unit.tx.change("Job", id, (job) => ({ ...job, run_count: job.run_count + 1, owner: null }));
+}
+
+/**
  * Replaces a job inside a unit by the new one that `change` makes: records a change of status in the run log,
  * calls participants, notifies observers.
  */

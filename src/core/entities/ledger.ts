@@ -1,6 +1,6 @@
 import type { Redactor } from "../base/redactor.ts";
 import type { RunEntry } from "../models/run-entry.ts";
-import type { Store, Transaction } from "../store/store.ts";
+import type { Store, Transaction, TransactionOptions } from "../store/store.ts";
 import type { Change, Participant } from "./change.ts";
 import type { HookName, Hooks } from "./hooks.ts";
 import { Scrub, ScrubbedTransaction } from "./scrub.ts";
@@ -74,7 +74,12 @@ export class Ledger {
     return this.#timestamp;
   }
 
-  write<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
+  /**
+   * Stores what `work` writes, as one. The store may discard all that `work` did and run it again with another unit:
+   * any other effect must wait until the unit is stored.
+   */
+  write<T>(work: (unit: Unit) => Promise<T>, options?: TransactionOptions): Promise<T> {
+    // The last one is the one that counts.
     let unit: OpenUnit | undefined;
     const begin = (tx: Transaction): Promise<T> => {
       unit = new OpenUnit(tx, {
@@ -84,7 +89,7 @@ export class Ledger {
       });
       return work(unit);
     };
-    return this.#store.transaction(begin).then((result) => {
+    return this.#store.transaction(begin, options).then((result) => {
       unit?.announce(this.#hooks);
       return result;
     });

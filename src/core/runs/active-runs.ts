@@ -2,7 +2,6 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { AgentRegistry, HostedAgent } from "../agents/registry.ts";
 import { suspendAfterOf } from "../agents/suspend-after.ts";
 import { toMilliseconds } from "../base/duration.ts";
-import { isServiceError } from "../base/errors.ts";
 import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { Signals } from "../base/signals.ts";
@@ -407,8 +406,7 @@ export class ActiveRuns {
     run
       .execute(() => callHandler(this.#parts, call))
       .catch((error: unknown) => {
-        const isGone = isServiceError(error) && error.type === "job_not_found";
-        if (!isGone) log.error("the end of a run could not be stored", { error });
+        log.error("the end of a run could not be stored", { error });
       })
       .finally(() => {
         isolated?.end();

@@ -29,8 +29,13 @@ export async function changeWithRun<T>(
     // A log may be long, and nothing is kept waiting for it: where it may have grown since, it is read again.
     const before = await jobs.get(jobId);
     const isRead = needsRecord && !(isFirst && runs.isRunning(jobId));
-    const record = isRead ? await RunRecord.of(jobs, jobId) : undefined;
+    const entries = isRead ? (await jobs.log(jobId)).map(({ entry }) => entry) : undefined;
+    // Before the unit, as it may be long.
+    let unused = entries && RunRecord.read(entries);
     const change = async (unit: Unit): Promise<{ value: T } | undefined> => {
+      // Where the unit runs again, what it has changed of the record does not count.
+      const record = unused ?? (entries && RunRecord.read(entries));
+      unused = undefined;
       const job = await unit.tx.get("Job", jobId);
       if (!job) throw jobNotFound(jobId);
       const found = runs.find(jobId);

@@ -1,6 +1,6 @@
 import { type Actor, nameOf } from "../audit/caller.ts";
 import { endCases, overrideCase, removeCaseOfJob } from "../entities/cases.ts";
-import { caseIdsOf, endJob, moveJob, removeJob } from "../entities/jobs.ts";
+import { caseIdsOf, endJob, moveJob, removeJob, takeJob } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredCase } from "../models/case.ts";
 import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
@@ -11,6 +11,7 @@ import { endOfParent, toCancelling } from "./children.ts";
 import { changeWithRun, type FoundJob } from "./job-change.ts";
 import { callJobStop } from "./method-calls.ts";
 import { endCancelled } from "./reconcile.ts";
+import type { Run } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { asCase, asJob, note, type RequestParts, refusePulled } from "./runner-parts.ts";
 import { LEAVES_RUN, storeOverride } from "./store-override.ts";
@@ -181,22 +182,28 @@ export async function takeFrom<T>(
     readonly work: (unit: Unit, found: FoundJob) => Promise<{ value: T; take: boolean }>;
   },
 ): Promise<T> {
-  let lift: (taken?: RunEnd) => void = () => {};
+  let fenced: { readonly run: Run; readonly lift: (taken?: RunEnd) => void } | undefined;
   const work = async (unit: Unit, found: FoundJob) => {
     const done = await order.work(unit, found);
-    if (done.take && found.run) lift = found.run.fence();
+    const { run } = found;
+    if (!done.take || !run) return done;
+    await takeJob(unit, jobId);
+    // The run's next writes wait for this one, also where it is made again.
+    if (fenced?.run !== run) {
+      fenced?.lift();
+      fenced = { run, lift: run.fence() };
+    }
     return done;
   };
   try {
     const { value, take } = await changeWithRun(parts, jobId, work, order);
     if (take) {
       parts.runs.scheduler.callOff(jobId);
-      lift(order.end);
+      fenced?.lift(order.end);
     }
     return value;
-  } catch (error) {
-    lift();
-    throw error;
+  } finally {
+    fenced?.lift();
   }
 }
 

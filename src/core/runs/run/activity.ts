@@ -44,6 +44,7 @@ export class Activity {
   #calling: StepUnderWay | undefined;
   readonly #waits = new Set<Wait>();
   #writes = 0;
+  #onWritten: (() => void) | undefined;
 
   constructor(parts: ActivityParts) {
     this.#parts = parts;
@@ -103,7 +104,16 @@ export class Activity {
 
   endWrite(): void {
     this.#writes--;
+    if (this.#writes === 0) this.#onWritten?.();
     this.#changed();
+  }
+
+  /** Resolves once nothing is being stored. */
+  written(): Promise<void> | undefined {
+    if (this.#writes === 0) return undefined;
+    return new Promise((resolve) => {
+      this.#onWritten = resolve;
+    });
   }
 
   /** Waits for something outside of this process: another job may have this one's place meanwhile. */

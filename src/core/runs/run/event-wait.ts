@@ -84,6 +84,8 @@ class EventCall {
   readonly #since: string;
   readonly #options: WaitOptions;
   readonly #waitId: string;
+  /** The event that the call is about to be given. */
+  #reserved: string | undefined;
 
   constructor(scope: CallScope, events: EventsOfJob, { call, match, since, options }: EventCallParts) {
     this.#scope = scope;
@@ -147,6 +149,7 @@ class EventCall {
     const found = await this.#find();
     return run.write(async (unit): Promise<Found> => {
       const { tx } = unit;
+      this.#reserve(undefined);
       const wait = await tx.get("EventWait", this.#waitId);
       if (wait) {
         const event = wait.event === null ? undefined : await tx.get("ReceivedEvent", wait.event);
@@ -210,11 +213,17 @@ class EventCall {
   }
 
   async #record(unit: Unit, event: StoredEvent): Promise<Ended> {
-    const { run } = this.#scope;
-    // Before it is stored, as another call of the job may look next.
-    run.taken.set(event.id, this.#call);
+    this.#reserve(event.id);
     const { event_id: id, name, created_at: at, data } = event;
     return this.#store(unit, { event: event.id, result: { id, name, at, data } });
+  }
+
+  /** Before it is stored, as another call of the job may look next; where the unit runs again, it looks again. */
+  #reserve(eventId: string | undefined): void {
+    const { taken } = this.#scope.run;
+    if (this.#reserved !== undefined) taken.delete(this.#reserved);
+    this.#reserved = eventId;
+    if (eventId !== undefined) taken.set(eventId, this.#call);
   }
 
   #expire(unit: Unit): Promise<Ended> {

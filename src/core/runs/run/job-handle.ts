@@ -134,9 +134,10 @@ export class RunJob implements JobHandle {
       await unit.record(run.jobId, {
         ...{ type: "call", call: "open_case", ...call.fields, case_id: item.id, result: item.id },
       });
-      unit.afterwards((seq) => run.deliveries.due(call, seq));
-      // Before it is stored: the end of the run may be stored right behind it, and ends the cases that are open.
-      run.openCases.add(item.id);
+      unit.afterwards((seq) => {
+        run.openCases.add(item.id);
+        run.deliveries.due(call, seq);
+      });
       return item;
     });
     run.parts.record.cases.set(ref, opened.id);

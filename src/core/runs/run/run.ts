@@ -6,6 +6,7 @@ import { isRefusal, type Ledger, type Unit } from "../../entities/ledger.ts";
 import type { AccountRef } from "../../models/account.ts";
 import type { Code } from "../../models/job.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
+import { FencedError, type TransactionOptions } from "../../store/store.ts";
 import type { Place } from "../scheduler.ts";
 import { whenWritable } from "../when-writable.ts";
 import { Activity, type StepUnderWay } from "./activity.ts";
@@ -80,6 +81,13 @@ export interface Rehearsed {
   readonly line: number;
 }
 
+/** Why a run ends whose job another one has by now, also one of another process. */
+const SUPERSEDED: RunEnd = {
+  to: "cancelled",
+  reason: "interrupted",
+  message: "The run has ended: the job was taken from it",
+};
+
 /** What a unit gives that was held up. */
 const NOTHING = Promise.resolve(undefined as never);
 
@@ -101,6 +109,7 @@ export class Run {
   #cutShort: StepUnderWay[] = [];
   /** Those of them whose results had not been stored when the run's end was. */
   #unrecorded: StepUnderWay[] | undefined;
+  readonly #fenced: TransactionOptions;
   #isFinishing = false;
   #isSealed = false;
   #cleanUp: Promise<unknown> | undefined;
@@ -115,6 +124,7 @@ export class Run {
   constructor(parts: RunParts) {
     this.parts = parts;
     const { log, timeout, place, insides, record, startTimer, doing, suspension, worked } = parts;
+    this.#fenced = { fence: { job: parts.jobId, epoch: parts.epoch } };
     const end = (reason: RunEnd) => this.end(reason);
     this.limits = new Limits(parts.instructions, record, parts.clock);
     this.openCases = new Set(record.openCases());
@@ -327,8 +337,9 @@ export class Run {
           this.#force();
           this.#leave();
         });
-      });
+      }, this.#fenced);
     } catch (error) {
+      if (error instanceof FencedError) this.abandon(SUPERSEDED);
       this.parts.log.warn("the job stays in memory: it could not be stored that it is suspended", { error });
     } finally {
       this.activity.endWrite();
@@ -353,24 +364,28 @@ export class Run {
     });
   }
 
-  /** Stores something of this run. While the store cannot write, it waits: the next attempt may succeed. */
-  async write<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
-    // What was let through before the end goes with it, also where the store has to be asked again.
-    let isLetThrough = false;
+  /**
+   * Stores something of this run, unless its end is about to be stored. While the store cannot write, it waits: the next
+   * attempt may succeed. The store may run `work` again: see `Ledger.write`.
+   */
+  write<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
+    return this.#isSealed ? Promise.reject(this.#phase.error) : this.#store(work);
+  }
+
+  async #store<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
     let fence: Promise<void> | undefined;
     const guarded = (unit: Unit): Promise<T> => {
       // Once the run has left memory, it is never lifted.
       fence = this.#phase.fence;
       if (fence) return NOTHING;
-      if (this.isOver || (this.#isSealed && !isLetThrough)) throw this.#phase.error;
-      isLetThrough = true;
+      if (this.isOver) throw this.#phase.error;
       return this.#answers.size === 0 ? work(unit) : this.#recordAnswers(unit).then(() => work(unit));
     };
     this.activity.beginWrite();
     try {
       for (;;) {
         const value = await whenWritable(
-          () => this.parts.ledger.write(guarded),
+          () => this.parts.ledger.write(guarded, this.#fenced),
           ({ message }) => {
             if (this.isOver && !this.#phase.isSuspended) throw this.#phase.error;
             this.parts.log.warn("the store cannot write; the run waits", { error: message });
@@ -380,12 +395,22 @@ export class Run {
         await fence;
       }
     } catch (error) {
+      if (error instanceof FencedError) await this.#superseded();
       // What a plugin refuses is not recorded: a handler that continued after it could not be replayed.
       if (isRefusal(error) && !this.#isFinishing) this.end(refused(error));
       throw error;
     } finally {
       this.activity.endWrite();
     }
+  }
+
+  /** The job has another run, or is gone: this one ends without a trace. */
+  async #superseded(): Promise<never> {
+    // Where it was taken in this process, that says why.
+    await this.#phase.fence;
+    if (!this.isOver) this.parts.log.info("the run has ended: another one has the job");
+    this.abandon(SUPERSEDED);
+    throw this.#phase.error;
   }
 
   /** Settles as `work` does, or rejects as soon as the run ends. */
@@ -402,7 +427,7 @@ export class Run {
     return this.activity.wait(work, { until, isOpen });
   }
 
-  /** Counts the cost of a step once, together with its record: the end of the run may be stored right behind it. */
+  /** Counts the cost of a step once, when its record is stored, or its end without one. */
   account(step: StepUnderWay): void {
     if (step.isRecorded) return;
     step.isRecorded = true;
@@ -423,6 +448,9 @@ export class Run {
       log.warn("the handler no longer makes calls that are recorded", { calls });
     }
     const end = this.#endOf(outcome);
+    // What was to be stored before the end is stored before it; nothing follows.
+    this.#isSealed = true;
+    await this.activity.written();
     if (end?.held) return this.#hold(end, end.held);
     const ending = toEnding(outcome, end, redact);
     const { steps } = this.activity;
@@ -434,7 +462,6 @@ export class Run {
     }
     const stored = await this.#storeEnd(ending).catch((error: unknown) => {
       if (!isRefusal(error)) throw error;
-      this.#isSealed = false;
       return this.#storeEnd(toEnding({ kind: "threw", error }, undefined, redact));
     });
     this.#phase.close();
@@ -445,14 +472,14 @@ export class Run {
 
   /** Gives back how the job has ended. */
   async #storeEnd(ending: JobEnd): Promise<JobEnd> {
-    await this.write((unit) => {
-      this.#isSealed = true;
-      // Results that were being written when the run was asked to end are recorded by now.
-      this.#unrecorded ??= this.#cutShort.filter((step) => !step.isRecorded);
+    // Results that were being written when the run was asked to end are recorded by now.
+    this.#unrecorded ??= this.#cutShort.filter((step) => !step.isRecorded);
+    const cutShort = this.#unrecorded;
+    await this.#store((unit) => {
       const { openCases, limits } = this;
       const account = (step: StepUnderWay) => this.account(step);
       return storeEnd(unit, {
-        ...{ jobId: this.jobId, ending, cutShort: this.#unrecorded, account },
+        ...{ jobId: this.jobId, ending, cutShort, account },
         ...{ openCases, limits },
       });
     });
@@ -495,10 +522,9 @@ export class Run {
     const { jobId, log, redact } = this.parts;
     // Nothing followed from them.
     this.#answers.clear();
-    const isHeld = await this.write(async (unit) => {
+    const isHeld = await this.#store(async (unit) => {
       const job = await unit.tx.get("Job", jobId);
       if (job?.status === "cancelling") return false;
-      this.#isSealed = true;
       const isCutShort = this.#cutShort.length > 0;
       const { message: error } = end;
       if (isCutShort) await unit.record(jobId, { type: "mark", mark: "interrupted", message: error });

@@ -166,8 +166,10 @@ async function recordResult<T>(
     attempts: attempt > 1 ? attempt : undefined,
     cost: cost > 0 ? cost : undefined,
   });
-  scope.run.account(one);
-  unit.afterwards((seq) => scope.run.deliveries.due(one.call, seq));
+  unit.afterwards((seq) => {
+    scope.run.account(one);
+    scope.run.deliveries.due(one.call, seq);
+  });
 }
 
 async function recordFailure<T>(
@@ -200,8 +202,10 @@ async function recordFailure<T>(
         }
       : { type: "attempt", ...entry, attempt, error: message, next_at: later(unit.now, pause), ...charge },
   );
-  run.account(one);
-  if (isFinal) unit.afterwards((seq) => run.deliveries.due(one.call, seq));
+  unit.afterwards((seq) => {
+    run.account(one);
+    if (isFinal) run.deliveries.due(one.call, seq);
+  });
 }
 
 function later(now: string, milliseconds: number): string {

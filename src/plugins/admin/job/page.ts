@@ -184,7 +184,7 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
         ["Created", timePiece(job.created_at, now)],
         ["Changed", timePiece(job.updated_at, now)],
         ["Finished", job.finished_at ? timePiece(job.finished_at, now) : undefined],
-        ["Runs", formatCount(job.run_count)],
+        ["Run number", formatCount(job.run_count)],
         ["Cost", formatCost(job.total_cost, currency)],
         [
           "Cost with children",
