@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { describe, it } from "vitest";
 
 /** What a test may need of the machine, and how to tell that it is there: the reason why not, or `undefined`. */
@@ -21,6 +21,7 @@ const CHECKS = {
   cc: () => (succeeds("cc", ["--version"]) ? undefined : "no C compiler found"),
   aws: () => (succeeds("aws", ["--version"]) ? undefined : "no aws command found"),
   gcloud: () => (succeeds("sh", ["-c", "command -v gcloud"]) ? undefined : "no gcloud command found"),
+  postgres: () => (findPostgres() === undefined ? "no Postgres server (initdb, postgres) found" : undefined),
   linux: () => (process.platform === "linux" ? undefined : "not Linux"),
 } as const;
 
@@ -73,6 +74,18 @@ function waitForProvided(): void {
 export function findChromium(): string | undefined {
   const places = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
   return [process.env.CHROMIUM_PATH, ...places].find((path) => path !== undefined && existsSync(path));
+}
+
+const DEBIAN_POSTGRES = "/usr/lib/postgresql";
+
+/** The folder of the programs of a Postgres server: of the newest that Debian has, or in the path. */
+export function findPostgres(): string | undefined {
+  const versions = existsSync(DEBIAN_POSTGRES) ? readdirSync(DEBIAN_POSTGRES) : [];
+  const newest = versions.sort((a, b) => Number(b) - Number(a));
+  const folders = newest.map((version) => `${DEBIAN_POSTGRES}/${version}/bin`);
+  return [...folders, ...(process.env.PATH ?? "").split(":")].find((folder) =>
+    ["initdb", "postgres"].every((program) => existsSync(`${folder}/${program}`)),
+  );
 }
 
 /** A docker command that builds with BuildKit, by its buildx plugin or, in older clients, by itself. */

@@ -134,6 +134,12 @@ describe("the sources", () => {
     expect(elsewhere).toEqual([]);
   });
 
+  it("use the client of Postgres in one file only", () => {
+    const users = arrows((_file, { specifier }) => packageOf(specifier) === "pg");
+
+    expect(users).toEqual(["src/core/store/postgres/connection.ts → pg"]);
+  });
+
   it("name files in full when they import them", () => {
     const loose = arrows(
       (_file, { specifier }) => /^\.{1,2}(\/|$)/.test(specifier) && !specifier.endsWith(".ts"),

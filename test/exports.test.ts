@@ -56,6 +56,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "testServer",
   ],
   "./h3": [],
+  "./postgres": ["postgres"],
 };
 
 /** Tokens by the entry that has them. */

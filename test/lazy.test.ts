@@ -38,7 +38,7 @@ it("a service starts without loading packages that it may never need", { timeout
   expect(packages).toContain("h3");
   expect(loaded.filter((url) => /\/(platform|cli)\.js$/.test(url))).toEqual([]);
   const early = [...packages].filter((name) =>
-    /^(@opentelemetry\/|@aws-sdk\/|@smithy\/|@google-cloud\/|google-auth-library|listhen|edge|cac|@clack\/|jiti|yaml|zod|arktype)/.test(
+    /^(@opentelemetry\/|@aws-sdk\/|@smithy\/|@google-cloud\/|google-auth-library|listhen|pg|edge|cac|@clack\/|jiti|yaml|zod|arktype)/.test(
       name,
     ),
   );

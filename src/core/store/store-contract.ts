@@ -19,6 +19,8 @@ export interface StoreContractOptions {
   readonly open: StoreFactory;
   /** Whether data is still there when the same folder is opened again. @default false */
   readonly persistent?: boolean;
+  /** Whether several can have the same data open; otherwise a second opening must be refused. @default false */
+  readonly shared?: boolean;
 }
 
 /**
@@ -45,6 +47,5 @@ export function storeContract(options: StoreContractOptions): void {
   });
   describe(`${name}: logs`, () => logTests(test));
   describe(`${name}: difficult values`, () => difficultTests(test));
-  if (options.persistent === true)
-    describe(`${name}: opened again`, () => persistenceTests(it, options.open));
+  if (options.persistent === true) describe(`${name}: opened again`, () => persistenceTests(it, options));
 }

@@ -6,7 +6,7 @@ import { inFolder, makeEntry, makeJob, withStore } from "./fixtures.ts";
 /** Guarantees for a folder that is opened again. */
 export function persistenceTests(
   it: (name: string, test: () => Promise<void>) => void,
-  open: StoreFactory,
+  { open, shared = false }: { readonly open: StoreFactory; readonly shared?: boolean },
 ): void {
   it("entities, removals and log entries are kept", () =>
     inFolder(async (dataDir) => {
@@ -65,6 +65,28 @@ export function persistenceTests(
       }
     }));
 
+  if (shared) {
+    it("what one has stored, all others who have the data open read immediately", () =>
+      inFolder((dataDir) =>
+        withStore(open, dataDir, (one) =>
+          withStore(open, dataDir, async (other) => {
+            assert.ok(one.isShared && other.isShared);
+            for (let round = 1; round <= 10; round++) {
+              const [writer, reader] = round % 2 === 0 ? [one, other] : [other, one];
+              const write = writer.transaction(async (tx) => {
+                if (round === 1) await tx.insert("Job", makeJob("a"));
+                await tx.change("Job", "a", (job) => ({ ...job, case_count: job.case_count + 1 }));
+                await tx.append("Run", "a", makeEntry(`${round}`));
+              });
+              await write;
+              assert.equal((await reader.table("Job").get("a"))?.case_count, round);
+              assert.equal(await reader.log("Run").last("a"), round);
+            }
+          }),
+        ),
+      ));
+    return;
+  }
   it("a second opening of the same folder is refused while the first is open", () =>
     inFolder(async (dataDir) => {
       await withStore(open, dataDir, async () => {

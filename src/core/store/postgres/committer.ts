@@ -1,0 +1,238 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { storageError } from "../storage-error.ts";
+import type { Attempt } from "./attempt.ts";
+import { type Connections, explain, isRefusal, isTransient } from "./connection.ts";
+import { type Statement, statementOf, type Unit, unitsOf } from "./group.ts";
+import { identifier } from "./sql-text.ts";
+
+/** What became of an attempt: `conflict` says that its work must run again. */
+export type Outcome = "stored" | "conflict" | "fenced";
+
+/** Maximum number of attempts in a group. */
+const MOST = 256;
+/** Number of times that a group is sent which the server gave up. */
+const TRIES = 6;
+
+interface Waiting {
+  readonly attempt: Attempt;
+  readonly resolve: (outcome: Outcome) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/**
+ * Sends attempts to the database: all that wait become one group, which is one statement and one commit. One group is
+ * under way at a time, on a connection of its own.
+ *
+ * The row of this writer has the number of its last group and the result. A group takes the next number in the same
+ * statement that writes, so an answer that was lost can be asked for, and a group that was never taken is refused from
+ * then on.
+ */
+export class Committer {
+  readonly #connections: Connections;
+  readonly #schema: string;
+  readonly #lockTimeout: number;
+  readonly #onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
+  readonly #onDown: (error: unknown) => void;
+  #waiting: Waiting[] = [];
+  #isBusy = false;
+  #isClosed = false;
+  #whenIdle: (() => void)[] = [];
+  #writer: { id: string; turn: number } | undefined;
+  groups = 0;
+
+  constructor(options: {
+    connections: Connections;
+    schema: string;
+    lockTimeout: number;
+    /** Called for each attempt before its promise settles. */
+    onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
+    /** Called when the database does not answer. */
+    onDown: (error: unknown) => void;
+  }) {
+    this.#connections = options.connections;
+    this.#schema = identifier(options.schema);
+    this.#lockTimeout = options.lockTimeout;
+    this.#onSettled = options.onSettled;
+    this.#onDown = options.onDown;
+  }
+
+  /** Resolves once it is known what became of the attempt; rejects if it is not stored for another reason. */
+  commit(attempt: Attempt): Promise<Outcome> {
+    attempt.state = "queued";
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ attempt, resolve, reject });
+      if (this.#isBusy) return;
+      this.#isBusy = true;
+      // Others of this moment join the group.
+      setImmediate(() => void this.#run());
+    });
+  }
+
+  /** Registers as a writer. */
+  async register(): Promise<void> {
+    const rows = await this.#connections.write(
+      `with old as (delete from ${this.#schema}._writer where seen_at < now() - interval '30 days')
+       insert into ${this.#schema}._writer default values returning id::text`,
+      [],
+    );
+    this.#writer = { id: rows[0]!.id as string, turn: 0 };
+  }
+
+  /** Waits for what is under way. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    if (this.#isBusy) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+  }
+
+  async #run(): Promise<void> {
+    while (this.#waiting.length > 0) await this.#commitGroup(this.#waiting.splice(0, MOST));
+    this.#isBusy = false;
+    for (const resolve of this.#whenIdle.splice(0)) resolve();
+  }
+
+  async #commitGroup(group: readonly Waiting[]): Promise<void> {
+    const of = new Map(group.map((waiting) => [waiting.attempt, waiting]));
+    const units = unitsOf(group.map(({ attempt }) => attempt));
+    const membersOf = ({ attempts }: Unit) => attempts.map((attempt) => of.get(attempt)!);
+    await this.#commitUnits(units, membersOf);
+  }
+
+  async #commitUnits(units: readonly Unit[], membersOf: (unit: Unit) => Waiting[]): Promise<void> {
+    let results: readonly Outcome[];
+    try {
+      results = await this.#send(units);
+    } catch (error) {
+      if (isRefusal(error) && !isTransient(error) && units.length > 1) {
+        // One of them cannot be stored: the others must not share its fate.
+        for (const unit of units) await this.#commitUnits([unit], membersOf);
+        return;
+      }
+      if (!isRefusal(error)) this.#onDown(error);
+      for (const unit of units) for (const each of membersOf(unit)) this.#refuse(each, explain(error));
+      this.#giveUpDependents();
+      return;
+    }
+    for (const [at, unit] of units.entries()) {
+      const members = membersOf(unit);
+      for (const each of members) this.#settle(each, outcomeFor(each.attempt, results[at]!, unit));
+    }
+    this.#giveUpDependents();
+  }
+
+  #settle({ attempt, resolve }: Waiting, outcome: Outcome): void {
+    attempt.state = outcome === "stored" ? "stored" : "failed";
+    this.#onSettled(attempt, outcome);
+    resolve(outcome);
+  }
+
+  #refuse({ attempt, reject }: Waiting, error: Error): void {
+    attempt.state = "failed";
+    this.#onSettled(attempt, "refused");
+    reject(error);
+  }
+
+  /** What was built on a failure must run again. */
+  #giveUpDependents(): void {
+    this.#waiting = this.#waiting.filter((waiting) => {
+      if (![...waiting.attempt.after].some(({ state }) => state === "failed")) return true;
+      this.#settle(waiting, "conflict");
+      return false;
+    });
+  }
+
+  /** Sends a group until the database has written or refused it. */
+  async #send(units: readonly Unit[]): Promise<readonly Outcome[]> {
+    for (let tries = 1; ; tries++) {
+      if (this.#writer === undefined) await this.register();
+      const writer = this.#writer!;
+      const turn = writer.turn + 1;
+      const version = (BigInt(writer.id) * 2n ** 40n + BigInt(turn)).toString();
+      const statement = statementOf(units, version);
+      let isSent = false;
+      try {
+        const result = await this.#write(writer.id, { turn, version, statement, units: units.length }, () => {
+          isSent = true;
+        });
+        writer.turn = turn;
+        this.groups++;
+        return readResult(result);
+      } catch (error) {
+        if (!isSent) throw error;
+        if (!isRefusal(error)) {
+          this.#onDown(error);
+          const result = await this.#findOut(writer, turn);
+          if (result !== undefined) return readResult(result);
+          return units.map(() => "conflict");
+        }
+        if (error.code === "SV001") {
+          // The database is another one, or an older copy of it: nothing in memory counts.
+          this.#writer = undefined;
+          return units.map(() => "conflict");
+        }
+        if (!isTransient(error) || tries >= TRIES) throw error;
+        await delay(Math.random() * 10 * 2 ** tries);
+      }
+    }
+  }
+
+  async #write(
+    writer: string,
+    group: { turn: number; version: string; statement: Statement; units: number },
+    onSend: () => void,
+  ): Promise<string> {
+    const { locks, modes, work, puts, entries } = group.statement;
+    const rows = await this.#connections.write(
+      `select ${this.#schema}._commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as result`,
+      [
+        ...[writer, group.turn, group.version, `${this.#lockTimeout}`, group.units, locks, modes],
+        ...[work, puts, entries],
+      ],
+      onSend,
+    );
+    return rows[0]!.result as string;
+  }
+
+  /** What became of a group whose answer was lost: its result, or nothing if it is not written and never will be. */
+  async #findOut(writer: { id: string; turn: number }, turn: number): Promise<string | undefined> {
+    for (let pause = 50; ; pause = Math.min(pause * 2, 1000)) {
+      try {
+        const rows = await this.#connections.write(`select ${this.#schema}._settle($1, $2, $3) as result`, [
+          writer.id,
+          turn,
+          `${this.#lockTimeout}`,
+        ]);
+        const result = rows[0]!.result as string | null;
+        writer.turn = turn;
+        // Without its row it is another database, or an older copy of it: the group is not in there.
+        if (result === null) this.#writer = undefined;
+        return result === null || result === "void" ? undefined : result;
+      } catch (error) {
+        if (this.#isClosed) {
+          throw storageError(
+            "The database did not answer: whether the last writes are stored is not known",
+            "The next start reads what is stored.",
+          );
+        }
+        if (!isRefusal(error)) this.#onDown(error);
+        await delay(pause);
+      }
+    }
+  }
+}
+
+const OUTCOMES: readonly Outcome[] = ["stored", "conflict", "fenced"];
+
+/** Reads an array of Postgres. */
+function readResult(text: string): Outcome[] {
+  return text
+    .slice(1, -1)
+    .split(",")
+    .map((number) => OUTCOMES[Number(number)]!);
+}
+
+/** Of several attempts in a unit with different fences, each finds out by itself when it runs again. */
+function outcomeFor(attempt: Attempt, outcome: Outcome, { attempts }: Unit): Outcome {
+  if (outcome !== "fenced") return outcome;
+  const fences = new Set(attempts.flatMap(({ fence }) => (fence ? [`${fence.epoch} ${fence.job}`] : [])));
+  return attempt.fence !== undefined && fences.size === 1 ? "fenced" : "conflict";
+}

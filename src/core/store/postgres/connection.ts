@@ -1,0 +1,189 @@
+import { isServiceError, type ServiceError } from "../../base/errors.ts";
+import { getOrMake } from "../../base/get-or-make.ts";
+import { storageError } from "../storage-error.ts";
+import type { PostgresOptions } from "./postgres-options.ts";
+
+export interface Result {
+  readonly rows: Record<string, unknown>[];
+}
+
+/** What is used of a client of `pg`. */
+export interface Client {
+  query(query: string | { text: string; values?: readonly unknown[]; name?: string }): Promise<Result>;
+  connect(): Promise<unknown>;
+  end(): Promise<void>;
+  release(destroy?: boolean): void;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "end", listener: () => void): unknown;
+  on(event: "notification", listener: (message: { payload?: string }) => void): unknown;
+}
+
+interface Pool {
+  connect(): Promise<Client>;
+  end(): Promise<void>;
+  on(event: "error", listener: (error: Error) => void): unknown;
+}
+
+interface Pg {
+  readonly Client: new (config: Config) => Client;
+  readonly Pool: new (config: Config) => Pool;
+}
+
+type Config = Readonly<Record<string, unknown>>;
+
+/** What the server said about a statement that it refused. */
+interface ServerError extends Error {
+  readonly severity?: string;
+  readonly code?: string;
+}
+
+/** Connections to one database. */
+export class Connections {
+  readonly #pg: Pg;
+  readonly #options: Required<PostgresOptions>;
+  #readers: Pool | undefined;
+  #writers: Pool | undefined;
+  readonly #names = new Map<string, string>();
+  /** Whether PgBouncer is in between, whose connections keep nothing from one transaction to the next. */
+  isPooled: boolean;
+
+  constructor(pg: Pg, options: Required<PostgresOptions>) {
+    this.#pg = pg;
+    this.#options = options;
+    this.isPooled = /[?&]pgbouncer=true\b/.test(options.url);
+  }
+
+  /** Runs a read; once more where the connection turns out to be lost. */
+  async read(text: string, values: readonly unknown[] = []): Promise<Result["rows"]> {
+    this.#readers ??= this.#open(this.#options.connections);
+    for (let isFirst = true; ; isFirst = false) {
+      let isSent = false;
+      try {
+        return await use(this.#readers, (client) => {
+          isSent = true;
+          return this.query(client, text, values);
+        });
+      } catch (error) {
+        if (!isFirst || !isSent || isRefusal(error)) throw error;
+      }
+    }
+  }
+
+  /** Runs a statement that writes on the connection for writes. `onSend` is called before it is sent. */
+  async write(
+    text: string,
+    values: readonly unknown[],
+    onSend: () => void = () => {},
+  ): Promise<Result["rows"]> {
+    this.#writers ??= this.#open(1);
+    return use(this.#writers, (client) => {
+      onSend();
+      return this.query(client, text, values);
+    });
+  }
+
+  async query(client: Client, text: string, values: readonly unknown[]): Promise<Result["rows"]> {
+    const isNamed = this.#options.prepared && !this.isPooled;
+    return (await client.query({ text, values, ...(isNamed && { name: this.#nameOf(text) }) })).rows;
+  }
+
+  #nameOf(text: string): string {
+    return getOrMake(this.#names, text, () => `svc_${this.#names.size}`);
+  }
+
+  /** A connection of its own, without a time limit on statements. */
+  async single(): Promise<Client> {
+    const client = new this.#pg.Client(this.#config({ withLimits: false }));
+    client.on("error", () => {});
+    await client.connect();
+    return client;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#readers?.end(), this.#writers?.end()]);
+  }
+
+  #open(max: number): Pool {
+    const pool = new this.#pg.Pool({ ...this.#config({ withLimits: true }), max });
+    // A connection that is lost while it is idle is replaced by the next use.
+    pool.on("error", () => {});
+    return pool;
+  }
+
+  #config({ withLimits }: { withLimits: boolean }): Config {
+    const { url, statementTimeout, lockTimeout, connectTimeout } = this.#options;
+    return {
+      connectionString: url.replace(/([?&])pgbouncer=\w+&?/, "$1").replace(/[?&]$/, ""),
+      application_name: "agent-control-service",
+      connectionTimeoutMillis: connectTimeout,
+      keepAlive: true,
+      idleTimeoutMillis: 30_000,
+      ...(withLimits && {
+        // Longer than that of the server, whose answer says more.
+        query_timeout: statementTimeout + 5000,
+        ...(!this.isPooled && { statement_timeout: statementTimeout, lock_timeout: lockTimeout }),
+      }),
+    };
+  }
+}
+
+async function use<T>(pool: Pool, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  // It may be lost while it is in use: the query that runs fails then.
+  try {
+    const result = await work(client);
+    client.release();
+    return result;
+  } catch (error) {
+    client.release(!isRefusal(error));
+    throw error;
+  }
+}
+
+/** Loads `pg`, which only those have who use this store. */
+export async function loadPg(): Promise<Pg> {
+  try {
+    const { default: pg } = (await import("pg")) as unknown as { default: Pg };
+    return pg;
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code !== "ERR_MODULE_NOT_FOUND" && code !== "MODULE_NOT_FOUND") throw error;
+    throw new Error(
+      'The store on Postgres needs package "pg", which is not installed. Run: npm install pg@8',
+    );
+  }
+}
+
+/** Whether the server has refused a statement, and so has done nothing of it. */
+export function isRefusal(error: unknown): error is ServerError {
+  return (error as ServerError).severity === "ERROR";
+}
+
+/** Whether the same statement may succeed if it is sent again: deadlock, serialization failure, lock or time limit. */
+export function isTransient(error: unknown): boolean {
+  return isRefusal(error) && ["40001", "40P01", "55P03", "57014"].includes(error.code ?? "");
+}
+
+/** The error for callers. What `pg` says has no password in it; its causes are not passed on, as they may. */
+export function explain(error: unknown): ServiceError {
+  if (isServiceError(error)) return error;
+  const { code, message } = error as ServerError;
+  if (isRefusal(error)) {
+    return storageError(
+      `The database refuses: ${message} (${code})`,
+      code === "53100"
+        ? "The disk of the database is full: make room there."
+        : "See the log of the database.",
+    );
+  }
+  return storageError(
+    `The database does not answer: ${reasonOf(error)}`,
+    "Nothing was changed. The service continues by itself when the database answers again.",
+  );
+}
+
+function reasonOf(error: unknown): string {
+  // Connecting to several addresses fails with all their errors, and no message.
+  const { code, message, errors } = error as ServerError & { errors?: readonly Error[] };
+  return message || errors?.[0]?.message || code || "connection failed";
+}

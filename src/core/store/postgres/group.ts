@@ -1,0 +1,236 @@
+import type { IndexValue } from "../store.ts";
+import { type Attempt, facetKey, type IdRead, type LogWrite } from "./attempt.ts";
+import { type EntityHead, isPending, type LogHead } from "./heads.ts";
+import { identifier, toColumn, toKeyColumn } from "./sql-text.ts";
+import { INDEXED_LENGTH, numberOf, type Row, type TableLayout } from "./table-layout.ts";
+
+/** Attempts that are written together or not at all, as one has read what another writes. */
+export interface Unit {
+  readonly attempts: readonly Attempt[];
+}
+
+/** Parts the attempts of a group, which are in the order of their ends, into units. */
+export function unitsOf(group: readonly Attempt[]): Unit[] {
+  const units = new Map<Attempt, Set<Attempt>>();
+  for (const attempt of group) {
+    let unit = new Set([attempt]);
+    for (const other of attempt.after) {
+      const its = units.get(other);
+      // Those of earlier groups are in the database.
+      if (its === undefined || its === unit) continue;
+      const [small, large] = its.size < unit.size ? [its, unit] : [unit, its];
+      for (const one of small) large.add(one);
+      for (const one of small) units.set(one, large);
+      unit = large;
+    }
+    units.set(attempt, unit);
+  }
+  return [...new Set(units.values())].map((unit) => {
+    const attempts = unit.size === 1 ? [...unit] : group.filter((attempt) => unit.has(attempt));
+    return { attempts };
+  });
+}
+
+/** The parameters of the function that commits a group. */
+export interface Statement {
+  readonly locks: readonly number[];
+  readonly modes: readonly boolean[];
+  readonly work: string;
+  readonly puts: string;
+  readonly entries: string;
+}
+
+/** Writes a group as parameters; every entity that it writes gets `version`. */
+export function statementOf(units: readonly Unit[], version: string): Statement {
+  const builder = new Builder(version);
+  for (const [at, unit] of units.entries()) builder.add(unit, at + 1);
+  return builder.statement();
+}
+
+/** A write that changes which entities have a facet's value: the keys of the values. */
+export function changedFacets(attempt: Attempt): string[] {
+  const keys = new Set<string>();
+  for (const [key, { layout, record }] of attempt.puts) {
+    const before = recordOf(attempt.reads.get(key)!);
+    for (const field of layout.spec.facets) {
+      const [one, other] = [before && toValue(before.values[field]), record && toValue(record.values[field])];
+      if (one === other) continue;
+      if (one !== undefined) keys.add(facetKey(layout, field, one));
+      if (other !== undefined) keys.add(facetKey(layout, field, other));
+    }
+  }
+  return [...keys];
+}
+
+function toValue(value: IndexValue | undefined): IndexValue {
+  return value === undefined || (typeof value === "number" && !Number.isFinite(value)) ? null : value;
+}
+
+function recordOf(head: EntityHead): EntityHead["record"] {
+  if (head.body === undefined) return undefined;
+  head.record ??= head.layout.recordOf(head.body.view());
+  return head.record;
+}
+
+class Builder {
+  readonly #version: string;
+  /** Whether it is exclusive, by number. */
+  readonly #locks = new Map<number, boolean>();
+  readonly #fences = new Map<string, Row[]>();
+  readonly #checks = new Map<string, Row[]>();
+  readonly #logs: Row[] = [];
+  readonly #ids = new Map<string, { layout: TableLayout; field: string; rows: Row[] }>();
+  readonly #removes = new Map<string, Row[]>();
+  readonly #puts = new Map<TableLayout, Row[]>();
+  readonly #clears: Row[] = [];
+  readonly #entries: Row[] = [];
+
+  constructor(version: string) {
+    this.#version = version;
+  }
+
+  add({ attempts }: Unit, unit: number): void {
+    const isOne = new Set(attempts);
+    const own = (head: EntityHead | LogHead) => isPending(head) && isOne.has(head.by!);
+    const puts = new Map<string, EntityHead>();
+    for (const attempt of attempts) {
+      this.#read(attempt, unit, own);
+      for (const key of changedFacets(attempt)) this.#lock(`f${key}`, false);
+      for (const head of attempt.puts.values()) {
+        head.version = head.body === undefined ? null : this.#version;
+        puts.set(head.key, head);
+        this.#lock(`e${head.key}`, true);
+      }
+    }
+    for (const head of puts.values()) this.#put(head, unit);
+    this.#writeLogs(attempts, unit);
+  }
+
+  statement(): Statement {
+    const locks = [...this.#locks].sort(([a], [b]) => a - b);
+    const calls = (rows: Map<string, Row[]>) => [...rows].map(([call, each]) => ({ call, rows: each }));
+    const work = {
+      fences: [...this.#fences].map(([target, rows]) => ({ target, rows })),
+      checks: calls(this.#checks),
+      logs: this.#logs,
+      ...(this.#ids.size > 0 && {
+        ids: [...this.#ids.values()].map(({ layout, field, rows }) => ({
+          target: layout.table,
+          field: identifier(field),
+          field_number: identifier(`${field}#`),
+          rows,
+        })),
+      }),
+      removes: calls(this.#removes),
+      clears: this.#clears,
+    };
+    const puts = [...this.#puts].map(([layout, rows]) => ({ call: layout.put, v: layout.version, rows }));
+    return {
+      locks: locks.map(([lock]) => lock),
+      modes: locks.map(([, isExclusive]) => isExclusive),
+      work: JSON.stringify(work),
+      puts: JSON.stringify(puts),
+      entries: JSON.stringify(this.#entries),
+    };
+  }
+
+  #read(attempt: Attempt, unit: number, own: (head: EntityHead | LogHead) => boolean): void {
+    const { fence } = attempt;
+    if (fence !== undefined) {
+      const layout = attempt.fenceTable!;
+      this.#lock(`e${layout.name}\0${fence.job}`, false);
+      rowsOf(this.#fences, layout.table).push({
+        _u: unit,
+        id: toKeyColumn(fence.job),
+        epoch: fence.epoch,
+      });
+    }
+    for (const head of attempt.reads.values()) {
+      if (own(head)) continue;
+      this.#lock(`e${head.key}`, false);
+      const row = { _u: unit, id: toKeyColumn(head.id), _ver: head.version };
+      rowsOf(this.#checks, head.layout.check).push(row);
+    }
+    for (const head of attempt.logReads.values()) {
+      if (own(head)) continue;
+      this.#lock(`l${head.key}`, attempt.logWrites.has(head.key));
+      this.#logs.push({ _u: unit, log: toColumn(head.log), key: toKeyColumn(head.id), last: head.last });
+    }
+    for (const read of attempt.idReads) this.#readIds(read, unit);
+  }
+
+  /** Who writes a facet's value shares it with others who do; who reads it excludes them. */
+  #readIds({ layout, field, value, ids, key }: IdRead, unit: number): void {
+    this.#lock(`f${key}`, true);
+    const name = `${layout.name}\0${field}`;
+    const known = this.#ids.get(name) ?? { layout, field, rows: [] };
+    this.#ids.set(name, known);
+    const text = typeof value === "string" ? toColumn(value) : null;
+    known.rows.push({
+      _u: unit,
+      text,
+      start: text && [...text].slice(0, INDEXED_LENGTH).join(""),
+      number: typeof value === "string" ? null : numberOf(value),
+      ids: ids.map(toKeyColumn),
+    });
+  }
+
+  #put({ layout, id, body, record }: EntityHead, unit: number): void {
+    if (body === undefined) {
+      rowsOf(this.#removes, layout.remove).push({ _u: unit, id: toKeyColumn(id) });
+      return;
+    }
+    const { run_count } = body.view<{ run_count?: unknown }>();
+    const epoch = Number.isSafeInteger(run_count) ? (run_count as number) : null;
+    const row = layout.rowOf({ id, body: body.text, epoch }, record!);
+    rowsOf(this.#puts, layout).push({ _u: unit, ...row });
+  }
+
+  #writeLogs(attempts: readonly Attempt[], unit: number): void {
+    const writes = new Map<string, { head: LogHead; isCleared: boolean; entries: string[] }>();
+    for (const { logWrites } of attempts) {
+      for (const [key, write] of logWrites) writes.set(key, joined(writes.get(key), write));
+    }
+    for (const [key, { head, isCleared, entries }] of writes) {
+      this.#lock(`l${key}`, true);
+      const name = { _u: unit, log: toColumn(head.log), key: toKeyColumn(head.id) };
+      if (isCleared) this.#clears.push(name);
+      const first = head.last - entries.length + 1;
+      for (const [at, body] of entries.entries()) this.#entries.push({ ...name, seq: first + at, body });
+    }
+  }
+
+  #lock(key: string, isExclusive: boolean): void {
+    const number = lockOf(key);
+    this.#locks.set(number, isExclusive || this.#locks.get(number) === true);
+  }
+}
+
+function joined(before: LogWrite | undefined, { head, isCleared, entries }: LogWrite): LogWrite {
+  if (before === undefined || isCleared) {
+    return { head, isCleared: isCleared || before?.isCleared === true, entries: [...entries] };
+  }
+  return { head, isCleared: before.isCleared, entries: [...before.entries, ...entries] };
+}
+
+function rowsOf<K>(map: Map<K, Row[]>, key: K): Row[] {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made: Row[] = [];
+  map.set(key, made);
+  return made;
+}
+
+/** The number of an advisory lock: 53 bits of a hash (cyrb53). Two keys with one number only wait for each other. */
+export function lockOf(key: string): number {
+  let one = 0xdeadbeef;
+  let other = 0x41c6ce57;
+  for (let at = 0; at < key.length; at++) {
+    const unit = key.charCodeAt(at);
+    one = Math.imul(one ^ unit, 2654435761);
+    other = Math.imul(other ^ unit, 1597334677);
+  }
+  one = Math.imul(one ^ (one >>> 16), 2246822507) ^ Math.imul(other ^ (other >>> 13), 3266489909);
+  other = Math.imul(other ^ (other >>> 16), 2246822507) ^ Math.imul(one ^ (one >>> 13), 3266489909);
+  return 4294967296 * (2097151 & other) + (one >>> 0);
+}

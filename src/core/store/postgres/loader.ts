@@ -1,0 +1,122 @@
+import { Body } from "../body.ts";
+import { absent, entityKey, logKey } from "./attempt.ts";
+import type { EntityHead, Heads, LogHead } from "./heads.ts";
+import { toColumn, toKeyColumn } from "./sql-text.ts";
+import type { TableLayout } from "./table-layout.ts";
+
+interface Request<H> {
+  readonly id: string;
+  readonly resolve: (head: H) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+type Read = (text: string, values: readonly unknown[]) => Promise<Record<string, unknown>[]>;
+
+/** Reads entities by id, and the ends of logs: all that are asked for at one moment in one statement. */
+export class Loader {
+  readonly #read: Read;
+  readonly #heads: Heads<EntityHead>;
+  readonly #logs: Heads<LogHead>;
+  readonly #logTable: string;
+  #entities = new Map<TableLayout, Request<EntityHead>[]>();
+  #ends = new Map<string, Request<LogHead>[]>();
+  /** Counts what this process has stored: what was read before is not kept in place of it. */
+  stored = 0;
+
+  constructor(options: {
+    read: Read;
+    heads: Heads<EntityHead>;
+    logs: Heads<LogHead>;
+    /** Quoted. */
+    logTable: string;
+  }) {
+    this.#read = options.read;
+    this.#heads = options.heads;
+    this.#logs = options.logs;
+    this.#logTable = options.logTable;
+  }
+
+  entity(layout: TableLayout, id: string): Promise<EntityHead> {
+    return collect(this.#entities, layout, id, (requests) => this.#readEntities(layout, requests));
+  }
+
+  /** The last number of a log's key. */
+  end(log: string, id: string): Promise<LogHead> {
+    return collect(this.#ends, log, id, (requests) => this.#readEnds(log, requests));
+  }
+
+  async #readEntities(layout: TableLayout, requests: readonly Request<EntityHead>[]): Promise<void> {
+    const ids = [...new Set(requests.map(({ id }) => id))];
+    const known = ids.map((id) => this.#heads.kept(entityKey(layout, id)));
+    const { stored } = this;
+    // A body that is in memory in this version is not sent again.
+    const rows = await this.#read(
+      `select t._ver::text as version, case when t._ver is distinct from k.version then t._body end as body
+       from unnest($1::text[], $2::bigint[]) with ordinality as k(id, version, n)
+       left join ${layout.table} t on t.id = k.id collate "C" order by k.n`,
+      [ids.map(toKeyColumn), known.map((head) => head?.version ?? null)],
+    );
+    const found = new Map<string, EntityHead>();
+    for (const [at, row] of rows.entries()) {
+      const id = ids[at]!;
+      const head = headOf(layout, id, row as { version: string | null; body: string | null }, known[at]);
+      found.set(id, head);
+      if (stored === this.stored || this.#heads.kept(head.key) === undefined) this.#heads.keep(head);
+    }
+    for (const { id, resolve } of requests) resolve(found.get(id)!);
+  }
+
+  async #readEnds(log: string, requests: readonly Request<LogHead>[]): Promise<void> {
+    const ids = [...new Set(requests.map(({ id }) => id))];
+    const { stored } = this;
+    const rows = await this.#read(
+      `select (select coalesce(max(l.seq), 0) from ${this.#logTable} l where l.log = $1 and l.key = k.key collate "C") as last
+       from unnest($2::text[]) with ordinality as k(key, n) order by k.n`,
+      [toColumn(log), ids.map(toKeyColumn)],
+    );
+    const found = new Map<string, LogHead>();
+    for (const [at, { last }] of rows.entries()) {
+      const id = ids[at]!;
+      const head = { key: logKey(log, id), log, id, last: last as number, by: undefined };
+      found.set(id, head);
+      if (stored === this.stored || this.#logs.kept(head.key) === undefined) this.#logs.keep(head);
+    }
+    for (const { id, resolve } of requests) resolve(found.get(id)!);
+  }
+}
+
+function headOf(
+  layout: TableLayout,
+  id: string,
+  { version, body }: { version: string | null; body: string | null },
+  known: EntityHead | undefined,
+): EntityHead {
+  if (version === null) return absent(layout, id);
+  if (body === null) return known!;
+  return { key: entityKey(layout, id), layout, id, body: Body.from(body), version, by: undefined };
+}
+
+/** Adds a request to those of this moment. */
+function collect<K, H>(
+  all: Map<K, Request<H>[]>,
+  key: K,
+  id: string,
+  read: (requests: readonly Request<H>[]) => Promise<void>,
+): Promise<H> {
+  return new Promise((resolve, reject) => {
+    const request = { id, resolve, reject };
+    const known = all.get(key);
+    if (known !== undefined) {
+      known.push(request);
+      return;
+    }
+    const requests = [request];
+    all.set(key, requests);
+    queueMicrotask(() => {
+      all.delete(key);
+      read(requests).catch((error: unknown) => {
+        for (const each of requests) each.reject(error);
+      });
+    });
+  });
+}

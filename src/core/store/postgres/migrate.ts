@@ -1,0 +1,138 @@
+import type { Client } from "./connection.ts";
+import { base } from "./migrations/0001-base.ts";
+import type { Migration } from "./migrations/migration.ts";
+import { hashOf, identifier } from "./sql-text.ts";
+import type { TableLayout } from "./table-layout.ts";
+
+export const MIGRATIONS: readonly Migration[] = [base];
+
+/** One at a time changes tables, in all schemas of a database: an extension is the database's. */
+const LOCK = Number.parseInt(hashOf("agent-control-service: migrations"), 16);
+
+/** What a database is like. */
+export interface Server {
+  /** Such as "15.14". */
+  readonly version: string;
+  /** Whether it can turn text into lower case as JavaScript does. */
+  readonly hasUnicode: boolean;
+}
+
+/** Reads what the database is like, and refuses one that this store cannot use. */
+export async function inspect(client: Client): Promise<Server> {
+  const { rows } = await client.query(
+    `select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
+       current_setting('server_encoding') as encoding,
+       exists (select 1 from pg_collation where collname = 'und-x-icu') as unicode`,
+  );
+  const { version, number, encoding, unicode } = rows[0] as {
+    version: string;
+    number: number;
+    encoding: string;
+    unicode: boolean;
+  };
+  if (number < 140_000)
+    throw new Error(`The database is Postgres ${version}: the store needs version 14 or later`);
+  if (encoding !== "UTF8") {
+    throw new Error(`The database has encoding ${encoding}: the store needs one with encoding UTF8`);
+  }
+  return { version: version.split(" ")[0]!, hasUnicode: unicode };
+}
+
+/**
+ * Makes the tables, or brings them to the version of this code. Refuses a database that newer code has changed. Returns
+ * the tables whose index values must be computed again.
+ */
+export async function migrate(
+  client: Client,
+  schema: string,
+  layouts: readonly TableLayout[],
+  migrations: readonly Migration[] = MIGRATIONS,
+): Promise<TableLayout[]> {
+  const own = identifier(schema);
+  if (await isCurrent(client, schema, layouts, migrations)) return [];
+  await client.query("begin");
+  try {
+    await client.query("set local lock_timeout = 0");
+    await client.query({ text: "select pg_advisory_xact_lock($1)", values: [LOCK] });
+    if (!(await hasSchema(client, schema))) await client.query(`create schema ${own}`);
+    await client.query(
+      `create table if not exists ${own}._migration (number int primary key, at timestamptz not null default now())`,
+    );
+    const done = await numberOf(client, schema, migrations);
+    for (const { number, sql } of migrations.slice(done)) {
+      await client.query(sql(own));
+      await client.query({ text: `insert into ${own}._migration (number) values ($1)`, values: [number] });
+    }
+    const trigrams = await findTrigrams(client);
+    const versions = await versionsOf(client, own);
+    const changed = layouts.filter(({ name, version }) => versions.get(name) !== version);
+    for (const layout of changed) {
+      await client.query(layout.definition(trigrams));
+      await client.query({
+        text: `insert into ${own}._table (name, version) values ($1, $2) on conflict (name) do update set version = $2`,
+        values: [layout.name, layout.version],
+      });
+    }
+    await client.query("commit");
+    return changed.filter(({ name }) => versions.has(name));
+  } catch (error) {
+    await client.query("rollback").catch(() => {});
+    throw error;
+  }
+}
+
+/** Looks without a lock: each start but the first finds everything as it should be. */
+async function isCurrent(
+  client: Client,
+  schema: string,
+  layouts: readonly TableLayout[],
+  migrations: readonly Migration[],
+): Promise<boolean> {
+  const { rows } = await client.query({
+    text: "select to_regclass($1) is not null as made",
+    values: [`${identifier(schema)}._migration`],
+  });
+  if (rows[0]!.made !== true) return false;
+  if ((await numberOf(client, schema, migrations)) < migrations.length) return false;
+  const versions = await versionsOf(client, identifier(schema));
+  return layouts.every(({ name, version }) => versions.get(name) === version);
+}
+
+async function hasSchema(client: Client, schema: string): Promise<boolean> {
+  const query = { text: "select 1 from pg_namespace where nspname = $1", values: [schema] };
+  return (await client.query(query)).rows.length > 0;
+}
+
+/** The number of the last migration that was made. */
+async function numberOf(client: Client, schema: string, migrations: readonly Migration[]): Promise<number> {
+  const { rows } = await client.query(
+    `select coalesce(max(number), 0)::int as number from ${identifier(schema)}._migration`,
+  );
+  const number = rows[0]!.number as number;
+  if (number <= migrations.length) return number;
+  throw new Error(
+    `The database (schema ${schema}) was changed by a newer version of agent-control-service: its tables have version ${number}, this version knows ${migrations.length}. Start the newer version`,
+  );
+}
+
+async function versionsOf(client: Client, own: string): Promise<Map<string, string>> {
+  const { rows } = await client.query(`select name, version from ${own}._table`);
+  return new Map(rows.map((row) => [row.name as string, row.version as string]));
+}
+
+/** The schema of the extension for searches, quoted; it is made where it is missing and may be made. */
+async function findTrigrams(client: Client): Promise<string | undefined> {
+  const find = `select n.nspname as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_trgm'`;
+  const known = (await client.query(find)).rows[0];
+  if (known !== undefined) return identifier(known.schema as string);
+  await client.query("savepoint trigrams");
+  try {
+    await client.query("create extension pg_trgm");
+    const made = (await client.query(find)).rows[0];
+    return made && identifier(made.schema as string);
+  } catch {
+    // Not installed, or not for this user: searches read all texts.
+    await client.query("rollback to savepoint trigrams");
+    return undefined;
+  }
+}

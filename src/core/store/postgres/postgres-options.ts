@@ -1,0 +1,23 @@
+/** Options of `postgres`. */
+export interface PostgresOptions {
+  /**
+   * Where the database is: `postgres://user:password@host:5432/name`, with `?sslmode=verify-full` for TLS and
+   * `?pgbouncer=true` behind PgBouncer in transaction mode. Variable `SERVICE_DATABASE_URL`.
+   */
+  readonly url: string;
+  /** The schema that has the tables; it is made if it is missing. @default "agent_control_service" */
+  readonly schema?: string;
+  /** Connections for reads. One more writes, one more listens. @default 5 */
+  readonly connections?: number;
+  /** Time limit of a statement, milliseconds. @default 15000 */
+  readonly statementTimeout?: number;
+  /** Time limit of the wait for a lock, milliseconds. @default 5000 */
+  readonly lockTimeout?: number;
+  /** Time limit for a new connection, milliseconds. @default 5000 */
+  readonly connectTimeout?: number;
+  /**
+   * Whether statements are prepared by name, which saves the server work; not behind PgBouncer in transaction mode.
+   * @default false
+   */
+  readonly prepared?: boolean;
+}

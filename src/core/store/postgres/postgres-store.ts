@@ -1,0 +1,655 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { getOrMake } from "../../base/get-or-make.ts";
+import { Body } from "../body.ts";
+import { closedError, storageError } from "../storage-error.ts";
+import {
+  type Entity,
+  FencedError,
+  type IndexValue,
+  type ListQuery,
+  type Log,
+  type LogEntry,
+  type LogName,
+  type Logs,
+  type Page,
+  type Store,
+  type StoreHealth,
+  type StoreLogger,
+  type StoreStats,
+  type Table,
+  type TableName,
+  type TableSpec,
+  type Tables,
+  type Transaction,
+  type TransactionOptions,
+} from "../store.ts";
+import { Attempt, entityKey, facetKey, type Source } from "./attempt.ts";
+import { Committer, type Outcome } from "./committer.ts";
+import { type Client, Connections, explain, isRefusal, loadPg } from "./connection.ts";
+import { changedFacets } from "./group.ts";
+import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
+import { Line } from "./line.ts";
+import { Loader } from "./loader.ts";
+import { inspect, migrate, type Server } from "./migrate.ts";
+import { PostgresHints } from "./postgres-hints.ts";
+import type { PostgresOptions } from "./postgres-options.ts";
+import { conditionOf, fieldsOf, type Lower, orderOf, Parameters, sortOf } from "./query-sql.ts";
+import { constant, fromColumn, identifier, toColumn, toKeyColumn } from "./sql-text.ts";
+import { TableLayout, valueIn } from "./table-layout.ts";
+
+/** What is kept of entities that were read or written: their number, and characters of JSON. */
+const KEPT = { count: 50_000, size: 64 * 1024 * 1024 };
+/** Milliseconds that a transaction may hold up others, or run again because of conflicts. */
+const PATIENCE = 30_000;
+/** Number of conflicts with others from which on the patience counts. */
+const CONFLICTS = 20;
+/** Milliseconds between two looks whether the database answers again. */
+const PROBE = 500;
+/** Entities that are indexed again at a time. */
+const BATCH = 200;
+
+const Defaults = {
+  schema: "agent_control_service",
+  connections: 5,
+  statementTimeout: 15_000,
+  lockTimeout: 5000,
+  connectTimeout: 5000,
+  prepared: false,
+};
+
+/** Opens a store in a Postgres database, which other processes may have open, too. */
+export async function openPostgresStore(
+  { tables, log }: { readonly tables: readonly TableSpec[]; readonly log: StoreLogger },
+  given: PostgresOptions,
+): Promise<Store> {
+  const options = { ...Defaults, ...given };
+  const connections = new Connections(await loadPg(), options);
+  const layouts = new Map<string, TableLayout>();
+  for (const spec of tables) {
+    if (layouts.has(spec.name)) throw new TypeError(`There are two tables with the name "${spec.name}"`);
+    if (!Number.isSafeInteger(spec.version) || spec.version < 1)
+      throw new TypeError(`Table "${spec.name}" needs a version: a whole number of at least 1`);
+    layouts.set(spec.name, new TableLayout(spec, options.schema));
+  }
+  const client = await connections.single().catch((error: unknown) => {
+    throw explain(error);
+  });
+  try {
+    const server = await inspect(client);
+    await migrate(client, options.schema, [...layouts.values()]);
+    const store = new PostgresStore({ connections, layouts, server, log, options });
+    await store.start(client);
+    return store;
+  } catch (error) {
+    await client.end().catch(() => {});
+    await connections.close();
+    throw error;
+  }
+}
+
+/** What a transaction's work came to: its value, or what it threw. */
+type Result<T> = { readonly value: T } | { readonly error: unknown };
+
+class PostgresStore implements Store, Source {
+  readonly isShared = true;
+  readonly hints: PostgresHints;
+  readonly #connections: Connections;
+  readonly #layouts: ReadonlyMap<string, TableLayout>;
+  readonly #server: Server;
+  readonly #log: StoreLogger;
+  /** Quoted. */
+  readonly #schema: string;
+  readonly #schemaName: string;
+  readonly #lower: Lower;
+  readonly #heads = new Heads<EntityHead>(KEPT, ({ body }) => body?.length ?? 0);
+  readonly #logHeads = new Heads<LogHead>(KEPT, () => 0);
+  readonly #loader: Loader;
+  readonly #committer: Committer;
+  /** Transactions in the order in which they began: they end in this order, too. */
+  readonly #line = new Line();
+  readonly #faces = new Map<string, Table<Entity>>();
+  /** What is on its way and changes which entities have a facet's value. */
+  readonly #facetWrites = new Map<string, Set<Attempt>>();
+  /** Number of the last change of a facet's value. */
+  readonly #facetChanges = new Map<string, number>();
+  #changes = 0;
+  /** Changes up to this number are forgotten. */
+  #forgotten = 0;
+  #failure: unknown;
+  #probe: NodeJS.Timeout | undefined;
+  #closed: Promise<void> | undefined;
+  #isEnded = false;
+  #reads = 0;
+  #writes = 0;
+  #conflicts = 0;
+
+  constructor(parts: {
+    connections: Connections;
+    layouts: ReadonlyMap<string, TableLayout>;
+    server: Server;
+    log: StoreLogger;
+    options: Required<PostgresOptions>;
+  }) {
+    const { connections, layouts, server, log, options } = parts;
+    this.#connections = connections;
+    this.#layouts = layouts;
+    this.#server = server;
+    this.#log = log;
+    this.#schemaName = options.schema;
+    this.#schema = identifier(options.schema);
+    const collation = server.hasUnicode ? ' collate "und-x-icu"' : "";
+    this.#lower = (expression) => `lower(${expression}${collation}) collate "C"`;
+    this.#loader = new Loader({
+      read: (text, values) => this.#query(text, values),
+      heads: this.#heads,
+      logs: this.#logHeads,
+      logTable: `${this.#schema}._log`,
+    });
+    this.#committer = new Committer({
+      connections,
+      ...{ schema: options.schema, lockTimeout: options.lockTimeout },
+      onSettled: (attempt, outcome) => this.#settle(attempt, outcome),
+      onDown: (error) => this.#goDown(error),
+    });
+    this.hints = new PostgresHints(connections, { schema: options.schema, sender: randomUUID() });
+  }
+
+  /** Registers as a writer, brings index values up to date, and listens, on a connection of its own. */
+  async start(client: Client): Promise<void> {
+    try {
+      await this.#committer.register();
+      for (const layout of await this.#outdated()) await this.#indexAgain(layout);
+    } catch (error) {
+      throw explain(error);
+    }
+    await this.hints.start(client);
+  }
+
+  table<K extends TableName>(name: K): Table<Tables[K]> {
+    const make = () => this.#openTable<Tables[K]>(this.layoutOf(name)) as unknown as Table<Entity>;
+    return getOrMake(this.#faces, name, make) as unknown as Table<Tables[K]>;
+  }
+
+  #openTable<T extends Entity>(layout: TableLayout): Table<T> {
+    const { name } = layout;
+    const single = <R>(work: (attempt: Attempt) => Promise<R>) => this.#transact(work, undefined);
+    const read = async (id: string) => {
+      this.#open();
+      this.#reads++;
+      return (await this.#loader.entity(layout, id)).body;
+    };
+    return {
+      get: async (id) => (await read(id))?.copy<T>(),
+      peek: async (id) => (await read(id))?.view<T>(),
+      list: (query) => this.#list<T>(layout, query ?? {}),
+      ids: (query) => this.#ids(layout, query ?? {}),
+      countBy: (field, query) => this.#countBy(layout, field, query ?? {}),
+      insert: (entity) => single((attempt) => attempt.insert(name, entity)),
+      change: (id, fn) => single((attempt) => attempt.change(name, id, fn as never)),
+      remove: (id) => single((attempt) => attempt.remove(name, id)),
+    };
+  }
+
+  log<K extends LogName>(name: K): Log<Logs[K]> {
+    if (this.#layouts.has(name)) throw new TypeError(`"${name}" is a table, not a log`);
+    return {
+      append: (key, entry) => this.#transact((attempt) => attempt.append(name, key, entry), undefined),
+      read: (key, range) => this.#readLog<Logs[K]>(name, key, range ?? {}),
+      last: async (key) => {
+        this.#open();
+        return (await this.#loader.end(name, key)).last;
+      },
+    };
+  }
+
+  transaction<T>(work: (tx: Transaction) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
+    return this.#transact(work as unknown as (attempt: Attempt) => Promise<T>, options.fence);
+  }
+
+  async now(): Promise<Date> {
+    this.#open();
+    const [row] = await this.#query("select extract(epoch from clock_timestamp())::float8 * 1000 as now", []);
+    return new Date(row!.now as number);
+  }
+
+  health(): StoreHealth {
+    if (this.#closed !== undefined) return { writable: false, error: "The store is closed" };
+    if (this.#failure === undefined) return { writable: true };
+    const { message, detail } = explain(this.#failure);
+    return { writable: false, error: `${message}. ${detail}` };
+  }
+
+  async stats(): Promise<StoreStats> {
+    this.#open();
+    const entities = [...this.#layouts.values()].filter(({ spec }) => spec.entity);
+    const counts = entities.map(({ table }) => `(select count(*) from ${table})`);
+    const [row] = await this.#query(
+      `select array[${counts.join(", ")}]::float8[] as counts, (
+         select coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1 and c.relkind = 'r') as bytes`,
+      [this.#schemaName],
+    );
+    const { counts: numbers, bytes } = row as { counts: number[]; bytes: number };
+    return {
+      database: `Postgres ${this.#server.version}`,
+      tables: Object.fromEntries(entities.map(({ name }, at) => [name, numbers[at]!])),
+      bytes,
+      ...{ reads: this.#reads, writes: this.#writes },
+      details: { commits: this.#committer.groups, conflicts: this.#conflicts },
+    };
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#finish();
+    return this.#closed;
+  }
+
+  async #finish(): Promise<void> {
+    await this.#line.empty();
+    await this.#committer.close();
+    this.#isEnded = true;
+    clearTimeout(this.#probe);
+    await this.hints.close();
+    await this.#connections.close();
+  }
+
+  // What attempts read.
+
+  layoutOf(name: string): TableLayout {
+    const layout = this.#layouts.get(name);
+    if (layout === undefined) throw new TypeError(`The store has no table "${name}"`);
+    return layout;
+  }
+
+  known(key: string): EntityHead | undefined {
+    return this.#heads.pending(key) ?? this.#heads.kept(key);
+  }
+
+  pending(key: string): EntityHead | undefined {
+    return this.#heads.pending(key);
+  }
+
+  load(layout: TableLayout, id: string): Promise<EntityHead> {
+    this.#reads++;
+    return this.#loader.entity(layout, id);
+  }
+
+  knownLog(key: string): LogHead | undefined {
+    return this.#logHeads.pending(key) ?? this.#logHeads.kept(key);
+  }
+
+  pendingLog(key: string): LogHead | undefined {
+    return this.#logHeads.pending(key);
+  }
+
+  loadLog(log: string, id: string): Promise<LogHead> {
+    return this.#loader.end(log, id);
+  }
+
+  async loadIds(
+    layout: TableLayout,
+    field: string,
+    value: IndexValue,
+  ): Promise<{ ids: [string, IndexValue][]; change: number }> {
+    const key = facetKey(layout, field, value);
+    for (let writes = this.#facetWrites.get(key); writes; writes = this.#facetWrites.get(key)) {
+      await Promise.all([...writes].map((attempt) => this.#ends.get(attempt)));
+    }
+    const change = this.#changes;
+    const parameters = new Parameters();
+    const where = conditionOf(layout, { where: { [field]: value } }, { parameters, lower: this.#lower });
+    const age = layout.sqlOf("created_at");
+    const rows = await this.#query(
+      `select id, ${age.text} as text, ${age.number} as number from ${layout.table}
+       where ${where} order by ${orderOf(layout, "created_at")}`,
+      parameters.values,
+    );
+    this.#reads += rows.length;
+    const ids = rows.map(({ id, text, number }): [string, IndexValue] => [
+      fromColumn(id as string),
+      valueIn(text === null ? null : fromColumn(text as string), number as number | null),
+    ]);
+    return { ids, change };
+  }
+
+  // Transactions.
+
+  /** What attempts on their way come to. */
+  readonly #ends = new Map<Attempt, Promise<unknown>>();
+
+  async #transact<T>(work: (attempt: Attempt) => Promise<T>, fence: TransactionOptions["fence"]): Promise<T> {
+    const deadline = Date.now() + PATIENCE;
+    for (let conflicts = 0; ; conflicts++) {
+      this.#open();
+      this.#refuseFailure();
+      const place = this.#line.enter();
+      let result: Result<T>;
+      let end: Promise<Outcome>;
+      try {
+        let attempt = new Attempt(this, conflicts > 0);
+        result = await this.#run(work, attempt);
+        if (place.isFirst) await place.isFirst;
+        // Until it leaves the line nobody else writes: the next run sees the newest state.
+        while (!this.#isCurrent(attempt)) {
+          attempt = new Attempt(this, false);
+          result = await this.#run(work, attempt);
+        }
+        if ("error" in result) attempt.dropWrites();
+        if (fence !== undefined) {
+          const refusal = this.#setFence(attempt, fence);
+          if (refusal !== undefined) result = { error: refusal };
+        }
+        end = this.#submit(attempt);
+      } finally {
+        place.leave();
+      }
+      const outcome = await end;
+      if (outcome === "fenced") throw new FencedError(fence!);
+      if (outcome === "stored") {
+        if ("error" in result) throw result.error;
+        return result.value;
+      }
+      this.#conflicts++;
+      if (conflicts >= CONFLICTS && Date.now() > deadline) {
+        throw storageError(
+          "A write kept conflicting with those of other instances",
+          "Nothing was changed; retry it.",
+        );
+      }
+      if (conflicts > 0) await delay(Math.random() * Math.min(2 ** conflicts, 100));
+    }
+  }
+
+  /** Runs work; one that others wait for too long is given up. */
+  async #run<T>(work: (attempt: Attempt) => Promise<T>, attempt: Attempt): Promise<Result<T>> {
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(
+        () => reject(new Error(`a transaction blocked other writers for ${PATIENCE / 1000} s`)),
+        PATIENCE,
+      ).unref();
+    });
+    try {
+      return { value: await Promise.race([work(attempt), limit]) };
+    } catch (error) {
+      if (this.#failure !== undefined && isConnectionLoss(error)) throw explain(error);
+      return { error };
+    } finally {
+      clearTimeout(timer);
+      attempt.end();
+    }
+  }
+
+  /** Whether what an attempt has read is still the newest that this process knows. */
+  #isCurrent(attempt: Attempt): boolean {
+    for (const other of attempt.after) if (other.state === "failed") return false;
+    for (const head of attempt.reads.values()) {
+      const newest = this.#heads.newest(head.key);
+      if (newest === undefined || newest === head) continue;
+      if (isPending(newest) || isPending(head) || newest.version !== head.version) return false;
+    }
+    for (const head of attempt.logReads.values()) {
+      const newest = this.#logHeads.newest(head.key);
+      if (newest === undefined || newest === head) continue;
+      if (isPending(newest) || isPending(head) || newest.last !== head.last) return false;
+    }
+    return attempt.idReads.every(
+      ({ key, change }) =>
+        change >= this.#forgotten &&
+        (this.#facetChanges.get(key) ?? 0) <= change &&
+        !this.#facetWrites.has(key),
+    );
+  }
+
+  /**
+   * Has the fence checked: here by what is on its way, else by the database. Returns why the transaction must not be
+   * stored.
+   */
+  #setFence(attempt: Attempt, fence: NonNullable<TransactionOptions["fence"]>): Error | undefined {
+    const layout = this.layoutOf("Job");
+    const head = this.#heads.pending(entityKey(layout, fence.job));
+    if (head === undefined) {
+      attempt.fence = fence;
+      attempt.fenceTable = layout;
+      return undefined;
+    }
+    attempt.after.add(head.by!);
+    if (head.body?.view<{ run_count?: number }>().run_count === fence.epoch) return undefined;
+    attempt.dropWrites();
+    // It is final only once what it was seen in is stored.
+    return new FencedError(fence);
+  }
+
+  /** Passes an attempt on to be stored, or only compared with the database where it has written nothing. */
+  #submit(attempt: Attempt): Promise<Outcome> {
+    const isDone =
+      !attempt.hasWrites && attempt.fence === undefined && attempt.after.size === 0 && attempt.isSingleRead;
+    if (isDone) return Promise.resolve("stored");
+    this.#writes += attempt.puts.size;
+    for (const head of attempt.puts.values()) this.#heads.add(head);
+    for (const { head, entries } of attempt.logWrites.values()) {
+      this.#logHeads.add(head);
+      this.#writes += entries.length;
+    }
+    for (const key of changedFacets(attempt)) {
+      this.#facetChanges.set(key, ++this.#changes);
+      getOrMake(this.#facetWrites, key, () => new Set()).add(attempt);
+    }
+    const end = this.#committer.commit(attempt);
+    this.#ends.set(
+      attempt,
+      end.catch(() => {}),
+    );
+    return end;
+  }
+
+  /** Called when it is known what became of an attempt. */
+  #settle(attempt: Attempt, outcome: Outcome | "refused"): void {
+    this.#ends.delete(attempt);
+    if (outcome === "stored") {
+      this.#loader.stored++;
+      this.#answered();
+    }
+    for (const head of attempt.puts.values()) {
+      if (outcome === "stored") this.#heads.settle(head);
+      else this.#heads.abandon(head);
+    }
+    for (const { head } of attempt.logWrites.values()) {
+      if (outcome === "stored") this.#logHeads.settle(head);
+      else this.#logHeads.abandon(head);
+    }
+    if (outcome !== "stored") {
+      for (const key of attempt.reads.keys()) this.#heads.forget(key);
+      for (const key of attempt.logReads.keys()) this.#logHeads.forget(key);
+      if (attempt.fence) this.#heads.forget(entityKey(attempt.fenceTable!, attempt.fence.job));
+    }
+    for (const key of changedFacets(attempt)) {
+      const writes = this.#facetWrites.get(key);
+      writes?.delete(attempt);
+      if (writes?.size === 0) this.#facetWrites.delete(key);
+    }
+    if (this.#facetChanges.size < KEPT.count) return;
+    this.#facetChanges.clear();
+    this.#forgotten = this.#changes;
+  }
+
+  // Reads.
+
+  async #list<T>(layout: TableLayout, query: ListQuery): Promise<Page<T>> {
+    this.#open();
+    await this.#checkFields(layout, query);
+    const parameters = new Parameters();
+    const where = conditionOf(layout, query, { parameters, lower: this.#lower });
+    const order = orderOf(layout, sortOf(layout, query.sort));
+    const page = pageOf({ limit: 50, ...query }, parameters);
+    const rows = await this.#query(
+      `select c.total, p.body from (select count(*)::float8 as total from ${layout.table} where ${where}) c
+       left join (
+         select _body as body, row_number() over (order by ${order}) as n
+         from ${layout.table} where ${where} order by ${order} ${page}) p on true order by p.n`,
+      parameters.values,
+    );
+    const items = rows.flatMap(({ body }) => (body === null ? [] : [Body.from(body as string).copy<T>()]));
+    this.#reads += items.length;
+    return { items, total: rows[0]!.total as number };
+  }
+
+  async #ids(layout: TableLayout, query: ListQuery): Promise<string[]> {
+    this.#open();
+    await this.#checkFields(layout, query);
+    const parameters = new Parameters();
+    const where = conditionOf(layout, query, { parameters, lower: this.#lower });
+    const order = orderOf(layout, sortOf(layout, query.sort));
+    const rows = await this.#query(
+      `select id from ${layout.table} where ${where} order by ${order} ${pageOf(query, parameters)}`,
+      parameters.values,
+    );
+    return rows.map(({ id }) => fromColumn(id as string));
+  }
+
+  async #countBy(layout: TableLayout, field: string, query: ListQuery): Promise<Record<string, number>> {
+    this.#open();
+    if (!layout.isFacet(field)) throw new TypeError(`Table ${layout.name} has no facet "${field}"`);
+    await this.#checkFields(layout, query);
+    const parameters = new Parameters();
+    const where = conditionOf(layout, query, { parameters, lower: this.#lower });
+    const { text, number } = layout.sqlOf(field);
+    const rows = await this.#query(
+      `select ${text} as text, ${number} as number, count(*)::float8 as count from ${layout.table}
+       where ${where} group by 1, 2`,
+      parameters.values,
+    );
+    const counts = rows.map((row): [string, number] => {
+      const {
+        text: own,
+        number: value,
+        count,
+      } = row as {
+        text: string | null;
+        number: number | null;
+        count: number;
+      };
+      return [String(valueIn(own === null ? null : fromColumn(own), value)), count];
+    });
+    return Object.fromEntries(counts);
+  }
+
+  async #readLog<E>(
+    log: string,
+    key: string,
+    { after = 0, limit = Number.POSITIVE_INFINITY }: { after?: number; limit?: number },
+  ): Promise<LogEntry<E>[]> {
+    this.#open();
+    const parameters = new Parameters();
+    const name = `log = ${parameters.add(toColumn(log), "text")} and key = ${parameters.add(toKeyColumn(key), "text")}`;
+    const from = parameters.add(Math.max(after, 0), "float8");
+    const rows = await this.#query(
+      `select seq, body from ${this.#schema}._log where ${name} and seq > ${from} order by seq
+       ${pageOf({ limit }, parameters)}`,
+      parameters.values,
+    );
+    this.#reads += rows.length;
+    return rows.map(({ seq, body }) => ({ seq: seq as number, entry: JSON.parse(body as string) as E }));
+  }
+
+  /** Refuses fields that no entity has. They are known from the first entity on. */
+  async #checkFields(layout: TableLayout, query: ListQuery): Promise<void> {
+    const unknown = () => fieldsOf(query).filter((field) => !layout.knows(field));
+    if (unknown().length === 0) return;
+    const rows = await this.#query(`select _rest as rest from ${layout.table} limit 1`, []);
+    if (rows.length === 0) return;
+    layout.learn(Object.keys(rows[0]!.rest as object));
+    const [field] = unknown();
+    if (field !== undefined) throw new TypeError(`Table ${layout.name} has no index field "${field}"`);
+  }
+
+  /** Tables with entities whose index values are of another version. */
+  async #outdated(): Promise<TableLayout[]> {
+    const all = [...this.#layouts.values()];
+    const tests = all.map(
+      ({ table, version }) => `exists (select 1 from ${table} where _v <> ${constant(version)})`,
+    );
+    const [row] = await this.#query(`select array[${tests.join(", ")}]::boolean[] as outdated`, []);
+    return all.filter((_, at) => (row!.outdated as boolean[])[at]);
+  }
+
+  /** Computes the index values of entities that were stored with those of another version. */
+  async #indexAgain(layout: TableLayout): Promise<void> {
+    let count = 0;
+    for (let last = ""; ; ) {
+      const rows = await this.#query(
+        `select id from ${layout.table} where _v <> ${constant(layout.version)} and id > $1 order by id limit ${BATCH}`,
+        [last],
+      );
+      if (rows.length === 0) break;
+      last = rows.at(-1)!.id as string;
+      await Promise.all(
+        rows.map(({ id }) => {
+          const rewrite = (attempt: Attempt) => attempt.rewrite(layout, fromColumn(id as string));
+          return this.#transact(rewrite, undefined);
+        }),
+      );
+      count += rows.length;
+    }
+    if (count > 0)
+      this.#log.info("index values were computed again", { table: layout.name, entities: count });
+  }
+
+  async #query(text: string, values: readonly unknown[]): Promise<Record<string, unknown>[]> {
+    if (this.#isEnded) throw closedError();
+    this.#refuseFailure();
+    try {
+      const rows = await this.#connections.read(text, values);
+      this.#answered();
+      return rows;
+    } catch (error) {
+      if (!isRefusal(error)) this.#goDown(error);
+      throw explain(error);
+    }
+  }
+
+  // Outages.
+
+  #open(): void {
+    if (this.#closed !== undefined) throw closedError();
+  }
+
+  /** Refuses while the database does not answer: nobody waits for a time limit then. */
+  #refuseFailure(): void {
+    if (this.#failure !== undefined) throw explain(this.#failure);
+  }
+
+  #goDown(error: unknown): void {
+    if (this.#failure === undefined) {
+      this.#log.error("the database does not answer", { reason: explain(error).message });
+    }
+    this.#failure = error;
+    if (this.#probe !== undefined || this.#isEnded) return;
+    this.#probe = setTimeout(() => {
+      this.#probe = undefined;
+      this.#connections.read("select 1").then(
+        () => this.#answered(),
+        (reason: unknown) => this.#goDown(reason),
+      );
+    }, PROBE).unref();
+  }
+
+  #answered(): void {
+    if (this.#failure === undefined) return;
+    this.#failure = undefined;
+    this.#log.info("the database answers again");
+  }
+}
+
+function isConnectionLoss(error: unknown): boolean {
+  return error instanceof Error && "type" in error && error.type === "storage_error";
+}
+
+function pageOf({ limit, skip }: ListQuery, parameters: Parameters): string {
+  const most =
+    limit === undefined || limit === Number.POSITIVE_INFINITY
+      ? ""
+      : `limit ${parameters.add(limit, "bigint")}`;
+  return skip ? `${most} offset ${parameters.add(skip, "bigint")}` : most;
+}

@@ -1,0 +1,113 @@
+import type { Condition, IndexValue, ListQuery } from "../store.ts";
+import { toColumn, toPattern } from "./sql-text.ts";
+import { type FieldSql, INDEXED_LENGTH, LOWEST_NUMBER, numberOf, type TableLayout } from "./table-layout.ts";
+
+/** Parameters of a statement, numbered as they are added. */
+export class Parameters {
+  readonly values: unknown[] = [];
+
+  add(value: unknown, type: string): string {
+    return `$${this.values.push(value)}::${type}`;
+  }
+}
+
+/** How a database turns text into lower case. */
+export type Lower = (expression: string) => string;
+
+/** The condition that the entities of a query meet, as SQL. */
+export function conditionOf(
+  layout: TableLayout,
+  query: Pick<ListQuery, "where" | "search">,
+  { parameters, lower }: { parameters: Parameters; lower: Lower },
+): string {
+  const parts: string[] = [];
+  for (const [field, condition] of Object.entries(query.where ?? {})) {
+    if (condition === undefined) continue;
+    parts.push(fieldCondition(layout.sqlOf(field), condition, parameters, lower));
+  }
+  const needle = query.search?.toLowerCase() ?? "";
+  if (needle !== "") parts.push(`_text like ${parameters.add(toPattern(needle), "text")}`);
+  return parts.length === 0 ? "true" : parts.map((part) => `(${part})`).join(" and ");
+}
+
+/** The order of a query, as SQL: `null`, booleans, numbers, text; ties by id, ascending. */
+export function orderOf(layout: TableLayout, sort: string): string {
+  const isDescending = sort.startsWith("-");
+  const field = isDescending ? sort.slice(1) : sort;
+  const direction = isDescending ? " desc nulls last" : " nulls first";
+  if (field === "id") return isDescending ? "id desc" : "id";
+  const { text, number, start } = layout.sqlOf(field);
+  const keys = start === undefined ? [text, number] : [start, number, text];
+  return `${keys.map((key) => key + direction).join(", ")}, id`;
+}
+
+/** The index field that a query is ordered by, with its sign. */
+export function sortOf(layout: TableLayout, sort: string | undefined): string {
+  return sort ?? (layout.knows("created_at") ? "-created_at" : "id");
+}
+
+/** The fields that a query names. */
+export function fieldsOf({ where, sort }: ListQuery): string[] {
+  const fields = Object.entries(where ?? {}).flatMap(([field, condition]) =>
+    condition === undefined ? [] : [field],
+  );
+  return sort === undefined ? fields : [...fields, sort.replace(/^-/, "")];
+}
+
+function fieldCondition(sql: FieldSql, condition: Condition, parameters: Parameters, lower: Lower): string {
+  if (isList(condition)) return anyOf(sql, condition, parameters);
+  if (condition === null || typeof condition !== "object") return anyOf(sql, [condition], parameters);
+  if ("contains" in condition) {
+    const part = parameters.add(toColumn(condition.contains.toLowerCase()), "text");
+    return `${sql.text} is not null and strpos(${lower(sql.text)}, ${part}) > 0`;
+  }
+  const bounds = [
+    bound(sql, ">=", condition.gte, parameters),
+    bound(sql, "<", condition.lt, parameters),
+  ].filter((one) => one !== undefined);
+  return bounds.length === 0 ? "true" : bounds.join(" and ");
+}
+
+/** A condition that any of the values meets; `equalTo` of one value. */
+function anyOf(sql: FieldSql, values: readonly IndexValue[], parameters: Parameters): string {
+  const texts = values.filter((value) => typeof value === "string").map(toColumn);
+  const numbers = values.filter((value) => value !== null && typeof value !== "string");
+  const parts: string[] = [];
+  if (texts.length > 0) parts.push(among(sql, texts, parameters));
+  if (numbers.length > 0) {
+    const list = parameters.add(
+      numbers.map((value) =>
+        typeof value === "number" && !Number.isFinite(value) ? Number.NaN : numberOf(value),
+      ),
+      "float8[]",
+    );
+    parts.push(`${sql.number} = any(${list})`);
+  }
+  if (values.includes(null)) parts.push(`${sql.text} is null and ${sql.number} is null`);
+  return parts.length === 0 ? "false" : parts.map((part) => `(${part})`).join(" or ");
+}
+
+function among({ text, start }: FieldSql, texts: readonly string[], parameters: Parameters): string {
+  const exact = `${text} = any(${parameters.add(texts, "text[]")})`;
+  if (start === undefined || start === text) return exact;
+  const starts = texts.map((one) => [...one].slice(0, INDEXED_LENGTH).join(""));
+  return `${start} = any(${parameters.add(starts, "text[]")}) and ${exact}`;
+}
+
+function bound(
+  sql: FieldSql,
+  operator: ">=" | "<",
+  limit: string | number | undefined,
+  parameters: Parameters,
+): string | undefined {
+  if (limit === undefined) return undefined;
+  if (typeof limit === "string") return `${sql.text} ${operator} ${parameters.add(toColumn(limit), "text")}`;
+  if (Number.isNaN(limit)) return "false";
+  // The index of a sorted field begins with the text.
+  const isNumber = sql.isSorted ? `${sql.start} is null and ` : "";
+  return `${isNumber}${sql.number} >= ${LOWEST_NUMBER} and ${sql.number} ${operator} ${parameters.add(limit, "float8")}`;
+}
+
+function isList(condition: Condition): condition is readonly IndexValue[] {
+  return Array.isArray(condition);
+}

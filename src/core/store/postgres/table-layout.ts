@@ -1,0 +1,217 @@
+import type { Entity, IndexValue, TableSpec } from "../store.ts";
+import type { IndexRecord } from "../table-index.ts";
+import { constant, hashOf, identifier, nameOf, toColumn, toKeyColumn } from "./sql-text.ts";
+
+/** Characters of a text that indexes hold: an entry of an index has a maximum length. */
+const INDEXED = 256;
+
+/** `false` and `true` among numbers: below all of them, as `compareValues` orders them. */
+const FALSE = Number.NEGATIVE_INFINITY;
+const TRUE = -Number.MAX_VALUE;
+/** What is stored of the number that means `true`. */
+const LOWEST = -1.7976931348623155e308;
+
+/** The two SQL expressions of an index field: its text, and its number; both `null` where the value is. */
+export interface FieldSql {
+  readonly text: string;
+  readonly number: string;
+  /** The start of the text, as indexes have it; missing where the field has no index. */
+  readonly start?: string;
+  /** Whether an index has all rows in order of start and number. */
+  readonly isSorted?: boolean;
+}
+
+/** One row of a table as a statement gets it, in JSON. */
+export type Row = Readonly<Record<string, unknown>>;
+
+/**
+ * How a table of the store is kept in Postgres: columns for `facets` and `sorted`, one JSON column for the other index
+ * fields, and the entity as the text that `JSON.stringify` made of it.
+ */
+export class TableLayout {
+  readonly spec: TableSpec;
+  readonly name: string;
+  /** Quoted, with its schema. */
+  readonly table: string;
+  /** Functions in the database, quoted, with their schema. */
+  readonly check: string;
+  readonly put: string;
+  readonly remove: string;
+  /** Names the version of the index values and their columns. */
+  readonly version: string;
+  readonly #schema: string;
+  readonly #columns: readonly string[];
+  /** Index fields without a column that were seen in an entity. */
+  readonly #others = new Set<string>();
+
+  constructor(spec: TableSpec, schema: string) {
+    const [hidden] = [spec.name, ...spec.facets, ...spec.sorted].filter((name) => name.startsWith("_"));
+    if (hidden !== undefined)
+      throw new TypeError(
+        `Table ${spec.name}: a name cannot begin with "_" in a Postgres store: "${hidden}"`,
+      );
+    this.spec = spec;
+    this.name = spec.name;
+    this.#schema = identifier(schema);
+    this.table = this.#own(spec.name);
+    this.#columns = [...new Set([...spec.facets, ...spec.sorted])].filter((field) => field !== "id").sort();
+    const shape = JSON.stringify([this.#columns, [...spec.sorted].sort()]);
+    this.version = `${spec.version}.${hashOf(shape)}`;
+    this.check = this.#own(`check:${spec.name}`);
+    this.put = this.#own(`put:${spec.name}:${hashOf(shape)}`);
+    this.remove = this.#own(`remove:${spec.name}`);
+  }
+
+  #own(name: string): string {
+    return `${this.#schema}.${identifier(name)}`;
+  }
+
+  isFacet(field: string): boolean {
+    return this.spec.facets.includes(field);
+  }
+
+  /** Whether a field is known without a look at the entities. */
+  knows(field: string): boolean {
+    return field === "id" || this.#columns.includes(field) || this.#others.has(field);
+  }
+
+  /** Remembers the index fields of an entity that have no column. */
+  learn(fields: Iterable<string>): void {
+    for (const field of fields) this.#others.add(field);
+  }
+
+  sqlOf(field: string): FieldSql {
+    if (field === "id") return { text: "id", number: "null::float8", start: "id" };
+    if (this.#columns.includes(field)) {
+      const text = identifier(field);
+      const isSorted = this.spec.sorted.includes(field);
+      return { text, number: identifier(`${field}#`), start: `left(${text}, ${INDEXED})`, isSorted };
+    }
+    const value = `_rest->>${constant(field)}`;
+    const type = `jsonb_typeof(_rest->${constant(field)})`;
+    return {
+      text: `(case ${type} when 'string' then ${value} end collate "C")`,
+      number: `(case ${type} when 'number' then (${value})::float8 when 'boolean' then case ${value} when 'true' then ${TRUE}::float8 else '-Infinity'::float8 end end)`,
+    };
+  }
+
+  /** Makes the table, or adds what this version has in addition. */
+  definition(trigrams: string | undefined): string {
+    const fields = this.#columns.map((field) => ({ field, sql: this.sqlOf(field) }));
+    const columns = fields.flatMap(({ sql }) => [
+      `${sql.text} text collate "C"`,
+      `${sql.number} double precision`,
+    ]);
+    const index = (name: string, on: string) =>
+      `create index if not exists ${identifier(`${this.name}:${name}`)} on ${this.table} ${on};`;
+    const facets = fields.filter(({ field }) => this.isFacet(field));
+    return [
+      `create table if not exists ${this.table} (
+        id text collate "C" primary key, _ver bigint not null, _v text not null, _epoch bigint,
+        _text text collate "C" not null, _rest jsonb not null, _body text not null);`,
+      ...columns.map((column) => `alter table ${this.table} add column if not exists ${column};`),
+      ...fields
+        .filter(({ sql }) => sql.isSorted)
+        .map(({ field, sql }) =>
+          index(`${field}:order`, `(${sql.start} nulls first, ${sql.number} nulls first, id)`),
+        ),
+      ...facets
+        .filter(({ sql }) => !sql.isSorted)
+        .map(({ field, sql }) => index(field, `(${sql.start}) where ${sql.text} is not null`)),
+      ...facets.map(({ field, sql }) =>
+        index(`${field}#`, `(${sql.number}) where ${sql.number} is not null`),
+      ),
+      ...(this.spec.text && trigrams !== undefined
+        ? [index("text", `using gin (_text ${trigrams}.gin_trgm_ops)`)]
+        : []),
+      // Finds rows of another version without reading all of them.
+      index(this.version, `(id) where _v <> ${constant(this.version)}`),
+      this.#functions(),
+    ].join("\n");
+  }
+
+  #functions(): string {
+    const fields = this.#columns.map((field) => this.sqlOf(field));
+    const columns = [
+      "_epoch",
+      "_text",
+      "_rest",
+      "_body",
+      ...fields.flatMap(({ text, number }) => [text, number]),
+    ];
+    const types = ["bigint", "text", "jsonb", "text", ...fields.flatMap(() => ["text", "float8"])];
+    return `
+      create or replace function ${this.check}(json) returns setof int language plpgsql as $$ begin
+        return query select r._u from json_to_recordset($1) as r(_u int, id text, _ver bigint)
+          left join ${this.table} t on t.id = r.id collate "C" where t._ver is distinct from r._ver;
+      end $$;
+      create or replace function ${this.put}(json, int[], bigint, text) returns void language plpgsql as $$ begin
+        insert into ${this.table} as t (id, _ver, _v, ${columns.join(", ")})
+          select r.id, $3, $4, ${columns.map((column) => `r.${column}`).join(", ")}
+          from json_to_recordset($1) as r(_u int, id text, ${columns.map((column, at) => `${column} ${types[at]}`).join(", ")})
+          where $2[r._u] = 0
+          on conflict (id) do update set _ver = excluded._ver, _v = excluded._v,
+            ${columns.map((column) => `${column} = excluded.${column}`).join(", ")};
+      end $$;
+      create or replace function ${this.remove}(json, int[]) returns void language plpgsql as $$ begin
+        delete from ${this.table} t using json_to_recordset($1) as r(_u int, id text)
+          where t.id = r.id collate "C" and $2[r._u] = 0;
+      end $$;`;
+  }
+
+  /** Index values and searchable text of an entity. */
+  recordOf(entity: Entity): IndexRecord {
+    return { values: this.spec.index(entity), text: this.spec.text?.(entity) ?? "" };
+  }
+
+  /** The columns of an entity, without its version. */
+  rowOf(entity: { id: string; body: string; epoch: number | null }, { values, text }: IndexRecord): Row {
+    const row: Record<string, unknown> = {
+      id: toKeyColumn(entity.id),
+      _epoch: entity.epoch,
+      _text: toColumn(text.toLowerCase()),
+      _body: entity.body,
+    };
+    const rest: Record<string, unknown> = {};
+    for (const field of Object.keys(values)) {
+      const value = toValue(values[field]);
+      if (field === "id") continue;
+      if (!this.#columns.includes(field)) {
+        if (!this.#others.has(field)) this.learn([field]);
+        Object.defineProperty(rest, field, {
+          value: typeof value === "string" ? toColumn(value) : value,
+          enumerable: true,
+        });
+      } else if (typeof value === "string") row[nameOf(field)] = toColumn(value);
+      else row[nameOf(`${field}#`)] = numberOf(value);
+    }
+    row._rest = rest;
+    return row;
+  }
+}
+
+/** What JSON makes of a value: `NaN` and the infinities have no place in it. */
+function toValue(value: IndexValue | undefined): IndexValue {
+  if (value === undefined || (typeof value === "number" && !Number.isFinite(value))) return null;
+  return value;
+}
+
+/** A value that is not text as the column of numbers has it. */
+export function numberOf(value: Exclude<IndexValue, string>): number | string | null {
+  if (value === null) return null;
+  // JSON has no infinities.
+  if (typeof value === "boolean") return value ? TRUE : String(FALSE);
+  return value === TRUE ? LOWEST : value;
+}
+
+/** The value that two columns have. */
+export function valueIn(text: string | null, number: number | null): string | number | boolean | null {
+  if (text !== null) return text;
+  if (number === FALSE) return false;
+  return number === TRUE ? true : number;
+}
+
+/** The lowest number that is not a boolean. */
+export const LOWEST_NUMBER = LOWEST;
+/** Characters of a text that indexes hold. */
+export const INDEXED_LENGTH = INDEXED;

@@ -1,0 +1,164 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { chownSync, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Client } from "pg";
+import type { StoreFactory } from "../src/core/store/store.ts";
+import { postgres } from "../src/postgres.ts";
+import { findPostgres } from "./_require.ts";
+
+/** A Postgres server refuses to run as root. */
+function ordinaryUser(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const idOf = (option: string) => {
+    for (const name of ["postgres", "nobody"]) {
+      try {
+        return Number(
+          execFileSync("id", [option, name], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }),
+        );
+      } catch {}
+    }
+    throw new Error("There is no user to run Postgres as");
+  };
+  return { uid: idOf("-u"), gid: idOf("-g") };
+}
+
+/** A Postgres server of its own, reached by a Unix socket in its folder. It ends with the process that started it. */
+export class Cluster {
+  readonly folder: string;
+  readonly #bin = findPostgres()!;
+  readonly #user = ordinaryUser();
+  readonly #settings: readonly string[];
+  #server: ChildProcess | undefined;
+  #schemas = 0;
+
+  /** Without `isDurable` it does not wait for the disk. */
+  constructor({
+    isDurable = false,
+    settings = [],
+  }: { isDurable?: boolean; settings?: readonly string[] } = {}) {
+    // The folder of temporary files is closed to other users, and the path of a socket is short.
+    this.folder = mkdtempSync("/tmp/svc-pg-");
+    if (this.#user) chownSync(this.folder, this.#user.uid, this.#user.gid);
+    this.#settings = [
+      ...(isDurable ? [] : ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]),
+      ...["listen_addresses=", `unix_socket_directories=${this.folder}`, "max_connections=200"],
+      ...[
+        "shared_buffers=64MB",
+        "autovacuum_naptime=10min",
+        "shared_preload_libraries=pg_stat_statements",
+        ...settings,
+      ],
+    ];
+    const data = join(this.folder, "data");
+    execFileSync(
+      join(this.#bin, "initdb"),
+      ["--no-sync", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-U", "svc", "-D", data],
+      { ...this.#user, cwd: this.folder, stdio: ["ignore", "ignore", "pipe"] },
+    );
+  }
+
+  get url(): string {
+    return `postgres://svc@localhost/postgres?host=${encodeURIComponent(this.folder)}`;
+  }
+
+  async start(): Promise<void> {
+    const settings = this.#settings.map((setting) => `-c '${setting}'`).join(" ");
+    const server = `'${join(this.#bin, "postgres")}' -D '${this.folder}/data' ${settings}`;
+    // The shell waits for the end of its input, which comes with the end of this process, however that ends.
+    const script = `${server} </dev/null >>'${this.folder}/log' 2>&1 & pid=$!; echo $pid; read -r how; kill -\${how:-QUIT} $pid; wait $pid; [ -n "$how" ] || rm -rf '${this.folder}'`;
+    this.#server = spawn("sh", ["-c", script], {
+      ...this.#user,
+      cwd: "/tmp",
+      stdio: ["pipe", "ignore", "ignore"],
+    });
+    while (!(await this.#answers())) await delay(20);
+  }
+
+  /** `QUIT` ends it as a crash does, `INT` closes all connections, `STOP` and `CONT` are not for this. */
+  async stop(signal: "QUIT" | "INT" = "QUIT"): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    if (server === undefined) return;
+    const ended = new Promise((resolve) => server.once("exit", resolve));
+    server.stdin!.end(`${signal}\n`);
+    await ended;
+  }
+
+  async close(): Promise<void> {
+    await this.stop();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** A schema that nobody has used. */
+  newSchema(): string {
+    return `s${++this.#schemas}`;
+  }
+
+  /** Statements of a user who can do everything. */
+  async query<T = Record<string, unknown>>(text: string): Promise<T[]> {
+    const client = new Client({ connectionString: this.url });
+    await client.connect();
+    try {
+      return (await client.query(text)).rows as T[];
+    } finally {
+      await client.end();
+    }
+  }
+
+  async #answers(): Promise<boolean> {
+    return this.query("select 1").then(
+      () => true,
+      () => false,
+    );
+  }
+}
+
+const SHARED = Symbol.for("svc.test.postgres");
+type Shared = { [SHARED]?: Promise<Cluster> };
+
+/** The server that the tests of this process share: started by the first that needs it. */
+export function sharedCluster(): Promise<Cluster> {
+  const shared = globalThis as Shared;
+  shared[SHARED] ??= (async () => {
+    const cluster = new Cluster();
+    await cluster.start();
+    return cluster;
+  })();
+  return shared[SHARED];
+}
+
+const free: string[] = [];
+
+/** An empty schema; those that were given back are used again, which costs much less than new tables. */
+export async function borrowSchema(cluster: Cluster): Promise<string> {
+  const schema = free.pop();
+  if (schema === undefined) return cluster.newSchema();
+  const tables = await cluster.query<{ name: string }>(
+    `select quote_ident(tablename) as name from pg_tables where schemaname = '${schema}' and tablename not in ('_migration', '_table', '_writer')`,
+  );
+  await cluster.query(tables.map(({ name }) => `delete from ${schema}.${name};`).join("\n"));
+  return schema;
+}
+
+export function giveBackSchema(schema: string): void {
+  free.push(schema);
+}
+
+const byFolder = new Map<string, string>();
+
+/** Opens stores that are empty for each new data folder, and the same for the same one. */
+export const openInSchema: StoreFactory = async (context) => {
+  const cluster = await sharedCluster();
+  for (const [folder, old] of byFolder) {
+    if (existsSync(folder)) continue;
+    byFolder.delete(folder);
+    free.push(old);
+  }
+  let schema = byFolder.get(context.dataDir);
+  if (schema === undefined) {
+    schema = await borrowSchema(cluster);
+    if (context.dataDir !== "") byFolder.set(context.dataDir, schema);
+  }
+  return postgres({ url: cluster.url, schema, connections: 3 })(context);
+};
