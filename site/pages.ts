@@ -64,6 +64,7 @@ export const ENTRIES = [
   { name: "agent-control-service/store", file: "store" },
   { name: "agent-control-service/deploy", file: "deploy" },
   { name: "agent-control-service/testing", file: "testing" },
+  { name: "agent-control-service/postgres", file: "postgres" },
 ] as const;
 
 type Row = readonly [source: string, target: string, title: string];

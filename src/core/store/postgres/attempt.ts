@@ -10,7 +10,7 @@ import {
   type Transaction,
 } from "../store.ts";
 import type { IndexRecord } from "../table-index.ts";
-import { type EntityHead, isPending, type LogHead } from "./heads.ts";
+import { type EntityHead, isPending, type LogHead, type Writer } from "./heads.ts";
 import { toKeyColumn } from "./sql-text.ts";
 import type { TableLayout } from "./table-layout.ts";
 
@@ -56,7 +56,7 @@ export interface LogWrite {
  * One run of a transaction's work: remembers every version that it read, and collects what it writes. Both are compared
  * and written at the commit.
  */
-export class Attempt implements Transaction {
+export class Attempt implements Transaction, Writer {
   readonly #source: Source;
   readonly #isFresh: boolean;
   /** What was first seen of each entity and log. */
@@ -66,12 +66,12 @@ export class Attempt implements Transaction {
   readonly puts = new Map<string, EntityHead>();
   readonly logWrites = new Map<string, LogWrite>();
   /** Attempts that are on their way and that wrote what this one read. */
-  readonly after = new Set<Attempt>();
+  readonly after = new Set<Writer>();
   /** What must hold of the database at the commit. */
   fence: Fence | undefined;
   /** The table of the fence's job. */
   fenceTable: TableLayout | undefined;
-  state: "open" | "queued" | "stored" | "failed" = "open";
+  state: Writer["state"] = "open";
   /** Reads of what was in memory. */
   remembered = 0;
   #isOver = false;
@@ -177,6 +177,11 @@ export class Attempt implements Transaction {
     const isCleared = before?.isCleared ?? false;
     this.logWrites.set(seen.key, { head: { ...seen, last, by: this }, isCleared, entries });
     return last;
+  }
+
+  async last(log: string, key: string): Promise<number> {
+    const seen = await this.#seeLog(log, key);
+    return (this.logWrites.get(seen.key)?.head ?? seen).last;
   }
 
   async clear(log: string, key: string): Promise<void> {

@@ -1,6 +1,6 @@
 import type { IndexValue } from "../store.ts";
 import { type Attempt, facetKey, type IdRead, type LogWrite } from "./attempt.ts";
-import { type EntityHead, isPending, type LogHead } from "./heads.ts";
+import { type EntityHead, isPending, type LogHead, type Writer } from "./heads.ts";
 import { identifier, toColumn, toKeyColumn } from "./sql-text.ts";
 import { INDEXED_LENGTH, numberOf, type Row, type TableLayout } from "./table-layout.ts";
 
@@ -11,7 +11,7 @@ export interface Unit {
 
 /** Parts the attempts of a group, which are in the order of their ends, into units. */
 export function unitsOf(group: readonly Attempt[]): Unit[] {
-  const units = new Map<Attempt, Set<Attempt>>();
+  const units = new Map<Writer, Set<Attempt>>();
   for (const attempt of group) {
     let unit = new Set([attempt]);
     for (const other of attempt.after) {
@@ -90,7 +90,7 @@ class Builder {
   }
 
   add({ attempts }: Unit, unit: number): void {
-    const isOne = new Set(attempts);
+    const isOne = new Set<Writer>(attempts);
     const own = (head: EntityHead | LogHead) => isPending(head) && isOne.has(head.by!);
     const puts = new Map<string, EntityHead>();
     for (const attempt of attempts) {

@@ -1,7 +1,11 @@
 import type { Body } from "../body.ts";
 import type { IndexRecord } from "../table-index.ts";
-import type { Attempt } from "./attempt.ts";
 import type { TableLayout } from "./table-layout.ts";
+
+/** What writes a version. */
+export interface Writer {
+  readonly state: "open" | "queued" | "stored" | "failed";
+}
 
 /** One version of an entity, or its absence. */
 export interface EntityHead {
@@ -13,7 +17,7 @@ export interface EntityHead {
   /** The version in the database; `null` where there is no entity; `undefined` until it is sent. */
   version: string | null | undefined;
   /** What writes it; missing if it was read. */
-  readonly by: Attempt | undefined;
+  readonly by: Writer | undefined;
   /** Its index values, once they are known. */
   record?: IndexRecord;
 }
@@ -25,7 +29,7 @@ export interface LogHead {
   readonly id: string;
   /** Number of the last entry. */
   readonly last: number;
-  readonly by: Attempt | undefined;
+  readonly by: Writer | undefined;
 }
 
 export type Head = EntityHead | LogHead;

@@ -70,7 +70,7 @@ export class TableLayout {
     return this.spec.facets.includes(field);
   }
 
-  /** Whether a field is known without a look at the entities. */
+  /** Whether a field is known without reading entities. */
   knows(field: string): boolean {
     return field === "id" || this.#columns.includes(field) || this.#others.has(field);
   }
