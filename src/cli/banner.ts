@@ -13,7 +13,7 @@ export interface BannerOptions {
 }
 
 /** What a person needs to know about a service that has just started. */
-export function banner(service: Service, { cwd, interactive }: BannerOptions): string {
+export async function banner(service: Service, { cwd, interactive }: BannerOptions): Promise<string> {
   const { options } = service;
   const url = options.publicUrl ?? service.url ?? "";
   const plugins = service
@@ -23,7 +23,7 @@ export function banner(service: Service, { cwd, interactive }: BannerOptions): s
   const rows = [
     ["service", `${url}${options.apiPrefix}`],
     ...(plugins.includes("admin") ? [["admin", `${url}/admin/`]] : []),
-    ...(interactive ? signInRow(service, url) : []),
+    ...(interactive ? await signInRow(service, url) : []),
     ...(plugins.includes("docs") ? [["API docs", `${url}/docs`]] : []),
     ["API key", whereKeyIs(service, cwd)],
     ["proxies", describeTrust(options.trustProxy)],
@@ -44,9 +44,9 @@ export function banner(service: Service, { cwd, interactive }: BannerOptions): s
 }
 
 /** Only if a plugin provides such links. */
-function signInRow(service: Service, url: string): string[][] {
+async function signInRow(service: Service, url: string): Promise<string[][]> {
   try {
-    const link = service.get(SIGN_IN_LINK).create(url);
+    const link = await service.get(SIGN_IN_LINK).create(url);
     return [["sign in", `${link.url} (valid once, until ${link.expiresAt.toTimeString().slice(0, 5)})`]];
   } catch {
     return [];

@@ -74,9 +74,9 @@ export const dev = defineCommand({
 });
 
 /** A path that signs in once, where a plugin makes such links. */
-function signInPath(service: Service): string {
+async function signInPath(service: Service): Promise<string> {
   try {
-    return service.get(SIGN_IN_LINK).create("").url;
+    return (await service.get(SIGN_IN_LINK).create("")).url;
   } catch {
     return "/";
   }

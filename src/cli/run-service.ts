@@ -61,7 +61,7 @@ export async function runService(service: Service, at: RunOptions, context: CliC
   } catch (error) {
     log.debug("the address file could not be written; commands on this machine need --url", { error });
   }
-  context.print(banner(service, context));
+  context.print(await banner(service, context));
   await stop.received;
   await rm(address, { force: true }).catch(() => {});
   return end();

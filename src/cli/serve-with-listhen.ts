@@ -31,7 +31,7 @@ export interface DevServeOptions {
   /** Folder of this user alone, for what listhen keeps. */
   readonly cacheDir: string;
   /** Path to open, and another one to show: each may sign somebody in, once. */
-  path(): string;
+  path(): string | Promise<string>;
 }
 
 /**
@@ -52,6 +52,7 @@ export function createDevServe(options: DevServeOptions): Serve {
     const tls = options.https
       ? readTls(options, isPublic ? LOCAL : [...new Set([...LOCAL, host])])
       : undefined;
+    const baseURL = options.open ? await options.path() : "/";
     const listener = await inOwnFolder(options.cacheDir, () =>
       listen(toNodeHandler(app.fetch) as RequestListener, {
         hostname: host,
@@ -71,7 +72,7 @@ export function createDevServe(options: DevServeOptions): Serve {
         // It says nothing by itself.
         isTest: true,
         isProd: false,
-        baseURL: options.open ? options.path() : "/",
+        baseURL,
         https: tls?.https ?? false,
         tunnel: options.tunnel,
       }).catch((error: unknown) => {
@@ -136,7 +137,7 @@ function explain(error: unknown, port: number, { tlsCert, tunnel }: DevServeOpti
 /** Prints all addresses, with a QR code of the first that another device can reach. */
 async function show(listener: Listener, options: DevServeOptions): Promise<void> {
   try {
-    await listener.showURL({ qr: options.qr, baseURL: options.path() });
+    await listener.showURL({ qr: options.qr, baseURL: await options.path() });
   } catch (error) {
     await listener.close();
     throw options.tunnel ? tunnelError(error) : error;

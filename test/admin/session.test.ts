@@ -253,7 +253,7 @@ it("shows who is signed in, and signs out one or all of them", async () => {
   const one = await end(`/admin/api/sessions/${items.find(({ name }) => name === "Grace")!.id}`);
   const gone = await end("/admin/api/sessions/none");
   const between = [await get(server, ada), await get(server, grace), await get(server, alan)];
-  const link = server.service.get(SIGN_IN_LINK).create(server.url);
+  const link = await server.service.get(SIGN_IN_LINK).create(server.url);
   const all = await end("/admin/api/sessions");
   const after = [await get(server, ada), await get(server, alan), await fetch(link.url)];
 
@@ -353,9 +353,9 @@ it("a sign-in link works once, and not after it has expired", async () => {
   let ahead = 0;
   await using server = await start({ clock: () => new Date(Date.now() + ahead) });
   const links = server.service.get(SIGN_IN_LINK);
-  const link = links.create(server.url);
+  const link = await links.create(server.url);
   const token = new URL(link.url).searchParams.get("token")!;
-  const old = links.create(server.url);
+  const old = await links.create(server.url);
 
   const page = await fetch(link.url, { redirect: "manual" });
   const used = await postForm(server, "/admin/sign-in", { token });
@@ -382,7 +382,7 @@ it.each([
   ["a HEAD request", {}],
 ])("a sign-in link is not used up by %s, which gets no session", async (_, headers) => {
   await using server = await start();
-  const link = server.service.get(SIGN_IN_LINK).create(server.url);
+  const link = await server.service.get(SIGN_IN_LINK).create(server.url);
   const method = Object.keys(headers).length === 0 ? "HEAD" : "GET";
 
   const looked = await fetch(link.url, { method, headers, redirect: "manual" });
@@ -395,7 +395,7 @@ it.each([
 
 it("a sign-in link from a page of another site is refused", async () => {
   await using server = await start();
-  const link = server.service.get(SIGN_IN_LINK).create(server.url);
+  const link = await server.service.get(SIGN_IN_LINK).create(server.url);
   const token = new URL(link.url).searchParams.get("token")!;
 
   const foreign = await postForm(

@@ -139,8 +139,8 @@ const sessionOf = async ({ server }: World): Promise<Values> => {
   return { id: items[0]!.id };
 };
 const planned = (): Example => ({ params: { id: "yearly" } });
-const token = ({ server, url }: World): Values => ({
-  token: new URL(server.service.get(SIGN_IN_LINK).create(url).url).searchParams.get("token") ?? "",
+const token = async ({ server, url }: World): Promise<Values> => ({
+  token: new URL((await server.service.get(SIGN_IN_LINK).create(url)).url).searchParams.get("token") ?? "",
 });
 
 /** Only what a schema cannot say: which entity, in which state, with which fields of the agent. */
@@ -200,8 +200,8 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
     const [, hash = "", file = ""] = /\/admin\/assets\/([^/"]+)\/([^"#]+)/.exec(page) ?? [];
     return { params: { hash, file } };
   },
-  "GET /admin/sign-in": (world) => ({ query: token(world) }),
-  "POST /admin/sign-in": (world) => ({ form: token(world) }),
+  "GET /admin/sign-in": async (world) => ({ query: await token(world) }),
+  "POST /admin/sign-in": async (world) => ({ form: await token(world) }),
   "POST /admin/session": ({ key }) => ({ form: { key, name: "Ada" } }),
   "POST /admin/agents/{slug}/start": () => ({ form: { "f.mode": "tell" } }),
   "POST /admin/cases/{id}/answer": async (world) => {

@@ -21,10 +21,15 @@ export interface ServiceKeys {
 
 /**
  * Takes keys from the options, else from the data folder, else generates them and stores them there (mode
- * 0600).
+ * 0600). Where instances share a store, all of them need the same keys: they must be given.
  */
-export async function loadKeys(options: ResolvedOptions, log: Logger): Promise<ServiceKeys> {
+export async function loadKeys(
+  options: ResolvedOptions,
+  log: Logger,
+  { isShared = false } = {},
+): Promise<ServiceKeys> {
   const { dataDir, previousApiKey } = options;
+  if (isShared) requireKeys(options);
   for (const weak of describeWeakKeys(options)) log.warn(weak);
   return {
     apiKey: options.apiKey ?? (await readApiKey(join(dataDir, "api-key"), log)),
@@ -32,6 +37,17 @@ export async function loadKeys(options: ResolvedOptions, log: Logger): Promise<S
     rsaPrivateKey: options.rsaPrivateKey ?? (await readRsaKey(join(dataDir, "rsa-private-key.pem"))),
     apiKeyGenerated: options.apiKey === undefined,
   };
+}
+
+function requireKeys({ apiKey, rsaPrivateKey }: ResolvedOptions): void {
+  const missing = [
+    ...(apiKey === undefined ? ["SERVICE_API_KEY (option apiKey)"] : []),
+    ...(rsaPrivateKey === undefined ? ["SERVICE_RSA_PRIVATE_KEY (option rsaPrivateKey)"] : []),
+  ];
+  if (missing.length === 0) return;
+  throw new OptionsError(
+    `Instances that share a store need the same keys: set ${missing.join(" and ")} to the same value on each. A service that had a data folder has its keys there, in api-key and rsa-private-key.pem. New ones: openssl rand -base64 32, and openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048`,
+  );
 }
 
 async function readApiKey(file: string, log: Logger): Promise<string> {

@@ -112,7 +112,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     scope.onClose(() => store.close());
     scope.value(STORE, store);
     // Under the store's lock: if two start in a new folder, only one generates the keys.
-    const keys = await loadKeys(options, log);
+    const keys = await loadKeys(options, log, store);
     scope.get(REDACTOR).add(keys.apiKey);
     scope.get(REDACTOR).add(keys.rsaPrivateKey);
     scope.value(KEYS, keys);

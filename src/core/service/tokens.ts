@@ -68,8 +68,8 @@ export const CONTROL_SYSTEM = createSharedToken<ControlSystem>("control system")
 
 /** Creates one-time sign-in links; a plugin provides it as `SIGN_IN_LINK`. */
 export interface SignInLinks {
-  /** A link that works once, for a few minutes, while this process runs. `base` is the service's address. */
-  create(base: string): SignInLink;
+  /** A link that works once, for a few minutes, on every instance. `base` is the service's address. */
+  create(base: string): Promise<SignInLink>;
 }
 
 export interface SignInLink {

@@ -36,7 +36,7 @@ import type { AdminParts } from "./parts.ts";
 import { Renderer } from "./renderer.ts";
 import { adminRoutes } from "./routes.ts";
 import { createVerifier } from "./session/verifier.ts";
-import { SESSION_TABLE } from "./session-table.ts";
+import { LINK_TABLE, SESSION_TABLE } from "./session-table.ts";
 import { Sessions } from "./sessions.ts";
 import { OneTimeLinks } from "./sign-in-links.ts";
 
@@ -51,7 +51,7 @@ export function admin(options: AdminOptions = {}): Plugin {
   return {
     name: "admin",
     dependsOn: ["events"],
-    tables: [SESSION_TABLE],
+    tables: [SESSION_TABLE, LINK_TABLE],
     async setup(context) {
       const parts = await createParts(context, options);
       context.provide(ADMIN, () => parts.extensions);
@@ -125,7 +125,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     assets,
     renderer: new Renderer(assets),
     sessions,
-    links: new OneTimeLinks(clock),
+    links: new OneTimeLinks(context.get(STORE), clock),
     extensions: new Extensions(),
     hub,
     activity,

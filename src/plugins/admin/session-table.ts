@@ -19,9 +19,18 @@ export interface AdminSession {
   readonly until: number;
 }
 
+/** A link that signs in once. */
+export interface OneTimeLink {
+  /** Hash of its token, which is not stored. */
+  readonly id: string;
+  /** When it expires, milliseconds since the epoch. */
+  readonly until: number;
+}
+
 declare module "../../core/store/store.ts" {
   interface Tables {
     AdminSession: AdminSession;
+    SignInLink: OneTimeLink;
   }
 }
 
@@ -32,4 +41,13 @@ export const SESSION_TABLE: TableSpec<AdminSession> = {
   index: ({ until }) => ({ until }),
   facets: [],
   sorted: [],
+};
+
+export const LINK_TABLE: TableSpec<OneTimeLink> = {
+  name: "SignInLink",
+  version: 1,
+  entity: false,
+  index: ({ until }) => ({ until }),
+  facets: [],
+  sorted: ["until"],
 };

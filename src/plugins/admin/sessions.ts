@@ -1,4 +1,5 @@
 import { createHmac, hash, randomBytes } from "node:crypto";
+import { getOrMake } from "../../core/base/get-or-make.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Clients } from "../../core/http/clients.ts";
 import type { SessionVerifier, SignedIn } from "../../core/http/gate.ts";
@@ -14,6 +15,8 @@ export const SESSION_COOKIE = "svc-admin";
 /** Sent by pages that refresh themselves: not user activity. */
 const UNATTENDED = "x-unattended";
 const MINUTE = 60_000;
+/** Topic of hints about sessions that have ended. */
+const HINT = "session";
 
 export interface SessionsParts {
   readonly keys: ServiceKeys;
@@ -28,41 +31,46 @@ export interface SessionsParts {
   readonly log: Logger;
 }
 
-/** A session as stored, and what depends on it. */
-interface Open {
-  readonly row: AdminSession;
-  seen: number;
-  /** `seen` as the store has it. */
+/** What this instance knows of a session that it has seen. */
+interface Seen {
+  /** When the person last did something here. */
+  at: number;
+  /** The last time that was stored. */
   stored: number;
+  /** For what ends with the session. */
   readonly over: AbortController;
 }
 
 /**
  * Sessions of people. A cookie carries a random value, whose digest names the session in the store: a restart
- * ends none. They end when somebody ends them, after inactivity, after a maximum duration, and with the key
- * that opened them.
+ * ends none, and they are the same on every instance. They end when somebody ends them, after inactivity, after a
+ * maximum duration, and with the key that opened them.
  */
 export class Sessions implements SessionVerifier {
   readonly #parts: SessionsParts;
-  readonly #open = new Map<string, Open>();
+  /** Fingerprints of the valid keys. */
+  readonly #marks: readonly string[];
+  /** By the ids of sessions. */
+  readonly #seen = new Map<string, Seen>();
   readonly #sweep: NodeJS.Timeout;
+  readonly #stopHints: () => void;
 
   constructor(parts: SessionsParts) {
     this.#parts = parts;
-    this.#sweep = setInterval(() => void this.#removeEnded(), MINUTE / 2).unref();
+    const { apiKey, previousApiKey } = parts.keys;
+    this.#marks = [apiKey, ...(previousApiKey === undefined ? [] : [previousApiKey])].map((key) =>
+      this.#markOf(key),
+    );
+    this.#sweep = setInterval(() => void this.#tidy(), MINUTE / 2).unref();
+    this.#stopHints = parts.store.hints.on((hint) => {
+      if (hint === "all") void this.#tidy();
+      else if (hint.topic === HINT) for (const id of hint.ids) this.#forget(id);
+    });
   }
 
-  /** Reads the sessions of earlier runs; those whose key is no longer valid are removed. */
+  /** Removes the sessions of earlier runs that have ended, also with the key that opened them. */
   async load(): Promise<void> {
-    const { apiKey, previousApiKey } = this.#parts.keys;
-    const marks = [apiKey, previousApiKey].map((key) => key !== undefined && this.#markOf(key));
-    const table = this.#parts.store.table("AdminSession");
-    for (const id of await table.ids()) {
-      const row = await table.get(id);
-      if (!row || !marks.includes(row.key)) await table.remove(id);
-      else this.#open.set(id, { row, seen: row.seen, stored: row.seen, over: new AbortController() });
-    }
-    await this.#removeEnded();
+    for (const row of await this.#rows()) if (!this.#isValid(row)) await this.#table.remove(row.id);
   }
 
   /** Opens a session with the key that was shown, or by a link; the value is for the cookie. */
@@ -83,82 +91,113 @@ export class Sessions implements SessionVerifier {
       seen: now,
       until: now + maxAge * 1000,
     };
-    await this.#parts.store.table("AdminSession").insert(row);
-    this.#open.set(row.id, { row, seen: now, stored: now, over: new AbortController() });
+    await this.#table.insert(row);
     return { value, maxAge, signedIn: toSignedIn(row) };
   }
 
-  verify(event: HttpEvent): SignedIn | undefined {
-    const session = this.#find(event);
-    if (!session) return undefined;
+  async verify(event: HttpEvent): Promise<SignedIn | undefined> {
+    const id = idOf(event);
+    // Read each time: another instance may have ended it.
+    const row = id === undefined ? undefined : await this.#table.peek(id);
+    if (!row || !this.#isValid(row)) {
+      if (id !== undefined) this.#forget(id);
+      return undefined;
+    }
     if (!isSafeMethod(event.req.method)) assertSameOrigin(event, this.#parts);
-    this.#see(session, event);
-    return toSignedIn(session.row);
+    this.#see(row, event);
+    return toSignedIn(row);
   }
 
   /** The open sessions, newest first. */
-  list(): AdminSession[] {
-    const open = [...this.#open.values()].filter((session) => !this.#hasEnded(session));
-    return open.map(({ row, seen }) => ({ ...row, seen })).sort((a, b) => b.since - a.since);
+  async list(): Promise<AdminSession[]> {
+    const open = (await this.#rows()).filter((row) => this.#isValid(row));
+    return open.map((row) => ({ ...row, seen: this.#lastSeen(row) })).sort((a, b) => b.since - a.since);
   }
 
-  /** The session of a request. */
-  current(event: HttpEvent): AdminSession | undefined {
-    return this.#find(event)?.row;
+  /** Id of the session of a request that was verified; nothing for a request with a key. */
+  current(event: HttpEvent): string | undefined {
+    const id = idOf(event);
+    return id !== undefined && this.#seen.has(id) ? id : undefined;
   }
 
-  /** Aborts when the session of a request ends; nothing for a request with a key. */
+  /** Aborts when the session of a request ends, on whichever instance; nothing for a request with a key. */
   over(event: HttpEvent): AbortSignal | undefined {
-    return this.#find(event)?.over.signal;
+    return this.#seen.get(idOf(event) ?? "")?.over.signal;
   }
 
   /** Ends a session, wherever its cookie is; resolves with whether it was open. */
   async end(id: string): Promise<boolean> {
-    const session = this.#open.get(id);
-    this.#open.delete(id);
-    session?.over.abort();
-    return (await this.#parts.store.table("AdminSession").remove(id)) && session !== undefined;
+    const row = await this.#table.peek(id);
+    const wasOpen = row !== undefined && this.#isValid(row);
+    this.#forget(id);
+    // Of several that end it, one has removed it.
+    const isRemoved = await this.#table.remove(id);
+    this.#parts.store.hints.tell(HINT, [id]);
+    return isRemoved && wasOpen;
   }
 
   close(): void {
     clearInterval(this.#sweep);
+    this.#stopHints();
   }
 
-  #find(event: HttpEvent): Open | undefined {
-    const value = readCookie(event, SESSION_COOKIE);
-    const session = value === undefined ? undefined : this.#open.get(toId(value));
-    return session && !this.#hasEnded(session) ? session : undefined;
+  #forget(id: string): void {
+    this.#seen.get(id)?.over.abort();
+    this.#seen.delete(id);
   }
 
-  #hasEnded({ row, seen }: Open): boolean {
+  #isValid(row: AdminSession): boolean {
     const { idleMinutes } = this.#parts;
     const now = this.#now();
-    return row.until <= now || (idleMinutes > 0 && seen + idleMinutes * MINUTE <= now);
+    const isIdle = idleMinutes > 0 && this.#lastSeen(row) + idleMinutes * MINUTE <= now;
+    return row.until > now && !isIdle && this.#marks.includes(row.key);
   }
 
-  /** Stored once a minute: a crash can only make a session seem inactive for up to a minute longer. */
-  #see(session: Open, { req }: HttpEvent): void {
+  #lastSeen({ id, seen }: AdminSession): number {
+    return Math.max(seen, this.#seen.get(id)?.at ?? 0);
+  }
+
+  /**
+   * Stored once a minute, or more often where the idle limit is short: a crash, or another instance, can take a session
+   * as inactive for that much longer.
+   */
+  #see({ id, seen }: AdminSession, { req }: HttpEvent): void {
+    const known = getOrMake(this.#seen, id, () => ({ at: seen, stored: seen, over: new AbortController() }));
     // An event stream is opened by the page too.
     if (req.headers.has(UNATTENDED) || req.headers.get("accept") === "text/event-stream") return;
+    const { idleMinutes, log } = this.#parts;
     const now = this.#now();
-    session.seen = now;
-    if (now - session.stored < MINUTE) return;
-    session.stored = now;
-    this.#parts.store
-      .table("AdminSession")
-      .change(session.row.id, (row) => ({ ...row, seen: now }))
-      .catch((error: unknown) =>
-        this.#parts.log.debug("a session's last use could not be stored", { error }),
-      );
+    known.at = now;
+    const pause = idleMinutes > 0 ? Math.min(MINUTE, (idleMinutes * MINUTE) / 4) : MINUTE;
+    if (now - known.stored < pause) return;
+    known.stored = now;
+    this.#table
+      .change(id, (row) => ({ ...row, seen: Math.max(row.seen, now) }))
+      .catch((error: unknown) => log.debug("a session's last use could not be stored", { error }));
   }
 
-  async #removeEnded(): Promise<void> {
-    for (const [id, session] of this.#open) {
-      if (!this.#hasEnded(session)) continue;
-      await this.end(id).catch((error: unknown) =>
-        this.#parts.log.debug("an ended session could not be removed", { error }),
-      );
+  /** Removes the sessions that have ended, and ends here what belongs to those that others have ended. */
+  async #tidy(): Promise<void> {
+    try {
+      const rows = await this.#rows();
+      const open = new Set<string>();
+      for (const row of rows) {
+        if (this.#isValid(row)) open.add(row.id);
+        // Another instance may have seen it in use since.
+        else if (!this.#isValid({ ...row, seen: row.seen + MINUTE })) await this.#table.remove(row.id);
+      }
+      for (const id of this.#seen.keys()) if (!open.has(id)) this.#forget(id);
+    } catch (error) {
+      this.#parts.log.debug("ended sessions could not be removed", { error });
     }
+  }
+
+  async #rows(): Promise<AdminSession[]> {
+    return (await this.#table.list({ limit: Number.POSITIVE_INFINITY })).items;
+  }
+
+  get #table() {
+    return this.#parts.store.table("AdminSession");
   }
 
   /** Fingerprint of a key; without the RSA key it cannot be used to guess a weak key. */
@@ -174,6 +213,12 @@ export class Sessions implements SessionVerifier {
 
 function toId(value: string): string {
   return hash("sha256", value, "base64url");
+}
+
+/** Id of the session that a request names, which need not exist. */
+function idOf(event: HttpEvent): string | undefined {
+  const value = readCookie(event, SESSION_COOKIE);
+  return value === undefined ? undefined : toId(value);
 }
 
 /** Public id of a session. */

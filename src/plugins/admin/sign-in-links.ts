@@ -1,44 +1,56 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { SignInLink, SignInLinks } from "../../core/service/tokens.ts";
+import type { Store } from "../../core/store/store.ts";
 
 const MINUTES = 5;
 /** Maximum number of unused links. */
 const MOST = 20;
 
-/** One-time sign-in links, known to this process only; stored as hashes. */
+/** One-time sign-in links, stored as hashes: each works once, on any instance. */
 export class OneTimeLinks implements SignInLinks {
+  readonly #store: Store;
   readonly #clock: () => Date;
-  readonly #open = new Map<string, number>();
 
-  constructor(clock: () => Date) {
+  constructor(store: Store, clock: () => Date) {
+    this.#store = store;
     this.#clock = clock;
   }
 
-  create(base: string): SignInLink {
+  async create(base: string): Promise<SignInLink> {
     const token = randomBytes(24).toString("base64url");
     const expiresAt = new Date(this.#clock().getTime() + MINUTES * 60_000);
-    const oldest = this.#open.keys().next().value;
-    if (this.#open.size >= MOST && oldest !== undefined) this.#open.delete(oldest);
-    this.#open.set(hash(token), expiresAt.getTime());
+    await this.#makeRoom();
+    await this.#table.insert({ id: hash(token), until: expiresAt.getTime() });
     return { url: `${base.replace(/\/+$/, "")}/admin/sign-in?token=${token}`, expiresAt };
   }
 
   /** Whether the token is valid, without using it up. */
-  isOpen(token: string): boolean {
-    const until = this.#open.get(hash(token));
-    return until !== undefined && until > this.#clock().getTime();
+  async isOpen(token: string): Promise<boolean> {
+    const link = await this.#table.peek(hash(token));
+    return link !== undefined && link.until > this.#clock().getTime();
   }
 
-  /** Whether the token is valid; it is valid only once. */
-  take(token: string): boolean {
-    const isOpen = this.isOpen(token);
-    this.#open.delete(hash(token));
-    return isOpen;
+  /** Whether the token is valid; it is valid only once: one request removes its row. */
+  async take(token: string): Promise<boolean> {
+    const isOpen = await this.isOpen(token);
+    return (await this.#table.remove(hash(token))) && isOpen;
   }
 
   /** Invalidates all unused links. */
-  close(): void {
-    this.#open.clear();
+  async close(): Promise<void> {
+    for (const id of await this.#table.ids()) await this.#table.remove(id);
+  }
+
+  /** Removes links that have expired, and the oldest ones if there are too many. */
+  async #makeRoom(): Promise<void> {
+    const { items } = await this.#table.list({ sort: "-until", limit: Number.POSITIVE_INFINITY });
+    const now = this.#clock().getTime();
+    for (const [at, { id, until }] of items.entries())
+      if (at >= MOST - 1 || until <= now) await this.#table.remove(id);
+  }
+
+  get #table() {
+    return this.#store.table("SignInLink");
   }
 }
 

@@ -89,20 +89,23 @@ async function endOne(parts: AdminParts, id: string, by: Caller): Promise<number
 }
 
 async function endAll(parts: AdminParts, by: Caller): Promise<number> {
-  parts.links.close();
-  const ended = await Promise.all(parts.sessions.list().map(({ id }) => endSession(parts, id, by)));
+  await parts.links.close();
+  const sessions = await parts.sessions.list();
+  const ended = await Promise.all(sessions.map(({ id }) => endSession(parts, id, by)));
   return ended.filter(Boolean).length;
 }
 
 function sessionsResource(parts: AdminParts, event: HttpEvent): Resource {
-  const current = parts.sessions.current(event)?.id;
+  const current = parts.sessions.current(event);
   return {
     page: "sessions",
     fragment: "sessions",
-    json: () => ({ items: parts.sessions.list().map((session) => toItem(session, current)) }),
-    state: () => {
+    json: async () => ({
+      items: (await parts.sessions.list()).map((session) => toItem(session, current)),
+    }),
+    state: async () => {
       const now = parts.clock();
-      const rows = parts.sessions.list().map((session) => {
+      const rows = (await parts.sessions.list()).map((session) => {
         const item = toItem(session, current);
         return {
           ...item,

@@ -42,7 +42,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 201: { description: "The link, without the address of the service", schema: LinkSchema } },
       handler: async ({ caller }) => {
         await parts.audit.record({ by: caller, action: "session.link" });
-        const { url, expiresAt } = parts.links.create("");
+        const { url, expiresAt } = await parts.links.create("");
         return { path: url, expires_at: expiresAt.toISOString() };
       },
     }),
@@ -58,8 +58,8 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
         401: { description: "The link is no longer valid" },
       },
       // Link previews and prefetching must neither use the link up nor get a session: only the button does.
-      handler: ({ query: { token = "" }, event }) =>
-        parts.links.isOpen(token) ? showLink(parts, event, token) : refuseLink(parts, event, token),
+      handler: async ({ query: { token = "" }, event }) =>
+        (await parts.links.isOpen(token)) ? showLink(parts, event, token) : refuseLink(parts, event, token),
     }),
     defineRoute({
       ...page,
@@ -74,7 +74,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       handler: async ({ event }) => {
         assertOwnPage(parts, event);
         const token = (await readForm(event)).get("token") ?? "";
-        if (!parts.links.take(token)) return refuseLink(parts, event, token);
+        if (!(await parts.links.take(token))) return refuseLink(parts, event, token);
         return beginSession(parts, event, { next: "/admin/" });
       },
     }),
@@ -87,7 +87,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 303: { description: "Redirect to the sign-in page" } },
       handler: async ({ event, caller }) => {
         const current = parts.sessions.current(event);
-        if (current) await endSession(parts, current.id, caller);
+        if (current !== undefined) await endSession(parts, current, caller);
         return redirect("/admin/", [
           toCookie(SESSION_COOKIE, "", { secure: secure(parts, event), maxAge: 0 }),
         ]);
