@@ -44,3 +44,25 @@ it("a service starts without loading packages that it may never need", { timeout
   );
   expect(early).toEqual([]);
 });
+
+it("a command about a running service loads nothing of the service", { timeout: 120_000 }, async () => {
+  await using built = await buildPackage();
+  const trace = join(built.folder, "trace.txt");
+  await writeFile(join(built.folder, "loader.mjs"), LOADER);
+  const register = `import { register } from "node:module"; register(new URL("./loader.mjs", import.meta.url));`;
+  await writeFile(join(built.folder, "register.mjs"), register);
+
+  for (const args of [["--help"], ["job", "list", "--url", "http://127.0.0.1:1", "--key", "a-key"]]) {
+    const command = ["--import", "./register.mjs", "dist/cli.js", ...args];
+    const ended = run(process.execPath, command, {
+      cwd: built.folder,
+      env: { ...process.env, TRACE: trace },
+    });
+    // Nothing listens there.
+    await ended.catch(({ stderr }: { stderr: string }) => expect(stderr).toContain("127.0.0.1:1"));
+  }
+
+  const loaded = (await readFile(trace, "utf8")).split("\n");
+  expect(loaded.filter((url) => url.endsWith("/cli/job/list.js"))).not.toEqual([]);
+  expect(loaded.filter((url) => /\/core\/(store|runs|http)\/(?!service-state)/.test(url))).toEqual([]);
+});

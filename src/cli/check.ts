@@ -1,6 +1,4 @@
 import * as v from "valibot";
-import { checkOpenJobs } from "./check/check-open-jobs.ts";
-import { describeReport } from "./check/report.ts";
 import { defineCommand } from "./command.ts";
 import { CONNECTION_FLAGS } from "./job/connection.ts";
 import { findController } from "./load-controller.ts";
@@ -25,6 +23,9 @@ export const check = defineCommand({
     "svc check src/controller.ts --url https://agents.example.com",
   ],
   async run({ args, flags, context }) {
+    // Loaded only here, as it loads much of the service.
+    const { checkOpenJobs } = await import("./check/check-open-jobs.ts");
+    const { describeReport } = await import("./check/report.ts");
     const report = await checkOpenJobs(findController(args[0], context.cwd), flags, context);
     if (flags.json) context.print(JSON.stringify(report, null, 2));
     else for (const line of describeReport(report)) context.print(line);

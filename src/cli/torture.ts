@@ -2,8 +2,6 @@ import * as v from "valibot";
 import { defineCommand } from "./command.ts";
 import { UsageError } from "./errors.ts";
 import { findController } from "./load-controller.ts";
-import { torture as run } from "./torture/run-torture.ts";
-import { describeVerdict } from "./torture/verdict.ts";
 
 const wholeNumber = (least: number) =>
   v.pipe(v.number(), v.integer("must be a whole number"), v.minValue(least, `must be at least ${least}`));
@@ -60,6 +58,9 @@ export const torture = defineCommand({
   async run({ args, flags, context }) {
     if (flags.mix && (args[0] !== undefined || flags.agent.length > 0 || flags.field.length > 0))
       throw new UsageError("--mix has agents of its own", "Omit the file, --agent and --field.");
+    // Loaded only here: most commands need nothing of the service's code, and start in half the time without it.
+    const { torture: run } = await import("./torture/run-torture.ts");
+    const { describeVerdict } = await import("./torture/verdict.ts");
     const verdict = await run({
       file: flags.mix ? undefined : findController(args[0], context.cwd),
       seed: flags.seed ?? Math.floor(Math.random() * 1_000_000),

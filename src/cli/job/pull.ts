@@ -1,7 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import * as v from "valibot";
-import { withFolder } from "../../core/audit/audit-folder.ts";
-import { storePulled, type WholeJob } from "../../core/entities/pulled.ts";
+import type { WholeJob } from "../../core/entities/pulled.ts";
 import type { StoredCase } from "../../core/models/case.ts";
 import type { CaseNodeUpdate } from "../../core/models/case-node-update.ts";
 import type { StoredJob } from "../../core/models/job.ts";
@@ -39,6 +38,9 @@ export const pull = defineCommand({
     const whole = await readExport(client, id);
     const folder = dataFolderOf({ dataDir: flags.data }, context);
     await mkdir(folder, { recursive: true });
+    // Loaded only here: the other commands about jobs need no store.
+    const { withFolder } = await import("../../core/audit/audit-folder.ts");
+    const { storePulled } = await import("../../core/entities/pulled.ts");
     const job = await withFolder(folder, ({ ledger }) =>
       ledger.write((unit) => storePulled(unit, whole, { url: client.url })),
     );

@@ -1,0 +1,101 @@
+import { url as inspectorUrl } from "node:inspector";
+import { AgentRegistry } from "../../core/agents/registry.ts";
+import { type OpenJob, rehearseOpen } from "../../core/runs/check-job.ts";
+import { AgentProcesses } from "../../core/runs/isolation/agent-processes.ts";
+import { forbidNetwork } from "../../core/runs/isolation/no-network.ts";
+import { readRecord } from "../../core/runs/open-jobs.ts";
+import { fingerprintOfProject } from "../../core/service/project-code.ts";
+import { readCopy } from "../check/folder-copy.ts";
+import type { CliContext } from "../context.ts";
+import { CliError } from "../errors.ts";
+import { findController, loadController } from "../load-controller.ts";
+
+/** How a replay ended. */
+export interface ReplayReport {
+  readonly id: string;
+  readonly agent: string;
+  readonly version: string;
+  /** Lines of the log, and the one up to which the handler was given the results of its calls. */
+  readonly lines: number;
+  readonly line: number;
+  /** `fits`: the handler made the recorded calls. */
+  readonly verdict: "fits" | "mismatch" | "failed" | "unsure";
+  /** Calls that the handler waits for at the end of the record: in a service they would run. */
+  readonly next: readonly string[];
+  readonly expected: string | null;
+  readonly found: string | null;
+  readonly message: string | null;
+  /** What the handler has returned; absent if it has not. */
+  readonly result?: unknown;
+}
+
+/** Calls the handler of a job in a data folder with what is recorded of it. */
+export async function replayJob(
+  { id, file, folder }: { id: string; file: string | undefined; folder: string },
+  context: CliContext,
+): Promise<ReplayReport> {
+  const open = await readJob(folder, id);
+  const controller = findController(file, context.cwd);
+  const { agents, build } = (await loadController(controller, context.cwd)).options;
+  const agent = new AgentRegistry(agents, build ?? (() => fingerprintOfProject(context.cwd))).of(open.job);
+  if (!agent) throw new CliError(`There is no agent "${open.job.agent_name}" in this folder`);
+  const allow = forbidNetwork();
+  const processes = new AgentProcesses(controller, { isOffline: true });
+  try {
+    // A person who steps through it takes their time, and the handler is where their debugger is.
+    const how = inspectorUrl() === undefined ? { processes } : { longest: Number.POSITIVE_INFINITY };
+    const given = { env: context.env, ...how };
+    const { end, line, next, returned } = await rehearseOpen(agent, open, given);
+    const held = end === "unsure" ? undefined : end?.held;
+    return {
+      ...{ id, agent: agent.slug, version: agent.definition.version, lines: open.log.length, line },
+      verdict:
+        end === undefined
+          ? "fits"
+          : end === "unsure"
+            ? "unsure"
+            : held || end.reason === "nondeterministic"
+              ? "mismatch"
+              : "failed",
+      next: next.map(({ label }) => label),
+      expected: held?.expected ?? null,
+      found: held?.found ?? null,
+      message: end === "unsure" || end === undefined ? null : end.message,
+      ...(returned && { result: returned.value ?? null }),
+    };
+  } finally {
+    allow();
+    processes.close();
+  }
+}
+
+async function readJob(folder: string, id: string): Promise<OpenJob> {
+  const found = readCopy<OpenJob>(folder, async function* (contents) {
+    const job = await contents.jobs.find(id);
+    if (job) yield readRecord(contents, job);
+  });
+  for await (const open of found) return open;
+  throw new CliError(`There is no job ${id} in ${folder}`, {
+    detail: "Copy it from its service: svc job pull <url> <job>",
+  });
+}
+
+/** The report as text. */
+export function describeReplay(report: ReplayReport, { argv, self }: CliContext): string[] {
+  const { id, agent, version, line, lines, verdict, next, expected, found, message } = report;
+  const head = `Job ${id} with ${agent} ${version}: replayed up to line ${line} of ${lines}`;
+  const text: string[] = [head];
+  if (verdict === "mismatch") {
+    text.push("The record does not fit this code.");
+    if (expected) text.push(`  recorded: ${expected}`, `  now:      ${found ?? "not made"}`);
+    if (message) text.push(`  ${message}`);
+  } else if (verdict === "failed") text.push(`The handler failed: ${message}`);
+  else if (verdict === "unsure") text.push("The handler waits for something that is not recorded.");
+  else if ("result" in report) text.push(`The handler returned ${JSON.stringify(report.result)}`);
+  else text.push("The record ends here. Next, and not run:", ...next.map((label) => `  ${label}`));
+  if (inspectorUrl() === undefined) {
+    const command = [self[0] ?? "node", "--inspect-brk", ...self.slice(1), ...argv];
+    text.push("", `In a debugger: ${command.join(" ")}`);
+  }
+  return text;
+}
