@@ -18,9 +18,11 @@ import type { RunEntry } from "../../src/core/models/run-entry.ts";
 import { createRunner } from "../../src/core/runs/job-runner.ts";
 import type { Runner } from "../../src/core/runs/runner.ts";
 import type { RunnerParts } from "../../src/core/runs/runner-parts.ts";
-import { createMemoryStore } from "../../src/core/store/memory-store.ts";
+import type { Change } from "../../src/core/store/backend.ts";
+import { createMemoryStore, MemoryBackend } from "../../src/core/store/memory-store.ts";
 import type { Store, Transaction, TransactionOptions } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
+import { createStoreTables, TransactionalStore } from "../../src/core/store/transactional-store.ts";
 import { jobContext } from "./_jobs.ts";
 
 const rsaPrivateKey = generateKeyPairSync("rsa", {
@@ -175,24 +177,20 @@ export class Life {
 
   /** The job at its end, or held; nothing where the process died before. */
   async ended(milliseconds = 20_000): Promise<StoredJob | undefined> {
-    let isOver = false;
-    const held = async (): Promise<StoredJob | undefined> => {
-      while (!isOver && !this.isDead) {
-        const job = await this.jobs.find(JOB);
-        if (job?.held) return job;
-        await delay(5);
-      }
-      return never();
-    };
+    let look = (_job: StoredJob | undefined): void => {};
+    const held = new Promise<StoredJob>((resolve) => {
+      look = (job) => void (job?.id === JOB && job.held && resolve(job));
+    });
+    const off = this.hooks.on("job:changed", ({ job }) => look(job));
+    look(await this.jobs.find(JOB));
     try {
       return await Promise.race([
         this.runner.ended(JOB, milliseconds),
-        held(),
+        held,
         this.died.then(() => undefined),
       ]);
     } finally {
-      // Thousands of lives that still look for it would take all the time there is.
-      isOver = true;
+      off();
     }
   }
 
@@ -205,6 +203,37 @@ export class Life {
 export function emptyStore(): Promise<Store> {
   const log = { info: () => {}, warn: () => {}, error: () => {} };
   return createMemoryStore({ tables: CORE_TABLES, dataDir: "", log });
+}
+
+/** A store in memory, and what it held after each of its writes, as a process finds it that was killed then. */
+export class RecordedStore {
+  readonly store: Store;
+  readonly #writes: (readonly Change[])[] = [];
+
+  /** `onWrite` is told the number of each write and how long the log of the job is then, before anyone hears of it. */
+  constructor(onWrite: (write: number, lines: number) => void) {
+    const writes = this.#writes;
+    const backend = new (class extends MemoryBackend {
+      override commit(changes: readonly Change[], done: (error?: Error) => void): void {
+        writes.push(changes);
+        super.commit(changes, (error) => {
+          onWrite(writes.length, this.lastOf({ name: "Run", pending: new Map() }, JOB));
+          done(error);
+        });
+      }
+    })();
+    this.store = new TransactionalStore({ tables: createStoreTables(CORE_TABLES), backend });
+  }
+
+  /** Another store with what this one held after its first `writes` writes. */
+  after(writes: number): Store {
+    const tables = createStoreTables(CORE_TABLES);
+    const backend = new MemoryBackend();
+    const moved = (change: Change): Change =>
+      "table" in change ? { ...change, table: tables.get(change.table.name)! } : change;
+    for (const changes of this.#writes.slice(0, writes)) backend.commit(changes.map(moved), () => {});
+    return new TransactionalStore({ tables, backend });
+  }
 }
 
 /** Runs a job undisturbed, then again for each line of its log, at which the process dies, and is resumed. */

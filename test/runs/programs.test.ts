@@ -6,7 +6,7 @@ import { isTerminal } from "../../src/core/models/entity-status.ts";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { agentOf } from "./_agent.ts";
-import { emptyStore, JOB, Life } from "./_lives.ts";
+import { emptyStore, JOB, Life, RecordedStore } from "./_lives.ts";
 import { makeProgram, type Node, randomOf, runProgram, type Witness } from "./_program.ts";
 
 const PROGRAMS = Number(process.env.SVC_PROGRAMS ?? 500);
@@ -14,6 +14,20 @@ const PROGRAMS = Number(process.env.SVC_PROGRAMS ?? 500);
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Date.now() / 86_400_000) * 1_000_000);
 const AT_ONCE = 8;
 const AMBIGUOUS = /is made again, after waiting/;
+
+const CHILD = defineAgent({
+  name: "Child",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      fields: v.object({ path: v.string(), ticks: v.number() }),
+      run: async ({ job, fields: { path, ticks } }) => {
+        for (let n = 0; n < ticks; n++) await job.step("tick", () => soon());
+        return `child ${path}`;
+      },
+    },
+  },
+});
 
 interface Trial {
   readonly life: Life;
@@ -24,7 +38,13 @@ interface Trial {
 function live(
   program: Node,
   store: Store,
-  options: { diesAt?: number; strictSteps: boolean; failed: Set<string>; suspendAfter?: number | undefined },
+  options: {
+    diesAt?: number;
+    strictSteps: boolean;
+    failed: Set<string>;
+    suspendAfter?: number | undefined;
+    clock?: () => Date;
+  },
 ): Trial {
   const { failed, suspendAfter } = options;
   // Where jobs are suspended while they wait, there must be time for it.
@@ -38,20 +58,7 @@ function live(
     witnesses.push(witness);
     return runProgram(program, context, witness);
   });
-  const child = defineAgent({
-    name: "Child",
-    version: "1.0.0",
-    methods: {
-      job_start: {
-        fields: v.object({ path: v.string(), ticks: v.number() }),
-        run: async ({ job, fields: { path, ticks } }) => {
-          for (let n = 0; n < ticks; n++) await job.step("tick", () => soon());
-          return `child ${path}`;
-        },
-      },
-    },
-  });
-  const life: Life = new Life(store, [agent, child], options);
+  const life: Life = new Life(store, [agent, CHILD], options);
   life.hooks.on("run:entry", ({ job_id, entry }) => {
     if (job_id === JOB && entry.type === "begun" && entry.call === "event") void send(life, entry.key!, pace);
   });
@@ -73,17 +80,17 @@ async function send(life: Life, of: string, pace = 1): Promise<void> {
   await life.runner.receive("news", { id: of.replace(" ", "-"), data: { of } }).catch(() => {});
 }
 
-async function resume({ life }: Trial): Promise<StoredJob | undefined> {
+async function resume({ life }: Trial, waits: boolean): Promise<StoredJob | undefined> {
   await Promise.race([life.resume(), life.died]);
   const ended = life.ended();
   let job: StoredJob | undefined | "open" = "open";
-  while (job === "open") {
-    // Questions of a life before.
+  for (let pause = 5; job === "open"; pause = Math.min(2 * pause, 100)) {
+    // Questions, and waits for events, of a life before.
     const { items } = await life.cases.list({ where: { job_id: JOB, status: "awaiting" } });
     for (const { id, question } of items) if (question) void answer(life, id, question.question);
-    for (const entry of await life.entries())
+    for (const entry of waits ? await life.entries() : [])
       if (entry.type === "begun" && entry.call === "event") void send(life, entry.key!);
-    job = await Promise.race([ended, delay(5, "open" as const)]);
+    job = await Promise.race([ended, delay(pause, "open" as const)]);
   }
   return job;
 }
@@ -117,17 +124,21 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
   if (undisturbed.status !== "completed") tell(`undisturbed it ${undisturbed.status}: ${undisturbed.error}`);
   for (const wrong of first.witnesses[0]!.wrong) tell(`undisturbed, ${wrong}`);
   const suspendAfter = random(2) === 0 ? 0 : undefined;
+  const waits = JSON.stringify(program).includes('"event"');
   const isCertain = !JSON.stringify(program).match(/"(race|any|pump|left)"/);
-  const lines = (await first.life.entries()).length;
 
+  // Once more, from which each death is taken: what the store and the handler had at one of the writes of each line.
+  const doomed = await record(program, { strictSteps, suspendAfter });
+  if (isRefused(doomed.end)) return;
+  if (doomed.end.status !== "completed") tell(`recorded it ${doomed.end.status}: ${doomed.end.error}`);
+  const lines = doomed.moments.at(-1)!.line;
   for (let diesAt = 2; diesAt <= lines; diesAt++) {
-    const store = await emptyStore();
-    const failed = new Set<string>();
-    const one = live(program, store, { diesAt, strictSteps, failed, suspendAfter });
-    await Promise.race([one.life.start(), one.life.died]);
-    if ((await one.life.ended()) !== undefined) continue;
+    const moments = doomed.moments.filter(({ line }) => line === diesAt);
+    // A write may add several lines.
+    const moment = moments[random(moments.length)] ?? doomed.moments.find(({ line }) => line > diesAt)!;
+    const { store, one, failed, clock } = moment.die();
     // The very end was stored.
-    if (isTerminal((await one.life.jobs.get(JOB)).status)) continue;
+    if (isTerminal((await store.table("Job").get(JOB))!.status)) continue;
     found.deaths++;
     const lives = [one];
     let job: StoredJob | undefined;
@@ -135,16 +146,16 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
     if (random(4) === 0) {
       const again = live(program, store, {
         diesAt: diesAt + 2 + random(4),
-        ...{ strictSteps, failed, suspendAfter },
+        ...{ strictSteps, failed, suspendAfter, clock },
       });
       lives.push(again);
-      job = await resume(again);
+      job = await resume(again, waits);
     }
     if (!job) {
-      if (isTerminal((await one.life.jobs.get(JOB)).status)) continue;
-      const last = live(program, store, { strictSteps, failed, suspendAfter });
+      if (isTerminal((await store.table("Job").get(JOB))!.status)) continue;
+      const last = live(program, store, { strictSteps, failed, suspendAfter, clock });
       lives.push(last);
-      job = (await resume(last))!;
+      job = (await resume(last, waits))!;
     }
     const where = `died at line ${diesAt} of ${lines}`;
     if (isRefused(job)) continue;
@@ -173,6 +184,47 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
       for (const path of after) if (done.has(path)) tell(`${where}: ${path} was done again`);
     }
   }
+}
+
+/** A moment in a life, at which it could have died. */
+interface Moment {
+  /** Length of the job's log. */
+  readonly line: number;
+  /** What is left of a life that died then: a store, and what its handler had seen. */
+  die(): { store: Store; one: Trial; failed: Set<string>; clock: () => Date };
+}
+
+/** Runs a program to its end. */
+async function record(
+  program: Node,
+  options: { strictSteps: boolean; suspendAfter: number | undefined },
+): Promise<{ end: StoredJob; moments: Moment[] }> {
+  const moments: Moment[] = [];
+  const failed = new Set<string>();
+  const recorded = new RecordedStore((writes, line) => {
+    const had = failed.size;
+    const at = Date.now();
+    const runs = trial.witnesses.map(({ seen, did }) => ({ seen: seen.length, did: did.length }));
+    const die: Moment["die"] = () => {
+      const since = Date.now() - at;
+      const witnesses = runs.map(({ seen, did }, n) => {
+        const witness = trial.witnesses[n]!;
+        return { ...witness, seen: witness.seen.slice(0, seen), did: witness.did.slice(0, did) };
+      });
+      return {
+        store: recorded.after(writes),
+        one: { life: trial.life, witnesses },
+        failed: new Set([...failed].slice(0, had)),
+        // What it slept for is not over.
+        clock: () => new Date(Date.now() - since),
+      };
+    };
+    moments.push({ line, die });
+  });
+  const trial = live(program, recorded.store, { ...options, failed });
+  await trial.life.start();
+  const end = (await trial.life.ended())!;
+  return { end, moments };
 }
 
 /** What a job went through that did not complete. */

@@ -13,10 +13,11 @@ export const createMemoryStore: StoreFactory = async ({ tables: specs }) => {
 };
 
 /** Entities and entries as JSON in memory, so that no caller can change what is stored. */
-class MemoryBackend implements Backend {
+export class MemoryBackend implements Backend {
   readonly database = "memory";
   readonly #bodies = new Map<StoreTable, Body[]>();
-  readonly #entries = new Map<StoreLog, Map<string, string[]>>();
+  /** By the name of their log. */
+  readonly #entries = new Map<string, Map<string, string[]>>();
 
   body(table: StoreTable, slot: number): Body {
     return this.#bodiesOf(table)[slot]!;
@@ -31,7 +32,7 @@ class MemoryBackend implements Backend {
   }
 
   lastOf(log: StoreLog, key: string): number {
-    return this.#entries.get(log)?.get(key)?.length ?? 0;
+    return this.#entries.get(log.name)?.get(key)?.length ?? 0;
   }
 
   async entries<T>(
@@ -40,7 +41,7 @@ class MemoryBackend implements Backend {
     { from, to }: EntryRange,
     read: (text: string) => T,
   ): Promise<T[]> {
-    const texts = this.#entries.get(log)?.get(key) ?? [];
+    const texts = this.#entries.get(log.name)?.get(key) ?? [];
     return texts.slice(from - 1, to).map((text) => read(text));
   }
 
@@ -86,6 +87,6 @@ class MemoryBackend implements Backend {
   }
 
   #entriesOf(log: StoreLog): Map<string, string[]> {
-    return getOrMake(this.#entries, log, () => new Map());
+    return getOrMake(this.#entries, log.name, () => new Map());
   }
 }
