@@ -210,7 +210,7 @@ export class RecordedStore {
   readonly store: Store;
   readonly #writes: (readonly Change[])[] = [];
 
-  /** `onWrite` is told the number of each write and how long the log of the job is then, before anyone hears of it. */
+  /** `onWrite` gets the number of each write, and the length of the job's log after it, before anyone hears of it. */
   constructor(onWrite: (write: number, lines: number) => void) {
     const writes = this.#writes;
     const backend = new (class extends MemoryBackend {

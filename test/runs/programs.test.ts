@@ -262,5 +262,5 @@ test(
     expect(found.refused).toBeLessThan(PROGRAMS / 5);
     if (process.env.SVC_PROGRAMS) console.log(found);
   },
-  3_000 * PROGRAMS,
+  120_000 + 3_000 * PROGRAMS,
 );
