@@ -38,14 +38,14 @@ if (isOffline) forbidNetwork();
 if (agent) serve(agent);
 
 function serve(agent: AgentDefinition): void {
-  let handler = new RemoteHandler(agent, send);
+  let handler = new RemoteHandler(agent, send, 0);
   const aborts = new Map<number, AbortController>();
   process.on("message", (message: ToAgent) => {
     if (message.type === "ping") send({ type: "pong", rss: process.memoryUsage.rss() });
     else if (message.type === "method") void callMethod(agent, message, { handler, aborts });
     else if (message.type === "abortMethod") aborts.get(message.id)?.abort(fromWire(message.error));
     else {
-      if (message.type === "start") handler = new RemoteHandler(agent, send);
+      if (message.type === "start") handler = new RemoteHandler(agent, send, message.of);
       handler.take(message);
     }
   });

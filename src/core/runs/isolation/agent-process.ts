@@ -54,6 +54,7 @@ export class AgentProcess {
   #pongs = 0;
   /** Called once it has answered as many pings, or has ended. */
   #asking: { readonly pings: number; resolve(): void }[] = [];
+  #runs = 0;
   #isReady = false;
   #isOver = false;
 
@@ -98,6 +99,11 @@ export class AgentProcess {
 
   get isOver(): boolean {
     return this.#isOver || this.#endedBy !== undefined;
+  }
+
+  /** Numbers the runs in this process. */
+  nextRun(): number {
+    return ++this.#runs;
   }
 
   send(message: ToAgent): void {

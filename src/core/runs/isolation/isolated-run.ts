@@ -4,6 +4,7 @@ import type { AskOptions, CaseHandle, ChildHandle, StepInfo, StepOptions } from 
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { HandlerContext } from "../handler-context.ts";
 import type { StepUnderWay } from "../run/activity.ts";
+import { mayBeLeft } from "../run/call.ts";
 import type { RunJob } from "../run/job-handle.ts";
 import { UnrecordableError } from "../run/retries.ts";
 import type { Run } from "../run/run.ts";
@@ -30,12 +31,15 @@ export interface IsolatedRunParts {
 
 interface Waiter {
   readonly name: string;
+  /** Which try of a step; nothing for one that has started there by itself. */
+  readonly attempt?: number | undefined;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
 
 /** Milliseconds that a process is kept whose job only waits. */
 const PATIENCE = 10_000;
+const SETTLED = Promise.resolve();
 
 type Told<T extends FromAgent["type"]> = Extract<FromAgent, { type: T }>;
 
@@ -51,12 +55,20 @@ export class IsolatedRun {
   /** Steps whose functions run there, and the steps by the number of their call. */
   readonly #running = new Map<number, Waiter>();
   readonly #steps = new Map<number, StepUnderWay>();
+  /** Steps whose functions were called there before this process knew of them, with their results. */
+  readonly #ahead = new Map<number, Promise<unknown>>();
+  /** Steps whose functions have given a result there. */
+  readonly #ran = new Set<number>();
   readonly #mayRetry = new Map<number, boolean>();
   readonly #checks = new Map<number, Waiter>();
   readonly #answers = new Map<number, Waiter>();
   /** What ends the part of a turn that a message began; and up to where the handler was given ends, by message. */
   readonly #turns = new Map<number, () => void>();
   readonly #lines = new Map<number, number>();
+  /** Turns in which steps may begin there without asking: what ends their effect here, by message. */
+  readonly #grants = new Map<number, () => void>();
+  /** Messages that wait until the steps of the one before have started here. */
+  #later: FromAgent[] | undefined;
   #seq = 0;
   #numbers = 0;
   #last = "before its first call";
@@ -70,8 +82,13 @@ export class IsolatedRun {
   #isBehindRecord = false;
   #parking: NodeJS.Timeout | undefined;
 
+  /** Which of the runs of its process this is. */
+  readonly #of: number;
+  #isLeft = false;
+
   constructor(parts: IsolatedRunParts) {
     this.#parts = parts;
+    this.#of = parts.process.nextRun();
     parts.process.onMessage = (message) => this.#take(message);
     parts.process.onEnd = (how) => this.#ended(how);
   }
@@ -87,13 +104,13 @@ export class IsolatedRun {
       if (this.#isParked) this.#settle!.reject(run.signal.reason);
     });
     run.deliveries.begin();
-    const seq = this.#beginPart();
+    const { seq, mayBegin } = this.#beginPart();
     const job = { id: handle.id, context: handle.context };
     const { turn } = run.deliveries;
     this.#send({
-      ...{ type: "start", seq, turn, job, fields, parameters: context.parameters },
+      ...{ type: "start", of: this.#of, seq, turn, job, fields, parameters: context.parameters },
       changes: [...run.parts.record.changes],
-      isBehindRecord: this.#isBehind(),
+      ...{ isBehindRecord: this.#isBehind(), mayBegin },
     });
     return ended;
   }
@@ -101,6 +118,7 @@ export class IsolatedRun {
   /** Nothing more is expected of the process: it may run another job where its handler has ended. */
   end(): void {
     const { process, processes } = this.#parts;
+    this.#isLeft = true;
     clearTimeout(this.#parking);
     if (this.#isOver) processes.release(process);
     else processes.end(process, "was left behind");
@@ -114,14 +132,25 @@ export class IsolatedRun {
       // Nothing of it is recorded: it is called when the job is resumed.
       return Promise.reject(new ProcessEndedError(`Method ${name} is called when the job is resumed`));
     }
-    return callMethod(this.#parts.process, { id: ++this.#numbers, name, context, waiting: this.#answers });
+    return callMethod(this.#parts.process, {
+      id: this.#parts.processes.nextCall(),
+      name,
+      context,
+      waiting: this.#answers,
+    });
   }
 
+  /** A timer of a step that was left behind may be over while the next job uses the process. */
   #send(message: ToAgent): void {
-    this.#parts.process.send(message);
+    if (!this.#isLeft) this.#parts.process.send(message);
   }
 
   #take(message: FromAgent): void {
+    if ("of" in message && message.of !== this.#of) return;
+    if (this.#later) {
+      this.#later.push(message);
+      return;
+    }
     switch (message.type) {
       case "deeds":
         this.#takeDeeds(message);
@@ -145,6 +174,7 @@ export class IsolatedRun {
     const doAll = (): void => {
       for (const deed of deeds) if (!this.#isMisled) this.#do(deed);
     };
+    if (did !== undefined) this.#endGrant(did, deeds);
     // The turn does not end: nothing more is given to the handler.
     if (this.#isMisled) return;
     const endPart = did === undefined ? undefined : this.#turns.get(did);
@@ -234,8 +264,10 @@ export class IsolatedRun {
     return this.#isBehindRecord;
   }
 
-  #call({ id, caseId, inside, call }: Extract<Deed, { type: "call" }>): void {
+  #call({ id, caseId, inside, isBegun, call }: Extract<Deed, { type: "call" }>): void {
     const { run } = this.#parts;
+    if (isBegun && call.op === "step")
+      this.#ahead.set(id, mayBeLeft(this.#runsThere(id, call.name, undefined)));
     const outer = inside === undefined ? undefined : this.#steps.get(inside);
     const make = (): Promise<unknown> => {
       try {
@@ -244,7 +276,9 @@ export class IsolatedRun {
         return Promise.reject(error);
       }
     };
-    const ended = outer && this.#running.has(inside!) ? run.activity.inside(outer, make, undefined) : make();
+    const begin = isBegun ? () => run.begunElsewhere(make) : make;
+    const ended =
+      outer && this.#running.has(inside!) ? run.activity.inside(outer, begin, undefined) : begin();
     ended.then(
       (value) => this.#tell(id, call, { value }),
       (error: unknown) => this.#tell(id, call, { error: toWire(error) }),
@@ -326,15 +360,50 @@ export class IsolatedRun {
     this.#last = `after ${call.op}${call.op === "step" ? ` "${call.name}"` : ""}`;
     this.#steps.delete(id);
     const turn = deliveries.isInTurn ? deliveries.turn : undefined;
-    const seq = turn === undefined ? ++this.#seq : this.#beginPart();
+    const { seq, mayBegin } = turn === undefined ? { seq: ++this.#seq, mayBegin: false } : this.#beginPart();
     this.#lines.set(seq, deliveries.line);
-    this.#send({ type: "settle", seq, id, turn, isBehindRecord: this.#isBehind(), ...end });
+    // It is not sent back to where it came from.
+    const isOwn = this.#ran.delete(id) && !end.error;
+    const result = isOwn ? { isOwn } : end;
+    this.#send({ type: "settle", seq, id, turn, isBehindRecord: this.#isBehind(), mayBegin, ...result });
   }
 
-  #beginPart(): number {
+  #beginPart(): { readonly seq: number; readonly mayBegin: boolean } {
+    const { run } = this.#parts;
     const seq = ++this.#seq;
-    this.#turns.set(seq, this.#parts.run.deliveries.holdTurn());
-    return seq;
+    // What an earlier part of the turn does is not known yet.
+    const mayBegin = this.#turns.size === 0 && this.#isBehind() && run.letsStepsBegin;
+    if (mayBegin) this.#grants.set(seq, run.activity.keepBusy());
+    this.#turns.set(seq, run.deliveries.holdTurn());
+    return { seq, mayBegin };
+  }
+
+  /** What the handler did in a turn is known: steps that have started there start here, before anything else happens. */
+  #endGrant(seq: number, deeds: readonly Deed[]): void {
+    const end = this.#grants.get(seq);
+    if (!end) return;
+    this.#grants.delete(seq);
+    if (!deeds.some((deed) => deed.type === "call" && deed.isBegun)) {
+      end();
+      return;
+    }
+    const later: FromAgent[] = [];
+    this.#later = later;
+    // Microtasks run until there are none; only then comes the next tick.
+    void SETTLED.then(() =>
+      process.nextTick(() => {
+        end();
+        this.#later = undefined;
+        for (const message of later) this.#take(message);
+      }),
+    );
+  }
+
+  /** Resolves as a try of the step does there. */
+  #runsThere(id: number, name: string, attempt: number | undefined): Promise<unknown> {
+    return new Promise<unknown>((resolve, reject) => {
+      this.#running.set(id, { name, attempt, resolve, reject });
+    });
   }
 
   #runStep(
@@ -345,26 +414,30 @@ export class IsolatedRun {
     const { run } = this.#parts;
     const step = run.activity.enclosing;
     if (step) this.#steps.set(id, step);
-    const ran = new Promise<unknown>((resolve, reject) => {
-      this.#running.set(id, { name, resolve, reject });
-    });
+    const ahead = this.#ahead.get(id);
+    this.#ahead.delete(id);
+    if (ahead) return ahead;
     // The job's own signal is sent once, not for each step.
     if (options.timeout !== undefined) {
       const abort = () => this.#send({ type: "abortStep", id, error: toWire(info.signal.reason) });
       info.signal.addEventListener("abort", abort, { once: true });
     }
     const { attempt, idempotencyKey } = info;
+    const ran = this.#runsThere(id, name, attempt);
     this.#send({ type: "run", id, attempt, idempotencyKey });
     return ran;
   }
 
-  #takeRan({ id, value, error, isUnrecordable, mayRetry }: Told<"ran">): void {
-    if (mayRetry !== undefined) this.#mayRetry.set(id, mayRetry);
+  #takeRan({ id, attempt, value, error, isUnrecordable, mayRetry }: Told<"ran">): void {
     const waiting = this.#running.get(id);
+    // A try that took too long may end after the next one has started.
+    if (!waiting || waiting.attempt !== attempt) return;
     this.#running.delete(id);
-    if (!waiting) return;
-    if (!error) waiting.resolve(value);
-    else if (isUnrecordable) waiting.reject(new UnrecordableError(error.message));
+    if (mayRetry !== undefined) this.#mayRetry.set(id, mayRetry);
+    if (!error) {
+      this.#ran.add(id);
+      waiting.resolve(value);
+    } else if (isUnrecordable) waiting.reject(new UnrecordableError(error.message));
     else waiting.reject(fromWire(error));
   }
 
@@ -395,6 +468,8 @@ export class IsolatedRun {
       for (const { reject } of waiters.values()) reject(error);
       waiters.clear();
     }
+    for (const end of this.#grants.values()) end();
+    this.#grants.clear();
     if (this.#isMisled) return;
     run.parts.log.error("the process of an isolated agent has ended", { problem: error.message });
     if (steps.length > 0 && !run.isInterrupted) {

@@ -49,6 +49,8 @@ export type Deed =
       readonly caseId?: string | undefined;
       /** The step in whose function the call is made. */
       readonly inside?: number | undefined;
+      /** The step's function is called without a `run` message. */
+      readonly isBegun?: true;
       readonly call: RemoteCall;
     }
   | {
@@ -66,6 +68,8 @@ export type ToAgent =
   | { readonly type: "ping" }
   | {
       readonly type: "start";
+      /** Which run of this process begins, from 1. */
+      readonly of: number;
       readonly seq: number;
       readonly turn: number;
       readonly job: { readonly id: string; readonly context: unknown };
@@ -75,6 +79,7 @@ export type ToAgent =
       readonly changes: readonly (readonly [name: string, is: boolean])[];
       /** Whether the handler has made all recorded calls: there are none. */
       readonly isBehindRecord: boolean;
+      readonly mayBegin: boolean;
     }
   /** A call has ended; `turn` is the turn that this begins or belongs to, if any. */
   | {
@@ -84,7 +89,11 @@ export type ToAgent =
       readonly turn: number | undefined;
       /** Whether the handler has made all recorded calls. */
       readonly isBehindRecord: boolean;
+      /** Whether steps may start immediately that the handler calls in this turn, before it makes any other call. */
+      readonly mayBegin: boolean;
       readonly value?: unknown;
+      /** The value is the one that the step's function has given in this process. */
+      readonly isOwn?: boolean;
       readonly error?: WireError;
     }
   | { readonly type: "run"; readonly id: number; readonly attempt: number; readonly idempotencyKey: string }
@@ -107,10 +116,17 @@ export type ToAgent =
     }
   | { readonly type: "abortMethod"; readonly id: number; readonly error: WireError };
 
+/** What a handler reports, and of which run: one that was left behind may still report something during the next one. */
+export type FromHandler = { readonly of: number } & Reported;
+
 /** From an agent's process to the service. */
 export type FromAgent =
   | { readonly type: "ready"; readonly problem?: string }
   | { readonly type: "pong"; readonly rss: number }
+  | { readonly type: "answer"; readonly id: number; readonly value?: unknown; readonly error?: WireError }
+  | FromHandler;
+
+export type Reported =
   /** What the handler did after `did`; without it, after waiting for something of its own. */
   | {
       readonly type: "deeds";
@@ -123,7 +139,8 @@ export type FromAgent =
   | {
       readonly type: "ran";
       readonly id: number;
-      readonly attempt: number;
+      /** As in the `run` message; absent where the step started without a `run` message. */
+      readonly attempt?: number | undefined;
       readonly value?: unknown;
       readonly error?: WireError;
       /** The result is nothing that JSON can keep. */
@@ -136,5 +153,4 @@ export type FromAgent =
       readonly check: number;
       readonly verdict?: unknown;
       readonly error?: WireError;
-    }
-  | { readonly type: "answer"; readonly id: number; readonly value?: unknown; readonly error?: WireError };
+    };

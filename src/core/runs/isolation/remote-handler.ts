@@ -13,6 +13,7 @@ import type {
   StartableAgent,
   StartOptions,
   StepFunction,
+  StepInfo,
   StepOptions,
   WaitOptions,
 } from "../../agents/run-context.ts";
@@ -23,7 +24,7 @@ import { causes } from "../run/causes.ts";
 import { readStartFields } from "../run/child-handle.ts";
 import { readWait } from "../run/event-wait.ts";
 import { assertChangeName } from "../run/job-handle.ts";
-import type { Deed, FromAgent, RemoteCall, ToAgent } from "./messages.ts";
+import type { Deed, FromAgent, RemoteCall, Reported, ToAgent } from "./messages.ts";
 import { fromWire, toWire } from "./wire-error.ts";
 
 type Message<T extends ToAgent["type"]> = Extract<ToAgent, { type: T }>;
@@ -33,12 +34,24 @@ interface Pending {
   reject(error: Error): void;
   /** Makes of what was recorded what the handler gets. */
   readonly convert?: ((value: unknown) => unknown) | undefined;
+  /** Whether the handler made the call outside of any turn. */
+  readonly isOutside: boolean;
+}
+
+interface CallParts {
+  readonly caseId?: string;
+  readonly convert?: (value: unknown) => unknown;
+  /** Whether it is a step that may begin without asking, where the service has let such steps begin. */
+  readonly mayBegin?: boolean;
 }
 
 interface KnownStep {
   readonly name: string;
   readonly fn: StepFunction<unknown>;
   readonly retryIf: StepOptions["retryIf"];
+  /** The last try, and what it has given. */
+  attempt?: number | undefined;
+  result?: unknown;
 }
 
 /** The step in whose function something is done. */
@@ -52,7 +65,7 @@ const SETTLED = Promise.resolve();
  */
 export class RemoteHandler {
   readonly #agent: AgentDefinition;
-  readonly #send: (message: FromAgent) => void;
+  readonly #send: (message: Reported) => void;
   readonly #controller = new AbortController();
   readonly #pending = new Map<number, Pending>();
   readonly #steps = new Map<number, KnownStep>();
@@ -66,13 +79,19 @@ export class RemoteHandler {
   #isBehindRecord = false;
   #calls = 0;
   #seen = 0;
+  /** Whether a step that is called now may begin without asking, and the ones that are to begin after the turn. */
+  #mayBegin = false;
+  #ahead: number[] = [];
+  /** Calls that were made outside of any turn and have not ended. */
+  #outsideOpen = 0;
   /** What was done in the current turn, or without one. */
   #deeds: Deed[] | undefined;
   #outside: { readonly deeds: Deed[]; readonly cause: number } | undefined;
 
-  constructor(agent: AgentDefinition, send: (message: FromAgent) => void) {
+  /** For one of the runs of its process. */
+  constructor(agent: AgentDefinition, send: (message: FromAgent) => void, of: number) {
     this.#agent = agent;
-    this.#send = send;
+    this.#send = (message) => send({ ...message, of });
     causes.watch();
   }
 
@@ -84,7 +103,7 @@ export class RemoteHandler {
         if (!this.#isSettling) void this.#settleAll();
         return;
       case "run":
-        void this.#runStep(message);
+        void this.#runStep(message.id, message);
         return;
       case "abortStep":
         this.#stepSignals.get(message.id)?.abort(fromWire(message.error));
@@ -103,15 +122,20 @@ export class RemoteHandler {
   /** Makes a call; it resolves when the service has sent its result. */
   call<T>(
     call: RemoteCall,
-    { caseId, convert }: { caseId?: string; convert?: (value: unknown) => unknown } = {},
+    { caseId, convert, mayBegin = false }: CallParts = {},
     prepare?: (id: number) => void,
   ): Promise<T> {
     const id = ++this.#calls;
     prepare?.(id);
+    const isOutside = this.#deeds === undefined;
+    if (isOutside) this.#outsideOpen++;
     const ended = new Promise<unknown>((resolve, reject) => {
-      this.#pending.set(id, { resolve, reject, convert });
+      this.#pending.set(id, { resolve, reject, convert, isOutside });
     });
-    this.#did({ type: "call", id, caseId, inside: INSIDE.getStore(), call });
+    const inside = INSIDE.getStore();
+    const isBegun = mayBegin && this.#mayBegin && inside === undefined && this.#outsideOpen === 0;
+    if (isBegun) this.#ahead.push(id);
+    this.#did({ type: "call", id, caseId, inside, ...(isBegun && { isBegun }), call });
     return mayBeLeft(ended as Promise<T>);
   }
 
@@ -120,7 +144,7 @@ export class RemoteHandler {
     const told = { ...plain, ...(retryIf && { retryIf: true }) };
     return this.call<T>(
       { op: "step", name, options: told },
-      { ...(caseId !== undefined && { caseId }) },
+      { ...(caseId !== undefined && { caseId }), mayBegin: needsNothing(name, fn, options) },
       (id) => {
         this.#steps.set(id, { name, fn, retryIf });
       },
@@ -191,6 +215,8 @@ export class RemoteHandler {
   /** What the handler did is reported when it waits for something. */
   #did(deed: Deed): void {
     if (this.#deeds) {
+      // What follows from it is not known here.
+      this.#mayBegin &&= deed.type === "log" || deed.type === "telemetry" || isBegun(deed);
       this.#deeds.push(deed);
       return;
     }
@@ -221,17 +247,25 @@ export class RemoteHandler {
     const { turn } = message;
     const deeds: Deed[] = [];
     if (turn !== undefined) this.#deeds = deeds;
+    this.#mayBegin = message.mayBegin;
     if (turn === undefined) begin();
     else causes.during(turn, begin);
     if (turn !== undefined && message.type === "start") causes.enter(turn);
     // Microtasks run until there are none; only then comes the next tick.
     await new Promise<void>((resolve) => void SETTLED.then(() => process.nextTick(resolve)));
     this.#deeds = undefined;
+    this.#mayBegin = false;
+    const ahead = this.#ahead;
+    if (ahead.length > 0) this.#ahead = [];
     this.#send({ type: "deeds", did: message.seq, deeds });
+    // Should the process end with one of them, the service knows of it.
+    for (const id of ahead) void this.#runStep(id);
   }
 
-  async #toEnd({ id, value, error }: Message<"settle">): Promise<() => void> {
+  async #toEnd({ id, value: sent, isOwn, error }: Message<"settle">): Promise<() => void> {
     const pending = this.#pending.get(id);
+    const value = isOwn ? this.#steps.get(id)!.result : sent;
+    if (pending?.isOutside) this.#outsideOpen--;
     this.#pending.delete(id);
     this.#steps.delete(id);
     this.#questions.delete(id);
@@ -282,15 +316,19 @@ export class RemoteHandler {
     }
   }
 
-  async #runStep({ id, attempt, idempotencyKey }: Message<"run">): Promise<void> {
-    const { name, fn, retryIf } = this.#steps.get(id)!;
-    const own = new AbortController();
-    this.#stepSignals.set(id, own);
-    const signal = AbortSignal.any([this.signal, own.signal]);
+  /** Without a message where the step has started by itself: its function takes nothing. */
+  async #runStep(id: number, message?: Message<"run">): Promise<void> {
+    const step = this.#steps.get(id)!;
+    const { name, fn, retryIf } = step;
+    const attempt = message?.attempt;
+    step.attempt = attempt;
     try {
-      const value = await INSIDE.run(id, async () => fn({ attempt, idempotencyKey, signal }));
+      const info = message && this.#infoOf(message);
+      const value = await INSIDE.run(id, async () => fn(info!));
       try {
-        this.#send({ type: "ran", id, attempt, value: toJsonValue(value, `The result of step "${name}"`) });
+        const result = toJsonValue(value, `The result of step "${name}"`);
+        this.#send({ type: "ran", id, attempt, value: result });
+        if (step.attempt === attempt) step.result = result;
       } catch (error) {
         const problem = toWire(new TypeError(messageOf(error)));
         this.#send({ type: "ran", id, attempt, error: problem, isUnrecordable: true });
@@ -307,6 +345,12 @@ export class RemoteHandler {
     }
   }
 
+  #infoOf({ id, attempt, idempotencyKey }: Message<"run">): StepInfo {
+    const own = new AbortController();
+    this.#stepSignals.set(id, own);
+    return { attempt, idempotencyKey, signal: AbortSignal.any([this.signal, own.signal]) };
+  }
+
   async #check({ ask, check, answer }: Message<"check">): Promise<void> {
     try {
       const verdict = await this.#questions.get(ask)!.check(answer);
@@ -316,6 +360,20 @@ export class RemoteHandler {
       this.#send({ type: "checked", check, error: toWire(error) });
     }
   }
+}
+
+function isBegun(deed: Deed): boolean {
+  return deed.type === "call" && deed.isBegun === true;
+}
+
+/** Functions that cannot see what they are called with. */
+const TAKES_NOTHING = /^(?:async\s*)?\(\s*\)\s*=>/;
+
+/** Whether a step's first try needs nothing of the service, which would refuse none of these options. */
+function needsNothing(name: string, fn: unknown, { key, cost, timeout, backoff }: StepOptions): boolean {
+  if (typeof name !== "string" || (key !== undefined && typeof key !== "string")) return false;
+  if (cost !== undefined || timeout !== undefined || backoff !== undefined) return false;
+  return typeof fn === "function" && TAKES_NOTHING.test(Function.prototype.toString.call(fn));
 }
 
 /** Parts of plugins live in the service's process. */

@@ -45,6 +45,8 @@ export class Activity {
   readonly #waits = new Set<Wait>();
   #writes = 0;
   #onWritten: (() => void) | undefined;
+  /** Reasons that other parts of the run have to keep it busy. */
+  #busy = 0;
 
   constructor(parts: ActivityParts) {
     this.#parts = parts;
@@ -60,9 +62,9 @@ export class Activity {
     return this.#waits;
   }
 
-  /** Whether no step is under way and nothing is being stored. */
+  /** Whether no step is under way, or may be in another process, and nothing is being stored. */
   get isQuiet(): boolean {
-    return this.#steps.size === 0 && this.#writes === 0;
+    return this.#steps.size === 0 && this.#writes === 0 && this.#busy === 0;
   }
 
   /** The step in whose function this is called, as far as that is known. */
@@ -96,6 +98,15 @@ export class Activity {
     } finally {
       this.#calling = undefined;
     }
+  }
+
+  /** Counts the run as busy until the result is called. */
+  keepBusy(): () => void {
+    this.#busy++;
+    return () => {
+      this.#busy--;
+      this.#changed();
+    };
   }
 
   beginWrite(): void {

@@ -126,6 +126,11 @@ export class Deliveries {
     return this.#isSilent;
   }
 
+  /** Whether calls of which no end is recorded may begin. */
+  get isLive(): boolean {
+    return this.#isLive && !this.#isClosed;
+  }
+
   /** The present turn, among all of this process, or the last one. */
   get turn(): number {
     return this.#turn;

@@ -112,6 +112,7 @@ export class Run {
   readonly #fenced: TransactionOptions;
   #isFinishing = false;
   #isSealed = false;
+  #isBegunElsewhere = false;
   #cleanUp: Promise<unknown> | undefined;
   #force: () => void = () => {};
   #onJudged: (() => void) | undefined;
@@ -254,6 +255,38 @@ export class Run {
     if (before) return before.then(() => this.enter(call));
     this.stopAt(this.limits.duration());
     return undefined;
+  }
+
+  /**
+   * Whether a step without a cost would start immediately that the handler calls in its present turn, before any other call.
+   * Nothing else can happen in a turn, so it may start in another process without asking again.
+   */
+  get letsStepsBegin(): boolean {
+    const { record, place } = this.parts;
+    if (this.#onJudged || this.#isFinishing || this.isSealed || !this.#phase.isLive) return false;
+    if (!this.deliveries.isLive || record.isOld || !place.isHeld) return false;
+    return this.limits.reserve(0, "") === undefined && this.limits.duration() === undefined;
+  }
+
+  /** Makes the call of a step whose function has started in another process. */
+  begunElsewhere<T>(call: () => T): T {
+    this.#isBegunElsewhere = true;
+    try {
+      return call();
+    } finally {
+      this.#isBegunElsewhere = false;
+    }
+  }
+
+  get isBegunElsewhere(): boolean {
+    return this.#isBegunElsewhere;
+  }
+
+  /** Counts a step as in progress whose function has started in another process, also if the run was asked to end since then. */
+  joins(step: StepUnderWay): Promise<void> | undefined {
+    const waiting = this.activity.begin(step);
+    if (this.#phase.end && !this.isSealed) this.#cutShort.push(step);
+    return waiting;
   }
 
   /** Whether the job takes the new way of a change of the code. */

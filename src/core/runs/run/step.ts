@@ -58,6 +58,8 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
   const { run } = scope;
   const retries = new Retries(options, call.tries?.failed ?? 0);
   let isAgain = false;
+  // The first try; asked before anything is waited for.
+  let isBegun = run.isBegunElsewhere;
   if (call.tries?.pauseUntil !== undefined) {
     await run.enter(call);
     const { clock, wokenAt = 0 } = run.parts;
@@ -65,11 +67,13 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
     isAgain = true;
   }
   for (let attempt = scope.nextAttempt(call); ; attempt++) {
-    await run.enter(call);
-    run.stopAt(run.limits.reserve(cost, name));
+    await (isBegun ? run.deliveries.live(call) : run.enter(call));
+    // What has started was let through before.
+    if (!isBegun) run.stopAt(run.limits.reserve(cost, name));
     const underWay = { call, name, attempt, cost, startedAt: "", isRecorded: false };
-    const waiting = run.activity.begin(underWay);
+    const waiting = isBegun ? run.joins(underWay) : run.activity.begin(underWay);
     if (waiting) await waiting;
+    isBegun = false;
     if (isAgain) await recordBegun(run, underWay);
     const tried = await tryOnce(step, underWay, retries);
     if (tried.ok) {
