@@ -1,8 +1,12 @@
 import type { TestServer } from "agent-control-service/testing";
 
 /** Signs in by the form; gives the cookie header of the session. */
-export async function signIn(server: TestServer, name = ""): Promise<string> {
-  const response = await postForm(server, "/admin/session", { key: server.key, name });
+export async function signIn(
+  server: TestServer,
+  name = "",
+  headers: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const response = await postForm(server, "/admin/session", { key: server.key, name }, headers);
   if (response.status !== 303) throw new Error(`Signing in answered ${response.status}`);
   return cookieOf(response);
 }
@@ -24,6 +28,6 @@ export function postForm(
 
 /** The name and value of the session cookie that an answer sets. */
 export function cookieOf(response: Response): string {
-  const cookie = response.headers.getSetCookie().find((one) => one.startsWith("svc-admin="));
+  const cookie = response.headers.getSetCookie().find((one) => /^(__Secure-)?svc-admin=/.test(one));
   return cookie?.split(";")[0] ?? "";
 }

@@ -127,6 +127,54 @@ it("an unknown page gets a page that says so, an unknown API path an error in JS
   expect(method.headers.get("allow")).toContain("GET");
 });
 
+it("a page whose filters are not valid leads back to the page without them", async () => {
+  await using world = await start();
+
+  const page = await world.server.request("/admin/jobs?status=done", { headers: { accept: "text/html" } });
+
+  expect(page.status).toBe(422);
+  expect(await page.text()).toMatch(/<a class="btn" href="\/admin\/jobs">.*Without these filters<\/a>/);
+});
+
+it("pages use the operator's words and units", async () => {
+  await using world = await start();
+  await seedJob(world.server.service, { id: "sad", status: "failed", error: "no such invoice" });
+  const read = async (path: string) =>
+    (await world.server.request(path, { headers: { accept: "text/html" } })).text();
+  const ids = ["sad"];
+  const preview = { json: { kind: "jobs", action: "delete", ids } };
+  const { id, hash } = (await (await world.server.request("/admin/api/bulk", preview)).json()) as {
+    id: string;
+    hash: string;
+  };
+
+  const [retry, agent, server, bulk] = await Promise.all(
+    ["/admin/jobs/sad/retry", "/admin/agents/greeter", "/admin/server", `/admin/bulk/${id}`].map(read),
+  );
+
+  // One of two answers is the usual one.
+  expect(retry!.match(/class="btn main/g)).toHaveLength(1);
+  expect(agent).toContain('<td class="soft">text</td>');
+  expect(server).toContain("<dt>bodyLimit</dt><dd>1 MB</dd>");
+  expect(bulk).toContain("<dt>Selected</dt><dd>1 job</dd>");
+  expect(bulk!.split(hash)).toHaveLength(2);
+});
+
+it("no two things in the frame of a page have one icon", async () => {
+  await using world = await start();
+
+  const page = await (
+    await world.server.request("/admin/", {
+      headers: { accept: "text/html", cookie: await signIn(world.server) },
+    })
+  ).text();
+  const frame = page.slice(page.indexOf('class="nav"'), page.indexOf("<main"));
+  const icons = [...frame.matchAll(/<use href="[^"]*#([\w-]+)"/g)].map(([, icon]) => icon);
+
+  expect(icons.length).toBeGreaterThan(10);
+  expect(new Set(icons).size).toBe(icons.length);
+});
+
 it("a failed job's page shows the error before its timeline, which may be long", async () => {
   await using world = await start();
   await seedJob(world.server.service, { id: "sad", status: "failed", error: "no such invoice" });

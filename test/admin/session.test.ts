@@ -32,12 +32,16 @@ it("signing in with the key opens a session, and the requested page", async () =
   expect((await get(server, cookieOf(response))).status).toBe(200);
 });
 
-it("the cookie is marked secure if the public address is https", async () => {
+it("the cookie is one that only https may set if the public address is https", async () => {
   await using server = await start({ publicUrl: "https://service.example" });
 
   const response = await postForm(server, "/admin/session", { key: server.key });
+  const cookie = cookieOf(response);
+  const planted = cookie.replace("__Secure-", "");
 
-  expect(response.headers.getSetCookie()[0]).toContain("; Secure");
+  expect(response.headers.getSetCookie()[0]).toMatch(/^__Secure-svc-admin=[\w-]{43};.*; Secure$/);
+  expect((await get(server, cookie)).status).toBe(200);
+  expect((await get(server, planted)).status).toBe(401);
 });
 
 it.each([
@@ -316,11 +320,12 @@ it.each([
   [undefined, {}, "http://service.example", 404],
 ])("at %s with %j a write from %s is answered with %i", async (publicUrl, options, origin, status) => {
   await using server = await start({ ...options, ...(publicUrl && { publicUrl }) });
-  const cookie = await signIn(server);
+  const proxied = { "x-forwarded-proto": "https" };
+  const cookie = await signIn(server, "", { ...proxied, "sec-fetch-site": "same-origin" });
 
   // Not by fetch, which takes the header Host from the address.
   const got = await new Promise((resolve, reject) => {
-    const headers = { cookie, origin, host: "service.example", "x-forwarded-proto": "https" };
+    const headers = { cookie, origin, host: "service.example", ...proxied };
     const call = request(`${server.url}/admin/api/jobs/none`, { method: "DELETE", headers }, (response) => {
       response.resume();
       resolve(response.statusCode);

@@ -267,6 +267,34 @@ it("the history shows who did what, newest first", () => {
   expect(story.at(-1)).toMatchObject({ text: "Created" });
 });
 
+it("the history names the case of each of its calls", () => {
+  const opened: RunEntry[] = [
+    { type: "call", at: at(6), position: 1, call: "open_case", name: "C-1", result: "c" },
+    { type: "call", at: at(7), case_id: "c", position: 0, call: "step", name: "send" },
+    {
+      ...{ type: "call", at: at(8), case_id: "c", position: 1, call: "step", name: "pay" },
+      error: { name: "Error", message: "refused" },
+    },
+    { type: "attempt", at: at(9), case_id: "c", position: 2, name: "book", attempt: 1, error: "503" },
+    { type: "call", at: at(10), case_id: "c", position: 3, call: "close", name: "close" },
+    { type: "call", at: at(11), case_id: "unknown", position: 0, call: "close", name: "close" },
+  ];
+
+  const story = toStory(
+    opened.map((entry, index) => ({ seq: index + 1, entry })),
+    now,
+  );
+
+  expect(story.map(({ text }) => text)).toEqual([
+    "Case closed",
+    'Case "C-1" closed',
+    'Step "book" of case "C-1", attempt 1, failed: 503',
+    'Step "pay" of case "C-1" failed: refused',
+    'Step "send" of case "C-1" done',
+    'Case "C-1" opened',
+  ]);
+});
+
 it("a long list shows its beginning and the number of further rows", () => {
   const items = Array.from({ length: 45 }, (_, at) => at);
 

@@ -76,6 +76,16 @@ it("a tree escapes keys and values and stays bounded", () => {
   expect(tree.length).toBeLessThan(60_000);
 });
 
+it("a long text of a tree is folded, a short one is not", () => {
+  const report = (lines: number) => Array.from({ length: lines }, (_, line) => `<line> ${line}`).join("\n");
+
+  const [long, short] = [renderJson({ text: report(400) }), renderJson({ text: report(40) })];
+
+  expect(long).toContain("<details><summary>&lt;line&gt; 0 … 400 lines</summary>");
+  expect(long).toContain("&lt;line&gt; 0\n&lt;line&gt; 1\n");
+  expect(short).not.toContain("<details");
+});
+
 it("html escapes every value but html itself", () => {
   const inner = html`<i>${"<x>"}</i>`;
 

@@ -1,4 +1,6 @@
+import type { Server } from "node:http";
 import { connect } from "node:net";
+import { defineRoute, type Plugin, ROUTER } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { greeter } from "../_setup.ts";
@@ -53,3 +55,35 @@ it("a response that has started is cut off, not mixed with an error", async () =
   expect(answer).toContain("text/event-stream");
   expect(answer).not.toContain("invalid_request");
 });
+
+/** Returns how long the service waits for a request, in milliseconds. */
+const patience: Plugin = {
+  name: "patience",
+  setup: ({ get }) =>
+    get(ROUTER).add(
+      defineRoute({
+        method: "GET",
+        path: "/patience",
+        auth: "none",
+        summary: "Time limits",
+        tag: "Test",
+        responses: { 200: { description: "Time limits" } },
+        handler: ({ event }) => {
+          const { server } = event.runtime!.node!.req.socket as unknown as { server: Server };
+          return [server.headersTimeout, server.requestTimeout];
+        },
+      }),
+    ),
+};
+
+it.each([
+  [1_000_000, [15_000, 60_000]],
+  [100_000_000, [15_000, 2_000_000]],
+])(
+  "a client that sends slowly is cut off: with a body limit of %i bytes after %j ms",
+  async (bodyLimit, expected) => {
+    await using server = await testServer({ agents: [greeter], plugins: [patience], bodyLimit });
+
+    expect(await (await server.request("/patience")).json()).toEqual(expected);
+  },
+);

@@ -52,8 +52,7 @@ async function showError(parts: AdminParts, event: HttpEvent, error: ServiceErro
       detail: error.detail ?? "",
       status: error.status,
       type: error.type,
-      back: "/admin/",
-      backLabel: "Dashboard",
+      ...wayOut(event, error),
     },
   };
   const answer = { status: error.status, headers: error.headers };
@@ -69,6 +68,13 @@ async function showError(parts: AdminParts, event: HttpEvent, error: ServiceErro
     });
   }
   return renderPage(parts, event, { template: "error", state }, answer);
+}
+
+/** A page whose query is refused leads back to itself without it. */
+function wayOut({ url }: HttpEvent, { type }: ServiceError): { back: string; backLabel: string } {
+  if (type === "invalid_request" && url.search !== "")
+    return { back: url.pathname, backLabel: "Without these filters" };
+  return { back: "/admin/", backLabel: "Dashboard" };
 }
 
 async function isInside({ gate }: AdminParts, event: HttpEvent): Promise<boolean> {

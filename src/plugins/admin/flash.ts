@@ -1,6 +1,7 @@
 import type { HttpEvent } from "../../core/http/route.ts";
-import { isSecure, readCookie, toCookie } from "./cookies.ts";
+import { readCookie, toCookie } from "./cookies.ts";
 import type { AdminParts } from "./parts.ts";
+import type { OwnAddress } from "./same-origin.ts";
 
 export const FLASH_COOKIE = "svc-flash";
 
@@ -17,8 +18,8 @@ function writeFlash(kind: Flash["kind"], text: string): string {
 }
 
 /** The message for this page, if there is one. A forged cookie only affects the user who forged it. */
-export function readFlash(event: HttpEvent): Flash | undefined {
-  const value = readCookie(event, FLASH_COOKIE);
+export function readFlash(event: HttpEvent, own: OwnAddress): Flash | undefined {
+  const value = readCookie(event, own, FLASH_COOKIE);
   if (!value) return undefined;
   try {
     const { kind, text } = JSON.parse(Buffer.from(value, "base64url").toString("utf8")) as Flash;
@@ -31,6 +32,5 @@ export function readFlash(event: HttpEvent): Flash | undefined {
 
 /** The cookie that carries a message to the next page. */
 export function flashCookie(parts: AdminParts, event: HttpEvent, kind: Flash["kind"], text: string): string {
-  const secure = isSecure(event, parts);
-  return toCookie(FLASH_COOKIE, writeFlash(kind, text), { secure, maxAge: 30 });
+  return toCookie(event, parts, { name: FLASH_COOKIE, value: writeFlash(kind, text), maxAge: 30 });
 }

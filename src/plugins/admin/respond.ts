@@ -1,6 +1,6 @@
 import type { HttpEvent } from "../../core/http/route.ts";
 import { type HtmlAnswer, htmlAnswer } from "./answer.ts";
-import { isSecure, toCookie } from "./cookies.ts";
+import { toCookie } from "./cookies.ts";
 import { FLASH_COOKIE, readFlash } from "./flash.ts";
 import { negotiate } from "./negotiate.ts";
 import type { AdminParts } from "./parts.ts";
@@ -42,7 +42,7 @@ export async function renderPage(
   { template, state }: { template: string; state: State },
   answer: HtmlAnswer = {},
 ): Promise<Response> {
-  const flash = readFlash(event);
+  const flash = readFlash(event, parts);
   const shell = await createShell(parts, event, flash);
   const text = await parts.renderer.render(`pages/${template}`, { shell, ...state });
   const response = await htmlAnswer(event, text, {
@@ -50,8 +50,8 @@ export async function renderPage(
     headers: { ...refreshHeader(event), ...answer.headers },
   });
   if (flash) {
-    const secure = isSecure(event, parts);
-    response.headers.append("set-cookie", toCookie(FLASH_COOKIE, "", { secure, maxAge: 0 }));
+    const gone = toCookie(event, parts, { name: FLASH_COOKIE, value: "", maxAge: 0 });
+    response.headers.append("set-cookie", gone);
   }
   return response;
 }

@@ -8,7 +8,7 @@ import type { ServiceState } from "../../core/http/service-state.ts";
 import type { ServiceKeys } from "../../core/service/keys.ts";
 import type { Store } from "../../core/store/store.ts";
 import { readCookie } from "./cookies.ts";
-import { assertSameOrigin, isSafeMethod } from "./same-origin.ts";
+import { assertSameOrigin, isSafeMethod, type OwnAddress } from "./same-origin.ts";
 import type { AdminSession } from "./session-table.ts";
 
 export const SESSION_COOKIE = "svc-admin";
@@ -96,7 +96,7 @@ export class Sessions implements SessionVerifier {
   }
 
   async verify(event: HttpEvent): Promise<SignedIn | undefined> {
-    const id = idOf(event);
+    const id = idOf(event, this.#parts);
     // Read each time: another instance may have ended it.
     const row = id === undefined ? undefined : await this.#table.peek(id);
     if (!row || !this.#isValid(row)) {
@@ -116,13 +116,13 @@ export class Sessions implements SessionVerifier {
 
   /** Id of the session of a request that was verified; nothing for a request with a key. */
   current(event: HttpEvent): string | undefined {
-    const id = idOf(event);
+    const id = idOf(event, this.#parts);
     return id !== undefined && this.#seen.has(id) ? id : undefined;
   }
 
   /** Aborts when the session of a request ends, on whichever instance; nothing for a request with a key. */
   over(event: HttpEvent): AbortSignal | undefined {
-    return this.#seen.get(idOf(event) ?? "")?.over.signal;
+    return this.#seen.get(idOf(event, this.#parts) ?? "")?.over.signal;
   }
 
   /** Ends a session, wherever its cookie is; resolves with whether it was open. */
@@ -216,8 +216,8 @@ function toId(value: string): string {
 }
 
 /** Id of the session that a request names, which need not exist. */
-function idOf(event: HttpEvent): string | undefined {
-  const value = readCookie(event, SESSION_COOKIE);
+function idOf(event: HttpEvent, own: OwnAddress): string | undefined {
+  const value = readCookie(event, own, SESSION_COOKIE);
   return value === undefined ? undefined : toId(value);
 }
 

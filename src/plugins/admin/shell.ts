@@ -3,6 +3,7 @@ import { VERSION } from "../../core/http/service-state.ts";
 import { readCookie } from "./cookies.ts";
 import type { Flash } from "./flash.ts";
 import type { AdminParts } from "./parts.ts";
+import type { OwnAddress } from "./same-origin.ts";
 import { SESSION_COOKIE } from "./sessions.ts";
 import { html } from "./views/html.ts";
 
@@ -40,18 +41,18 @@ const PAGES = [
   ["/admin/inbox", "Inbox", "inbox"],
   ["/admin/agents", "Agents", "agents"],
   ["/admin/console", "Console", "console"],
-  ["/admin/deliveries", "Deliveries", "out"],
+  ["/admin/deliveries", "Deliveries", "deliveries"],
   ["/admin/audit", "Audit log", "audit"],
   ["/admin/server", "Server", "server"],
 ] as const;
 
 const NEXT_THEME = { "": "dark", dark: "light", light: "" } as const;
-const THEME_LABELS = { "": "System theme", dark: "Dark theme", light: "Light theme" } as const;
+const THEME_LABELS = { "": "Theme: system", dark: "Theme: dark", light: "Theme: light" } as const;
 
 /** Builds the frame of a page. */
 export async function createShell(parts: AdminParts, event: HttpEvent, flash?: Flash): Promise<Shell> {
   const path = event.url.pathname;
-  const theme = readTheme(event);
+  const theme = readTheme(event, parts);
   const waiting = (await parts.cases.countBy("status")).awaiting ?? 0;
   return {
     title: parts.options.title,
@@ -61,7 +62,7 @@ export async function createShell(parts: AdminParts, event: HttpEvent, flash?: F
     theme,
     otherTheme: NEXT_THEME[theme],
     otherThemeLabel: THEME_LABELS[theme],
-    signedIn: readCookie(event, SESSION_COOKIE) !== undefined,
+    signedIn: readCookie(event, parts, SESSION_COOKIE) !== undefined,
     tick: parts.hub.tick,
     assets: parts.assets.urls,
     nav: [
@@ -78,8 +79,8 @@ export async function createShell(parts: AdminParts, event: HttpEvent, flash?: F
 }
 
 /** The color theme that the user chose; empty if the system decides. */
-export function readTheme(event: HttpEvent): keyof typeof NEXT_THEME {
-  const theme = readCookie(event, THEME_COOKIE);
+export function readTheme(event: HttpEvent, own: OwnAddress): keyof typeof NEXT_THEME {
+  const theme = readCookie(event, own, THEME_COOKIE);
   return theme === "dark" || theme === "light" ? theme : "";
 }
 

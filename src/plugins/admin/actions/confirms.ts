@@ -49,7 +49,7 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
       "From the start: everything is done, and paid for, again.",
     ];
     const buttons = [
-      button("From the start", { name: "from", value: "start", style: "quiet" }),
+      button("From the start", { name: "from", value: "start", isMain: false }),
       button("From the last successful step", { name: "from", value: "last_step", focus: true }),
     ];
     return { ...base, title: "Run this job again?", lines, buttons };
@@ -163,8 +163,9 @@ function button(
     name = "confirm",
     value = "yes",
     style = "",
+    isMain = true,
     focus = false,
-  }: { name?: string; value?: string; style?: string; focus?: boolean },
+  }: { name?: string; value?: string; style?: string; isMain?: boolean; focus?: boolean },
 ) {
-  return { label, name, value, style, focus };
+  return { label, name, value, style: isMain ? `main ${style}`.trim() : style, focus };
 }

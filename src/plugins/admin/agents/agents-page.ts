@@ -4,6 +4,7 @@ import { toAgentResponse } from "../../../core/agents/agent-response.ts";
 import type { HostedAgent } from "../../../core/agents/registry.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { AgentMethod } from "../../../core/models/agent-method.ts";
+import type { FieldType } from "../../../core/models/agent-method-field.ts";
 import type { AgentResponse } from "../../../core/models/agent-response.ts";
 import { AgentSchema } from "../answers/service.ts";
 import type { AdminParts } from "../parts.ts";
@@ -155,6 +156,20 @@ function toAbout(agent: AgentData, { definition, id }: HostedAgent) {
 
 const INTERRUPTIONS = { resume: "resumes", restart: "starts over", fail: "fails" } as const;
 
+/** Kinds of fields, in the words of the person who fills them in. */
+const FIELD_TYPES: Readonly<Record<FieldType, string>> = {
+  CharField: "text",
+  IntegerField: "whole number",
+  FloatField: "number",
+  BooleanField: "yes or no",
+  ChoiceField: "one choice",
+  MultipleChoiceField: "choices",
+  DateField: "date",
+  DateTimeField: "date and time",
+  EmailField: "email address",
+  JSONField: "JSON",
+};
+
 function toMethods(agent: AgentData) {
   const { custom, ...rest } = agent.methods as NonNullable<AgentResponse["methods"]>;
   const all = [...Object.entries(rest), ...Object.entries(custom ?? {})] as [string, AgentMethod | null][];
@@ -169,7 +184,7 @@ function toMethod(name: string, method: AgentMethod) {
     fields: (method.fields ?? []).map((field) => ({
       name: field.name,
       required: field.required ? " *" : "",
-      type: field.field_type.replace(/Field$/, ""),
+      type: FIELD_TYPES[field.field_type],
       description: field.description ?? "",
       default: field.default === null ? "" : JSON.stringify(field.default),
     })),

@@ -69,7 +69,7 @@ export async function toBulkView(
         };
       }),
       facts: [
-        { name: "Entities", value: what },
+        { name: "Selected", value: what },
         {
           name: "Skipped",
           value: leftOut === 0 ? "none" : `${countOf(leftOut, noun)}: ${LEFT_OUT[action]}`,
@@ -77,7 +77,6 @@ export async function toBulkView(
         { name: "Cost so far", value: formatCost(cost, parts.options.currency) },
         { name: "Selected at", value: `${operation.createdAt.slice(0, 19).replace("T", " ")} UTC` },
         { name: "By", value: nameOf(operation.by) },
-        { name: "Hash", value: operation.hash },
       ],
     },
   };

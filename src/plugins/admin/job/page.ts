@@ -195,9 +195,13 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
       meters: toMeters(job, now, currency),
       limitNote: limitNote(job),
       fields: renderJson(job.job_fields),
-      context: renderJson(shownContext),
+      context: renderJson(withoutNulls(shownContext)),
     },
   };
+}
+
+function withoutNulls(values: object): object {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null));
 }
 
 function linksTo(jobs: readonly StoredJob[]): Html {

@@ -77,7 +77,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
         status: "",
         facts: Object.entries(data.configuration).map(([name, value]) => ({
           name,
-          value: value === null || value === "" ? "–" : String(value),
+          value: value === null || value === "" ? "–" : (toUnit(name, value) ?? String(value)),
         })),
       },
     ],
@@ -97,7 +97,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           { name: "Writes", value: formatCount(store.writes) },
           ...Object.entries(store.details ?? {}).map(([name, value]) => ({
             name: toLabel(splitWords(name)),
-            value: String(value ?? "–"),
+            value: typeof value === "number" ? formatCount(value) : String(value ?? "–"),
           })),
         ],
       },
@@ -125,6 +125,15 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
     ],
   };
 }
+
+/** A setting that is a number of something, with its unit. */
+function toUnit(name: string, value: string | number | boolean): string | undefined {
+  if (typeof value !== "number" || name === "port") return undefined;
+  if (name === "bodyLimit") return formatBytes(value);
+  return SECONDS.has(name) ? formatDuration(value * 1000) : formatCount(value);
+}
+
+const SECONDS: ReadonlySet<string> = new Set(["stopGrace", "shutdownGrace", "pluginTimeout"]);
 
 function scheduleFact({ id, paused, next, last, problem }: Schedule): { name: string; value: string } {
   const parts = [

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import { redirect } from "../answer.ts";
-import { isSecure, toCookie } from "../cookies.ts";
+import { toCookie } from "../cookies.ts";
 import { readForm } from "../forms/read-form.ts";
 import { wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
@@ -88,9 +88,7 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
       handler: async ({ event, caller }) => {
         const current = parts.sessions.current(event);
         if (current !== undefined) await endSession(parts, current, caller);
-        return redirect("/admin/", [
-          toCookie(SESSION_COOKIE, "", { secure: secure(parts, event), maxAge: 0 }),
-        ]);
+        return redirect("/admin/", [toCookie(event, parts, { name: SESSION_COOKIE, value: "", maxAge: 0 })]);
       },
     }),
     defineRoute({
@@ -104,8 +102,8 @@ export function sessionRoutes(parts: AdminParts): RouteDefinition[] {
         const form = await readForm(event);
         const theme = form.get("theme") ?? "";
         const value = theme === "dark" || theme === "light" ? theme : "";
-        const options = { secure: secure(parts, event), maxAge: value === "" ? 0 : YEAR };
-        return redirect(localPath(form.get("back")), [toCookie(THEME_COOKIE, value, options)]);
+        const cookie = { name: THEME_COOKIE, value, maxAge: value === "" ? 0 : YEAR };
+        return redirect(localPath(form.get("back")), [toCookie(event, parts, cookie)]);
       },
     }),
   ];
@@ -162,11 +160,7 @@ async function beginSession(
     target: { kind: "session", id: signedIn.session },
     after: { with: person.key === undefined ? "link" : "key" },
   });
-  return redirect(next, [toCookie(SESSION_COOKIE, value, { secure: secure(parts, event), maxAge })]);
-}
-
-function secure(parts: AdminParts, event: HttpEvent): boolean {
-  return isSecure(event, parts);
+  return redirect(next, [toCookie(event, parts, { name: SESSION_COOKIE, value, maxAge })]);
 }
 
 function describe(error: ServiceError): string {

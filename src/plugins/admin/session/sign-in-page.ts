@@ -4,7 +4,8 @@ import type { AdminParts } from "../parts.ts";
 import { readTheme } from "../shell.ts";
 import { countOf } from "../views/format.ts";
 
-type PageParts = Pick<AdminParts, "renderer" | "options" | "assets">;
+/** What a page for people who are not signed in needs. */
+export type PageParts = Pick<AdminParts, "renderer" | "options" | "assets" | "clients" | "state">;
 
 export interface SignInView {
   readonly status: number;
@@ -34,8 +35,9 @@ export async function showLink(parts: PageParts, event: HttpEvent, token: string
   return htmlAnswer(event, await parts.renderer.render("pages/sign-in", state));
 }
 
-function bareShell({ options, assets }: PageParts, event: HttpEvent) {
-  return { title: options.title, theme: readTheme(event), assets: assets.urls };
+function bareShell(parts: PageParts, event: HttpEvent) {
+  const { options, assets } = parts;
+  return { title: options.title, theme: readTheme(event, parts), assets: assets.urls };
 }
 
 /** A path of the admin interface from a form; anything else becomes the dashboard. */

@@ -3,11 +3,11 @@ import type { SessionVerifier } from "../../../core/http/gate.ts";
 import type { HttpEvent } from "../../../core/http/route.ts";
 import { negotiate } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
-import { showSignIn } from "./sign-in-page.ts";
+import { type PageParts, showSignIn } from "./sign-in-page.ts";
 
 /** Accepts sessions, and shows the sign-in page to people without one. */
 export function createVerifier(
-  parts: Pick<AdminParts, "sessions" | "renderer" | "options" | "assets" | "redactor">,
+  parts: PageParts & Pick<AdminParts, "sessions" | "redactor">,
 ): SessionVerifier {
   return {
     verify: (event) => parts.sessions.verify(event),
@@ -16,7 +16,7 @@ export function createVerifier(
 }
 
 async function challenge(
-  parts: Pick<AdminParts, "renderer" | "options" | "assets" | "redactor">,
+  parts: PageParts & Pick<AdminParts, "redactor">,
   event: HttpEvent,
   error: ServiceError,
 ): Promise<Response | undefined> {

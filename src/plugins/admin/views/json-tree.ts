@@ -9,6 +9,9 @@ export interface TreeBounds {
 }
 
 const BOUNDS: TreeBounds = { nodes: 400, depth: 12, text: 2000 };
+/** Lines of a text beyond which it starts closed, and characters of its first line in the summary. */
+const OPEN_LINES = 40;
+const SUMMARY = 80;
 /** Entries of a collection beyond which it starts closed. */
 const OPEN_UP_TO = 12;
 
@@ -53,7 +56,11 @@ function text(value: string, longest: number): string {
   const more = cut
     ? ` <span class="t-size">… ${formatCount(value.length - longest)} more characters</span>`
     : "";
-  return `<span class="t-text">${shown}</span>${more}`;
+  const whole = `<span class="t-text">${shown}</span>${more}`;
+  const lines = value.split("\n").length;
+  if (lines <= OPEN_LINES) return whole;
+  const start = escapeHtml(value.trimStart().split("\n", 1)[0]!.slice(0, SUMMARY));
+  return `<details><summary>${start} … ${formatCount(lines)} lines</summary>${whole}</details>`;
 }
 
 function describe(count: number, list: boolean): string {

@@ -16,6 +16,7 @@ export interface StoryLine {
 /** The history of a job, newest first. */
 export function toStory(entries: readonly LogEntry<RunEntry>[], now: Date): StoryLine[] {
   const lines: StoryLine[] = [];
+  const names = new Map<string, string>();
   let before: Before = {};
   let last: LogEntry<RunEntry> | undefined;
   for (const { seq, entry } of entries) {
@@ -24,7 +25,8 @@ export function toStory(entries: readonly LogEntry<RunEntry>[], now: Date): Stor
     const downSince = tellsDown(entry)
       ? ((entry as MarkEntry).since ?? last?.entry.at ?? entry.at)
       : undefined;
-    const line = toLine(entry, before);
+    if (entry.type === "call" && entry.call === "open_case") names.set(String(entry.result), entry.name);
+    const line = toLine(entry, before, names);
     if (line) {
       const time = timePiece(downSince ?? entry.at, now).toString();
       lines.push({ by: "", detail: "", tone: "", ...line, time });
@@ -70,11 +72,15 @@ const DONE: Partial<Record<CallEntry["call"], (name: string) => string>> = {
 
 type Line = Pick<StoryLine, "text"> & Partial<Pick<StoryLine, "by" | "tone" | "detail">>;
 
-function toLine(entry: RunEntry, before: Before): Line | undefined {
+/** Names of cases by their ids. */
+type CaseNames = ReadonlyMap<string, string>;
+
+function toLine(entry: RunEntry, before: Before, names: CaseNames): Line | undefined {
   if (entry.type === "status") return statusLine(entry);
   if (entry.type === "mark") return markLine(entry, before);
   if (entry.type === "attempt") {
-    return { text: `Step "${entry.name}", attempt ${entry.attempt}, failed: ${entry.error}`, tone: "warn" };
+    const text = `Step "${entry.name}"${ofCase(entry, names)}, attempt ${entry.attempt}, failed: ${entry.error}`;
+    return { text, tone: "warn" };
   }
   if (entry.type === "answer") {
     return {
@@ -84,7 +90,7 @@ function toLine(entry: RunEntry, before: Before): Line | undefined {
       detail: renderJson(entry.answer),
     };
   }
-  if (entry.type === "call") return callLine(entry);
+  if (entry.type === "call") return callLine(entry, names);
   return undefined;
 }
 
@@ -124,7 +130,12 @@ const MARKS: Readonly<Record<string, string>> = {
   note: "Note",
 };
 
-function callLine(entry: Extract<RunEntry, { type: "call" }>): Line | undefined {
+function ofCase({ case_id }: { readonly case_id?: string }, names: CaseNames): string {
+  const name = case_id === undefined ? undefined : names.get(case_id);
+  return name === undefined ? "" : ` of case "${name}"`;
+}
+
+function callLine(entry: Extract<RunEntry, { type: "call" }>, names: CaseNames): Line | undefined {
   if (entry.call === "start") {
     if (entry.error) return { text: `Child not started: ${entry.error.message}`, tone: "bad" };
     return { text: `Child started: ${String(entry.result)} of agent "${entry.name}"` };
@@ -138,16 +149,22 @@ function callLine(entry: Extract<RunEntry, { type: "call" }>): Line | undefined 
     return { text: `Event received: ${entry.name}`, tone: "good" };
   }
   if (entry.error) {
-    return { text: `Step "${entry.name}" failed: ${entry.error.message}`, tone: "bad" };
+    return {
+      text: `Step "${entry.name}"${ofCase(entry, names)} failed: ${entry.error.message}`,
+      tone: "bad",
+    };
   }
   if (entry.call === "open_case") return { text: `Case "${entry.name}" opened` };
-  if (entry.call === "close") return { text: `Case closed`, tone: "good" };
+  if (entry.call === "close") {
+    const name = names.get(entry.case_id ?? "");
+    return { text: name === undefined ? "Case closed" : `Case "${name}" closed`, tone: "good" };
+  }
   if (entry.call === "ask") return { text: `Question settled: ${entry.name}` };
   if (entry.call !== "step") return undefined;
   const took = entry.started_at
     ? ` in ${formatDuration(Date.parse(entry.at) - Date.parse(entry.started_at))}`
     : "";
-  return { text: `Step "${entry.name}" done${took}` };
+  return { text: `Step "${entry.name}"${ofCase(entry, names)} done${took}` };
 }
 
 function byOf(by: string | undefined): string {
