@@ -47,12 +47,17 @@ describe("a data folder that this user may not write to", () => {
     chmodSync(root, 0o755);
     chmodSync(dataDir, 0o555);
     const isRoot = process.geteuid?.() === 0;
-    if (isRoot) process.seteuid!(65534);
+    if (isRoot) {
+      // The run's own folder: the other user must get as far as the lock.
+      chmodSync(process.env.SVC_TEST_RUN!, 0o711);
+      process.seteuid!(65534);
+    }
     const error: unknown = await lockFolder(dataDir, { info() {}, warn() {}, error() {} }).catch(
       (cause) => cause,
     );
     if (isRoot) process.seteuid!(0);
 
+    expect(error).toMatchObject({ syscall: "listen" });
     expect(explainDataFolderError(error, dataDir)).toMatchObject({
       message: `The data folder ${dataDir} cannot be used (EACCES): let this user write to it, or set another one (option dataDir, SERVICE_DATA_DIR)`,
     });
