@@ -156,6 +156,7 @@ it("pages use the operator's words and units", async () => {
   expect(retry!.match(/class="btn main/g)).toHaveLength(1);
   expect(agent).toContain('<td class="soft">text</td>');
   expect(server).toContain("<dt>bodyLimit</dt><dd>1 MB</dd>");
+  expect(server).toContain(`<dt>port</dt><dd>${new URL(world.server.url).port}</dd>`);
   expect(bulk).toContain("<dt>Selected</dt><dd>1 job</dd>");
   expect(bulk!.split(hash)).toHaveLength(2);
 });

@@ -35,11 +35,15 @@ async function readServer(parts: AdminParts) {
   const { state, store, hub } = parts;
   const memory = process.memoryUsage();
   const control = parts.control();
+  const configuration: ReturnType<typeof readConfiguration> = {
+    ...readConfiguration(parts.service),
+    port: state.info().port,
+  };
   return {
     info: state.info(),
     uptime: state.uptime(),
     process: { pid: process.pid, node: process.version, rss: memory.rss, heap_used: memory.heapUsed },
-    configuration: readConfiguration(parts.service),
+    configuration,
     store: { ...(await store.stats()), health: store.health() },
     plugins: parts.plugins(),
     live: { open_pages: hub.listeners },
