@@ -10,12 +10,17 @@ import { greeter } from "../_setup.ts";
 export class SharedStore {
   #store: Promise<Store> | undefined;
   readonly #latency: number;
+  readonly #hints: Partial<Store>;
   /** Milliseconds that the store's clock is ahead. */
   ahead = 0;
 
-  /** `latency` is how many milliseconds a transaction takes to get there, as over a network. */
-  constructor({ latency = 0 } = {}) {
+  /**
+   * `latency` is how many milliseconds a transaction takes to get there, as over a network; without `hints` all of them
+   * get lost.
+   */
+  constructor({ latency = 0, hints = true } = {}) {
     this.#latency = latency;
+    this.#hints = hints ? {} : { hints: { tell() {}, on: () => () => {} } };
   }
 
   readonly open: StoreFactory = async (context) => {
@@ -23,6 +28,7 @@ export class SharedStore {
     const store = await this.#store;
     const members: Partial<Store> = {
       isShared: true,
+      ...this.#hints,
       now: async () => new Date(Date.now() + this.ahead),
       close: async () => {},
       transaction: async (...args: Parameters<Store["transaction"]>) => {

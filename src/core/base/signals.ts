@@ -20,6 +20,16 @@ export class Signals<T = void> {
     return { ended, cancel };
   }
 
+  /** Whether anybody waits for a key. */
+  has(key: string): boolean {
+    return this.#waiting.has(key);
+  }
+
+  /** The keys that somebody waits for. */
+  keys(): string[] {
+    return [...this.#waiting.keys()];
+  }
+
   signal(key: string, value?: T): void {
     for (const settle of this.#waiting.get(key) ?? []) settle(value);
   }

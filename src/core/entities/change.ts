@@ -16,6 +16,12 @@ export type Change =
   | { kind: "case:changed"; case: StoredCase; previous: StoredCase; update?: CaseNodeUpdate; by?: string }
   | { kind: "case:deleted"; case: StoredCase; by?: string };
 
+/** Ids of jobs and cases that may have changed; `all` where it is not known which. */
+export interface Touched {
+  readonly jobs: readonly string[] | "all";
+  readonly cases: readonly string[];
+}
+
 /**
  * Writes more in the transaction of a change, such as an event to be sent.
  * It may only use `tx`; when it throws, the change does not happen.

@@ -3,7 +3,7 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import type { ServerInfo } from "../models/server-info.ts";
 import type { Telemetry } from "../models/telemetry.ts";
-import type { Change } from "./change.ts";
+import type { Change, Touched } from "./change.ts";
 
 /** The changes of one kind. */
 export type ChangeOf<K extends Change["kind"]> = Extract<Change, { kind: K }>;
@@ -21,6 +21,11 @@ export interface CoreHooks {
   "case:deleted": ChangeOf<"case:deleted">;
   /** A line of a job's run log, after it is stored. */
   "run:entry": { job_id: string; seq: number; entry: RunEntry };
+  /**
+   * Jobs and cases that another instance may have changed, where several share a store: read them again. `all` comes
+   * every two seconds, too.
+   */
+  "jobs:touched": Touched;
   telemetry: { telemetry: Telemetry; job_id?: string };
   log: LogRecord;
 }
@@ -44,6 +49,7 @@ const CORE_HOOKS: Readonly<Record<keyof CoreHooks, true>> = {
   "case:changed": true,
   "case:deleted": true,
   "run:entry": true,
+  "jobs:touched": true,
   telemetry: true,
   log: true,
 };

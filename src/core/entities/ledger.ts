@@ -4,6 +4,7 @@ import type { Store, Transaction, TransactionOptions } from "../store/store.ts";
 import type { Change, Participant } from "./change.ts";
 import type { HookName, Hooks } from "./hooks.ts";
 import { Scrub, ScrubbedTransaction } from "./scrub.ts";
+import { tellOthers } from "./touched.ts";
 
 /** A run-log entry as it is written; the time is filled in. */
 export type RunEntryInput = RunEntry extends infer E
@@ -91,6 +92,7 @@ export class Ledger {
     };
     return this.#store.transaction(begin, options).then((result) => {
       unit?.announce(this.#hooks);
+      if (unit && this.#store.isShared) tellOthers(this.#store, unit.announcements);
       return result;
     });
   }
@@ -151,6 +153,10 @@ class OpenUnit implements Unit {
   afterwards(fn: (seq: number) => void): void {
     this.#afterwards ??= [];
     this.#afterwards.push(fn);
+  }
+
+  get announcements(): readonly Announcement[] {
+    return this.#announcements;
   }
 
   announce(hooks: Hooks): void {

@@ -31,6 +31,9 @@ export class JobFeed {
     hooks.on("run:entry", ({ job_id }) => this.#tell(job_id));
     hooks.on("job:changed", ({ job }) => this.#tell(job.id));
     hooks.on("job:deleted", ({ job }) => this.#tell(job.id));
+    hooks.on("jobs:touched", ({ jobs }) => {
+      for (const id of jobs === "all" ? this.#followers.keys() : jobs) this.#tell(id);
+    });
   }
 
   /** Number of the last entry in a job's log. */

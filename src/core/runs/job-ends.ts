@@ -1,8 +1,11 @@
 import { Signals } from "../base/signals.ts";
+import type { Touched } from "../entities/change.ts";
 import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
-import { isTerminal } from "../models/entity-status.ts";
+import { isTerminal, RUNNING } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+
+const OPEN = [...RUNNING, "stopped"];
 
 /** Lets callers wait for the ends of jobs. */
 export class JobEnds {
@@ -13,6 +16,7 @@ export class JobEnds {
     this.#jobs = jobs;
     hooks.on("job:finished", ({ job }) => this.#signals.signal(job.id, job));
     hooks.on("job:deleted", ({ job }) => this.#signals.signal(job.id));
+    hooks.on("jobs:touched", (touched) => this.#look(touched));
   }
 
   /** Resolves when a job next ends or is removed, with the job where it ended; `cancel` ends the wait. */
@@ -35,6 +39,17 @@ export class JobEnds {
     } finally {
       clearTimeout(timer);
       cancel();
+    }
+  }
+
+  /** Signals the ends that another instance has stored. */
+  async #look({ jobs }: Touched): Promise<void> {
+    const ids = jobs === "all" ? this.#signals.keys() : jobs.filter((id) => this.#signals.has(id));
+    if (ids.length === 0) return;
+    const open = new Set(await this.#jobs.ids({ where: { id: ids, status: OPEN } }));
+    for (const id of ids.filter((one) => !open.has(one))) {
+      const job = await this.#jobs.find(id);
+      if (!job || isTerminal(job.status)) this.#signals.signal(id, job);
     }
   }
 }

@@ -15,6 +15,7 @@ import { type CoreHooks, Hooks, toListener } from "../entities/hooks.ts";
 import { Jobs, type LiveCosts } from "../entities/jobs.ts";
 import { Ledger } from "../entities/ledger.ts";
 import { ReceivedEvents } from "../entities/received-events.ts";
+import { hearOthers } from "../entities/touched.ts";
 import { explainListenError } from "../http/listen-error.ts";
 import { type HttpServer, type Serve, serveWithNode } from "../http/serve.ts";
 import { ServiceState } from "../http/service-state.ts";
@@ -111,6 +112,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     const store = await openStore({ tables, dataDir: options.dataDir, log });
     scope.onClose(() => store.close());
     scope.value(STORE, store);
+    if (store.isShared) scope.onClose(hearOthers(store, scope.get(EMITTER)));
     // Under the store's lock: if two start in a new folder, only one generates the keys.
     const keys = await loadKeys(options, log, store);
     scope.get(REDACTOR).add(keys.apiKey);

@@ -24,6 +24,7 @@ import {
   STORE,
   STREAMS,
 } from "../../core/service/tokens.ts";
+import type { Store } from "../../core/store/store.ts";
 import { Activity } from "./activity.ts";
 import { Assets } from "./assets.ts";
 import { BulkOperations } from "./bulk/operations.ts";
@@ -73,6 +74,18 @@ function findControl(context: PluginContext): ControlSystem | undefined {
   }
 }
 
+/** Differs once a job or case has changed, or the log of one of these jobs. */
+async function newestChange(store: Store, jobIds: readonly string[]): Promise<string> {
+  const query = { sort: "-updated_at", limit: 1 };
+  const [[job], [item]] = await Promise.all([store.table("Job").ids(query), store.table("Case").ids(query)]);
+  const [changedJob, changedCase] = await Promise.all([
+    job === undefined ? undefined : store.table("Job").peek(job),
+    item === undefined ? undefined : store.table("Case").peek(item),
+  ]);
+  const lines = await Promise.all(jobIds.map((id) => store.log("Run").last(id)));
+  return JSON.stringify([job, changedJob?.updated_at, item, changedCase?.updated_at, jobIds, lines]);
+}
+
 async function createParts(context: PluginContext, given: AdminOptions): Promise<AdminParts> {
   const options = resolveAdminOptions(given);
   const clock = context.get(CLOCK);
@@ -96,6 +109,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
   await sessions.load();
   const hub = new LiveHub({
     hooks,
+    newest: (ids) => newestChange(context.get(STORE), ids),
     countQuestions: async () => (await cases.countBy("status")).awaiting ?? 0,
     onError: (error) => log.error("open pages could not be notified of a change", { error }),
   });

@@ -25,6 +25,8 @@ interface Subscriber {
 
 export interface LiveHubParts {
   readonly hooks: HookListener;
+  /** Something that changes with the newest change in the store, and with the logs of some jobs. */
+  readonly newest: (jobIds: readonly string[]) => Promise<string>;
   /** Number of open questions; read when cases changed and a page listens. */
   readonly countQuestions: () => Promise<number>;
   readonly onError: (error: unknown) => void;
@@ -49,6 +51,8 @@ export class LiveHub {
   #pending = new Pending();
   #timer: NodeJS.Timeout | undefined;
   #toldAt = 0;
+  /** `newest` when it was last read. */
+  #newest = "";
 
   constructor(parts: LiveHubParts) {
     this.#parts = parts;
@@ -73,6 +77,11 @@ export class LiveHub {
       }),
       hooks.on("case:deleted", ({ case: item }) => this.#note("cases", item.id, item.job_id)),
       hooks.on("run:entry", ({ job_id }) => this.#note("jobs", job_id, job_id)),
+      hooks.on("jobs:touched", ({ jobs, cases }) => {
+        if (jobs === "all") return this.#poll();
+        for (const id of jobs) this.#note("jobs", id, id);
+        for (const id of cases) this.#note("cases", id, "");
+      }),
     ];
   }
 
@@ -91,6 +100,18 @@ export class LiveHub {
     clearTimeout(this.#timer);
     for (const stop of this.#stop) stop();
     this.#subscribers.clear();
+  }
+
+  /** Hints of other instances may get lost. */
+  async #poll(): Promise<void> {
+    if (this.#subscribers.size === 0) return;
+    const ids = [...this.#subscribers].flatMap(({ jobId }) => (jobId === undefined ? [] : [jobId]));
+    const newest = await this.#parts.newest([...new Set(ids)].sort());
+    if (newest === this.#newest) return;
+    this.#newest = newest;
+    this.tick++;
+    this.#pending.addAll(ids);
+    this.#schedule();
   }
 
   #note(topic: "jobs" | "cases", id: string, jobId: string, happening?: Happening): void {
@@ -130,6 +151,14 @@ class Pending {
   readonly jobIds = new Set<string>();
   readonly #ids = { jobs: new Set<string>(), cases: new Set<string>() };
   readonly #happenings = new Map<Happening, number>();
+  #isAll = false;
+
+  /** Anything may have changed, also in these jobs. */
+  addAll(jobIds: readonly string[]): void {
+    for (const topic of ["jobs", "cases"]) this.topics.add(topic);
+    for (const id of jobIds) this.jobIds.add(id);
+    this.#isAll = true;
+  }
 
   add(topic: "jobs" | "cases", id: string, jobId: string, happening: Happening | undefined): void {
     this.topics.add(topic);
@@ -140,7 +169,7 @@ class Pending {
 
   toChange(tick: number, inbox: number | undefined): LiveChange {
     const { jobs, cases } = this.#ids;
-    const more = jobs.size > MOST_IDS || cases.size > MOST_IDS;
+    const more = this.#isAll || jobs.size > MOST_IDS || cases.size > MOST_IDS;
     return {
       tick,
       topics: [...this.topics],
