@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
+import { bundlePackage } from "../_built.ts";
 
 export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 const CLI = join(REPOSITORY, "dist/cli.js");
@@ -40,7 +41,7 @@ export interface SvcOptions {
 
 /** Begins a command; it is killed when the test ends. */
 export function beginSvc(args: readonly string[], { cwd, env, command }: SvcOptions): Running {
-  const [program, ...before] = command ?? [process.execPath, CLI];
+  const [program, ...before] = command ?? [process.execPath, commandLineOf(cwd, args)];
   const child = spawn(program!, [...before, ...args], {
     cwd,
     env: { ...cleanEnvironment(), ...env },
@@ -92,12 +93,22 @@ export function svc(args: readonly string[], options: SvcOptions): Promise<Finis
   return beginSvc(args, options).finished;
 }
 
+/** The command line of the package that the project has; of the repository, for a controller that is there. */
+function commandLineOf(cwd: string, args: readonly string[]): string {
+  const own = join(cwd, "node_modules/agent-control-service/dist/cli.js");
+  return existsSync(own) && !args.some((arg) => arg.startsWith(REPOSITORY)) ? realpathSync(own) : CLI;
+}
+
 /** A new folder with these files, in which the package and valibot can be imported; it goes when the test ends. */
-export async function project(files: Readonly<Record<string, string>> = {}): Promise<string> {
+export async function project(
+  files: Readonly<Record<string, string>> = {},
+  /** Of the package; the bundled one has no types. */
+  from?: string,
+): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "svc-test-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
   await mkdir(join(folder, "node_modules"));
-  await symlink(REPOSITORY, join(folder, "node_modules/agent-control-service"));
+  await symlink(from ?? (await bundlePackage()), join(folder, "node_modules/agent-control-service"));
   await symlink(join(REPOSITORY, "node_modules/valibot"), join(folder, "node_modules/valibot"));
   for (const [name, text] of Object.entries({ "package.json": '{ "type": "module" }', ...files })) {
     await mkdir(dirname(join(folder, name)), { recursive: true });

@@ -85,6 +85,10 @@ describe("svc job pull and replay", { timeout: PROCESS_TIME }, () => {
     const { there, here, pull, did } = await worlds();
 
     const pulled = await pull();
+    expect(pulled, pulled.stderr).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("Job one (awaiting) is in"),
+    });
     const stored = await files(join(here, "data"));
     const replayed = await svc(["job", "replay", "one"], { cwd: here });
     const json = await svc(["job", "replay", "one", "--json"], { cwd: here });
@@ -93,10 +97,6 @@ describe("svc job pull and replay", { timeout: PROCESS_TIME }, () => {
     const unknown = await svc(["job", "replay", "two"], { cwd: here });
     const audit = await svc(["audit", "list", "--action", "job.export", "--json"], { cwd: there });
 
-    expect(pulled, pulled.stderr).toMatchObject({
-      code: 0,
-      stdout: expect.stringContaining("Job one (awaiting) is in"),
-    });
     expect(stored).toContain("[secret]");
     expect(stored).not.toContain(SECRET);
     expect(stored).not.toContain(Buffer.from(SECRET).toString("base64").slice(0, 20));
