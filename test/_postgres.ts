@@ -3,8 +3,10 @@ import { chownSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
-import type { StoreFactory } from "../src/core/store/store.ts";
-import { postgres } from "../src/postgres.ts";
+import { onTestFinished } from "vitest";
+import type { Store, StoreFactory } from "../src/core/store/store.ts";
+import { CORE_TABLES } from "../src/core/store/tables.ts";
+import { type PostgresOptions, postgres } from "../src/postgres.ts";
 import { findPostgres } from "./_require.ts";
 
 /** A Postgres server refuses to run as root. */
@@ -162,3 +164,22 @@ export const openInSchema: StoreFactory = async (context) => {
   }
   return postgres({ url: cluster.url, schema, connections: 3 })(context);
 };
+
+const SILENT = { info() {}, warn() {}, error() {} };
+
+/** Stores on one empty schema, as several processes have them open; closed after the test. */
+export async function openStores(
+  count: number,
+  options: Partial<PostgresOptions> & { cluster?: Cluster } = {},
+): Promise<Store[]> {
+  const { cluster = await sharedCluster(), ...others } = options;
+  const schema = others.schema ?? (await borrowSchema(cluster));
+  const open = postgres({ url: cluster.url, schema, connections: 3, ...others });
+  const stores: Store[] = [];
+  onTestFinished(async () => {
+    await Promise.all(stores.map((store) => store.close()));
+    if (options.cluster === undefined && options.schema === undefined) giveBackSchema(schema);
+  });
+  while (stores.length < count) stores.push(await open({ tables: CORE_TABLES, dataDir: "", log: SILENT }));
+  return stores;
+}
