@@ -52,7 +52,12 @@ export interface DeployConfig {
 /** Variables that hold secrets of the service itself, wherever they are set. */
 export const SERVICE_SECRETS = ["SERVICE_API_KEY", "SERVICE_RSA_PRIVATE_KEY"] as const;
 /** Variables of the service that must not be plain variables. */
-const SECRET: readonly string[] = [...SERVICE_SECRETS, "SERVICE_PREVIOUS_API_KEY", "SERVICE_ACCOUNT_API_KEY"];
+const SECRET: readonly string[] = [
+  ...SERVICE_SECRETS,
+  "SERVICE_PREVIOUS_API_KEY",
+  "SERVICE_ACCOUNT_API_KEY",
+  "SERVICE_DATABASE_URL",
+];
 /** Records for later deployments where the jobs are stored; set if that is external. */
 export const STORE = "SERVICE_STORE";
 /** Variables that are derived from the command's options. */

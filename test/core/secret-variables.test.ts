@@ -6,6 +6,7 @@ const secrets = {
   SERVICE_PREVIOUS_API_KEY: "former key",
   SERVICE_RSA_PRIVATE_KEY: "pem",
   SERVICE_ACCOUNT_API_KEY: "account key",
+  SERVICE_DATABASE_URL: "postgres://user:password@host/name",
 };
 
 it("only secrets are removed from the environment when they are read", () => {

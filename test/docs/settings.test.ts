@@ -7,7 +7,12 @@ const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta
 
 it("the page of settings names every option and every variable", () => {
   const page = read("docs/settings.md");
-  const { id: _made, controller: _own, ...options } = resolveOptions({ agents: [greeter] }, {});
+  const {
+    id: _made,
+    controller: _own,
+    databaseUrl: _variable,
+    ...options
+  } = resolveOptions({ agents: [greeter] }, {});
   const variables = new Set(read("src/core/service/options.ts").match(/\bSERVICE_[A-Z_]*[A-Z]\b/g));
 
   const names = [...Object.keys(options), ...variables];

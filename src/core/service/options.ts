@@ -20,6 +20,7 @@ import { type Account, AccountSchema } from "../models/account.ts";
 import { HttpUrlSchema } from "../models/scalars.ts";
 import { type StartTimer, startTimer } from "../runs/run/timer.ts";
 import type { ScheduleDefinition } from "../runs/schedules/define-schedule.ts";
+import { isPostgresUrl } from "../store/postgres/postgres-options.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { describeWeakKeys } from "./key-strength.ts";
 import type { PluginInput } from "./plugin.ts";
@@ -145,7 +146,12 @@ export interface ServerOptions {
    * them. Variable `SERVICE_BUILD`. @default a hash of the project's source files and its lock file
    */
   build?: string;
-  /** Opens another store than the embedded one. */
+  /**
+   * Opens another store than the embedded one. Variable `SERVICE_DATABASE_URL`, with the URL of a Postgres database,
+   * which needs the package `pg`.
+   *
+   * @default a store in the data folder
+   */
   store?: StoreFactory;
   /** The time, for tests. @default the system's */
   clock?: () => Date;
@@ -195,6 +201,8 @@ export interface ResolvedOptions {
   /** Gives the build's name. */
   readonly build: () => string;
   readonly store: StoreFactory | undefined;
+  /** Where the database is that has the store, if it is not the option `store`. A secret. */
+  readonly databaseUrl: string | undefined;
   readonly clock: () => Date;
   readonly startTimer: StartTimer;
   readonly logTo: (line: string) => void;
@@ -352,10 +360,18 @@ export function resolveOptions(
     account: readAccount(options.account, env),
     build: nameOfBuild(options.build ?? text(env, "SERVICE_BUILD")),
     store: options.store,
+    databaseUrl: options.store === undefined ? readDatabaseUrl(env) : undefined,
     clock: options.clock ?? (() => new Date()),
     startTimer: options.startTimer ?? startTimer,
     logTo: options.logTo ?? ((line) => void process.stderr.write(line)),
   };
+}
+
+/** Its value, which has a password, is in no message. */
+function readDatabaseUrl(env: Environment): string | undefined {
+  const url = text(env, "SERVICE_DATABASE_URL");
+  if (url === undefined || isPostgresUrl(url)) return url;
+  throw new OptionsError("SERVICE_DATABASE_URL must begin with postgres:// or postgresql://");
 }
 
 function readAccount(option: Account | undefined, env: Environment): Account | undefined {

@@ -4,6 +4,7 @@ const SECRETS = [
   "SERVICE_PREVIOUS_API_KEY",
   "SERVICE_RSA_PRIVATE_KEY",
   "SERVICE_ACCOUNT_API_KEY",
+  "SERVICE_DATABASE_URL",
 ] as const;
 
 type Variables = Record<string, string | undefined>;

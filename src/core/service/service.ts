@@ -224,12 +224,25 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   return service;
 }
 
+/** The password of a URL. */
+function passwordIn(url: string): string | undefined {
+  const password = /^\w+:\/\/[^:@/?]*:([^@]*)@/.exec(url)?.[1];
+  try {
+    return password && decodeURIComponent(password);
+  } catch {
+    return password;
+  }
+}
+
 /** The parts of a service by their tokens; without its store and keys. */
 export function createScope(options: ResolvedOptions): Container {
   const scope = new Container();
   const redactor = new Redactor();
-  const { apiKey, previousApiKey, rsaPrivateKey, account } = options;
-  for (const secret of [apiKey, previousApiKey, rsaPrivateKey, account?.api_key]) redactor.add(secret);
+  const { apiKey, previousApiKey, rsaPrivateKey, account, databaseUrl } = options;
+  for (const secret of [apiKey, previousApiKey, rsaPrivateKey, account?.api_key, databaseUrl]) {
+    redactor.add(secret);
+  }
+  redactor.add(databaseUrl && passwordIn(databaseUrl));
   scope.value(OPTIONS, options);
   scope.value(CLOCK, options.clock);
   scope.value(REDACTOR, redactor);

@@ -33,6 +33,7 @@ export class Committer {
   readonly #lockTimeout: number;
   readonly #onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
   readonly #onDown: (error: unknown) => void;
+  readonly #onUp: () => void;
   #waiting: Waiting[] = [];
   #isBusy = false;
   #isClosed = false;
@@ -48,12 +49,15 @@ export class Committer {
     onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
     /** Called when the database does not answer. */
     onDown: (error: unknown) => void;
+    /** Called when it answers again. */
+    onUp: () => void;
   }) {
     this.#connections = options.connections;
     this.#schema = identifier(options.schema);
     this.#lockTimeout = options.lockTimeout;
     this.#onSettled = options.onSettled;
     this.#onDown = options.onDown;
+    this.#onUp = options.onUp;
   }
 
   /** Resolves once it is known what became of the attempt; rejects if it is not stored for another reason. */
@@ -203,6 +207,7 @@ export class Committer {
         ]);
         const result = rows[0]!.result as string | null;
         writer.turn = turn;
+        this.#onUp();
         // Without its row it is another database, or an older copy of it: the group is not in there.
         if (result === null) this.#writer = undefined;
         return result === null || result === "void" ? undefined : result;

@@ -22,6 +22,7 @@ interface Pool {
   connect(): Promise<Client>;
   end(): Promise<void>;
   on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "connect", listener: (client: Client) => void): unknown;
 }
 
 interface Pg {
@@ -105,8 +106,9 @@ export class Connections {
 
   #open(max: number): Pool {
     const pool = new this.#pg.Pool({ ...this.#config({ withLimits: true }), max });
-    // A connection that is lost while it is idle is replaced by the next use.
+    // One that is lost while it is idle is replaced by the next use; while it is in use, its query fails.
     pool.on("error", () => {});
+    pool.on("connect", (client) => void client.on("error", () => {}));
     return pool;
   }
 
@@ -129,7 +131,6 @@ export class Connections {
 
 async function use<T>(pool: Pool, work: (client: Client) => Promise<T>): Promise<T> {
   const client = await pool.connect();
-  // It may be lost while it is in use: the query that runs fails then.
   try {
     const result = await work(client);
     client.release();

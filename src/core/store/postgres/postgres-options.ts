@@ -21,3 +21,8 @@ export interface PostgresOptions {
    */
   readonly prepared?: boolean;
 }
+
+/** Whether a URL is one of a Postgres database. */
+export function isPostgresUrl(url: string): boolean {
+  return /^postgres(ql)?:\/\//.test(url);
+}

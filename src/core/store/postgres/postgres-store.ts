@@ -33,7 +33,7 @@ import { Line } from "./line.ts";
 import { Loader } from "./loader.ts";
 import { inspect, migrate, type Server } from "./migrate.ts";
 import { PostgresHints } from "./postgres-hints.ts";
-import type { PostgresOptions } from "./postgres-options.ts";
+import { isPostgresUrl, type PostgresOptions } from "./postgres-options.ts";
 import { conditionOf, fieldsOf, type Lower, orderOf, Parameters, sortOf } from "./query-sql.ts";
 import { constant, fromColumn, identifier, toColumn, toKeyColumn } from "./sql-text.ts";
 import { TableLayout, valueIn } from "./table-layout.ts";
@@ -63,6 +63,10 @@ export async function openPostgresStore(
   { tables, log }: { readonly tables: readonly TableSpec[]; readonly log: StoreLogger },
   given: PostgresOptions,
 ): Promise<Store> {
+  if (!isPostgresUrl(given.url)) {
+    // Its value, which has a password, is in no message.
+    throw new TypeError("The URL of a Postgres database must begin with postgres:// or postgresql://");
+  }
   const options = { ...Defaults, ...given };
   const connections = new Connections(await loadPg(), options);
   const layouts = new Map<string, TableLayout>();
@@ -151,6 +155,7 @@ class PostgresStore implements Store, Source {
       ...{ schema: options.schema, lockTimeout: options.lockTimeout },
       onSettled: (attempt, outcome) => this.#settle(attempt, outcome),
       onDown: (error) => this.#goDown(error),
+      onUp: () => this.#answered(),
     });
     this.hints = new PostgresHints(connections, { schema: options.schema, sender: randomUUID() });
   }
