@@ -44,7 +44,7 @@ export class Cluster {
     if (this.#user) chownSync(this.folder, this.#user.uid, this.#user.gid);
     this.#settings = [
       ...(isDurable ? [] : ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]),
-      ...["listen_addresses=", `unix_socket_directories=${this.folder}`, "max_connections=200"],
+      ...["listen_addresses=", `unix_socket_directories=${this.folder}`, "max_connections=400"],
       ...[
         "shared_buffers=64MB",
         "autovacuum_naptime=10min",
@@ -166,6 +166,12 @@ export const openInSchema: StoreFactory = async (context) => {
 };
 
 const SILENT = { info() {}, warn() {}, error() {} };
+
+/** An empty store, closed after the test. */
+export async function emptyPostgresStore(): Promise<Store> {
+  const [store] = await openStores(1, { connections: 2 });
+  return store!;
+}
 
 /** Stores on one empty schema, as several processes have them open; closed after the test. */
 export async function openStores(

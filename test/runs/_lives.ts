@@ -23,6 +23,7 @@ import { createMemoryStore, MemoryBackend } from "../../src/core/store/memory-st
 import type { Store, Transaction, TransactionOptions } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { createStoreTables, TransactionalStore } from "../../src/core/store/transactional-store.ts";
+import { emptyPostgresStore } from "../_postgres.ts";
 import { jobContext } from "./_jobs.ts";
 
 const rsaPrivateKey = generateKeyPairSync("rsa", {
@@ -199,8 +200,9 @@ export class Life {
   }
 }
 
-/** An empty store, as a process finds it. */
+/** An empty store, as a process finds it: in memory, or with `SVC_TEST_STORE=postgres` in a database. */
 export function emptyStore(): Promise<Store> {
+  if (process.env.SVC_TEST_STORE === "postgres") return emptyPostgresStore();
   const log = { info: () => {}, warn: () => {}, error: () => {} };
   return createMemoryStore({ tables: CORE_TABLES, dataDir: "", log });
 }

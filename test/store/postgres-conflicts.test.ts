@@ -111,7 +111,7 @@ describe("Postgres, open several times", () => {
     expect(findCycle(history)).toBeUndefined();
   });
 
-  it("stores no write of an earlier run after a claim, whoever claims", async () => {
+  it("stores no write of an earlier run after a claim of another instance", async () => {
     const [owner, thief] = (await openStores(2)) as [Store, Store];
     await owner.table("Job").insert(makeJob("a"));
     let late = 0;
