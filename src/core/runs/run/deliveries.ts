@@ -1,3 +1,4 @@
+import { busyLoop } from "../../base/busy-loop.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Call } from "./call.ts";
 import { causes } from "./causes.ts";
@@ -71,6 +72,8 @@ export class Deliveries {
   /** Whether the end of what the handler does now is waited for. */
   #isEnding = false;
   #isClosed = false;
+  /** Whether the next end is delivered only after a turn of the event loop. */
+  #isPausing = false;
   /** Parts of the current turn that continue in another process. */
   #elsewhere = 0;
   #causeElsewhere: number | undefined;
@@ -118,7 +121,8 @@ export class Deliveries {
 
   /** How many calls the handler waits for, where it has done all that follows from the last delivery. */
   get open(): number | undefined {
-    return this.#isInTurn || this.#isEnding || this.#elsewhere > 0 ? undefined : this.#open;
+    const isBusy = this.#isInTurn || this.#isEnding || this.#isPausing || this.#elsewhere > 0;
+    return isBusy ? undefined : this.#open;
   }
 
   /** Whether nothing was done yet but to answer from the record. */
@@ -336,7 +340,7 @@ export class Deliveries {
     this.#isInTurn = false;
     this.#inARow = 0;
     this.#goOn(true);
-    if (!this.#isInTurn) this.#parts.onTurnEnd?.();
+    if (!this.#isInTurn && !this.#isPausing) this.#parts.onTurnEnd?.();
   };
 
   /** Microtasks run until there are none; only then comes the next tick. */
@@ -361,7 +365,7 @@ export class Deliveries {
 
   /** Delivers the next one, if it is time for it; what the handler has not made is judged where it is `settled`. */
   #goOn(settled = false): void {
-    while (!this.#isInTurn && !this.#isClosed) {
+    while (!this.#isInTurn && !this.#isClosed && !this.#mustPause()) {
       const late = this.#late.shift();
       const call = this.#due[this.#head];
       if (late) {
@@ -384,6 +388,22 @@ export class Deliveries {
         return;
       }
     }
+  }
+
+  /**
+   * Whether the next end has to wait for a turn of the event loop: where the store answers from memory, or from a fast
+   * disk, thousands of steps would follow each other without one, and no request would be received.
+   */
+  #mustPause(): boolean {
+    if (this.#isPausing) return true;
+    const isNext = this.#late.length > 0 || this.#due[this.#head]?.isMade === true;
+    if (!isNext || !busyLoop.keepsOthersWaiting) return false;
+    this.#isPausing = true;
+    setImmediate(() => {
+      this.#isPausing = false;
+      if (!this.#isClosed) this.#goOnSoon();
+    });
+    return true;
   }
 
   #deliver(call: Call): void {
