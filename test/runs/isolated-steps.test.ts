@@ -56,6 +56,7 @@ const handlers = {
     return "left";
   },
   next: async ({ job }) => [await job.step("slow", async () => { await pause(900); return "own"; }), process.pid],
+  plugin: ({ get }) => get({ name: "something" }),
   exits: ({ job, did }) => job.step("exits", () => { did("exits"); process.exit(7); }),
   // While it is busy, the service does not know that the next step is about to begin.
   busy: async ({ job, did }) => {
@@ -74,7 +75,7 @@ export const worker = {
   methods: {
     job_start: {
       fields: [{ name: "kind", field_type: "CharField" }],
-      run: ({ job, fields }) => handlers[fields.kind]({ job, did: (what) => { appendFileSync(FILE, job.id + " " + what + "\\n"); return what; } }),
+      run: ({ job, fields, get }) => handlers[fields.kind]({ job, get, did: (what) => { appendFileSync(FILE, job.id + " " + what + "\\n"); return what; } }),
     },
   },
 };
@@ -184,6 +185,12 @@ test("what a handler has left behind in its process does nothing in the next job
     expect.objectContaining({ name: "left" }),
   );
   expect(did(ids[1]!)).toEqual([]);
+}, 60_000);
+
+test("an isolated agent that asks for a part of a plugin gets an error that says what to do instead", async () => {
+  const { error } = await until(server.service, await start(server, "apart", "plugin"));
+
+  expect(error).toMatch(/agent without isolate .* as a child \(job\.start\), or call the service's API/);
 }, 60_000);
 
 test("a step that begins while the job is being stopped is recorded as cut short", async () => {

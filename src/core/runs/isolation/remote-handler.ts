@@ -381,7 +381,9 @@ function partsOf(handler: RemoteHandler) {
   return {
     telemetry: (data: unknown) => handler.telemetry(data),
     get: (): never => {
-      throw new Error("An isolated agent has no parts of plugins: they are in the service's process");
+      throw new Error(
+        "An isolated agent has no parts of plugins: they are in the service's process. Have an agent without isolate do what needs them, as a child (job.start), or call the service's API",
+      );
     },
   };
 }
