@@ -144,7 +144,10 @@ describe("retention", () => {
     expect(await idsOf(server)).toEqual(["archive"]);
   });
 
-  it("keeps a job that was restarted since it was found", async () => {
+  it.each([
+    ["was restarted", false],
+    ["was restarted and failed again", true],
+  ])("keeps a job that %s since it was found", async (_what, ends) => {
     const { server, clock } = await serve({ retention: { failed: "1h" } });
     await using _ = server;
     await work(server, "again", { fail: true });
@@ -159,6 +162,7 @@ describe("retention", () => {
           ids: async (query: object) => {
             const ids = await target.table(table).ids(query);
             if (ids.length > 0) await server.service.get(RUNNER).retry("again", "start", "someone");
+            if (ids.length > 0 && ends) await until(server.service, "again");
             return ids;
           },
         });
