@@ -151,14 +151,17 @@ export class AuditLog {
     for (const day of gone) base = (await this.#lastOf(day)) ?? base;
     const lines = base.n - head.base.n;
     const first_day = [first, head.last_day].sort()[0]!;
-    await this.#parts.ledger.write(async (unit) => {
+    return this.#parts.ledger.write(async (unit) => {
+      const now = await unit.tx.get("AuditHead", "head");
+      // Another instance has trimmed it in the meantime.
+      if (now?.first_day !== head.first_day || now.base.n !== head.base.n) return 0;
       for (const day of gone) await unit.tx.clear("Audit", day);
       await unit.tx.change("AuditHead", "head", (current) => ({ ...current, first_day, base }));
-      if (lines === 0) return;
+      if (lines === 0) return 0;
       const after = { lines, before: `${first_day}T00:00:00.000Z` };
       await this.write(unit, { by: SYSTEM, action: "audit.trim", after });
+      return lines;
     });
-    return lines;
   }
 
   #toEntry(event: AuditEvent, { at, last }: { at: string; last: { n: number; hash: string } }): AuditEntry {

@@ -15,7 +15,10 @@ export async function noteKeyChange(
   const salt = randomBytes(16).toString("base64url");
   const mark: KeyMark = { id: "api-key", salt, hash: await hashOf(apiKey, salt) };
   await ledger.write(async (unit) => {
-    if (!known) return unit.tx.insert("KeyMark", mark);
+    const current = await unit.tx.get("KeyMark", mark.id);
+    // Another instance, with the same key, has noted it in the meantime.
+    if (current?.hash !== known?.hash) return;
+    if (!current) return unit.tx.insert("KeyMark", mark);
     await unit.tx.change("KeyMark", mark.id, () => mark);
     await audit.write(unit, { by: SYSTEM, action: "key.changed", target: { kind: "key", id: mark.id } });
   });

@@ -13,6 +13,9 @@ import { stopJob } from "../steer.ts";
 import type { ResolvedSchedule } from "./define-schedule.ts";
 import { type Due, nextDue } from "./planned-times.ts";
 
+/** Another instance has decided a planned time, or somebody has paused the schedule. */
+class DecidedError extends Error {}
+
 type Outcome = NonNullable<ScheduleState["last"]>["outcome"];
 
 const OPEN = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
@@ -145,10 +148,10 @@ export class ActiveSchedule {
   /** Decides a planned time; resolves with false where it has to wait for the end of earlier jobs. */
   async #decide(due: Due): Promise<boolean> {
     const { overlap } = this.schedule;
-    const open = due.isMissed || overlap === "allow" ? [] : await this.#openJobs();
-    if (due.isMissed) await this.#leaveOut(due, "missed");
-    else if (open.length === 0) await this.#startDue(due);
-    else if (overlap === "skip") await this.#leaveOut(due, "skipped");
+    const open = due.isMissed || overlap === "allow" ? [] : await this.#openJobs(due.at);
+    if (due.isMissed) await this.#unlessDecided(this.#leaveOut(due, "missed"));
+    else if (open.length === 0) await this.#unlessDecided(this.#startDue(due));
+    else if (overlap === "skip") await this.#unlessDecided(this.#leaveOut(due, "skipped"));
     else {
       this.#problem = `Waits for the end of job "${open[0]!.id}"`;
       if (overlap === "cancel") for (const { id } of open) await stopJob(this.#parts, id, this.#actor);
@@ -160,6 +163,12 @@ export class ActiveSchedule {
       log.warn("planned times were too late to start a job each", { schedule: this.schedule.id, from, to });
     }
     return true;
+  }
+
+  async #unlessDecided(deciding: Promise<void>): Promise<void> {
+    await deciding.catch((error: unknown) => {
+      if (!(error instanceof DecidedError)) throw error;
+    });
   }
 
   async #startDue(due: Due): Promise<void> {
@@ -198,7 +207,7 @@ export class ActiveSchedule {
     const at = toTimestamp(due.at);
     await unit.tx.change("Schedule", this.schedule.id, (state) => {
       if (state.is_paused || Date.parse(state.decided_until) >= due.at)
-        throw new Error(`The planned time ${at} is no longer to be decided`);
+        throw new DecidedError(`The planned time ${at} is no longer to be decided`);
       return {
         ...state,
         decided_until: at,
@@ -222,10 +231,11 @@ export class ActiveSchedule {
     return pause;
   }
 
-  async #openJobs(): Promise<StoredJob[]> {
+  /** Earlier jobs that have not ended: another instance may just have started the one of this planned time. */
+  async #openJobs(at: number): Promise<StoredJob[]> {
     const where = { schedule_id: this.schedule.id, status: OPEN };
     const { items } = await this.#parts.jobs.list({ where, sort: "created_at", limit: 100 });
-    return items;
+    return items.filter(({ schedule }) => schedule?.at !== toTimestamp(at));
   }
 
   #state(): Promise<ScheduleState | undefined> {
