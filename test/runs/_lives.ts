@@ -13,9 +13,11 @@ import { Hooks } from "../../src/core/entities/hooks.ts";
 import { Jobs } from "../../src/core/entities/jobs.ts";
 import { Ledger } from "../../src/core/entities/ledger.ts";
 import { ReceivedEvents } from "../../src/core/entities/received-events.ts";
+import { hearOthers } from "../../src/core/entities/touched.ts";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
 import { createRunner } from "../../src/core/runs/job-runner.ts";
+import type { LeaseTimes } from "../../src/core/runs/ownership/membership.ts";
 import type { Runner } from "../../src/core/runs/runner.ts";
 import type { RunnerParts } from "../../src/core/runs/runner-parts.ts";
 import type { Change } from "../../src/core/store/backend.ts";
@@ -64,6 +66,7 @@ export class Life {
   /** Transactions so far. */
   writes = 0;
   #die = () => {};
+  #thawed: Promise<void> | undefined;
 
   /**
    * Dies at the write that makes the log of the job so long, or a while after it; or at a write of that number. Without
@@ -79,6 +82,8 @@ export class Life {
       clock?: () => Date;
       most?: number;
       suspendAfter?: number | undefined;
+      /** With others over one store at the same time. */
+      shared?: Partial<LeaseTimes>;
     } = {},
   ) {
     const {
@@ -88,6 +93,7 @@ export class Life {
       strictSteps = false,
       clock = () => new Date(),
       most = 10,
+      shared,
     } = options;
     let writes = 0;
     let bury = () => {};
@@ -108,11 +114,13 @@ export class Life {
       stats: () => store.stats(),
       close: () => store.close(),
       hints: store.hints,
+      ...(shared && { isShared: true }),
       now: () => store.now(),
       transaction: async <T>(
         work: (tx: Transaction) => Promise<T>,
         fenced?: TransactionOptions,
       ): Promise<T> => {
+        while (this.#thawed) await this.#thawed;
         writes++;
         try {
           return await store.transaction(async (tx) => {
@@ -135,6 +143,7 @@ export class Life {
     this.hooks = new Hooks((name, error) => log.error("an observer failed", { hook: name, error }));
     const ledger = new Ledger(mortal, this.hooks, clock, redactor);
     const liveCosts = {};
+    if (shared) hearOthers(mortal, this.hooks, { poll: shared.look ?? 1000 });
     this.jobs = new Jobs(mortal, liveCosts);
     this.cases = new Cases(mortal);
     const audit = new AuditLog({ store: mortal, ledger, redactor, log });
@@ -158,6 +167,7 @@ export class Life {
       audit,
       store: mortal,
       schedules: [],
+      leaseTimes: shared,
       get: (token) => new Container().get(token),
       ...{ apiUrl: null, workspace: "local", maxConcurrentJobs: most, maxQueuedJobs: most, stopGrace: 1 },
     };
@@ -166,6 +176,18 @@ export class Life {
 
   die(): void {
     this.#die();
+  }
+
+  /** Holds all of its writes back until the result is called. */
+  freeze(): () => void {
+    let thaw = () => {};
+    this.#thawed = new Promise((resolve) => {
+      thaw = () => {
+        this.#thawed = undefined;
+        resolve();
+      };
+    });
+    return thaw;
   }
 
   start(fields: Record<string, unknown> = {}): Promise<StoredJob> {

@@ -409,3 +409,30 @@ test.each([
     expect(did).toEqual(again);
   },
 );
+
+test("a job that ends while a start plans how to resume it stays as it ended", async () => {
+  const store = await emptyStore();
+  const agent = agentOf(async ({ job }) => {
+    await job.step("work", () => goOn.opened);
+    return "done";
+  });
+  const goOn = gate();
+  const one = new Life(store, agent);
+  await one.start();
+  // What a start has read of the job is its state of before.
+  const before = (await store.table("Job").get(JOB))!;
+  const { total } = await store.table("Job").list();
+  const other = new Life(store, agent);
+  other.parts.jobs.list = async () => {
+    goOn.open();
+    await one.ended();
+    return { items: [before], total };
+  };
+  await other.resume();
+  await delay(20);
+
+  const entries = await one.entries();
+  expect(await one.jobs.get(JOB)).toMatchObject({ status: "completed", run_count: 1 });
+  expect(entries.at(-1)).toMatchObject({ type: "status", to: "completed" });
+  expect(entries.filter(({ type }) => type === "mark")).toEqual([]);
+});

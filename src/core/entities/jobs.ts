@@ -59,6 +59,7 @@ export type JobPatch = Partial<
     | "code_fingerprint"
     | "held"
     | "suspended"
+    | "owner"
   >
 >;
 
@@ -152,7 +153,7 @@ export class Jobs {
 export async function createJob(
   unit: Unit,
   input: NewJob,
-  { begin = false, cases = 0 } = {},
+  { begin = false, cases = 0, owner = null as string | null } = {},
 ): Promise<{ job: StoredJob; created: boolean }> {
   const existing = await unit.tx.get("Job", input.id);
   if (existing) return { job: sameRequest(existing, input), created: false };
@@ -183,7 +184,7 @@ export async function createJob(
     open_questions: 0,
     run_count: 0,
   };
-  const begun = begin ? { ...moved(unit, job, ["start_work"]), run_count: 1 } : job;
+  const begun = begin ? { ...moved(unit, job, ["start_work"]), run_count: 1, ...(owner && { owner }) } : job;
   await unit.tx.insert("Job", begun);
   if (job.idempotency_key !== null) await takeKey(unit.tx, job.idempotency_key, job.id);
   await unit.record(job.id, { at: unit.now, type: "status", from: null, to: job.status });
@@ -359,6 +360,11 @@ export function mayBeSuspended(job: Pick<StoredJob, "status" | "stop_reason">): 
   return (job.status === "in_progress" || job.status === "awaiting") && !isHeld(job);
 }
 
+/** Whether an instance may own a job: it is to run, or to end. */
+function mayBeOwned(job: StoredJob): boolean {
+  return !isTerminal(job.status) && !job.suspended && !isHeld(job);
+}
+
 /** Stores inside a unit that a job leaves memory until `wake_at`, or until something that it waits for is stored. */
 export function suspendJob(
   unit: Unit,
@@ -392,12 +398,12 @@ export function due(job: StoredJob, now: string): StoredJob {
 }
 
 /**
- * Takes a job away from its run inside a unit, wherever that is: nothing that the run still does is stored. Nobody is
- * notified, as nothing that others see of the job changes.
+ * Takes a job away from its run inside a unit, wherever that is, and gives it to an instance: nothing that the run still
+ * does is stored. Nobody is notified, as nothing that others see of the job changes.
  */
-export async function takeJob(unit: Unit, id: string): Promise<void> {
+export async function takeJob(unit: Unit, id: string, owner: string | null = null): Promise<void> {
   if (!(await unit.tx.get("Job", id))) return;
-  await unit.tx.change("Job", id, (job) => ({ ...job, run_count: job.run_count + 1, owner: null }));
+  await unit.tx.change("Job", id, (job) => ({ ...job, run_count: job.run_count + 1, owner }));
 }
 
 /**
@@ -418,6 +424,7 @@ export async function changeJob(
     if (changed.parked && changed.status !== "stopped") changed.parked = undefined;
     if (changed.held && changed.stop_reason !== "code_changed") changed.held = null;
     if (changed.suspended && !mayBeSuspended(changed)) changed.suspended = null;
+    if (changed.owner && !mayBeOwned(changed)) changed.owner = null;
     return changed;
   };
   const job = await unit.tx.change("Job", id, next).catch((error: unknown) => {

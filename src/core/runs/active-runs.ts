@@ -6,13 +6,14 @@ import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { Signals } from "../base/signals.ts";
 import { type Cases, notifyOfCopies } from "../entities/cases.ts";
-import { changeJob, type Jobs, type LiveCosts, moveJob, released } from "../entities/jobs.ts";
+import { changeJob, type Jobs, type LiveCosts, moveJob, released, takeJob } from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import type { ReceivedEvents } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { EventWait } from "../models/received-event.ts";
 import type { AnswerEntry, RunEntry } from "../models/run-entry.ts";
+import { FencedError, type Store } from "../store/store.ts";
 import { callHandler, type HandlerCall } from "./call-handler.ts";
 import { type ChildrenParts, childrenOf } from "./children.ts";
 import { type Suspect, Suspects } from "./crashes/suspects.ts";
@@ -23,7 +24,7 @@ import { JobEnds } from "./job-ends.ts";
 import { rehearse } from "./rehearse.ts";
 import type { StepUnderWay } from "./run/activity.ts";
 import type { EventsOfJob } from "./run/event-wait.ts";
-import { type Rehearsed, Run, type RunParts } from "./run/run.ts";
+import { type Rehearsed, Run, type RunParts, SUPERSEDED } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
 import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
@@ -56,6 +57,9 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly underWay?: UnderWay | undefined;
   /** Whether nothing runs until the scheduler is resumed. @default false */
   readonly isPaused?: boolean;
+  readonly store: Store;
+  /** The instance that these runs are of, where several share the store: others leave their jobs alone. */
+  readonly owner?: (() => string) | undefined;
 }
 
 /** The turn of a job to run. */
@@ -115,6 +119,12 @@ export class ActiveRuns {
   readonly #kept = new Map<string, number>();
   /** Jobs whose steps are noted before they begin: they were under way at a crash. */
   readonly #noted = new Set<string>();
+  /** The number of the last line of its job's log that a run knows. */
+  readonly #linesSeen = new WeakMap<Run, number>();
+  /** Agents of other living instances, as `slug@version`. */
+  hostedElsewhere: ReadonlySet<string> = new Set();
+  /** Ends a run whose job was stopped at another instance. */
+  onStopped: ((run: Run, job: StoredJob) => void) | undefined;
 
   constructor(parts: ActiveRunsParts) {
     this.#parts = parts;
@@ -225,6 +235,74 @@ export class ActiveRuns {
     return this.scheduler.isClosed;
   }
 
+  /** What jobs that run here have as `owner`: null where only this process has the store. */
+  get owner(): string | null {
+    return this.#parts.owner?.() ?? null;
+  }
+
+  /** Whether another instance owns a job, alive or not. */
+  isElsewhere({ owner }: Pick<StoredJob, "owner">): boolean {
+    return this.owner !== null && Boolean(owner) && owner !== this.owner;
+  }
+
+  /**
+   * Whether a job may run here: this instance hosts its version, or no living one does, so that each version of its agent
+   * will do.
+   */
+  mayRun({ agent_name, agent_version }: StoredJob): boolean {
+    const { agents } = this.#parts;
+    if (agent_version == null || !this.hostedElsewhere.has(`${agent_name}@${agent_version}`)) return true;
+    return agents.versions(agent_name).some(({ definition }) => definition.version === agent_version);
+  }
+
+  /** Tells the owners of these jobs to read what is stored of them. */
+  tell(ids: readonly string[]): void {
+    if (this.owner !== null && ids.length > 0) this.#parts.store.hints.tell("run", ids);
+  }
+
+  /** Tells the other instances that there are jobs that nobody owns. */
+  offer(ids: readonly string[]): void {
+    if (this.owner !== null && ids.length > 0) this.#parts.store.hints.tell("claim", ids);
+  }
+
+  /** Tells its own runs what other instances have stored of their jobs; of all jobs, or of these. */
+  async look(among?: ReadonlySet<string>): Promise<void> {
+    const { jobs } = this.#parts;
+    const here = [...this.#runs.values()].filter((run) => !run.isOver && (!among || among.has(run.jobId)));
+    if (here.length === 0) return;
+    const where = { id: here.map(({ jobId }) => jobId) };
+    const { items } = await jobs.list({ where, limit: here.length });
+    const found = new Map(items.map((job) => [job.id, job]));
+    for (const run of here) await this.#lookAt(run, found.get(run.jobId));
+  }
+
+  async #lookAt(run: Run, job: StoredJob | undefined): Promise<void> {
+    const { jobId } = run;
+    const { jobs, store } = this.#parts;
+    if (run.isOver) return;
+    // The job was read at another moment than the run was found: only a later run takes it away.
+    if (!job || job.run_count > run.parts.epoch) return run.abandon(SUPERSEDED);
+    if (job.status === "cancelling" && this.onStopped) return this.onStopped(run, job);
+    if (run.activity.waits.size === 0) return;
+    const closed = await run.questions.findClosed((caseId) => this.#parts.cases.find(caseId));
+    const after = this.#linesSeen.get(run) ?? run.parts.record.lines;
+    for (const { seq, entry } of await jobs.log(jobId, { after })) {
+      if (entry.type === "answer") run.questions.answered(entry, seq);
+      this.#linesSeen.set(run, seq);
+    }
+    const waits = await store
+      .table("EventWait")
+      .list({ where: { job_id: jobId }, limit: Number.POSITIVE_INFINITY });
+    this.received(waits.items.filter(({ event }) => event !== null));
+    // Those that were answered are no longer waited with: their answers were in the log.
+    for (const [caseId, message] of closed) await run.questions.withdraw(caseId, message);
+  }
+
+  /** Ends all runs, and leaves their jobs as they are: others may have claimed them already. */
+  leaveAll(): void {
+    for (const run of this.#runs.values()) run.abandon(SUPERSEDED);
+  }
+
   /**
    * Serializes work that starts a run of a job, or that changes the job depending on its run: while a run is
    * being started, there is nothing that could be asked to end.
@@ -256,12 +334,37 @@ export class ActiveRuns {
     await Promise.race([Promise.all(runs.map((run) => run.freeze())), late]);
     clearTimeout(timer);
     for (const run of runs) run.abandon(CLOSING);
+    await this.#release(runs);
     this.#parts.processes?.close();
     this.#parts.underWay?.end();
   }
 
+  /** Gives the jobs of runs up, so that other instances claim them immediately. */
+  async #release(runs: readonly Run[]): Promise<void> {
+    if (this.owner === null) return;
+    const { ledger, log } = this.#parts;
+    const released = await Promise.all(
+      runs.map(({ jobId, parts: { epoch } }) =>
+        ledger
+          .write((unit) => takeJob(unit, jobId), { fence: { job: jobId, epoch } })
+          .then(
+            () => [jobId],
+            (error: unknown) => {
+              // It has ended, or others have it.
+              if (!(error instanceof FencedError))
+                log.warn("a job could not be given up: others claim it later", { job_id: jobId, error });
+              return [];
+            },
+          ),
+      ),
+    );
+    this.offer(released.flat());
+  }
+
   /** Has a stored job run when its turn comes; resolves then, with whether it runs. */
   queue(job: StoredJob, kind: TurnKind, entries?: readonly RunEntry[]): Promise<boolean> {
+    const isForOthers = !this.#parts.agents.find(job.agent_name) || !this.mayRun(job);
+    if (!job.owner && (isForOthers || !this.scheduler.hasPlace(toApplicant(job)))) this.offer([job.id]);
     return this.#waitForTurn(job, kind, entries).then(
       () => this.#runs.has(job.id),
       (error: unknown) => {
@@ -351,6 +454,7 @@ export class ActiveRuns {
       agent_version: code.version,
       code_fingerprint: code.code,
       suspended: null,
+      ...((this.owner || job.owner) && { owner: this.owner }),
     };
     if (job.status === "stopped") {
       const begun = await moveJob(unit, job.id, "start_work", patch);
@@ -443,7 +547,7 @@ export class ActiveRuns {
 
   /** Has a job continue that only waited: it comes before those that have not started. */
   async #resumeSuspended(job: StoredJob, wokenAt: number | undefined): Promise<boolean> {
-    if (!this.#parts.agents.of(job)) return false;
+    if (!this.#parts.agents.of(job) || !this.mayRun(job)) return false;
     const place = await this.scheduler.takeAgain(toApplicant(job));
     await this.#useTurn(job, { kind: "resume", place, wokenAt });
     return this.#runs.has(job.id);
@@ -488,7 +592,8 @@ export class ActiveRuns {
         const current = await unit.tx.get("Job", jobId);
         const isOpen =
           current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
-        const isDue = isOpen && !current.pulled_from && !this.isRunning(jobId);
+        const isFree = current && !this.isElsewhere(current) && !this.isRunning(jobId);
+        const isDue = isOpen && isFree && !current.pulled_from && this.mayRun(current);
         agent = isDue ? agents.of(current) : undefined;
         suspended = current?.suspended ?? null;
         return isDue && agent ? this.#begin(unit, current, kind, agent) : undefined;

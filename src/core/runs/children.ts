@@ -112,7 +112,9 @@ export async function parentEndOf(
   if (above?.status === "completed") return undefined;
   if (!above || isTerminal(above.status)) return endOfParent(parent.job_id, above?.status);
   const isInterrupted = (above.status === "in_progress" || above.status === "awaiting") && !isHeld(above);
-  const isStartedOver = isInterrupted && agents.of(above)?.definition.onInterruption === "restart";
+  // An owner stops them itself.
+  const isStartedOver =
+    isInterrupted && !above.owner && agents.of(above)?.definition.onInterruption === "restart";
   return isStartedOver ? endOfParent(parent.job_id, "restarted") : undefined;
 }
 

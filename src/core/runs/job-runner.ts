@@ -20,6 +20,8 @@ import { listCalls, type NamedCall } from "./fork/call-names.ts";
 import { continueJob, moveJobTo } from "./held-jobs.ts";
 import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
+import { Membership } from "./ownership/membership.ts";
+import { lookAround, shareJobs } from "./ownership/share-jobs.ts";
 import { exportJob } from "./pull/export-job.ts";
 import { reconcileJobs } from "./reconcile.ts";
 import { RunRecord } from "./run/run-record.ts";
@@ -53,9 +55,16 @@ class JobRunner implements Runner {
   readonly #runs: ActiveRuns;
   readonly #starts: Starts;
 
+  /** Where several instances share the store. */
+  readonly #membership: Membership | undefined;
+  readonly #stopSharing: (() => void) | undefined;
+
   constructor(parts: RunnerParts) {
-    this.#runs = new ActiveRuns(parts);
+    this.#membership = parts.store.isShared ? this.#makeMembership(parts) : undefined;
+    const owner = this.#membership && (() => this.#membership!.id);
+    this.#runs = new ActiveRuns({ ...parts, owner });
     this.#parts = { ...parts, runs: this.#runs };
+    this.#stopSharing = this.#membership && shareJobs(this.#parts, this.#membership);
     this.#starts = new Starts(this.#parts);
     this.schedules = new ActiveSchedules(this.#parts, this.#starts);
     stopWithParents(this.#parts);
@@ -86,6 +95,7 @@ class JobRunner implements Runner {
       return received;
     });
     this.#runs.received(waits);
+    this.#runs.tell(waits.map(({ job_id }) => job_id));
     return event;
   }
 
@@ -196,12 +206,43 @@ class JobRunner implements Runner {
   async reconcile(aliveUntil?: string): Promise<void> {
     await this.#runs.holdKeys();
     await this.#runs.recallStarts();
+    if (this.#membership) {
+      await this.#membership.join();
+      this.#membership.look();
+      return;
+    }
     await reconcileJobs({ ...this.#parts, aliveUntil });
     this.#runs.wakeDue();
   }
 
-  close(grace: number): Promise<void> {
+  async close(grace: number): Promise<void> {
     this.schedules.close();
-    return this.#runs.close(grace);
+    // It is alive until its jobs are given up.
+    this.#membership?.close();
+    await this.#runs.close(grace);
+    this.#stopSharing?.();
+    await this.#membership?.leave().catch((error: unknown) => {
+      this.#parts.log.warn("the instance could not be signed off: others wait until it counts as dead", {
+        error,
+      });
+    });
+  }
+
+  #makeMembership(parts: RunnerParts): Membership {
+    return new Membership({
+      store: parts.store,
+      log: parts.log,
+      times: parts.leaseTimes,
+      describe: () => ({
+        agents: parts.agents
+          .list()
+          .flatMap(({ slug }) => parts.agents.versions(slug))
+          .map(({ slug, definition }) => `${slug}@${definition.version}`),
+        running: this.#runs.scheduler.running,
+        places: parts.maxConcurrentJobs,
+      }),
+      onLost: () => this.#runs.leaveAll(),
+      onLook: () => lookAround(this.#parts, this.#membership!),
+    });
   }
 }

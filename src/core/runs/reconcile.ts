@@ -1,6 +1,6 @@
 import type { HostedAgent } from "../agents/registry.ts";
 import { endCases } from "../entities/cases.ts";
-import { caseIdsOf, changeJob, endJob, holdJob, moveJob, removeCasesOf } from "../entities/jobs.ts";
+import { caseIdsOf, changeJob, endJob, holdJob, moveJob, removeCasesOf, takeJob } from "../entities/jobs.ts";
 import { isRefusal, type Unit } from "../entities/ledger.ts";
 import { removeWaits } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
@@ -23,6 +23,8 @@ import { isStorageError, whenWritable } from "./when-writable.ts";
 interface ReconcileParts extends RequestParts {
   /** When the process before this one was last seen alive, ISO 8601. */
   readonly aliveUntil?: string | undefined;
+  /** Called before a job is started over, where its children may run at other instances. */
+  readonly onRestart?: (jobId: string) => Promise<void>;
 }
 
 const UNFINISHED = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
@@ -30,7 +32,8 @@ const UNFINISHED = ["stopped", "in_progress", "awaiting", "cancelling"] as const
 const BATCH = 200;
 
 /**
- * Finds the jobs that the end of the last process left unfinished, and continues each as its agent declares.
+ * Finds the jobs that the end of the last process left unfinished, and continues each as its agent declares. Where
+ * several instances share the store, `claimJobs` does that instead.
  * If the store cannot write, it still resolves: the service responds, and resumes the jobs later.
  */
 export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
@@ -66,6 +69,13 @@ export async function reconcileJobs(parts: ReconcileParts): Promise<void> {
     return;
   }
   void queueSuspects();
+}
+
+/** Claims jobs that no living instance owns, and continues each as its agent declares. */
+export async function claimJobs(parts: ReconcileParts, found: readonly StoredJob[]): Promise<void> {
+  const round: Round = { left: [...found], others: [], suspects: [] };
+  while (round.left.length > 0) await takeUp(parts, round);
+  void parts.runs.queueSuspects(round.suspects, Promise.all(round.others));
 }
 
 /** The jobs of a start. */
@@ -110,24 +120,52 @@ async function takeUpTogether(
       return damage && job.status !== "cancelling" ? endDamaged(parts, job, damage) : plan(parts, job);
     }),
   );
-  await parts.ledger.write(async (unit) => {
-    for (const { store } of batch) await store?.(unit);
+  const { own, changed } = await parts.ledger.write(async (unit) => {
+    const own: Plan[] = [];
+    const changed: StoredJob[] = [];
+    for (const [at, one] of batch.entries()) {
+      const job = due[at]!;
+      const current = await unit.tx.get("Job", job.id);
+      // The plan fits no longer: somebody has changed, ended or claimed the job since it was read.
+      if (!isUnchanged(job, current)) {
+        if (current && !isTerminal(current.status)) changed.push(current);
+        continue;
+      }
+      if (parts.runs.owner !== null && job.status !== "stopped")
+        await takeJob(unit, job.id, parts.runs.owner);
+      await one.store?.(unit);
+      own.push(one);
+    }
     // A later job of the same id is another one.
     for (const id of damaged.keys()) {
       const job = await unit.tx.get("Job", id);
       if (!job || isTerminal(job.status) || job.status === "cancelling")
         await unit.tx.remove("DamagedJob", id);
     }
+    return { own, changed };
   });
   // Immediately: from here on the jobs' logs have the crash.
-  for (const { id } of due) parts.underWay?.settle(id);
+  const open = new Set(changed.map(({ id }) => id));
+  for (const { id } of due) if (!open.has(id)) parts.underWay?.settle(id);
   left.splice(0, most);
-  for (const { proceed, suspect } of batch) {
+  // Where several instances share the store, the next search finds them.
+  if (parts.runs.owner === null) left.push(...changed.filter(({ id }) => !parts.runs.isRunning(id)));
+  for (const { proceed, suspect } of own) {
     const turn = proceed?.();
     if (turn) others.push(turn);
     // One log at most is kept: a start may find many suspects.
     if (suspect) suspects.push(suspects.length === 0 ? suspect : { ...suspect, entries: undefined });
   }
+}
+
+function isUnchanged(planned: StoredJob, current: StoredJob | undefined): boolean {
+  return (
+    current !== undefined &&
+    current.created_at === planned.created_at &&
+    current.status === planned.status &&
+    current.run_count === planned.run_count &&
+    (current.owner ?? null) === (planned.owner ?? null)
+  );
 }
 
 async function takeUpLater(parts: ReconcileParts, round: Round): Promise<void> {
@@ -141,7 +179,7 @@ async function takeUpLater(parts: ReconcileParts, round: Round): Promise<void> {
         const due = now.filter(
           (job, at) => job && !isTerminal(job.status) && job.run_count === left[at]!.run_count,
         );
-        await takeUp(parts, { ...round, left: due as StoredJob[] });
+        while (due.length > 0) await takeUp(parts, { ...round, left: due as StoredJob[] });
         left.splice(0, now.length);
       },
       (error) => {
@@ -184,10 +222,14 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
     });
   if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", tell: interrupted });
   if (crash && crash.count >= MOST_CRASHES) return hold(parts, job, { ...crash, tell: interrupted });
+  const begin = async (kind: TurnKind): Promise<boolean> => {
+    if (kind === "start") await parts.onRestart?.(job.id);
+    return runs.queue(job, kind);
+  };
   const goOn = (kind: TurnKind): Plan =>
     crash
       ? { suspect: { job, kind, crashes: crash.count, entries: crash.entries } }
-      : { proceed: () => runs.queue(job, kind) };
+      : { proceed: () => begin(kind) };
   if (policy === "resume") return { store: interrupted, ...goOn("resume") };
   return {
     store: async (unit) => {

@@ -3,13 +3,14 @@ import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Unit } from "../entities/ledger.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { Store } from "../store/store.ts";
 import type { ActiveRuns, ActiveRunsParts } from "./active-runs.ts";
+import type { LeaseTimes } from "./ownership/membership.ts";
 import type { ResolvedSchedule } from "./schedules/define-schedule.ts";
 
 export interface RunnerParts extends ActiveRunsParts {
   readonly audit: AuditLog;
-  readonly store: Store;
+  /** When an instance counts as dead, and how often it looks; where several share the store. */
+  readonly leaseTimes?: Partial<LeaseTimes> | undefined;
   readonly schedules: readonly ResolvedSchedule[];
   readonly maxQueuedJobs: number;
   /** Workspace of jobs whose start request names none. */

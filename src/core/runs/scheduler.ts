@@ -130,6 +130,17 @@ export class Scheduler {
     return this.#running;
   }
 
+  /** How many more jobs could run now, beside those that wait. */
+  get free(): number {
+    if (this.#isClosed || this.#isPaused) return 0;
+    return Math.max(0, this.#places - this.#running - this.#waiting.size - this.#returning.size);
+  }
+
+  /** Jobs of a workspace that run now. */
+  runningOf(workspace: string): number {
+    return this.#shares.get(workspace)?.running ?? 0;
+  }
+
   get queued(): number {
     return this.#waiting.size;
   }

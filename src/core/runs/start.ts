@@ -87,7 +87,7 @@ export class Starts {
   ): Promise<StoredJob> {
     try {
       const { job, created } = await this.#parts.ledger.write((unit) =>
-        storeJob(unit, asked, { begin: true }),
+        storeJob(unit, asked, { begin: true, owner: this.#parts.runs.owner }),
       );
       if (created) this.#parts.runs.launch(job, agent, place, { values });
       else place.release();
@@ -109,12 +109,12 @@ interface Asked extends Pick<Origin, "also"> {
 async function storeJob(
   unit: Unit,
   { input, request, also }: Asked,
-  { begin }: { begin?: boolean } = {},
+  beginning: { begin?: boolean; owner?: string | null } = {},
 ): Promise<{ job: StoredJob; created: boolean }> {
   const key = request.idempotencyKey;
   const before = key === undefined ? undefined : await jobOfKey(unit.tx, key);
   if (before) return { job: sameKeyedRequest(before, input.agent_name, request), created: false };
-  const stored = await createJob(unit, input, { begin });
+  const stored = await createJob(unit, input, beginning);
   await also?.(unit, stored.job);
   return stored;
 }

@@ -35,7 +35,9 @@ export async function stopJob(
   }>(parts, jobId, async (unit, { job, run, spent }) => {
     if (isTerminal(job.status) || job.status === "cancelling") return { job };
     await note(parts, unit, actor, { action: "job.stop", target: asJob(jobId), before: job.status });
-    if (!run && !job.suspended) return { job: await cancel(unit, job, { end, total_cost: spent, by }) };
+    // The instance that owns it ends it, or the one that claims it.
+    const isIdle = !run && !job.suspended && !runs.isElsewhere(job);
+    if (isIdle) return { job: await cancel(unit, job, { end, total_cost: spent, by }) };
     if (job.status === "stopped") await moveJob(unit, jobId, "start_work", {}, by);
     const event = job.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
     const isSuspended = !run && Boolean(job.suspended);
@@ -48,6 +50,14 @@ export async function stopJob(
     run?.isOver === true && !runs.isClosed && (await parts.jobs.find(jobId))?.status === "cancelling";
   if (isSuspended || isLeft) void endCancelled(parts, job, agents.of(job));
   return job;
+}
+
+/** Ends a run whose job was stopped at another instance. */
+export function endStopped(parts: RequestParts, run: Run, job: StoredJob): void {
+  const { stop_reason, error } = job;
+  const isOrphan = stop_reason === "parent_ended";
+  const end = isOrphan ? { ...STOPPED, reason: stop_reason, message: error ?? STOPPED.message } : STOPPED;
+  run.end(end, () => callJobStop(parts, job, parts.agents.of(job)));
 }
 
 /** Stops the children of a job that end with it. */
@@ -89,7 +99,7 @@ export async function overrideStatus(
   const { agents, runs } = parts;
   const message = `The job was set to ${status} by an operator`;
   const end: RunEnd = { to: status === "failed" ? "failed" : "cancelled", reason: "overridden", message };
-  const { job, effect, run } = await takeFrom(parts, jobId, {
+  const { job, effect, run, isElsewhere } = await takeFrom(parts, jobId, {
     end,
     work: async (unit, found) => {
       const { run, record, spent } = found;
@@ -99,18 +109,19 @@ export async function overrideStatus(
       const effect = JOB_OVERRIDES[change.before][status];
       const job = await storeOverride(unit, found.job, {
         ...{ status, by: nameOf(actor), effect, message, record, total_cost: spent },
-        isRunning: run !== undefined,
+        isRunning: run !== undefined || runs.isElsewhere(found.job),
       });
-      return { value: { job, effect, run }, take: LEAVES_RUN.has(effect) };
+      const isElsewhere = runs.isElsewhere(found.job);
+      return { value: { job, effect, run, isElsewhere }, take: LEAVES_RUN.has(effect) };
     },
   });
   if (effect === "is stopped") {
     const agent = agents.of(job);
     runs.scheduler.callOff(jobId);
     if (run) run.end(STOPPED, () => callJobStop(parts, job, agent));
-    else void endCancelled(parts, job, agent);
+    else if (!isElsewhere) void endCancelled(parts, job, agent);
   }
-  const isIdle = !run && runs.scheduler.position(jobId) === undefined;
+  const isIdle = !run && !isElsewhere && runs.scheduler.position(jobId) === undefined;
   if (effect === "is resumed" || effect === "is retried" || (effect === "continues" && isIdle)) {
     void runs.queue(job, effect === "is retried" || job.run_count === 0 ? "start" : "resume");
   }
@@ -186,8 +197,9 @@ export async function takeFrom<T>(
   const work = async (unit: Unit, found: FoundJob) => {
     const done = await order.work(unit, found);
     const { run } = found;
+    // Its run may be that of another instance.
+    if (done.take && (run || found.job.owner)) await takeJob(unit, jobId);
     if (!done.take || !run) return done;
-    await takeJob(unit, jobId);
     // The run's next writes wait for this one, also where it is made again.
     if (fenced?.run !== run) {
       fenced?.lift();

@@ -49,6 +49,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     wake_at: job.suspended ? (time(job.suspended.wake_at) ?? NO_WAKE_TIME) : null,
     run_count: job.run_count,
     owner: job.owner ?? null,
+    parked: job.parked === true,
   }),
   facets: [
     "status",

@@ -3,6 +3,7 @@ import type { Logger } from "../../base/log.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { answerCase, endCase } from "../../entities/cases.ts";
 import type { Unit } from "../../entities/ledger.ts";
+import type { StoredCase } from "../../models/case.ts";
 import type { Question } from "../../models/question.ts";
 import type { AnswerEntry, CallEntry } from "../../models/run-entry.ts";
 import type { Call } from "./call.ts";
@@ -37,6 +38,9 @@ interface Waiting {
   readonly fields: Fields;
   readonly tells: boolean;
   readonly settle: () => void;
+  /** Whether the question is stored. */
+  isAsked: boolean;
+  isWithdrawn?: boolean;
 }
 
 interface Asking {
@@ -74,10 +78,12 @@ export class Questions {
     });
     // While it waits, another job may have this one's place.
     call.isHeld = true;
-    this.#waiting.set(caseId, { call, fields, tells, settle });
+    const waiting: Waiting = { call, fields, tells, settle, isAsked: false };
+    this.#waiting.set(caseId, waiting);
     let callOff = () => {};
     try {
       const question = await open();
+      waiting.isAsked = true;
       callOff = this.#watch(caseId, question, isUntil);
       const until = question.deadline === null ? undefined : Date.parse(question.deadline);
       const isOpen = async (unit: Unit) => (await unit.tx.get("Case", caseId))?.question?.id === question.id;
@@ -103,11 +109,27 @@ export class Questions {
     if (isWaiting) waiting!.settle();
   }
 
+  /** Of the questions that it waits with, those that are closed, with a message for each. */
+  async findClosed(
+    find: (caseId: string) => Promise<Pick<StoredCase, "question" | "status"> | undefined>,
+  ): Promise<ReadonlyMap<string, string>> {
+    const closed = new Map<string, string>();
+    for (const [caseId, { call, isAsked }] of [...this.#waiting]) {
+      if (!isAsked || call.answer || call.isDue) continue;
+      const item = await find(caseId);
+      if (item?.question?.id === String(call.position)) continue;
+      const what = item ? `was set to ${item.status} by an operator` : "was deleted";
+      closed.set(caseId, `Case "${caseId}" ${what}`);
+    }
+    return closed;
+  }
+
   /** An operator has withdrawn the question: the handler is notified, unless the run ends first. */
   async withdraw(caseId: string, message: string): Promise<void> {
     const waiting = this.#waiting.get(caseId);
     const run = this.#run;
-    if (!waiting) return;
+    if (!waiting || waiting.isWithdrawn) return;
+    waiting.isWithdrawn = true;
     try {
       await run.write(async (unit) => {
         if (waiting.call.isDue || waiting.call.answer) return;

@@ -38,6 +38,8 @@ export class RunRecord {
   #interruptions: number[] = [];
   /** What the recorded calls and failed attempts cost. */
   spent = 0;
+  /** Lines of the log. */
+  lines = 0;
   /** Times that the job was started over. */
   generation = 0;
   /** Milliseconds that the job ran in spans that have ended. */
@@ -73,6 +75,7 @@ export class RunRecord {
   static read(entries: readonly RunEntry[], onLine?: (call: Call, line: number) => void): RunRecord {
     const record = new RunRecord();
     record.#onLine = onLine;
+    record.lines = entries.length;
     const restart = entries.findLastIndex((entry) => entry.type === "mark" && entry.mark === "restarted");
     const current = restart < 0 ? entries : entries.slice(restart + 1);
     record.isOld = readOldCalls(current, (caseId) => record.scope(caseId));

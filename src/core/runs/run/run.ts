@@ -82,7 +82,7 @@ export interface Rehearsed {
 }
 
 /** Why a run ends whose job another one has by now, also one of another process. */
-const SUPERSEDED: RunEnd = {
+export const SUPERSEDED: RunEnd = {
   to: "cancelled",
   reason: "interrupted",
   message: "The run has ended: the job was taken from it",

@@ -1,0 +1,50 @@
+import type { StoredJob } from "../../models/job.ts";
+import type { Instance } from "../../models/own-rows.ts";
+import type { Condition } from "../../store/store.ts";
+import { toApplicant } from "../active-runs.ts";
+import type { RequestParts } from "../runner-parts.ts";
+
+const OPEN = ["stopped", "in_progress", "awaiting"] as const;
+const UNFINISHED = [...OPEN, "cancelling"] as const;
+
+type Where = Readonly<Record<string, Condition | undefined>>;
+
+/**
+ * Jobs of agents of this instance that nobody living owns: those that are to end, and of the others no more than there
+ * are places, from each workspace in turn, oldest first.
+ */
+export async function findClaimable(parts: RequestParts, living: readonly Instance[]): Promise<StoredJob[]> {
+  const { agents, jobs, runs } = parts;
+  const alive = new Set(living.map(({ id }) => id));
+  const owners = await jobs.countBy("owner", { where: { status: UNFINISHED, owner: { gte: "" } } });
+  const dead = Object.keys(owners).filter((id) => !alive.has(id));
+  const hosted = agents.list().map(({ slug }) => slug);
+  const owner = [null, ...dead];
+  // Suspended jobs sleep on, and held ones wait for a person or for other code.
+  const unowned = { agent_name: hosted, owner, wake_at: null };
+  const ending = await jobs.list({ where: { ...unowned, status: "cancelling" }, limit: 100 });
+  const open = { ...unowned, status: OPEN, stop_reason: null, parked: false };
+  const isHere = ({ id }: StoredJob) => runs.isRunning(id) || runs.scheduler.position(id) !== undefined;
+  const due = (await firstOfEach(parts, open)).filter(
+    (job) => !isHere(job) && runs.mayRun(job) && runs.scheduler.hasPlace(toApplicant(job)),
+  );
+  return [...ending.items.filter((job) => !isHere(job)), ...due.slice(0, runs.scheduler.free)];
+}
+
+/** The oldest jobs of each workspace, in turn: those come first of whose workspace the fewest run here. */
+async function firstOfEach({ jobs, runs }: RequestParts, where: Where): Promise<StoredJob[]> {
+  const { free } = runs.scheduler;
+  if (free <= 0) return [];
+  const workspaces = Object.keys(await jobs.countBy("workspace_id", { where }));
+  const running = (workspace: string) => runs.scheduler.runningOf(workspace);
+  const inTurn = workspaces.toSorted((a, b) => running(a) - running(b)).slice(0, free);
+  // Some may be of versions that others host.
+  const query = { sort: "created_at", limit: 2 * free };
+  const lists = await Promise.all(
+    inTurn.map((workspace_id) => jobs.list({ where: { ...where, workspace_id }, ...query })),
+  );
+  const found: StoredJob[] = [];
+  for (let at = 0; at < query.limit; at++)
+    for (const { items } of lists) found.push(...items.slice(at, at + 1));
+  return found;
+}

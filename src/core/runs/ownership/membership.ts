@@ -1,0 +1,165 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import type { Logger } from "../../base/log.ts";
+import type { Instance } from "../../models/own-rows.ts";
+import type { Store } from "../../store/store.ts";
+
+/** All in milliseconds. */
+export interface LeaseTimes {
+  /** Between two signs of life. */
+  readonly beat: number;
+  /** An instance that was not seen for so long is dead: others claim its jobs. */
+  readonly dead: number;
+  /** An instance that could not give a sign of life for so long ends its own runs. Less than `dead`. */
+  readonly giveUp: number;
+  /** Between two searches for jobs to claim, and for changes that others have made to its own jobs. */
+  readonly look: number;
+}
+
+const TIMES: LeaseTimes = { beat: 5000, dead: 15_000, giveUp: 10_000, look: 1000 };
+
+interface MembershipParts {
+  readonly store: Store;
+  readonly log: Logger;
+  readonly times?: Partial<LeaseTimes> | undefined;
+  readonly describe: () => Pick<Instance, "agents" | "running" | "places">;
+  /** It may count as dead by now: its runs must end. */
+  readonly onLost: () => void;
+  /** Called again and again while it is alive; not while the last call is under way. */
+  readonly onLook: () => Promise<void>;
+}
+
+/**
+ * An instance's membership among those that share a store: its row, which it renews by the store's clock, and what it
+ * knows of the others. Where it was lost, it comes back under a new id: nothing is its own by then.
+ */
+export class Membership {
+  readonly times: LeaseTimes;
+  readonly #parts: MembershipParts;
+  #id: string = randomUUID();
+  /** Ids under which it is no longer alive, whose rows may still exist. */
+  #former: string[] = [];
+  #startedAt = "";
+  /** When the last renewal that succeeded was asked for, by a clock that nobody sets. */
+  #renewedAt = performance.now();
+  #isLost = false;
+  /** The renewal that is under way; it does not reject. */
+  #beating: Promise<void> | undefined;
+  #isClosing = false;
+  #isLooking = false;
+  /** Whether it has not looked around before. */
+  isFirstLook = true;
+  #looksAgain = false;
+  #timer: NodeJS.Timeout | undefined;
+  #nextBeat = 0;
+  #isOver = false;
+
+  constructor(parts: MembershipParts) {
+    this.#parts = parts;
+    this.times = { ...TIMES, ...parts.times };
+  }
+
+  /** The `owner` of its jobs. */
+  get id(): string {
+    return this.#id;
+  }
+
+  /** Stores its row, and keeps it up to date from then on. */
+  async join(): Promise<void> {
+    this.#startedAt = (await this.#parts.store.now()).toISOString();
+    await this.#beat();
+    if (!this.#isOver) this.#arm();
+  }
+
+  /** The instances that are alive; not itself, while it was lost. */
+  async living(): Promise<Instance[]> {
+    const { store } = this.#parts;
+    const since = (await store.now()).getTime() - this.times.dead;
+    const query = { where: { seen_at: { gte: since } }, sort: "id", limit: Number.POSITIVE_INFINITY };
+    return (await store.table("Instance").list(query)).items;
+  }
+
+  /** Looks now, or again once the present look is over. */
+  look(): void {
+    if (this.#isClosing || this.#isLost) return;
+    if (this.#isLooking) {
+      this.#looksAgain = true;
+      return;
+    }
+    this.#isLooking = true;
+    this.#parts
+      .onLook()
+      .catch((error: unknown) => {
+        if (!this.#isClosing) this.#parts.log.warn("jobs could not be searched for", { error });
+      })
+      .finally(() => {
+        this.isFirstLook = false;
+        this.#isLooking = false;
+        if (!this.#looksAgain) return;
+        this.#looksAgain = false;
+        this.look();
+      });
+  }
+
+  /** Looks no more. */
+  close(): void {
+    this.#isClosing = true;
+  }
+
+  /** Removes its row, so that nobody waits for its death. */
+  async leave(): Promise<void> {
+    this.close();
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    await this.#beating;
+    await this.#parts.store.table("Instance").remove(this.#id);
+  }
+
+  #arm(): void {
+    this.#timer = setTimeout(() => this.#tick(), this.times.look).unref();
+  }
+
+  #tick(): void {
+    const now = performance.now();
+    if (!this.#isLost && now - this.#renewedAt > this.times.giveUp) this.#lose();
+    if (now >= this.#nextBeat && !this.#beating) {
+      this.#beating = this.#beat()
+        .catch((error: unknown) => {
+          if (!this.#isOver) this.#parts.log.warn("the instance could not renew its sign of life", { error });
+        })
+        .finally(() => {
+          this.#beating = undefined;
+        });
+    }
+    this.look();
+    if (!this.#isOver) this.#arm();
+  }
+
+  #lose(): void {
+    this.#isLost = true;
+    this.#parts.log.error("the instance could not renew its sign of life: its jobs are left to others");
+    this.#former.push(this.#id);
+    this.#id = randomUUID();
+    this.#parts.onLost();
+  }
+
+  async #beat(): Promise<void> {
+    const { store, describe } = this.#parts;
+    const askedAt = performance.now();
+    this.#nextBeat = askedAt + this.times.beat;
+    const id = this.#id;
+    const former = [...this.#former];
+    const seen_at = (await store.now()).toISOString();
+    const row: Instance = { id, started_at: this.#startedAt, seen_at, host: hostname(), ...describe() };
+    await store.transaction(async (tx) => {
+      for (const one of former) await tx.remove("Instance", one);
+      if (await tx.get("Instance", id)) await tx.change("Instance", id, () => row);
+      else await tx.insert("Instance", row);
+    });
+    // Where it was lost meanwhile, this was the sign of life of its former self.
+    if (id !== this.#id) return;
+    this.#former = [];
+    this.#renewedAt = askedAt;
+    this.#isLost = false;
+  }
+}

@@ -1,0 +1,49 @@
+import type { StoredJob } from "../../models/job.ts";
+import { endOfParent } from "../children.ts";
+import { claimJobs } from "../reconcile.ts";
+import type { RequestParts } from "../runner-parts.ts";
+import { endStopped, stopChildren } from "../steer.ts";
+import { findSuspendedToEnd } from "../suspended-to-end.ts";
+import { findClaimable } from "./find-claimable.ts";
+import type { Membership } from "./membership.ts";
+
+/**
+ * From now on, instances that share the store inform each other of what they store about jobs, and react to what others store.
+ * The result ends that.
+ */
+export function shareJobs(parts: RequestParts, membership: Membership): () => void {
+  const { hooks, runs, store, log } = parts;
+  runs.onStopped = (run, job) => endStopped(parts, run, job);
+  const tell = (before: StoredJob): void => {
+    if (runs.isElsewhere(before)) runs.tell([before.id]);
+  };
+  const ends = [
+    hooks.on("job:changed", ({ previous }) => tell(previous)),
+    hooks.on("job:deleted", ({ job }) => tell(job)),
+    store.hints.on((hint) => {
+      if (runs.isClosed) return;
+      if (hint === "all" || hint.topic === "claim") membership.look();
+      else if (hint.topic === "run")
+        void runs.look(new Set(hint.ids)).catch((error: unknown) => {
+          if (!runs.isClosed) log.warn("what another instance has stored could not be read", { error });
+        });
+    }),
+  ];
+  return () => {
+    for (const end of ends) end();
+  };
+}
+
+/** Follows what was stored elsewhere, wakes suspended jobs, and claims what nobody owns. */
+export async function lookAround(parts: RequestParts, membership: Membership): Promise<void> {
+  const { runs } = parts;
+  await runs.look();
+  if (runs.scheduler.isPaused) return;
+  const living = await membership.living();
+  runs.hostedElsewhere = new Set(living.flatMap(({ id, agents }) => (id === membership.id ? [] : agents)));
+  runs.wakeDue();
+  const onRestart = (id: string) => stopChildren(parts, id, endOfParent(id, "restarted"));
+  const found = membership.isFirstLook ? await findSuspendedToEnd(parts) : [];
+  found.push(...(await findClaimable(parts, living)));
+  await claimJobs({ ...parts, onRestart }, found);
+}
