@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { project, REPOSITORY, svc } from "../cli/_svc.ts";
@@ -8,10 +8,10 @@ const ROUNDS = process.env.SVC_TORTURE_ROUNDS ?? "3";
 
 test("svc torture: the examples neither lose nor repeat anything, however often they are killed", async () => {
   const cwd = await project();
-  const controller = join(REPOSITORY, "examples/controller.ts");
+  await cp(join(REPOSITORY, "examples"), join(cwd, "examples"), { recursive: true });
   const args = ["--rounds", ROUNDS, "--field", "deadline=1h", "--json"];
 
-  const { code, stdout, stderr } = await svc(["torture", controller, ...args], { cwd });
+  const { code, stdout, stderr } = await svc(["torture", "examples/controller.ts", ...args], { cwd });
 
   expect(stderr).not.toContain("Error");
   const verdict = JSON.parse(stdout) as Record<string, unknown>;
