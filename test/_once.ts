@@ -18,6 +18,11 @@ export default function openRun(): (() => void) | undefined {
   return () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
 }
 
+/** A new folder on a disk, also where all other temporary files are in memory. */
+export function diskFolder(prefix: string): string {
+  return mkdtempSync(join(process.env.SVC_DISK || tmpdir(), prefix));
+}
+
 /**
  * Makes something that several test files need, in a folder of its own: whichever file asks first makes it, all others
  * wait and get the same folder. They may only read it.

@@ -32,7 +32,11 @@ export default createServer({ agents: [payer, other], port: 0 });
 
 const ENDS: [what: string, code: string, how: RegExp][] = [
   // Blocks as an endless loop does, and costs no processor time.
-  ["hangs", "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);", /did not answer for 2 s, as in an endless loop/],
+  [
+    "hangs",
+    "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);",
+    /did not answer for 2 s, as in an endless loop/,
+  ],
   ["exits", "process.exit(0);", /exited with code 0/],
   [
     "uses all memory",

@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { afterAll, describe, expect, it } from "vitest";
+import { diskFolder } from "../_once.ts";
 import { checkWhatIsLeft, Writer } from "./crash-process.ts";
 
 const ROUNDS = Number(process.env.SVC_KILL_ROUNDS ?? 12);
 
 describe("a process that is killed while it writes", () => {
-  const dataDir = mkdtempSync(join(tmpdir(), "store-kill-"));
+  const dataDir = diskFolder("store-kill-");
   afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 
   it(`${ROUNDS} rounds of kill -9 lose nothing that was acknowledged and tear nothing`, async () => {
