@@ -9,17 +9,15 @@ import { greeter } from "../_setup.ts";
 /** A store in memory that several services have at the same time; none of them closes it. */
 export class SharedStore {
   #store: Promise<Store> | undefined;
-  readonly #latency: number;
   readonly #hints: Partial<Store>;
   /** Milliseconds that the store's clock is ahead. */
   ahead = 0;
+  /** Milliseconds that a transaction takes to get there, as over a network. */
+  latency: number;
 
-  /**
-   * `latency` is how many milliseconds a transaction takes to get there, as over a network; without `hints` all of them
-   * get lost.
-   */
+  /** Without `hints` all of them get lost. */
   constructor({ latency = 0, hints = true } = {}) {
-    this.#latency = latency;
+    this.latency = latency;
     this.#hints = hints ? {} : { hints: { tell() {}, on: () => () => {} } };
   }
 
@@ -32,7 +30,7 @@ export class SharedStore {
       now: async () => new Date(Date.now() + this.ahead),
       close: async () => {},
       transaction: async (...args: Parameters<Store["transaction"]>) => {
-        if (this.#latency > 0) await delay(this.#latency);
+        if (this.latency > 0) await delay(this.latency);
         return store.transaction(...args) as never;
       },
     };

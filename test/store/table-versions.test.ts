@@ -65,6 +65,7 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
   ],
   Instance: [{ id: "instance-1", seen_at: "2026-01-31T09:30:00.500Z" }],
   AdminSession: [{ id: "session-1", until: 1_800_000_000_000 }],
+  BulkOperation: [{ id: "bulk-1", createdAt: "2026-01-31T09:30:00.000Z" }],
   SignInLink: [{ id: "link-1", until: 1_800_000_000_000 }],
   Outbox: [
     { id: "0000019bdf3a7e80-1", target: "account", stream: "job-1", state: "waiting" },

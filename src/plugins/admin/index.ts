@@ -27,6 +27,7 @@ import {
 import type { Store } from "../../core/store/store.ts";
 import { Activity } from "./activity.ts";
 import { Assets } from "./assets.ts";
+import { BULK_SELECTION_TABLE, BULK_TABLE } from "./bulk/bulk-table.ts";
 import { BulkOperations } from "./bulk/operations.ts";
 import { ConsoleBuffer } from "./console/buffer.ts";
 import { guardAdmin } from "./errors.ts";
@@ -52,7 +53,7 @@ export function admin(options: AdminOptions = {}): Plugin {
   return {
     name: "admin",
     dependsOn: ["events"],
-    tables: [SESSION_TABLE, LINK_TABLE],
+    tables: [SESSION_TABLE, LINK_TABLE, BULK_TABLE, BULK_SELECTION_TABLE],
     async setup(context) {
       const parts = await createParts(context, options);
       context.provide(ADMIN, () => parts.extensions);
@@ -115,7 +116,11 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
   });
   const activity = new Activity(jobs, hooks, clock);
   const console = new ConsoleBuffer(hooks, options.consoleLines);
-  const bulk = new BulkOperations({ runner, clock, log, onProgress: () => {} });
+  const bulk = new BulkOperations({
+    ...{ runner, clock, log },
+    store: context.get(STORE),
+    redactor: context.get(REDACTOR),
+  });
   for (const part of [hub, activity, console, bulk, sessions]) context.onClose(() => part.close());
   return {
     options,

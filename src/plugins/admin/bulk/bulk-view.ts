@@ -2,13 +2,14 @@ import { nameOf } from "../../../core/audit/caller.ts";
 import type { AdminParts } from "../parts.ts";
 import { countOf, formatCost, formatCount } from "../views/format.ts";
 import { pathTo, statusPiece } from "../views/pieces.ts";
-import type { BulkAction, BulkOperation } from "./operations.ts";
+import type { BulkAction } from "./bulk-table.ts";
+import type { BulkOperation } from "./operations.ts";
 
 const SAMPLE = 20;
 
 /** An operation as the API returns it. */
 export function toBulkData(operation: BulkOperation) {
-  const { failures, ids, leftOut, createdAt, by, ...rest } = operation;
+  const { ids, leftOut, createdAt, by, alive: _, ...rest } = operation;
   return {
     ...rest,
     by: nameOf(by),
@@ -16,7 +17,6 @@ export function toBulkData(operation: BulkOperation) {
     left_out: leftOut,
     created_at: createdAt,
     sample: ids.slice(0, SAMPLE),
-    failures: Object.fromEntries(failures),
   };
 }
 
@@ -25,7 +25,8 @@ export async function toBulkView(
   parts: AdminParts,
   operation: BulkOperation,
 ): Promise<Record<string, unknown>> {
-  const { id, kind, action, ids, state, done, failures, leftOut, cost } = operation;
+  const { id, kind, action, ids, state, done, leftOut, cost } = operation;
+  const failures = new Map(Object.entries(operation.failures));
   const noun = kind === "jobs" ? "job" : "case";
   const table = kind === "jobs" ? parts.jobs : parts.cases;
   const shown = failures.size > 0 ? [...failures.keys()] : [...ids];

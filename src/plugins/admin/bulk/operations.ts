@@ -2,38 +2,18 @@ import { createHash, randomUUID } from "node:crypto";
 import { type Actor, nameOf } from "../../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
 import type { Logger } from "../../../core/base/log.ts";
+import type { Redactor } from "../../../core/base/redactor.ts";
 import type { Runner } from "../../../core/runs/runner.ts";
-
-export type BulkAction = "stop" | "retry" | "continue" | "restart" | "delete";
-export type BulkState = "preview" | "running" | "done" | "aborted";
+import type { Store } from "../../../core/store/store.ts";
+import type { BulkRow } from "./bulk-table.ts";
 
 /** An action on many entities: the selection is fixed at the preview, and executed as shown. */
-export interface BulkOperation {
-  readonly id: string;
-  readonly kind: "jobs" | "cases";
-  readonly action: BulkAction;
+export interface BulkOperation extends BulkRow {
   readonly ids: readonly string[];
-  /** Identifies exactly these ids and this action. */
-  readonly hash: string;
-  /** Their total cost, and how many entities over the limit matched. */
-  readonly cost: number;
-  readonly leftOut: number;
-  readonly createdAt: string;
-  /** The caller that previewed it: only they may run it. */
-  readonly by: Actor;
-  state: BulkState;
-  done: number;
-  /** Ids that could not be changed, with the reason. */
-  readonly failures: Map<string, string>;
 }
 
-export interface BulkRequest {
-  readonly kind: "jobs" | "cases";
-  readonly action: BulkAction;
+export interface BulkRequest extends Pick<BulkRow, "kind" | "action" | "cost" | "leftOut" | "by"> {
   readonly ids: readonly string[];
-  readonly cost: number;
-  readonly leftOut: number;
-  readonly by: Actor;
 }
 
 /** Entities in one operation. */
@@ -42,106 +22,155 @@ const KEPT = 50;
 const KEPT_FAILURES = 100;
 /** Entities changed concurrently: others use the store too. */
 const AT_ONCE = 4;
+/** Milliseconds between two times that progress is stored, and that an abort on another instance is noticed. */
+const PACE = 500;
+/** Milliseconds without progress after which the instance that ran an operation is gone. */
+const SILENCE = 60_000;
 
-/** Previews and runs of actions on many entities. */
+export interface BulkParts {
+  readonly store: Store;
+  readonly runner: () => Runner;
+  readonly clock: () => Date;
+  readonly redactor: Redactor;
+  readonly log: Logger;
+}
+
+/** An operation that this instance runs. */
+interface Live {
+  readonly operation: BulkOperation;
+  done: number;
+  readonly failures: Record<string, string>;
+  isOver: boolean;
+}
+
+/** Previews and runs of actions on many entities: each is seen on every instance, and run by one. */
 export class BulkOperations {
-  readonly #parts: { runner: () => Runner; clock: () => Date; log: Logger; onProgress: () => void };
-  readonly #operations = new Map<string, BulkOperation>();
-  #closed = false;
+  readonly #parts: BulkParts;
+  readonly #live = new Map<string, Live>();
+  readonly #working = new Set<Promise<void>>();
 
-  constructor(parts: { runner: () => Runner; clock: () => Date; log: Logger; onProgress: () => void }) {
+  constructor(parts: BulkParts) {
     this.#parts = parts;
   }
 
   /** Fixes the selection; nothing is changed yet. */
-  preview(request: BulkRequest): BulkOperation {
-    const operation: BulkOperation = {
+  async preview({ ids, ...request }: BulkRequest): Promise<BulkOperation> {
+    const row: BulkRow = {
       id: randomUUID(),
       ...request,
-      hash: hashOf(request),
+      hash: hashOf({ ids, ...request }),
       createdAt: this.#parts.clock().toISOString(),
       state: "preview",
       done: 0,
-      failures: new Map(),
+      failures: {},
+      alive: 0,
     };
-    for (const [id, known] of this.#operations) {
-      if (this.#operations.size < KEPT) break;
-      if (known.state !== "running") this.#operations.delete(id);
-    }
-    this.#operations.set(operation.id, operation);
-    return operation;
-  }
-
-  get(id: string): BulkOperation {
-    const operation = this.#operations.get(id);
-    if (operation) return operation;
-    throw new ServiceError("not_found", "Preview not found", {
-      detail: "Previews are kept only while the service is running. Select the jobs or cases again.",
+    await this.#makeRoom();
+    await this.#parts.store.transaction(async (tx) => {
+      await tx.insert("BulkOperation", row);
+      await tx.insert("BulkSelection", { id: row.id, ids });
     });
+    return { ...row, ids };
   }
 
-  /** Runs a preview in the background. The hash proves that it is the one that was shown. */
-  run(id: string, hash: string, by: Actor): BulkOperation {
-    const operation = this.mayRun(id, hash, by);
-    operation.state = "running";
-    this.#work(operation).catch((error: unknown) => {
-      operation.state = "aborted";
-      this.#parts.log.error("a bulk operation failed", { operation: id, error });
+  async get(id: string): Promise<BulkOperation> {
+    const row = await this.#table.get(id);
+    const selection = await this.#parts.store.table("BulkSelection").get(id);
+    if (!row || !selection) throw notFound();
+    const { ids } = selection;
+    const live = this.#live.get(id);
+    if (live) return { ...row, ids, done: live.done, failures: live.failures };
+    return this.#isGone(row) ? { ...row, ids, state: "aborted" } : { ...row, ids };
+  }
+
+  /** Makes a preview this instance's to run: of several requests one gets it. The hash proves that it is the one shown. */
+  async claim(id: string, hash: string, by: Actor): Promise<BulkOperation> {
+    const alive = this.#now();
+    await this.#parts.store.transaction(async (tx) => {
+      const row = await tx.get("BulkOperation", id);
+      if (!row) throw notFound();
+      assertMayRun(row, hash, by);
+      await tx.change("BulkOperation", id, (current) => ({ ...current, state: "running", alive }));
     });
-    return operation;
+    return this.get(id);
   }
 
-  /** The preview, if it may be run. */
-  mayRun(id: string, hash: string, by: Actor): BulkOperation {
-    const operation = this.get(id);
-    if (nameOf(operation.by) !== nameOf(by)) {
-      throw new ServiceError("forbidden", "Somebody else created this preview", {
-        detail: "Create your own preview.",
+  /** Runs a claimed operation in the background. */
+  start(operation: BulkOperation): void {
+    const live: Live = { operation, done: 0, failures: {}, isOver: false };
+    this.#live.set(operation.id, live);
+    const working = this.#work(live)
+      .catch(async (error: unknown) => {
+        this.#parts.log.error("a bulk operation failed", { operation: operation.id, error });
+        await this.#store(live, "aborted").catch(() => {});
+      })
+      .finally(() => {
+        this.#live.delete(operation.id);
+        this.#working.delete(working);
       });
-    }
-    if (operation.hash !== hash) {
-      throw new ServiceError("invalid_request", "The hash does not match this preview", {
-        detail: "Reload the preview.",
-      });
-    }
-    if (operation.state !== "preview") {
-      throw new ServiceError("invalid_transition", `This operation is already ${operation.state}`);
-    }
-    return operation;
+    this.#working.add(working);
   }
 
-  /** Aborts an operation after the entities that are currently being changed. */
-  abort(id: string): BulkOperation {
-    const operation = this.get(id);
-    if (operation.state === "running" || operation.state === "preview") operation.state = "aborted";
-    return operation;
+  /** Aborts an operation after the entities that are currently being changed; `wasRunning` until then. */
+  async abort(id: string): Promise<{ readonly operation: BulkOperation; readonly wasRunning: boolean }> {
+    const before = await this.get(id);
+    const wasRunning = await this.#parts.store.transaction(async (tx) => {
+      const row = await tx.get("BulkOperation", id);
+      if (row?.state !== "running" && row?.state !== "preview") return false;
+      await tx.change("BulkOperation", id, (current) => ({ ...current, state: "aborted" }));
+      return row.state === "running";
+    });
+    const live = this.#live.get(id);
+    if (live) live.isOver = true;
+    return { operation: await this.get(id), wasRunning: wasRunning && before.state === "running" };
   }
 
-  close(): void {
-    this.#closed = true;
+  /** Ends what this instance runs, after the entities that are currently being changed. */
+  async close(): Promise<void> {
+    for (const live of this.#live.values()) live.isOver = true;
+    await Promise.all(this.#working);
   }
 
-  async #work(operation: BulkOperation): Promise<void> {
-    const { log, onProgress } = this.#parts;
-    const { id, action, kind, ids, by } = operation;
+  async #work(live: Live): Promise<void> {
+    const { log } = this.#parts;
+    const { id, action, kind, ids, by } = live.operation;
     log.info("bulk operation started", { operation: id, action, kind, count: ids.length, by: nameOf(by) });
     let next = 0;
     const worker = async (): Promise<void> => {
       for (let at = next++; at < ids.length; at = next++) {
-        if (operation.state !== "running" || this.#closed) return;
-        await this.#change(operation, ids[at]!);
-        operation.done++;
-        onProgress();
+        if (live.isOver) return;
+        await this.#change(live, ids[at]!);
+        live.done++;
       }
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, worker));
-    if (operation.state === "running") operation.state = this.#closed ? "aborted" : "done";
-    onProgress();
-    const { state, done, failures } = operation;
-    log.info("bulk operation ended", { operation: id, state, done, failed: failures.size, by: nameOf(by) });
+    const timer = setInterval(() => {
+      this.#store(live, "running").catch((error: unknown) =>
+        log.debug("the progress of a bulk operation could not be stored", { operation: id, error }),
+      );
+    }, PACE);
+    await Promise.all(Array.from({ length: AT_ONCE }, worker)).finally(() => clearInterval(timer));
+    const state = live.done === ids.length ? "done" : "aborted";
+    await this.#store(live, state);
+    const { done, failures } = live;
+    const failed = Object.keys(failures).length;
+    log.info("bulk operation ended", { operation: id, state, done, failed, by: nameOf(by) });
   }
 
-  async #change({ action, kind, failures, by }: BulkOperation, id: string): Promise<void> {
+  /** Stores the progress; ends the operation where another instance has aborted it. */
+  async #store(live: Live, state: "running" | "done" | "aborted"): Promise<void> {
+    const { done, failures, operation } = live;
+    const alive = this.#now();
+    const row = await this.#table.change(operation.id, (current) => ({
+      ...current,
+      ...{ done: Math.max(done, current.done), failures: { ...failures }, alive },
+      state: current.state === "running" ? state : current.state,
+    }));
+    if (row.state !== "running") live.isOver = true;
+  }
+
+  async #change({ operation, failures }: Live, id: string): Promise<void> {
+    const { action, kind, by } = operation;
+    const { log, redactor } = this.#parts;
     const runner = this.#parts.runner();
     try {
       if (action === "stop") await runner.stop(id, by);
@@ -151,14 +180,61 @@ export class BulkOperations {
       else if (kind === "jobs") await runner.remove(id, by);
       else await runner.removeCase(id, by);
     } catch (error) {
-      if (failures.size < KEPT_FAILURES)
-        failures.set(id, isServiceError(error) ? error.message : "failed; see the log");
-      if (!isServiceError(error)) this.#parts.log.error("a bulk change failed", { action, id, error });
+      if (Object.keys(failures).length < KEPT_FAILURES)
+        failures[id] = isServiceError(error) ? redactor.text(error.message) : "failed; see the log";
+      if (!isServiceError(error)) log.error("a bulk change failed", { action, id, error });
     }
+  }
+
+  /** Whether it was running on an instance that has ended. */
+  #isGone({ state, alive }: BulkRow): boolean {
+    return state === "running" && this.#now() - alive > SILENCE;
+  }
+
+  async #makeRoom(): Promise<void> {
+    const { items } = await this.#table.list({ sort: "-created_at", limit: Number.POSITIVE_INFINITY });
+    const old = items.slice(KEPT - 1).filter((row) => row.state !== "running" || this.#isGone(row));
+    if (old.length === 0) return;
+    await this.#parts.store.transaction(async (tx) => {
+      for (const { id } of old) {
+        await tx.remove("BulkOperation", id);
+        await tx.remove("BulkSelection", id);
+      }
+    });
+  }
+
+  #now(): number {
+    return this.#parts.clock().getTime();
+  }
+
+  get #table() {
+    return this.#parts.store.table("BulkOperation");
   }
 }
 
-function hashOf({ kind, action, ids }: BulkRequest): string {
+function assertMayRun(row: BulkRow, hash: string, by: Actor): void {
+  if (nameOf(row.by) !== nameOf(by)) {
+    throw new ServiceError("forbidden", "Somebody else created this preview", {
+      detail: "Create your own preview.",
+    });
+  }
+  if (row.hash !== hash) {
+    throw new ServiceError("invalid_request", "The hash does not match this preview", {
+      detail: "Reload the preview.",
+    });
+  }
+  if (row.state !== "preview") {
+    throw new ServiceError("invalid_transition", `This operation is already ${row.state}`);
+  }
+}
+
+function notFound(): ServiceError {
+  return new ServiceError("not_found", "Preview not found", {
+    detail: `The last ${KEPT} previews are kept. Select the jobs or cases again.`,
+  });
+}
+
+function hashOf({ kind, action, ids }: Pick<BulkRequest, "kind" | "action" | "ids">): string {
   return createHash("sha256")
     .update([kind, action, ...ids].join("\n"))
     .digest("base64url")

@@ -30,7 +30,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       status: 201,
       responses: { 201: { description: "The preview", schema: BulkSchema } },
       handler: async ({ body, caller }) =>
-        toBulkData(parts.bulk.preview(await freeze(parts, selectionOf(body), caller))),
+        toBulkData(await parts.bulk.preview(await freeze(parts, selectionOf(body), caller))),
     }),
     ...resourceRoutes(parts, {
       page: ["/admin/bulk/{id}", "Preview page"],
@@ -38,7 +38,7 @@ export function bulkRoutes(parts: AdminParts): RouteDefinition[] {
       params: PathSchema,
       answer: "The operation",
       schema: BulkSchema,
-      resource: ({ params }) => bulkResource(parts, parts.bulk.get(params.id)),
+      resource: ({ params }) => bulkResource(parts, params.id),
     }),
     defineRoute({
       method: "POST",
@@ -80,7 +80,8 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
       handler: async ({ event, caller }) => {
         const form = await readForm(event);
         const body = check(BulkBodySchema, fromForm(form), "body");
-        return redirect(pageOf(parts.bulk.preview(await freeze(parts, selectionOf(body), caller)).id));
+        const { id } = await parts.bulk.preview(await freeze(parts, selectionOf(body), caller));
+        return redirect(pageOf(id));
       },
     }),
     defineRoute({
@@ -113,27 +114,34 @@ function formRoutes(parts: AdminParts): RouteDefinition[] {
 
 /** The caller is recorded before the first entity is changed. */
 async function runBulk(parts: AdminParts, id: string, hash: string, by: Caller): Promise<BulkOperation> {
-  const { kind, action, ids } = parts.bulk.mayRun(id, hash, by);
+  const operation = await parts.bulk.claim(id, hash, by);
+  const { kind, action, ids } = operation;
   const after = { kind, action, count: ids.length };
-  await parts.audit.record({ by, action: "bulk.run", target: { kind: "bulk", id }, after });
-  return parts.bulk.run(id, hash, by);
+  try {
+    await parts.audit.record({ by, action: "bulk.run", target: { kind: "bulk", id }, after });
+  } catch (error) {
+    await parts.bulk.abort(id).catch(() => {});
+    throw error;
+  }
+  parts.bulk.start(operation);
+  return operation;
 }
 
 async function abortBulk(parts: AdminParts, id: string, by: Caller): Promise<BulkOperation> {
-  const { state, done } = parts.bulk.get(id);
-  const operation = parts.bulk.abort(id);
-  if (state === "running") {
+  const { operation, wasRunning } = await parts.bulk.abort(id);
+  if (wasRunning) {
+    const { done } = operation;
     await parts.audit.note({ by, action: "bulk.abort", target: { kind: "bulk", id }, after: { done } });
   }
   return operation;
 }
 
-function bulkResource(parts: AdminParts, operation: BulkOperation): Resource {
+function bulkResource(parts: AdminParts, id: string): Resource {
   return {
     page: "bulk",
     fragment: "bulk",
-    json: () => toBulkData(operation),
-    state: () => toBulkView(parts, operation),
+    json: async () => toBulkData(await parts.bulk.get(id)),
+    state: async () => toBulkView(parts, await parts.bulk.get(id)),
   };
 }
 

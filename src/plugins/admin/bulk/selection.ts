@@ -15,7 +15,8 @@ import {
   toJobsListQuery,
 } from "../lists/list-query.ts";
 import type { AdminParts } from "../parts.ts";
-import { type BulkAction, type BulkRequest, MOST_ENTITIES } from "./operations.ts";
+import type { BulkAction } from "./bulk-table.ts";
+import { type BulkRequest, MOST_ENTITIES } from "./operations.ts";
 
 const ids = v.pipe(v.array(EntityIdSchema), v.minLength(1), v.maxLength(10_000));
 export const BulkBodySchema = v.strictObject(

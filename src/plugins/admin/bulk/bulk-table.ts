@@ -1,0 +1,58 @@
+import type { Actor } from "../../../core/audit/caller.ts";
+import type { TableSpec } from "../../../core/store/store.ts";
+
+export type BulkAction = "stop" | "retry" | "continue" | "restart" | "delete";
+export type BulkState = "preview" | "running" | "done" | "aborted";
+
+/** An action on many entities, as every instance sees it. */
+export interface BulkRow {
+  readonly id: string;
+  readonly kind: "jobs" | "cases";
+  readonly action: BulkAction;
+  /** Identifies exactly these ids and this action. */
+  readonly hash: string;
+  /** Their total cost, and how many entities over the limit matched. */
+  readonly cost: number;
+  readonly leftOut: number;
+  readonly createdAt: string;
+  /** The caller that previewed it: only they may run it. */
+  readonly by: Actor;
+  readonly state: BulkState;
+  readonly done: number;
+  /** Ids that could not be changed, with the reason. */
+  readonly failures: Readonly<Record<string, string>>;
+  /** When the instance that runs it has last said so; milliseconds since the epoch. */
+  readonly alive: number;
+}
+
+/** The entities of an operation: apart from it, as they do not change with its progress. */
+export interface BulkSelection {
+  /** The operation's. */
+  readonly id: string;
+  readonly ids: readonly string[];
+}
+
+declare module "../../../core/store/store.ts" {
+  interface Tables {
+    BulkOperation: BulkRow;
+    BulkSelection: BulkSelection;
+  }
+}
+
+export const BULK_TABLE: TableSpec<BulkRow> = {
+  name: "BulkOperation",
+  version: 1,
+  entity: false,
+  index: ({ createdAt }) => ({ created_at: Date.parse(createdAt) }),
+  facets: [],
+  sorted: ["created_at"],
+};
+
+export const BULK_SELECTION_TABLE: TableSpec<BulkSelection> = {
+  name: "BulkSelection",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
