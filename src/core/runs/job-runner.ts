@@ -198,6 +198,10 @@ class JobRunner implements Runner {
     return this.#runs.find(jobId)?.activity.runningSteps() ?? [];
   }
 
+  get instance(): string | undefined {
+    return this.#membership?.id;
+  }
+
   load(): { readonly running: number; readonly queued: number } {
     const { running, queued } = this.#runs.scheduler;
     return { running, queued };

@@ -136,6 +136,8 @@ export interface Runner {
   position(jobId: string): QueuePosition | undefined;
   /** The steps whose functions run now, as the run log would tell their beginning: it does not. */
   runningSteps(jobId: string): BegunEntry[];
+  /** Id of this instance, where several share the store: the `owner` of the jobs that it runs. */
+  readonly instance: string | undefined;
   /** Jobs that run and wait now. */
   load(): { readonly running: number; readonly queued: number };
   /** Whether the service was started paused: it takes jobs in, and runs no code of agents. */

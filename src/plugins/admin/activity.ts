@@ -5,6 +5,8 @@ import type { StoredJob } from "../../core/models/job.ts";
 
 const HOUR = 3_600_000;
 const HOURS = 24;
+/** Milliseconds after which figures are computed again, where other instances change them too. */
+const STALE = 5000;
 /** Jobs read at first use to sum up today's cost. */
 const MOST_READ = 5000;
 
@@ -33,9 +35,14 @@ export class Activity {
   #partial = false;
   #counting: Promise<void> | undefined;
   #counted = false;
+  /** When the current count began, milliseconds since the epoch. */
+  #countedAt = 0;
+  readonly #isShared: boolean;
 
-  constructor(jobs: Jobs, hooks: HookListener, clock: () => Date) {
+  /** `isShared`: the hooks report only a part of what changes. */
+  constructor(jobs: Jobs, hooks: HookListener, clock: () => Date, { isShared = false } = {}) {
     this.#jobs = jobs;
+    this.#isShared = isShared;
     this.#clock = clock;
     this.#stop = [
       hooks.on("job:created", ({ job }) => this.#count(job, 1)),
@@ -51,6 +58,12 @@ export class Activity {
   }
 
   async read(): Promise<ActivityView> {
+    const begun = this.#clock().getTime();
+    if (this.#isShared && this.#counted && begun - this.#countedAt > STALE) {
+      this.#counting = undefined;
+      this.#cost = 0;
+    }
+    if (!this.#counting) this.#countedAt = begun;
     this.#counting ??= this.#countAll();
     await this.#counting;
     const now = this.#clock().getTime();
@@ -70,7 +83,7 @@ export class Activity {
   }
 
   #count(job: StoredJob, by: number): void {
-    if (!this.#counting) return;
+    if (!this.#counting || this.#isShared) return;
     const from = hourOf(Date.parse(job.created_at));
     // While the hours are being counted, a change is added to the counted ones; the others will still include
     // it.
@@ -82,7 +95,7 @@ export class Activity {
   }
 
   #spend(amount: number): void {
-    if (!this.#counting || amount === 0) return;
+    if (!this.#counting || this.#isShared || amount === 0) return;
     this.#rollOver(this.#clock().getTime());
     this.#cost += amount;
   }

@@ -114,7 +114,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     countQuestions: async () => (await cases.countBy("status")).awaiting ?? 0,
     onError: (error) => log.error("open pages could not be notified of a change", { error }),
   });
-  const activity = new Activity(jobs, hooks, clock);
+  const activity = new Activity(jobs, hooks, clock, context.get(STORE));
   const console = new ConsoleBuffer(hooks, options.consoleLines);
   const bulk = new BulkOperations({
     ...{ runner, clock, log },

@@ -30,6 +30,8 @@ export const ConsoleSchema = v.object({
   ),
   /** Number of the newest line. */
   last: v.number(),
+  /** Whose lines they are, where several instances share the store. */
+  instance: v.nullable(v.string()),
 });
 
 export const DeliveriesSchema = pageOf(OutboxMessageSchema);
@@ -57,6 +59,23 @@ export const ServiceSchema = v.object({
       dependsOn: v.array(v.string()),
       /** Milliseconds. */
       setupTime: v.number(),
+    }),
+  ),
+  /** The living instances, where several share the store. */
+  instances: v.array(
+    v.object({
+      id: v.string(),
+      /** Whether it is the one that answers. */
+      current: v.boolean(),
+      host: v.string(),
+      /** `slug@version` of the agents that it hosts. */
+      agents: v.array(v.string()),
+      running: v.number(),
+      places: v.number(),
+      started_at: v.string(),
+      /** By the store's clock. */
+      seen_at: v.string(),
+      seconds_since: v.number(),
     }),
   ),
   live: v.object({ open_pages: v.number() }),

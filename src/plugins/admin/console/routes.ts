@@ -1,3 +1,4 @@
+import { hostname } from "node:os";
 import * as v from "valibot";
 import { LOG_LEVELS } from "../../../core/base/log.ts";
 import type { LiveStreams, StreamSource } from "../../../core/http/live-streams.ts";
@@ -11,6 +12,7 @@ import type { AdminParts } from "../parts.ts";
 import { optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
+import { shortInstance } from "../server/instances.ts";
 import { formatCount, toLabel } from "../views/format.ts";
 import type { ConsoleBuffer, ConsoleLine, LineFilter } from "./buffer.ts";
 
@@ -28,13 +30,14 @@ const RangeSchema = v.object({ ...filter, after, limit: wholeNumber({ min: 1, ma
 /** The console: page, lines, stream, download. */
 export function consoleRoutes(parts: AdminParts, streams: LiveStreams): RouteDefinition[] {
   const { console: buffer } = parts;
+  const instance = () => parts.runner().instance;
   const resource = (given: v.InferOutput<typeof RangeSchema>): Resource => {
     const query = withoutEmpty(given);
     return {
       page: "console",
       fragment: "log-lines",
-      json: () => ({ items: buffer.read(query, query), last: buffer.last }),
-      state: () => pageState(buffer, query),
+      json: () => ({ items: buffer.read(query, query), last: buffer.last, instance: instance() ?? null }),
+      state: () => pageState(buffer, query, instance()),
     };
   };
   return [
@@ -126,6 +129,7 @@ function toView({ time, level, message, fields }: ConsoleLine) {
 function pageState(
   buffer: ConsoleBuffer,
   query: LineFilter & { readonly after: number; readonly limit: number },
+  instance: string | undefined,
 ): Record<string, unknown> {
   const { level, search, job } = query;
   const download = withQuery("/admin/api/console/download", { level, search, job });
@@ -134,7 +138,7 @@ function pageState(
     last: buffer.last,
     most: Math.min(buffer.most, 2000),
     download,
-    summary: `The last ${formatCount(buffer.most)} lines of this process. Times are UTC.`,
+    summary: `The last ${formatCount(buffer.most)} lines of ${instance === undefined ? "this process" : `instance ${shortInstance(instance)} on ${hostname()}; the others have their own`}. Times are UTC.`,
     filter: {
       search: search ?? "",
       job: job ?? "",

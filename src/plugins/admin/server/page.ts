@@ -10,6 +10,7 @@ import { readRetention, retentionFacts } from "../retention/routes.ts";
 import { formatBytes, formatCount, formatDuration, toLabel } from "../views/format.ts";
 import { statusPiece } from "../views/pieces.ts";
 import { readConfiguration } from "./configuration.ts";
+import { instanceFact, readInstances } from "./instances.ts";
 
 /** The service itself: version, configuration, dependencies. */
 export function serverRoutes(parts: AdminParts): RouteDefinition[] {
@@ -46,6 +47,7 @@ async function readServer(parts: AdminParts) {
     configuration,
     store: { ...(await store.stats()), health: store.health() },
     plugins: parts.plugins(),
+    instances: await readInstances(parts),
     live: { open_pages: hub.listeners },
     retention: await readRetention(parts),
     schedules: await parts.runner().schedules.list(),
@@ -105,6 +107,9 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           })),
         ],
       },
+      ...(data.instances.length > 0
+        ? [{ title: "Instances", status: "", facts: data.instances.map(instanceFact) }]
+        : []),
       ...(control
         ? [
             {
