@@ -73,6 +73,33 @@ test("an instance that starts beside another one leaves its jobs alone", async (
   expect(tally.did).toEqual(["a s0", "a s1", "a s2", "a s3"]);
 });
 
+test.each([-3_600_000, 3_600_000])(
+  "an instance is alive by the clock of the store, which is %d ms ahead of its own",
+  async (ahead) => {
+    const store = await emptyStore();
+    const [begun, held] = [gate(), gate()];
+    const tally = new Tally();
+    const skewed: Store = { ...bound(store), now: async () => new Date(Date.now() + ahead) };
+    const shared = { ...SHORT, dead: 60_000, giveUp: 50_000 };
+    const a = await join(skewed, tally.agent("a", { at: 2, held: held.opened, begun: begun.open }), {
+      shared,
+    });
+    await a.start();
+    await begun.opened;
+    const b = await join(skewed, tally.agent("b"), { shared });
+    await delay(100);
+    expect(await b.jobs.get(JOB)).toMatchObject({ run_count: 1 });
+
+    const later: Store = { ...skewed, now: async () => new Date(Date.now() + ahead + 61_000) };
+    a.die();
+    await b.runner.close(0);
+    const c = await join(later, tally.agent("c"), { shared });
+
+    expect(await ended(c)).toMatchObject({ result: "c" });
+    held.open();
+  },
+);
+
 test("the jobs of an instance that is killed are claimed by another one, and no finished step runs again", async () => {
   const store = await emptyStore();
   const [begun, held] = [gate(), gate()];
@@ -173,15 +200,23 @@ test("of many instances that find a job without an owner, one runs it", async ()
   await ended(others[0]!);
 
   for (const step of ["s0", "s1", "s2", "s3"]) expect(tally.count(step), step).toBe(1);
+  // It was started, given up, claimed and resumed, each once.
+  expect(await a.jobs.get(JOB)).toMatchObject({ run_count: 4 });
+  const marks = (await a.entries()).flatMap((entry) => (entry.type === "mark" ? [entry.mark] : []));
+  expect(marks).toEqual(["interrupted", "resumed"]);
 });
 
 test("a job that finds no place is claimed by an instance that has one", async () => {
   const store = await emptyStore();
-  const held = gate();
+  const [held, heldThere, begunThere] = [gate(), gate(), gate()];
   onTestFinished(held.open);
+  onTestFinished(heldThere.open);
   const agent = (where: string) =>
     agentOf(async ({ job }) => {
-      await job.step("work", () => (where === "a" ? held.opened : undefined));
+      await job.step("work", () => {
+        if (where === "b") begunThere.open();
+        return where === "a" ? held.opened : heldThere.opened;
+      });
       return where;
     });
   const a = await join(store, agent("a"), { most: 1 });
@@ -189,9 +224,13 @@ test("a job that finds no place is claimed by an instance that has one", async (
   await start(a, "second");
   const b = await join(store, agent("b"), { most: 1 });
 
-  expect(await ended(b, "second")).toMatchObject({ result: "b" });
+  await begunThere.opened;
+  // Its turn comes here, too, while it runs there.
   held.open();
   expect(await ended(b, "first")).toMatchObject({ result: "a" });
+  await expect.poll(() => a.runner.load()).toEqual({ running: 0, queued: 0 });
+  heldThere.open();
+  expect(await ended(b, "second")).toMatchObject({ result: "b", run_count: 1 });
 });
 
 test("an instance claims no more jobs than it has places for, from each workspace in turn", async () => {
@@ -354,7 +393,11 @@ test("a suspended job is woken by one instance, also where the one that suspende
     agentOf(async ({ job }) => {
       await job.step("before", () => void ran.push(`${where} before`));
       await job.sleep(0.4);
-      await job.step("after", () => void ran.push(`${where} after`));
+      await job.step("after", async () => {
+        ran.push(`${where} after`);
+        // Others look meanwhile.
+        await delay(100);
+      });
       return where;
     });
   const a = await join(store, agent("a"), { suspendAfter: 0 });
@@ -365,7 +408,7 @@ test("a suspended job is woken by one instance, also where the one that suspende
 
   const [b] = await Promise.all(["b", "c", "d"].map((one) => join(store, agent(one), { suspendAfter: 0 })));
 
-  await ended(b!);
+  expect(await ended(b!)).toMatchObject({ run_count: 2 });
   expect(ran.map((one) => one.slice(2))).toEqual(["before", "after"]);
 });
 
