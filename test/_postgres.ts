@@ -116,6 +116,14 @@ export class Cluster {
   }
 }
 
+/** A connection as a store has it, closed after the test. */
+export async function openClient(cluster: Cluster): Promise<Client & { release(): void }> {
+  const client = new Client({ connectionString: cluster.url });
+  await client.connect();
+  onTestFinished(() => client.end());
+  return Object.assign(client, { release() {} });
+}
+
 const SHARED = Symbol.for("svc.test.postgres");
 type Shared = { [SHARED]?: Promise<Cluster> };
 

@@ -95,30 +95,34 @@ export class Committer {
   }
 
   async #commitGroup(group: readonly Waiting[]): Promise<void> {
-    const of = new Map(group.map((waiting) => [waiting.attempt, waiting]));
     const units = unitsOf(group.map(({ attempt }) => attempt));
-    const membersOf = ({ attempts }: Unit) => attempts.map((attempt) => of.get(attempt)!);
-    await this.#commitUnits(units, membersOf);
+    await this.#commitUnits(units, group);
   }
 
-  async #commitUnits(units: readonly Unit[], membersOf: (unit: Unit) => Waiting[]): Promise<void> {
+  async #commitUnits(units: readonly Unit[], group: readonly Waiting[]): Promise<void> {
     let results: readonly Outcome[];
     try {
       results = await this.#send(units);
     } catch (error) {
       if (isRefusal(error) && !isTransient(error) && units.length > 1) {
         // One of them cannot be stored: the others must not share its fate.
-        for (const unit of units) await this.#commitUnits([unit], membersOf);
+        for (const unit of units) await this.#commitUnits([unit], group);
         return;
       }
       if (!isRefusal(error)) this.#onDown(error);
-      for (const unit of units) for (const each of membersOf(unit)) this.#refuse(each, explain(error));
+      const refused = new Set(units.flatMap(({ attempts }) => attempts));
+      for (const each of group) if (refused.has(each.attempt)) this.#refuse(each, explain(error));
       this.#giveUpDependents();
       return;
     }
+    const outcomes = new Map<Attempt, Outcome>();
     for (const [at, unit] of units.entries()) {
-      const members = membersOf(unit);
-      for (const each of members) this.#settle(each, outcomeFor(each.attempt, results[at]!, unit));
+      for (const attempt of unit.attempts) outcomes.set(attempt, outcomeFor(attempt, results[at]!, unit));
+    }
+    // In the order in which they were asked for, which observers hear of them in.
+    for (const each of group) {
+      const outcome = outcomes.get(each.attempt);
+      if (outcome !== undefined) this.#settle(each, outcome);
     }
     this.#giveUpDependents();
   }
