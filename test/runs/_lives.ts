@@ -122,13 +122,17 @@ export class Life {
       ): Promise<T> => {
         while (this.#thawed) await this.#thawed;
         writes++;
+        let length = 0;
         try {
           return await store.transaction(async (tx) => {
             if (this.isDead) throw new Error("dead");
-            return work(tx);
+            const result = await work(tx);
+            // Not read afterwards: the results of writes must come in their order.
+            if (diesAt !== Number.POSITIVE_INFINITY) length = await tx.last("Run", JOB);
+            return result;
           }, fenced);
         } finally {
-          if (++this.writes >= diesAtWrite || (await store.log("Run").last(JOB)) >= diesAt) this.die();
+          if (++this.writes >= diesAtWrite || length >= diesAt) this.die();
           writes--;
           if (this.isDead) {
             bury();
