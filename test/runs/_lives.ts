@@ -127,7 +127,7 @@ export class Life {
           return await store.transaction(async (tx) => {
             if (this.isDead) throw new Error("dead");
             const result = await work(tx);
-            // Not read afterwards: the results of writes must come in their order.
+            // Not by a read after it: the results of writes must come in their order.
             if (diesAt !== Number.POSITIVE_INFINITY) length = await tx.last("Run", JOB);
             return result;
           }, fenced);
