@@ -1,7 +1,7 @@
 // Plugins
 
 export { createToken, type Token } from "./core/base/container.ts";
-export type { Change, Participant } from "./core/entities/change.ts";
+export type { Change, Participant, Touched } from "./core/entities/change.ts";
 export type {
   ChangeOf,
   CoreHooks,
