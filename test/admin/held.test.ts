@@ -12,8 +12,10 @@ import { requirement } from "../_require.ts";
 import { DESKTOP, findings, launch, PHONE, signIn, type View, visit } from "./_browser.ts";
 
 const chromium = requirement("chromium");
-const TABLET: View = { name: "tablet", width: 820, height: 1180, colorScheme: "light" };
-const WIDE: View = { name: "wide", width: 2560, height: 1440, colorScheme: "dark" };
+/** The widths at which the layout is looked at; screenshots have the width in their names. */
+const WIDTHS = [1440, 1024, 768, 390, 2560];
+/** A word that fits no phone. */
+const LONG_WORD = `https://erp.example.com/${"invoices/".repeat(12)}`;
 
 let browser: Browser;
 let axe: string;
@@ -34,6 +36,7 @@ function payer(step: string, version: string): AgentDefinition {
         fields: [],
         async run({ job }) {
           const item = await job.openCase({ id: job.id, name: "Invoice 42" });
+          await item.step(LONG_WORD, () => 1);
           await item.step(step, () => version);
           const { yes } = await item.ask("approve", {
             question: "Pay it?",
@@ -72,10 +75,14 @@ function contextOf(id: string) {
 
 /** All widths in both themes where screenshots are taken. */
 const VIEWS: readonly View[] = process.env.SVC_SHOTS
-  ? [DESKTOP, PHONE, TABLET, WIDE].flatMap((view) => [
-      { ...view, colorScheme: "light" as const },
-      { ...view, colorScheme: "dark" as const },
-    ])
+  ? WIDTHS.flatMap((width) =>
+      (["light", "dark"] as const).map((colorScheme) => ({
+        name: String(width),
+        width,
+        height: 900,
+        colorScheme,
+      })),
+    )
   : [DESKTOP, PHONE];
 
 chromium.it(
@@ -91,6 +98,8 @@ chromium.it(
         await page.emulateMedia({ colorScheme: view.colorScheme });
         const where = `${name}-${view.name}-${view.colorScheme}`;
         complaints.push(...(await findings(page, axe, view)).map((one) => `${where}: ${one}`));
+        const width = await page.evaluate<number>("document.documentElement.scrollWidth");
+        if (width > view.width) complaints.push(`${where}: ${width} px wide`);
         if (folder)
           await page.screenshot({ path: `${folder}/${where}.png`, caret: "initial", fullPage: true });
       }
