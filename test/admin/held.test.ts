@@ -12,7 +12,7 @@ import { requirement } from "../_require.ts";
 import { DESKTOP, findings, launch, PHONE, signIn, type View, visit } from "./_browser.ts";
 
 const chromium = requirement("chromium");
-/** The widths at which the layout is looked at; screenshots have the width in their names. */
+/** Widths of screenshots, in their names. */
 const WIDTHS = [1440, 1024, 768, 390, 2560];
 /** A word that fits no phone. */
 const LONG_WORD = `https://erp.example.com/${"invoices/".repeat(12)}`;
