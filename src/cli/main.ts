@@ -26,6 +26,16 @@ const GROUPS: readonly CommandGroup[] = [
     load: () => import("./job/main.ts"),
   },
   {
+    name: "schedule",
+    summary: "List, run, pause and resume the schedules of a running service",
+    load: () => import("./schedule/main.ts"),
+  },
+  {
+    name: "event",
+    summary: "Send events to the jobs of a running service, list received ones",
+    load: () => import("./event/main.ts"),
+  },
+  {
     name: "store",
     summary: "Back up, export, check and repair the data of a service",
     load: () => import("./store/main.ts"),

@@ -25,6 +25,7 @@ export const ReceivedEventSchema = v.object({
   at: TimestampSchema,
   data: JsonMapSchema,
 });
+export type ReceivedEvent = v.InferOutput<typeof ReceivedEventSchema>;
 
 /** An event as stored. */
 export interface StoredEvent {

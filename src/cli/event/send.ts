@@ -1,0 +1,65 @@
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import * as v from "valibot";
+import { messageOf } from "../../core/base/error-text.ts";
+import type { ReceivedEvent } from "../../core/models/received-event.ts";
+import { JsonMapSchema } from "../../core/models/scalars.ts";
+import { defineCommand } from "../command.ts";
+import { UsageError } from "../errors.ts";
+import { CONNECTION_FLAGS, connect } from "../job/connection.ts";
+
+/** `svc event send`: gives an event to the jobs that wait for it, now or later. */
+export const send = defineCommand({
+  usage: "send <name>",
+  summary: "Send an event to the jobs that wait for it, now or later",
+  flags: v.object({
+    data: v.optional(
+      v.pipe(
+        v.string(),
+        v.description("its data: a JSON object, or @ and a file with one"),
+        v.metadata({ value: "json" }),
+      ),
+    ),
+    id: v.optional(
+      v.pipe(
+        v.string(),
+        v.description("its id: sending it again with the same id stores nothing"),
+        v.metadata({ value: "id" }),
+      ),
+    ),
+    ...CONNECTION_FLAGS,
+  }),
+  examples: [
+    `svc event send payment --data '{ "order": 42 }' --id payment-7731`,
+    "svc event send payment --data @payment.json",
+  ],
+  async run({ args, flags, context }) {
+    const data = await readData(flags.data ?? "{}", context.cwd);
+    const client = await connect(flags, context);
+    const event = await client.post<ReceivedEvent>(`/events/${encodeURIComponent(args[0]!)}`, {
+      data,
+      ...(flags.id !== undefined && { id: flags.id }),
+    });
+    context.print(
+      flags.json ? JSON.stringify(event, null, 2) : `Event ${event.name} was stored with id ${event.id}`,
+    );
+    return 0;
+  },
+});
+
+async function readData(given: string, cwd: string): Promise<Record<string, unknown>> {
+  const file = given.startsWith("@") ? given.slice(1) : undefined;
+  try {
+    const value: unknown = JSON.parse(
+      file === undefined ? given : await readFile(resolve(cwd, file), "utf8"),
+    );
+    if (v.is(JsonMapSchema, value) && !Array.isArray(value)) return value;
+  } catch (error) {
+    if (!(error instanceof SyntaxError))
+      throw new UsageError(`--data cannot be read: ${messageOf(error)}`, "Check the path after the @.");
+  }
+  throw new UsageError(
+    `--data must be a JSON object${file === undefined ? "" : ` in ${file}`}`,
+    `For example: --data '{ "order": 42 }'.`,
+  );
+}

@@ -1,0 +1,76 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { defineAgent, type ServerOptions } from "agent-control-service";
+import { testServer } from "agent-control-service/testing";
+import { expect, test } from "vitest";
+import { main } from "../../src/cli/main.ts";
+
+const waiter = defineAgent({
+  name: "Waiter",
+  version: "1.0.0",
+  methods: {
+    job_start: { fields: [], run: ({ job }) => job.waitFor("payment", { where: { order: 42 } }) },
+  },
+});
+
+/** A service, and the command line that talks to it. */
+async function start(options: Partial<ServerOptions> = {}) {
+  const server = await testServer({ agents: [waiter], ...options });
+  const svc = async (...args: string[]) => {
+    const lines: string[] = [];
+    const keep = (line: string) => void lines.push(line);
+    const code = await main(args, {
+      argv: args,
+      self: [],
+      cwd: server.dataDir,
+      env: { SERVICE_URL: server.url, SERVICE_API_KEY: server.key },
+      print: keep,
+      note: keep,
+      interactive: false,
+      platforms: {},
+    });
+    return { code, text: lines.join("\n") };
+  };
+  return { server, svc, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+}
+
+test("svc schedule lists the schedules, pauses and resumes one, and starts its job now", async () => {
+  await using here = await start({ schedules: [{ id: "nightly", cron: "0 3 * * *", agent: waiter }] });
+  const listed = await here.svc("schedule", "list");
+  const paused = await here.svc("schedule", "pause", "nightly");
+  const after = JSON.parse((await here.svc("schedule", "list", "--json")).text);
+  const job = JSON.parse((await here.svc("schedule", "run", "nightly", "--json")).text);
+  const resumed = await here.svc("schedule", "resume", "nightly");
+  const unknown = await here.svc("schedule", "pause", "weekly");
+
+  expect(listed.text).toMatch(/nightly\s+waiter\s+0 3 \* \* \* UTC\s+\S+T03:00:00\.000Z\s+none/);
+  expect(paused).toEqual({ code: 0, text: "Schedule nightly is paused" });
+  expect(after).toMatchObject([{ id: "nightly", paused: true }]);
+  expect(job).toMatchObject({ agent_name: "waiter", status: expect.any(String) });
+  expect(resumed.text).toMatch(/^Schedule nightly is resumed; next \S+T03:00:00\.000Z$/);
+  expect(unknown).toMatchObject({ code: 1, text: expect.stringContaining("weekly") });
+});
+
+test("svc event sends data from the command line or a file, once for each id, and lists what was received", async () => {
+  await using here = await start();
+  await writeFile(join(here.server.dataDir, "paid.json"), '{ "order": 43 }');
+  const sent = await here.svc("event", "send", "payment", "--data", '{ "order": 42 }', "--id", "p-1");
+  const again = await here.svc("event", "send", "payment", "--data", '{ "order": 42 }', "--id", "p-1");
+  const other = await here.svc("event", "send", "payment", "--data", "{}", "--id", "p-1");
+  await here.svc("event", "send", "refund", "--data", "@paid.json");
+  const listed = JSON.parse((await here.svc("event", "list", "--json")).text);
+  const refunds = await here.svc("event", "list", "--name", "refund");
+  const wrong = await here.svc("event", "send", "payment", "--data", "[1]");
+  const missing = await here.svc("event", "send", "payment", "--data", "@missing.json");
+
+  expect(sent).toEqual({ code: 0, text: "Event payment was stored with id p-1" });
+  expect(again).toEqual(sent);
+  expect(other.code).toBe(1);
+  expect(listed).toMatchObject([
+    { name: "refund", data: { order: 43 } },
+    { name: "payment", id: "p-1", data: { order: 42 } },
+  ]);
+  expect(refunds.text).toMatch(/refund\s+\S+\s+\{"order":43\}$/);
+  expect(wrong).toMatchObject({ code: 2, text: expect.stringContaining("must be a JSON object") });
+  expect(missing).toMatchObject({ code: 2, text: expect.stringContaining("cannot be read") });
+});
