@@ -36,9 +36,9 @@ declare module "../../core/store/store.ts" {
 
 export const SESSION_TABLE: TableSpec<AdminSession> = {
   name: "AdminSession",
-  version: 1,
+  version: 2,
   entity: false,
-  index: ({ until }) => ({ until }),
+  index: ({ until, seen }) => ({ until, seen }),
   facets: [],
   sorted: [],
 };

@@ -179,12 +179,21 @@ export class Sessions implements SessionVerifier {
   /** Removes the sessions that have ended, and ends here what belongs to those that others have ended. */
   async #tidy(): Promise<void> {
     try {
-      const rows = await this.#rows();
-      const open = new Set<string>();
-      for (const row of rows) {
-        if (this.#isValid(row)) open.add(row.id);
+      const { idleMinutes } = this.#parts;
+      const now = this.#now();
+      const idle = { seen: { lt: now - idleMinutes * MINUTE + 1 } };
+      // By the index alone: a service that is not in use reads nothing.
+      const open = new Set(await this.#table.ids());
+      const due = [
+        ...(await this.#table.ids({ where: { until: { lt: now + 1 } } })),
+        ...(idleMinutes > 0 ? await this.#table.ids({ where: idle }) : []),
+      ];
+      for (const id of new Set(due)) {
+        const row = await this.#table.get(id);
+        if (row && this.#isValid(row)) continue;
+        open.delete(id);
         // Another instance may have seen it in use since.
-        else if (!this.#isValid({ ...row, seen: row.seen + MINUTE })) await this.#table.remove(row.id);
+        if (row && !this.#isValid({ ...row, seen: row.seen + MINUTE })) await this.#table.remove(id);
       }
       for (const id of this.#seen.keys()) if (!open.has(id)) this.#forget(id);
     } catch (error) {
