@@ -200,7 +200,7 @@ test("times that passed while the service was down are caught up as the schedule
     ["20m", 5 * HOUR, ["05:00"]],
     ["latest", 5 * HOUR, ["05:00"]],
     ["none", 5 * HOUR, []],
-    ["none", 31 * MINUTE, ["01:00"]],
+    ["none", 30.5 * MINUTE, ["01:00"]],
     ["all", 50 * HOUR, Array.from({ length: 50 }, (_, n) => `${String((n + 1) % 24).padStart(2, "0")}:00`)],
   ];
   for (const [catchUp, down, expected] of cases) {

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import { agentOf } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
+import { emptyStore, Life } from "./_lives.ts";
 
 const ID = "job-1";
 const FIELDS = [{ name: "text", required: true }];
@@ -51,6 +52,18 @@ test("a job that only sleeps leaves memory, and resumes when its sleep ends", as
   });
   expect(did).toEqual(["called", "a", "called", "b"]);
   expect(await marksOf(server)).toEqual(["resumed"]);
+});
+
+test("a job that becomes due while the service looks which ones are due is resumed", async () => {
+  const { agent } = sleeper("200ms");
+  const resumed = Array.from({ length: 12 }, async (_, n) => {
+    // Each look at this clock takes a millisecond.
+    let time = Date.now() + n;
+    const life = new Life(await emptyStore(), agent, { clock: () => new Date(time++), suspendAfter: 0 });
+    await life.start();
+    return (await life.ended(10_000))?.status;
+  });
+  expect(await Promise.all(resumed)).toEqual(resumed.map(() => "completed"));
 });
 
 test("a suspended job is not touched by a start, and wakes in the process after", async () => {

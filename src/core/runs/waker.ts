@@ -104,8 +104,13 @@ export class Waker {
         limit: BATCH + this.#waking.size,
       });
       if (isClosed()) return;
-      const due = items.filter((job) => this.#timeLeft(job) <= 0 && !this.#waking.has(job.id));
-      for (const job of items) if (this.#timeLeft(job) > 0) next = Math.min(next, this.#timeLeft(job));
+      const due: StoredJob[] = [];
+      for (const job of items) {
+        // Asked once: time goes on, and no job may be neither due nor expected.
+        const left = this.#timeLeft(job);
+        if (left > 0) next = Math.min(next, left);
+        else if (!this.#waking.has(job.id)) due.push(job);
+      }
       this.#wakeAll(due);
     }
     // Those that are due a little later are found together.
