@@ -33,23 +33,22 @@ export interface HandlerCall {
 
 /** Calls an agent's `job_start` for a run. */
 export async function callHandler(parts: HandlerParts, call: HandlerCall): Promise<unknown> {
-  const { run, job, agent, values, readJob, readCase, children, events } = call;
+  const { run, job, agent, values, children, events } = call;
   const method = agent.definition.methods.job_start;
   const checking = fieldsOf(method).check(job.job_fields);
   const fields = checking instanceof Promise ? await checking : checking;
   if (!fields.ok) {
     throw new Error(`The job's fields no longer match the agent: ${describeProblems(fields.problems)}`);
   }
-  const { parameters, log, telemetry, get } = await toHandlerContext(parts, agent, job, {
-    parameters: values,
-    log: silenced(run.parts.log, () => run.deliveries.isSilent),
-  });
+  const known = { parameters: values, log: silenced(run.parts.log, () => run.deliveries.isSilent) };
+  const opened = await run.read(() => toHandlerContext(parts, agent, job, known));
+  const { parameters, log, telemetry, get } = opened;
   checkRequired(agent, parameters);
   let isolated: IsolatedRun | undefined;
   const handle = new RunJob(run, {
     context: job.job_context,
-    readJob,
-    readCase,
+    readJob: () => run.read(call.readJob),
+    readCase: (id) => run.read(() => call.readCase(id)),
     children,
     events,
     createdAt: job.created_at,
@@ -86,8 +85,9 @@ function answerHandler(
   if (!method) return undefined;
   return async (caseId: string, { answer, message = null }: AnswerEntry): Promise<void> => {
     if (run.isRehearsal) return;
-    const context = await toHandlerContext(parts, agent, job);
-    const told = { job: await readJob(), case: await readCase(caseId), answer, message };
+    const context = await run.read(() => toHandlerContext(parts, agent, job));
+    const found = { job: await run.read(readJob), case: await run.read(() => readCase(caseId)) };
+    const told = { ...found, answer, message };
     const elsewhere = isolated();
     const here = elsewhere
       ? { ...method, run: (given: object) => elsewhere.call("human_answer", { ...given }) }

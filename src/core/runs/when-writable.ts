@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isServiceError, type ServiceError } from "../base/errors.ts";
 
 /**
- * Runs work that writes, and retries at growing intervals while the store cannot write; other failures are
+ * Runs work that writes or reads, and retries at growing intervals while the store cannot; other failures are
  * thrown. `onFailure` is called before each wait, and throws to give up.
  */
 export async function whenWritable<T>(

@@ -79,10 +79,12 @@ async function begin(
   { children, order }: { readonly children: ChildrenOfJob; readonly order: ChildOrder },
 ): Promise<Ended> {
   const prepared = await run.orEnd(() =>
-    children.prepare(order).then(
-      (input) => ({ input }),
-      (error: unknown) => ({ error }),
-    ),
+    run
+      .read(() => children.prepare(order))
+      .then(
+        (input) => ({ input }),
+        (error: unknown) => ({ error }),
+      ),
   );
   return run.write(async (unit) => {
     if ("error" in prepared) {

@@ -146,7 +146,7 @@ class EventCall {
   async #look(isOver: boolean): Promise<Found> {
     const { run } = this.#scope;
     const { taken } = run;
-    const found = await this.#find();
+    const found = await run.read(() => this.#find());
     return run.write(async (unit): Promise<Found> => {
       const { tx } = unit;
       this.#reserve(undefined);

@@ -446,6 +446,14 @@ export class Run {
     throw this.#phase.error;
   }
 
+  /** Reads something for a call. While the store does not answer, it waits: the next attempt may succeed. */
+  read<T>(work: () => Promise<T>): Promise<T> {
+    return whenWritable(work, ({ message }) => {
+      if (this.isOver) throw this.#phase.error;
+      this.parts.log.warn("the store cannot be read; the run waits", { error: message });
+    });
+  }
+
   /** Settles as `work` does, or rejects as soon as the run ends. */
   orEnd<T>(work: () => T | Promise<T>): T | Promise<T> {
     return this.#phase.orEnd(work);
