@@ -57,7 +57,7 @@ test("a job that only sleeps leaves memory, and resumes when its sleep ends", as
 test("a job that becomes due while the service looks which ones are due is resumed", async () => {
   const { agent } = sleeper("200ms");
   const resumed = Array.from({ length: 12 }, async (_, n) => {
-    // Each look at this clock takes a millisecond.
+    // Each reading of this clock takes a millisecond.
     let time = Date.now() + n;
     const life = new Life(await emptyStore(), agent, { clock: () => new Date(time++), suspendAfter: 0 });
     await life.start();

@@ -106,7 +106,7 @@ export class Waker {
       if (isClosed()) return;
       const due: StoredJob[] = [];
       for (const job of items) {
-        // Asked once: time goes on, and no job may be neither due nor expected.
+        // Asked once: the clock runs, and no job may be neither due nor expected.
         const left = this.#timeLeft(job);
         if (left > 0) next = Math.min(next, left);
         else if (!this.#waking.has(job.id)) due.push(job);
