@@ -120,6 +120,20 @@ it("downtime has its real length, starting at the last sign of life, and does no
   expect(fall.parts[0]!.items[0]!.shapes).toContain('fill="url(#fall-hatch)" x="25%" y="2" width="60%"');
 });
 
+it("downtime ends when the job is held, and does not grow while it waits for a person", () => {
+  const log: RunEntry[] = [
+    ...entries.slice(0, 2),
+    { type: "mark", at: at(9), mark: "interrupted", since: at(4) },
+    { type: "mark", at: at(9), mark: "held" },
+    { type: "status", at: at(9), from: "in_progress", to: "awaiting", reason: "crash_loop" },
+  ];
+  const open = { ...job, status: "awaiting", finished_at: null } as Job;
+
+  const { downtime, interruptions } = toTimeline(open, [], log, now);
+
+  expect([downtime, interruptions]).toEqual([5000, 1]);
+});
+
 it("downtime in a log of version 0.1.0 starts at the last entry before it", () => {
   const log: RunEntry[] = [
     ...entries.slice(0, 2),

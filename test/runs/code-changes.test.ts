@@ -167,7 +167,10 @@ test("five deploys of ten kinds of changes with running jobs: no job fails, no r
     expect(one!.recorded.version).not.toBe(one!.present.version);
     if (kind === "step renamed")
       expect([one!.expected, one!.found].join()).toMatch(/"(one|uno)" .*"(one|uno)"/);
-    else expect((await answeredAt(life, id)) < one!.at).toBe(true);
+    else {
+      const answered = await answeredAt(life, id);
+      expect(answered <= one!.at, `${kind}, ${id}: answered ${answered}, ${JSON.stringify(one)}`).toBe(true);
+    }
   }
   expect(kinds).toContain("step renamed");
   for (const kind of ["question reworded", "schema widened", "step moved", "branch by changed", PAIR])

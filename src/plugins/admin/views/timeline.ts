@@ -315,8 +315,8 @@ function interruptions(entries: readonly RunEntry[], to: number): Span[] {
       entry.mark === "interrupted" || (entry.mark === "waiting_for_agent" && entry.since !== undefined);
     // If an operator ended the run, the service was up.
     if (isDown && entry.by === undefined) since ??= time(entry.since ?? entries[at - 1]?.at ?? entry.at);
-    if (entry.mark === "resumed" || entry.mark === "restarted" || entry.mark === "started")
-      end(time(entry.at));
+    // A job that is held waits, while the service is up.
+    if (["resumed", "restarted", "started", "held"].includes(entry.mark)) end(time(entry.at));
   }
   end(to);
   return gaps;
