@@ -95,6 +95,12 @@ function worker(code: number): AgentDefinition {
   });
 }
 
+/** When a job came to its question. */
+async function askedAt(life: Life, id: string): Promise<string | undefined> {
+  const log = await life.jobs.log(id);
+  return log.find(({ entry }) => entry.type === "begun" && entry.call === "ask")?.entry.at;
+}
+
 /** Two versions beside each other, which make other calls. */
 const pair = (version: string): AgentDefinition =>
   defineAgent({
@@ -159,6 +165,8 @@ test("five deploys of ten kinds of changes with running jobs: no job fails, no r
   const kinds = new Set<string>();
   for (const [id, one] of held) {
     const { kind } = jobs.find((job) => job.id === id)!;
+    // One that was cut short between two steps has a call put before what it recorded where they change places.
+    if (kind === "step moved" && one!.at < ((await askedAt(life, id)) ?? "9")) continue;
     kinds.add(kind);
     expect(one).toMatchObject({
       expected: expect.stringMatching(/^(step|ask|close) "/),
