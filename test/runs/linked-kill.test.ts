@@ -19,7 +19,10 @@ const family = (child) => async ({ job }) => {
   const bad = await job.start(child, { n: "x" }, { key: "bad" }).catch((error) => error instanceof ChildFailedError && error.child);
   const fails = await job.start("adder", { n: -1 }, { key: "fails" });
   const failed = await fails.result().catch((error) => error instanceof ChildFailedError && [error.child === fails.id, error.status, error.reason]);
-  return { id, order: data.order, late, bad, failed, sums: await Promise.all(children.map((one) => one.result())) };
+  const stops = await job.start("adder", { n: 9 }, { key: "stops" });
+  await stops.stop();
+  const stopped = await stops.result().catch((error) => [error.status, error.reason]);
+  return { id, order: data.order, late, bad, failed, stopped, sums: await Promise.all(children.map((one) => one.result())) };
 };
 const adder = agent("Adder", async ({ job, fields }) => {
   if (fields.n < 0) throw new Error("too small");
@@ -64,10 +67,12 @@ test.each(["family", "isolated"])(
         late: "never",
         bad: null,
         failed: [true, "failed", "error"],
+        stopped: ["cancelled", "stopped"],
         sums: [12, 13],
       },
     });
     expect((await children()).map(({ status }) => status).sort()).toEqual([
+      "cancelled",
       "completed",
       "completed",
       "failed",

@@ -135,6 +135,11 @@ export interface ChildHandle<Result = unknown> {
    * failed or was cancelled. What it gave once stays, also if the child is retried.
    */
   result(): Promise<Result>;
+  /**
+   * Stops it, once, whatever is resumed, and resolves when that is stored. `result()` resolves or rejects when the child
+   * has ended. A child that has ended, or was removed, stays as it is.
+   */
+  stop(): Promise<void>;
 }
 
 export interface WaitOptions extends CallOptions {

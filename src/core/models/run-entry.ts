@@ -44,7 +44,7 @@ export interface RecordedError {
 /** A recorded call that replay uses: its identity and its result. */
 export interface CallEntry extends CallEntryBase {
   type: "call";
-  call: "step" | "open_case" | "update" | "ask" | "close" | "sleep" | "start" | "child" | "event";
+  call: "step" | "open_case" | "update" | "ask" | "close" | "sleep" | "start" | "child" | "stop" | "event";
   /**
    * Its result. In logs of version 0.1.0, a sleep was recorded when it started, and this is when it was to
    * end.

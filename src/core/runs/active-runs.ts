@@ -123,6 +123,8 @@ export class ActiveRuns {
   readonly #linesSeen = new WeakMap<Run, number>();
   /** Agents of other living instances, as `slug@version`. */
   hostedElsewhere: ReadonlySet<string> = new Set();
+  /** Stops a child of a job. */
+  stopChild: ChildrenParts["stop"] | undefined;
   /** Ends a run whose job was stopped at another instance. */
   onStopped: ((run: Run, job: StoredJob) => void) | undefined;
 
@@ -170,7 +172,10 @@ export class ActiveRuns {
       next: (waitId) => this.#waits.next(waitId),
     };
     this.ends = new JobEnds(parts.jobs, parts.hooks);
-    this.#children = { ...parts, ends: this.ends, queue: (job) => void this.queue(job, "start") };
+    this.#children = {
+      ...{ ...parts, ends: this.ends, queue: (job) => void this.queue(job, "start") },
+      stop: (...given) => this.stopChild!(...given),
+    };
     this.#waker = new Waker({
       ...parts,
       isClosed: () => this.scheduler.isClosed,

@@ -9,6 +9,7 @@ import { type JobInstructions, JobInstructionsSchema } from "../models/job-instr
 import type { MarkEntry } from "../models/run-entry.ts";
 import { endOfParent } from "./children.ts";
 import { changeWithRun } from "./job-change.ts";
+import type { Call } from "./run/call.ts";
 import { RunRecord } from "./run/run-record.ts";
 import { asJob, note, type RequestParts, refusePulled, refuseWhenClosing } from "./runner-parts.ts";
 import { stopChildren } from "./steer.ts";
@@ -89,11 +90,17 @@ async function retryChildren(parts: RequestParts, jobId: string, actor?: Actor):
     limit: Number.POSITIVE_INFINITY,
   });
   if (items.length === 0) return;
-  const forgotten = (await RunRecord.of(parts.jobs, jobId)).forgetFailures();
-  const failed = new Set(forgotten.filter(({ kind }) => kind === "child").map(({ key }) => key));
+  const record = await RunRecord.of(parts.jobs, jobId);
+  const failed = new Set(keysOf(record.forgetFailures(), "child"));
+  // What the handler has stopped stays stopped.
+  for (const id of keysOf(record.ended, "stop")) failed.delete(id);
   for (const { id, stop_reason } of items) {
     if (stop_reason === "parent_ended" || failed.has(id)) await retryJob(parts, id, "last_step", actor);
   }
+}
+
+function keysOf(calls: readonly Call[], kind: Call["kind"]): (string | undefined)[] {
+  return calls.filter((call) => call.kind === kind).map(({ key }) => key);
 }
 
 /** Queues a job that has ended, or is held, once more; `plan` refuses where it cannot. */

@@ -9,9 +9,12 @@ import { isHeld, type StoredJob } from "../models/job.ts";
 import { JobInstructionsSchema } from "../models/job-instructions.ts";
 import { checkRequired, type HandlerParts, openParameters, openSent } from "./handler-context.ts";
 import type { JobEnds } from "./job-ends.ts";
-import type { ChildOrder, ChildrenOfJob } from "./run/child-handle.ts";
+import type { ChildOrder, ChildrenOfJob, StopOrder } from "./run/child-handle.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { toNewJob } from "./start-request.ts";
+
+/** Why a job ends that a person stops. */
+export const STOPPED: RunEnd = { to: "cancelled", reason: "stopped", message: "The job was stopped" };
 
 /** Generations of children: an agent that starts itself without end is refused beyond it. */
 const DEEPEST = 100;
@@ -24,6 +27,8 @@ export interface ChildrenParts extends HandlerParts {
   readonly ends: JobEnds;
   /** Has a stored job run when its turn comes; it waits also where the queue is full. */
   readonly queue: (job: StoredJob) => void;
+  /** Stops a child of a job. */
+  readonly stop: (parent: string, id: string, order: StopOrder) => Promise<void>;
 }
 
 /** What a job's handler can do with children of the job. */
@@ -31,6 +36,7 @@ export function childrenOf(parts: ChildrenParts, parent: StoredJob): ChildrenOfJ
   return {
     prepare: (order) => prepare(parts, parent, order),
     queue: parts.queue,
+    stop: (id, order) => parts.stop(parent.id, id, order),
     nextEnd: (id) => parts.ends.next(id),
   };
 }
@@ -102,6 +108,11 @@ export function endOfParent(id: string, status: string | undefined): RunEnd {
   };
 }
 
+/** Why a job ends that its parent stops. */
+export function stoppedByParent(id: string): RunEnd {
+  return { to: "cancelled", reason: "stopped", message: `The job was stopped by its parent "${id}"` };
+}
+
 /** Why a child does not resume: its parent ended without completing, and then the process; or it is started over. */
 export async function parentEndOf(
   { jobs, agents }: Pick<ChildrenParts, "jobs" | "agents">,
@@ -119,7 +130,13 @@ export async function parentEndOf(
 }
 
 /** What a job has while its stop is under way: should the process end, the next one ends it for the same reason. */
-export function toCancelling({ reason, message }: RunEnd): JobPatch {
-  const isOwn = reason === "parent_ended";
-  return { open_questions: 0, ...(isOwn && { stop_reason: reason, error: message }) };
+export function toCancelling(end: RunEnd): JobPatch {
+  const { reason, message } = end;
+  return { open_questions: 0, ...(end !== STOPPED && { stop_reason: reason, error: message }) };
+}
+
+/** The same, read from a job whose stop is under way. */
+export function cancellingEndOf({ stop_reason: reason, error }: StoredJob): RunEnd {
+  const isOwn = (reason === "parent_ended" || reason === "stopped") && error !== null;
+  return isOwn ? { to: "cancelled", reason, message: error } : STOPPED;
 }

@@ -17,14 +17,20 @@ export interface FoundJob {
   readonly spent: number;
 }
 
+/** Stores what a unit does. */
+export type WriteUnit = <T>(work: (unit: Unit) => Promise<T>) => Promise<T>;
+
 /** Stores a change of a job that depends on its run, or on what its runs have recorded: none begins or ends in between. */
 export async function changeWithRun<T>(
   parts: RequestParts,
   jobId: string,
   work: (unit: Unit, found: FoundJob) => Promise<T>,
-  { needsRecord = true } = {},
+  {
+    needsRecord = true,
+    write = (unit) => parts.ledger.write(unit),
+  }: { readonly needsRecord?: boolean; readonly write?: WriteUnit | undefined } = {},
 ): Promise<T> {
-  const { jobs, runs, ledger } = parts;
+  const { jobs, runs } = parts;
   for (let isFirst = true; ; isFirst = false) {
     // A log may be long, and nothing is kept waiting for it: where it may have grown since, it is read again.
     const before = await jobs.get(jobId);
@@ -45,7 +51,7 @@ export async function changeWithRun<T>(
       const known = record ?? new RunRecord();
       return { value: await work(unit, { job, run, record: known, spent: run?.limits.spent ?? known.cost }) };
     };
-    const changed = await runs.exclusively(jobId, () => ledger.write(change));
+    const changed = await runs.exclusively(jobId, () => write(change));
     if (changed) return changed.value;
   }
 }

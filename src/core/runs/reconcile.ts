@@ -8,7 +8,7 @@ import { isInCrashLoop, type StoredJob } from "../models/job.ts";
 import type { DamagedJob } from "../models/own-rows.ts";
 import type { RunEntry } from "../models/run-entry.ts";
 import { laterOf } from "../store/timestamp.ts";
-import { parentEndOf, toCancelling } from "./children.ts";
+import { cancellingEndOf, parentEndOf, toCancelling } from "./children.ts";
 import { MOST_CRASHES } from "./crashes/count-crashes.ts";
 import { type Crash, readCrash } from "./crashes/read-crash.ts";
 import type { Suspect } from "./crashes/suspects.ts";
@@ -384,11 +384,9 @@ export async function endCancelled(
       // An operator may have given it another status meanwhile.
       const current = await unit.tx.get("Job", job.id);
       if (current?.status !== "cancelling") return;
-      const isOrphan = current.stop_reason === "parent_ended";
-      const why = isOrphan ? {} : { error: "The job was stopped", stop_reason: "stopped" as const };
-      const error = why.error ?? current.error ?? "";
+      const { message: error, reason: stop_reason } = cancellingEndOf(current);
       await endCases(unit, await caseIdsOf(unit.tx, job.id), { to: "cancelled", error, name: "cancelled" });
-      await endJob(unit, job.id, "cancelled", () => ({ ...why, total_cost }));
+      await endJob(unit, job.id, "cancelled", () => ({ error, stop_reason, total_cost }));
     };
     await whenWritable(
       () => ledger.write(end),

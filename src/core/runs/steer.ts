@@ -1,4 +1,5 @@
 import { type Actor, nameOf } from "../audit/caller.ts";
+import { isServiceError } from "../base/errors.ts";
 import { endCases, overrideCase, removeCaseOfJob } from "../entities/cases.ts";
 import { caseIdsOf, endJob, moveJob, removeJob, takeJob } from "../entities/jobs.ts";
 import type { Unit } from "../entities/ledger.ts";
@@ -7,42 +8,36 @@ import { type EntityStatus, isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import { JOB_OVERRIDES } from "../models/overrides.ts";
 import { whileAsked } from "./awake.ts";
-import { endOfParent, toCancelling } from "./children.ts";
+import { cancellingEndOf, endOfParent, STOPPED, stoppedByParent, toCancelling } from "./children.ts";
 import { changeWithRun, type FoundJob } from "./job-change.ts";
 import { callJobStop } from "./method-calls.ts";
 import { endCancelled } from "./reconcile.ts";
+import type { StopOrder } from "./run/child-handle.ts";
 import type { Run } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { asCase, asJob, note, type RequestParts, refusePulled } from "./runner-parts.ts";
 import { LEAVES_RUN, storeOverride } from "./store-override.ts";
 import { whenWritable } from "./when-writable.ts";
 
-const STOPPED: RunEnd = { to: "cancelled", reason: "stopped", message: "The job was stopped" };
+interface StopOptions extends Partial<StopOrder> {
+  /** @default a person stops it */
+  readonly end?: RunEnd;
+}
 
 /** Asks a job to stop: its run ends, or the job does where it has none. */
 export async function stopJob(
   parts: RequestParts,
   jobId: string,
   actor?: Actor,
-  end: RunEnd = STOPPED,
+  { end = STOPPED, write, record }: StopOptions = {},
 ): Promise<StoredJob> {
-  const by = actor && nameOf(actor);
   const { agents, runs } = parts;
-  const { job, run, isSuspended } = await changeWithRun<{
-    readonly job: StoredJob;
-    readonly run?: FoundJob["run"];
-    readonly isSuspended?: boolean;
-  }>(parts, jobId, async (unit, { job, run, spent }) => {
-    if (isTerminal(job.status) || job.status === "cancelling") return { job };
-    await note(parts, unit, actor, { action: "job.stop", target: asJob(jobId), before: job.status });
-    // The instance that owns it ends it, or the one that claims it.
-    const isIdle = !run && !job.suspended && !runs.isElsewhere(job);
-    if (isIdle) return { job: await cancel(unit, job, { end, total_cost: spent, by }) };
-    if (job.status === "stopped") await moveJob(unit, jobId, "start_work", {}, by);
-    const event = job.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
-    const isSuspended = !run && Boolean(job.suspended);
-    return { job: await moveJob(unit, jobId, event, toCancelling(end), by), run, isSuspended };
-  });
+  const store = async (unit: Unit, found: FoundJob): Promise<Stopping> => {
+    const stopping = await storeStop(parts, unit, found, { end, actor });
+    await record?.(unit);
+    return stopping;
+  };
+  const { job, run, isSuspended } = await changeWithRun(parts, jobId, store, { write });
   runs.scheduler.callOff(jobId);
   run?.end(end, () => callJobStop(parts, job, agents.of(job)));
   // The run may have left its job, to resume in a new process, in the moment in which the stop was stored.
@@ -52,19 +47,54 @@ export async function stopJob(
   return job;
 }
 
+interface Stopping {
+  readonly job: StoredJob;
+  readonly run?: FoundJob["run"];
+  readonly isSuspended?: boolean;
+}
+
+async function storeStop(
+  parts: RequestParts,
+  unit: Unit,
+  { job, run, spent }: FoundJob,
+  { end, actor }: { readonly end: RunEnd; readonly actor: Actor | undefined },
+): Promise<Stopping> {
+  if (isTerminal(job.status) || job.status === "cancelling") return { job };
+  const by = actor && nameOf(actor);
+  await note(parts, unit, actor, { action: "job.stop", target: asJob(job.id), before: job.status });
+  // The instance that owns it ends it, or the one that claims it.
+  const isIdle = !run && !job.suspended && !parts.runs.isElsewhere(job);
+  if (isIdle) return { job: await cancel(unit, job, { end, total_cost: spent, by }) };
+  if (job.status === "stopped") await moveJob(unit, job.id, "start_work", {}, by);
+  const event = job.status === "awaiting" ? "cancel_while_waiting" : "cancel_requested";
+  const isSuspended = !run && Boolean(job.suspended);
+  return { job: await moveJob(unit, job.id, event, toCancelling(end), by), run, isSuspended };
+}
+
+/** Stops a child because the handler of its parent does, unless it is gone or has ended. */
+async function stopChild(parts: RequestParts, parent: string, id: string, order: StopOrder): Promise<void> {
+  const child = await parts.jobs.find(id);
+  // A fork knows the children of the other job, which needs them.
+  if (child && child.parent?.job_id !== parent)
+    parts.log.warn("a job does not stop the child of another one", { job_id: parent, child: id });
+  if (child?.parent?.job_id !== parent) return order.write((unit) => order.record(unit));
+  await stopJob(parts, id, undefined, { end: stoppedByParent(parent), ...order }).catch((error: unknown) => {
+    const isGone = isServiceError(error) && error.type === "job_not_found";
+    if (!isGone) throw error;
+    return order.write((unit) => order.record(unit));
+  });
+}
+
 /** Ends a run whose job was stopped at another instance. */
 export function endStopped(parts: RequestParts, run: Run, job: StoredJob): void {
-  const { stop_reason, error } = job;
-  const isOrphan = stop_reason === "parent_ended";
-  const end = isOrphan ? { ...STOPPED, reason: stop_reason, message: error ?? STOPPED.message } : STOPPED;
-  run.end(end, () => callJobStop(parts, job, parts.agents.of(job)));
+  run.end(cancellingEndOf(job), () => callJobStop(parts, job, parts.agents.of(job)));
 }
 
 /** Stops the children of a job that end with it. */
 export async function stopChildren(parts: RequestParts, jobId: string, end: RunEnd): Promise<void> {
   for (const { id } of await parts.jobs.openChildren(jobId)) {
     await whenWritable(
-      () => stopJob(parts, id, undefined, end),
+      () => stopJob(parts, id, undefined, { end }),
       (error) => {
         // They are stopped at the next start.
         if (parts.runs.isClosed) throw error;
@@ -73,9 +103,10 @@ export async function stopChildren(parts: RequestParts, jobId: string, end: RunE
   }
 }
 
-/** From now on, stops the children of each job that does not complete. */
+/** From now on, stops children whose parent asks for it, and those of each job that does not complete. */
 export function stopWithParents(parts: RequestParts): void {
   const { hooks, runs, log } = parts;
+  runs.stopChild = (parent, id, order) => stopChild(parts, parent, id, order);
   const stopAfter = (id: string, status?: string): void => {
     stopChildren(parts, id, endOfParent(id, status)).catch((error: unknown) => {
       if (!runs.isClosed) log.error("children of a job could not be stopped", { job_id: id, error });

@@ -310,6 +310,8 @@ export class IsolatedRun {
         });
       case "child":
         return this.#children.get(call.child)!.result();
+      case "stopChild":
+        return this.#children.get(call.child)!.stop();
       case "waitFor": {
         const { until, since, ...options } = call.options;
         return handle.waitFor(call.name, {

@@ -16,6 +16,7 @@ export type RemoteCall =
     }
   /** Waits for the end of a child. */
   | { readonly op: "child"; readonly child: string }
+  | { readonly op: "stopChild"; readonly child: string }
   | {
       readonly op: "waitFor";
       readonly name: string;

@@ -484,6 +484,7 @@ class RemoteChild implements ChildHandle<never> {
   readonly id: string;
   readonly #handler: RemoteHandler;
   #result: Promise<never> | undefined;
+  #stopped: Promise<void> | undefined;
 
   constructor(handler: RemoteHandler, id: string) {
     this.#handler = handler;
@@ -493,6 +494,11 @@ class RemoteChild implements ChildHandle<never> {
   result(): Promise<never> {
     this.#result ??= this.#handler.call({ op: "child", child: this.id });
     return this.#result;
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#handler.call({ op: "stopChild", child: this.id });
+    return this.#stopped;
   }
 }
 

@@ -30,8 +30,18 @@ export interface ChildrenOfJob {
   prepare(order: ChildOrder): Promise<NewJob>;
   /** Has a child that is stored run when its turn comes. */
   queue(child: StoredJob): void;
+  /** Stops a child in the unit that records the call; only records it where there is nothing to stop. */
+  stop(id: string, order: StopOrder): Promise<void>;
   /** Resolves when the job next ends, or is removed; `cancel` ends the wait. */
   nextEnd(id: string): { readonly ended: Promise<unknown>; cancel(): void };
+}
+
+/** How a call that stops a child is stored. */
+export interface StopOrder {
+  /** Stores something of the parent's run. */
+  write<T>(work: (unit: Unit) => Promise<T>): Promise<T>;
+  /** Records the call. */
+  record(unit: Unit): Promise<void>;
 }
 
 type Ended = Pick<CallEntry, "result" | "error">;
@@ -130,6 +140,7 @@ class RunChild implements ChildHandle<never> {
   readonly #scope: CallScope;
   readonly #children: ChildrenOfJob;
   #result: Promise<never> | undefined;
+  #stopped: Promise<void> | undefined;
 
   constructor(
     scope: CallScope,
@@ -145,6 +156,28 @@ class RunChild implements ChildHandle<never> {
   result(): Promise<never> {
     this.#result ??= mayBeLeft(this.#wait());
     return this.#result;
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= mayBeLeft(this.#stop());
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
+    const { run } = this.#scope;
+    const call = this.#scope.take("stop", this.#agent, this.id);
+    if (!call.takeEntry()) {
+      await run.enter(call);
+      const order: StopOrder = {
+        write: (work) => run.write(work),
+        record: async (unit) => {
+          await unit.record(run.jobId, { type: "call", call: "stop", ...call.fields });
+          unit.afterwards((seq) => run.deliveries.due(call, seq));
+        },
+      };
+      await run.read(() => this.#children.stop(this.id, order));
+    }
+    await run.delivered(call);
   }
 
   async #wait(): Promise<never> {

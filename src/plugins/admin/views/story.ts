@@ -66,6 +66,7 @@ const DONE: Partial<Record<CallEntry["call"], (name: string) => string>> = {
   close: () => "the end of a case",
   sleep: () => "its sleep",
   start: (name) => `the start of a child of agent "${name}"`,
+  stop: (name) => `the stop of a child of agent "${name}"`,
   child: (name) => `the end of a child of agent "${name}"`,
   event: (name) => `event "${name}"`,
 };
