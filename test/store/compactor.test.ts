@@ -43,7 +43,7 @@ async function openParts(): Promise<{ files: FileSet; compactor: Compactor }> {
     last,
     limit,
     headroom: { bytes: 1000, after: 3 },
-    onWritten() {},
+    onCheck() {},
   });
   return { files, compactor: new Compactor({ files, contents, journal, log, limit }) };
 }

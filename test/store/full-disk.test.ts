@@ -4,10 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect } from "vitest";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";
-import { openJsonStore } from "../../src/core/store/json/json-store.ts";
+import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
+import { nodeIo } from "../../src/core/store/json/node-io.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { requirement } from "../_require.ts";
+import { systemError } from "./faulty-io.ts";
 
 const small = requirement("tmpfs");
 const SIZE = 8 * 1024 * 1024;
@@ -24,10 +26,11 @@ small.describe("a disk that is full", () => {
     rmSync(folder, { recursive: true });
   });
 
-  const open = (): Promise<Store> =>
-    openJsonStore({
+  const open = (io = nodeIo): Promise<Store> =>
+    openJsonStoreWith({
       tables: CORE_TABLES,
       dataDir: join(folder, "data"),
+      io,
       log: { info() {}, warn() {}, error() {} },
     });
   const filler = () => join(folder, "filler");
@@ -87,6 +90,30 @@ small.describe("a disk that is full", () => {
     await expect.poll(() => store.health().writable).toBe(true);
 
     await store.table("Job").insert(makeJob("after", { payload: "x".repeat(100_000) }));
+    await store.close();
+  });
+
+  small.it("frees the space of what was removed while there was too little to rewrite the rest", async () => {
+    let isTooLittle = true;
+    let refused = 0;
+    const store = await open({
+      ...nodeIo,
+      open: (path, mode) => {
+        if (isTooLittle && mode === "create" && path.includes("/Job.")) {
+          refused++;
+          throw systemError("ENOSPC");
+        }
+        return nodeIo.open(path, mode);
+      },
+    });
+    const count = await fill(store);
+    for (let at = 1; at < count; at++) await store.table("Job").remove(`j${at}`);
+    await expect.poll(() => refused).toBeGreaterThan(0);
+
+    isTooLittle = false;
+
+    await expect.poll(() => store.health().writable).toBe(true);
+    expect((await store.table("Job").get("j0"))?.payload).toHaveLength(100_000);
     await store.close();
   });
 

@@ -40,7 +40,7 @@ export class Compactor {
     this.#options = options;
   }
 
-  /** Called after each group of commits: starts a compaction if it is worth it. */
+  /** Called after each group of commits, and while the disk is full: starts a compaction if it is worth it. */
   check(): void {
     const { files, journal } = this.#options;
     if (this.#running !== undefined || this.#closed) return;
@@ -100,9 +100,11 @@ export class Compactor {
   /** While the disk is full: the file whose compaction frees the most for the least work. */
   #relief(): Segment[] {
     const { files, limit } = this.#options;
-    const best = [...files.order].sort((a, b) => neededOf(a) - neededOf(b))[0];
-    if (best === undefined || neededOf(best) > Math.min(limit / 16, deadOf(best))) return [];
-    return this.#damaged.has(best) ? [] : [best];
+    const gain = (segment: Segment) => deadOf(segment) - neededOf(segment);
+    const possible = files.order.filter(
+      (segment) => gain(segment) > 0 && neededOf(segment) <= limit / 16 && !this.#damaged.has(segment),
+    );
+    return possible.sort((a, b) => gain(b) - gain(a)).slice(0, 1);
   }
 
   #begin(sources: readonly Segment[]): void {

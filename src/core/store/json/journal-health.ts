@@ -30,6 +30,8 @@ interface HealthParts {
   readonly exclusive: (work: () => Promise<void>) => Promise<void>;
   /** Writes the end of the journal again, from its known content. */
   readonly rewrite: () => Promise<void>;
+  /** Called after an attempt to recover that found too little space. */
+  readonly onStillFull: () => void;
 }
 
 /** Whether a journal can be written to, and how it recovers. */
@@ -136,6 +138,7 @@ export class JournalHealth {
     const hasRoom = await this.#parts.reserve.hold({ again: true }).catch(() => false);
     if (!hasRoom) {
       this.noteFull();
+      this.#parts.onStillFull();
       return;
     }
     this.#condition = { kind: "sound" };

@@ -35,8 +35,8 @@ export interface JournalOptions {
   /** Bytes after which a new journal file is started. */
   readonly limit: number;
   readonly headroom: HeadroomOptions;
-  /** Called after each group of commits. */
-  readonly onWritten: () => void;
+  /** Called after each group of commits, and again and again while the disk is full: files may need to be compacted. */
+  readonly onCheck: () => void;
 }
 
 /**
@@ -71,7 +71,12 @@ export class Journal {
     this.#last = options.last;
     this.#pace = new GroupPace(options.timers);
     const exclusive = (work: () => Promise<void>) => this.exclusive(work);
-    this.#health = new JournalHealth({ ...options, exclusive, rewrite: () => this.#rewrite() });
+    this.#health = new JournalHealth({
+      ...options,
+      exclusive,
+      rewrite: () => this.#rewrite(),
+      onStillFull: options.onCheck,
+    });
     this.#end = new JournalEnd({ ...options, exclusive, health: this.#health });
   }
 
@@ -228,7 +233,7 @@ export class Journal {
         if (batch !== undefined) writing = this.#write(batch);
         else if (!isEnough) this.#busy = false;
         this.#apply(written);
-        this.#options.onWritten();
+        this.#options.onCheck();
         if (batch !== undefined) continue;
         if (!isEnough && this.#waiting > 0) this.#schedule();
         return !isEnough;

@@ -97,7 +97,7 @@ async function openFiles(
     last,
     limit: options.journalBytes,
     headroom: options.headroom,
-    onWritten: () => compactor?.check(),
+    onCheck: () => compactor?.check(),
   });
   compactor = new Compactor({ files, contents, journal, log, limit: options.journalBytes });
   await makeWritable({ files, journal, reserve });
