@@ -227,6 +227,24 @@
     if (!event.detail.requestConfig.elt?.closest?.(".news")) return;
     ticked = $$("input[name=id]:checked").map((box) => box.value);
   });
+  // What a person types while results are on their way stays, and is searched for next.
+  let typed;
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const search = $("#search");
+    typed = undefined;
+    if (detail.target?.id !== "results" || !search || search !== document.activeElement) return;
+    const { value, selectionStart, selectionEnd } = search;
+    const requested = detail.requestConfig.parameters.search ?? search.defaultValue;
+    if (value !== requested) typed = { value, selectionStart, selectionEnd };
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    if (typed) Object.assign($("#search") ?? {}, typed);
+  });
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (!typed || event.target.id !== "results") return;
+    typed = undefined;
+    htmx.trigger($(".filters"), "submit");
+  });
   document.addEventListener("click", (event) => {
     if (event.target === dialog || event.target.closest("dialog [data-close]")) {
       event.preventDefault();

@@ -37,6 +37,8 @@ export interface Visit {
 export async function visit(browser: Browser, url: string, view: View, options: object = {}): Promise<Visit> {
   const { width, height, colorScheme } = view;
   const context = await browser.newContext({ viewport: { width, height }, colorScheme, ...options });
+  // As long as `expect.poll` waits.
+  context.setDefaultTimeout(60_000);
   const complaints: string[] = [];
   await context.route("**/*", (route) => {
     const target = new URL(route.request().url());
