@@ -121,6 +121,16 @@ test("the jobs of an instance that is killed are claimed by another one, and no 
   expect((await store.table("Instance").ids()).length).toBe(3);
 });
 
+test("the row of an instance that was killed is removed after a while", async () => {
+  const store = await emptyStore();
+  const a = await join(store, new Tally().agent("a"), { shared: SHORT });
+  a.die();
+  await join(store, new Tally().agent("b"), { shared: { ...SHORT, forget: 1500 } });
+  expect(await store.table("Instance").ids()).toHaveLength(2);
+
+  await expect.poll(() => store.table("Instance").ids(), { timeout: 10_000 }).toHaveLength(1);
+});
+
 test("an instance that was frozen stores nothing once another one has claimed its job", async () => {
   const store = await emptyStore();
   const [begun, held] = [gate(), gate()];

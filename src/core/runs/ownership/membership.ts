@@ -12,11 +12,13 @@ export interface LeaseTimes {
   readonly dead: number;
   /** An instance that could not give a sign of life for so long ends its own runs. Less than `dead`. */
   readonly giveUp: number;
+  /** The row of an instance that was not seen for so long is removed. */
+  readonly forget: number;
   /** Between two searches for jobs to claim, and for changes that others have made to its own jobs. */
   readonly look: number;
 }
 
-const TIMES: LeaseTimes = { beat: 5000, dead: 15_000, giveUp: 10_000, look: 1000 };
+const TIMES: LeaseTimes = { beat: 5000, dead: 15_000, giveUp: 10_000, forget: 3_600_000, look: 1000 };
 
 interface MembershipParts {
   readonly store: Store;
@@ -161,5 +163,13 @@ export class Membership {
     this.#former = [];
     this.#renewedAt = askedAt;
     this.#isLost = false;
+    await this.#removeDead(Date.parse(seen_at));
+  }
+
+  /** Those that were killed cannot remove their rows, which people see for a while. */
+  async #removeDead(now: number): Promise<void> {
+    const table = this.#parts.store.table("Instance");
+    const seen_at = { lt: now - this.times.forget };
+    for (const id of await table.ids({ where: { seen_at } })) await table.remove(id);
   }
 }

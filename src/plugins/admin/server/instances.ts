@@ -1,7 +1,7 @@
 import type { AdminParts } from "../parts.ts";
 import { formatDuration } from "../views/format.ts";
 
-/** The living instances, where several share the store. Each removes its row when it closes; the others those of the dead. */
+/** The instances that share the store, and those that died within the last hour; a closed one has removed its row. */
 export async function readInstances({ store, runner }: Pick<AdminParts, "store" | "runner">) {
   if (!store.isShared) return [];
   const now = (await store.now()).getTime();
