@@ -10,9 +10,13 @@ export interface Begun extends AsyncDisposable {
 }
 
 /** Forks a script below `bench`, which sends a message once it is ready, and ends on the message `end`. */
-export async function begin(path: string, args: readonly string[] = []): Promise<Begun> {
+export async function begin(
+  path: string,
+  args: readonly string[] = [],
+  variables: Readonly<Record<string, string>> = {},
+): Promise<Begun> {
   // What names the code is not hashed from the sources of this repository.
-  const env = { ...process.env, SERVICE_BUILD: "bench" };
+  const env = { ...process.env, SERVICE_BUILD: "bench", ...variables };
   const child = fork(fileURLToPath(new URL(`../${path}`, import.meta.url)), args, { stdio: "inherit", env });
   const told = await message(child);
   return {

@@ -10,8 +10,13 @@ import { freePort } from "./free-port.ts";
 /** Where Debian installs the programs of a server, beside the folders of PATH. */
 const DEBIAN = "/usr/lib/postgresql";
 
-/** A Postgres of our own with its default settings, on loopback, with a password; `undefined` if the machine has none. */
-export async function beginPostgres(): Promise<(AsyncDisposable & { readonly url: string }) | undefined> {
+/**
+ * A Postgres of our own with its default settings and those given, such as `work_mem=8MB`, on loopback, with a password;
+ * `undefined` if the machine has none.
+ */
+export async function beginPostgres(
+  settings: readonly string[] = [],
+): Promise<(AsyncDisposable & { readonly url: string }) | undefined> {
   const bin = findPrograms();
   if (bin === undefined) return undefined;
   const dir = await mkdtemp(join(tmpdir(), "bench-postgres-"));
@@ -28,7 +33,8 @@ export async function beginPostgres(): Promise<(AsyncDisposable & { readonly url
   });
   const port = await freePort();
   const address = ["-h", "127.0.0.1", "-p", String(port), "-k", dir];
-  const child = spawn(join(bin, "postgres"), ["-D", data, ...address], {
+  const given = settings.flatMap((setting) => ["-c", setting]);
+  const child = spawn(join(bin, "postgres"), ["-D", data, ...address, ...given], {
     ...how,
     stdio: ["ignore", "ignore", "pipe"],
   });

@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
-import { makeEntry, makeJob } from "../../src/core/store/contract/fixtures.ts";
+import { makeCase, makeEntry, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { inspect, MIGRATIONS, migrate } from "../../src/core/store/postgres/migrate.ts";
 import { fromColumn, toColumn } from "../../src/core/store/postgres/sql-text.ts";
 import type { Hint, Store, TableSpec } from "../../src/core/store/store.ts";
@@ -81,6 +81,30 @@ describe("Postgres, as its server sees it", () => {
     const after = await countsOf(cluster, schema);
     expect(after.commits - before.commits).toBe(20);
     expect(after.others).toBe(before.others);
+  });
+
+  it("reads nothing to see that nothing names a new entity, and still sees what another process has stored", async () => {
+    const cluster = await sharedCluster();
+    const schema = await borrowSchema(cluster);
+    const [one, other] = (await openStores(2, { schema })) as [Store, Store];
+    await one.table("Job").insert(makeJob("a"));
+    await one.table("Job").insert(makeJob("b"));
+    await other.table("Case").insert(makeCase("b-1", "b"));
+    const casesOf = (store: Store, id: string) =>
+      store.transaction(async (tx) => {
+        const ids = await tx.ids("Case", "job_id", id);
+        await tx.change("Job", id, (job) => ({ ...job, case_count: ids.length }));
+        return ids;
+      });
+    const before = await countsOf(cluster, schema);
+
+    expect(await casesOf(one, "a")).toEqual([]);
+    expect((await countsOf(cluster, schema)).others).toBe(before.others);
+    expect(await casesOf(one, "b")).toEqual(["b-1"]);
+    await one.table("Case").insert(makeCase("a-1", "a"));
+    expect(await casesOf(one, "a")).toEqual(["a-1"]);
+    await other.table("Case").remove("a-1");
+    expect(await casesOf(one, "a")).toEqual([]);
   });
 
   it("tells others of hints in statements of their own, and of a lost connection", async () => {

@@ -10,6 +10,7 @@ import {
   type LogEntry,
   type Page,
   type Store,
+  StoreConflictError,
   StoreMissingError,
   type Transaction,
 } from "../store/store.ts";
@@ -155,8 +156,6 @@ export async function createJob(
   input: NewJob,
   { begin = false, cases = 0, owner = null as string | null } = {},
 ): Promise<{ job: StoredJob; created: boolean }> {
-  const existing = await unit.tx.get("Job", input.id);
-  if (existing) return { job: sameRequest(existing, input), created: false };
   const job: StoredJob = {
     agent_parameters: null,
     idempotency_key: null,
@@ -185,7 +184,14 @@ export async function createJob(
     run_count: 0,
   };
   const begun = begin ? { ...moved(unit, job, ["start_work"]), run_count: 1, ...(owner && { owner }) } : job;
-  await unit.tx.insert("Job", begun);
+  try {
+    // Not asked for before: most are new, and a store across a network finds out when it inserts them.
+    await unit.tx.insert("Job", begun);
+  } catch (error) {
+    const existing = error instanceof StoreConflictError && (await unit.tx.get("Job", input.id));
+    if (!existing) throw error;
+    return { job: sameRequest(existing, input), created: false };
+  }
   if (job.idempotency_key !== null) await takeKey(unit.tx, job.idempotency_key, job.id);
   await unit.record(job.id, { at: unit.now, type: "status", from: null, to: job.status });
   await unit.tell({ kind: "job:created", job });

@@ -171,7 +171,7 @@ export class ActiveRuns {
       isWaiting: (waitId) => received.isWaiting(waitId),
       next: (waitId) => this.#waits.next(waitId),
     };
-    this.ends = new JobEnds(parts.jobs, parts.hooks);
+    this.ends = new JobEnds(parts.jobs, parts.hooks, (id) => this.isRunning(id));
     this.#children = {
       ...{ ...parts, ends: this.ends, queue: (job) => void this.queue(job, "start") },
       stop: (...given) => this.stopChild!(...given),

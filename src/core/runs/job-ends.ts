@@ -10,10 +10,13 @@ const OPEN = [...RUNNING, "stopped"];
 /** Lets callers wait for the ends of jobs. */
 export class JobEnds {
   readonly #jobs: Jobs;
+  readonly #isHere: (jobId: string) => boolean;
   readonly #signals = new Signals<StoredJob>();
 
-  constructor(jobs: Jobs, hooks: HookListener) {
+  /** `isHere` says whether a job runs in this process, which announces its end itself. */
+  constructor(jobs: Jobs, hooks: HookListener, isHere: (jobId: string) => boolean) {
     this.#jobs = jobs;
+    this.#isHere = isHere;
     hooks.on("job:finished", ({ job }) => this.#signals.signal(job.id, job));
     hooks.on("job:deleted", ({ job }) => this.#signals.signal(job.id));
     hooks.on("jobs:touched", (touched) => this.#look(touched));
@@ -44,7 +47,8 @@ export class JobEnds {
 
   /** Signals the ends that another instance has stored. */
   async #look({ jobs }: Touched): Promise<void> {
-    const ids = jobs === "all" ? this.#signals.keys() : jobs.filter((id) => this.#signals.has(id));
+    const waited = jobs === "all" ? this.#signals.keys() : jobs.filter((id) => this.#signals.has(id));
+    const ids = waited.filter((id) => !this.#isHere(id));
     if (ids.length === 0) return;
     const open = new Set(await this.#jobs.ids({ where: { id: ids, status: OPEN } }));
     for (const id of ids.filter((one) => !open.has(one))) {

@@ -63,13 +63,19 @@ export class Starts {
       defaults: { workspace, now: clock() },
     });
     const input: NewJob = { ...(made instanceof Promise ? await made : made), ...fields };
-    const before = await jobs.find(input.id);
-    if (before) return sameRequest(before, input);
-    refuseUndeclared(agent, sent);
-    checkRequired(agent, values);
-    const { scheduler } = this.#parts.runs;
-    const place = scheduler.tryTake(toApplicant(input));
-    if (!place && scheduler.queued >= maxQueuedJobs) throw queueIsFull(this.#parts);
+    let place: Place | undefined;
+    try {
+      refuseUndeclared(agent, sent);
+      checkRequired(agent, values);
+      const { scheduler } = this.#parts.runs;
+      place = scheduler.tryTake(toApplicant(input));
+      if (!place && scheduler.queued >= maxQueuedJobs) throw queueIsFull(this.#parts);
+    } catch (refusal) {
+      // A repeated request is answered also where a new one is refused.
+      const before = await jobs.find(input.id);
+      if (before) return sameRequest(before, input);
+      throw refusal;
+    }
     if (place)
       return this.#parts.runs.exclusively(input.id, () =>
         this.#startIn(place, agent, { input, values, request, also }),

@@ -25,6 +25,8 @@ export interface Source {
   knownLog(key: string): LogHead | undefined;
   pendingLog(key: string): LogHead | undefined;
   loadLog(log: string, id: string): Promise<LogHead>;
+  /** The number of the last change of a facet's value, where no entity is likely to have that value. */
+  guessNone(key: string, value: IndexValue): number | undefined;
   /** The ids in the database, once nothing on its way changes them, with the number of the last change before. */
   loadIds(
     layout: TableLayout,
@@ -150,9 +152,12 @@ export class Attempt implements Transaction, Writer {
   async ids(table: string, field: string, value: IndexValue): Promise<string[]> {
     const layout = this.#layoutOf(table);
     if (!layout.isFacet(field)) throw new TypeError(`Table ${table} has no facet "${field}"`);
-    const { ids, change } = await this.#source.loadIds(layout, field, value);
-    this.#check();
     const key = facetKey(layout, field, value);
+    const guessed = this.#isFresh ? undefined : this.#source.guessNone(key, value);
+    if (guessed !== undefined) this.remembered++;
+    const { ids, change } =
+      guessed === undefined ? await this.#source.loadIds(layout, field, value) : { ids: [], change: guessed };
+    this.#check();
     this.idReads.push({ layout, field, value, ids: ids.map(([id]) => id), key, change });
     const own = [...this.puts.values()].filter((head) => head.layout === layout);
     if (own.length === 0) return ids.map(([id]) => id);

@@ -119,9 +119,12 @@ export class PostgresHints implements Hints {
     const gathered = this.#gathered;
     this.#gathered = new Map();
     const payloads = [...gathered].flatMap(([topic, ids]) => this.#payloads(topic, [...ids]));
-    // A hint may get lost.
+    // A hint may get lost: nobody waits for the disk, as a commit that notifies would.
     await this.#connections
-      .read("select pg_notify($1, p) from unnest($2::text[]) as p", [this.#channel, payloads])
+      .read(
+        `select pg_notify($1, p) from unnest($2::text[]) as p, set_config('synchronous_commit', 'off', true)`,
+        [this.#channel, payloads],
+      )
       .catch(() => {});
   }
 

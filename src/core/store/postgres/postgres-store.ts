@@ -117,6 +117,8 @@ class PostgresStore implements Store, Source {
   readonly #facetWrites = new Map<string, Set<Attempt>>();
   /** Number of the last change of a facet's value. */
   readonly #facetChanges = new Map<string, number>();
+  /** Ids of entities that this process has inserted since facets' changes are remembered. */
+  readonly #inserted = new Set<IndexValue>();
   #changes = 0;
   /** Changes up to this number are forgotten. */
   #forgotten = 0;
@@ -292,6 +294,11 @@ class PostgresStore implements Store, Source {
     return this.#loader.end(log, id);
   }
 
+  /** What names an entity that is new has that as a change here: unless another process has done it, which the commit finds. */
+  guessNone(key: string, value: IndexValue): number | undefined {
+    return this.#inserted.has(value) && !this.#facetChanges.has(key) ? this.#changes : undefined;
+  }
+
   async loadIds(
     layout: TableLayout,
     field: string,
@@ -432,7 +439,10 @@ class PostgresStore implements Store, Source {
       !attempt.hasWrites && attempt.fence === undefined && attempt.after.size === 0 && attempt.isSingleRead;
     if (isDone) return Promise.resolve("stored");
     this.#writes += attempt.puts.size;
-    for (const head of attempt.puts.values()) this.#heads.add(head);
+    for (const head of attempt.puts.values()) {
+      this.#heads.add(head);
+      if (attempt.reads.get(head.key)!.body === undefined) this.#inserted.add(head.id);
+    }
     for (const { head, entries } of attempt.logWrites.values()) {
       this.#logHeads.add(head);
       this.#writes += entries.length;
@@ -474,8 +484,9 @@ class PostgresStore implements Store, Source {
       writes?.delete(attempt);
       if (writes?.size === 0) this.#facetWrites.delete(key);
     }
-    if (this.#facetChanges.size < KEPT.count) return;
+    if (this.#facetChanges.size + this.#inserted.size < KEPT.count) return;
     this.#facetChanges.clear();
+    this.#inserted.clear();
     this.#forgotten = this.#changes;
   }
 
