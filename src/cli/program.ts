@@ -87,8 +87,8 @@ async function runCommand(own: Program, words: readonly string[], context: CliCo
   const program = await withProject(own, words);
   const command = program.commands.find((one) => nameOf(one.usage) === words[0]);
   const guarded = guardNumbers(words);
-  const flags = command?.flags ? describeFlags(command.flags) : [];
-  checkOptions(guarded, flags, command === undefined && program.version !== undefined);
+  const flags = command ? flagsOf(command) : [];
+  checkOptions(guarded, flags, program, command === undefined && program.version !== undefined);
   if (!command) for (const problem of program.problems) context.note(problem);
   if (!command && words[0] !== undefined && !words[0].startsWith("-"))
     throw unknownCommand(program, words[0]);
@@ -142,7 +142,12 @@ function shownDefault({ kind, fallback }: Flag): unknown {
 }
 
 /** The parser treats every argument that starts with `-`, up to a bare `--`, as an option. */
-function checkOptions(words: readonly string[], flags: readonly Flag[], hasVersion: boolean): void {
+function checkOptions(
+  words: readonly string[],
+  flags: readonly Flag[],
+  program: Program,
+  hasVersion: boolean,
+): void {
   const letters = new Set(["h", ...(hasVersion ? ["v"] : []), ...flags.flatMap((flag) => flag.alias ?? [])]);
   const names = ["help", ...(hasVersion ? ["version"] : []), ...flags.map((flag) => flag.name)];
   const switches = flags.filter((flag) => flag.kind === "boolean").map((flag) => flag.name);
@@ -151,6 +156,10 @@ function checkOptions(words: readonly string[], flags: readonly Flag[], hasVersi
     const name = /^--([^=]*)/.exec(word)?.[1];
     if (name !== undefined) {
       if (names.includes(name) || (name.startsWith("no-") && switches.includes(name.slice(3)))) continue;
+      const owner = program.commands.find((one) => flagsOf(one).some((flag) => flag.name === name));
+      if (owner) {
+        throw new UsageError(`Unknown option --${name}`, `${program.name} ${nameOf(owner.usage)} has it.`);
+      }
       const meant = suggest(name, [...names, ...switches.map((one) => `no-${one}`)]);
       throw new UsageError(`Unknown option --${name}`, meant && `Did you mean --${meant}?`);
     }
@@ -181,6 +190,10 @@ function namesOf(program: Program): string[] {
     ...program.commands.map((one) => nameOf(one.usage)),
     ...(program.groups ?? []).map((one) => one.name),
   ];
+}
+
+function flagsOf({ flags }: Command): Flag[] {
+  return flags ? describeFlags(flags) : [];
 }
 
 function nameOf(usage: string): string {

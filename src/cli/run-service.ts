@@ -1,9 +1,10 @@
-import { rmSync, writeFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Logger } from "../core/base/log.ts";
 import type { Serve } from "../core/http/serve.ts";
+import { shortInstance } from "../core/runs/ownership/membership.ts";
 import type { Service } from "../core/service/service.ts";
-import { LOGGER } from "../core/service/tokens.ts";
+import { LOGGER, RUNNER } from "../core/service/tokens.ts";
 import { banner } from "./banner.ts";
 import type { CliContext } from "./context.ts";
 import { guardProcess } from "./guard-process.ts";
@@ -17,14 +18,41 @@ export interface RunOptions {
   readonly host?: string;
   readonly port?: number;
   readonly serve?: Serve;
+  /** Waits for the end. @default listenForStop: a signal to this process */
+  readonly listen?: typeof listenForStop;
+  /** Called once the service listens; the result is called when it ends. @default prints a banner, writes the address */
+  readonly announce?: (started: Started) => () => void;
+}
+
+/** A service that has started. */
+export interface Started {
+  readonly banner: string;
+  /** Where commands on this machine find it. */
+  readonly address: AddressFile;
+  /** Its short name among several. */
+  readonly instance: string | undefined;
+}
+
+interface AddressFile {
+  readonly path: string;
+  readonly text: string;
 }
 
 /** Runs a service until the process receives a stop signal, then closes it; resolves with the exit code. */
-export async function runService(service: Service, at: RunOptions, context: CliContext): Promise<number> {
+export async function runService(
+  service: Service,
+  { listen = listenForStop, announce, ...at }: RunOptions,
+  context: CliContext,
+): Promise<number> {
   const log = service.get(LOGGER);
+  const announceHere = ({ banner, address }: Started) => {
+    const remove = writeAddress(address, log);
+    context.print(banner);
+    return remove;
+  };
   let hasFailed = false;
   let isEnding = false;
-  const stop = listenForStop((signal) => {
+  const stop = listen((signal) => {
     isEnding = true;
     log.info("ending", { signal });
   });
@@ -53,18 +81,34 @@ export async function runService(service: Service, at: RunOptions, context: CliC
     listening.catch((error: unknown) => log.debug("the start was cancelled", { error }));
     return end();
   }
-  const address = join(service.options.dataDir, ADDRESS_FILE);
+  const address = {
+    path: join(service.options.dataDir, ADDRESS_FILE),
+    text: `${service.url}${service.options.apiPrefix}\n`,
+  };
+  const instance = shortInstance(service.get(RUNNER).instance);
+  const retract = (announce ?? announceHere)({ banner: await banner(service, context), address, instance });
+  await stop.received;
+  retract();
+  return end();
+}
+
+/** Tells commands on this machine where the service is; the result removes the file. */
+export function writeAddress({ path, text }: AddressFile, log: Logger): () => void {
   try {
+    mkdirSync(dirname(path), { recursive: true });
     // A file that a killed process left behind keeps its mode.
-    rmSync(address, { force: true });
-    writeFileSync(address, `${service.url}${service.options.apiPrefix}\n`, { mode: 0o600 });
+    rmSync(path, { force: true });
+    writeFileSync(path, text, { mode: 0o600 });
   } catch (error) {
     log.debug("the address file could not be written; commands on this machine need --url", { error });
   }
-  context.print(await banner(service, context));
-  await stop.received;
-  await rm(address, { force: true }).catch(() => {});
-  return end();
+  return () => {
+    try {
+      rmSync(path, { force: true });
+    } catch {
+      // Commands find nobody there.
+    }
+  };
 }
 
 async function endWithin(service: Service, milliseconds: number): Promise<number> {

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { defineCommand } from "./command.ts";
+import { UsageError } from "./errors.ts";
 import { findController, loadController } from "./load-controller.ts";
 import { runService } from "./run-service.ts";
 import { readSecretFiles } from "./secret-files.ts";
@@ -35,18 +36,43 @@ export const start = defineCommand({
       v.pipe(v.boolean(), v.description("take jobs in and run none until svc resume")),
       false,
     ),
+    instances: v.optional(
+      v.pipe(
+        v.number(),
+        v.integer("must be a whole number"),
+        v.minValue(1, "must be 1 to 64"),
+        v.maxValue(64, "must be 1 to 64"),
+        v.description("processes that serve one port together; needs a database, see docs/store.md"),
+      ),
+    ),
     control: v.optional(
       v.pipe(v.boolean(), v.description("start a development control system beside it")),
       false,
     ),
   }),
-  examples: ["svc start", "svc start examples/hello/controller.ts --port 8100", "svc start --control"],
+  examples: [
+    "svc start",
+    "svc start examples/hello/controller.ts --port 8100",
+    "svc start --control",
+    "svc start --instances 3",
+  ],
   async run({ args, flags, context }) {
     const file = findController(args[0], context.cwd);
-    if (flags.control) await (await import("./with-control.ts")).startWithControl(context);
+    const { instances } = flags;
+    if (instances !== undefined && flags.paused) {
+      throw new UsageError(
+        "--paused is for one instance",
+        "svc resume reaches one: start without --instances.",
+      );
+    }
+    const several = instances === undefined ? undefined : await import("./instances.ts");
+    const isChild = several?.isInstance() === true;
+    if (flags.control && !isChild) await (await import("./with-control.ts")).startWithControl(context);
+    if (several && !isChild) return several.superviseInstances(instances!, context);
     // Set in the process itself: the controller's own code reads them there too.
     readSecretFiles(process.env);
     if (flags.paused) process.env.SERVICE_PAUSED = "true";
-    return runService(await loadController(file, context.cwd), flags, context);
+    const service = await loadController(file, context.cwd);
+    return several ? several.runInstance(service, flags, context) : runService(service, flags, context);
   },
 });

@@ -31,6 +31,8 @@ export interface LoggerParts {
   readonly clock: () => Date;
   /** Where lines go. */
   readonly write: (line: string) => void;
+  /** Names the instance in every line, where several share the store. */
+  readonly instance?: () => string | undefined;
   /** Receives every line at or above the level. */
   readonly observe?: (record: LogRecord) => void;
 }
@@ -42,11 +44,12 @@ export function createLogger(parts: LoggerParts, bound: Record<string, unknown> 
     (level: LogLevel) =>
     (message: string, fields: Record<string, unknown> = {}) => {
       if (LOG_LEVELS.indexOf(level) < least) return;
+      const instance = parts.instance?.();
       const record: LogRecord = {
         time: parts.clock().toISOString(),
         level,
         message: parts.redactor.text(message),
-        fields: parts.redactor.json(plain(Object.assign({}, bound, fields))),
+        fields: parts.redactor.json(plain(Object.assign(instance ? { instance } : {}, bound, fields))),
       };
       parts.write(parts.format === "json" ? toJsonLine(record) : toTextLine(record));
       parts.observe?.(record);

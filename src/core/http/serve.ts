@@ -50,6 +50,8 @@ export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
     gracefulShutdown: false,
     maxRequestBodySize: bodyLimit,
     node: {
+      // Processes that are run together take turns at one port.
+      exclusive: false,
       headersTimeout: HEADERS_TIMEOUT,
       requestTimeout: Math.max(REQUEST_TIMEOUT, bodyLimit / SLOWEST),
     },

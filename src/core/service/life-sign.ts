@@ -1,5 +1,4 @@
 import { closeSync, constants, openSync, readFileSync, write, writeSync } from "node:fs";
-import { join } from "node:path";
 
 /** Milliseconds between two signs. */
 const PAUSE = 1000;
@@ -13,13 +12,12 @@ export interface LifeSign {
 }
 
 /**
- * Writes the time into a file of the data folder, each second and at the end, so that the next process knows
+ * Writes the time into a file, each second and at the end, so that the next process knows
  * when the last one stopped running. It is never synced: after a power cut the last signs may be missing, and
  * the run logs still say when something was done last. If the file cannot be written, there is no sign of
  * life, but the service still runs.
  */
-export function leaveLifeSigns(dataDir: string, clock: () => Date): LifeSign {
-  const path = join(dataDir, "alive");
+export function leaveLifeSigns(path: string, clock: () => Date): LifeSign {
   const before = readSign(path);
   const file = openSign(path);
   if (file === undefined) return { before, end() {} };

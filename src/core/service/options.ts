@@ -191,6 +191,8 @@ export interface ResolvedOptions {
   readonly suspendAfter: number | undefined;
   readonly strictSteps: boolean;
   readonly paused: boolean;
+  /** Tells processes apart that `svc start --instances` runs in one folder. */
+  readonly place: string | undefined;
   /** The file that `svc` runs: isolated agents are loaded from it again. */
   readonly controller: string | undefined;
   readonly retention: RetentionPolicy;
@@ -348,6 +350,7 @@ export function resolveOptions(
     schedules: [...(options.schedules ?? [])],
     plugins: options.plugins,
     admin: options.admin ?? true,
+    place: text(env, "SVC_PLACE"),
     controller: text(env, "SVC_CONTROLLER"),
     paused: options.paused ?? flag(env, "SERVICE_PAUSED") ?? false,
     strictSteps: options.strictSteps ?? flag(env, "SERVICE_STRICT_STEPS") ?? false,

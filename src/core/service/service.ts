@@ -23,6 +23,7 @@ import { Retention } from "../retention/retention.ts";
 import { openUnderWay } from "../runs/crashes/under-way.ts";
 import { AgentProcesses } from "../runs/isolation/agent-processes.ts";
 import { createRunner } from "../runs/job-runner.ts";
+import { shortInstance } from "../runs/ownership/membership.ts";
 import { resolveSchedules } from "../runs/schedules/define-schedule.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";
@@ -135,7 +136,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   const takeUpJobs = async (): Promise<void> => {
     // Jobs that are resumed only to be interrupted again would lose the work of their steps.
     if (state.closing) return;
-    const life = leaveLifeSigns(options.dataDir, options.clock);
+    const life = leaveLifeSigns(ownFile(options, "alive"), options.clock);
     scope.onClose(() => life.end());
     await scope.get(RUNNER).reconcile(life.before);
     await scope.get(RUNNER).schedules.start();
@@ -224,6 +225,11 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   return service;
 }
 
+/** A file in the data folder that instances in the same folder do not share. */
+function ownFile({ dataDir, place }: ResolvedOptions, name: string): string {
+  return join(dataDir, place === undefined ? name : `${name}-${place}`);
+}
+
 /** The password of a URL. */
 function passwordIn(url: string): string | undefined {
   const password = /^\w+:\/\/[^:@/?]*:([^@]*)@/.exec(url)?.[1];
@@ -246,12 +252,14 @@ export function createScope(options: ResolvedOptions): Container {
   scope.value(OPTIONS, options);
   scope.value(CLOCK, options.clock);
   scope.value(REDACTOR, redactor);
+  let instance = (): string | undefined => undefined;
   const unobserved: LoggerParts = {
     level: options.logLevel,
     format: options.logFormat,
     redactor,
     clock: options.clock,
     write: options.logTo,
+    instance: () => instance(),
   };
   scope.factory(EMITTER, () => {
     // A failing log observer must not be notified of its own failure.
@@ -276,8 +284,8 @@ export function createScope(options: ResolvedOptions): Container {
   scope.factory(JOBS, () => new Jobs(scope.get(STORE), liveCosts));
   scope.class(CASES, Cases, [STORE]);
   scope.class(AGENT_SETTINGS, AgentSettings, [STORE, LEDGER, AUDIT]);
-  scope.factory(RUNNER, () =>
-    createRunner({
+  scope.factory(RUNNER, () => {
+    const runner = createRunner({
       agents: scope.get(AGENTS),
       jobs: scope.get(JOBS),
       liveCosts,
@@ -304,9 +312,11 @@ export function createScope(options: ResolvedOptions): Container {
       get: (token) => scope.get(token),
       isPaused: options.paused,
       processes: new AgentProcesses(options.controller),
-      underWay: openUnderWay(join(options.dataDir, "under-way")),
-    }),
-  );
+      underWay: openUnderWay(ownFile(options, "under-way")),
+    });
+    instance = () => shortInstance(runner.instance);
+    return runner;
+  });
   scope.factory(
     AUDIT,
     () =>

@@ -5,6 +5,7 @@ import type { LiveStreams, StreamSource } from "../../../core/http/live-streams.
 import { wholeNumber } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
+import { shortInstance } from "../../../core/runs/ownership/membership.ts";
 import { ConsoleSchema } from "../answers/service.ts";
 import { Mailbox } from "../live/mailbox.ts";
 import { eventStreamHead } from "../live/route.ts";
@@ -12,7 +13,6 @@ import type { AdminParts } from "../parts.ts";
 import { optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
-import { shortInstance } from "../server/instances.ts";
 import { formatCount, toLabel } from "../views/format.ts";
 import type { ConsoleBuffer, ConsoleLine, LineFilter } from "./buffer.ts";
 

@@ -1,3 +1,4 @@
+import { shortInstance } from "../../../core/runs/ownership/membership.ts";
 import type { AdminParts } from "../parts.ts";
 import { formatDuration } from "../views/format.ts";
 
@@ -26,9 +27,4 @@ export function instanceFact(one: Shown): { readonly name: string; readonly valu
     agents.join(", "),
   ].join("; ");
   return { name: `${host} ${shortInstance(id)}${current ? " (this one)" : ""}`, value };
-}
-
-/** What people tell instances apart by. */
-export function shortInstance(id: string): string {
-  return id.slice(0, 8);
 }
