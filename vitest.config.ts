@@ -56,6 +56,7 @@ const ALONE = [
 export default defineConfig({
   resolve: {
     alias: [
+      { find: /^agent-control-service\/testing$/, replacement: source("./test/_testing.ts") },
       { find: /^agent-control-service\/(\w+)$/, replacement: source("./src/$1.ts") },
       { find: /^agent-control-service$/, replacement: source("./src/index.ts") },
     ],
