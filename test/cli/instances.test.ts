@@ -70,7 +70,7 @@ class Service {
     return this.fetch("/agents/waiter/jobs", { "x-api-key": KEY, ...headers }, body);
   }
 
-  /** Process numbers that have begun the waiting step, in order. */
+  /** Process numbers that have started the waiting step, in order. */
   async held(): Promise<number[]> {
     const text = await readFile(join(this.#folder, "held"), "utf8").catch(() => "");
     return text.split("\n").filter(Boolean).map(Number);

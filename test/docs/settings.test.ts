@@ -10,6 +10,7 @@ it("the page of settings names every option and every variable", () => {
   const {
     id: _made,
     controller: _own,
+    place: _ownToo,
     databaseUrl: _variable,
     ...options
   } = resolveOptions({ agents: [greeter] }, {});
