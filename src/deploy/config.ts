@@ -35,13 +35,14 @@ const DeployConfigSchema = v.strictObject({
    * Where jobs and cases are stored: in files of the container, or outside it (a plugin's database, a mounted
    * disk).
    */
-  store: v.nullish(v.picklist(["file", "external"], 'must be "file" or "external"'), "file"),
+  store: v.nullish(v.picklist(["file", "external"], 'must be "file" or "external"')),
 });
 
 export interface DeployConfig {
   readonly environment: Readonly<Record<string, string>>;
   readonly secrets: readonly { readonly name: string; readonly value: string | undefined }[];
-  readonly store: "file" | "external";
+  /** As written; what counts besides it is whether there is a database. */
+  readonly store: "file" | "external" | undefined;
   /**
    * Whether a config file exists. Without one the wanted variables are unknown, and the running service keeps
    * its own.
@@ -51,12 +52,14 @@ export interface DeployConfig {
 
 /** Variables that hold secrets of the service itself, wherever they are set. */
 export const SERVICE_SECRETS = ["SERVICE_API_KEY", "SERVICE_RSA_PRIVATE_KEY"] as const;
+/** The secret that moves a service's jobs and cases into a Postgres database. */
+export const DATABASE_URL = "SERVICE_DATABASE_URL";
 /** Variables of the service that must not be plain variables. */
 const SECRET: readonly string[] = [
   ...SERVICE_SECRETS,
   "SERVICE_PREVIOUS_API_KEY",
   "SERVICE_ACCOUNT_API_KEY",
-  "SERVICE_DATABASE_URL",
+  DATABASE_URL,
 ];
 /** Records for later deployments where the jobs are stored; set if that is external. */
 export const STORE = "SERVICE_STORE";
@@ -107,7 +110,7 @@ export function parseConfig(text: string): DeployConfig {
   return {
     environment: environment ?? {},
     secrets: (secrets ?? []).map(({ name, value }) => ({ name, value: value ?? undefined })),
-    store: store ?? "file",
+    store: store ?? undefined,
     known: says(content),
   };
 }

@@ -6,7 +6,8 @@ import { createDeployTools } from "./create-tools.ts";
 import { DeployError } from "./errors.ts";
 import type { Emit } from "./events.ts";
 import { refuseLinks, USED_ENTRIES } from "./files.ts";
-import { holdToStore } from "./instances.ts";
+import { parseFlags } from "./flags.ts";
+import { checkInstances } from "./job-store.ts";
 import type { Journal, JournalLine } from "./journal.ts";
 import { openJournal } from "./journal.ts";
 import type { Lock } from "./lock.ts";
@@ -82,6 +83,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   const { platform, options, cwd, env, command, now = () => new Date(), newId = randomUUID } = open;
   await refuseLinks(cwd, USED_ENTRIES);
   const config = await readConfig(cwd);
+  if (config.store === "file") checkInstances(open.flags);
   const name = resolveName(options.name, cwd);
   const serviceName = toServiceName(name, options.env);
   const complaint = platform.checkName?.(serviceName);
@@ -98,7 +100,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     region: options.region ?? defaults.region?.value ?? platform.defaultRegion,
     projectId: options.projectId ?? defaults.projectId?.value,
     port: options.port ?? DEFAULT_PORT,
-    flags: holdToStore(platform.flags, open.flags, config),
+    flags: parseFlags(platform.flags, open.flags),
     cwd,
   };
   const key = { cwd, platform: platform.name, serviceName };

@@ -1,7 +1,7 @@
 import type { Deployment } from "./deployment.ts";
 import { findDocker } from "./docker.ts";
 import { isDeployError } from "./errors.ts";
-import { effectiveConfig } from "./kept.ts";
+import { type EffectiveConfig, effectiveConfig } from "./kept.ts";
 import { readLock } from "./lock.ts";
 import { diskFindings } from "./plan.ts";
 import type { Finding } from "./platform.ts";
@@ -25,10 +25,7 @@ export async function doctor(deployment: Deployment): Promise<Finding[]> {
       ...(session.build ? { builds: platform.name } : {}),
     })),
     ...(await tryFinding(platform.name, () => session.preflight())),
-    ...diskFindings(
-      deployment,
-      effectiveConfig(deployment.config, await session.inspect().catch(() => undefined)).store,
-    ),
+    ...diskFindings(deployment, (await configNow(deployment)).store),
   ];
   const lock = readLock(`${stateBase(key)}.lock`);
   if (lock !== undefined)
@@ -45,6 +42,12 @@ export async function doctor(deployment: Deployment): Promise<Finding[]> {
       fix: "Run svc deploy up again: it continues where that run stopped",
     });
   return findings;
+}
+
+async function configNow(deployment: Deployment): Promise<EffectiveConfig> {
+  const { session } = deployment;
+  const live = await session.inspect().catch(() => undefined);
+  return effectiveConfig(deployment, live, await session.listSecrets().catch(() => []));
 }
 
 /** Checks that need only this machine and the project, not a platform. */

@@ -1,11 +1,12 @@
 import type { DeployConfig } from "./config.ts";
-import { OURS, STORE } from "./config.ts";
+import { OURS } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
-import { checkInstances } from "./instances.ts";
+import { type JobStore, storeOf, wantedStore } from "./job-store.ts";
 import type { Release } from "./platform.ts";
 
 /** The variables and secrets that a deployment passes to the service, once the running service is known. */
-export interface EffectiveConfig extends DeployConfig {
+export interface EffectiveConfig extends Omit<DeployConfig, "store"> {
+  readonly store: JobStore;
   /** Secrets of the running service, kept because no file says otherwise. */
   readonly keptSecrets: readonly string[];
 }
@@ -14,14 +15,23 @@ export interface EffectiveConfig extends DeployConfig {
  * The configuration. Without a file (a fresh checkout or a pipeline: the file is not committed), the wanted
  * values are unknown rather than empty: variables, secrets and store stay as they are in the running service.
  */
-export function effectiveConfig(config: DeployConfig, live: Release | undefined): EffectiveConfig {
-  if (config.known || live === undefined) return { ...config, keptSecrets: [] };
+export function effectiveConfig(
+  { config, tools }: Pick<Deployment, "config" | "tools">,
+  live: Release | undefined,
+  stored: readonly { readonly name: string }[],
+): EffectiveConfig {
+  const vault = stored.map(({ name }) => name);
+  if (config.known || live === undefined)
+    return { ...config, store: wantedStore(config, tools.env, vault), keptSecrets: [] };
+  const keptSecrets = live.secretNames ?? [];
+  const before = storeOf(live) === "external" ? ("external" as const) : undefined;
+  const store = wantedStore({ ...config, store: before }, tools.env, [...vault, ...keptSecrets]);
   const environment = Object.entries(live.env ?? {}).filter(([name]) => !OURS.includes(name));
   return {
     ...config,
     environment: Object.fromEntries(environment),
-    store: live.env?.[STORE] === "external" ? "external" : "file",
-    keptSecrets: live.secretNames ?? [],
+    store,
+    keptSecrets,
   };
 }
 
@@ -51,19 +61,4 @@ export function tellKept(
       level: "warning",
       message: `.deployment/config.yaml does not list ${list(lost)}: the service will no longer receive it`,
     });
-}
-
-/**
- * If the store is known only from the running service, its instances stay unchanged, or are limited to what
- * that store allows.
- */
-export function settleInstances(
-  { target, given }: Pick<Deployment, "target" | "given">,
-  config: EffectiveConfig,
-  live: Release | undefined,
-): void {
-  if (config.known) return;
-  if (config.store !== "external") checkInstances(given);
-  if (live !== undefined && given.maxInstances === undefined)
-    delete (target.flags as Record<string, unknown>).maxInstances;
 }

@@ -1,5 +1,5 @@
-import { STORE } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
+import { storeOf } from "./job-store.ts";
 import type { OpenWork } from "./open-work.ts";
 import { askOpenWork } from "./open-work.ts";
 import type { Release } from "./platform.ts";
@@ -17,8 +17,8 @@ export async function liveWork(
   const { config, platform, session, state, tools } = deployment;
   if (live === undefined) return undefined;
   // The new release may store its jobs elsewhere than the running one: the running one's jobs could be lost.
-  const store = live.env === undefined ? config.store : live.env[STORE];
-  if (store === "external") return undefined;
+  const store = live.env === undefined ? (config.store ?? "file") : storeOf(live);
+  if (store !== "file") return undefined;
   if (fate === "replaced" && !platform.ephemeralDisk) return undefined;
   const recorded = await state.read();
   const neverServed =

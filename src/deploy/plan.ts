@@ -1,15 +1,17 @@
 import type { DeploymentPlan, DeploymentState, ResourceAction } from "../core/models/deployment.ts";
 import type { PackedContext } from "./build-context.ts";
 import { packContext } from "./build-context.ts";
-import { STORE } from "./config.ts";
+import { DATABASE_URL, STORE } from "./config.ts";
 import { checkContext, sizeOf } from "./context-findings.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { effectiveFile } from "./files.ts";
 import { resolveImageTag } from "./image-tag.ts";
+import type { JobStore } from "./job-store.ts";
+import { databaseFindings, settleInstances } from "./job-store.ts";
 import type { EffectiveConfig } from "./kept.ts";
-import { effectiveConfig, settleInstances, tellKept } from "./kept.ts";
+import { effectiveConfig, tellKept } from "./kept.ts";
 import { liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
 import type { Finding, Release, ReleaseSpec, SecretRef } from "./platform.ts";
@@ -68,7 +70,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
     return { live, state, stored, drift: driftOf(state, live) };
   });
   for (const message of drift) emit({ type: "notice", level: "warning", message });
-  const config = effectiveConfig(deployment.config, live);
+  const config = effectiveConfig(deployment, live, stored);
   const findings = [...preflight, ...judge(deployment, diskFindings(deployment, config.store))];
   settleInstances(deployment, config, live);
   const port = options.port ?? portOf(live) ?? target.port;
@@ -78,6 +80,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
     const secrets = await planSecrets({
       config,
       keep: config.keptSecrets,
+      hasDatabase: config.store === "database",
       tools,
       target: `${platform.name}/${serviceName}`,
       stored,
@@ -86,6 +89,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
       generateRsa: options.generateRsa,
     });
     const project = await readProject(cwd, options);
+    if (config.store === "database") findings.push(...judge(deployment, databaseFindings(secrets, project)));
     const env = await variables(deployment, config, port, live);
     tellKept(deployment, { config, env, live });
     const render = (imageTag: string) =>
@@ -186,14 +190,10 @@ function judge({ emit }: Deployment, findings: readonly Finding[]): readonly Fin
 }
 
 /** What will be lost on a platform without a persistent disk. */
-export function diskFindings(
-  { platform, target, options }: Deployment,
-  store: "file" | "external",
-): Finding[] {
-  if (!platform.ephemeralDisk || store === "external") return [];
+export function diskFindings({ platform, target, options }: Deployment, store: JobStore): Finding[] {
+  if (!platform.ephemeralDisk || store !== "file") return [];
   const lost = "jobs, cases and a key that the service generated for itself are lost";
-  const fix =
-    'Store them in a database and set "store: external" in .deployment/config.yaml; docs/deploy.md shows how';
+  const fix = `Store them in Postgres: give the secret ${DATABASE_URL}; docs/deploy.md shows how`;
   const message = `${platform.name} wipes the service's files: at each deployment, restart and scale-down ${lost}`;
   if (target.environment === "prod" && !options.acceptDataLoss)
     return [

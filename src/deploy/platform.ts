@@ -229,6 +229,11 @@ export interface Platform<Flags = Record<string, unknown>> {
   readonly flags: PlatformFlags;
   /** Whether files written by the service are lost at a restart. @default false */
   readonly ephemeralDisk?: boolean;
+  /**
+   * Values of its options, where they are not given, for a service that begins with a database for its jobs, or moves
+   * to one: its scaling, and CPU between requests.
+   */
+  readonly withDatabase?: Readonly<Record<string, unknown>>;
   /** Proxies of the platform in front of a service; becomes its `SERVICE_TRUST_PROXY`. @default 0 */
   readonly proxies?: number;
   /** Seconds for rollout and health if the default 300 are too few. */

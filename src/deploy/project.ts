@@ -21,6 +21,8 @@ export interface Project extends ContextSource {
   readonly hasBuild: boolean;
   /** Install settings that contain a login, below `root`: visible to a build only while it installs. */
   readonly secretFiles: readonly string[];
+  /** Names of the packages that are installed in the image. */
+  readonly dependencies: readonly string[];
   /** Major version of the base image. */
   readonly nodeVersion: string;
 }
@@ -56,6 +58,7 @@ export async function readProject(
     hasBuild: manifest.scripts?.build !== undefined,
     secretFiles: await secretFilesOf(cwd),
     controller: controllerOf(cwd, options),
+    dependencies: Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies }),
     nodeVersion: await nodeVersionOf(cwd),
   };
 }

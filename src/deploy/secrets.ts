@@ -1,6 +1,7 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { passwordIn } from "../core/base/redactor.ts";
 import type { DeployConfig } from "./config.ts";
-import { SERVICE_SECRETS } from "./config.ts";
+import { DATABASE_URL, SERVICE_SECRETS } from "./config.ts";
 import { DeployError } from "./errors.ts";
 import type { SecretValue, StoredSecret } from "./platform.ts";
 import { hashSecret } from "./secret-hash.ts";
@@ -23,9 +24,11 @@ export interface SecretPlan {
 }
 
 export interface SecretOptions {
-  readonly config: DeployConfig;
+  readonly config: Pick<DeployConfig, "secrets">;
   /** Secrets of the running service that stay, although the configuration does not list them. */
   readonly keep: readonly string[];
+  /** Whether the jobs are in a database: its URL is a secret then. */
+  readonly hasDatabase: boolean;
   readonly tools: DeployTools;
   readonly target: string;
   readonly stored: readonly StoredSecret[];
@@ -39,9 +42,10 @@ export interface SecretOptions {
  * Collects the secrets: from the config, from the environment, or newly generated if requested and missing.
  */
 export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
-  const { config, tools, target, stored, lastHashes, keep } = options;
+  const { config, tools, target, stored, lastHashes, keep, hasDatabase } = options;
   const texts = new Map<string, string>();
-  const wanted = new Set<string>([...SERVICE_SECRETS, ...keep]);
+  const own = hasDatabase ? [...SERVICE_SECRETS, DATABASE_URL] : SERVICE_SECRETS;
+  const wanted = new Set<string>([...own, ...keep]);
   for (const { name, value } of config.secrets) {
     wanted.add(name);
     const found = value ?? tools.env[name];
@@ -52,12 +56,14 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
         fix: `Set it for this command (${name}=… svc deploy …), or write a value into the file`,
       });
   }
-  for (const name of SERVICE_SECRETS) {
+  for (const name of own) {
     const found = tools.env[name];
     if (found !== undefined && found !== "" && !texts.has(name)) texts.set(name, found);
   }
   const generated = generateMissing(options, texts);
   for (const text of texts.values()) tools.redact(text);
+  const password = passwordIn(texts.get(DATABASE_URL) ?? "");
+  if (password !== undefined) tools.redact(password);
 
   const values: Record<string, SecretValue> = {};
   await Promise.all(

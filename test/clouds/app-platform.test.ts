@@ -61,7 +61,13 @@ platformContract("do-app-platform", {
     platform: appPlatform,
     target: target(),
     tools: tools(),
-    settings: [{ size: "apps-d-1vcpu-1gb" }, { minInstances: 2 }, { maxInstances: 4 }, { minInstances: 3 }],
+    settings: [
+      { size: "apps-d-1vcpu-1gb" },
+      { minInstances: 2 },
+      { maxInstances: 4 },
+      { scaleAtCpu: 60 },
+      { minInstances: 3 },
+    ],
     ways: ["registry", "registryTier"],
     images: [ONE, TWO],
     changes: () => cloud.recorder.changes.length,
@@ -294,6 +300,17 @@ it("the price is the provider's own", async () => {
   const estimate = await session.estimate?.(specOf(ONE));
 
   expect(estimate?.cost).toBe("$5 a month (DigitalOcean's own price)");
+});
+
+it("the size that runs decides how many instances there may be, and a share of CPU needs a range", async () => {
+  const sized = await connect({ size: "apps-d-1vcpu-1gb" });
+  await deploy(sized, specOf(ONE));
+
+  const several = await (await connect({ maxInstances: 3 })).preflight();
+  const fixed = await (await connect({ scaleAtCpu: 60 })).preflight();
+
+  expect(several.filter(({ level }) => level === "error")).toEqual([]);
+  expect(fixed).toContainEqual(expect.objectContaining({ level: "error", fix: "Add --max-instances" }));
 });
 
 it("more instances than a size can have are refused before anything is changed", async () => {

@@ -36,6 +36,7 @@ platformContract("aws-app-runner", {
       { minInstances: 2 },
       { minInstances: 5 },
       { maxInstances: 3, minInstances: 1 },
+      { concurrency: 40 },
       { cpu: "2048" },
       { memory: "4096" },
     ],
@@ -208,6 +209,18 @@ it("an instance range creates one configuration, and down removes it with the ro
   expect(at.cloud.state.scaling.filter(({ status }) => status === "ACTIVE")).toEqual([]);
   expect(at.cloud.state.roles.size).toBe(0);
   expect(at.cloud.state.repositories.size).toBe(1);
+});
+
+it("requests at the same time are part of the configuration, and a later range keeps them", async () => {
+  const session = await connect(appRunnerPlatform.withDatabase ?? {});
+  await session.prepare?.();
+  await deploy(session, specOf(ONE));
+  const first = at.cloud.state.scaling.filter(({ status }) => status === "ACTIVE");
+  await deploy(await connect({ minInstances: 2 }), specOf(ONE));
+
+  expect(first).toEqual([expect.objectContaining({ min: 1, max: 3, requests: 80 })]);
+  expect(at.cloud.state.scaling.at(-1)).toMatchObject({ min: 2, max: 3, requests: 80 });
+  expect((await session.inspect())?.resources?.instances).toBe("2–3, 80 requests each");
 });
 
 it("a minimum of zero instances is refused with the reason", () => {

@@ -32,6 +32,7 @@ platformContract("cloud-run", {
       { alwaysOnCpu: true },
       { minInstances: 2 },
       { maxInstances: 4 },
+      { concurrency: 40 },
       { cpu: "2" },
       { memory: "1Gi" },
       { serviceAccount: "runner@demo-project.iam.gserviceaccount.com" },
@@ -388,6 +389,20 @@ describe("a new service", () => {
     expect(service()?.resource.scaling).toEqual({ minInstanceCount: 1, maxInstanceCount: 1 });
     expect(estimate?.cost).toMatch(/^about \$49\.93 a month idle/);
     expect((await session.preflight()).map(({ subject }) => subject)).not.toContain("cpu");
+  });
+
+  it("with a database has a limit of instances and of requests, and CPU around the clock", async () => {
+    const cheap = await at.connect({ maxInstances: 1, scaleToZero: true });
+    await deploy(cheap, specOf(ONE));
+    const session = await at.connect(cloudRunPlatform.withDatabase ?? {});
+
+    const actions = await session.plan(specOf(ONE), await session.inspect());
+    await deploy(session, specOf(ONE));
+
+    expect(JSON.stringify(actions)).toContain('{"field":"cpu_between_requests","from":"false","to":"true"}');
+    expect(resources()?.cpuIdle ?? false).toBe(false);
+    expect(service()?.resource.scaling).toMatchObject({ maxInstanceCount: 3 });
+    expect(service()?.resource.template).toMatchObject({ maxInstanceRequestConcurrency: 80 });
   });
 
   it("--scale-to-zero is the cheap mode, reported with its effect on jobs", async () => {

@@ -31,6 +31,7 @@ platformContract("aws-ecs-express", {
       { maxInstances: 4 },
       { minInstances: 2 },
       { minInstances: 5 },
+      { scaleAtCpu: 50 },
       { cpu: "512" },
       { memory: "1024" },
     ],

@@ -42,6 +42,7 @@ export function memoryPlatform(options: MemoryOptions): Platform<MemoryFlags> {
     defaultRegion: "here-1",
     flags,
     ephemeralDisk: options.ephemeralDisk ?? false,
+    withDatabase: { maxInstances: 3 },
     ...(options.proxies !== undefined && { proxies: options.proxies }),
     connect(target, tools): PlatformSession {
       const { world, base } = options;

@@ -14,13 +14,13 @@ describe("the config file", () => {
         { name: "ERP_TOKEN", value: undefined },
         { name: "A", value: "b" },
       ],
-      store: "file",
+      store: undefined,
       known: true,
     });
   });
 
   it.each(["", "# nothing\n", "environment:\nsecrets:\n"])("may be empty: %j", (text) => {
-    expect(parseConfig(text)).toEqual({ environment: {}, secrets: [], store: "file", known: false });
+    expect(parseConfig(text)).toEqual({ environment: {}, secrets: [], store: undefined, known: false });
   });
 
   it.each([

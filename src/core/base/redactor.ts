@@ -97,3 +97,13 @@ function base64Forms(bytes: Buffer, offset: number): string[] {
 function toWellFormed(text: string): string {
   return text.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, "\uFFFD");
 }
+
+/** The password of a URL. */
+export function passwordIn(url: string): string | undefined {
+  const password = /^\w+:\/\/[^:@/?]*:([^@]*)@/.exec(url)?.[1];
+  try {
+    return password && decodeURIComponent(password);
+  } catch {
+    return password;
+  }
+}

@@ -9,7 +9,7 @@ import { RejectedKeys } from "../audit/rejected-keys.ts";
 import { Container, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createLogger, type LoggerParts } from "../base/log.ts";
-import { Redactor } from "../base/redactor.ts";
+import { passwordIn, Redactor } from "../base/redactor.ts";
 import { Cases } from "../entities/cases.ts";
 import { type CoreHooks, Hooks, toListener } from "../entities/hooks.ts";
 import { Jobs, type LiveCosts } from "../entities/jobs.ts";
@@ -228,16 +228,6 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
 /** A file in the data folder that instances in the same folder do not share. */
 function ownFile({ dataDir, place }: ResolvedOptions, name: string): string {
   return join(dataDir, place === undefined ? name : `${name}-${place}`);
-}
-
-/** The password of a URL. */
-function passwordIn(url: string): string | undefined {
-  const password = /^\w+:\/\/[^:@/?]*:([^@]*)@/.exec(url)?.[1];
-  try {
-    return password && decodeURIComponent(password);
-  } catch {
-    return password;
-  }
 }
 
 /** The parts of a service by their tokens; without its store and keys. */

@@ -19,6 +19,15 @@ export const AppRunnerFlagsSchema = v.object({
   maxInstances: v.optional(
     v.pipe(instances("must be at least 1"), v.description("Most instances that may run (1 to 25)")),
   ),
+  concurrency: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(1, "must be at least 1"),
+      v.maxValue(200, "must be at most 200"),
+      v.description("Requests that an instance answers at the same time (1 to 200)"),
+    ),
+  ),
   cpu: v.optional(
     v.pipe(
       v.string(),

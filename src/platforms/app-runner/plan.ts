@@ -8,7 +8,7 @@ import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { toUnits, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { accessRole, instanceRole } from "./context.ts";
-import { hasWantedScaling, wantedRange } from "./scaling.ts";
+import { hasWantedScaling, rangeText, wantedRange } from "./scaling.ts";
 import type { Service } from "./service-types.ts";
 import { findOwnService } from "./services.ts";
 
@@ -52,6 +52,6 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Service): Fie
     .filter(([, from, to]) => from !== to)
     .map(([field, from, to]) => ({ field, from: from ?? null, to: to ?? null }));
   if (range !== undefined && !hasWantedScaling(context, scaling))
-    changes.push({ field: "instances", from: scaling ?? null, to: `${range.MinSize}–${range.MaxSize}` });
+    changes.push({ field: "instances", from: scaling ?? null, to: rangeText(range) });
   return changes;
 }

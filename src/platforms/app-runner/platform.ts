@@ -9,6 +9,7 @@ const appRunnerPlatform: Platform<AppRunnerFlags> = {
   defaultRegion: "us-east-1",
   flags: AppRunnerFlagsSchema,
   ephemeralDisk: true,
+  withDatabase: { maxInstances: 3, concurrency: 80 },
   proxies: 1,
   // Updates take five minutes on average, failed ones fifteen.
   timeout: 1200,

@@ -1,7 +1,7 @@
 import type { Release } from "../../deploy/platform.ts";
 import { imageConfiguration, plainEnv } from "./configuration.ts";
 import type { Context } from "./context.ts";
-import { rangeOf } from "./scaling.ts";
+import { rangeOf, rangeText } from "./scaling.ts";
 import type { Service } from "./service-types.ts";
 import { listOperations } from "./services.ts";
 
@@ -26,7 +26,7 @@ export async function toRelease(context: Context, service: Service): Promise<Rel
     resources: {
       cpu: service.InstanceConfiguration?.Cpu ?? "",
       memory: service.InstanceConfiguration?.Memory ?? "",
-      instances: rangeText(service.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn),
+      instances: rangeText(rangeOf(service.AutoScalingConfigurationSummary?.AutoScalingConfigurationArn)),
     },
     data: {
       image: service.SourceConfiguration?.ImageRepository?.ImageIdentifier ?? "",
@@ -36,9 +36,4 @@ export async function toRelease(context: Context, service: Service): Promise<Rel
       secrets: config.RuntimeEnvironmentSecrets ?? {},
     },
   };
-}
-
-function rangeText(arn: string | undefined): string {
-  const { MinSize, MaxSize } = rangeOf(arn);
-  return `${MinSize}–${MaxSize}`;
 }

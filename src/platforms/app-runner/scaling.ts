@@ -11,21 +11,37 @@ interface Scaling {
 export interface Range {
   readonly MinSize: number;
   readonly MaxSize: number;
+  /** Requests at the same time on one instance; App Runner's own default is 100. */
+  readonly MaxConcurrency?: number;
 }
 
 /** The range of a configuration: ours have it in their name, App Runner's own default is 1 to 25. */
 export function rangeOf(arn: string | undefined): Range {
-  const match = /\/svc-[0-9a-f]+-(\d+)-(\d+)\//.exec(arn ?? "");
-  return { MinSize: Number(match?.[1] ?? 1), MaxSize: Number(match?.[2] ?? 25) };
+  const [, least, most, requests] = /\/svc-[0-9a-f]+-(\d+)-(\d+)(?:-(\d+))?\//.exec(arn ?? "") ?? [];
+  return {
+    MinSize: Number(least ?? 1),
+    MaxSize: Number(most ?? 25),
+    ...(requests === undefined ? {} : { MaxConcurrency: Number(requests) }),
+  };
+}
+
+export function rangeText({ MinSize, MaxSize, MaxConcurrency }: Range): string {
+  const requests = MaxConcurrency === undefined ? "" : `, ${MaxConcurrency} requests each`;
+  return `${MinSize}–${MaxSize}${requests}`;
 }
 
 /** The requested instance range, if any; a limit that is not requested stays unchanged. */
 export function wantedRange({ target }: Context, live: string | undefined): Range | undefined {
-  const { minInstances, maxInstances } = target.flags;
-  if (minInstances === undefined && maxInstances === undefined) return undefined;
-  const before = live === undefined ? { MinSize: 1, MaxSize: 1 } : rangeOf(live);
+  const { minInstances, maxInstances, concurrency } = target.flags;
+  if ([minInstances, maxInstances, concurrency].every((value) => value === undefined)) return undefined;
+  const before: Range = live === undefined ? { MinSize: 1, MaxSize: 1 } : rangeOf(live);
   const MinSize = minInstances ?? Math.min(before.MinSize, maxInstances ?? before.MinSize);
-  return { MinSize, MaxSize: maxInstances ?? Math.max(MinSize, before.MaxSize) };
+  const MaxConcurrency = concurrency ?? before.MaxConcurrency;
+  return {
+    MinSize,
+    MaxSize: maxInstances ?? Math.max(MinSize, before.MaxSize),
+    ...(MaxConcurrency === undefined ? {} : { MaxConcurrency }),
+  };
 }
 
 /**
@@ -35,8 +51,11 @@ export function wantedRange({ target }: Context, live: string | undefined): Rang
 export async function ensureScaling(context: Context, live: string | undefined): Promise<string | undefined> {
   const range = wantedRange(context, live);
   if (range === undefined) return undefined;
-  const name = `${prefixOf(context)}-${range.MinSize}-${range.MaxSize}`;
-  const find = async () => (await listScaling(context, name))[0];
+  const name = nameOf(context, range);
+  const find = async () => {
+    const all = await listScaling(context, name);
+    return all.find(({ AutoScalingConfigurationName }) => AutoScalingConfigurationName === name);
+  };
   const found = await find();
   if (found) return found.AutoScalingConfigurationArn;
   const { aws, target, tools } = context;
@@ -59,9 +78,7 @@ export async function ensureScaling(context: Context, live: string | undefined):
 /** Whether a service has the requested range. */
 export function hasWantedScaling(context: Context, arn: string | undefined): boolean {
   const range = wantedRange(context, arn);
-  return (
-    range === undefined || arn?.includes(`/${prefixOf(context)}-${range.MinSize}-${range.MaxSize}/`) === true
-  );
+  return range === undefined || arn?.includes(`/${nameOf(context, range)}/`) === true;
 }
 
 /** Deletes the configurations of this target that are no longer used. */
@@ -77,6 +94,15 @@ export async function dropScaling(context: Context, keep?: string): Promise<void
       ),
     );
   }
+}
+
+function nameOf(context: Context, { MinSize, MaxSize, MaxConcurrency }: Range): string {
+  return [
+    prefixOf(context),
+    MinSize,
+    MaxSize,
+    ...(MaxConcurrency === undefined ? [] : [MaxConcurrency]),
+  ].join("-");
 }
 
 /** Names have at most 32 characters, fewer than those of services. */

@@ -3,7 +3,7 @@ import type { ReleaseSpec } from "../../deploy/platform.ts";
 import { roleArn } from "../aws/roles.ts";
 import type { Context } from "./context.ts";
 import { executionRole } from "./context.ts";
-import type { Configuration, PrimaryContainer } from "./service-types.ts";
+import type { Configuration, PrimaryContainer, ScalingTarget } from "./service-types.ts";
 
 /** Everything about a service that a release determines, except networks: ECS adds its own security group. */
 export interface Wanted {
@@ -12,7 +12,7 @@ export interface Wanted {
   readonly healthCheckPath: string;
   readonly cpu: string;
   readonly memory: string;
-  readonly scalingTarget?: { readonly minTaskCount: number; readonly maxTaskCount: number };
+  readonly scalingTarget?: ScalingTarget;
 }
 
 export function wantedConfiguration(context: Context, spec: ReleaseSpec, live?: Configuration): Wanted {
@@ -53,8 +53,8 @@ export function isSameConfiguration(live: Configuration | undefined, wanted: Wan
 
 export function isSameRange(live: Configuration | undefined, { scalingTarget }: Wanted): boolean {
   if (scalingTarget === undefined) return true;
-  const { minTaskCount, maxTaskCount } = live?.scalingTarget ?? {};
-  return minTaskCount === scalingTarget.minTaskCount && maxTaskCount === scalingTarget.maxTaskCount;
+  const before = live?.scalingTarget ?? {};
+  return Object.entries(scalingTarget).every(([key, value]) => before[key as keyof ScalingTarget] === value);
 }
 
 export function isSameContainer(a: PrimaryContainer | undefined, b: PrimaryContainer): boolean {
@@ -75,13 +75,16 @@ function partsOf(container: PrimaryContainer = {}) {
 }
 
 function wantedRange({ target }: Context, live: Configuration | undefined): Wanted["scalingTarget"] {
-  const { minInstances, maxInstances } = target.flags;
-  if (minInstances === undefined && maxInstances === undefined) return undefined;
+  const { minInstances, maxInstances, scaleAtCpu } = target.flags;
+  if ([minInstances, maxInstances, scaleAtCpu].every((value) => value === undefined)) return undefined;
   const before = live?.scalingTarget?.minTaskCount ?? 1;
   const minTaskCount = minInstances ?? Math.min(before, maxInstances ?? before);
   return {
     minTaskCount,
     maxTaskCount: maxInstances ?? Math.max(minTaskCount, live?.scalingTarget?.maxTaskCount ?? 1),
+    ...(scaleAtCpu === undefined
+      ? {}
+      : { autoScalingMetric: "AVERAGE_CPU", autoScalingTargetValue: scaleAtCpu }),
   };
 }
 

@@ -11,6 +11,15 @@ const tasks = v.pipe(
 export const EcsExpressFlagsSchema = v.object({
   minInstances: v.optional(v.pipe(tasks, v.description("Tasks that always run (1 to 1000)"))),
   maxInstances: v.optional(v.pipe(tasks, v.description("Most tasks that may run (1 to 1000)"))),
+  scaleAtCpu: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(1, "must be at least 1"),
+      v.maxValue(100, "must be at most 100"),
+      v.description("CPU use in percent from which tasks are added (new range: 60)"),
+    ),
+  ),
   cpu: v.optional(
     v.pipe(
       v.string(),

@@ -8,7 +8,7 @@ import { releaseActions, resourceAction } from "../cloud/actions.ts";
 import { isSameRange, wantedConfiguration } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import { executionRole, infrastructureRole } from "./context.ts";
-import type { Configuration } from "./service-types.ts";
+import type { Configuration, ScalingTarget } from "./service-types.ts";
 import { findOwnService } from "./services.ts";
 
 /** What a release would change, field by field. ECS has no dry run of its own. */
@@ -54,8 +54,13 @@ function settingChanges(context: Context, spec: ReleaseSpec, live: Configuration
   if (!isSameRange(live, wanted))
     changes.push({
       field: "instances",
-      from: `${live.scalingTarget?.minTaskCount}–${live.scalingTarget?.maxTaskCount}`,
-      to: `${wanted.scalingTarget?.minTaskCount}–${wanted.scalingTarget?.maxTaskCount}`,
+      from: rangeText(live.scalingTarget),
+      to: rangeText(wanted.scalingTarget),
     });
   return changes;
+}
+
+function rangeText({ minTaskCount, maxTaskCount, autoScalingTargetValue }: ScalingTarget = {}): string {
+  const cpu = autoScalingTargetValue === undefined ? "" : `, at ${autoScalingTargetValue} %`;
+  return `${minTaskCount}–${maxTaskCount}${cpu}`;
 }

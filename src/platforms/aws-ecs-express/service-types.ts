@@ -15,8 +15,15 @@ export interface Configuration {
   readonly memory?: string;
   readonly healthCheckPath?: string;
   readonly primaryContainer?: PrimaryContainer;
-  readonly scalingTarget?: { readonly minTaskCount?: number; readonly maxTaskCount?: number };
+  readonly scalingTarget?: ScalingTarget;
   readonly ingressPaths?: readonly { readonly accessType?: string; readonly endpoint?: string }[];
+}
+
+export interface ScalingTarget {
+  readonly minTaskCount?: number;
+  readonly maxTaskCount?: number;
+  readonly autoScalingMetric?: string;
+  readonly autoScalingTargetValue?: number;
 }
 
 export interface PrimaryContainer {

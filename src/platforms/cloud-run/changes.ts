@@ -22,6 +22,7 @@ export function settingChanges(live: Service, spec: ReleaseSpec, flags: CloudRun
     ["memory", from?.resources?.limits?.memory, to?.resources?.limits?.memory],
     ["cpu_between_requests", !idlesBetweenRequests(from?.resources), !idlesBetweenRequests(to?.resources)],
     ["health_path", from?.startupProbe?.httpGet?.path, to?.startupProbe?.httpGet?.path],
+    ["concurrency", live.template?.maxInstanceRequestConcurrency, wanted.maxInstanceRequestConcurrency],
     ["service_account", live.template?.serviceAccount, wanted.serviceAccount],
     ["min_instances", live.scaling?.minInstanceCount ?? 0, scaling.minInstanceCount ?? 0],
     ["max_instances", live.scaling?.maxInstanceCount, scaling.maxInstanceCount],

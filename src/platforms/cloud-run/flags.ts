@@ -17,6 +17,15 @@ export const CloudRunFlagsSchema = v.object({
   ),
   minInstances: v.optional(v.pipe(instances(0), v.description("Instances that always run (0 to 1000)"))),
   maxInstances: v.optional(v.pipe(instances(1), v.description("Most instances that may run (1 to 1000)"))),
+  concurrency: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(1, "must be at least 1"),
+      v.maxValue(1000, "must be at most 1000"),
+      v.description("Requests that an instance answers at the same time (1 to 1000)"),
+    ),
+  ),
   cpu: v.optional(v.pipe(v.string(), v.description("CPU of an instance, such as 1 or 2 (new service: 1)"))),
   memory: v.optional(
     v.pipe(v.string(), v.description("Memory of an instance, such as 512Mi (new service: 512Mi)")),

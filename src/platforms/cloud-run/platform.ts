@@ -11,6 +11,8 @@ const cloudRunPlatform: Platform<CloudRunFlags> = {
   defaultRegion: "us-central1",
   flags: CloudRunFlagsSchema,
   ephemeralDisk: true,
+  // Jobs run between requests too: instances are billed as long as they exist.
+  withDatabase: { maxInstances: 3, concurrency: 80, alwaysOnCpu: true },
   proxies: 1,
   timeout: 300,
   checkName: (name) =>

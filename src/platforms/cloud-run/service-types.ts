@@ -23,6 +23,7 @@ export interface Template {
   readonly revision?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly serviceAccount?: string;
+  readonly maxInstanceRequestConcurrency?: number;
   readonly containers?: readonly Container[];
 }
 

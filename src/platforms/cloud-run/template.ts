@@ -25,6 +25,7 @@ export function wantedTemplate(spec: ReleaseSpec, flags: CloudRunFlags, live?: T
   return {
     ...kept,
     containers: [container, ...others],
+    ...(flags.concurrency === undefined ? {} : { maxInstanceRequestConcurrency: flags.concurrency }),
     ...(flags.serviceAccount === undefined ? {} : { serviceAccount: flags.serviceAccount }),
   };
 }

@@ -85,9 +85,9 @@ function pickImage({ registry_type, repository, digest, tag }: AppImage = {}): A
 }
 
 function instances({ target }: Context, live: AppService | undefined): Partial<AppService> {
-  const { minInstances, maxInstances } = target.flags;
+  const { minInstances, maxInstances, scaleAtCpu } = target.flags;
   const scaling = live?.autoscaling;
-  if (minInstances === undefined && maxInstances === undefined)
+  if (minInstances === undefined && maxInstances === undefined && (scaleAtCpu === undefined || !scaling))
     return scaling ? { autoscaling: scaling } : { instance_count: live?.instance_count ?? 1 };
   const before = scaling?.min_instance_count ?? live?.instance_count ?? 1;
   const least = minInstances ?? Math.min(before, maxInstances ?? before);
@@ -97,7 +97,10 @@ function instances({ target }: Context, live: AppService | undefined): Partial<A
     autoscaling: {
       min_instance_count: least,
       max_instance_count: most,
-      metrics: scaling?.metrics ?? { cpu: { percent: 80 } },
+      metrics:
+        scaleAtCpu === undefined && scaling?.metrics
+          ? scaling.metrics
+          : { cpu: { percent: scaleAtCpu ?? 80 } },
     },
   };
 }

@@ -16,6 +16,15 @@ export const AppPlatformFlagsSchema = v.object({
       v.description("Most instances that may run (1 to 250); above the minimum needs a dedicated size"),
     ),
   ),
+  scaleAtCpu: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(1, "must be at least 1"),
+      v.maxValue(100, "must be at most 100"),
+      v.description("CPU use in percent from which instances are added (new range: 80)"),
+    ),
+  ),
   size: v.optional(v.pipe(v.string(), v.description("Size of an instance (new app: apps-s-1vcpu-0.5gb)"))),
   registry: v.optional(
     v.pipe(v.string(), v.description("Container registry to use, if the account has several")),

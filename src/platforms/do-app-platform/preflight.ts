@@ -70,8 +70,10 @@ function registryFinding({ registry }: Context): Finding {
   };
 }
 
-async function sizeFindings({ api, target }: Context): Promise<Finding[]> {
-  const { size, minInstances = 1, maxInstances = minInstances } = target.flags;
+async function sizeFindings(context: Context): Promise<Finding[]> {
+  const { api, target } = context;
+  const { size, minInstances = 1, maxInstances = minInstances, scaleAtCpu } = target.flags;
+  const live = ownService((await findApp(context))?.spec);
   const findings: Finding[] = [];
   if (maxInstances < minInstances)
     findings.push({
@@ -79,7 +81,14 @@ async function sizeFindings({ api, target }: Context): Promise<Finding[]> {
       subject: "instances",
       message: `--max-instances ${maxInstances} is below --min-instances ${minInstances}`,
     });
-  const slug = size ?? "apps-s-1vcpu-0.5gb";
+  if (scaleAtCpu !== undefined && maxInstances <= minInstances && !live?.autoscaling)
+    findings.push({
+      level: "error",
+      subject: "instances",
+      message: `--scale-at-cpu ${scaleAtCpu} has no effect on a fixed number of instances`,
+      fix: "Add --max-instances",
+    });
+  const slug = size ?? live?.instance_size_slug ?? "apps-s-1vcpu-0.5gb";
   const { instance_sizes = [] } = await api.get<{ instance_sizes?: Size[] }>("/v2/apps/tiers/instance_sizes");
   const known = instance_sizes.find((one) => one.slug === slug);
   if (known === undefined)

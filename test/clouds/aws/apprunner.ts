@@ -259,6 +259,7 @@ function scaling(state: AwsState, operation: string, input: Json): Answer {
       name,
       min: Number(input.MinSize ?? 1),
       max: Number(input.MaxSize ?? 25),
+      requests: Number(input.MaxConcurrency ?? 100),
       status: "ACTIVE",
     };
     if (made.max < made.min) return invalid("MaxSize below MinSize");

@@ -73,7 +73,14 @@ export interface AwsState {
   readonly secrets: Map<string, StoredSecret>;
   readonly roles: Map<string, StoredRole>;
   readonly services: RunnerService[];
-  readonly scaling: { arn: string; name: string; min: number; max: number; status: string }[];
+  readonly scaling: {
+    arn: string;
+    name: string;
+    min: number;
+    max: number;
+    requests: number;
+    status: string;
+  }[];
   readonly express: Map<string, ExpressService>;
   readonly logs: { group: string; message: string; timestamp: number }[];
   readonly switches: {

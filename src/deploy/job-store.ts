@@ -1,0 +1,144 @@
+import { DATABASE_URL, type DeployConfig, STORE } from "./config.ts";
+import { DeployError } from "./errors.ts";
+import { toFlagName } from "./flags.ts";
+import type { DeployTarget, Finding, Platform, Release } from "./platform.ts";
+import type { Project } from "./project.ts";
+import type { SecretPlan } from "./secrets.ts";
+
+/**
+ * Where a service stores its jobs and cases: in files of its container, in a Postgres database that all of its
+ * instances share, or elsewhere, which only the user knows.
+ */
+export type JobStore = "file" | "database" | "external";
+
+/** Where a running service stores them. */
+export function storeOf(live: Pick<Release, "env" | "secretNames">): JobStore {
+  if (live.secretNames?.includes(DATABASE_URL)) return "database";
+  return live.env?.[STORE] === "external" ? "external" : "file";
+}
+
+/** Where a service will store them: a URL in the environment, the configuration or the platform's vault decides. */
+export function wantedStore(
+  { store, secrets }: Pick<DeployConfig, "store" | "secrets">,
+  env: Readonly<Record<string, string | undefined>>,
+  kept: readonly string[],
+): JobStore {
+  const isGiven = Boolean(env[DATABASE_URL]) || secrets.some(({ name }) => name === DATABASE_URL);
+  if (store === "file" && isGiven)
+    throw new DeployError(
+      "bad_config",
+      `${DATABASE_URL} is given, and the configuration says "store: file"`,
+      {
+        fix: `Remove "store: file" from .deployment/config.yaml to store jobs in the database, or unset ${DATABASE_URL}`,
+      },
+    );
+  if (isGiven || (store !== "file" && kept.includes(DATABASE_URL))) return "database";
+  return store ?? "file";
+}
+
+type Flags = Record<string, unknown>;
+
+interface Settling {
+  readonly target: Pick<DeployTarget, "flags">;
+  readonly given: Readonly<Record<string, unknown>>;
+  readonly platform: Pick<Platform, "flags" | "withDatabase">;
+}
+
+/**
+ * Completes the platform's options once the running service is known. Containers do not share files: a service that
+ * stores its jobs there has at most one instance. One that moves to a database, or begins with one, gets the
+ * platform's values for that. Otherwise what runs stays.
+ */
+export function settleInstances(
+  { target, given, platform }: Settling,
+  { store, known }: { readonly store: JobStore; readonly known: boolean },
+  live: Release | undefined,
+): void {
+  const flags = target.flags as Flags;
+  const hasLimit = platform.flags.entries.maxInstances !== undefined;
+  const isKept = live !== undefined && given.maxInstances === undefined;
+  if (store === "file") {
+    if (!hasLimit) return;
+    checkInstances(given);
+    if (known || !isKept) flags.maxInstances = given.maxInstances ?? 1;
+    else delete flags.maxInstances;
+    return;
+  }
+  const isNew = live === undefined || storeOf(live) === "file";
+  if (store !== "database" || !isNew) {
+    if (!known && isKept && hasLimit) delete flags.maxInstances;
+    return;
+  }
+  for (const [key, value] of Object.entries(platform.withDatabase ?? {})) flags[key] = given[key] ?? value;
+  const least = Number(given.minInstances ?? 0);
+  if (given.maxInstances === undefined && Number(flags.maxInstances) < least) flags.maxInstances = least;
+}
+
+/** Rejects more than one instance of a service that stores its jobs in files. */
+export function checkInstances(given: Readonly<Record<string, unknown>>): void {
+  for (const key of ["minInstances", "maxInstances"]) {
+    if (given[key] !== undefined && Number(given[key]) > 1)
+      throw new DeployError(
+        "usage",
+        `--${toFlagName(key)} ${String(given[key])}: this service can have at most one instance`,
+        {
+          detail:
+            "It stores jobs and cases in files; two instances would each have their own and lose each other's",
+          fix: `Remove the option, or store them in Postgres: give the secret ${DATABASE_URL}; docs/deploy.md shows how`,
+        },
+      );
+  }
+}
+
+/** What keeps a service with a database from starting, before anything is built. */
+export function databaseFindings(secrets: SecretPlan, project: Project): Finding[] {
+  const found: Finding[] = [];
+  const subject = "Database";
+  const names = [
+    ...Object.keys(secrets.values),
+    ...secrets.kept.map(({ name }) => name),
+    ...secrets.unlisted,
+  ];
+  const missing = ["SERVICE_API_KEY", "SERVICE_RSA_PRIVATE_KEY"].filter((name) => !names.includes(name));
+  if (missing.length > 0)
+    found.push({
+      level: "error",
+      subject,
+      message: `all instances need the same keys, and ${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing`,
+      fix: "Add --generate-api-key --generate-rsa, or set them. A service that had files has its keys in its data folder",
+    });
+  if (!project.dependencies.includes("pg"))
+    found.push({
+      level: "error",
+      subject,
+      message: `the service needs the package "pg" for ${DATABASE_URL}, and package.json does not list it`,
+      fix: `${project.packageManager} ${project.packageManager === "npm" ? "install" : "add"} pg`,
+    });
+  const url = secrets.values[DATABASE_URL]?.value;
+  if (url === undefined) return found;
+  const host = hostOf(url);
+  if (host === undefined)
+    // Its text has a password.
+    found.push({
+      level: "error",
+      subject,
+      message: `${DATABASE_URL} must be postgres://user:password@host/database`,
+    });
+  else if (/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(host))
+    found.push({
+      level: "warning",
+      subject,
+      message: `${DATABASE_URL} leads to ${host}: in a container that is the container itself`,
+      fix: "Name the database's host, unless a proxy beside the service listens there",
+    });
+  return found;
+}
+
+function hostOf(url: string): string | undefined {
+  if (!/^postgres(ql)?:\/\//.test(url)) return undefined;
+  try {
+    return new URL(url).hostname;
+  } catch {
+    return undefined;
+  }
+}
