@@ -51,7 +51,7 @@ describe("a service with a database among its secrets", () => {
     expect(chosen.maxInstances).toBe(7);
   });
 
-  it("gets the platform's scaling when it is new, and keeps what runs afterwards", async () => {
+  it("gets the platform's scaling when it is new, and keeps what runs from then on", async () => {
     const at = await withPg();
 
     const first = await deploy(at, {}, GIVEN);
