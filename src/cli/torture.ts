@@ -38,6 +38,12 @@ const flags = v.object({
     ),
     false,
   ),
+  instances: v.optional(
+    v.pipe(
+      wholeNumber(2),
+      v.description("instances behind a proxy, on a Postgres of their own, in place of one service"),
+    ),
+  ),
   json: v.optional(v.pipe(v.boolean(), v.description("print the verdict as JSON")), false),
 });
 
@@ -54,6 +60,7 @@ export const torture = defineCommand({
     "svc torture src/controller.ts --rounds 100",
     "svc torture --agent hello --seed 7",
     "svc torture --mix --rounds 200",
+    "svc torture --mix --instances 3",
   ],
   async run({ args, flags, context }) {
     if (flags.mix && (args[0] !== undefined || flags.agent.length > 0 || flags.field.length > 0))
@@ -64,7 +71,14 @@ export const torture = defineCommand({
     const verdict = await run({
       file: flags.mix ? undefined : findController(args[0], context.cwd),
       seed: flags.seed ?? Math.floor(Math.random() * 1_000_000),
-      ...{ rounds: flags.rounds, jobs: flags.jobs, agents: flags.agent, fields: flags.field, context },
+      ...{
+        rounds: flags.rounds,
+        jobs: flags.jobs,
+        agents: flags.agent,
+        fields: flags.field,
+        instances: flags.instances,
+        context,
+      },
     });
     context.print(flags.json ? JSON.stringify(verdict, null, 2) : describeVerdict(verdict));
     return verdict.problems.length === 0 ? 0 : 1;

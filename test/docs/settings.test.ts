@@ -12,6 +12,7 @@ it("the page of settings names every option and every variable", () => {
     controller: _own,
     place: _ownToo,
     databaseUrl: _variable,
+    leaseTimes: _ofTorture,
     ...options
   } = resolveOptions({ agents: [greeter] }, {});
   const variables = new Set(read("src/core/service/options.ts").match(/\bSERVICE_[A-Z_]*[A-Z]\b/g));

@@ -178,6 +178,51 @@ test("an instance that cannot renew its sign of life ends its own runs, and is b
   expect(tally.count("s0")).toBe(1);
 });
 
+test("an instance that was stopped for so long that it may count as dead begins no further step of its runs", async () => {
+  const store = await emptyStore();
+  const runs: string[] = [];
+  let run = 0;
+  const agent = agentOf(async ({ job }) => {
+    const mine = ++run;
+    await job.step("s0", () => void runs.push(`s0 of run ${mine}`));
+    // Nothing of the process happens meanwhile.
+    if (mine === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, SHORT.giveUp + 50);
+    await job.step("s1", () => void runs.push(`s1 of run ${mine}`));
+    return mine;
+  });
+  const a = await join(store, agent, { shared: SHORT });
+
+  await a.start();
+
+  expect(await ended(a)).toMatchObject({ status: "completed", result: 2 });
+  expect(runs).toEqual(["s0 of run 1", "s1 of run 2"]);
+});
+
+test("a held job is tried again by an instance that joins with code that fits", async () => {
+  const store = await emptyStore();
+  const begun = gate();
+  const agent = (names: string[], end?: () => Promise<unknown>) =>
+    agentOf(async ({ job }) => {
+      for (const name of names) await job.step(name, () => name);
+      await end?.();
+      return names;
+    });
+  const forever = () => {
+    begun.open();
+    return new Promise(() => {});
+  };
+  const a = await join(store, agent(["one"], forever), { shared: SHORT });
+  await a.start();
+  await begun.opened;
+  a.die();
+  const b = await join(store, agent(["uno"]), { shared: SHORT });
+  await expect.poll(async () => (await b.jobs.get(JOB)).held).toBeTruthy();
+
+  const c = await join(store, agent(["one"]), { shared: SHORT });
+
+  expect(await ended(c)).toMatchObject({ status: "completed", result: ["one"], held: null });
+});
+
 test("an instance that closes gives its jobs up at the end of their steps, and others claim them immediately", async () => {
   const store = await emptyStore();
   const [begun, held] = [gate(), gate()];

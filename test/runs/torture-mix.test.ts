@@ -28,15 +28,15 @@ let jobs: MixJob[];
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "svc-mix-"));
   mix = new Mix({ folder, jobs: 1 });
-  for (let n = 0; n < DEPLOY; n++) mix.deploy(() => 0);
-  await mix.beforeStart();
-  server = await testServer({ ...mixOf({ deploy: DEPLOY, folder }), admin: false });
+  for (let n = 0; n < DEPLOY; n++) mix.deploy();
+  await mix.beforeStart("service");
+  const now = () => server.service.options.clock().getTime();
+  server = await testServer({ ...mixOf({ deploy: DEPLOY, folder, now }), admin: false });
   const client = clientOf();
   await mix.prepare(client);
   // Families of the first round are stopped, those of the second are not.
   jobs = [...mix.jobsOf(1, () => 0.1), ...mix.jobsOf(2, () => 0.9)];
   for (const job of jobs) {
-    job.onStart();
     await client.post(`/agents/${job.scenario.slug}/jobs`, job.body);
     job.isAcknowledged = true;
     const now = { round: 2, isOver: { value: false }, random: () => 0 };
@@ -391,17 +391,31 @@ describe("the checks of svc torture --mix", () => {
   test("find a step that ran after it was recorded, and one that did not run", async () => {
     const file = join(folder, JOURNAL_FILE);
     const journal = await readFile(file, "utf8");
-    await appendFile(file, "2\tr2-reworded-1\tpay\n1\tr2-moved-1\tpay\n");
+    await appendFile(
+      file,
+      `2\tr2-reworded-1\tpay\t${server.service.options.clock().getTime()}\n1\tr2-moved-1\tpay\t1\n`,
+    );
     const { doubled } = await check();
-    await writeFile(file, journal.replace("1\tr2-reworded-1\tone\n", ""));
+    await writeFile(file, journal.replace(/^1\tr2-reworded-1\tone\t.*\n/m, ""));
     const { wrong } = await check();
     await writeFile(file, journal);
 
     expect(doubled).toEqual([
-      expect.stringMatching(/r2-reworded-1: step "pay", recorded in process 1, ran in processes 1, 2/),
-      expect.stringMatching(/r2-moved-1: step "pay", recorded in process 1, ran in processes 1, 1/),
+      expect.stringMatching(/r2-reworded-1: step "pay", recorded in process 1 .*, ran in processes 1 .*, 2 /),
+      expect.stringMatching(/r2-moved-1: step "pay", recorded in process 1 .*, ran in processes 1 .*, 1 /),
     ]);
     expect(wrong).toEqual([expect.stringContaining("process 1, which did not run it")]);
+  });
+
+  test("find a step that a process stored while another one had the job", async () => {
+    const { wrong } = await check(
+      inLog("r2-moved-1", (events) => {
+        Object.assign(events.filter(isCall("step"))[1]!.data.result as object, { life: 2 });
+        return events;
+      }),
+    );
+
+    expect(wrong.join("\n")).toMatch(/r2-moved-1: step "\w+" of process 2 was stored while process 1 had/);
   });
 
   test("find a job that is held although it fits", () => {

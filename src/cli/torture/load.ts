@@ -37,7 +37,6 @@ export async function underLoad(client: ServiceClient, { target, jobs, round, ra
 }
 
 async function startJob(client: ServiceClient, job: TrialJob): Promise<void> {
-  job.onStart();
   await client.post(`/agents/${job.scenario.slug}/jobs`, job.body);
   job.isAcknowledged = true;
 }

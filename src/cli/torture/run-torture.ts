@@ -1,14 +1,15 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import type { CliContext } from "../context.ts";
+import { Fleet } from "./fleet/fleet.ts";
 import { findLost, underLoad } from "./load.ts";
 import { Mix } from "./mix/mix.ts";
 import { finish, LAST_WAIT, readOutcome } from "./outcome.ts";
 import { OwnAgents } from "./own-agents.ts";
 import { createRandom } from "./random.ts";
 import { ServiceProcess } from "./service-process.ts";
+import { OneService, type Subject } from "./subject.ts";
 import type { Target } from "./target.ts";
 import { checkAcknowledged, checkRecord, type Findings, type TrialJob } from "./trial.ts";
 import type { Verdict } from "./verdict.ts";
@@ -22,11 +23,10 @@ export interface TortureOptions {
   readonly jobs: number;
   readonly agents: readonly string[];
   readonly fields: readonly string[];
+  /** How many instances there are, on one Postgres. @default one service with its data folder */
+  readonly instances?: number | undefined;
   readonly context: CliContext;
 }
-
-/** Longest time before a start is interrupted, milliseconds. */
-const LONGEST_CUT_START = 900;
 
 /** Kills a service repeatedly while it works, and checks everything that it had acknowledged. */
 export async function torture(options: TortureOptions): Promise<Verdict> {
@@ -37,35 +37,31 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
     file === undefined
       ? new Mix({ folder, jobs: options.jobs })
       : new OwnAgents({ ...options, file, cwd: context.cwd });
-  const service = new ServiceProcess({ program: target, dataDir: join(folder, "data"), context });
+  const subject: Subject =
+    options.instances === undefined
+      ? new OneService(new ServiceProcess({ program: target, dataDir: join(folder, "data"), context }))
+      : await Fleet.create({ program: target, folder, context, instances: options.instances });
   const random = createRandom(seed);
   const jobs: TrialJob[] = [];
   const findings: Findings = { lost: [], doubled: [], swapped: [], wrong: [], expired: [] };
   let kills = 0;
   try {
-    let client = await service.start();
+    let client = await subject.start();
     await target.prepare(client);
     context.note(`seed ${seed}: ${target.agents.join(", ")}`);
 
     for (let round = 1; round <= rounds; round++) {
       await underLoad(client, { target, jobs, round, random });
-      await service.kill();
-      kills++;
-      target.deploy?.(random);
-      // A start can be interrupted too, in the middle of resuming jobs.
-      if (random() < 0.2) {
-        await service.begin();
-        await delay(random() * LONGEST_CUT_START);
-        await service.kill();
-        kills++;
-      }
-      client = await service.start();
+      const struck = await subject.strike({ random, deploy: () => target.deploy?.() });
+      client = struck.client;
+      kills += struck.kills;
       await findLost(client, jobs, findings);
       await target.inspect?.(client, findings);
       if (round % 10 === 0) context.note(`${round} of ${rounds} rounds, ${jobs.length} jobs`);
     }
 
-    if (target.settle) client = await target.settle(service, client, jobs, findings);
+    await subject.rest?.();
+    if (target.settle) client = await target.settle(subject, client, jobs, findings);
     const counts = { calls: 0, resumed: 0, answers: 0 };
     for (const job of jobs.filter((one) => one.isAcknowledged)) {
       const over = await finish(client, job, LAST_WAIT).catch(() => false);
@@ -81,7 +77,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
       counts.answers += job.answers.size;
     }
     const mix = await target.checkRest?.(client, findings);
-    await service.kill();
+    await subject.kill();
 
     const problems = [
       ...findings.lost.map((one) => `lost: ${one}`),
@@ -92,6 +88,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
     if (problems.length === 0) await rm(folder, { recursive: true, force: true });
     return {
       ...{ seed, rounds, kills, problems, ...counts, ...(mix && { mix }) },
+      ...(subject.strikes && { strikes: subject.strikes }),
       seconds: (Date.now() - begun) / 1000,
       agents: target.agents,
       jobs: jobs.filter((one) => one.isAcknowledged).length,
@@ -104,19 +101,21 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
       repeat: toCommand(options),
     };
   } catch (error) {
-    await service.kill();
+    await subject.kill();
     // If a service does not come back after a kill, its data folder has the evidence.
     if (kills > 0) context.note(`after ${kills} kills; the data is in ${folder}`);
     else await rm(folder, { recursive: true, force: true });
     throw error;
   } finally {
-    await service.kill();
+    await subject.kill();
   }
 }
 
-function toCommand({ file, rounds, jobs, seed, agents, fields, context }: TortureOptions): string {
+function toCommand(options: TortureOptions): string {
+  const { file, rounds, jobs, seed, agents, fields, instances, context } = options;
   const what = file === undefined ? "--mix" : relative(context.cwd, file) || file;
   const chosen = [...agents.map((slug) => `--agent ${slug}`), ...fields.map((text) => `--field '${text}'`)];
   const counts = [`--rounds ${rounds}`, `--jobs ${jobs}`, `--seed ${seed}`];
+  if (instances !== undefined) counts.push(`--instances ${instances}`);
   return ["svc torture", what, ...counts, ...chosen].join(" ");
 }

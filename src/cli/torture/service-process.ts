@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { appendFileSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -20,16 +21,20 @@ export interface Program {
   readonly file: string;
   /** Folder in which the service runs. */
   readonly cwd: string;
-  /** Before each process. */
-  beforeStart?(): Promise<void>;
+  /** Before each process of an instance. */
+  beforeStart?(instance: string): Promise<void>;
+  /** The process of an instance is about to be ended. */
+  ended?(instance: string, how: "kill" | "hand-over"): void;
 }
 
 /** The service under test, in its own process that can be killed and restarted. */
 export class ServiceProcess {
   readonly #program: Program;
+  readonly #name: string;
   readonly #dataDir: string;
   readonly #context: CliContext;
-  readonly #key = randomBytes(24).toString("base64url");
+  readonly #key: string;
+  readonly #env: Readonly<Record<string, string>>;
   #child: ChildProcess | undefined;
   /** Settles once the process has exited and all its output has been read. */
   #gone: Promise<void> = Promise.resolve();
@@ -37,19 +42,38 @@ export class ServiceProcess {
 
   constructor(options: {
     readonly program: Program;
+    /** Of the instance, where there are several. */
+    readonly name?: string;
     readonly dataDir: string;
     readonly context: CliContext;
+    /** Variables of its environment beside those of the context. */
+    readonly env?: Readonly<Record<string, string>>;
+    /** @default a random one */
+    readonly key?: string;
   }) {
     this.#program = options.program;
+    this.#name = options.name ?? "service";
     this.#dataDir = options.dataDir;
     this.#context = options.context;
+    this.#env = options.env ?? {};
+    this.#key = options.key ?? randomBytes(24).toString("base64url");
+  }
+
+  /** Whether its process runs, or is frozen. */
+  get isUp(): boolean {
+    return this.#child !== undefined && !this.#hasEnded();
+  }
+
+  /** What its process has printed last. */
+  get output(): string {
+    return this.#output;
   }
 
   /** Starts a process, without waiting for it. */
   async begin(): Promise<void> {
     // A killed process leaves its address behind.
     await rm(join(this.#dataDir, ADDRESS_FILE), { force: true });
-    await this.#program.beforeStart?.();
+    await this.#program.beforeStart?.(this.#name);
     const { file, cwd } = this.#program;
     const [program, ...args] = this.#context.self;
     const account = ["WORKSPACE_ID", "API_KEY", "API_URL"].map((name) => [`SERVICE_ACCOUNT_${name}`, ""]);
@@ -63,6 +87,7 @@ export class ServiceProcess {
         SERVICE_DATA_DIR: this.#dataDir,
         SERVICE_API_KEY: this.#key,
         SERVICE_LOG_LEVEL: "warn",
+        ...this.#env,
       },
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -71,6 +96,7 @@ export class ServiceProcess {
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8").on("data", (text: string) => {
         this.#output = (this.#output + text).slice(-20_000);
+        appendFileSync(`${this.#dataDir}.log`, text);
       });
     }
   }
@@ -89,6 +115,17 @@ export class ServiceProcess {
     throw new CliError("The service does not start for the test", {
       detail: `Its process ${how}. It must take its data folder and key from SERVICE_DATA_DIR and SERVICE_API_KEY. Its last output:\n${this.#output.slice(-2000)}`,
     });
+  }
+
+  /** Sends a signal to the process. */
+  signal(name: "SIGSTOP" | "SIGCONT" | "SIGTERM"): void {
+    this.#child?.kill(name);
+  }
+
+  /** Waits until the process has ended by itself. */
+  async ended(): Promise<void> {
+    await this.#gone;
+    this.#child = undefined;
   }
 
   /** Kills the process without warning, like a crash. */

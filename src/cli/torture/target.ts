@@ -1,5 +1,6 @@
 import type { ServiceClient } from "../job/service-client.ts";
-import type { Program, ServiceProcess } from "./service-process.ts";
+import type { Program } from "./service-process.ts";
+import type { Subject } from "./subject.ts";
 import type { Findings, Outcome, TrialJob } from "./trial.ts";
 import type { MixCounts } from "./verdict.ts";
 
@@ -21,13 +22,13 @@ export interface Target extends Program {
   jobsOf(round: number, random: () => number): TrialJob[];
   /** Anything else that happens under load; the kill cuts its requests. */
   disturb?(client: ServiceClient, under: Under): Promise<unknown>;
-  /** After each kill: the service may be started with other code. */
-  deploy?(random: () => number): void;
+  /** Changes the code: processes that start from now on have it. */
+  deploy?(): void;
   /** After each start. */
   inspect?(client: ServiceClient, findings: Findings): Promise<void>;
   /** After the last kill: brings everything to its end, with other code if that needs it. */
   settle?(
-    service: ServiceProcess,
+    subject: Subject,
     client: ServiceClient,
     jobs: readonly TrialJob[],
     findings: Findings,

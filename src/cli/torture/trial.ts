@@ -45,9 +45,6 @@ export class TrialJob {
     return `job ${this.id} (${this.scenario.slug})`;
   }
 
-  /** Before each request that starts it. */
-  onStart(): void {}
-
   answerTo(question: Question): Record<string, unknown> {
     return makeAnswer(question, this.id);
   }

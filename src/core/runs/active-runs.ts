@@ -60,6 +60,8 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly store: Store;
   /** The instance that these runs are of, where several share the store: others leave their jobs alone. */
   readonly owner?: (() => string) | undefined;
+  /** Called before a step begins: leaves all runs where the instance may count as dead. */
+  readonly checkLease?: (() => void) | undefined;
 }
 
 /** The turn of a job to run. */
@@ -494,6 +496,7 @@ export class ActiveRuns {
       redact: (text) => redactor.text(text),
       record,
       place,
+      checkLease: this.#parts.checkLease,
       doing: this.#noted.has(job.id) ? (what) => this.#parts.underWay?.doing(job.id, what) : undefined,
       ledger,
       log,

@@ -62,7 +62,8 @@ class JobRunner implements Runner {
   constructor(parts: RunnerParts) {
     this.#membership = parts.store.isShared ? this.#makeMembership(parts) : undefined;
     const owner = this.#membership && (() => this.#membership!.id);
-    this.#runs = new ActiveRuns({ ...parts, owner });
+    const checkLease = this.#membership && (() => this.#membership!.check());
+    this.#runs = new ActiveRuns({ ...parts, owner, checkLease });
     this.#parts = { ...parts, runs: this.#runs };
     this.#stopSharing = this.#membership && shareJobs(this.#parts, this.#membership);
     this.#starts = new Starts(this.#parts);

@@ -285,7 +285,7 @@ async function hold(
 }
 
 /** A held job resumes if it fits the current code. */
-function tryLater({ runs, log }: ReconcileParts, job: StoredJob): Promise<void> {
+export function tryLater({ runs, log }: RequestParts, job: StoredJob): Promise<void> {
   return runs.tryAgain(job).catch((error: unknown) => {
     if (!runs.isClosed) log.error("a held job could not be checked again", { job_id: job.id, error });
   });

@@ -18,6 +18,7 @@ import { readNetworks } from "../base/networks.ts";
 import type { TrustProxy } from "../http/clients.ts";
 import { type Account, AccountSchema } from "../models/account.ts";
 import { HttpUrlSchema } from "../models/scalars.ts";
+import { type LeaseTimes, leaseTimes } from "../runs/ownership/membership.ts";
 import { type StartTimer, startTimer } from "../runs/run/timer.ts";
 import type { ScheduleDefinition } from "../runs/schedules/define-schedule.ts";
 import { isPostgresUrl } from "../store/postgres/postgres-options.ts";
@@ -193,6 +194,8 @@ export interface ResolvedOptions {
   readonly paused: boolean;
   /** Tells processes apart that `svc start --instances` runs in one folder. */
   readonly place: string | undefined;
+  /** When an instance of a shared store counts as dead; `svc torture` makes it shorter. @default after 15 s */
+  readonly leaseTimes: LeaseTimes | undefined;
   /** The file that `svc` runs: isolated agents are loaded from it again. */
   readonly controller: string | undefined;
   readonly retention: RetentionPolicy;
@@ -215,6 +218,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 const seconds = atLeast(0);
 
 const DAY = 24 * 3_600_000;
+/** A busy machine must not miss it all the time. */
+const SHORTEST_LEASE = 500;
 
 const keepTime = v.pipe(v.custom<Duration | "keep">(isKeepTime, RETENTION_RULE), v.transform(toKeepTime));
 
@@ -352,6 +357,7 @@ export function resolveOptions(
     admin: options.admin ?? true,
     place: text(env, "SVC_PLACE"),
     controller: text(env, "SVC_CONTROLLER"),
+    leaseTimes: readLease(env),
     paused: options.paused ?? flag(env, "SERVICE_PAUSED") ?? false,
     strictSteps: options.strictSteps ?? flag(env, "SERVICE_STRICT_STEPS") ?? false,
     suspendAfter: checked.suspendAfter.milliseconds,
@@ -368,6 +374,13 @@ export function resolveOptions(
     startTimer: options.startTimer ?? startTimer,
     logTo: options.logTo ?? ((line) => void process.stderr.write(line)),
   };
+}
+
+function readLease(env: Environment): LeaseTimes | undefined {
+  const dead = number(env, "SVC_LEASE");
+  if (dead === undefined) return undefined;
+  if (dead >= SHORTEST_LEASE) return leaseTimes(dead);
+  throw new OptionsError(`SVC_LEASE must be at least ${SHORTEST_LEASE}, in milliseconds`);
 }
 
 /** Its value, which has a password, is in no message. */

@@ -301,6 +301,7 @@ export function createScope(options: ResolvedOptions): Container {
       strictSteps: options.strictSteps,
       get: (token) => scope.get(token),
       isPaused: options.paused,
+      leaseTimes: options.leaseTimes,
       processes: new AgentProcesses(options.controller),
       underWay: openUnderWay(ownFile(options, "under-way")),
     });

@@ -18,7 +18,7 @@ export interface Effect {
 
 /** File in the folder of the test with the number of the process, from 1. */
 export const LIFE_FILE = "life";
-/** File in that folder with a line for each effect that a process really had: its number, job id and step. */
+/** File in that folder with a line for each effect that a process really had: its number, job id, step, and the time. */
 export const JOURNAL_FILE = "journal";
 
 /** What the controller of a deploy says about its code. */
@@ -26,12 +26,14 @@ export interface MixCode {
   readonly deploy: number;
   /** Folder of the test. */
   readonly folder: string;
+  /** The time of the service, milliseconds since 1970. @default the system's */
+  readonly now?: () => number;
 }
 
 const FORM = v.object({ amount: v.number() });
 
 /** The agents and schedules of a deploy of the mix. */
-export function mixOf({ deploy, folder }: MixCode): {
+export function mixOf({ deploy, folder, now = Date.now }: MixCode): {
   readonly agents: AgentDefinition[];
   readonly schedules: ScheduleDefinition[];
 } {
@@ -41,7 +43,7 @@ export function mixOf({ deploy, folder }: MixCode): {
   const version = `1.${Math.floor(deploy / 2)}.0`;
 
   const effect = async (job: JobHandle, of: string, call: string): Promise<Effect> => {
-    appendFileSync(journal, `${life}\t${job.id}\t${call}\n`);
+    appendFileSync(journal, `${life}\t${job.id}\t${call}\t${now()}\n`);
     await delay(hash(`${of}/${call}`) % 120);
     return { of, call, life };
   };

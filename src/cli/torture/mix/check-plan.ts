@@ -47,14 +47,21 @@ export function checkPlanned(
     );
     if (!recorded) findings.swapped.push(`${label}: step "${name}" gave what is not in its record`);
   }
-  if (job.kind === "pair") checkVersion(job, found.agent_version, { result, findings });
+  const startedBy = deploysBetween(found.created_at, found.created_at);
+  if (job.kind === "pair") checkVersion({ label, startedBy }, found.agent_version, { result, findings });
   if (job.kind === "renamed" && recordedNames(entries).has("uno") && recordedNames(entries).has("one"))
     wrong(`its record has step "one" and "uno": it must have been held`);
-  if (job.kind === "branch") checkBranch(job, entries, { result, findings, deploysBetween });
+  if (job.kind === "branch") checkBranch({ label, startedBy }, entries, { result, findings, deploysBetween });
+}
+
+/** A job, and the deploys that may have started it. */
+interface Started {
+  readonly label: string;
+  readonly startedBy: ReadonlySet<number>;
 }
 
 function checkVersion(
-  { label, startedBy }: MixJob,
+  { label, startedBy }: Started,
   version: string | null,
   { result, findings }: { readonly result: PlannedResult; readonly findings: Findings },
 ): void {
@@ -67,7 +74,7 @@ function checkVersion(
 
 /** A branch is answered once, and is true for a job that no other code has run before. */
 function checkBranch(
-  { label, startedBy }: MixJob,
+  { label, startedBy }: Started,
   entries: readonly RunEntry[],
   {
     result,

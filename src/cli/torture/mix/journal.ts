@@ -2,10 +2,17 @@ import type { RunEntry } from "../../../core/models/run-entry.ts";
 import type { Findings, Outcome } from "../trial.ts";
 import type { Effect } from "./agents.ts";
 
+/** A process that ran a step, and when. */
+interface Ran {
+  readonly life: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
 /** What the agents really did, over all processes. */
 export class Journal {
-  /** Numbers of the processes that ran a step, by job and step. */
-  readonly #lives = new Map<string, number[]>();
+  /** The processes that ran a step, by job and step, in the order in which they did. */
+  readonly #ran = new Map<string, Ran[]>();
   /** Number of effects. */
   readonly size: number;
 
@@ -13,32 +20,72 @@ export class Journal {
     const lines = text.split("\n").filter(Boolean);
     this.size = lines.length;
     for (const line of lines) {
-      const [life, jobId, call] = line.split("\t");
+      const [life, jobId, call, at] = line.split("\t");
       const key = `${jobId}/${call}`;
-      this.#lives.set(key, [...(this.#lives.get(key) ?? []), Number(life)]);
+      const known = this.#ran.get(key) ?? [];
+      known.push({ life: Number(life), at: Number(at) });
+      this.#ran.set(key, known);
     }
   }
 
-  /** Each recorded step ran once in the process that recorded it, at most once in those before, and in none after. */
+  /**
+   * Each recorded step ran in the process that recorded it, in none once it was recorded, and in each process once for
+   * each time that it had the job.
+   */
   check(label: string, tag: string, outcome: Outcome, findings: Findings): void {
-    for (const entry of outcome.log.values()) {
+    const entries = [...outcome.log.values()];
+    const interruptions = entries.flatMap((one) => (isInterruption(one) ? [Date.parse(one.at)] : []));
+    for (const entry of entries) {
       if (!isStep(entry) || entry.error) continue;
       const { of, call, life } = entry.result as Effect;
       const what = `${label}: the result of step "${entry.name}"`;
       if (of !== tag || call !== entry.name)
         findings.swapped.push(`${what} is that of step "${call}" of ${of}`);
-      const lives = this.#lives.get(`${outcome.job.id}/${entry.name}`) ?? [];
-      if (!lives.includes(life))
+      const ran = this.#ran.get(`${outcome.job.id}/${entry.name}`) ?? [];
+      if (!ran.some((one) => one.life === life))
         findings.wrong.push(`${what} came from process ${life}, which did not run it`);
-      const again = lives.filter((one, at) => one > life || lives.indexOf(one) !== at);
-      if (again.length > 0)
+      const recordedAt = Date.parse(entry.at);
+      const isAgain = ({ life, at }: Ran, index: number): boolean => {
+        const before = ran.slice(0, index).findLast((one) => one.life === life);
+        return (
+          at > recordedAt || (before !== undefined && !interruptions.some((t) => t >= before.at && t <= at))
+        );
+      };
+      if (ran.some(isAgain)) {
+        const when = (time: number) => new Date(time).toISOString();
+        const runs = ran.map((one) => `${one.life} (${when(one.at)})`).join(", ");
         findings.doubled.push(
-          `${label}: step "${entry.name}", recorded in process ${life}, ran in processes ${lives.join(", ")}`,
+          `${label}: step "${entry.name}", recorded in process ${life} (${entry.at}), ran in processes ${runs}`,
+        );
+      }
+    }
+  }
+}
+
+/** Between two changes of its owner, one process stores what a job does: what another one stores there comes too late. */
+export function checkOwners(label: string, { log }: Outcome, findings: Findings): void {
+  let owner: number | undefined;
+  for (const entry of log.values()) {
+    if (entry.type === "mark" || entry.type === "status") {
+      if (entry.type === "status" || CHANGES.includes(entry.mark)) owner = undefined;
+    } else if (isStep(entry) && !entry.error) {
+      const { life } = entry.result as Effect;
+      owner ??= life;
+      if (life !== owner)
+        findings.wrong.push(
+          `${label}: step "${entry.name}" of process ${life} was stored while process ${owner} had the job`,
         );
     }
   }
 }
 
-function isStep(entry: RunEntry): entry is Extract<RunEntry, { type: "call" }> {
+/** Marks with which a job may get another owner. */
+const CHANGES: readonly string[] = ["interrupted", "resumed", "restarted", "retried", "continued", "moved"];
+
+export function isInterruption(entry: RunEntry): boolean {
+  return entry.type === "mark" && entry.mark === "interrupted";
+}
+
+export function isStep(entry: RunEntry): entry is Extract<RunEntry, { type: "call" }> {
   return entry.type === "call" && entry.call === "step";
 }

@@ -20,9 +20,8 @@ export class MixJob extends TrialJob {
   readonly eventsFrom: number;
   /** Number of its events that are acknowledged. */
   sent = 0;
-  /** Deploys that may have started it. */
-  readonly startedBy = new Set<number>();
-  readonly #deploy: () => number;
+  /** Whether an event is being sent: only one at a time. */
+  isSending = false;
 
   constructor(
     id: string,
@@ -33,8 +32,6 @@ export class MixJob extends TrialJob {
       readonly answerFrom: number;
       readonly eventsFrom: number;
       readonly stopFrom?: number | undefined;
-      /** The deploy that runs now. */
-      readonly deploy: () => number;
     },
   ) {
     super(id, scenario);
@@ -43,7 +40,6 @@ export class MixJob extends TrialJob {
     this.answerFrom = given.answerFrom;
     this.eventsFrom = given.eventsFrom;
     this.stopFrom = given.stopFrom;
-    this.#deploy = given.deploy;
   }
 
   override get label(): string {
@@ -53,10 +49,6 @@ export class MixJob extends TrialJob {
   /** The event to send next; undefined where none is left. */
   get nextEvent(): string | undefined {
     return this.kind === "listener" ? eventIds(this.id)[this.sent] : undefined;
-  }
-
-  override onStart(): void {
-    this.startedBy.add(this.#deploy());
   }
 
   override answerTo(): Record<string, unknown> {

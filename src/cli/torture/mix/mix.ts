@@ -8,7 +8,7 @@ import type { OpenJob } from "../../../core/runs/check-job.ts";
 import { readPages } from "../../job/list-cases.ts";
 import { type ServiceClient, UnreachableError } from "../../job/service-client.ts";
 import { answerAll, LAST_WAIT, readOutcome } from "../outcome.ts";
-import type { ServiceProcess } from "../service-process.ts";
+import type { Subject } from "../subject.ts";
 import type { Target, Under } from "../target.ts";
 import { checkRecord, type Findings, type Outcome, type TrialJob } from "../trial.ts";
 import type { MixCounts } from "../verdict.ts";
@@ -17,13 +17,13 @@ import { checkListener, checkReceived } from "./check-events.ts";
 import { checkChildren, checkFamily, type Member } from "./check-family.ts";
 import { checkPlanned, isBeginning, whyNotHeld } from "./check-plan.ts";
 import { checkSchedules, type Watched } from "./check-schedules.ts";
-import { Journal } from "./journal.ts";
+import { checkOwners, Journal } from "./journal.ts";
+import { Lives } from "./lives.ts";
 import { MixJob, type MixKind } from "./mix-job.ts";
 import { PERIOD, PLAN_KINDS, type Plan, type PlanKind, planOf, SCHEDULES } from "./plans.ts";
+import { readTakeOvers } from "./take-overs.ts";
 
 const KINDS: readonly MixKind[] = [...PLAN_KINDS, "pair", "family", "listener"];
-/** How many kills come between two changes of the code, on average. */
-const KILLS_PER_DEPLOY = 3;
 
 /** Agents that come with the package: they use children, events, schedules and questions, and their code changes. */
 export class Mix implements Target {
@@ -31,17 +31,17 @@ export class Mix implements Target {
   readonly cwd: string;
   readonly agents = ["planned", "pair", "family", "listener", "ticker"];
   readonly #jobsPerKind: number;
-  /** Which code runs, and the number of the process. */
+  /** Which code processes have that start now. */
   #deploy = 0;
-  #life = 0;
   #deploys = 0;
-  readonly #lives: { readonly deploy: number; readonly from: string }[] = [];
+  readonly #lives = new Lives();
   readonly #first = new Map<string, string>();
   readonly #watched = new Map<string, Watched>();
   /** Jobs of the test that have ended, by id. */
   readonly #ended = new Map<string, Member>();
   readonly #started: MixJob[] = [];
-  #held = 0;
+  /** Jobs that were found to be held, with the time since when. */
+  readonly #held = new Set<string>();
   #count = 0;
 
   constructor({ folder, jobs }: { readonly folder: string; readonly jobs: number }) {
@@ -50,13 +50,16 @@ export class Mix implements Target {
     this.#jobsPerKind = jobs;
   }
 
-  async beforeStart(): Promise<void> {
-    this.#life++;
-    this.#lives.push({ deploy: this.#deploy, from: new Date().toISOString() });
-    await writeFile(join(this.cwd, LIFE_FILE), String(this.#life));
+  async beforeStart(instance: string): Promise<void> {
+    const { number } = this.#lives.begin(instance, this.#deploy);
+    await writeFile(join(this.cwd, LIFE_FILE), String(number));
     // The fingerprint of the code is made of the files of the project.
     await writeFile(join(this.cwd, "package.json"), '{ "type": "module", "private": true }\n');
     await writeFile(this.file, this.controller());
+  }
+
+  ended(instance: string, how: "kill" | "hand-over"): void {
+    this.#lives.end(instance, how);
   }
 
   /** The code of the present deploy. */
@@ -90,7 +93,6 @@ export class Mix implements Target {
             answerFrom: later(),
             eventsFrom: later(),
             stopFrom: kind === "family" && random() < 0.4 ? later() : undefined,
-            deploy: () => this.#deploy,
           },
         );
       }),
@@ -109,8 +111,9 @@ export class Mix implements Target {
     }
   }
 
-  deploy(random: () => number): void {
-    if (random() * KILLS_PER_DEPLOY < 1) this.#change();
+  deploy(): void {
+    this.#deploy++;
+    this.#deploys++;
   }
 
   async inspect(client: ServiceClient, findings: Findings): Promise<void> {
@@ -118,7 +121,7 @@ export class Mix implements Target {
   }
 
   async settle(
-    service: ServiceProcess,
+    subject: Subject,
     first: ServiceClient,
     jobs: readonly TrialJob[],
     findings: Findings,
@@ -127,9 +130,8 @@ export class Mix implements Target {
     await this.pause(client);
     for (let turn = 0; turn <= PERIOD; turn++) {
       if (turn > 0) {
-        await service.kill();
-        this.#change();
-        client = await service.start();
+        this.deploy();
+        client = await subject.restart();
         await this.inspect(client, findings);
       }
       if (await this.endAll(client, jobs, findings)) return client;
@@ -160,7 +162,8 @@ export class Mix implements Target {
       const open = new Set(left.map(({ job }) => job.id));
       for (const job of jobs) if (open.has(job.id)) await answerAll(client, job);
       for (const { job } of left) if (job.stop_reason === "crash_loop") await retry(client, job.id);
-      if (left.every(({ job, log }) => job.held && !isBeginning(this.#planOf(job), log))) return false;
+      if (left.every(({ job, log }) => job.held && !isBeginning(planOfJob(job, this.#deploy), log)))
+        return false;
     }
     for (const { job } of left)
       if (!job.held) findings.wrong.push(`job ${job.id} does not end, it is ${job.status}`);
@@ -173,7 +176,7 @@ export class Mix implements Target {
     this.#ended.set(one.id, { label: one.label, outcome });
     if (one.kind === "listener") checkListener(one, outcome, findings);
     else if (one.kind === "family") checkFamily(one, outcome, findings);
-    else checkPlanned(one, outcome, { findings, deploysBetween: (a, b) => this.#deploysBetween(a, b) });
+    else checkPlanned(one, outcome, { findings, deploysBetween: (a, b) => this.#lives.deploysBetween(a, b) });
   }
 
   async checkRest(client: ServiceClient, findings: Findings): Promise<MixCounts> {
@@ -188,43 +191,44 @@ export class Mix implements Target {
       if (!parent && !schedule) findings.doubled.push(`${label}: nobody has started it`);
     }
     const journal = new Journal(await readFile(join(this.cwd, JOURNAL_FILE), "utf8"));
-    for (const [id, { label, outcome }] of members)
+    for (const [id, { label, outcome }] of members) {
       journal.check(label, String(outcome.job.job_fields?.tag ?? id), outcome, findings);
+      checkOwners(label, outcome, findings);
+    }
     const children = checkChildren(members, findings);
     const jobs = [...members.values()].map(({ outcome }) => outcome.job);
-    const scheduled = checkSchedules(jobs, this.#watched, findings);
+    const scheduled = checkSchedules(
+      jobs,
+      { watched: this.#watched, since: this.#lives.first!.from },
+      findings,
+    );
     const received = await readPages<ReceivedEvent<{ order: string }>>(client, "/events?limit=1000", 1000);
     const events = checkReceived(received, this.#started, findings);
     const counts = { children, events, scheduled, effects: journal.size };
-    return { deploys: this.#deploys, held: this.#held, ...counts };
+    const outcomes = [...members.values()].map(({ outcome }) => outcome);
+    const takeOvers = readTakeOvers(outcomes, this.#lives);
+    return { deploys: this.#deploys, held: this.#held.size, ...counts, takeOvers };
   }
 
-  #change(): void {
-    this.#deploy++;
-    this.#deploys++;
-  }
-
-  /** A job that this process holds must not fit its code; one in a crash loop is retried, as a person would. */
+  /** A job that is held must not fit the code that holds it; one in a crash loop is retried, as a person would. */
   async #inspectOne(client: ServiceClient, { job, log }: OpenJob, findings: Findings): Promise<void> {
     if (job.stop_reason === "crash_loop") await retry(client, job.id);
-    if (!job.held || job.held.at < this.#lives.at(-1)!.from) return;
-    this.#held++;
-    const why = whyNotHeld(this.#planOf(job), job.held, log);
-    if (why !== undefined) findings.wrong.push(`job ${job.id} is held, but ${why}: ${job.held.message}`);
-  }
-
-  /** What the present code does for a job; undefined where that never changes. */
-  #planOf({ agent_name, job_fields }: OpenJob["job"]): Plan | undefined {
-    if (agent_name !== "planned") return undefined;
-    return planOf(job_fields!.kind as PlanKind, this.#deploy);
-  }
-
-  #deploysBetween(from: string, to: string): ReadonlySet<number> {
-    const lives = this.#lives.filter(
-      (life, at) => life.from <= to && (this.#lives[at + 1]?.from ?? "9") >= from,
+    if (!job.held) return;
+    const { at, message } = job.held;
+    if (this.#held.has(`${job.id} ${at}`)) return;
+    this.#held.add(`${job.id} ${at}`);
+    const reasons = [...this.#lives.deploysBetween(at, at)].map((deploy) =>
+      whyNotHeld(planOfJob(job, deploy), job.held!, log),
     );
-    return new Set(lives.map(({ deploy }) => deploy));
+    if (reasons.every((why) => why !== undefined))
+      findings.wrong.push(`job ${job.id} is held, but ${reasons.join(" and ")}: ${message}`);
   }
+}
+
+/** What the code of a deploy does for a job; undefined where that never changes. */
+function planOfJob({ agent_name, job_fields }: OpenJob["job"], deploy: number): Plan | undefined {
+  if (agent_name !== "planned") return undefined;
+  return planOf(job_fields!.kind as PlanKind, deploy);
 }
 
 function slugOf(kind: MixKind): string {
@@ -243,9 +247,14 @@ function isToStop(job: MixJob): boolean {
 
 async function sendNext(client: ServiceClient, job: MixJob): Promise<void> {
   const id = job.nextEvent;
-  if (id === undefined) return;
-  await client.post("/events/paid", { id, data: { order: job.id, n: job.sent } });
-  job.sent++;
+  if (id === undefined || job.isSending) return;
+  job.isSending = true;
+  try {
+    await client.post("/events/paid", { id, data: { order: job.id, n: job.sent } });
+    job.sent++;
+  } finally {
+    job.isSending = false;
+  }
 }
 
 async function stop(client: ServiceClient, job: MixJob): Promise<void> {

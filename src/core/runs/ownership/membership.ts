@@ -18,7 +18,13 @@ export interface LeaseTimes {
   readonly look: number;
 }
 
-const TIMES: LeaseTimes = { beat: 5000, dead: 15_000, giveUp: 10_000, forget: 3_600_000, look: 1000 };
+/** The times of instances that are dead after so many milliseconds. */
+export function leaseTimes(dead: number): LeaseTimes {
+  const look = Math.min(1000, dead / 15);
+  return { beat: dead / 3, dead, giveUp: (dead * 2) / 3, forget: 3_600_000, look };
+}
+
+const TIMES = leaseTimes(15_000);
 
 interface MembershipParts {
   readonly store: Store;
@@ -54,7 +60,7 @@ export class Membership {
   #beating: Promise<void> | undefined;
   #isClosing = false;
   #isLooking = false;
-  /** Whether it has not looked around before. */
+  /** Whether it has not looked around yet; set by who looks. */
   isFirstLook = true;
   #looksAgain = false;
   #timer: NodeJS.Timeout | undefined;
@@ -100,12 +106,16 @@ export class Membership {
         if (!this.#isClosing) this.#parts.log.warn("jobs could not be searched for", { error });
       })
       .finally(() => {
-        this.isFirstLook = false;
         this.#isLooking = false;
         if (!this.#looksAgain) return;
         this.#looksAgain = false;
         this.look();
       });
+  }
+
+  /** Notices that it may count as dead by now: before anything that only a living one may do. */
+  check(): void {
+    if (!this.#isLost && performance.now() - this.#renewedAt > this.times.giveUp) this.#lose();
   }
 
   /** Looks no more. */
@@ -127,9 +137,8 @@ export class Membership {
   }
 
   #tick(): void {
-    const now = performance.now();
-    if (!this.#isLost && now - this.#renewedAt > this.times.giveUp) this.#lose();
-    if (now >= this.#nextBeat && !this.#beating) {
+    this.check();
+    if (performance.now() >= this.#nextBeat && !this.#beating) {
       this.#beating = this.#beat()
         .catch((error: unknown) => {
           if (!this.#isOver) this.#parts.log.warn("the instance could not renew its sign of life", { error });

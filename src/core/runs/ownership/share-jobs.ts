@@ -1,6 +1,6 @@
 import type { StoredJob } from "../../models/job.ts";
 import { endOfParent } from "../children.ts";
-import { claimJobs } from "../reconcile.ts";
+import { claimJobs, tryLater } from "../reconcile.ts";
 import type { RequestParts } from "../runner-parts.ts";
 import { endStopped, stopChildren } from "../steer.ts";
 import { findSuspendedToEnd } from "../suspended-to-end.ts";
@@ -46,4 +46,15 @@ export async function lookAround(parts: RequestParts, membership: Membership): P
   const found = membership.isFirstLook ? await findSuspendedToEnd(parts) : [];
   found.push(...(await findClaimable(parts, living)));
   await claimJobs({ ...parts, onRestart }, found);
+  if (membership.isFirstLook) await tryHeld(parts);
+  membership.isFirstLook = false;
+}
+
+/** This code may fit the records of jobs that were held because other code did not. */
+async function tryHeld(parts: RequestParts): Promise<void> {
+  const { agents, jobs, runs } = parts;
+  const agent_name = agents.list().map(({ slug }) => slug);
+  const where = { agent_name, status: "awaiting", stop_reason: "code_changed" };
+  const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
+  for (const job of items) if (job.held && runs.mayRun(job)) void tryLater(parts, job);
 }

@@ -59,6 +59,8 @@ export interface RunParts {
   readonly worked?: number | undefined;
   /** The time up to which its waits are over, in milliseconds since 1970, where the clock was set back meanwhile. */
   readonly wokenAt?: number | undefined;
+  /** Called before a step begins: abandons the run where another instance may have claimed its job by now. */
+  readonly checkLease?: (() => void) | undefined;
   /** Is notified what the run is doing, if that must be known after a crash. */
   readonly doing?: ((what: string | undefined) => void) | undefined;
 }

@@ -119,6 +119,7 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, retries: Retries
   const { run } = call.scope;
   const startedAt = run.parts.ledger.now();
   one.startedAt = startedAt;
+  run.parts.checkLease?.();
   try {
     const value = await run.orEnd(() => invoke(call, one));
     const result = toRecord(value, call.name);

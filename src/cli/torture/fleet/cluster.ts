@@ -1,0 +1,125 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { chown, mkdir, readdir } from "node:fs/promises";
+import { createServer } from "node:net";
+import { userInfo } from "node:os";
+import { delimiter, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { CliError } from "../../errors.ts";
+
+const run = promisify(execFile);
+
+/** Milliseconds that a start may take: it recovers what the last end left. */
+const LONGEST_START = 120_000;
+/** Where Debian has the programs of the server, beside the folders of PATH. */
+const DEBIAN = "/usr/lib/postgresql";
+
+interface Account {
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+/** A Postgres server of its own, in a folder of its own, that can be stopped at any moment. */
+export class Cluster {
+  readonly #programs: string;
+  readonly #folder: string;
+  readonly #account: Account;
+  readonly port: number;
+  #server: ChildProcess | undefined;
+  #gone: Promise<void> = Promise.resolve();
+
+  private constructor(parts: { programs: string; folder: string; account: Account; port: number }) {
+    this.#programs = parts.programs;
+    this.#folder = parts.folder;
+    this.#account = parts.account;
+    this.port = parts.port;
+  }
+
+  /** Makes a server with its data in a new folder, and starts it. */
+  static async create(folder: string): Promise<Cluster> {
+    const programs = await findPrograms();
+    const account = await findAccount();
+    await mkdir(folder, { mode: 0o700 });
+    if (account.uid !== undefined) await chown(folder, account.uid, account.gid!);
+    const data = join(folder, "data");
+    const args = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"];
+    await run(join(programs, "initdb"), args, { ...account, cwd: folder });
+    const cluster = new Cluster({ programs, folder, account, port: await freePort() });
+    await cluster.start();
+    return cluster;
+  }
+
+  url(port = this.port): string {
+    return `postgres://postgres@127.0.0.1:${port}/postgres`;
+  }
+
+  async start(): Promise<void> {
+    const data = join(this.#folder, "data");
+    const settings = [
+      ...["listen_addresses=127.0.0.1", `port=${this.port}`, "max_connections=200"],
+      "unix_socket_directories=",
+    ];
+    const server = [join(this.#programs, "postgres"), "-D", data, ...settings.flatMap((one) => ["-c", one])];
+    // The shell waits for the end of its input, which comes also with the end of this process, however that ends.
+    const script = '"$@" </dev/null & pid=$!; read -r how; kill -QUIT $pid; wait $pid';
+    const shell = spawn("sh", ["-c", script, "sh", ...server], {
+      ...this.#account,
+      cwd: this.#folder,
+      stdio: ["pipe", "ignore", "pipe"],
+    });
+    this.#server = shell;
+    this.#gone = new Promise((resolve) => void shell.once("exit", () => resolve()));
+    let output = "";
+    const isReady = new Promise<boolean>((resolve) => {
+      shell.stderr.setEncoding("utf8").on("data", (text: string) => {
+        output = (output + text).slice(-5000);
+        if (output.includes("ready to accept connections")) resolve(true);
+      });
+      void this.#gone.then(() => resolve(false));
+    });
+    if (await Promise.race([isReady, delay(LONGEST_START, false)])) return;
+    throw new CliError("Postgres does not start for the test", { detail: `Its last output:\n${output}` });
+  }
+
+  /** Ends the server immediately, as `pg_ctl stop -m immediate` does: it recovers at its next start. */
+  async stop(): Promise<void> {
+    this.#server?.stdin?.end();
+    await this.#gone;
+    this.#server = undefined;
+  }
+}
+
+async function findPrograms(): Promise<string> {
+  const versions = await readdir(DEBIAN).catch(() => []);
+  const debian = versions
+    .sort((a, b) => Number(b) - Number(a))
+    .map((version) => join(DEBIAN, version, "bin"));
+  for (const folder of [...(process.env.PATH ?? "").split(delimiter), ...debian]) {
+    const names = await readdir(folder).catch(() => [] as string[]);
+    if (names.includes("initdb") && names.includes("postgres")) return folder;
+  }
+  throw new CliError("--instances needs a Postgres server of its own, which it can stop", {
+    detail: "Install it, for example with: apt-get install postgresql.",
+  });
+}
+
+/** Postgres refuses to run as root: then it runs as the user that its package made. */
+async function findAccount(): Promise<Account> {
+  if (userInfo().uid !== 0) return {};
+  const id = async (flag: string) => Number((await run("id", [flag, "postgres"])).stdout);
+  try {
+    return { uid: await id("-u"), gid: await id("-g") };
+  } catch {
+    throw new CliError("Postgres does not run as root, and there is no user named postgres", {
+      detail: "Run this as another user.",
+    });
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
+  const { port } = server.address() as { port: number };
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  return port;
+}
