@@ -250,7 +250,7 @@ export class Fleet implements Subject {
   }
 }
 
-/** Tries again while no instance answers: whoever uses the service behind its proxy does the same. */
+/** Tries again while no instance answers: a client of a service behind a proxy does the same. */
 const patient: typeof globalThis.fetch = async (input, init) => {
   for (const until = Date.now() + PATIENCE; ; await delay(100)) {
     try {
