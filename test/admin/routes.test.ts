@@ -23,8 +23,10 @@ const QUERIES: Readonly<Record<string, string>> = {
   "/admin/api/cases/rows": "?ids=case-1",
 };
 
+const schedules = [{ id: "nightly", cron: "0 3 1 1 *", agent: greeter, fields: { name: "Ada" } }];
+
 async function start() {
-  const server = await testServer({ agents: [greeter], plugins: [extension] });
+  const server = await testServer({ agents: [greeter], plugins: [extension], schedules });
   await seedJob(server.service, { id: "job-1", status: "in_progress" });
   await seedCase(server.service, { job: "job-1", ref: "case-1", question: "Pay it?" });
   const preview = await server.request("/admin/api/bulk", {
@@ -36,7 +38,8 @@ async function start() {
     .routes.filter((route) => route.path.startsWith("/admin") && route.auth === "session")
     .map((route) => {
       const id = route.path.includes("/bulk/") ? bulk : route.path.includes("/cases/") ? "case-1" : "job-1";
-      const path = route.path.replace("{id}", id).replace("{slug}", "greeter").replace("{path}", "extra");
+      const named = route.path.includes("/schedules/") ? "nightly" : id;
+      const path = route.path.replace("{id}", named).replace("{slug}", "greeter").replace("{path}", "extra");
       return { route, path: path + (QUERIES[route.path] ?? "") };
     });
   const pages = routes.filter(({ route }) => route.method === "GET" && !STREAMS.includes(route.path));
@@ -70,7 +73,7 @@ it("every admin route that reads returns JSON, with the key and with a session",
   for (const { route, path } of world.pages) {
     if (
       withoutJson.includes(route.path) ||
-      /\{id\}\/(stop|retry|continue|restart|resume|fork|status|delete)$/.test(route.path)
+      /\{id\}\/(run|pause|stop|retry|continue|restart|resume|fork|status|delete)$/.test(route.path)
     )
       continue;
     const accept = { accept: "application/json" };

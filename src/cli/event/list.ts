@@ -25,11 +25,14 @@ export const list = defineCommand({
     const events = await client.get<ReceivedEvent[]>(`/events?${query}`);
     if (flags.json) context.print(JSON.stringify(events, null, 2));
     else if (events.length === 0) context.print("No matching events. Send one: svc event send <name>");
-    else context.print(renderTable(["at", "event", "id", "data"], events.map(toRow), context.paint?.print));
+    else
+      context.print(
+        renderTable(["at", "event", "id", "jobs", "data"], events.map(toRow), context.paint?.print),
+      );
     return 0;
   },
 });
 
-function toRow({ at, name, id, data }: ReceivedEvent): string[] {
-  return [at, name, id, JSON.stringify(data).slice(0, 100)];
+function toRow({ at, name, id, jobs, data }: ReceivedEvent): string[] {
+  return [at, name, id, jobs.join(", ").slice(0, 100), JSON.stringify(data).slice(0, 100)];
 }

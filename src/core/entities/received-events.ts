@@ -12,6 +12,9 @@ export type EventFilter = Readonly<Record<string, unknown>>;
 /** Events read per page when older ones are searched. */
 const PAGE = 200;
 
+/** Jobs that are noted with an event that they were given: it may be given to 100,000. */
+const MOST_NOTED = 20;
+
 /** What is compared of an event: the paths in order, and their values by name. */
 export class EventMatch {
   readonly name: string;
@@ -75,12 +78,22 @@ export async function receiveEvent(
   if (before) return { event: sameEvent(before, data), waits: [] };
   const known = await nameOf(tx, name);
   const created_at = laterOf(unit.now, known.last_at);
-  const event: StoredEvent = { id, name, event_id, n: known.count + 1, created_at, data };
+  const received: StoredEvent = { id, name, event_id, n: known.count + 1, created_at, data };
+  const waits = await firstWaits(tx, received, known.shapes);
+  const jobs = waits.slice(0, MOST_NOTED).map(({ job_id }) => job_id);
+  const event = jobs.length > 0 ? { ...received, jobs } : received;
   await tx.insert("ReceivedEvent", event);
   await tx.change("EventName", name, (row) => ({ ...row, count: event.n, last_at: created_at }));
-  const waits = await firstWaits(tx, event, known.shapes);
   for (const wait of waits) await tx.change("EventWait", wait.id, (row) => ({ ...row, event: id }));
   return { event, waits };
+}
+
+/** Notes inside a unit that a job was given an event, unless enough jobs are noted with it. */
+export async function noteGiven({ tx }: Unit, id: string, jobId: string): Promise<void> {
+  const event = await tx.get("ReceivedEvent", id);
+  const { jobs = [] } = event ?? {};
+  if (!event || jobs.length >= MOST_NOTED || jobs.includes(jobId)) return;
+  await tx.change("ReceivedEvent", id, (row) => ({ ...row, jobs: [...jobs, jobId] }));
 }
 
 function sameEvent(before: StoredEvent, data: unknown): StoredEvent {
@@ -224,6 +237,11 @@ export class ReceivedEvents {
     readonly skip: number;
   }) {
     return this.#store.table("ReceivedEvent").list({ where: { name }, sort: "-created_at", ...page });
+  }
+
+  /** A page of the calls that wait for an event, by their jobs' ids. */
+  waits(page: { readonly limit: number; readonly skip: number }) {
+    return this.#store.table("EventWait").list({ where: { event: null }, ...page });
   }
 
   /** The events that calls of a job were given and have not recorded. */

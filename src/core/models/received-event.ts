@@ -24,6 +24,8 @@ export const ReceivedEventSchema = v.object({
   /** When it was stored. */
   at: TimestampSchema,
   data: JsonMapSchema,
+  /** Ids of the first jobs that it was given to, at most 20. */
+  jobs: v.array(v.string()),
 });
 export type ReceivedEvent = v.InferOutput<typeof ReceivedEventSchema>;
 
@@ -37,6 +39,19 @@ export interface StoredEvent {
   readonly n: number;
   readonly created_at: string;
   readonly data: Record<string, unknown>;
+  /** The first jobs that it was given to; absent without any. */
+  readonly jobs?: readonly string[];
+}
+
+/** An event as the service shows it. */
+export function toReceivedEvent({
+  event_id: id,
+  name,
+  created_at: at,
+  data,
+  jobs,
+}: StoredEvent): ReceivedEvent {
+  return { id, name, at, data, jobs: [...(jobs ?? [])] };
 }
 
 /** The name of events that were received or are waited for. */

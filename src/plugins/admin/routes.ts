@@ -10,6 +10,7 @@ import { bulkRoutes } from "./bulk/routes.ts";
 import { caseRoutes } from "./case/page.ts";
 import { consoleRoutes } from "./console/routes.ts";
 import { deliveryRoutes } from "./deliveries/routes.ts";
+import { eventRoutes } from "./events/routes.ts";
 import { helpRoutes } from "./help.ts";
 import { inboxRoutes } from "./inbox/routes.ts";
 import { jobRoutes } from "./job/page.ts";
@@ -20,6 +21,7 @@ import { dashboardRoutes } from "./pages/dashboard.ts";
 import type { AdminParts } from "./parts.ts";
 import { pluginPageRoutes } from "./plugin-pages.ts";
 import { retentionRoutes } from "./retention/routes.ts";
+import { scheduleRoutes } from "./schedules/routes.ts";
 import { serverRoutes } from "./server/page.ts";
 import { sessionListRoutes } from "./session/list.ts";
 import { sessionRoutes } from "./session/routes.ts";
@@ -36,6 +38,8 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...agentRoutes(parts),
     ...startRoutes(parts),
     ...consoleRoutes(parts, streams),
+    ...scheduleRoutes(parts),
+    ...eventRoutes(parts),
     ...deliveryRoutes(parts),
     ...auditRoutes(parts),
     ...retentionRoutes(parts),

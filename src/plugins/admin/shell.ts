@@ -40,6 +40,8 @@ const PAGES = [
   ["/admin/cases", "Cases", "cases"],
   ["/admin/inbox", "Inbox", "inbox"],
   ["/admin/agents", "Agents", "agents"],
+  ["/admin/schedules", "Schedules", "schedules"],
+  ["/admin/events", "Events", "events"],
   ["/admin/console", "Console", "console"],
   ["/admin/deliveries", "Deliveries", "deliveries"],
   ["/admin/audit", "Audit log", "audit"],

@@ -4,7 +4,7 @@ import {
   EventKeySchema,
   EventNameSchema,
   ReceivedEventSchema,
-  type StoredEvent,
+  toReceivedEvent,
 } from "../../models/received-event.ts";
 import { JsonMapSchema } from "../../models/scalars.ts";
 import { pageQuery } from "../query.ts";
@@ -36,7 +36,7 @@ export function receivedEventRoutes({ prefix, runner, store }: MachineParts): Ro
       body: v.optional(BodySchema, {}),
       status: 202,
       responses: { 202: { description: "The event, stored", schema: ReceivedEventSchema } },
-      handler: async ({ params, body }) => toEvent(await runner.receive(params.name, body)),
+      handler: async ({ params, body }) => toReceivedEvent(await runner.receive(params.name, body)),
     }),
     defineRoute({
       method: "GET",
@@ -50,12 +50,8 @@ export function receivedEventRoutes({ prefix, runner, store }: MachineParts): Ro
       handler: async ({ query, event }) => {
         const page = await received.list(query);
         event.res.headers.set("x-total-count", String(page.total));
-        return page.items.map(toEvent);
+        return page.items.map(toReceivedEvent);
       },
     }),
   ];
-}
-
-function toEvent({ event_id: id, name, created_at: at, data }: StoredEvent) {
-  return { id, name, at, data };
 }

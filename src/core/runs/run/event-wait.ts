@@ -8,6 +8,7 @@ import {
   countEvents,
   type EventFilter,
   EventMatch,
+  noteGiven,
   type ReceivedEvents,
   removeWait,
 } from "../../entities/received-events.ts";
@@ -214,6 +215,7 @@ class EventCall {
 
   async #record(unit: Unit, event: StoredEvent): Promise<Ended> {
     this.#reserve(event.id);
+    await noteGiven(unit, event.id, this.#scope.run.jobId);
     const { event_id: id, name, created_at: at, data } = event;
     return this.#store(unit, { event: event.id, result: { id, name, at, data } });
   }

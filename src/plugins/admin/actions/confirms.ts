@@ -157,7 +157,8 @@ function limitField(name: string, label: string, value: number | null | undefine
   return html`<div class="field"><label for="${name}">${label}</label><input class="input" id="${name}" name="${name}" type="number" min="0" step="any" value="${value ?? ""}" placeholder="no limit"></div>`;
 }
 
-function button(
+/** A button of a confirmation. */
+export function button(
   label: string,
   {
     name = "confirm",

@@ -16,6 +16,8 @@ import { type Confirm, caseConfirms, forkConfirm, jobConfirms } from "./confirms
 
 const PathSchema = v.object({ id: EntityIdSchema });
 
+const SchedulePathSchema = v.object({ id: v.string() });
+
 type Act = (
   parts: AdminParts,
   id: string,
@@ -55,15 +57,22 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
   ];
 }
 
-interface Pair {
+/** A change of one thing by form. */
+export interface Pair {
   readonly action: string;
   readonly act: Act;
   readonly confirm: (id: string) => Promise<Confirm>;
 }
 
-function pair(parts: AdminParts, kind: "jobs" | "cases", { action, act, confirm }: Pair): RouteDefinition[] {
+/** The routes of a change: its confirmation, and the change. */
+export function pair(
+  parts: AdminParts,
+  kind: "jobs" | "cases" | "schedules",
+  { action, act, confirm }: Pair,
+): RouteDefinition[] {
   const path = `/admin/${kind}/{id}/${action}`;
-  const about = { path, auth: "session", tag: "Admin", hidden: true, params: PathSchema } as const;
+  const params = kind === "schedules" ? SchedulePathSchema : PathSchema;
+  const about = { path, auth: "session", tag: "Admin", hidden: true, params } as const;
   return [
     defineRoute({
       ...about,
@@ -84,8 +93,9 @@ function pair(parts: AdminParts, kind: "jobs" | "cases", { action, act, confirm 
       responses: { 303: { description: "Redirect to the entity, or to the list" } },
       handler: async ({ params, event, caller }) => {
         const form = await readForm(event);
-        const here = pathTo(kind, params.id);
-        const after = action === "delete" ? `/admin/${kind}` : here;
+        const list = `/admin/${kind}`;
+        const here = kind === "schedules" ? list : pathTo(kind, params.id);
+        const after = action === "delete" ? list : here;
         return perform(parts, event, { after, here, run: () => act(parts, params.id, { form, caller }) });
       },
     }),

@@ -3,6 +3,7 @@ import { LOG_LEVELS } from "../../../core/base/log.ts";
 import { OutboxMessageSchema } from "../../../core/delivery/control-system.ts";
 import { AgentHealthSchema } from "../../../core/http/machine/health.ts";
 import { AgentResponseSchema } from "../../../core/models/agent-response.ts";
+import { ReceivedEventSchema } from "../../../core/models/received-event.ts";
 import { ScheduleSchema } from "../../../core/models/schedule.ts";
 import { ServerInfoSchema } from "../../../core/models/server-info.ts";
 import { RetentionSchema } from "../retention/routes.ts";
@@ -35,6 +36,24 @@ export const ConsoleSchema = v.object({
 });
 
 export const DeliveriesSchema = pageOf(OutboxMessageSchema);
+
+/** Events that were sent to the service, newest first. */
+export const EventsSchema = pageOf(ReceivedEventSchema);
+
+/** Calls of jobs that wait for an event. */
+export const EventWaitsSchema = pageOf(
+  v.object({
+    name: v.string(),
+    job_id: v.string(),
+    /** Fields of the event's data that must have a value that the job gave. */
+    where: v.array(v.string()),
+    /** Later events do not count. */
+    until: v.nullable(v.string()),
+  }),
+);
+
+/** The schedules, in the order in which the service declares them. */
+export const SchedulesSchema = v.object({ items: v.array(ScheduleSchema) });
 
 /** The service itself. */
 export const ServiceSchema = v.object({

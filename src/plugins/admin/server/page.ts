@@ -1,6 +1,5 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { VERSION } from "../../../core/http/service-state.ts";
-import type { Schedule } from "../../../core/models/schedule.ts";
 import { ServiceSchema } from "../answers/service.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
@@ -119,9 +118,6 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
             },
           ]
         : []),
-      ...(data.schedules.length > 0
-        ? [{ title: "Schedules", status: "", facts: data.schedules.map(scheduleFact) }]
-        : []),
       { title: "Retention", status: "", facts: retentionFacts(data.retention) },
       {
         title: "Plugins",
@@ -143,15 +139,6 @@ function toUnit(name: string, value: string | number | boolean): string | undefi
 }
 
 const SECONDS: ReadonlySet<string> = new Set(["stopGrace", "shutdownGrace", "pluginTimeout"]);
-
-function scheduleFact({ id, paused, next, last, problem }: Schedule): { name: string; value: string } {
-  const parts = [
-    paused ? "paused" : `next ${next === null ? "never" : toUtc(next)}`,
-    ...(last ? [`last ${toUtc(last.at)}, ${last.outcome}`] : []),
-    ...(problem === null ? [] : [problem]),
-  ];
-  return { name: id, value: parts.join("; ") };
-}
 
 function toUtc(timestamp: string): string {
   return `${timestamp.slice(0, 19).replace("T", " ")} UTC`;

@@ -35,7 +35,11 @@ export function linkPiece(href: string, text: string): Html {
 }
 
 /** A path of the admin interface with an id in it. */
-export function pathTo(kind: "jobs" | "cases" | "agents", id: string, ...rest: readonly string[]): string {
+export function pathTo(
+  kind: "jobs" | "cases" | "agents" | "schedules",
+  id: string,
+  ...rest: readonly string[]
+): string {
   return ["/admin", kind, encodeURIComponent(id), ...rest].join("/");
 }
 

@@ -1,0 +1,163 @@
+import * as v from "valibot";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import { JobSchema } from "../../../core/models/job.ts";
+import { type Schedule, ScheduleSchema } from "../../../core/models/schedule.ts";
+import { button, type Confirm } from "../actions/confirms.ts";
+import { type Pair, pair } from "../actions/forms.ts";
+import { SchedulesSchema } from "../answers/service.ts";
+import type { AdminParts } from "../parts.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
+import { formatCount, toLabel } from "../views/format.ts";
+import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+
+const PathSchema = v.object({ id: v.string() });
+const tag = "Admin";
+
+/** The schedules, and what a person can do with them. */
+export function scheduleRoutes(parts: AdminParts): RouteDefinition[] {
+  const schedules = () => parts.runner().schedules;
+  return [
+    ...resourceRoutes(parts, {
+      page: ["/admin/schedules", "Schedules page"],
+      api: ["/admin/api/schedules", "List the schedules"],
+      answer: "The schedules, in the order in which the service declares them",
+      schema: SchedulesSchema,
+      resource: () => schedulesResource(parts),
+    }),
+    ...Object.entries(ACTS).flatMap(([action, { act, confirm }]) =>
+      pair(parts, "schedules", {
+        action,
+        act,
+        confirm: async (id) => confirm(await schedules().show(id)),
+      }),
+    ),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/schedules/{id}/run",
+      auth: "session",
+      summary: "Start a job of a schedule now",
+      description: "Its planned times are unchanged.",
+      tag,
+      params: PathSchema,
+      status: 202,
+      responses: { 202: { description: "The job, stored and queued", schema: JobSchema } },
+      handler: async ({ params, caller }) => parts.jobs.show(await schedules().run(params.id, caller)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/schedules/{id}/pause",
+      auth: "session",
+      summary: "Pause a schedule",
+      tag,
+      params: PathSchema,
+      responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
+      handler: ({ params, caller }) => schedules().pause(params.id, caller),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/api/schedules/{id}/resume",
+      auth: "session",
+      summary: "Resume a paused schedule",
+      description: "From now on: times that were planned during the pause are not caught up.",
+      tag,
+      params: PathSchema,
+      responses: { 200: { description: "The schedule", schema: ScheduleSchema } },
+      handler: ({ params, caller }) => schedules().resume(params.id, caller),
+    }),
+  ];
+}
+
+interface ScheduleAct {
+  readonly act: Pair["act"];
+  readonly confirm: (schedule: Schedule) => Confirm;
+}
+
+const ACTS: Readonly<Record<string, ScheduleAct>> = {
+  run: {
+    act: async ({ runner }, id, { caller }) => {
+      const job = await runner().schedules.run(id, caller);
+      return { text: "The job was started.", path: pathTo("jobs", job.id) };
+    },
+    confirm: ({ id, agent }) =>
+      toConfirm(id, "run", {
+        title: "Start a job of this schedule now?",
+        lines: [
+          `A job of agent "${agent}" starts with the fields of schedule "${id}". The planned times are unchanged.`,
+        ],
+        label: "Start the job",
+      }),
+  },
+  pause: {
+    act: async ({ runner }, id, { caller }) => {
+      await runner().schedules.pause(id, caller);
+      return "The schedule is paused.";
+    },
+    confirm: ({ id }) =>
+      toConfirm(id, "pause", {
+        title: "Pause this schedule?",
+        lines: [
+          `"${id}" starts no jobs until it is resumed, also over restarts. Jobs that it has started continue.`,
+          "Times that are planned during the pause are not caught up.",
+        ],
+        label: "Pause",
+      }),
+  },
+  resume: {
+    act: async ({ runner }, id, { caller }) => {
+      await runner().schedules.resume(id, caller);
+      return "The schedule was resumed.";
+    },
+    confirm: ({ id }) =>
+      toConfirm(id, "resume", {
+        title: "Resume this schedule?",
+        lines: [
+          `"${id}" starts jobs from now on. Times that were planned during the pause are not caught up.`,
+        ],
+        label: "Resume",
+      }),
+  },
+};
+
+function toConfirm(
+  id: string,
+  action: string,
+  { title, lines, label }: { title: string; lines: readonly string[]; label: string },
+): Confirm {
+  return {
+    ...{ title, lines, fields: "", back: "/admin/schedules" },
+    action: pathTo("schedules", id, action),
+    buttons: [button(label, {})],
+  };
+}
+
+function schedulesResource({ runner, clock }: AdminParts): Resource {
+  const read = () => runner().schedules.list();
+  return {
+    page: "schedules",
+    fragment: "schedules",
+    json: async () => ({ items: await read() }),
+    state: async () => {
+      const schedules = await read();
+      const now = clock();
+      return {
+        total: formatCount(schedules.length),
+        rows: schedules.map((schedule) => toRow(schedule, now)),
+      };
+    },
+  };
+}
+
+function toRow({ id, agent, cron, timezone, paused, next, last, last_job, problem }: Schedule, now: Date) {
+  return {
+    ...{ id, cron, timezone, paused, problem: problem ?? "" },
+    agent: linkPiece(pathTo("agents", agent), agent).toString(),
+    next: paused ? "" : timePiece(next, now).toString(),
+    last: last ? timePiece(last.at, now).toString() : "",
+    outcome: last ? toLabel(last.outcome).toLowerCase() : "",
+    job: last_job ? linkPiece(pathTo("jobs", last_job.id), "Show").toString() : "",
+    status: last_job ? statusPiece(last_job.status).toString() : "",
+    runHref: pathTo("schedules", id, "run"),
+    steerHref: pathTo("schedules", id, paused ? "resume" : "pause"),
+  };
+}
