@@ -117,8 +117,8 @@ test("each planned time starts one job, with the schedule's fields and its time"
   const inAdmin = await (await server.request("/admin/api/server")).json();
   expect(inAdmin).toMatchObject({ schedules: [shown] });
   const cookie = await signIn(server, "Tester");
-  const page = await (await server.request("/admin/server", { key: null, headers: { cookie } })).text();
-  expect(page).toContain(`next ${(shown.next as string).slice(0, 19).replace("T", " ")} UTC; last`);
+  const page = await (await server.request("/admin/schedules", { key: null, headers: { cookie } })).text();
+  expect(page).toContain(`title="${(shown.next as string).slice(0, 19).replace("T", " ")} UTC"`);
 });
 
 test("a process that ends around planned times loses none and doubles none", async () => {
