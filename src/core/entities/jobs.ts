@@ -412,6 +412,15 @@ export async function takeJob(unit: Unit, id: string, owner: string | null = nul
   await unit.tx.change("Job", id, (job) => ({ ...job, run_count: job.run_count + 1, owner }));
 }
 
+/** Stores inside a unit what a run does next. Nobody is notified. */
+export async function noteDoing(
+  unit: Unit,
+  id: string,
+  doing: NonNullable<StoredJob["doing"]>,
+): Promise<void> {
+  await unit.tx.change("Job", id, (job) => ({ ...job, doing }));
+}
+
 /**
  * Replaces a job inside a unit by the new one that `change` makes: records a change of status in the run log,
  * calls participants, notifies observers.

@@ -127,6 +127,11 @@ export interface StoredJob extends Omit<Job, "case_ids" | "suspended"> {
   run_count: number;
   /** The instance that runs it; null where none does. Absent in jobs of earlier versions. */
   owner?: string | null | undefined;
+  /**
+   * What a run of it did last that may have ended its instance: null where it came to wait. Absent where no run was
+   * watched.
+   */
+  doing?: { readonly run: number; readonly what: string | null } | undefined;
   /** Set while an operator has parked the job in `stopped`: it is not queued. */
   parked?: boolean | undefined;
   /** Absent in jobs of earlier versions. `worked` is what counts against the time limit of its method, in milliseconds. */

@@ -133,8 +133,10 @@ export interface MarkEntry extends EntryBase {
   since?: string;
   /** What the job was doing when the process crashed; absent if the process was asked to end, or the job was only waiting. */
   doing?: string;
-  /** Which of the job's runs crashed, from 1: each is reported once. */
+  /** Which of the job's runs crashed, from 1: each is reported once. Where several instances share the store, which one ended. */
   run?: number;
+  /** Whether it may have ended its instance: until it makes progress, what it does is stored with the job first. */
+  watched?: true;
   by?: string;
   /** Where a run begins: the agent's version and the fingerprint of its code. */
   version?: string;

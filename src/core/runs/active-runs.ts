@@ -6,7 +6,15 @@ import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Redactor } from "../base/redactor.ts";
 import { Signals } from "../base/signals.ts";
 import { type Cases, notifyOfCopies } from "../entities/cases.ts";
-import { changeJob, type Jobs, type LiveCosts, moveJob, released, takeJob } from "../entities/jobs.ts";
+import {
+  changeJob,
+  type Jobs,
+  type LiveCosts,
+  moveJob,
+  noteDoing,
+  released,
+  takeJob,
+} from "../entities/jobs.ts";
 import type { Ledger, Unit } from "../entities/ledger.ts";
 import type { ReceivedEvents } from "../entities/received-events.ts";
 import { isTerminal } from "../models/entity-status.ts";
@@ -16,13 +24,14 @@ import type { AnswerEntry, RunEntry } from "../models/run-entry.ts";
 import { FencedError, type Store } from "../store/store.ts";
 import { callHandler, type HandlerCall } from "./call-handler.ts";
 import { type ChildrenParts, childrenOf } from "./children.ts";
+import { isProgress } from "./crashes/count-crashes.ts";
 import { type Suspect, Suspects } from "./crashes/suspects.ts";
 import type { UnderWay } from "./crashes/under-way.ts";
 import type { HandlerParts } from "./handler-context.ts";
 import type { IsolatedRun } from "./isolation/isolated-run.ts";
 import { JobEnds } from "./job-ends.ts";
 import { rehearse } from "./rehearse.ts";
-import type { StepUnderWay } from "./run/activity.ts";
+import type { Doing, StepUnderWay } from "./run/activity.ts";
 import type { EventsOfJob } from "./run/event-wait.ts";
 import { type Rehearsed, Run, type RunParts, SUPERSEDED } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
@@ -120,7 +129,7 @@ export class ActiveRuns {
   /** Jobs that are not to be suspended now, with the number of reasons. */
   readonly #kept = new Map<string, number>();
   /** Jobs whose steps are noted before they begin: they were under way at a crash. */
-  readonly #noted = new Set<string>();
+  readonly #noted = new Map<string, TurnKind>();
   /** The number of the last line of its job's log that a run knows. */
   readonly #linesSeen = new WeakMap<Run, number>();
   /** Agents of other living instances, as `slug@version`. */
@@ -129,6 +138,8 @@ export class ActiveRuns {
   stopChild: ChildrenParts["stop"] | undefined;
   /** Ends a run whose job was stopped at another instance. */
   onStopped: ((run: Run, job: StoredJob) => void) | undefined;
+  /** Called when no job is left that was under way at a crash. */
+  onSuspectsResumed: (() => void) | undefined;
 
   constructor(parts: ActiveRunsParts) {
     this.#parts = parts;
@@ -164,8 +175,19 @@ export class ActiveRuns {
     this.#suspects = new Suspects({
       ...parts,
       isClosed: () => this.scheduler.isClosed,
-      begin: ({ job, kind, entries }) => this.queue(job, kind, entries),
+      begin: async ({ job, kind, entries, before }) => {
+        await before?.();
+        return this.queue(job, kind, entries);
+      },
+      onIdle: () => this.onSuspectsResumed?.(),
     });
+    // It did not end its instance.
+    if (parts.owner) {
+      parts.hooks.on("run:entry", ({ job_id, entry }) => {
+        // One that starts over makes the same calls again.
+        if (this.#noted.get(job_id) === "resume" && isProgress(entry)) this.#noted.delete(job_id);
+      });
+    }
     const { received } = parts;
     this.#events = {
       find: (match, range) => received.find(match, range),
@@ -408,9 +430,23 @@ export class ActiveRuns {
 
   /** Has jobs run that were under way when the process crashed: after the others, and one at a time. */
   async queueSuspects(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
-    for (const { job } of suspects) this.#noted.add(job.id);
+    for (const { job, kind } of suspects) this.watch(job.id, kind);
     await this.scheduler.whenResumed();
     return this.#suspects.resume(suspects, others);
+  }
+
+  /** Has the steps of a job noted before they begin: it may have ended its process. */
+  watch(jobId: string, kind: TurnKind): void {
+    this.#noted.set(jobId, kind);
+  }
+
+  /** Those of these that others may claim, or a later search: see `Suspects`. */
+  laterSuspects(suspects: readonly Suspect[]): readonly Suspect[] {
+    return this.#suspects.later(suspects);
+  }
+
+  isLaterSuspect(job: StoredJob): boolean {
+    return this.#suspects.isLeft(job);
   }
 
   /** Checks whether a job can resume with the current code: replays its record, without side effects. */
@@ -482,7 +518,7 @@ export class ActiveRuns {
     const { ledger, clock, startTimer = systemTimer, redactor, stopGrace, apiUrl } = this.#parts;
     const { timeout } = agent.definition.methods.job_start;
     const log = this.#parts.log.with({ agent: agent.slug, job_id: job.id });
-    const run = new Run({
+    const run: Run = new Run({
       jobId: job.id,
       epoch: job.run_count,
       instructions: job.job_context.job_instructions,
@@ -497,7 +533,7 @@ export class ActiveRuns {
       record,
       place,
       checkLease: this.#parts.checkLease,
-      doing: this.#noted.has(job.id) ? (what) => this.#parts.underWay?.doing(job.id, what) : undefined,
+      doing: this.#noted.has(job.id) ? this.#doingOf(job, () => run) : undefined,
       ledger,
       log,
       clock,
@@ -526,6 +562,23 @@ export class ActiveRuns {
         this.#runs.delete(job.id);
         this.#noted.delete(job.id);
       });
+  }
+
+  /** Notes what a job does where the next owner finds it: where several instances share the store, with the job. */
+  #doingOf({ id, run_count: run }: StoredJob, find: () => Run): Doing {
+    const { underWay } = this.#parts;
+    if (this.owner === null) {
+      return (what) => {
+        if (what !== null) underWay?.doing(id, what);
+        return undefined;
+      };
+    }
+    let last: string | null | undefined;
+    return (what) => {
+      if (what === undefined || what === last || !this.#noted.has(id)) return undefined;
+      last = what;
+      return find().write((unit) => noteDoing(unit, id, { run, what }));
+    };
   }
 
   /** Resumes a job in a new process, once the tries that its process has cut short are recorded as failed. */

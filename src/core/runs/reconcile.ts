@@ -11,6 +11,7 @@ import { laterOf } from "../store/timestamp.ts";
 import { cancellingEndOf, parentEndOf, toCancelling } from "./children.ts";
 import { MOST_CRASHES } from "./crashes/count-crashes.ts";
 import { type Crash, readCrash } from "./crashes/read-crash.ts";
+import { type Loss, readLoss } from "./crashes/read-loss.ts";
 import type { Suspect } from "./crashes/suspects.ts";
 import { callJobStop } from "./method-calls.ts";
 import type { RunEnd } from "./run/run-errors.ts";
@@ -23,8 +24,16 @@ import { isStorageError, whenWritable } from "./when-writable.ts";
 interface ReconcileParts extends RequestParts {
   /** When the process before this one was last seen alive, ISO 8601. */
   readonly aliveUntil?: string | undefined;
-  /** Called before a job is started over, where its children may run at other instances. */
-  readonly onRestart?: (jobId: string) => Promise<void>;
+  /** Where several instances share the store. */
+  readonly claiming?: Claiming | undefined;
+}
+
+/** What an instance knows that claims jobs. */
+export interface Claiming {
+  /** Instances that have ended without giving their jobs up. */
+  readonly died: ReadonlySet<string>;
+  /** Called before a job is started over: its children may run at other instances. */
+  readonly onRestart: (jobId: string) => Promise<void>;
 }
 
 const UNFINISHED = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
@@ -120,10 +129,12 @@ async function takeUpTogether(
       return damage && job.status !== "cancelling" ? endDamaged(parts, job, damage) : plan(parts, job);
     }),
   );
+  const later = parts.claiming ? parts.runs.laterSuspects(batch.flatMap(({ suspect }) => suspect ?? [])) : [];
   const { own, changed } = await parts.ledger.write(async (unit) => {
     const own: Plan[] = [];
     const changed: StoredJob[] = [];
     for (const [at, one] of batch.entries()) {
+      if (one.suspect && later.includes(one.suspect)) continue;
       const job = due[at]!;
       const current = await unit.tx.get("Job", job.id);
       // The plan fits no longer: somebody has changed, ended or claimed the job since it was read.
@@ -214,22 +225,30 @@ async function plan(parts: ReconcileParts, job: StoredJob): Promise<Plan> {
   const message = "The process ended while the job was in progress";
   const last = await lastEntry(parts, job);
   const since = downSince(last, parts.aliveUntil);
-  const crash = await readCrash(parts, job, last);
+  const loss = await findLoss(parts, job, last);
+  const { crash } = loss;
   const interrupted = (unit: Unit) =>
     unit.record(job.id, {
       ...{ type: "mark", mark: "interrupted", message, since: earlierOf(since, unit.now) },
-      ...(crash && { doing: crash.doing, run: job.run_count }),
+      ...(crash && !loss.isKnown && { doing: crash.doing }),
+      ...((crash || parts.claiming) && { run: job.run_count }),
+      ...(parts.claiming && loss.isWatched && { watched: true }),
     });
   if (policy === "fail") return fail(parts, job, { message, reason: "interrupted", tell: interrupted });
   if (crash && crash.count >= MOST_CRASHES) return hold(parts, job, { ...crash, tell: interrupted });
-  const begin = async (kind: TurnKind): Promise<boolean> => {
-    if (kind === "start") await parts.onRestart?.(job.id);
-    return runs.queue(job, kind);
+  const goOn = (kind: TurnKind): Plan => {
+    const before = async () => {
+      if (kind === "start") await parts.claiming?.onRestart(job.id);
+    };
+    if (crash) return { suspect: { job, kind, crashes: crash.count, entries: crash.entries, before } };
+    return {
+      proceed: async () => {
+        if (loss.isWatched) runs.watch(job.id, kind);
+        await before();
+        return runs.queue(job, kind);
+      },
+    };
   };
-  const goOn = (kind: TurnKind): Plan =>
-    crash
-      ? { suspect: { job, kind, crashes: crash.count, entries: crash.entries } }
-      : { proceed: () => begin(kind) };
   if (policy === "resume") return { store: interrupted, ...goOn("resume") };
   return {
     store: async (unit) => {
@@ -265,6 +284,17 @@ function stopOrphan(
     },
     proceed: () => endCancelled(parts, cancelling!, agent),
   };
+}
+
+/** What the end of its process, or of its instance, was to a job. */
+async function findLoss(parts: ReconcileParts, job: StoredJob, last: RunEntry | undefined): Promise<Loss> {
+  const { claiming, agents, jobs } = parts;
+  if (!claiming) return { crash: await readCrash(parts, job, last), isWatched: false };
+  const agent = agents.of(job)?.definition;
+  // What an isolated agent does cannot end its instance.
+  if (!job.owner || !claiming.died.has(job.owner) || agent?.isolate) return { isWatched: false };
+  const entries = (await jobs.log(job.id)).map(({ entry }) => entry);
+  return readLoss(job, entries, { startsOver: agent?.onInterruption === "restart" });
 }
 
 /** Holds a job that was under way at too many crashes. */

@@ -303,7 +303,8 @@ export function createScope(options: ResolvedOptions): Container {
       isPaused: options.paused,
       leaseTimes: options.leaseTimes,
       processes: new AgentProcesses(options.controller),
-      underWay: openUnderWay(ownFile(options, "under-way")),
+      // Instances that share the store see there what was under way.
+      underWay: scope.get(STORE).isShared ? undefined : openUnderWay(ownFile(options, "under-way")),
     });
     instance = () => shortInstance(runner.instance);
     return runner;

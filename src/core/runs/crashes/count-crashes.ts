@@ -47,7 +47,7 @@ export function isCrash(entry: RunEntry): entry is MarkEntry {
   return entry.type === "mark" && entry.mark === "interrupted" && entry.doing !== undefined;
 }
 
-function isProgress(entry: RunEntry): boolean {
+export function isProgress(entry: RunEntry): boolean {
   return (
     entry.type === "call" || entry.type === "answer" || (entry.type === "begun" && entry.call !== "step")
   );

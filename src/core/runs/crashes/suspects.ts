@@ -18,6 +18,8 @@ export interface Suspect {
   readonly kind: TurnKind;
   /** Crashes in a row, without progress between them. */
   readonly crashes: number;
+  /** Called before its turn is waited for. */
+  readonly before?: (() => Promise<void>) | undefined;
   /** The beginning of the job's log, where it is kept so that it is not read again. */
   readonly entries?: readonly RunEntry[] | undefined;
 }
@@ -28,6 +30,8 @@ interface SuspectsParts {
   isClosed(): boolean;
   /** Queues a job; resolves once its turn has come, with whether it runs. */
   begin(suspect: Suspect): Promise<boolean>;
+  /** Called when none is left. */
+  onIdle(): void;
 }
 
 /**
@@ -37,10 +41,29 @@ interface SuspectsParts {
  */
 export class Suspects {
   readonly #parts: SuspectsParts;
+  #isBusy = false;
+  /** Run counts of jobs that are suspects, and are left to others or to a later search. */
+  readonly #left = new Map<string, number>();
   #watched: { readonly jobId: string; readonly pass: () => void } | undefined;
 
   constructor(parts: SuspectsParts) {
     this.#parts = parts;
+  }
+
+  /**
+   * Of suspects that an instance could claim, those that it leaves to others, or to its next search: each instance
+   * resumes one at a time.
+   */
+  later(found: readonly Suspect[]): readonly Suspect[] {
+    const [first] = found.toSorted((a, b) => a.crashes - b.crashes);
+    const later = found.filter((one) => this.#isBusy || one !== first);
+    for (const { job } of later) this.#left.set(job.id, job.run_count);
+    return later;
+  }
+
+  /** Whether a job is known to be such a suspect. */
+  isLeft({ id, run_count }: StoredJob): boolean {
+    return this.#isBusy && this.#left.get(id) === run_count;
   }
 
   /** The job released its slot: it only waits, or has ended. */
@@ -51,7 +74,8 @@ export class Suspects {
   /** Resumes them, after `others` have started. */
   async resume(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
     if (suspects.length === 0) return;
-    const { hooks, log, isClosed, begin } = this.#parts;
+    this.#isBusy = true;
+    const { hooks, log, isClosed, begin, onIdle } = this.#parts;
     // They come in the order in which they were created.
     const inOrder = suspects.toSorted((a, b) => a.crashes - b.crashes);
     log.warn("jobs that were under way when the process crashed are resumed one at a time", {
@@ -79,6 +103,9 @@ export class Suspects {
     } finally {
       this.#watched = undefined;
       for (const stop of stops) stop();
+      this.#isBusy = false;
+      this.#left.clear();
+      onIdle();
     }
   }
 }

@@ -9,26 +9,39 @@ const UNFINISHED = [...OPEN, "cancelling"] as const;
 
 type Where = Readonly<Record<string, Condition | undefined>>;
 
+interface Claimable {
+  readonly found: StoredJob[];
+  /** Instances that have ended without giving their jobs up; one that closes, or comes back under a new id, removes its row. */
+  readonly died: ReadonlySet<string>;
+}
+
 /**
  * Jobs of agents of this instance that nobody living owns: those that are to end, and of the others no more than there
- * are places, from each workspace in turn, oldest first.
+ * are places, from each workspace in turn, oldest first; those that may have ended their instance come last.
  */
-export async function findClaimable(parts: RequestParts, living: readonly Instance[]): Promise<StoredJob[]> {
-  const { agents, jobs, runs } = parts;
+export async function findClaimable(parts: RequestParts, living: readonly Instance[]): Promise<Claimable> {
+  const { agents, jobs, runs, store } = parts;
   const alive = new Set(living.map(({ id }) => id));
   const owners = await jobs.countBy("owner", { where: { status: UNFINISHED, owner: { gte: "" } } });
   const dead = Object.keys(owners).filter((id) => !alive.has(id));
+  const died = dead.length > 0 ? await store.table("Instance").ids({ where: { id: dead } }) : [];
   const hosted = agents.list().map(({ slug }) => slug);
   const owner = [null, ...dead];
   // Suspended jobs sleep on, and held ones wait for a person or for other code.
-  const unowned = { agent_name: hosted, owner, wake_at: null };
-  const ending = await jobs.list({ where: { ...unowned, status: "cancelling" }, limit: 100 });
-  const open = { ...unowned, status: OPEN, stop_reason: null, parked: false };
+  const unowned = { agent_name: hosted, wake_at: null };
+  const ending = await jobs.list({ where: { ...unowned, owner, status: "cancelling" }, limit: 100 });
   const isHere = ({ id }: StoredJob) => runs.isRunning(id) || runs.scheduler.position(id) !== undefined;
-  const due = (await firstOfEach(parts, open)).filter(
-    (job) => !isHere(job) && runs.mayRun(job) && runs.scheduler.hasPlace(toApplicant(job)),
-  );
-  return [...ending.items.filter((job) => !isHere(job)), ...due.slice(0, runs.scheduler.free)];
+  const isDue = (job: StoredJob) =>
+    !isHere(job) &&
+    !runs.isLaterSuspect(job) &&
+    runs.mayRun(job) &&
+    runs.scheduler.hasPlace(toApplicant(job));
+  const open = { ...unowned, status: OPEN, stop_reason: null, parked: false };
+  const due = (await firstOfEach(parts, { ...open, owner: null })).filter(isDue);
+  if (dead.length > 0 && due.length < runs.scheduler.free)
+    due.push(...(await firstOfEach(parts, { ...open, owner: dead })).filter(isDue));
+  const found = [...ending.items.filter((job) => !isHere(job)), ...due.slice(0, runs.scheduler.free)];
+  return { found, died: new Set(died) };
 }
 
 /** The oldest jobs of each workspace, in turn: those come first of whose workspace the fewest run here. */

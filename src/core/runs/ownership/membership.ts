@@ -55,6 +55,8 @@ export class Membership {
   #startedAt = "";
   /** When the last renewal that succeeded was asked for, by a clock that nobody sets. */
   #renewedAt = performance.now();
+  /** Until when deaths of others are not attributed, by the same clock. */
+  #awayUntil = 0;
   #isLost = false;
   /** The renewal that is under way; it does not reject. */
   #beating: Promise<void> | undefined;
@@ -90,6 +92,11 @@ export class Membership {
     const since = (await store.now()).getTime() - this.times.dead;
     const query = { where: { seen_at: { gte: since } }, sort: "id", limit: Number.POSITIVE_INFINITY };
     return (await store.table("Instance").list(query)).items;
+  }
+
+  /** Whether the store was away just now: the others could not renew their signs of life either. */
+  get wasAway(): boolean {
+    return performance.now() < this.#awayUntil;
   }
 
   /** Looks now, or again once the present look is over. */
@@ -175,6 +182,7 @@ export class Membership {
     // Where it was lost meanwhile, this was the sign of life of its former self.
     if (id !== this.#id) return;
     this.#former = [];
+    if (askedAt - this.#renewedAt > this.times.giveUp) this.#awayUntil = askedAt + this.times.dead;
     this.#renewedAt = askedAt;
     this.#isLost = false;
     await this.#removeDead(Date.parse(seen_at));

@@ -14,6 +14,7 @@ import type { Membership } from "./membership.ts";
 export function shareJobs(parts: RequestParts, membership: Membership): () => void {
   const { hooks, runs, store, log } = parts;
   runs.onStopped = (run, job) => endStopped(parts, run, job);
+  runs.onSuspectsResumed = () => membership.look();
   const tell = (before: StoredJob): void => {
     if (runs.isElsewhere(before)) runs.tell([before.id]);
   };
@@ -43,9 +44,10 @@ export async function lookAround(parts: RequestParts, membership: Membership): P
   runs.hostedElsewhere = new Set(living.flatMap(({ id, agents }) => (id === membership.id ? [] : agents)));
   runs.wakeDue();
   const onRestart = (id: string) => stopChildren(parts, id, endOfParent(id, "restarted"));
-  const found = membership.isFirstLook ? await findSuspendedToEnd(parts) : [];
-  found.push(...(await findClaimable(parts, living)));
-  await claimJobs({ ...parts, onRestart }, found);
+  const left = membership.isFirstLook ? await findSuspendedToEnd(parts) : [];
+  const { found, ...dead } = await findClaimable(parts, living);
+  const died = membership.wasAway ? new Set<string>() : dead.died;
+  await claimJobs({ ...parts, claiming: { died, onRestart } }, [...left, ...found]);
   if (membership.isFirstLook) await tryHeld(parts);
   membership.isFirstLook = false;
 }

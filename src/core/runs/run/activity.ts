@@ -18,6 +18,9 @@ export interface StepUnderWay {
   isRecorded: boolean;
 }
 
+/** Gets what a run is doing: a step, its handler (`undefined`), or nothing, as it only waits (`null`). A step waits for the result. */
+export type Doing = (what: string | null | undefined) => Promise<void> | undefined;
+
 interface ActivityParts {
   readonly place: Place;
   readonly phase: RunPhase;
@@ -30,7 +33,7 @@ interface ActivityParts {
   readonly onRest: () => void;
   readonly onWork: () => void;
   /** Is notified what the run is doing, if that must be known after a crash. */
-  readonly doing?: ((what: string | undefined) => void) | undefined;
+  readonly doing?: Doing | undefined;
 }
 
 /**
@@ -74,18 +77,20 @@ export class Activity {
     return step && this.#steps.has(step) ? step : undefined;
   }
 
-  /** Counts a step as in progress until `done`: immediately, or when the run has its slot again. */
+  /** Counts a step as in progress until `done`: immediately, or when the run has its slot again and its beginning is noted. */
   begin(step: StepUnderWay): Promise<void> | undefined {
     if (!this.#parts.place.isHeld) return this.#goOn().then(() => this.#beginAgain(step));
     this.#steps.add(step);
-    this.#tellDoing();
-    return undefined;
+    return this.#tellDoing()?.catch((error: unknown) => {
+      this.done(step);
+      throw error;
+    });
   }
 
   /** The step is over. */
   done(step: StepUnderWay): void {
     this.#steps.delete(step);
-    this.#tellDoing();
+    void this.#tellDoing()?.catch(() => {});
     this.#changed();
   }
 
@@ -154,11 +159,11 @@ export class Activity {
   }
 
   /** The step that was started last: which of several ends the process is not known. */
-  #tellDoing(): void {
+  #tellDoing(): Promise<void> | undefined {
     const { doing } = this.#parts;
-    if (!doing) return;
+    if (!doing) return undefined;
     const call = this.steps.at(-1)?.call;
-    doing(call && (call.kind === "ask" ? `human_answer after ${call.label}` : call.label));
+    return doing(call && (call.kind === "ask" ? `human_answer after ${call.label}` : call.label));
   }
 
   /** Gives the place up where the run only waits. */
@@ -167,6 +172,7 @@ export class Activity {
     this.#parts.place.release();
     this.#parts.clock.pause();
     this.#parts.onRest();
+    void this.#parts.doing?.(null)?.catch(() => {});
   }
 
   #changed(): void {

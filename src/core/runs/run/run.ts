@@ -9,7 +9,7 @@ import type { JobInstructions } from "../../models/job-instructions.ts";
 import { FencedError, type TransactionOptions } from "../../store/store.ts";
 import type { Place } from "../scheduler.ts";
 import { whenWritable } from "../when-writable.ts";
-import { Activity, type StepUnderWay } from "./activity.ts";
+import { Activity, type Doing, type StepUnderWay } from "./activity.ts";
 import type { Call } from "./call.ts";
 import { Deliveries } from "./deliveries.ts";
 import { Limits } from "./limits.ts";
@@ -62,7 +62,7 @@ export interface RunParts {
   /** Called before a step begins: abandons the run where another instance may have claimed its job by now. */
   readonly checkLease?: (() => void) | undefined;
   /** Is notified what the run is doing, if that must be known after a crash. */
-  readonly doing?: ((what: string | undefined) => void) | undefined;
+  readonly doing?: Doing | undefined;
 }
 
 /**

@@ -1,0 +1,200 @@
+import type { AgentDefinition } from "agent-control-service";
+import { expect, onTestFinished, test } from "vitest";
+import { isTerminal } from "../../src/core/models/entity-status.ts";
+import type { Store } from "../../src/core/store/store.ts";
+import { agentOf, gate } from "./_agent.ts";
+import { jobContext } from "./_jobs.ts";
+import { emptyStore, JOB, Life } from "./_lives.ts";
+
+/** So short that a test can wait for it, and so long that a busy machine does not miss it. */
+const SHORT = { beat: 50, dead: 1000, giveUp: 700, look: 20 };
+
+const never = () => new Promise<void>(() => {});
+
+/** Instances over one store, of which each dies where its agent says so; there are always two of them. */
+class Fleet {
+  readonly lives: Life[] = [];
+  deaths = 0;
+  readonly #store: Store;
+  readonly #make: (die: () => Promise<void>, nth: number) => AgentDefinition;
+  readonly #suspendAfter: number | undefined;
+
+  constructor(
+    store: Store,
+    make: (die: () => Promise<void>, nth: number) => AgentDefinition,
+    { suspendAfter }: { suspendAfter?: number } = {},
+  ) {
+    this.#store = store;
+    this.#make = make;
+    this.#suspendAfter = suspendAfter;
+  }
+
+  async join(most = 10): Promise<Life> {
+    const die = () => {
+      this.deaths++;
+      life.die();
+      return never();
+    };
+    const life = new Life(this.#store, this.#make(die, this.lives.length), {
+      ...{ shared: SHORT, most, suspendAfter: this.#suspendAfter },
+    });
+    this.lives.push(life);
+    await life.resume();
+    onTestFinished(() => void life.runner.close(0));
+    return life;
+  }
+
+  /** Starts another one for each that has died, until the job is held or has ended. */
+  async settle(id = JOB): Promise<Life> {
+    for (;;) {
+      let life = this.lives.find(({ isDead }) => !isDead);
+      life ??= await this.join();
+      const { status, stop_reason } = await life.jobs.get(id);
+      if (isTerminal(status) || stop_reason) return life;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
+const start = (life: Life, id: string) =>
+  life.runner.start("worker", { job_context: jobContext(id), job_fields: {} });
+
+const crashes = async (life: Life, id = JOB) =>
+  (await life.jobs.log(id)).filter(({ entry }) => entry.type === "mark" && entry.doing !== undefined).length;
+
+test("a job that ends each instance which runs it is held after the third, with the step at which they ended", async () => {
+  const fleet = new Fleet(await emptyStore(), (die) =>
+    agentOf(async ({ job }) => {
+      await job.step("before", () => {});
+      await job.step("boom", die);
+    }),
+  );
+  const first = await fleet.join();
+  await start(first, JOB);
+
+  const life = await fleet.settle();
+
+  const job = await life.jobs.get(JOB);
+  expect(job).toMatchObject({ status: "awaiting", stop_reason: "crash_loop", owner: null });
+  expect(job.error).toMatch(/^The process ended 3 times in a row .* it was at step "boom"/);
+  expect(fleet.deaths).toBe(3);
+});
+
+test("a job that makes progress between the ends of its instances is not held", async () => {
+  const tried = new Map<string, number>();
+  const fleet = new Fleet(await emptyStore(), (die) =>
+    agentOf(async ({ job }) => {
+      for (const name of ["a", "b"]) {
+        await job.step(name, () => {
+          tried.set(name, (tried.get(name) ?? 0) + 1);
+          return tried.get(name)! <= 2 ? die() : undefined;
+        });
+      }
+      return "done";
+    }),
+  );
+  await start(await fleet.join(), JOB);
+
+  const life = await fleet.settle();
+
+  expect(await life.jobs.get(JOB)).toMatchObject({ status: "completed", result: "done" });
+  expect(fleet.deaths).toBe(4);
+});
+
+test("a job that only waits in memory is not held, however many of its instances die", async () => {
+  const fleet = new Fleet(await emptyStore(), () =>
+    agentOf(async ({ job }) => {
+      await job.sleep("1h");
+    }),
+  );
+  await start(await fleet.join(), JOB);
+  for (let n = 0; n < 3; n++) {
+    const life = fleet.lives.at(-1)!;
+    await expect
+      .poll(
+        async () => (await life.entries()).some(({ type }) => type === "begun") && life.runner.load().running,
+      )
+      .toBe(0);
+    const { run_count } = await life.jobs.get(JOB);
+    if (n > 0)
+      await expect.poll(async () => (await life.jobs.get(JOB)).doing).toEqual({ run: run_count, what: null });
+    life.die();
+    const next = await fleet.join();
+    await expect
+      .poll(async () => (await next.jobs.get(JOB)).run_count, { timeout: 10_000 })
+      .toBe(run_count + 2);
+  }
+
+  const life = fleet.lives.at(-1)!;
+  expect(await life.jobs.get(JOB)).toMatchObject({ status: "in_progress", stop_reason: null });
+  expect(await crashes(life)).toBe(0);
+});
+
+test.each([
+  ["a step", 'step "boom"'],
+  ["its handler", "its handler"],
+])("a job that waits and ends its instances beside that, in %s, is held", async (where, doing) => {
+  const fleet = new Fleet(await emptyStore(), (die) =>
+    agentOf(async ({ job }) => {
+      const slept = job.sleep("1h");
+      if (where === "a step") await Promise.all([slept, job.step("boom", die)]);
+      await die();
+    }),
+  );
+  await start(await fleet.join(), JOB);
+
+  const life = await fleet.settle();
+
+  const job = await life.jobs.get(JOB);
+  expect(job).toMatchObject({ status: "awaiting", stop_reason: "crash_loop" });
+  expect(job.error).toContain(`it was at ${doing}`);
+  // The first one may have ended while the job only waited.
+  expect(fleet.deaths).toBeLessThanOrEqual(4);
+});
+
+test("an instance that closes with a job under way does not count against the job", async () => {
+  const fleet = new Fleet(await emptyStore(), (_, nth) =>
+    agentOf(({ job }) => job.step<unknown>("work", () => (nth < 3 ? never() : "done"))),
+  );
+  await start(await fleet.join(), JOB);
+  for (let n = 0; n < 3; n++) {
+    const next = await fleet.join();
+    await fleet.lives[n]!.runner.close(0);
+    if (n < 2) await expect.poll(() => next.runner.load().running).toBe(1);
+  }
+
+  const life = await fleet.settle();
+  expect(await life.jobs.get(JOB)).toMatchObject({ status: "completed", result: "done" });
+  expect(await crashes(life)).toBe(0);
+});
+
+test("each instance resumes one job at a time that was under way where an instance died", async () => {
+  const ran: string[] = [];
+  const gates = [gate(), gate(), gate()];
+  const fleet = new Fleet(await emptyStore(), (_, nth) =>
+    agentOf(({ job }) =>
+      job.step("work", () => {
+        ran.push(`${nth} ${job.id}`);
+        return gates[nth]!.opened;
+      }),
+    ),
+  );
+  const a = await fleet.join();
+  for (const id of ["x1", "x2", "x3"]) await start(a, id);
+  await expect.poll(() => ran).toHaveLength(3);
+  const owner = a.runner.instance;
+  a.die();
+  const b = await fleet.join();
+  await expect.poll(() => ran.length, { timeout: 10_000 }).toBe(4);
+  await expect.poll(async () => (await b.jobs.get("x1")).owner).toBe(b.runner.instance);
+  const c = await fleet.join();
+  await expect.poll(() => ran.length).toBe(5);
+
+  expect(ran.slice(3)).toEqual(["1 x1", "2 x2"]);
+  expect((await b.jobs.get("x3")).owner).toBe(owner);
+  gates[2]!.open();
+  await expect.poll(() => ran.at(-1)).toBe("2 x3");
+  gates[1]!.open();
+  for (const id of ["x1", "x2", "x3"])
+    await expect.poll(async () => (await c.jobs.get(id)).status).toBe("completed");
+});
