@@ -12,6 +12,8 @@ export interface HealthOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** A process that started before this time belongs to the old revision. */
   readonly startedAfter?: Date | undefined;
+  /** Whether its instances share a database: each is ready only once it has run a probe job there. */
+  readonly needsProbe?: boolean;
   /** Failures within this time from the start are attributed to startup. */
   readonly firstWait?: number;
   /** The longest pause between two polls. */
@@ -97,7 +99,12 @@ async function checkAll(options: HealthOptions): Promise<HealthCheckResult> {
  */
 async function checkHealth(
   endpoint: string,
-  { tools, headers, startedAfter }: Pick<HealthOptions, "tools" | "headers" | "startedAfter">,
+  {
+    tools,
+    headers,
+    startedAfter,
+    needsProbe = false,
+  }: Pick<HealthOptions, "tools" | "headers" | "startedAfter" | "needsProbe">,
 ): Promise<HealthCheckResult> {
   const begun = performance.now();
   const timestamp = tools.now().getTime() / 1000;
@@ -118,9 +125,11 @@ async function checkHealth(
     const response = await tools.fetch(endpoint, { ...(headers ? { headers } : {}), signal: limit });
     const text = await response.text();
     if (response.status !== 200) return done("unhealthy", response.status, `answered ${response.status}`);
-    const { status, uptime } = toBody(text);
+    const { status, uptime, probe } = toBody(text);
     if (status !== "healthy")
       return done("unhealthy", 200, `answered with status ${JSON.stringify(status ?? null)}`);
+    if (needsProbe && probe !== "done")
+      return done("unhealthy", 200, "it has run no probe job: it does not use the database of its secret");
     if (startedAfter !== undefined && typeof uptime === "number") {
       const started = tools.now().getTime() - uptime * 1000;
       if (started < startedAfter.getTime() - CLOCK_SLACK)
@@ -134,7 +143,7 @@ async function checkHealth(
   }
 }
 
-function toBody(text: string): { status?: unknown; uptime?: unknown } {
+function toBody(text: string): { status?: unknown; uptime?: unknown; probe?: unknown } {
   try {
     const body: unknown = JSON.parse(text);
     return typeof body === "object" && body !== null ? body : {};

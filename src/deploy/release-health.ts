@@ -2,6 +2,7 @@ import type { HealthCheckResult } from "../core/models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import { waitHealthy } from "./health.ts";
+import { storeOf } from "./job-store.ts";
 import { HEALTH_PATH } from "./plan.ts";
 import type { Release } from "./platform.ts";
 
@@ -45,6 +46,7 @@ export async function releaseHealth(
     tools,
     endpoints: [`${base.replace(/\/$/, "")}${HEALTH_PATH}`],
     startedAfter,
+    needsProbe: storeOf(release) === "database",
     firstWait,
     interval: polling.interval ?? 5,
     config: { timeout: Math.min(polling.timeout ?? 60, Math.max(1, seconds - firstWait)) },

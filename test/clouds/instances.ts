@@ -42,7 +42,14 @@ export class StandInImages implements ImageRunner {
       if (path === "/jobs") return { status: 200, body: [] };
       if (path !== "/.well-known/health") return { status: 200, body: { image, env } };
       const healthy = behaviour === "healthy";
-      const body = { status: behaviour, timestamp: new Date().toISOString(), version: image, uptime: 1 };
+      const probe = env.SERVICE_DATABASE_URL === undefined ? {} : { probe: "done" };
+      const body = {
+        status: behaviour,
+        timestamp: new Date().toISOString(),
+        version: image,
+        uptime: 1,
+        ...probe,
+      };
       return { status: healthy ? 200 : 503, body };
     });
     this.#running.add(server);

@@ -94,7 +94,8 @@ export async function serveWorld(
     else {
       const status = sick === "status" ? "unhealthy" : "healthy";
       const uptime = sick === "old" ? 99999 : (Date.now() - revision.madeAt) / 1000;
-      const body = { status, timestamp: new Date().toISOString(), version: "1.0.0", uptime };
+      const probe = revision.secrets.SERVICE_DATABASE_URL && !sick ? { probe: "done" } : {};
+      const body = { status, timestamp: new Date().toISOString(), version: "1.0.0", uptime, ...probe };
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
     }
   });

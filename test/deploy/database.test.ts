@@ -176,3 +176,19 @@ describe("a service with a database that could not start", () => {
     expect(notices(at).join()).toMatch(/leads to localhost/);
   });
 });
+
+describe("a release with a database", () => {
+  it("is rolled back where its instances have run no probe job: they keep jobs elsewhere", async () => {
+    const at = await withPg();
+    await deploy(at, {}, GIVEN);
+    writeAll(at.cwd, { ".deployment/config.yaml": 'environment: {SICK: "no probe"}\n' });
+
+    const failed = deploy(at);
+
+    await expect(failed).rejects.toMatchObject({
+      exitCode: 3,
+      detail: expect.stringContaining("no probe job"),
+    });
+    expect(at.world.read().services["hello-dev"]?.serving).toBe("r1");
+  });
+});

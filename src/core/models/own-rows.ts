@@ -86,3 +86,13 @@ export interface Instance {
   readonly running: number;
   readonly places: number;
 }
+
+/** A job with which an instance tests the store at its start. It exists for some milliseconds. */
+export interface ProbeJob {
+  readonly id: string;
+  readonly created_at: string;
+  /** The instance that has claimed it. */
+  readonly owner: string | null;
+  readonly run_count: number;
+  readonly steps: number;
+}

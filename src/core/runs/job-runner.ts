@@ -21,6 +21,7 @@ import { continueJob, moveJobTo } from "./held-jobs.ts";
 import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
 import { Membership } from "./ownership/membership.ts";
+import { runProbe } from "./ownership/probe-run.ts";
 import { lookAround, shareJobs } from "./ownership/share-jobs.ts";
 import { exportJob } from "./pull/export-job.ts";
 import { reconcileJobs } from "./reconcile.ts";
@@ -37,6 +38,7 @@ import {
   stopJob,
   stopWithParents,
 } from "./steer.ts";
+import { isStorageError, whenWritable } from "./when-writable.ts";
 
 /** Makes the part that runs jobs. */
 export function createRunner(parts: RunnerParts): Runner {
@@ -57,6 +59,7 @@ class JobRunner implements Runner {
 
   /** Where several instances share the store. */
   readonly #membership: Membership | undefined;
+  #isProbed = false;
   readonly #stopSharing: (() => void) | undefined;
 
   constructor(parts: RunnerParts) {
@@ -203,6 +206,10 @@ class JobRunner implements Runner {
     return this.#membership?.id;
   }
 
+  get probe(): "pending" | "done" | undefined {
+    return this.#membership && (this.#isProbed ? "done" : "pending");
+  }
+
   load(): { readonly running: number; readonly queued: number } {
     const { running, queued } = this.#runs.scheduler;
     return { running, queued };
@@ -213,6 +220,7 @@ class JobRunner implements Runner {
     await this.#runs.recallStarts();
     if (this.#membership) {
       await this.#membership.join();
+      await this.#runProbe(this.#membership);
       this.#membership.look();
       return;
     }
@@ -231,6 +239,28 @@ class JobRunner implements Runner {
         error,
       });
     });
+  }
+
+  /** Where the store cannot be written to at the moment, the probe runs once it can. */
+  async #runProbe(membership: Membership): Promise<void> {
+    const { store, log } = this.#parts;
+    const probe = async () => {
+      await runProbe(store, membership.id);
+      this.#isProbed = true;
+    };
+    try {
+      await probe();
+    } catch (error) {
+      if (!isStorageError(error)) throw error;
+      log.warn("the probe job could not run: this instance is ready once it has", { error });
+      const giveUp = (problem: Error) => {
+        if (this.#runs.isClosed) throw problem;
+      };
+      void whenWritable(probe, giveUp).catch((problem: unknown) => {
+        if (!this.#runs.isClosed)
+          log.error("the probe job has failed: this instance is not ready", { error: problem });
+      });
+    }
   }
 
   #makeMembership(parts: RunnerParts): Membership {

@@ -138,6 +138,8 @@ export interface Runner {
   runningSteps(jobId: string): BegunEntry[];
   /** Id of this instance, where several share the store: the `owner` of the jobs that it runs. */
   readonly instance: string | undefined;
+  /** Whether this instance has run its probe job: until then it is not ready. Only where several share the store. */
+  readonly probe: "pending" | "done" | undefined;
   /** Jobs that run and wait now. */
   load(): { readonly running: number; readonly queued: number };
   /** Whether the service was started paused: it takes jobs in, and runs no code of agents. */

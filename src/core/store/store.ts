@@ -10,6 +10,7 @@ import type {
   Instance,
   KeyedJob,
   KeyMark,
+  ProbeJob,
   RetentionState,
 } from "../models/own-rows.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
@@ -61,6 +62,7 @@ export interface Tables {
   EventName: EventName;
   EventWait: EventWait;
   Instance: Instance;
+  Probe: ProbeJob;
 }
 export type TableName = keyof Tables & string;
 
@@ -180,6 +182,8 @@ export interface Fence {
   readonly job: string;
   /** The `run_count` that the job must have. */
   readonly epoch: number;
+  /** Where the job is. @default "Job" */
+  readonly table?: "Job" | "Probe" | undefined;
 }
 
 export interface TransactionOptions {

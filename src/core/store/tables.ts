@@ -6,6 +6,7 @@ import type {
   Instance,
   KeyedJob,
   KeyMark,
+  ProbeJob,
   RetentionState,
 } from "../models/own-rows.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
@@ -158,6 +159,15 @@ const INSTANCE_TABLE: TableSpec<Instance> = {
   sorted: [],
 };
 
+const PROBE_TABLE: TableSpec<ProbeJob> = {
+  name: "Probe",
+  version: 1,
+  entity: false,
+  index: ({ created_at, run_count }) => ({ created_at: time(created_at), run_count }),
+  facets: [],
+  sorted: [],
+};
+
 const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
   name: "AgentSetting",
   version: 1,
@@ -191,4 +201,5 @@ export const CORE_TABLES: readonly TableSpec[] = [
   EVENT_NAME_TABLE,
   EVENT_WAIT_TABLE,
   INSTANCE_TABLE,
+  PROBE_TABLE,
 ];

@@ -113,7 +113,7 @@ export class TransactionalStore implements Store {
     const failures = this.#failures;
     try {
       // Nobody else writes before its end: what holds now holds at the commit.
-      if (fence && stage.epochOf(this.#tableOf("Job"), fence.job) !== fence.epoch)
+      if (fence && stage.epochOf(this.#tableOf(fence.table ?? "Job"), fence.job) !== fence.epoch)
         throw new FencedError(fence);
       const value = await new Promise<T>((resolve, reject) => {
         abort = reject;

@@ -13,6 +13,8 @@ const ServiceHealthSchema = v.object({
   version: v.string(),
   /** Seconds. */
   uptime: v.number(),
+  /** Whether this instance has run its probe job, where several share the store: until then it is `unhealthy`. */
+  probe: v.optional(v.picklist(["pending", "done"])),
   /** The problem, if there is one. */
   detail: v.optional(v.string()),
 });
@@ -33,7 +35,7 @@ export const AgentHealthSchema = v.object({
 
 /** Health of the service and its agents. These paths do not have the API prefix. */
 export function healthRoutes(parts: MachineParts): RouteDefinition[] {
-  const { agents, jobs, clock } = parts;
+  const { agents, jobs, runner, clock } = parts;
   return [
     defineRoute({
       method: "GET",
@@ -41,7 +43,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       auth: "none",
       summary: "Health of the service",
       description:
-        "`unhealthy`, with status 503, while the store cannot write; `degraded` while new jobs are refused.",
+        "`unhealthy`, with status 503, while the store cannot write, and where instances share the store, until this one has run its probe job; `degraded` while new jobs are refused.",
       tag,
       responses: {
         200: { description: "The service works", schema: ServiceHealthSchema },
@@ -56,6 +58,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
             timestamp: clock().toISOString(),
             version: VERSION,
             uptime: state.uptime(),
+            probe: runner.probe,
             detail: health.detail,
           },
           health.status === "unhealthy" ? 503 : 200,
@@ -102,6 +105,7 @@ function serviceHealth({ store, state, runner, maxQueuedJobs }: MachineParts): {
   detail?: string;
 } {
   if (!store.health().writable) return { status: "unhealthy", detail: "The store cannot write" };
+  if (runner.probe === "pending") return { status: "unhealthy", detail: "The probe job has not run" };
   if (state.closing) return { status: "degraded", detail: "The service is closing" };
   if (runner.isPaused)
     return { status: "degraded", detail: "The service is paused: it takes jobs in and runs none" };

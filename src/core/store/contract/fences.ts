@@ -41,6 +41,20 @@ export function fenceTests(test: StoreTest): void {
     assert.equal(await store.log("Run").last("a"), 0);
   });
 
+  test("a fence can be of a probe job, which no list of jobs has", async (store) => {
+    const row = { id: "a", created_at: "2026-01-31T09:30:00.000Z", owner: null, run_count: 2, steps: 0 };
+    await store.table("Probe").insert(row);
+    const step = (epoch: number) =>
+      store.transaction((tx) => tx.change("Probe", "a", (probe) => ({ ...probe, steps: probe.steps + 1 })), {
+        fence: { job: "a", epoch, table: "Probe" },
+      });
+    await assert.rejects(step(1), fenced);
+    await step(2);
+    assert.equal((await store.table("Probe").get("a"))?.steps, 1);
+    await assert.rejects(append(store, 2), fenced);
+    assert.equal((await store.table("Job").list({})).total, 0);
+  });
+
   test("a transaction of a job that does not exist, or no longer, is rejected", async (store) => {
     await assert.rejects(append(store, 0), fenced);
     await store.table("Job").insert(makeJob("a", { run_count: 1 }));

@@ -419,7 +419,7 @@ class PostgresStore implements Store, Source {
    * stored.
    */
   #setFence(attempt: Attempt, fence: NonNullable<TransactionOptions["fence"]>): Error | undefined {
-    const layout = this.layoutOf("Job");
+    const layout = this.layoutOf(fence.table ?? "Job");
     const head = this.#heads.pending(entityKey(layout, fence.job));
     if (head === undefined) {
       attempt.fence = fence;
