@@ -4,11 +4,12 @@ import { AgentProcesses } from "../../core/runs/isolation/agent-processes.ts";
 import { forbidNetwork } from "../../core/runs/isolation/no-network.ts";
 import { readOpenJobs } from "../../core/runs/open-jobs.ts";
 import { fingerprintOfProject } from "../../core/service/project-code.ts";
+import { DatabasePlace } from "../../core/store/postgres/database-place.ts";
 import type { CliContext } from "../context.ts";
 import { connect } from "../job/connection.ts";
 import { loadController } from "../load-controller.ts";
-import { readDataFolder } from "../store/data-folder.ts";
-import { readCopy } from "./folder-copy.ts";
+import { databaseUrlOf, readDataFolder } from "../store/data-folder.ts";
+import { readCopy, readCopyOf } from "./folder-copy.ts";
 import type { CheckReport } from "./report.ts";
 
 interface Source {
@@ -18,17 +19,23 @@ interface Source {
   readonly insecure?: boolean | undefined;
 }
 
+interface KnownSource extends Source {
+  readonly databaseUrl: string | undefined;
+}
+
 /** Jobs that are checked side by side: their handlers may wait for something of their own. */
 const AT_ONCE = 100;
 
 /** Gives each open job of a service, or of a data folder, to the agents of a controller. */
 export async function checkOpenJobs(file: string, source: Source, context: CliContext): Promise<CheckReport> {
   const begun = performance.now();
+  // Before the service is created, which removes it from the environment.
+  const databaseUrl = databaseUrlOf({ dataDir: source.data }, context);
   const { agents, build } = (await loadController(file, context.cwd)).options;
   const registry = new AgentRegistry(agents, build ?? (() => fingerprintOfProject(context.cwd)));
   // All of them first: then there is no network.
   const open: string[] = [];
-  for await (const job of readSource(source, context)) open.push(job);
+  for await (const job of readSource({ ...source, databaseUrl }, context)) open.push(job);
   const lift = forbidNetwork();
   const processes = new AgentProcesses(file, { isOffline: true });
   const given = { env: context.env, processes };
@@ -54,7 +61,7 @@ export async function checkOpenJobs(file: string, source: Source, context: CliCo
 }
 
 /** Open jobs as lines of JSON. */
-async function* readSource(source: Source, context: CliContext): AsyncGenerator<string> {
+async function* readSource(source: KnownSource, context: CliContext): AsyncGenerator<string> {
   const isRemote =
     source.data === undefined && (source.url !== undefined || Boolean(context.env.SERVICE_URL));
   yield* isRemote ? readService(source, context) : readFolder(source, context);
@@ -65,7 +72,13 @@ async function* readService(source: Source, context: CliContext): AsyncGenerator
   yield* client.lines("/utils/open-jobs");
 }
 
-async function* readFolder({ data }: Source, context: CliContext): AsyncGenerator<string> {
-  const folder = readDataFolder({ dataDir: data }, context);
-  for await (const job of readCopy(folder, readOpenJobs)) yield JSON.stringify(job);
+async function* readFolder(
+  { data, databaseUrl: url }: KnownSource,
+  context: CliContext,
+): AsyncGenerator<string> {
+  const copy =
+    url === undefined
+      ? readCopy(readDataFolder({ dataDir: data }, context), readOpenJobs)
+      : readCopyOf(new DatabasePlace({ url }), readOpenJobs);
+  for await (const job of copy) yield JSON.stringify(job);
 }

@@ -1,16 +1,19 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import * as v from "valibot";
+import { snapshotOf } from "../../core/store/json/content-snapshot.ts";
 import { backupStore, type Copied, FolderInUseError, saveBackup } from "../../core/store/maintenance.ts";
+import { sendSnapshot } from "../../core/store/snapshot.ts";
 import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { ADDRESS_FILE, CONNECTION_FLAGS, connect } from "../job/connection.ts";
-import { dataFolderOf, FOLDER_FLAGS } from "./data-folder.ts";
+import { dataFolderOf } from "./data-folder.ts";
 import { tellCopied } from "./report.ts";
+import { STORE_FLAGS, withDatabase } from "./with-database.ts";
 
 const { url, key, insecure } = CONNECTION_FLAGS;
-const FlagsSchema = v.object({ ...FOLDER_FLAGS, url, key, insecure });
+const FlagsSchema = v.object({ ...STORE_FLAGS, url, key, insecure });
 type Flags = v.InferOutput<typeof FlagsSchema>;
 
 /** `svc store backup`: a consistent copy of the data, of a running or stopped service. */
@@ -31,9 +34,14 @@ export const backup = defineCommand({
 });
 
 async function copy(to: string, flags: Flags, context: CliContext): Promise<Copied> {
-  const folder = dataFolderOf(flags, context);
   const isNamed = flags.url !== undefined || (context.env.SERVICE_URL && flags.dataDir === undefined);
-  if (isNamed || !existsSync(folder)) return receive(to, flags, context);
+  if (isNamed) return receive(to, flags, context);
+  const copied = await withDatabase(flags, context, (place) =>
+    place.read((content) => saveBackup(sendSnapshot(snapshotOf(content)), to)),
+  );
+  if (copied !== undefined) return copied;
+  const folder = dataFolderOf(flags, context);
+  if (!existsSync(folder)) return receive(to, flags, context);
   try {
     return await backupStore(folder, to);
   } catch (error) {

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import * as v from "valibot";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
+import { readSecretFiles } from "../secret-files.ts";
 
 /** The option that names the data folder. */
 export const FOLDER_FLAGS = {
@@ -15,8 +16,32 @@ export const FOLDER_FLAGS = {
   ),
 };
 
-/** Where the data folder is, whether it exists or not. */
-export function dataFolderOf(flags: { dataDir?: string | undefined }, { cwd, env }: CliContext): string {
+/** A variable, or what a file of secrets has for it. */
+export function readVariable(name: string, context: Pick<CliContext, "env">): string | undefined {
+  const env = { ...context.env };
+  readSecretFiles(env);
+  return env[name]?.trim() || undefined;
+}
+
+/** The URL of the database that the service of this environment has, unless the command names a folder. */
+export function databaseUrlOf(
+  { dataDir }: { dataDir?: string | undefined },
+  context: Pick<CliContext, "env">,
+): string | undefined {
+  return dataDir === undefined ? readVariable("SERVICE_DATABASE_URL", context) : undefined;
+}
+
+/**
+ * Where the data folder is, whether it exists or not. Refuses to take the default one where the data is in a database.
+ */
+export function dataFolderOf(flags: { dataDir?: string | undefined }, context: CliContext): string {
+  const { cwd, env } = context;
+  if (databaseUrlOf(flags, context) !== undefined) {
+    throw new CliError("This command works on a data folder, and SERVICE_DATABASE_URL is set", {
+      detail:
+        "The data of the service is in that database. To work on a folder anyway, name it: see --help. `svc store backup <dir>` makes one of the database.",
+    });
+  }
   return resolve(cwd, flags.dataDir ?? (env.SERVICE_DATA_DIR || "data"));
 }
 

@@ -6,6 +6,7 @@ import { reportError } from "../report-error.ts";
 import { backup } from "./backup.ts";
 import { exportData } from "./export.ts";
 import { importData } from "./import.ts";
+import { move } from "./move.ts";
 import { prune } from "./prune.ts";
 import { repair } from "./repair.ts";
 import { restore } from "./restore.ts";
@@ -16,8 +17,8 @@ export function run(argv: readonly string[], context: CliContext): Promise<numbe
   return runProgram(
     {
       name: "svc store",
-      summary: "Back up, restore, export, check, repair and prune the data of a service",
-      commands: [exportData, importData, backup, restore, verify, repair, prune],
+      summary: "Back up, restore, move, export, check, repair and prune the data of a service",
+      commands: [exportData, importData, backup, restore, move, verify, repair, prune],
       report: (error, name, at) => reportError(explain(error), name, at),
     },
     argv,

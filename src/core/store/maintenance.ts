@@ -8,10 +8,12 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
+import { type Content, type ContentPart, counted, type PartSum } from "./content.ts";
 import { FileSet } from "./json/file-set.ts";
-import { lockFolder } from "./json/folder-lock.ts";
+import { readContent, writeContent } from "./json/folder-content.ts";
+import { type FolderLock, lockFolder } from "./json/folder-lock.ts";
 import { HEADROOM } from "./json/headroom.ts";
-import { importFiles } from "./json/import-files.ts";
+import { contentOfFiles } from "./json/import-files.ts";
 import { fillFolder, refuseIncomplete } from "./json/incomplete.ts";
 import type { JsonBackend } from "./json/json-backend.ts";
 import { openBackend } from "./json/json-backend.ts";
@@ -57,20 +59,25 @@ export interface Exported {
  * log a file with the entries of each key. The store must not be in use.
  */
 export async function exportStore(dataDir: string, to: string): Promise<Exported[]> {
-  const backend = await openStored(dataDir);
+  const lock = await lockStored(dataDir);
   try {
-    mkdirSync(to, { recursive: true });
-    const exported: Exported[] = [];
-    for (const table of backend.tableNames()) {
-      exported.push(await writeList(join(to, `${table}.json`), ["[", "]"], backend.entities(table)));
-    }
-    for (const log of backend.logNames()) {
-      exported.push(await writeList(join(to, `${log}.json`), ["{", "}"], backend.keys(log)));
-    }
-    return exported;
+    return await readContent(nodeIo, dataDir, (content) => exportContent(content, to));
   } finally {
-    await backend.close();
+    await lock.release();
   }
+}
+
+/** The same for the content of any store. */
+export async function exportContent({ parts }: Content, to: string): Promise<Exported[]> {
+  mkdirSync(to, { recursive: true });
+  const exported: Exported[] = [];
+  for (const part of parts) {
+    const path = join(to, `${part.name}.json`);
+    exported.push(
+      part.isLog ? await writeList(path, "{}", keysOf(part)) : await writeList(path, "[]", entitiesOf(part)),
+    );
+  }
+  return exported;
 }
 
 /** Reads every line of every file of a store and reports damage. The store must not be in use. */
@@ -118,8 +125,24 @@ export async function restoreStore(from: string, dataDir: string): Promise<Copie
   return writeBackup(nodeIo, dataDir, sendSnapshot(snapshotOfFolder(from)));
 }
 
+/** Reads a backup, or the data of a service that is not running, without changing it. */
+export function readBackup<T>(from: string, work: (content: Content) => Promise<T>): Promise<T> {
+  if (!existsSync(from)) throw storageError(`Folder ${from} does not exist`, "Use the folder of a backup.");
+  return readContent(nodeIo, from, work);
+}
+
 /** Creates a store in an empty folder from what `exportStore` wrote. */
-export async function importStore(from: string, dataDir: string): Promise<{ name: string; count: number }[]> {
+export async function importStore(from: string, dataDir: string): Promise<PartSum[]> {
+  const exported = await readExport(from);
+  return fillFolder(nodeIo, dataDir, async () => {
+    const { content, sums } = counted(exported);
+    await writeContent(nodeIo, dataDir, content);
+    return sums;
+  });
+}
+
+/** What the files of an export have. */
+export function readExport(from: string): Promise<Content> {
   if (!existsSync(from)) throw storageError(`Folder ${from} does not exist`, "Use the folder of an export.");
   const exported = readdirSync(from)
     .filter((file) => EXPORTED.test(file))
@@ -129,7 +152,13 @@ export async function importStore(from: string, dataDir: string): Promise<{ name
     });
   if (exported.length === 0)
     throw storageError(`${from} does not contain an export`, "Use a folder that `svc store export` wrote.");
-  return fillFolder(nodeIo, dataDir, () => importFiles(nodeIo, dataDir, exported));
+  return contentOfFiles(exported);
+}
+
+/** Locks a folder that may not exist yet. */
+function lockStored(dataDir: string): Promise<FolderLock> {
+  nodeIo.makeFolder(dataDir);
+  return lockFolder(dataDir, SILENT);
 }
 
 /** Opens a store without knowing its tables; nobody else may have it open. */
@@ -163,17 +192,44 @@ function snapshotOfFolder(folder: string): StoreSnapshot {
 
 async function writeList(
   path: string,
-  [open, close]: readonly [string, string],
+  brackets: "[]" | "{}",
   items: AsyncIterable<string>,
 ): Promise<Exported> {
   const file = openSync(path, "w", 0o600);
   let count = 0;
   try {
-    writeSync(file, open);
+    writeSync(file, brackets[0]!);
     for await (const item of items) writeSync(file, `${count++ === 0 ? "" : ","}\n${item}`);
-    writeSync(file, `\n${close}\n`);
+    writeSync(file, `\n${brackets[1]!}\n`);
   } finally {
     closeSync(file);
   }
   return { file: path, count };
+}
+
+/** Entities as indented JSON. */
+async function* entitiesOf(table: ContentPart): AsyncGenerator<string, void> {
+  for await (const batch of table.rows()) for (const { body } of batch) yield indented(body);
+}
+
+/** The keys of a log with their entries, as indented JSON. */
+async function* keysOf(log: ContentPart): AsyncGenerator<string, void> {
+  let id: string | undefined;
+  let entries: unknown[] = [];
+  const key = () => `${JSON.stringify(id)}: ${JSON.stringify(entries, null, 2)}`;
+  for await (const batch of log.rows()) {
+    for (const row of batch) {
+      if (row.id !== id) {
+        if (id !== undefined) yield key();
+        id = row.id;
+        entries = [];
+      }
+      entries.push(JSON.parse(row.body));
+    }
+  }
+  if (id !== undefined) yield key();
+}
+
+function indented(body: string): string {
+  return JSON.stringify(JSON.parse(body), null, 2);
 }

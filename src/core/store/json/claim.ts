@@ -4,7 +4,7 @@ import { storageError } from "../storage-error.ts";
 import { folderGoneError, folderReplacedError, ownerLostError } from "./disk-errors.ts";
 import type { FileIdentity, StoreIo } from "./io.ts";
 import { codeOf, isNoRoom, isSameFile, isUnchanged, writeFully } from "./io.ts";
-import type { Manifest, Owner } from "./manifest.ts";
+import type { ClosedManifest, Manifest, Owner } from "./manifest.ts";
 import { MANIFEST, manifestText, parseManifest, readManifestText } from "./manifest.ts";
 
 /** Manifests that are being written; the first form is that of version 0.1.0. */
@@ -114,7 +114,7 @@ export class Claim {
   }
 
   /** Publishes a manifest, atomically. */
-  async publish(manifest: Manifest): Promise<void> {
+  async publish(manifest: Manifest | ClosedManifest): Promise<void> {
     // An unfinished manifest would block the current owner of the folder.
     if (this.#lost !== undefined) throw this.#lost;
     await this.#put(() => {
@@ -144,7 +144,7 @@ export class Claim {
   }
 
   /** Replaces the manifest. Its content is requested once others can see that it is being written. */
-  async #put(decide: () => Manifest): Promise<void> {
+  async #put(decide: () => Manifest | ClosedManifest): Promise<void> {
     const { path, file } = this.#create();
     let text: string;
     let written: FileIdentity;

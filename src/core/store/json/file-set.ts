@@ -1,3 +1,4 @@
+import type { Mark } from "../closed.ts";
 import type { StoreLogger } from "../store.ts";
 import { Claim } from "./claim.ts";
 import { damageError } from "./damage-error.ts";
@@ -181,10 +182,13 @@ export class FileSet {
     for (const segment of order) this.#segments.set(segment.id, segment);
   }
 
-  /** Marks all files as complete and releases the folder, so that any process may take it over. */
-  async release(): Promise<void> {
+  /**
+   * Marks all files as complete and releases the folder, so that any process may take it over; with a mark, nobody
+   * may.
+   */
+  async release(moved?: Mark): Promise<void> {
     const files = this.#order.map(({ name, size }) => ({ name, size }));
-    await this.claim.publish({ format: 1, files });
+    await this.claim.publish(moved === undefined ? { format: 1, files } : { format: "moved", files, moved });
     this.active = undefined;
   }
 

@@ -1,30 +1,73 @@
 import { storageError } from "../storage-error.ts";
-import type { StoreIo } from "./io.ts";
+import { readFully, type StoreIo, writeFully } from "./io.ts";
 
-/** File that is in a folder while a store is copied into it. */
+/** File that is in a folder while a store is copied into it. Of a move it has the id. */
 const INCOMPLETE = "INCOMPLETE";
 
 /** Refuses a folder with an incomplete copy of a store. */
 export function refuseIncomplete(io: StoreIo, folder: string): void {
   if (!io.list(folder).includes(INCOMPLETE)) return;
   throw storageError(
-    `${folder} contains an incomplete store: a backup, restore or import into it was interrupted`,
-    "Delete the folder's content and repeat the backup, restore or import.",
+    `${folder} contains an incomplete store: a backup, restore, import or move into it was interrupted`,
+    "Delete the folder's content and repeat the backup, restore or import. To finish a move, run the same `svc store move` again.",
   );
 }
 
+/** Id of the move that has left an incomplete copy; empty where it was something else; `undefined` if there is none. */
+export function incompleteMove(io: StoreIo, folder: string): string | undefined {
+  if (!io.list(folder).includes(INCOMPLETE)) return undefined;
+  const file = io.open(`${folder}/${INCOMPLETE}`, "read");
+  try {
+    const bytes = Buffer.alloc(io.size(file));
+    return bytes.toString("utf8", 0, readFully(io, file, bytes, 0));
+  } finally {
+    io.close(file);
+  }
+}
+
+/** Whether a file of this name is, or was, part of a store. */
+export function isOfStore(name: string): boolean {
+  return name === INCOMPLETE || name.startsWith("MANIFEST.") || name === "damaged" || name.endsWith(".jsonl");
+}
+
+/** Removes what a move has left that was interrupted. */
+export async function clearIncomplete(io: StoreIo, folder: string, move: string): Promise<void> {
+  if (incompleteMove(io, folder) !== move) return;
+  for (const name of io.list(folder)) {
+    if (isOfStore(name) && name !== INCOMPLETE) io.remove(`${folder}/${name}`);
+  }
+  await io.syncFolder(folder);
+  io.remove(`${folder}/${INCOMPLETE}`);
+  await io.syncFolder(folder);
+}
+
 /**
- * Fills an empty folder. Until everything is on disk, a marker file prevents that the folder is opened.
+ * Fills an empty folder. Until everything is on disk, a marker file prevents that the folder is opened; it has the id
+ * of a move.
  */
-export async function fillFolder<T>(io: StoreIo, folder: string, fill: () => Promise<T>): Promise<T> {
+export async function fillFolder<T>(
+  io: StoreIo,
+  folder: string,
+  fill: () => Promise<T>,
+  {
+    move = "",
+    isAllowed = () => false,
+  }: { move?: string; isAllowed?: ((name: string) => boolean) | undefined } = {},
+): Promise<T> {
   io.makeFolder(folder);
   // The root of a file system has this folder from the start.
-  const names = io.list(folder).filter((name) => name !== "lost+found");
+  const names = io.list(folder).filter((name) => name !== "lost+found" && !isAllowed(name));
   if (names.length > 0) {
     throw storageError(`${folder} is not empty`, "Use a folder that is empty or does not exist.");
   }
   const marker = `${folder}/${INCOMPLETE}`;
-  io.close(io.open(marker, "create"));
+  const file = io.open(marker, "create");
+  try {
+    writeFully(io, file, Buffer.from(move), 0);
+    await io.sync(file);
+  } finally {
+    io.close(file);
+  }
   await io.syncFolder(folder);
   const filled = await fill();
   await io.syncFolder(folder);

@@ -2,7 +2,6 @@ import { hostname } from "node:os";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { Backend, Change, EntryRange, StoreLog, StoreTable } from "../backend.ts";
 import { Body } from "../body.ts";
-import { findSlots } from "../query.ts";
 import type { StoreSnapshot } from "../snapshot.ts";
 import { storageError } from "../storage-error.ts";
 import type { IndexValue, StoreHealth, StoreLogger } from "../store.ts";
@@ -16,10 +15,9 @@ import type { HeadroomOptions } from "./headroom.ts";
 import { refuseIncomplete } from "./incomplete.ts";
 import type { FileSystem, StoreIo } from "./io.ts";
 import { Journal } from "./journal.ts";
-import { loadFiles } from "./load.ts";
-import type { Manifest, Owner } from "./manifest.ts";
+import { loadFiles, openNamed } from "./load.ts";
+import type { Owner } from "./manifest.ts";
 import { Reserve } from "./reserve.ts";
-import type { Segment } from "./segment.ts";
 import { takeSnapshot } from "./take-snapshot.ts";
 import type { Timers } from "./timers.ts";
 import { keepTornTail } from "./torn-tail.ts";
@@ -114,30 +112,6 @@ function tellOwner(owner: Owner | undefined, log: StoreLogger): void {
       pid,
       host,
     },
-  );
-}
-
-/** Opens the files that the manifest names; returns the one that was being written to when the store was last open. */
-function openNamed(files: FileSet, manifest: Manifest | undefined): Segment | undefined {
-  if (manifest === undefined) {
-    refuseOrphans(files);
-    return undefined;
-  }
-  let unsealed: Segment | undefined;
-  for (const { name, size } of manifest.files) {
-    const segment = files.open(name, size);
-    if (size === undefined) unsealed = segment;
-  }
-  return unsealed;
-}
-
-/** Lines without a manifest are somebody's data: an empty store beside them would lose them. */
-function refuseOrphans(files: FileSet): void {
-  const orphans = files.orphans();
-  if (orphans.length === 0) return;
-  throw storageError(
-    `MANIFEST.json is missing in ${files.folder}, but the folder has store files: ${orphans.join(", ")}`,
-    "Restore MANIFEST.json from a backup, or run `svc store repair` to continue with the files' content.",
   );
 }
 
@@ -242,32 +216,6 @@ export class JsonBackend implements Backend {
       compactions: this.#compactor.count,
       last_write: this.#journal.last,
     };
-  }
-
-  tableNames(): string[] {
-    return [...this.#contents.tables.keys()];
-  }
-
-  logNames(): string[] {
-    return [...this.#contents.logNames()];
-  }
-
-  /** The entities of a table, in order of their ids, as indented JSON. */
-  async *entities(name: string): AsyncIterable<string> {
-    const table = this.#contents.tableOf(name);
-    const query = { sort: "id", limit: table.index.size };
-    const slots = await findSlots(table.index, query, (found) => found.slots);
-    for (const slot of slots) yield JSON.stringify(this.body(table, slot).copy(), null, 2);
-  }
-
-  /** The keys of a log with their entries, as indented JSON. */
-  async *keys(name: string): AsyncIterable<string> {
-    const log: StoreLog = { name, pending: new Map() };
-    for (const key of this.#contents.keysOf(name).keys()) {
-      const range = { from: 1, to: this.lastOf(log, key) };
-      const entries = await this.entries(log, key, range, (text) => JSON.parse(text) as unknown);
-      yield `${JSON.stringify(key)}: ${JSON.stringify(entries, null, 2)}`;
-    }
   }
 
   /** Rewrites everything into one set of files for each table. */

@@ -1,6 +1,8 @@
+import { storageError } from "../storage-error.ts";
 import type { Contents } from "./contents.ts";
 import { damageError } from "./damage-error.ts";
 import type { FileSet } from "./file-set.ts";
+import type { Manifest } from "./manifest.ts";
 import { readSegment } from "./read-segment.ts";
 import { isRemoval } from "./removals.ts";
 import { Replay } from "./replay.ts";
@@ -39,4 +41,31 @@ export async function loadFiles(
   }
   replay.finish();
   return { last, torn };
+}
+
+/** Opens the files that the manifest names; returns the one that was being written to when the store was last open. */
+export function openNamed(
+  files: FileSet,
+  manifest: Pick<Manifest, "files"> | undefined,
+): Segment | undefined {
+  if (manifest === undefined) {
+    refuseOrphans(files);
+    return undefined;
+  }
+  let unsealed: Segment | undefined;
+  for (const { name, size } of manifest.files) {
+    const segment = files.open(name, size);
+    if (size === undefined) unsealed = segment;
+  }
+  return unsealed;
+}
+
+/** Lines without a manifest are somebody's data: an empty store beside them would lose them. */
+function refuseOrphans(files: FileSet): void {
+  const orphans = files.orphans();
+  if (orphans.length === 0) return;
+  throw storageError(
+    `MANIFEST.json is missing in ${files.folder}, but the folder has store files: ${orphans.join(", ")}`,
+    "Restore MANIFEST.json from a backup, or run `svc store repair` to continue with the files' content.",
+  );
 }

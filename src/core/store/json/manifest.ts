@@ -1,4 +1,5 @@
 import { crc32 } from "node:zlib";
+import { ClosedStoreError, type Mark } from "../closed.ts";
 import { storageError } from "../storage-error.ts";
 import { damageError } from "./damage-error.ts";
 import type { StoreIo } from "./io.ts";
@@ -23,12 +24,24 @@ export interface Manifest {
   readonly files: readonly { readonly name: string; readonly size?: number }[];
 }
 
+/** The manifest of a store that nobody may open: its format is one that no version supports, earlier ones included. */
+export interface ClosedManifest extends Omit<Manifest, "format"> {
+  readonly format: "moved";
+  readonly moved: Mark;
+}
+
 export const MANIFEST = "MANIFEST.json";
 
 /** Reads the manifest; `undefined` if the folder has none. */
 export function readManifest(io: StoreIo, folder: string): Manifest | undefined {
   if (!io.list(folder).includes(MANIFEST)) return undefined;
   return parseManifest(readManifestText(io, folder));
+}
+
+/** The same, also where the store is closed. */
+export function readAnyManifest(io: StoreIo, folder: string): Manifest | ClosedManifest | undefined {
+  if (!io.list(folder).includes(MANIFEST)) return undefined;
+  return parseAnyManifest(readManifestText(io, folder));
 }
 
 /** The text of an existing manifest. */
@@ -43,31 +56,37 @@ export function readManifestText(io: StoreIo, folder: string): string {
   return bytes.toString("utf8");
 }
 
-/** The content of a manifest. Throws if it is damaged, or has a format that this version does not support. */
+/** The content of a manifest. Throws if it is damaged, if nobody may open the store, or if its format is not supported. */
 export function parseManifest(text: string): Manifest {
+  const manifest = parseAnyManifest(text);
+  if (manifest.format === "moved") throw new ClosedStoreError(manifest.moved);
+  return manifest;
+}
+
+function parseAnyManifest(text: string): Manifest | ClosedManifest {
   const { content, expected } = understand(text);
   // Compared as text: a change that JSON ignores still counts as a change.
   if (content === undefined || expected !== text) {
     const byte = firstDifference(text, expected);
     throw damageError({ file: MANIFEST, byte, what: "it is not as it was written" });
   }
-  if (content.format === 1) return content;
+  if (content.format === 1 || content.format === "moved") return content;
   throw storageError(
-    `The store has format ${String(content.format)}; this version supports format 1`,
+    `The store has format ${String((content as { format: unknown }).format)}; this version supports format 1`,
     "Use a version of the service that supports this format.",
   );
 }
 
 /** A manifest as it is written. */
-export function manifestText(manifest: Manifest): string {
+export function manifestText(manifest: Manifest | ClosedManifest): string {
   const c = crc32(JSON.stringify(manifest)).toString(16).padStart(8, "0");
   return `${JSON.stringify({ ...manifest, c }, null, 2)}\n`;
 }
 
 /** The content of a manifest, including fields that this version does not know, and its text. */
-function understand(text: string): { content: Manifest | undefined; expected: string } {
+function understand(text: string): { content: Manifest | ClosedManifest | undefined; expected: string } {
   try {
-    const { c: _, ...content } = JSON.parse(text) as Manifest & { c: string };
+    const { c: _, ...content } = JSON.parse(text) as (Manifest | ClosedManifest) & { c: string };
     return { content, expected: manifestText(content) };
   } catch {
     return { content: undefined, expected: "" };

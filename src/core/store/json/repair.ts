@@ -1,5 +1,6 @@
 import { getOrMake } from "../../base/get-or-make.ts";
 import type { DamagedJob } from "../../models/own-rows.ts";
+import { ClosedStoreError } from "../closed.ts";
 import { DAMAGED_JOB_TABLE, ownerOf } from "../damaged-jobs.ts";
 import { missingBytes } from "./damage-error.ts";
 import { FileSet } from "./file-set.ts";
@@ -110,7 +111,7 @@ class Repair {
       const manifest = readManifest(io, folder);
       if (manifest !== undefined) return manifest.files;
     } catch (error) {
-      if (codeOf(error) !== undefined) throw error;
+      if (codeOf(error) !== undefined || error instanceof ClosedStoreError) throw error;
       what = "it is not as it was written";
     }
     const names = this.#files.orphans();

@@ -9,7 +9,7 @@ import { verifyFiles } from "./verify.ts";
 const NAME = /^[A-Za-z][A-Za-z0-9_-]*\.\d+\.jsonl$/;
 const NEWLINE = 10;
 
-type SentFiles = readonly { readonly name: string; readonly size: number }[];
+type SentFiles = readonly { readonly name: string; readonly size?: number }[];
 
 /**
  * Writes what `sendSnapshot` yields into an empty folder, and checks it there. Until that is done, the folder
@@ -37,11 +37,13 @@ async function copyFiles(
   { files, reader }: { files: SentFiles; reader: Reader },
 ): Promise<{ files: number; bytes: number; lines: number }> {
   let bytes = 0;
+  const written: { name: string; size: number }[] = [];
   for (const { name, size } of files) {
-    await writeFile(io, `${folder}/${name}`, reader.take(size));
-    bytes += size;
+    const parts = size === undefined ? reader.untilEmptyLine() : reader.take(size);
+    written.push({ name, size: await writeFile(io, `${folder}/${name}`, parts) });
+    bytes += written.at(-1)!.size;
   }
-  await writeFile(io, `${folder}/${MANIFEST}`, one(Buffer.from(manifestText({ format: 1, files }))));
+  await writeFile(io, `${folder}/${MANIFEST}`, one(Buffer.from(manifestText({ format: 1, files: written }))));
   const { lines, problems } = await verifyFiles(io, folder);
   const [first] = problems;
   if (first !== undefined) {
@@ -55,9 +57,11 @@ async function readFiles(reader: Reader): Promise<SentFiles> {
   const text = await reader.line();
   try {
     const { files } = JSON.parse(text) as { files: SentFiles };
-    const ok = files.every(({ name, size }) => NAME.test(name) && Number.isSafeInteger(size) && size >= 0);
+    const isSize = (size: number | undefined, at: number) =>
+      size === undefined ? at === files.length - 1 : Number.isSafeInteger(size) && size >= 0;
+    const ok = files.every(({ name, size }, at) => NAME.test(name) && isSize(size, at));
     if (ok && new Set(files.map(({ name }) => name)).size === files.length)
-      return files.map(({ name, size }) => ({ name, size }));
+      return files.map(({ name, size }) => (size === undefined ? { name } : { name, size }));
   } catch {
     // Reported below.
   }
@@ -98,15 +102,35 @@ class Reader {
     }
   }
 
+  /** All that is left, without the empty line that it must end with. */
+  async *untilEmptyLine(): AsyncGenerator<Uint8Array, void> {
+    // The last two bytes are held back.
+    for (let held = this.#rest; ; ) {
+      const { value, done } = await this.#chunks.next();
+      if (done) {
+        if (held.length < 2 || held.at(-1) !== NEWLINE || held.at(-2) !== NEWLINE) throw interrupted();
+        yield held.subarray(0, -1);
+        return;
+      }
+      const all = Buffer.concat([held, value]);
+      yield all.subarray(0, -2);
+      held = Buffer.from(all.subarray(-2));
+    }
+  }
+
   async #next(): Promise<void> {
     const { value, done } = await this.#chunks.next();
-    if (done)
-      throw storageError("The backup was interrupted", "Delete the incomplete copy and repeat the backup.");
+    if (done) throw interrupted();
     this.#rest = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   }
 }
 
-async function writeFile(io: StoreIo, path: string, parts: AsyncIterable<Uint8Array>): Promise<void> {
+function interrupted(): Error {
+  return storageError("The backup was interrupted", "Delete the incomplete copy and repeat the backup.");
+}
+
+/** Resolves with the size of the file. */
+async function writeFile(io: StoreIo, path: string, parts: AsyncIterable<Uint8Array>): Promise<number> {
   const file = io.open(path, "create");
   try {
     let at = 0;
@@ -115,6 +139,7 @@ async function writeFile(io: StoreIo, path: string, parts: AsyncIterable<Uint8Ar
       at += part.length;
     }
     await io.sync(file);
+    return at;
   } finally {
     io.close(file);
   }

@@ -36,7 +36,11 @@ type Config = Readonly<Record<string, unknown>>;
 interface ServerError extends Error {
   readonly severity?: string;
   readonly code?: string;
+  readonly detail?: string;
 }
+
+/** The code with which a database refuses writes whose data a move has taken elsewhere. */
+export const CLOSED = "SV003";
 
 /** Connections to one database. */
 export class Connections {
@@ -170,6 +174,7 @@ export function explain(error: unknown): ServiceError {
   if (isServiceError(error)) return error;
   const { code, message } = error as ServerError;
   if (isRefusal(error)) {
+    if (code === CLOSED) return storageError(message, error.detail ?? "");
     return storageError(
       `The database refuses: ${message} (${code})`,
       code === "53100"

@@ -180,9 +180,7 @@ class Builder {
       rowsOf(this.#removes, layout.remove).push({ _u: unit, id: toKeyColumn(id) });
       return;
     }
-    const { run_count } = body.view<{ run_count?: unknown }>();
-    const epoch = Number.isSafeInteger(run_count) ? (run_count as number) : null;
-    const row = layout.rowOf({ id, body: body.text, epoch }, record!);
+    const row = layout.rowOf({ id, body: body.text, epoch: epochOf(body.view()) }, record!);
     rowsOf(this.#puts, layout).push({ _u: unit, ...row });
   }
 
@@ -204,6 +202,11 @@ class Builder {
     const number = lockOf(key);
     this.#locks.set(number, isExclusive || this.#locks.get(number) === true);
   }
+}
+
+/** The number of a job's run, which fences are compared with. */
+export function epochOf({ run_count }: { run_count?: unknown }): number | null {
+  return Number.isSafeInteger(run_count) ? (run_count as number) : null;
 }
 
 function joined(before: LogWrite | undefined, { head, isCleared, entries }: LogWrite): LogWrite {

@@ -98,6 +98,15 @@ async function isCurrent(
   return layouts.every(({ name, version }) => versions.get(name) === version);
 }
 
+/** Whether a schema has the tables of a store. Refuses one that newer code has changed. */
+export async function isMade(client: Client, schema: string): Promise<boolean> {
+  const { rows } = await client.query({
+    text: "select to_regclass($1) is not null as made",
+    values: [`${identifier(schema)}._migration`],
+  });
+  return rows[0]!.made === true && (await numberOf(client, schema, MIGRATIONS)) > 0;
+}
+
 async function hasSchema(client: Client, schema: string): Promise<boolean> {
   const query = { text: "select 1 from pg_namespace where nspname = $1", values: [schema] };
   return (await client.query(query)).rows.length > 0;

@@ -26,3 +26,13 @@ export interface PostgresOptions {
 export function isPostgresUrl(url: string): boolean {
   return /^postgres(ql)?:\/\//.test(url);
 }
+
+/** What options are where they are not given. */
+export const PostgresDefaults = {
+  schema: "agent_control_service",
+  connections: 5,
+  statementTimeout: 15_000,
+  lockTimeout: 5000,
+  connectTimeout: 5000,
+  prepared: false,
+};

@@ -2,6 +2,8 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { getOrMake } from "../../base/get-or-make.ts";
 import { Body } from "../body.ts";
+import { ClosedStoreError } from "../closed.ts";
+import type { StoreSnapshot } from "../snapshot.ts";
 import { closedError, storageError } from "../storage-error.ts";
 import {
   type Entity,
@@ -25,15 +27,17 @@ import {
   type TransactionOptions,
 } from "../store.ts";
 import { Attempt, entityKey, facetKey, type Source } from "./attempt.ts";
+import { readMark } from "./closed-database.ts";
 import { Committer, type Outcome } from "./committer.ts";
 import { type Client, Connections, explain, isRefusal, loadPg } from "./connection.ts";
+import { takeSnapshot } from "./database-content.ts";
 import { changedFacets } from "./group.ts";
 import { type EntityHead, Heads, isPending, type LogHead } from "./heads.ts";
 import { Line } from "./line.ts";
 import { Loader } from "./loader.ts";
 import { inspect, migrate, type Server } from "./migrate.ts";
 import { PostgresHints } from "./postgres-hints.ts";
-import { isPostgresUrl, type PostgresOptions } from "./postgres-options.ts";
+import { isPostgresUrl, PostgresDefaults, type PostgresOptions } from "./postgres-options.ts";
 import { conditionOf, fieldsOf, type Lower, orderOf, Parameters, sortOf } from "./query-sql.ts";
 import { constant, fromColumn, identifier, toColumn, toKeyColumn } from "./sql-text.ts";
 import { TableLayout, valueIn } from "./table-layout.ts";
@@ -49,15 +53,6 @@ const PROBE = 500;
 /** Entities that are indexed again at a time. */
 const BATCH = 200;
 
-const Defaults = {
-  schema: "agent_control_service",
-  connections: 5,
-  statementTimeout: 15_000,
-  lockTimeout: 5000,
-  connectTimeout: 5000,
-  prepared: false,
-};
-
 /** Opens a store in a Postgres database, which other processes may have open, too. */
 export async function openPostgresStore(
   { tables, log }: { readonly tables: readonly TableSpec[]; readonly log: StoreLogger },
@@ -67,7 +62,7 @@ export async function openPostgresStore(
     // Its value, which has a password, is in no message.
     throw new TypeError("The URL of a Postgres database must begin with postgres:// or postgresql://");
   }
-  const options = { ...Defaults, ...given };
+  const options = { ...PostgresDefaults, ...given };
   const connections = new Connections(await loadPg(), options);
   const layouts = new Map<string, TableLayout>();
   for (const spec of tables) {
@@ -81,6 +76,8 @@ export async function openPostgresStore(
   });
   try {
     const server = await inspect(client);
+    const mark = await readMark(client, options.schema);
+    if (mark !== undefined) throw new ClosedStoreError(mark);
     await migrate(client, options.schema, [...layouts.values()]);
     const store = new PostgresStore({ connections, layouts, server, log, options });
     await store.start(client);
@@ -245,6 +242,15 @@ class PostgresStore implements Store, Source {
       ...{ reads: this.#reads, writes: this.#writes },
       details: { commits: this.#committer.groups, conflicts: this.#conflicts },
     };
+  }
+
+  async snapshot(): Promise<StoreSnapshot> {
+    this.#open();
+    try {
+      return await takeSnapshot(await this.#connections.single(), this.#schemaName);
+    } catch (error) {
+      throw explain(error);
+    }
   }
 
   close(): Promise<void> {

@@ -21,6 +21,11 @@ export interface FieldSql {
   readonly isSorted?: boolean;
 }
 
+/** The table that has the entities of a table of the store: quoted, with its schema. */
+export function tableName(schema: string, name: string): string {
+  return `${identifier(schema)}.${identifier(name)}`;
+}
+
 /** One row of a table as a statement gets it, in JSON. */
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -53,7 +58,7 @@ export class TableLayout {
     this.spec = spec;
     this.name = spec.name;
     this.#schema = identifier(schema);
-    this.table = this.#own(spec.name);
+    this.table = tableName(schema, spec.name);
     this.#columns = [...new Set([...spec.facets, ...spec.sorted])].filter((field) => field !== "id").sort();
     const shape = JSON.stringify([this.#columns, [...spec.sorted].sort()]);
     this.version = `${spec.version}.${hashOf(shape)}`;

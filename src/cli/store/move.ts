@@ -1,0 +1,153 @@
+import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import * as v from "valibot";
+import type { PartSum } from "../../core/store/content.ts";
+import { FolderPlace } from "../../core/store/json/folder-place.ts";
+import { type Moved, moveStore, type Place, undoMove } from "../../core/store/move.ts";
+import { DatabasePlace } from "../../core/store/postgres/database-place.ts";
+import { isPostgresUrl } from "../../core/store/postgres/postgres-options.ts";
+import { defineCommand } from "../command.ts";
+import type { CliContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { renderTable } from "../table.ts";
+import { dataFolderOf, readVariable } from "./data-folder.ts";
+import { STORE_FLAGS } from "./with-database.ts";
+
+const place = (what: string) =>
+  v.pipe(
+    v.string(),
+    v.description(`${what}: a folder, env:NAME for the URL in a variable, or a URL without password`),
+    v.metadata({ value: "place" }),
+  );
+
+const flags = v.object({
+  to: place("where to"),
+  from: v.optional(place("where from (default: the data folder, or the database if --to is a folder)")),
+  schema: STORE_FLAGS.schema,
+  undo: v.optional(v.pipe(v.boolean(), v.description("open the source of this move again")), false),
+  force: v.optional(
+    v.pipe(v.boolean(), v.description("with --undo: discard what was stored since, or ignore a lost target")),
+    false,
+  ),
+  json: v.optional(v.pipe(v.boolean(), v.description("print JSON")), false),
+});
+type MoveFlags = v.InferOutput<typeof flags>;
+
+/** `svc store move`: from a folder to a database, and back. */
+export const move = defineCommand({
+  usage: "move",
+  summary: "Move the data of a stopped service from its folder to a Postgres database, or back",
+  flags,
+  examples: [
+    "svc store move --to env:SERVICE_DATABASE_URL",
+    "svc store move --from env:SERVICE_DATABASE_URL --to data",
+    "svc store move --to env:SERVICE_DATABASE_URL --undo",
+  ],
+  async run({ flags, context }) {
+    const target = placeOf(flags.to, flags, context);
+    const source = sourceOf(flags, target, context);
+    const options = {
+      ...{ source, target, newId: randomUUID, now: () => new Date() },
+      report: (step: string) => context.note(`${step} …`),
+    };
+    if (flags.undo) {
+      await undoMove({ ...options, force: flags.force });
+      if (flags.json) context.print(JSON.stringify({ undone: true, data: source.name }, null, 2));
+      else context.print(`Undone: the data is in ${source.name}`);
+      return 0;
+    }
+    const moved = await moveStore(options);
+    if (flags.json) context.print(toJson(moved, source, target));
+    else tell(moved, { source, target, context });
+    tellKeys(source, target, context);
+    return 0;
+  },
+});
+
+function sourceOf(flags: MoveFlags, target: Place, context: CliContext): Place {
+  if (flags.from !== undefined) return placeOf(flags.from, flags, context);
+  if (target instanceof FolderPlace) return placeOf("env:SERVICE_DATABASE_URL", flags, context);
+  // The variable may be set already: the command moves what a service had before.
+  return new FolderPlace(dataFolderOf({ dataDir: context.env.SERVICE_DATA_DIR || "data" }, context));
+}
+
+/** A place as it is named in an argument. Its value is in no message: it may have a password. */
+function placeOf(text: string, { schema }: MoveFlags, context: CliContext): Place {
+  if (text.startsWith("env:")) {
+    const name = text.slice("env:".length);
+    const url = readVariable(name, context);
+    if (url === undefined) throw new UsageError(`The variable ${name} is not set`);
+    if (!isPostgresUrl(url) || !URL.canParse(url))
+      throw new UsageError(`The variable ${name} is not a URL that begins with postgres:// or postgresql://`);
+    return new DatabasePlace({ url, schema });
+  }
+  if (!isPostgresUrl(text)) return new FolderPlace(resolve(context.cwd, text));
+  if (!URL.canParse(text)) throw new UsageError("The URL of the database is not valid");
+  const { password, searchParams } = new URL(text);
+  if (password !== "" || searchParams.has("password")) {
+    throw new UsageError(
+      "The URL has a password, which other users of this machine can read in an argument",
+      "Set it as a variable, and use env: and its name: --to env:SERVICE_DATABASE_URL",
+    );
+  }
+  return new DatabasePlace({ url: text, schema });
+}
+
+interface Ends {
+  readonly source: Place;
+  readonly target: Place;
+}
+
+function toJson(
+  { was, source: own, target: theirs }: Moved,
+  { name: from }: Place,
+  { name: to }: Place,
+): string {
+  return JSON.stringify({ moved: was, from, to, source: own, target: theirs }, null, 2);
+}
+
+function tell(moved: Moved, { source, target, context }: Ends & { context: CliContext }): void {
+  if (moved.was === "done") {
+    context.print(`The data of ${source.name} was moved to ${target.name} before; nothing was changed`);
+    return;
+  }
+  context.print(renderSums(moved.source, moved.target, context));
+  context.print(`Moved to ${target.name}; ${source.name} can no longer be opened`);
+}
+
+/** Both places have the same, or nothing would have been moved. */
+export function renderSums(own: readonly PartSum[], theirs: readonly PartSum[], context: CliContext): string {
+  const copies = new Map(theirs.map((sum) => [`${sum.isLog} ${sum.name}`, sum]));
+  const rows = own
+    .filter(({ rows }) => rows > 0)
+    .map((sum) => {
+      const copy = copies.get(`${sum.isLog} ${sum.name}`);
+      return [
+        sum.isLog ? `${sum.name} (log)` : sum.name,
+        ...[String(sum.rows), String(copy?.rows ?? 0), sum.checksum, copy?.checksum ?? "-"],
+      ];
+    });
+  const header = ["table", "source", "target", "checksum of the source", "checksum of the target"];
+  return renderTable(header, rows, context.paint?.print);
+}
+
+/** A database has no keys, and a new folder neither: a start would refuse, or make others. */
+function tellKeys(source: Place, target: Place, context: CliContext): void {
+  if (target instanceof FolderPlace) {
+    context.note(
+      "Start the service with the same SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY as before, and without SERVICE_DATABASE_URL. Without the RSA key, encrypted parameters cannot be read.",
+    );
+    return;
+  }
+  const folder = source instanceof FolderPlace ? source.folder : undefined;
+  const [key, rsa] = ["api-key", "rsa-private-key.pem"].map((name) => folder && join(folder, name));
+  const kept = [
+    ...(key && existsSync(key) ? [`SERVICE_API_KEY="$(cat ${key})"`] : []),
+    ...(rsa && existsSync(rsa) ? [`SERVICE_RSA_PRIVATE_KEY="$(cat ${rsa})"`] : []),
+  ];
+  context.note(
+    "Start the service with SERVICE_DATABASE_URL, SERVICE_API_KEY and SERVICE_RSA_PRIVATE_KEY: instances that share a store need the same keys, and the database has none.",
+  );
+  if (kept.length > 0) context.note(`This service has had: ${kept.join(" ")}`);
+}
