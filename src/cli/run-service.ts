@@ -2,7 +2,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Logger } from "../core/base/log.ts";
 import type { Serve } from "../core/http/serve.ts";
-import { shortInstance } from "../core/runs/ownership/membership.ts";
+import { shortInstance } from "../core/models/own-rows.ts";
 import type { Service } from "../core/service/service.ts";
 import { LOGGER, RUNNER } from "../core/service/tokens.ts";
 import { banner } from "./banner.ts";

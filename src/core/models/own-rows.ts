@@ -96,3 +96,8 @@ export interface ProbeJob {
   readonly run_count: number;
   readonly steps: number;
 }
+
+/** What people tell instances apart by, in pages and in the log. */
+export function shortInstance<Id extends string | undefined>(id: Id): Id {
+  return id?.slice(0, 8) as Id;
+}

@@ -42,7 +42,7 @@ export interface MoveOptions {
 }
 
 export interface Moved {
-  /** Whether an earlier call had moved it, or had begun to. */
+  /** Whether an earlier call had moved it, or a part of it. */
   readonly was: "new" | "resumed" | "done";
   /** What was moved; empty where it was done before. */
   readonly source: readonly PartSum[];

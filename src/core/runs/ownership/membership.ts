@@ -37,11 +37,6 @@ interface MembershipParts {
   readonly onLook: () => Promise<void>;
 }
 
-/** What people tell instances apart by, in pages and in the log. */
-export function shortInstance<Id extends string | undefined>(id: Id): Id {
-  return id?.slice(0, 8) as Id;
-}
-
 /**
  * An instance's membership among those that share a store: its row, which it renews by the store's clock, and what it
  * knows of the others. Where it was lost, it comes back under a new id: nothing is its own by then.

@@ -5,7 +5,7 @@ import type { LiveStreams, StreamSource } from "../../../core/http/live-streams.
 import { wholeNumber } from "../../../core/http/query.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
-import { shortInstance } from "../../../core/runs/ownership/membership.ts";
+import { shortInstance } from "../../../core/models/own-rows.ts";
 import { ConsoleSchema } from "../answers/service.ts";
 import { Mailbox } from "../live/mailbox.ts";
 import { eventStreamHead } from "../live/route.ts";

@@ -1,4 +1,4 @@
-import { shortInstance } from "../../../core/runs/ownership/membership.ts";
+import { shortInstance } from "../../../core/models/own-rows.ts";
 import type { AdminParts } from "../parts.ts";
 import { formatDuration } from "../views/format.ts";
 
