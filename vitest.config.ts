@@ -8,18 +8,29 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
  */
 const LONG = [
   "runs/torture",
+  "runs/programs",
   "clouds/killed",
   "store/simulation",
-  "runs/programs",
-  "store/kill",
   "clouds/flow",
-  "deploy/real-local",
-  "deploy/resume",
-  "runs/schedules-killed",
-  "admin/browser",
   "docs/site",
+  "deploy/real-local",
   "package",
   "deploy/local",
+  "store/kill",
+  "deploy/resume",
+  "runs/schedules-killed",
+  "events/outage",
+  "runs/isolate",
+  "runs/crash-loop",
+  "runs/signals",
+  "runs/kill",
+  // These share a process with those after them.
+  "admin/browser",
+  "deploy/ssh-docker",
+  "runs/isolated-rehearsals",
+  "compilers",
+  "gate/gate",
+  "gate/flood",
 ];
 
 /**
@@ -69,8 +80,8 @@ export default defineConfig({
     expect: { poll: { timeout: 60_000 } },
     reporters: ["default"],
     pool: "forks",
-    // Some files wait most of the time: one more than the cores of a small machine keeps these busy.
-    maxWorkers: 3,
+    // Many files wait most of the time: two more than the cores of a small machine keep these busy.
+    maxWorkers: 4,
     sequence: { sequencer: LongFirst },
     projects: [
       { extends: true, test: { name: "alone", include: ALONE } },

@@ -6,11 +6,12 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { buildPackage } from "./_built.ts";
+import { shareOf } from "./_share.ts";
 
 const MODULES = fileURLToPath(new URL("../node_modules/", import.meta.url));
 const ENTRIES = ["", "/plugin", "/store", "/deploy", "/testing"];
 
-test.each(["typescript-5.4", "typescript-5.9", "typescript"])(
+test.each([...shareOf(["typescript-5.4", "typescript-5.9"], 2), "typescript"])(
   "a project that checks the types of its libraries compiles with %s",
   async (compiler) => {
     await using built = await buildPackage();

@@ -129,18 +129,18 @@ describe("svc job fork", { timeout: PROCESS_TIME }, () => {
     }
     const { url, key } = await access(cwd);
     const found = new Map<string, string>();
+    const headers = { "x-api-key": key, "content-type": "application/json" };
     for (const id of ids) {
       const path = `${url}/jobs/${id}`;
-      const headers = { "x-api-key": key, "content-type": "application/json" };
-      const one = await fetch(path, { headers });
+      const read = () => fetch(path, { headers });
+      const one = await read();
       if (one.status === 404) continue;
       // Three kills in a row may have met it: then a person has to retry it.
       if (((await one.json()) as Job).stop_reason === "crash_loop")
         await fetch(`${path}/retry`, { method: "POST", headers, body: '{ "from": "last_step" }' });
-      const watched = await svc(["job", "watch", id], { cwd });
-      expect(watched, watched.stderr).toMatchObject({ code: 0 });
-      const shown = await svc(["job", "show", id, "--json"], { cwd });
-      const { result, case_ids } = JSON.parse(shown.stdout) as Job;
+      const job = async () => (await (await read()).json()) as Job;
+      await expect.poll(job).toMatchObject({ status: "completed" });
+      const { result, case_ids } = await job();
       found.set(id, JSON.stringify([result, case_ids]));
     }
     const after = await lines();

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Bundle, bundleChild } from "../_bundle.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { bundleChild } from "../_bundle.ts";
 import { shareOf } from "../_share.ts";
 import type { FlowPlatform } from "./flow/clouds.ts";
 import { FLOWS } from "./flow/clouds.ts";
@@ -37,11 +37,10 @@ interface Undisturbed {
   readonly changes: readonly string[];
 }
 
-let child: Bundle;
+let child: string;
 beforeAll(async () => {
   child = await bundleChild(new URL("killed/child.ts", import.meta.url), PEERS);
 });
-afterAll(() => child.remove());
 
 function commandOf(flow: FlowPlatform, at: Site, step: LifeStep): Command {
   return {
@@ -64,7 +63,7 @@ async function runAndKill(flow: FlowPlatform, at: Site, command: Command, kill: 
     }),
   };
   const { recorder } = at.cloud;
-  const running = spawn(process.execPath, [child.path, JSON.stringify(options)], {
+  const running = spawn(process.execPath, [child, JSON.stringify(options)], {
     env: { PATH: process.env.PATH ?? "" },
     stdio: ["ignore", "ignore", "inherit"],
   });
@@ -162,7 +161,7 @@ describe.each(FLOWS)("a service on $name whose commands are killed at any of the
     async (name) => {
       const life = LIVES[name]!;
       const undisturbed = await liveUndisturbed(flow, life);
-      const lives = [...shareOf(planKills(undisturbed), 3)];
+      const lives = [...shareOf(planKills(undisturbed), 4)];
 
       const failures: string[] = [];
       const work = async () => {

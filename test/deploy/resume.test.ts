@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Bundle, bundleChild } from "../_bundle.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { bundleChild } from "../_bundle.ts";
 import { shareOf } from "../_share.ts";
 import { PROJECT, writeAll } from "./_fixture.ts";
 import type { Command } from "./_perform.ts";
@@ -70,11 +70,10 @@ interface Site {
   close(): Promise<void>;
 }
 
-let child: Bundle;
+let child: string;
 beforeAll(async () => {
   child = await bundleChild(new URL("_deploy-child.ts", import.meta.url));
 });
-afterAll(() => child.remove());
 
 describe("a command killed at any line of its journal", () => {
   it.each(shareOf(SCENARIOS, 2))(
@@ -159,7 +158,7 @@ function runChild(
   killAt: number,
 ): Promise<{ signal: string | null; out: string }> {
   const options = JSON.stringify({ command, cwd, world: worldPath, base, canary, killAt });
-  const running = spawn(process.execPath, [child.path, options], {
+  const running = spawn(process.execPath, [child, options], {
     env: { PATH: process.env.PATH ?? "" },
     stdio: ["ignore", "pipe", "inherit"],
   });

@@ -10,11 +10,18 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { checkSite } from "../../site/check-site.ts";
 import { turnLinks } from "../../site/links.ts";
 import { requirement } from "../_require.ts";
+import { shareOf } from "../_share.ts";
 import { launch, type View, visit } from "../admin/_browser.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const DESKTOP: Omit<View, "colorScheme"> = { name: "desktop", width: 1440, height: 900 };
-const PHONE: Omit<View, "colorScheme"> = { name: "phone", width: 390, height: 844 };
+const DESKTOP: View = { name: "desktop", width: 1440, height: 900, colorScheme: "light" };
+const PHONE: View = { name: "phone", width: 390, height: 844, colorScheme: "dark" };
+const VIEWS: readonly View[] = [
+  DESKTOP,
+  { ...PHONE, colorScheme: "light" },
+  { ...DESKTOP, colorScheme: "dark" },
+  PHONE,
+];
 
 let folder: string;
 let site: string;
@@ -56,25 +63,23 @@ describe("the site", () => {
       const { server, url } = await serve(site);
       await using browser = await launch();
       try {
-        for (const shape of [DESKTOP, PHONE]) {
-          for (const colorScheme of ["light", "dark"] as const) {
-            const { page, context, complaints } = await visit(browser, url, { ...shape, colorScheme });
-            for (const path of ["", "agents.html", "durability.html", "reference/index.html"]) {
-              await page.goto(`${url}/${path}`, { waitUntil: "networkidle" });
-              const tooWide = await page.evaluate(
-                "document.documentElement.scrollWidth > document.documentElement.clientWidth",
-              );
-              if (tooWide) complaints.push(`${path} is too wide at ${shape.width} pixels`);
-              if (process.env.SVC_SHOTS) {
-                const name = `${path.replaceAll(/\W+/g, "-") || "home"}-${shape.name}-${colorScheme}`;
-                await page.screenshot({ path: `${process.env.SVC_SHOTS}/site-${name}.png` });
-              }
+        for (const view of shareOf(VIEWS, 4)) {
+          const { page, context, complaints } = await visit(browser, url, view);
+          for (const path of ["", "agents.html", "durability.html", "reference/index.html"]) {
+            await page.goto(`${url}/${path}`, { waitUntil: "networkidle" });
+            const tooWide = await page.evaluate(
+              "document.documentElement.scrollWidth > document.documentElement.clientWidth",
+            );
+            if (tooWide) complaints.push(`${path} is too wide at ${view.width} pixels`);
+            if (process.env.SVC_SHOTS) {
+              const name = `${path.replaceAll(/\W+/g, "-") || "home"}-${view.name}-${view.colorScheme}`;
+              await page.screenshot({ path: `${process.env.SVC_SHOTS}/site-${name}.png` });
             }
-            expect(complaints).toEqual([]);
-            await context.close();
           }
+          expect(complaints).toEqual([]);
+          await context.close();
         }
-        const { page, complaints } = await visit(browser, url, { ...DESKTOP, colorScheme: "light" });
+        const { page, complaints } = await visit(browser, url, DESKTOP);
         await page.goto(url);
         await page.getByRole("button", { name: "Search" }).click();
         await page.getByPlaceholder("Search").fill("idempotencyKey");

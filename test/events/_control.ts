@@ -24,19 +24,6 @@ export interface Control extends AsyncDisposable {
   kill(): Promise<void>;
 }
 
-/** Runs a TypeScript file of this repository in a process of its own. */
-export function spawnTypeScript(
-  file: string,
-  args: string[],
-  env: Record<string, string> = {},
-): ChildProcess {
-  return spawn(process.execPath, [`${ROOT}node_modules/jiti/lib/jiti-cli.mjs`, `${ROOT}${file}`, ...args], {
-    cwd: ROOT,
-    env: { ...process.env, ...env, JITI_FS_CACHE: "false" },
-    stdio: ["pipe", "pipe", "inherit"],
-  });
-}
-
 /** Resolves with the first match of a pattern in a process's output. */
 export function outputOf(child: ChildProcess, pattern: RegExp): Promise<RegExpExecArray> {
   return new Promise((resolve, reject) => {

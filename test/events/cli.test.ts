@@ -1,14 +1,18 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { events } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { main } from "../../src/cli/main.ts";
 import { CONTROL_SYSTEM } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
-import { killNow, outputOf, sharedControl, spawnTypeScript } from "./_control.ts";
+import { beginSvc, project } from "../cli/_svc.ts";
+import { sharedControl } from "./_control.ts";
 import { workThrough } from "./_work.ts";
+
+const CONTROLLER = `
+import { createServer, defineAgent } from "agent-control-service";
+const agent = defineAgent({ name: "Greeter", version: "1.0.0", methods: { job_start: { run: () => null } } });
+export default createServer({ agents: [agent] });
+`;
 
 const shared = sharedControl();
 
@@ -59,31 +63,17 @@ it("svc events lists, sends again and drops dead letters of a running service", 
   await expect.poll(() => control.counts()).toMatchObject({ waiting: 0, dead: 0, delivered: 6 });
 });
 
-it("svc start --control runs a service with a control system that receives its events", {
-  timeout: 60_000,
-}, async () => {
-  const dataDir = await mkdtemp(join(tmpdir(), "svc-control-"));
-  const child = spawnTypeScript(
-    "src/cli.ts",
-    ["start", "test/events/_controller.ts", "--port", "0", "--control"],
-    {
-      SERVICE_LOG_LEVEL: "error",
-      SERVICE_DATA_DIR: dataDir,
-    },
-  );
-  try {
-    const [, url] = await outputOf(child, /at (http:\/\/127[^/]+)\//);
+it("svc start --control runs a service with a control system that receives its events", async () => {
+  const cwd = await project({ "controller.ts": CONTROLLER });
+  const service = beginSvc(["start", "controller.ts", "--port", "0", "--control"], { cwd });
+  const [, url] = await service.prints(/at (http:\/\/127[^/]+)\//);
 
-    const types = async () => {
-      const response = await fetch(`${url}/_control/received`);
-      const { items } = (await response.json()) as { items: { body: { event_type: string } }[] };
-      return items.map((item) => item.body.event_type);
-    };
-    await expect.poll(types, { timeout: 100_000 }).toEqual(["server.register", "agent.register"]);
-    const page = await (await fetch(`${url}/`)).text();
-    expect(page).toContain("Development control system");
-  } finally {
-    await killNow(child);
-    await rm(dataDir, { recursive: true, force: true });
-  }
+  const types = async () => {
+    const response = await fetch(`${url}/_control/received`);
+    const { items } = (await response.json()) as { items: { body: { event_type: string } }[] };
+    return items.map((item) => item.body.event_type);
+  };
+  await expect.poll(types).toEqual(["server.register", "agent.register"]);
+  const page = await (await fetch(`${url}/`)).text();
+  expect(page).toContain("Development control system");
 });

@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +7,7 @@ import { testServer } from "agent-control-service/testing";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Received } from "../../src/cli/control/inbox.ts";
 import { CONTROL_SYSTEM } from "../../src/core/service/tokens.ts";
+import { bundleChild } from "../_bundle.ts";
 import { greeter } from "../_setup.ts";
 import {
   bodies,
@@ -14,7 +16,6 @@ import {
   killNow,
   outputOf,
   sharedControl,
-  spawnTypeScript,
   startControl,
 } from "./_control.ts";
 import { workThrough } from "./_work.ts";
@@ -147,7 +148,9 @@ it("500 events that are waiting when the service is killed arrive after its rest
   await control.obey({ mode: "503" });
   const dataDir = await mkdtemp(join(tmpdir(), "svc-events-"));
   folders.push(dataDir);
-  const child = spawnTypeScript("test/events/_service.ts", []);
+  const child = spawn(process.execPath, [await bundleChild(new URL("_service.ts", import.meta.url))], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   child.stdin?.end(JSON.stringify({ dataDir, account: control.account, jobs: 10, updates: 46 }));
   await outputOf(child, /worked/);
   await killNow(child);

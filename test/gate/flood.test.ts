@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { shareOf } from "../_share.ts";
 import { fillBlindly } from "./_examples.ts";
 import { flood } from "./_flood.ts";
 import { openWorld, type World } from "./_world.ts";
@@ -13,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
-it.each(["nobody", "the key"])(
+it.each(shareOf(["nobody", "the key"], 2))(
   "a body of 128 MB without a length, sent by %s to every route, uses no memory",
   async (who) => {
     const port = Number(new URL(world.url).port);

@@ -43,7 +43,7 @@ function desk(concurrency: ConcurrencyOptions, more: Partial<AgentDefinition> = 
 }
 
 async function serve(agent: AgentDefinition): Promise<TestServer> {
-  const server = await testServer({ agents: [agent], maxConcurrentJobs: 10 });
+  const server = await testServer({ agents: [agent], maxConcurrentJobs: 10, shutdownGrace: 0 });
   onTestFinished(() => server[Symbol.asyncDispose]());
   return server;
 }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { shareOf } from "../_share.ts";
 import { access, beginSvc, PROCESS_TIME, project, type Running } from "../cli/_svc.ts";
 import { jobContext } from "./_jobs.ts";
 
@@ -95,7 +96,7 @@ class Kept {
   }
 }
 
-for (const kind of ["exit", "hang", "memory"]) {
+for (const kind of shareOf(["exit", "hang", "memory"], 3)) {
   test(
     `a job whose step ends the process (${kind}) is held at the fourth start, and all other jobs continue`,
     async () => {

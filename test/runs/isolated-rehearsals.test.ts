@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { AgentRegistry } from "../../src/core/agents/registry.ts";
 import { type OpenJob, rehearseOpen } from "../../src/core/runs/check-job.ts";
 import { AgentProcesses } from "../../src/core/runs/isolation/agent-processes.ts";
+import { shareOf } from "../_share.ts";
 import { PROCESS_TIME, project, svc } from "../cli/_svc.ts";
 import { agentOf } from "./_agent.ts";
 import { ServiceProcess } from "./_process.ts";
@@ -45,7 +46,7 @@ const ENDS: [what: string, code: string, how: RegExp][] = [
   ],
 ];
 
-for (const [what, code, how] of ENDS)
+for (const [what, code, how] of shareOf(ENDS, 3))
   test(
     `a held job of an isolated agent whose new code ${what} stays held: the service and other jobs continue, and checks report it`,
     async () => {

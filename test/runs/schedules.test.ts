@@ -334,7 +334,7 @@ async function slow(overlap: ScheduleDefinition["overlap"], more: Partial<Schedu
   const server = await testServer({
     agents: [agent],
     schedules: [hourly({ agent, overlap, ...more })],
-    maxConcurrentJobs: 10,
+    ...{ maxConcurrentJobs: 10, shutdownGrace: 0 },
   });
   onTestFinished(() => server[Symbol.asyncDispose]());
   return { server, opened, statuses: async () => (await jobsOf(server)).map(({ status }) => status) };

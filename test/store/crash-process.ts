@@ -2,12 +2,10 @@ import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { openJsonStore } from "../../src/core/store/json/json-store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
+import { bundleChild } from "../_bundle.ts";
 import { checkWorker, WORKERS } from "./crash-writes.ts";
-
-const JITI = fileURLToPath(new URL("../../node_modules/jiti/lib/jiti-cli.mjs", import.meta.url));
 
 /** A process that writes, and what it has said so far. */
 export class Writer {
@@ -20,9 +18,12 @@ export class Writer {
   readonly #heard: Promise<void>;
   #errors = "";
 
-  constructor(dataDir: string, env: Record<string, string> = {}) {
-    const script = fileURLToPath(new URL("crash-child.ts", import.meta.url));
-    this.process = spawn(process.execPath, [JITI, script, dataDir], {
+  static async start(dataDir: string, env: Record<string, string> = {}): Promise<Writer> {
+    return new Writer(await bundleChild(new URL("crash-child.ts", import.meta.url)), dataDir, env);
+  }
+
+  private constructor(script: string, dataDir: string, env: Record<string, string>) {
+    this.process = spawn(process.execPath, [script, dataDir], {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, ...env },
     });

@@ -17,7 +17,7 @@ describe("the lock of a data folder", () => {
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   it("refuses a second process with the first one's id and host, and is taken over when the first is dead", async () => {
-    const writer = new Writer(folder);
+    const writer = await Writer.start(folder);
     await writer.until(() => writer.isOpen);
     const refusal = openJsonStore({ tables: CORE_TABLES, dataDir: folder, log });
     await expect(refusal).rejects.toThrow(`is in use by process ${writer.process.pid} on ${hostname()}`);

@@ -12,7 +12,7 @@ describe("a process that is killed while it writes", () => {
   it(`${ROUNDS} rounds of kill -9 lose nothing that was acknowledged and tear nothing`, async () => {
     let acknowledgements = 0;
     for (let round = 0; round < ROUNDS; round++) {
-      const writer = new Writer(dataDir);
+      const writer = await Writer.start(dataDir);
       const enough = 1 + ((round * 37) % 300);
       await writer.until(() => writer.acknowledgements >= enough);
       await writer.kill();

@@ -35,7 +35,7 @@ machine.describe("a power cut", () => {
     const mount = () => execFileSync("mount", ["-o", "loop", join(folder, "image"), disk]);
     mount();
     try {
-      const writer = new Writer(join(disk, "data"), env);
+      const writer = await Writer.start(join(disk, "data"), env);
       await writer.until(() => writer.acknowledgements >= 40);
       await freeze(writer);
       execFileSync(powerCut, [disk]);

@@ -43,7 +43,7 @@ machine.describe("a process whose calls to the system fail", () => {
     machine.it(`${title}: it says so, continues, and loses nothing that was acknowledged`, async () => {
       const dataDir = join(folder, title.replaceAll(" ", "-"));
       mkdirSync(dataDir);
-      const writer = new Writer(dataDir, { ...env, LD_PRELOAD: shim, SHIM_DIR: dataDir });
+      const writer = await Writer.start(dataDir, { ...env, LD_PRELOAD: shim, SHIM_DIR: dataDir });
 
       await writer.until(() => writer.acknowledgements >= 100 && (!refuses || writer.refusals.length > 0));
       const before = writer.acknowledgements;
