@@ -44,4 +44,5 @@ test.each([...shareOf(["typescript-5.4", "typescript-5.9"], 2), "typescript"])(
       await rm(folder, { recursive: true });
     }
   },
+  600_000,
 );
