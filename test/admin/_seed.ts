@@ -3,6 +3,7 @@ import { askCase, endCase, openCase, updateCase } from "../../src/core/entities/
 import { createJob, moveJob } from "../../src/core/entities/jobs.ts";
 import type { Unit } from "../../src/core/entities/ledger.ts";
 import type { EntityStatus } from "../../src/core/models/entity-status.ts";
+import type { StopReason } from "../../src/core/models/job.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 
 const account = { workspace_id: "w", api_key: null, api_url: null };
@@ -14,6 +15,7 @@ export interface SeedJob {
   readonly status?: EntityStatus;
   readonly fields?: Record<string, unknown>;
   readonly error?: string;
+  readonly stop_reason?: StopReason;
   readonly result?: unknown;
 }
 
@@ -47,7 +49,10 @@ async function storeJob(unit: Unit, job: SeedJob): Promise<void> {
   if (status === "completed")
     await moveJob(unit, job.id, "successfully_done", { result: job.result ?? { message: "done" } });
   if (status === "failed")
-    await moveJob(unit, job.id, "error_encountered", { error: job.error ?? "it broke" });
+    await moveJob(unit, job.id, "error_encountered", {
+      error: job.error ?? "it broke",
+      stop_reason: job.stop_reason ?? null,
+    });
   if (status === "cancelled") await moveJob(unit, job.id, ["cancel_requested", "cancel_confirmed"]);
 }
 

@@ -20,7 +20,13 @@ async function start() {
     cost: 4,
   });
   await seedJob(server.service, { id: "b", name: "beta", status: "completed" });
-  await seedJob(server.service, { id: "c", name: "Gamma", status: "failed", agent: "other-agent" });
+  await seedJob(server.service, {
+    id: "c",
+    name: "Gamma",
+    status: "failed",
+    agent: "other-agent",
+    stop_reason: "max_cost",
+  });
   await seedJob(server.service, { id: "d", name: "Delta", status: "cancelled" });
   const get = async (path: string) => (await server.request(`/admin/api${path}`)).json() as Promise<Page>;
   const ids = async (path: string) => (await get(path)).items.map((item) => item.id);
@@ -87,6 +93,9 @@ it.each([
   ["/jobs", ["d", "c", "b", "a"]],
   ["/jobs?status=failed", ["c"]],
   ["/jobs?agent_name=OTHER", ["c"]],
+  ["/jobs?stop_reason=max_cost", ["c"]],
+  ["/jobs?stop_reason=code_changed", []],
+  ["/jobs?stop_reason=&status=cancelled", ["d"]],
   ["/jobs?search=LPH", ["a"]],
   ["/jobs?search=a&status=in_progress", ["a"]],
   ["/jobs?search=a&status=completed&agent_name=greet", ["b"]],
@@ -110,6 +119,7 @@ it.each([
   "/jobs?limit=ten",
   "/jobs?skip=-1",
   "/jobs?status=done",
+  "/jobs?stop_reason=none",
   "/jobs?sort=payload",
   "/cases?sort=agent_name",
   "/cases?job_id=../etc",

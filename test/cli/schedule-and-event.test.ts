@@ -1,9 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defineAgent, type ServerOptions } from "agent-control-service";
-import { testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
-import { main } from "../../src/cli/main.ts";
+import { start as startServer } from "./_in-process.ts";
 
 const waiter = defineAgent({
   name: "Waiter",
@@ -13,26 +12,7 @@ const waiter = defineAgent({
   },
 });
 
-/** A service, and the command line that talks to it. */
-async function start(options: Partial<ServerOptions> = {}) {
-  const server = await testServer({ agents: [waiter], ...options });
-  const svc = async (...args: string[]) => {
-    const lines: string[] = [];
-    const keep = (line: string) => void lines.push(line);
-    const code = await main(args, {
-      argv: args,
-      self: [],
-      cwd: server.dataDir,
-      env: { SERVICE_URL: server.url, SERVICE_API_KEY: server.key },
-      print: keep,
-      note: keep,
-      interactive: false,
-      platforms: {},
-    });
-    return { code, text: lines.join("\n") };
-  };
-  return { server, svc, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
-}
+const start = (options: Partial<ServerOptions> = {}) => startServer({ agents: [waiter], ...options });
 
 test("svc schedule lists the schedules, pauses and resumes one, and starts its job now", async () => {
   await using here = await start({ schedules: [{ id: "nightly", cron: "0 3 * * *", agent: waiter }] });

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { EntityStatusSchema } from "../../core/models/entity-status.ts";
+import { StopReasonSchema } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
 import { defineCommand } from "../command.ts";
 import { renderTable } from "../table.ts";
@@ -10,6 +11,13 @@ const flags = v.object({
     v.pipe(v.string(), v.description("only this agent's jobs"), v.metadata({ value: "slug" })),
   ),
   status: v.optional(v.pipe(EntityStatusSchema, v.description("only jobs in this status"))),
+  stopReason: v.optional(
+    v.pipe(
+      StopReasonSchema,
+      v.description("only jobs that ended, or are held, for this reason, such as code_changed"),
+      v.metadata({ value: "reason" }),
+    ),
+  ),
   limit: v.optional(v.pipe(v.number(), v.description("how many, newest first")), 20),
   ...CONNECTION_FLAGS,
 });
@@ -19,12 +27,16 @@ export const list = defineCommand({
   usage: "list",
   summary: "List jobs, newest first",
   flags,
-  examples: ["svc job list --status awaiting", "svc job list --agent invoice-audit --limit 5 --json"],
+  examples: [
+    "svc job list --status awaiting --stop-reason code_changed",
+    "svc job list --agent invoice-audit --limit 5 --json",
+  ],
   async run({ flags, context }) {
     const client = await connect(flags, context);
     const query = new URLSearchParams({
       limit: String(flags.limit),
       ...(flags.status && { status: flags.status }),
+      ...(flags.stopReason && { stop_reason: flags.stopReason }),
     });
     const path = flags.agent ? `/agents/${encodeURIComponent(flags.agent)}/jobs` : "/jobs";
     const jobs = await client.get<JobResponse[]>(`${path}?${query}`);

@@ -1,9 +1,10 @@
 import type { AgentRegistry } from "../../../core/agents/registry.ts";
 import type { RouteDefinition } from "../../../core/http/route.ts";
-import type { StoredJob } from "../../../core/models/job.ts";
+import { StopReasonSchema, type StoredJob } from "../../../core/models/job.ts";
 import { JobRowSchema } from "../answers/entities.ts";
 import type { AdminParts } from "../parts.ts";
 import { withoutEmpty } from "../query.ts";
+import { toLabel } from "../views/format.ts";
 import { type JobsQuery, JobsQuerySchema, toJobsListQuery } from "./list-query.ts";
 import { listRoutes } from "./list-routes.ts";
 import { toJobLine, toJobRow } from "./rows.ts";
@@ -14,11 +15,11 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
     kind: "jobs",
     title: "Jobs",
     description:
-      "Filters combine. `agent_name` is a part of the agent's slug, `parent_id` the id of the job that started them; `search` matches id and name.",
+      "Filters combine. `agent_name` is a part of the agent's slug, `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id and name.",
     schema: JobsQuerySchema,
     table: parts.jobs,
-    filters: ["search", "agent_name", "parent_id"],
-    filterLabels: { search: "Search", agent_name: "Agent", parent_id: "Parent" },
+    filters: ["search", "agent_name", "stop_reason", "parent_id"],
+    filterLabels: { search: "Search", agent_name: "Agent", stop_reason: "Reason", parent_id: "Parent" },
     columns: [
       { label: "Status", key: "status" },
       { label: "Name", key: "name", style: "main" },
@@ -39,12 +40,18 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
         label: "Agent",
         options: agentOptions(parts, withoutEmpty(query).agent_name),
       },
+      { name: "stop_reason", label: "Reason", options: REASONS },
     ],
     get startable() {
       return startable(parts.agents);
     },
   });
 }
+
+const REASONS = [
+  { value: "", label: "Any reason" },
+  ...StopReasonSchema.options.map((value) => ({ value, label: toLabel(value) })),
+];
 
 function agentOptions(parts: AdminParts, current: string | undefined) {
   const slugs = parts.agents.list().map((agent) => ({ value: agent.slug, label: agent.definition.name }));

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { pageQuery } from "../../../core/http/query.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
+import { StopReasonSchema } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
@@ -11,7 +12,12 @@ export const DEFAULT_SORT = "-created_at";
 const text = v.pipe(v.string(), v.maxLength(200));
 const page = pageQuery({ max: 100, default: DEFAULT_LIMIT });
 const common = { status: optionalText(EntityStatusSchema), search: optionalText(text) };
-const jobFilters = { ...common, agent_name: optionalText(text), parent_id: optionalText(EntityIdSchema) };
+const jobFilters = {
+  ...common,
+  agent_name: optionalText(text),
+  stop_reason: optionalText(StopReasonSchema),
+  parent_id: optionalText(EntityIdSchema),
+};
 const caseFilters = { ...common, job_id: optionalText(EntityIdSchema) };
 
 /** What job lists can be sorted by. */
@@ -61,9 +67,10 @@ export const CasesFilterSchema = filterQuery(caseFilters);
 
 /** The store's query for a list of jobs. */
 export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery {
-  const { status, agent_name, parent_id, search, limit, skip, sort } = withoutEmpty(query);
+  const { status, agent_name, stop_reason, parent_id, search, limit, skip, sort } = withoutEmpty(query);
   const agent = agent_name === undefined ? undefined : { contains: agent_name };
-  return { where: { status, agent_name: agent, parent_id }, search, sort: sort ?? DEFAULT_SORT, limit, skip };
+  const where = { status, agent_name: agent, stop_reason, parent_id };
+  return { where, search, sort: sort ?? DEFAULT_SORT, limit, skip };
 }
 
 /** The store's query for a list of cases. */
