@@ -50,11 +50,12 @@ export type { Case, StoredCase } from "./core/models/case.ts";
 export type { CaseNodeUpdate, CaseNodeUpdateInput } from "./core/models/case-node-update.ts";
 export type { EntityStatus } from "./core/models/entity-status.ts";
 export type { ErrorResponse, ErrorType } from "./core/models/error-response.ts";
-export type { Held, Job, Parent, StopReason, StoredJob, Suspended } from "./core/models/job.ts";
+export type { Held, Job, Parent, StopReason, StoredJob } from "./core/models/job.ts";
 export type { JobContext } from "./core/models/job-context.ts";
 export type { JobInstructions } from "./core/models/job-instructions.ts";
 export type { JobResponse } from "./core/models/job-response.ts";
 export type * from "./core/models/run-entry.ts";
+export type { Suspended } from "./core/models/suspended.ts";
 
 // Built-in plugins
 

@@ -111,7 +111,7 @@ chromium.it(
     await page.getByText('step "load"').first().waitFor();
     await look("held");
     await page.getByRole("link", { name: "Continue" }).click();
-    await page.getByRole("heading", { name: "Continue under the present code?" }).waitFor();
+    await page.getByRole("heading", { name: "Continue with the current code?" }).waitFor();
     await look("continue");
     await page.getByRole("button", { name: "Continue" }).click();
     await expect.poll(async () => (await server.service.get(JOBS).get("one")).held).toBeNull();

@@ -77,7 +77,7 @@ test("a held job stays held across further starts, and resumes where it was when
   const job = await until(second.service, "job-1");
 
   expect(before).toMatchObject({ status: "awaiting", stop_reason: "crash_loop" });
-  expect(before.error).toContain('its handler, after step "first"');
+  expect(before.error).toMatch(/at its handler, after step "first"\. .*, or stop it\.$/);
   expect(after).toEqual(before);
   expect(released).toMatchObject({ status: "in_progress", stop_reason: null, error: null });
   expect(job).toMatchObject({ status: "completed", result: { calls: 1 } });

@@ -45,6 +45,10 @@ test("a job whose record does not fit new code is held: its question stays open 
   });
   for (const part of ['step "check"', 'step "audit"', "version 1.0.0", "version 1.1.0"])
     expect(held.error).toContain(part);
+  expect(held.held?.message).toMatch(/^The record continues with .*\. The call was .*\. .*, or stop it\.$/);
+  expect(deploys.life.runner.describe(held).message).toBe(
+    "The job is held because its record does not fit the code",
+  );
   expect(asked.name).toBe("approve");
   expect(item).toMatchObject({ status: "in_progress", question: null });
   expect(answered).toMatchObject({ status: "awaiting", stop_reason: "code_changed", open_questions: 0 });

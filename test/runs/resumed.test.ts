@@ -220,7 +220,7 @@ test.each([
 
     expect(job).toMatchObject({ status: "awaiting", stop_reason: "code_changed" });
     expect(job.error).toMatch(
-      /The record continues with step "b", and the handler now makes step "(other|d)"/,
+      /The record continues with step "b", but the handler now makes step "(other|d)"/,
     );
     expect(calls(entries)).toBe(3);
   },

@@ -42,6 +42,8 @@ test("a job that only sleeps leaves memory, and resumes when its sleep ends", as
   expect(Date.parse(suspended!.wake_at!) - Date.parse(suspended!.at)).toBeGreaterThan(3_500_000);
   const shown = await server.service.get(JOBS).show(await jobOf(server));
   expect(shown.suspended).toEqual(suspended);
+  expect(await (await server.request(`/jobs/${ID}`)).json()).toMatchObject({ suspended });
+  expect(await (await server.request("/jobs")).json()).toMatchObject([{ job_id: ID, suspended }]);
   await server.advance("59m");
   expect(did).toEqual(["called", "a"]);
   await server.advance("1m");
@@ -50,6 +52,7 @@ test("a job that only sleeps leaves memory, and resumes when its sleep ends", as
     result: "slept",
     suspended: null,
   });
+  expect(await (await server.request(`/jobs/${ID}`)).json()).not.toHaveProperty("suspended");
   expect(did).toEqual(["called", "a", "called", "b"]);
   expect(await marksOf(server)).toEqual(["resumed"]);
 });

@@ -25,10 +25,10 @@ interface ManyFlags {
   readonly json: boolean;
 }
 
-/** `svc job continue`: continues held jobs under the code that the service has. */
+/** `svc job continue`: continues held jobs with the code that the service has. */
 export const continueHeld = defineCommand({
   usage: "continue [...jobs]",
-  summary: "Continue jobs that are held because their record does not fit the code, under the present code",
+  summary: "Continue jobs that are held because their record does not fit the code, with the current code",
   flags: v.object(MANY_FLAGS),
   examples: ["svc job continue job-1f9c2a77", "svc job continue --all-held --agent invoice-auditor"],
   async run({ args, flags, context }) {

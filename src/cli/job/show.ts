@@ -57,6 +57,7 @@ function render(job: Job, { cases, forks, calls }: Shown, paint: Paint = PLAIN):
     ["status", job.stop_reason ? `${status} (${job.stop_reason})` : status],
     ["started", `${job.created_at} by ${job.job_context.started_by}`],
     ["finished", job.finished_at],
+    ["suspended", job.suspended && `until ${job.suspended.wake_at ?? "what it waits for has come"}`],
     ["fork of", job.forked_from && `${job.forked_from.job_id}, up to line ${job.forked_from.line}`],
     ["forks", forks.length > 0 ? forks.join(", ") : null],
     ["cost", job.total_cost > 0 ? job.total_cost.toFixed(4) : null],

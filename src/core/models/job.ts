@@ -4,6 +4,7 @@ import { JobContextSchema } from "./job-context.ts";
 import { JobResponseSchema } from "./job-response.ts";
 import { ForkedFromSchema, PulledFromSchema } from "./lineage.ts";
 import { EntityIdSchema, JsonMapSchema, NameSchema, optional, TimestampSchema } from "./scalars.ts";
+import { type Suspended, SuspendedSchema, toSuspended } from "./suspended.ts";
 
 /** Why a job ended without finishing its work, or with `code_changed` why it cannot resume. */
 export const StopReasonSchema = v.picklist([
@@ -55,14 +56,6 @@ export const ParentSchema = v.object({
   detached: v.boolean(),
 });
 export type Parent = v.InferOutput<typeof ParentSchema>;
-
-/** Why a job is not in memory: it only waits, for a time, an answer, or something else that is stored. */
-export const SuspendedSchema = v.object({
-  at: TimestampSchema,
-  /** When it resumes by itself; null where it waits for something that has no deadline. */
-  wake_at: v.nullable(TimestampSchema),
-});
-export type Suspended = v.InferOutput<typeof SuspendedSchema>;
 
 /** Reasons that hold a job instead of ending it: it is `awaiting` until a person decides, or the reason is gone. */
 const HOLDS: readonly (StopReason | null)[] = ["crash_loop", "code_changed", "pulled"];
@@ -179,7 +172,7 @@ export function toJob(stored: StoredJob, case_ids: string[]): Job {
     held: stored.held ?? null,
     parent: stored.parent ?? null,
     forked_from: stored.forked_from ?? null,
-    suspended: stored.suspended ? { at: stored.suspended.at, wake_at: stored.suspended.wake_at } : null,
+    suspended: toSuspended(stored.suspended),
     pulled_from: stored.pulled_from ?? null,
     case_ids,
   };

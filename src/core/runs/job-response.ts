@@ -1,7 +1,8 @@
 import { toJsonValue } from "../agents/json-value.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
-import { isHeld, type StoredJob } from "../models/job.ts";
+import { isHeld, type StopReason, type StoredJob } from "../models/job.ts";
 import type { JobResponse } from "../models/job-response.ts";
+import { toSuspended } from "../models/suspended.ts";
 
 const MESSAGES: Readonly<Record<EntityStatus, string>> = {
   stopped: "The job is queued",
@@ -13,10 +14,23 @@ const MESSAGES: Readonly<Record<EntityStatus, string>> = {
   cancelled: "The job is cancelled",
 };
 
+/** Why a job is held. */
+const HELD: Partial<Record<StopReason, string>> = {
+  code_changed: "The job is held because its record does not fit the code",
+  crash_loop: "The job is held because the process ended each time that it ran",
+  pulled: "The job is a copy of another service's job, and does not run here",
+};
+
 /** The newest response of a job, or its status in words; `wait` says what a queued job waits for besides its turn. */
 export function describeJob(job: StoredJob, wait?: string): JobResponse {
   const response = newestOf(job, wait);
-  return job.forked_from ? { ...response, forked_from: job.forked_from } : response;
+  const suspended = toSuspended(job.suspended);
+  if (!job.forked_from && !suspended) return response;
+  return {
+    ...response,
+    ...(job.forked_from && { forked_from: job.forked_from }),
+    ...(suspended && { suspended }),
+  };
 }
 
 function newestOf(job: StoredJob, wait?: string): JobResponse {
@@ -25,9 +39,7 @@ function newestOf(job: StoredJob, wait?: string): JobResponse {
   return {
     job_id: job.id,
     status: job.status,
-    message: isHeld(job)
-      ? "The job is held until an operator decides what happens to it"
-      : (wait ?? MESSAGES[job.status]),
+    message: (isHeld(job) && HELD[job.stop_reason!]) || (wait ?? MESSAGES[job.status]),
     payload: null,
     error_message: job.error,
     error_traceback: null,

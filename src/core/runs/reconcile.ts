@@ -303,8 +303,8 @@ async function hold(
   { id }: StoredJob,
   { count, doing, tell }: Crash & { readonly tell: (unit: Unit) => Promise<unknown> },
 ): Promise<Plan> {
-  const error = `The process ended ${count} times in a row while this job was under way, without progress in between. At the last end it was at ${doing}. The job is held, so that the others can continue: fix what ends the process and retry it, or stop it`;
-  log.error("a job is held: the process ended each time that it was resumed", { job_id: id, doing });
+  const error = `The process ended ${count} times in a row while this job was under way, without progress in between. The last time, it was at ${doing}. The job is held so that other jobs can continue. Fix what ends the process, then retry the job, or stop it.`;
+  log.error("a job is held: the process ended each time that it ran", { job_id: id, doing });
   const total_cost = (await RunRecord.of(jobs, id)).cost;
   return {
     store: async (unit) => {

@@ -26,12 +26,12 @@ export function toMismatch(
   const isSameCode = recorded.fingerprint !== null && recorded.fingerprint === code.fingerprint;
   const isCopied = line <= record.copiedTo;
   if (isSameCode && !isCopied) {
-    const message = `${what}: given the same results it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or restore the previous code`;
+    const message = `${what}: given the same results it must make the same calls in the same order, and none inside a step's function. Retry the job from the start, or restore the previous code.`;
     return { to: "failed", reason: "nondeterministic", message };
   }
   const message = isSameCode
-    ? `${what}. The call was copied from the job that this one is a fork of, whose input is different. Continue the job without the calls that no longer fit, restart it, or stop it and fork from an earlier call`
-    : `${what}. The call was recorded by ${name(recorded)}, and this is ${name(code)}. The job resumes by itself once the code fits; or continue it with this code, restart it, or stop it`;
+    ? `${what}. The call was copied from the job that this one is a fork of, whose input is different. Continue the job without the calls that no longer fit, restart it, or stop it and fork from an earlier call.`
+    : `${what}. The call was recorded by ${name(recorded)}; the current code is ${name(code)}. The job resumes by itself once the code fits its record. You can also continue it with the current code, restart it, or stop it.`;
   const held = {
     expected: expected.label,
     found: found.call?.label ?? null,
@@ -48,7 +48,7 @@ function describe(expected: Call, { call, ended }: Found): string {
   }
   const now = call ? `now makes ${call.label}` : "has not made the calls of that name before it";
   const note = call?.note === undefined ? "" : `, which is asked again (${call.note})`;
-  return `The record continues with ${expected.label}, and the handler ${now}${note}`;
+  return `The record continues with ${expected.label}, but the handler ${now}${note}`;
 }
 
 function name({ version, fingerprint }: Code): string {

@@ -57,12 +57,12 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
   if (action === "continue") {
     const lines = [
       job.held?.message ?? "The job is not held.",
-      "It resumes with the current code. What was recorded after that point, and the code does not repeat, no longer counts and may be done again; answers count.",
+      "It resumes with the current code. Recorded calls that this code does not make no longer count, and their work may be done again. Answers still count.",
     ];
-    return { ...base, title: "Continue under the present code?", lines, buttons: [button("Continue", {})] };
+    return { ...base, title: "Continue with the current code?", lines, buttons: [button("Continue", {})] };
   }
   if (action === "restart") {
-    const lines = ["Everything is done, and paid for, once more. What is recorded no longer counts."];
+    const lines = ["Everything is done, and paid for, again. What was recorded no longer counts."];
     return { ...base, title: "Restart this job?", lines, buttons: [button("Restart", { style: "danger" })] };
   }
   if (action === "resume") {

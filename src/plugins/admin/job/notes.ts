@@ -57,7 +57,7 @@ function suspensionOf({ suspended }: StoredJob): string {
 
 const LIMITS: Readonly<Record<string, string>> = {
   crash_loop:
-    "Held because the process ended each time that it was resumed. Fix what ends the process, then retry it, or stop it.",
+    "Held because the process ended each time that it ran. Fix what ends the process, then retry the job, or stop it.",
   max_cases: "Ended because it reached its limit of cases. Its results so far are kept.",
   max_cost: "Ended because it reached its limit of cost. Its results so far are kept.",
   max_duration: "Ended because it reached its time limit. Its results so far are kept.",
