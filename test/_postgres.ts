@@ -145,7 +145,7 @@ export async function borrowSchema(cluster: Cluster): Promise<string> {
   const schema = free.pop();
   if (schema === undefined) return cluster.newSchema();
   const tables = await cluster.query<{ name: string }>(
-    `select quote_ident(tablename) as name from pg_tables where schemaname = '${schema}' and tablename not in ('_migration', '_table', '_writer')`,
+    `select quote_ident(tablename) as name from pg_tables where schemaname = '${schema}' and tablename not in ('_migration', '_table', '_writer', '_count')`,
   );
   await cluster.query(tables.map(({ name }) => `delete from ${schema}.${name};`).join("\n"));
   return schema;

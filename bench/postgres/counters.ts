@@ -34,7 +34,7 @@ export async function readCounters(url: string): Promise<Counters> {
     `select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8 as wal,
        (select xact_commit::float8 from pg_stat_database where datname = current_database()) as commits,
        sum(calls)::float8 as statements,
-       coalesce(sum(calls) filter (where query like '%.\\_commit(%'), 0)::float8 as groups
+       coalesce(sum(calls) filter (where query like '%."_commit:%'), 0)::float8 as groups
      from pg_stat_statements where dbid = (select oid from pg_database where datname = current_database())`,
   );
   return row as unknown as Counters;

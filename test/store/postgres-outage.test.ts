@@ -170,7 +170,7 @@ async function openProxy() {
       socket.on("error", () => {});
     }
     client.on("data", (data) => {
-      if (proxy.next === "pass" || !data.includes("_commit(")) return void upstream.write(data);
+      if (proxy.next === "pass" || !data.includes('."_commit:')) return void upstream.write(data);
       const fate = proxy.next;
       proxy.next = "pass";
       if (fate === "lose answer") {

@@ -14,8 +14,8 @@ const { describe } = requirement("postgres");
 async function countsOf(cluster: Cluster, schema: string) {
   await cluster.query("create extension if not exists pg_stat_statements");
   const [row] = await cluster.query<{ commits: number; others: number; writes: number }>(
-    `select coalesce(sum(calls) filter (where query like '%"${schema}"._commit(%'), 0)::int as commits,
-       coalesce(sum(calls) filter (where query like '%"${schema}".%' and query not like '%._commit(%'), 0)::int as others,
+    `select coalesce(sum(calls) filter (where query like '%"${schema}"."_commit:%'), 0)::int as commits,
+       coalesce(sum(calls) filter (where query like '%"${schema}".%' and query not like '%."_commit:%'), 0)::int as others,
        pg_snapshot_xmax(pg_current_snapshot())::text::int as writes
      from pg_stat_statements`,
   );
@@ -148,13 +148,13 @@ describe("Postgres, as its server sees it", () => {
     const schema = cluster.newSchema();
     await openStores(1, { schema });
     const client = await openClient(cluster);
-    const newer = [...MIGRATIONS, { number: 2, sql: (own: string) => `create table ${own}._newer (a int)` }];
+    const newer = [...MIGRATIONS, { number: 3, sql: (own: string) => `create table ${own}._newer (a int)` }];
 
     await Promise.all([migrate(client, schema, [], newer), inspect(client)]);
 
     const open = postgres({ url: cluster.url, schema });
     await expect(open({ tables: CORE_TABLES, dataDir: "", log: console })).rejects.toThrow(
-      /changed by a newer version .* its tables have version 2, this version knows 1/,
+      /changed by a newer version .* its tables have version 3, this version knows 2/,
     );
   });
 

@@ -43,6 +43,10 @@ export interface TableSpec<T extends Entity = Entity> {
   readonly facets: readonly string[];
   /** Fields of `index` that lists are ordered by: kept in order. */
   readonly sorted: readonly string[];
+  /** Facets whose values are few, and whose numbers of entities are often asked for: a store may keep count. */
+  readonly counted?: readonly string[];
+  /** Fields of `index` that are `null` for most, else a number, and queried by range: a store may index those. */
+  readonly sparse?: readonly string[];
   /** The text that `search` matches, case-insensitively. */
   text?(entity: T): string;
 }

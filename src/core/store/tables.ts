@@ -63,6 +63,8 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     "owner",
   ],
   sorted: ["created_at", "updated_at", "name"],
+  counted: ["status", "agent_name"],
+  sparse: ["finished_at", "wake_at"],
   text: (job) => `${job.id}\n${job.name}`,
 };
 
@@ -84,6 +86,8 @@ const CASE_TABLE: TableSpec<StoredCase> = {
   }),
   facets: ["status", "job_id"],
   sorted: ["created_at", "updated_at", "name"],
+  counted: ["status"],
+  sparse: ["deadline", "finished_at"],
   text: (item) => `${item.id}\n${item.name}\n${item.description}`,
 };
 

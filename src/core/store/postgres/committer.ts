@@ -30,6 +30,8 @@ interface Waiting {
 export class Committer {
   readonly #connections: Connections;
   readonly #schema: string;
+  /** The function that writes a group, quoted. */
+  readonly #function: string;
   readonly #lockTimeout: number;
   readonly #onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
   readonly #onDown: (error: unknown) => void;
@@ -44,6 +46,8 @@ export class Committer {
   constructor(options: {
     connections: Connections;
     schema: string;
+    /** The name of the function that writes a group. */
+    commit: string;
     lockTimeout: number;
     /** Called for each attempt before its promise settles. */
     onSettled: (attempt: Attempt, outcome: Outcome | "refused") => void;
@@ -54,6 +58,7 @@ export class Committer {
   }) {
     this.#connections = options.connections;
     this.#schema = identifier(options.schema);
+    this.#function = `${this.#schema}.${identifier(options.commit)}`;
     this.#lockTimeout = options.lockTimeout;
     this.#onSettled = options.onSettled;
     this.#onDown = options.onDown;
@@ -190,7 +195,7 @@ export class Committer {
   ): Promise<string> {
     const { locks, modes, work, puts, entries } = group.statement;
     const rows = await this.#connections.write(
-      `select ${this.#schema}._commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as result`,
+      `select ${this.#function}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as result`,
       [
         ...[writer, group.turn, group.version, `${this.#lockTimeout}`, group.units, locks, modes],
         ...[work, puts, entries],

@@ -1,8 +1,9 @@
 import type { IndexValue } from "../store.ts";
 import { type Attempt, facetKey, type IdRead, type LogWrite } from "./attempt.ts";
+import { Part } from "./commit-sql.ts";
 import { type EntityHead, isPending, type LogHead, type Writer } from "./heads.ts";
-import { identifier, toColumn, toKeyColumn } from "./sql-text.ts";
-import { INDEXED_LENGTH, numberOf, type Row, type TableLayout } from "./table-layout.ts";
+import { toColumn, toKeyColumn } from "./sql-text.ts";
+import { INDEXED_LENGTH, numberOf, type Row } from "./table-layout.ts";
 
 /** Attempts that are written together or not at all, as one has read what another writes. */
 export interface Unit {
@@ -31,13 +32,13 @@ export function unitsOf(group: readonly Attempt[]): Unit[] {
   });
 }
 
-/** The parameters of the function that commits a group. */
+/** The parameters of the function that commits a group; JSON. */
 export interface Statement {
   readonly locks: readonly number[];
   readonly modes: readonly boolean[];
   readonly work: string;
   readonly puts: string;
-  readonly entries: string;
+  readonly entries: string | null;
 }
 
 /** Writes a group as parameters; every entity that it writes gets `version`. */
@@ -76,13 +77,9 @@ class Builder {
   readonly #version: string;
   /** Whether it is exclusive, by number. */
   readonly #locks = new Map<number, boolean>();
-  readonly #fences = new Map<string, Row[]>();
-  readonly #checks = new Map<string, Row[]>();
-  readonly #logs: Row[] = [];
-  readonly #ids = new Map<string, { layout: TableLayout; field: string; rows: Row[] }>();
-  readonly #removes = new Map<string, Row[]>();
-  readonly #puts = new Map<TableLayout, Row[]>();
-  readonly #clears: Row[] = [];
+  /** Rows by the name of the part. */
+  readonly #work: Record<string, Row[]> = {};
+  readonly #puts: Record<string, Row[]> = {};
   readonly #entries: Row[] = [];
 
   constructor(version: string) {
@@ -108,29 +105,12 @@ class Builder {
 
   statement(): Statement {
     const locks = [...this.#locks].sort(([a], [b]) => a - b);
-    const calls = (rows: Map<string, Row[]>) => [...rows].map(([call, each]) => ({ call, rows: each }));
-    const work = {
-      fences: [...this.#fences].map(([target, rows]) => ({ target, rows })),
-      checks: calls(this.#checks),
-      logs: this.#logs,
-      ...(this.#ids.size > 0 && {
-        ids: [...this.#ids.values()].map(({ layout, field, rows }) => ({
-          target: layout.table,
-          field: identifier(field),
-          field_number: identifier(`${field}#`),
-          rows,
-        })),
-      }),
-      removes: calls(this.#removes),
-      clears: this.#clears,
-    };
-    const puts = [...this.#puts].map(([layout, rows]) => ({ call: layout.put, v: layout.version, rows }));
     return {
       locks: locks.map(([lock]) => lock),
       modes: locks.map(([, isExclusive]) => isExclusive),
-      work: JSON.stringify(work),
-      puts: JSON.stringify(puts),
-      entries: JSON.stringify(this.#entries),
+      work: JSON.stringify(this.#work),
+      puts: JSON.stringify(this.#puts),
+      entries: this.#entries.length === 0 ? null : JSON.stringify(this.#entries),
     };
   }
 
@@ -139,22 +119,20 @@ class Builder {
     if (fence !== undefined) {
       const layout = attempt.fenceTable!;
       this.#lock(`e${layout.name}\0${fence.job}`, false);
-      rowsOf(this.#fences, layout.table).push({
-        _u: unit,
-        id: toKeyColumn(fence.job),
-        epoch: fence.epoch,
-      });
+      const row = { _u: unit, id: toKeyColumn(fence.job), epoch: fence.epoch };
+      rowsOf(this.#work, Part.fences(layout)).push(row);
     }
     for (const head of attempt.reads.values()) {
       if (own(head)) continue;
       this.#lock(`e${head.key}`, false);
       const row = { _u: unit, id: toKeyColumn(head.id), _ver: head.version };
-      rowsOf(this.#checks, head.layout.check).push(row);
+      rowsOf(this.#work, Part.checks(head.layout)).push(row);
     }
     for (const head of attempt.logReads.values()) {
       if (own(head)) continue;
       this.#lock(`l${head.key}`, attempt.logWrites.has(head.key));
-      this.#logs.push({ _u: unit, log: toColumn(head.log), key: toKeyColumn(head.id), last: head.last });
+      const row = { _u: unit, log: toColumn(head.log), key: toKeyColumn(head.id), last: head.last };
+      rowsOf(this.#work, "logs").push(row);
     }
     for (const read of attempt.idReads) this.#readIds(read, unit);
   }
@@ -162,26 +140,24 @@ class Builder {
   /** Who writes a facet's value shares it with others who do; who reads it excludes them. */
   #readIds({ layout, field, value, ids, key }: IdRead, unit: number): void {
     this.#lock(`f${key}`, true);
-    const name = `${layout.name}\0${field}`;
-    const known = this.#ids.get(name) ?? { layout, field, rows: [] };
-    this.#ids.set(name, known);
-    const text = typeof value === "string" ? toColumn(value) : null;
-    known.rows.push({
+    const isText = typeof value === "string";
+    const text = isText ? toColumn(value) : null;
+    rowsOf(this.#work, Part.ids(layout, field, isText)).push({
       _u: unit,
       text,
       start: text && [...text].slice(0, INDEXED_LENGTH).join(""),
-      number: typeof value === "string" ? null : numberOf(value),
+      number: isText ? null : numberOf(value),
       ids: ids.map(toKeyColumn),
     });
   }
 
   #put({ layout, id, body, record }: EntityHead, unit: number): void {
     if (body === undefined) {
-      rowsOf(this.#removes, layout.remove).push({ _u: unit, id: toKeyColumn(id) });
+      rowsOf(this.#work, Part.removes(layout)).push({ _u: unit, id: toKeyColumn(id) });
       return;
     }
     const row = layout.rowOf({ id, body: body.text, epoch: epochOf(body.view()) }, record!);
-    rowsOf(this.#puts, layout).push({ _u: unit, ...row });
+    rowsOf(this.#puts, Part.puts(layout)).push({ _u: unit, ...row });
   }
 
   #writeLogs(attempts: readonly Attempt[], unit: number): void {
@@ -192,7 +168,7 @@ class Builder {
     for (const [key, { head, isCleared, entries }] of writes) {
       this.#lock(`l${key}`, true);
       const name = { _u: unit, log: toColumn(head.log), key: toKeyColumn(head.id) };
-      if (isCleared) this.#clears.push(name);
+      if (isCleared) rowsOf(this.#work, "clears").push(name);
       const first = head.last - entries.length + 1;
       for (const [at, body] of entries.entries()) this.#entries.push({ ...name, seq: first + at, body });
     }
@@ -216,12 +192,9 @@ function joined(before: LogWrite | undefined, { head, isCleared, entries }: LogW
   return { head, isCleared: before.isCleared, entries: [...before.entries, ...entries] };
 }
 
-function rowsOf<K>(map: Map<K, Row[]>, key: K): Row[] {
-  const known = map.get(key);
-  if (known !== undefined) return known;
-  const made: Row[] = [];
-  map.set(key, made);
-  return made;
+function rowsOf(parts: Record<string, Row[]>, part: string): Row[] {
+  parts[part] ??= [];
+  return parts[part];
 }
 
 /** The number of an advisory lock: 53 bits of a hash (cyrb53). Two keys with one number only wait for each other. */

@@ -1,10 +1,12 @@
+import { CommitFunction } from "./commit-sql.ts";
 import type { Client } from "./connection.ts";
 import { base } from "./migrations/0001-base.ts";
+import { counts } from "./migrations/0002-counts.ts";
 import type { Migration } from "./migrations/migration.ts";
 import { hashOf, identifier } from "./sql-text.ts";
 import type { TableLayout } from "./table-layout.ts";
 
-export const MIGRATIONS: readonly Migration[] = [base];
+export const MIGRATIONS: readonly Migration[] = [base, counts];
 
 /** One at a time changes tables, in all schemas of a database: an extension is the database's. */
 const LOCK = Number.parseInt(hashOf("agent-control-service: migrations"), 16);
@@ -73,6 +75,7 @@ export async function migrate(
         values: [layout.name, layout.version],
       });
     }
+    if (layouts.length > 0) await client.query(new CommitFunction(own, layouts).sql);
     await client.query("commit");
     return changed.filter(({ name }) => versions.has(name));
   } catch (error) {
@@ -95,7 +98,13 @@ async function isCurrent(
   if (rows[0]!.made !== true) return false;
   if ((await numberOf(client, schema, migrations)) < migrations.length) return false;
   const versions = await versionsOf(client, identifier(schema));
-  return layouts.every(({ name, version }) => versions.get(name) === version);
+  if (layouts.some(({ name, version }) => versions.get(name) !== version)) return false;
+  const { name } = new CommitFunction(identifier(schema), layouts);
+  const find = {
+    text: "select 1 from pg_proc where proname = $1 and pronamespace = $2::regnamespace",
+    values: [name, identifier(schema)],
+  };
+  return (await client.query(find)).rows.length > 0;
 }
 
 /** Whether a schema has the tables of a store. Refuses one that newer code has changed. */

@@ -28,6 +28,7 @@ import {
 } from "../store.ts";
 import { Attempt, entityKey, facetKey, type Source } from "./attempt.ts";
 import { readMark } from "./closed-database.ts";
+import { CommitFunction } from "./commit-sql.ts";
 import { Committer, type Outcome } from "./committer.ts";
 import { type Client, Connections, explain, isRefusal, loadPg } from "./connection.ts";
 import { takeSnapshot } from "./database-content.ts";
@@ -38,7 +39,16 @@ import { Loader } from "./loader.ts";
 import { inspect, migrate, type Server } from "./migrate.ts";
 import { PostgresHints } from "./postgres-hints.ts";
 import { isPostgresUrl, PostgresDefaults, type PostgresOptions } from "./postgres-options.ts";
-import { conditionOf, fieldsOf, type Lower, orderOf, Parameters, sortOf } from "./query-sql.ts";
+import {
+  conditionOf,
+  countConditionOf,
+  fieldsOf,
+  type Lower,
+  orderOf,
+  Parameters,
+  searchOf,
+  sortOf,
+} from "./query-sql.ts";
 import { constant, fromColumn, identifier, toColumn, toKeyColumn } from "./sql-text.ts";
 import { TableLayout, valueIn } from "./table-layout.ts";
 
@@ -152,6 +162,7 @@ class PostgresStore implements Store, Source {
     this.#committer = new Committer({
       connections,
       ...{ schema: options.schema, lockTimeout: options.lockTimeout },
+      commit: new CommitFunction(this.#schema, layouts.values()).name,
       onSettled: (attempt, outcome) => this.#settle(attempt, outcome),
       onDown: (error) => this.#goDown(error),
       onUp: () => this.#answered(),
@@ -227,7 +238,7 @@ class PostgresStore implements Store, Source {
   async stats(): Promise<StoreStats> {
     this.#open();
     const entities = [...this.#layouts.values()].filter(({ spec }) => spec.entity);
-    const counts = entities.map(({ table }) => `(select count(*) from ${table})`);
+    const counts = entities.map((layout) => `(${this.#countSql(layout, {}, new Parameters())})`);
     const [row] = await this.#query(
       `select array[${counts.join(", ")}]::float8[] as counts, (
          select coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8
@@ -504,17 +515,37 @@ class PostgresStore implements Store, Source {
     const parameters = new Parameters();
     const where = conditionOf(layout, query, { parameters, lower: this.#lower });
     const order = orderOf(layout, sortOf(layout, query.sort));
-    const page = pageOf({ limit: 50, ...query }, parameters);
+    const { limit = 50, skip = 0 } = query;
+    const page = pageOf({ limit, skip }, parameters);
+    const most = parameters.add(limit === Number.POSITIVE_INFINITY ? null : limit, "float8");
+    const first = parameters.add(skip, "float8");
+    // A page that is not full is the last one: there is nothing to count. All is seen at one moment.
     const rows = await this.#query(
-      `select c.total, p.body from (select count(*)::float8 as total from ${layout.table} where ${where}) c
-       left join (
+      `with p as (
          select _body as body, row_number() over (order by ${order}) as n
-         from ${layout.table} where ${where} order by ${order} ${page}) p on true order by p.n`,
+         from ${layout.table} where ${where} order by ${order} ${page})
+       select c.total, p.body from (
+         select case when (select count(*) from p) between case ${first} when 0 then 0 else 1 end and coalesce(${most} - 1, 'Infinity')
+           then (select count(*) from p) + ${first}
+           else (${this.#countSql(layout, query, parameters)}) end::float8 as total) c
+       left join p on true order by p.n`,
       parameters.values,
     );
     const items = rows.flatMap(({ body }) => (body === null ? [] : [Body.from(body as string).copy<T>()]));
     this.#reads += items.length;
     return { items, total: rows[0]!.total as number };
+  }
+
+  /** How many entities a query has. */
+  #countSql(layout: TableLayout, query: ListQuery, parameters: Parameters): string {
+    const parts = { parameters, lower: this.#lower };
+    const kept = countConditionOf(layout, query, parts);
+    if (kept !== undefined) return `select coalesce(sum(n), 0)::float8 from ${layout.counts} where ${kept}`;
+    const isSearchAlone =
+      query.search && layout.spec.text && fieldsOf({ where: query.where ?? {} }).length === 0;
+    return isSearchAlone
+      ? `select count(*) from ${layout.texts} where ${searchOf(query.search!, parameters)}`
+      : `select count(*) from ${layout.table} where ${conditionOf(layout, query, parts)}`;
   }
 
   async #ids(layout: TableLayout, query: ListQuery): Promise<string[]> {
@@ -535,11 +566,16 @@ class PostgresStore implements Store, Source {
     if (!layout.isFacet(field)) throw new TypeError(`Table ${layout.name} has no facet "${field}"`);
     await this.#checkFields(layout, query);
     const parameters = new Parameters();
-    const where = conditionOf(layout, query, { parameters, lower: this.#lower });
-    const { text, number } = layout.sqlOf(field);
+    const parts = { parameters, lower: this.#lower };
+    const kept = layout.counted.includes(field) ? countConditionOf(layout, query, parts) : undefined;
+    const { text, number } = kept === undefined ? layout.sqlOf(field) : layout.countSqlOf(field);
+    const [count, table, where] =
+      kept === undefined
+        ? ["count(*)", layout.table, conditionOf(layout, query, parts)]
+        : ["sum(n)", layout.counts, kept];
     const rows = await this.#query(
-      `select ${text} as text, ${number} as number, count(*)::float8 as count from ${layout.table}
-       where ${where} group by 1, 2`,
+      `select ${text} as text, ${number} as number, ${count}::float8 as count from ${table}
+       where ${where} group by 1, 2 having ${count} <> 0`,
       parameters.values,
     );
     const counts = rows.map((row): [string, number] => {

@@ -1,5 +1,5 @@
 import type { Condition, IndexValue, ListQuery } from "../store.ts";
-import { toColumn, toPattern } from "./sql-text.ts";
+import { constant, toColumn, toPattern } from "./sql-text.ts";
 import { type FieldSql, INDEXED_LENGTH, LOWEST_NUMBER, numberOf, type TableLayout } from "./table-layout.ts";
 
 /** Parameters of a statement, numbered as they are added. */
@@ -26,8 +26,31 @@ export function conditionOf(
     parts.push(fieldCondition(layout.sqlOf(field), condition, parameters, lower));
   }
   const needle = query.search?.toLowerCase() ?? "";
-  if (needle !== "") parts.push(`_text like ${parameters.add(toPattern(needle), "text")}`);
+  if (needle !== "") {
+    const found = () => `id in (select id from ${layout.texts} where ${searchOf(needle, parameters)})`;
+    parts.push(layout.spec.text ? found() : "false");
+  }
   return parts.length === 0 ? "true" : parts.map((part) => `(${part})`).join(" and ");
+}
+
+/** The condition that a text has a part. */
+export function searchOf(part: string, parameters: Parameters): string {
+  return `text like ${parameters.add(toPattern(part.toLowerCase()), "text")}`;
+}
+
+/** The same, of the counts that the database keeps; nothing where they do not say how many entities a query has. */
+export function countConditionOf(
+  layout: TableLayout,
+  { where = {}, search }: Pick<ListQuery, "where" | "search">,
+  { parameters, lower }: { parameters: Parameters; lower: Lower },
+): string | undefined {
+  const fields = Object.entries(where).filter(([, condition]) => condition !== undefined);
+  if (search || layout.counted.length === 0 || fields.some(([field]) => !layout.counted.includes(field)))
+    return undefined;
+  const parts = fields.map(([field, condition]) =>
+    fieldCondition(layout.countSqlOf(field), condition!, parameters, lower),
+  );
+  return [`name = ${constant(layout.name)}`, ...parts].map((part) => `(${part})`).join(" and ");
 }
 
 /** The order of a query, as SQL: `null`, booleans, numbers, text; ties by id, ascending. */
@@ -88,10 +111,16 @@ function anyOf(sql: FieldSql, values: readonly IndexValue[], parameters: Paramet
 }
 
 function among({ text, start }: FieldSql, texts: readonly string[], parameters: Parameters): string {
-  const exact = `${text} = any(${parameters.add(texts, "text[]")})`;
+  const exact = `${text} ${equals(texts, parameters)}`;
   if (start === undefined || start === text) return exact;
   const starts = texts.map((one) => [...one].slice(0, INDEXED_LENGTH).join(""));
-  return `${start} = any(${parameters.add(starts, "text[]")}) and ${exact}`;
+  return `${start} ${equals(starts, parameters)} and ${exact}`;
+}
+
+/** One value is a comparison of its own: then an index gives the entities in its order. */
+function equals(texts: readonly string[], parameters: Parameters): string {
+  if (texts.length === 1) return `= ${parameters.add(texts[0], "text")}`;
+  return `= any(${parameters.add(texts, "text[]")})`;
 }
 
 function bound(

@@ -5,6 +5,12 @@ import { constant, hashOf, identifier, nameOf, toColumn, toKeyColumn } from "./s
 /** Characters of a text that indexes hold: an entry of an index has a maximum length. */
 const INDEXED = 256;
 
+/** Number of the way in which tables are kept: a change of it brings all of them up to date. */
+const LAYOUT = 2;
+
+/** The setting that says which rows of the counts a writer adds to. */
+export const SLOT = "agent_control_service.slot";
+
 /** `false` and `true` among numbers: below all of them, as `compareValues` orders them. */
 const FALSE = Number.NEGATIVE_INFINITY;
 const TRUE = -Number.MAX_VALUE;
@@ -38,10 +44,14 @@ export class TableLayout {
   readonly name: string;
   /** Quoted, with its schema. */
   readonly table: string;
+  /** The table of the texts that searches find, where it has any. */
+  readonly texts: string;
   /** Functions in the database, quoted, with their schema. */
   readonly check: string;
   readonly put: string;
   readonly remove: string;
+  /** Facets of which the database keeps counts. */
+  readonly counted: readonly string[];
   /** Names the version of the index values and their columns. */
   readonly version: string;
   readonly #schema: string;
@@ -50,7 +60,10 @@ export class TableLayout {
   readonly #others = new Set<string>();
 
   constructor(spec: TableSpec, schema: string) {
-    const [hidden] = [spec.name, ...spec.facets, ...spec.sorted].filter((name) => name.startsWith("_"));
+    const sparse = spec.sparse ?? [];
+    const [hidden] = [spec.name, ...spec.facets, ...spec.sorted, ...sparse].filter((name) =>
+      name.startsWith("_"),
+    );
     if (hidden !== undefined)
       throw new TypeError(
         `Table ${spec.name}: a name cannot begin with "_" in a Postgres store: "${hidden}"`,
@@ -59,12 +72,18 @@ export class TableLayout {
     this.name = spec.name;
     this.#schema = identifier(schema);
     this.table = tableName(schema, spec.name);
-    this.#columns = [...new Set([...spec.facets, ...spec.sorted])].filter((field) => field !== "id").sort();
-    const shape = JSON.stringify([this.#columns, [...spec.sorted].sort()]);
-    this.version = `${spec.version}.${hashOf(shape)}`;
+    this.texts = this.#own(`${spec.name}:texts`);
+    this.#columns = [...new Set([...spec.facets, ...spec.sorted, ...sparse])]
+      .filter((field) => field !== "id")
+      .sort();
+    this.counted = [...(spec.counted ?? [])].sort();
+    const shape = hashOf(
+      JSON.stringify([LAYOUT, this.#columns, [...spec.sorted].sort(), [...sparse].sort(), this.counted]),
+    );
+    this.version = `${spec.version}.${shape}`;
     this.check = this.#own(`check:${spec.name}`);
-    this.put = this.#own(`put:${spec.name}:${hashOf(shape)}`);
-    this.remove = this.#own(`remove:${spec.name}`);
+    this.put = this.#own(`put:${spec.name}:${shape}`);
+    this.remove = this.#own(`remove:${spec.name}:${LAYOUT}`);
   }
 
   #own(name: string): string {
@@ -89,7 +108,7 @@ export class TableLayout {
     if (field === "id") return { text: "id", number: "null::float8", start: "id" };
     if (this.#columns.includes(field)) {
       const text = identifier(field);
-      const isSorted = this.spec.sorted.includes(field);
+      const isSorted = this.spec.sorted.includes(field) || this.#isSparse(field);
       return { text, number: identifier(`${field}#`), start: `left(${text}, ${INDEXED})`, isSorted };
     }
     const value = `_rest->>${constant(field)}`;
@@ -98,6 +117,21 @@ export class TableLayout {
       text: `(case ${type} when 'string' then ${value} end collate "C")`,
       number: `(case ${type} when 'number' then (${value})::float8 when 'boolean' then case ${value} when 'true' then ${TRUE}::float8 else '-Infinity'::float8 end end)`,
     };
+  }
+
+  #isSparse(field: string): boolean {
+    return this.spec.sparse?.includes(field) === true && !this.spec.sorted.includes(field);
+  }
+
+  /** The columns of the counts by which a counted facet can be filtered and counted. */
+  countSqlOf(field: string): FieldSql {
+    const at = 2 * this.counted.indexOf(field) + 1;
+    return { text: `key[${at}]`, number: `key[${at + 1}]::float8` };
+  }
+
+  /** Where the counts are, quoted, with its schema. */
+  get counts(): string {
+    return `${this.#schema}._count`;
   }
 
   /** Makes the table, or adds what this version has in addition. */
@@ -110,41 +144,75 @@ export class TableLayout {
     const index = (name: string, on: string) =>
       `create index if not exists ${identifier(`${this.name}:${name}`)} on ${this.table} ${on};`;
     const facets = fields.filter(({ field }) => this.isFacet(field));
+    const age = this.spec.sorted.includes("created_at") ? this.sqlOf("created_at") : undefined;
+    // In the order of lists, so that a page of those with one value is read from the index alone.
+    const byAge = age === undefined ? "" : `, ${age.start} nulls first, ${age.number} nulls first`;
     return [
       `create table if not exists ${this.table} (
         id text collate "C" primary key, _ver bigint not null, _v text not null, _epoch bigint,
-        _text text collate "C" not null, _rest jsonb not null, _body text not null);`,
+        _rest jsonb not null, _body text not null);`,
       ...columns.map((column) => `alter table ${this.table} add column if not exists ${column};`),
+      this.#textTable(trigrams),
       ...fields
         .filter(({ sql }) => sql.isSorted)
         .map(({ field, sql }) =>
-          index(`${field}:order`, `(${sql.start} nulls first, ${sql.number} nulls first, id)`),
+          this.#isSparse(field)
+            ? index(
+                `${field}:sparse`,
+                `(${sql.start} nulls first, ${sql.number} nulls first, id) where ${sql.number} is not null`,
+              )
+            : index(`${field}:order`, `(${sql.start} nulls first, ${sql.number} nulls first, id)`),
         ),
       ...facets
         .filter(({ sql }) => !sql.isSorted)
-        .map(({ field, sql }) => index(field, `(${sql.start}) where ${sql.text} is not null`)),
+        .flatMap(({ field, sql }) => [
+          `drop index if exists ${this.#own(`${this.name}:${field}`)};`,
+          index(`${field}:age`, `(${sql.start}${byAge}) where ${sql.text} is not null`),
+        ]),
       ...facets.map(({ field, sql }) =>
         index(`${field}#`, `(${sql.number}) where ${sql.number} is not null`),
       ),
-      ...(this.spec.text && trigrams !== undefined
-        ? [index("text", `using gin (_text ${trigrams}.gin_trgm_ops)`)]
-        : []),
       // Finds rows of another version without reading all of them.
       index(this.version, `(id) where _v <> ${constant(this.version)}`),
       this.#functions(),
+      this.#counting(),
     ].join("\n");
+  }
+
+  /** Texts are in a table of their own: most changes of an entity leave them as they are, and a search reads no more. */
+  #textTable(trigrams: string | undefined): string {
+    const make = `create table if not exists ${this.texts} (id text collate "C" primary key, text text collate "C" not null);`;
+    const index =
+      trigrams === undefined
+        ? ""
+        : `create index if not exists ${identifier(`${this.name}:texts:parts`)} on ${this.texts}
+             using gin (text ${trigrams}.gin_trgm_ops);`;
+    // The first layout had them in the table.
+    return `
+      ${this.spec.text ? make : ""}
+      do $$ begin
+        if exists (select 1 from pg_attribute where attrelid = ${constant(this.table)}::regclass
+            and attname = '_text' and not attisdropped) then
+          ${this.spec.text ? `insert into ${this.texts} (id, text) select id, _text from ${this.table} on conflict do nothing;` : ""}
+          alter table ${this.table} drop column _text;
+        end if;
+      end $$;
+      ${this.spec.text ? index : ""}`;
   }
 
   #functions(): string {
     const fields = this.#columns.map((field) => this.sqlOf(field));
-    const columns = [
-      "_epoch",
-      "_text",
-      "_rest",
-      "_body",
-      ...fields.flatMap(({ text, number }) => [text, number]),
-    ];
-    const types = ["bigint", "text", "jsonb", "text", ...fields.flatMap(() => ["text", "float8"])];
+    const columns = ["_epoch", "_rest", "_body", ...fields.flatMap(({ text, number }) => [text, number])];
+    const types = ["bigint", "jsonb", "text", ...fields.flatMap(() => ["text", "float8"])];
+    const putText = `
+        insert into ${this.texts} as t (id, text)
+          select r.id, r._text from json_to_recordset($1) as r(_u int, id text, _text text)
+            left join ${this.texts} o on o.id = r.id collate "C"
+            where $2[r._u] = 0 and o.text is distinct from r._text collate "C"
+          on conflict (id) do update set text = excluded.text;`;
+    const removeText = `
+        delete from ${this.texts} t using json_to_recordset($1) as r(_u int, id text)
+          where t.id = r.id collate "C" and $2[r._u] = 0;`;
     return `
       create or replace function ${this.check}(json) returns setof int language plpgsql as $$ begin
         return query select r._u from json_to_recordset($1) as r(_u int, id text, _ver bigint)
@@ -156,12 +224,64 @@ export class TableLayout {
           from json_to_recordset($1) as r(_u int, id text, ${columns.map((column, at) => `${column} ${types[at]}`).join(", ")})
           where $2[r._u] = 0
           on conflict (id) do update set _ver = excluded._ver, _v = excluded._v,
-            ${columns.map((column) => `${column} = excluded.${column}`).join(", ")};
+            ${columns.map((column) => `${column} = excluded.${column}`).join(", ")};${this.spec.text ? putText : ""}
       end $$;
       create or replace function ${this.remove}(json, int[]) returns void language plpgsql as $$ begin
         delete from ${this.table} t using json_to_recordset($1) as r(_u int, id text)
-          where t.id = r.id collate "C" and $2[r._u] = 0;
+          where t.id = r.id collate "C" and $2[r._u] = 0;${this.spec.text ? removeText : ""}
       end $$;`;
+  }
+
+  /**
+   * Keeps how many entities have which values of the counted facets, whatever changes the table. Each writer adds to rows
+   * of its own, so that none waits for another: a count is the sum of all.
+   */
+  #counting(): string {
+    const count = this.#own(`count:${this.name}`);
+    const name = constant(this.name);
+    const key = `array[${this.counted
+      .map((field) => this.sqlOf(field))
+      .flatMap(({ text, number }) => [text, `${number}::text`])
+      .join(", ")}]`;
+    const changes = (parts: string[]) => `
+          insert into ${this.counts} as c (name, slot, key, n)
+            select ${name}, own_slot, d.key, sum(d.n) from (${parts.join(" union all ")}) d
+            group by d.key having sum(d.n) <> 0 order by d.key
+          on conflict (name, slot, key) do update set n = c.n + excluded.n;`;
+    const [added, gone] = [`select ${key}, 1 from added`, `select ${key}, -1 from gone`];
+    const as = (first: string) => first.replace(/, (-?1) from/, " as key, $1 as n from");
+    const triggers: [string, string][] = [
+      ["insert", "referencing new table as added"],
+      ["update", "referencing old table as gone new table as added"],
+      ["delete", "referencing old table as gone"],
+      ["truncate", ""],
+    ];
+    const drops = triggers.map(([on]) => `drop trigger if exists count_${on} on ${this.table};`);
+    const makes = triggers.map(
+      ([on, tables]) =>
+        `create trigger count_${on} after ${on} on ${this.table} ${tables} for each statement execute function ${count}();`,
+    );
+    return `
+      lock table ${this.table} in share row exclusive mode;
+      ${drops.join("\n")}
+      delete from ${this.counts} where name = ${name};
+      ${
+        this.counted.length === 0
+          ? ""
+          : `
+      create or replace function ${count}() returns trigger language plpgsql as $$
+      declare own_slot int := coalesce(nullif(current_setting('${SLOT}', true), '')::int, 0);
+      begin
+        if tg_op = 'INSERT' then ${changes([as(added)])}
+        elsif tg_op = 'UPDATE' then ${changes([as(added), gone])}
+        elsif tg_op = 'DELETE' then ${changes([as(gone)])}
+        else delete from ${this.counts} where name = ${name};
+        end if;
+        return null;
+      end $$;
+      insert into ${this.counts} (name, slot, key, n) select ${name}, 0, ${key}, count(*) from ${this.table} group by 3;
+      ${makes.join("\n")}`
+      }`;
   }
 
   /** Index values and searchable text of an entity. */
@@ -174,7 +294,7 @@ export class TableLayout {
     const row: Record<string, unknown> = {
       id: toKeyColumn(entity.id),
       _epoch: entity.epoch,
-      _text: toColumn(text.toLowerCase()),
+      ...(this.spec.text && { _text: toColumn(text.toLowerCase()) }),
       _body: entity.body,
     };
     const rest: Record<string, unknown> = {};

@@ -1,0 +1,83 @@
+import { expect, it, onTestFinished } from "vitest";
+import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
+import type { Condition, Store } from "../../src/core/store/store.ts";
+import { borrowSchema, giveBackSchema, openStores, sharedCluster } from "../_postgres.ts";
+import { requirement } from "../_require.ts";
+
+const STATUSES = ["stopped", "in_progress", "awaiting", "completed", "failed"] as const;
+const AGENTS = ["clerk", "auditor", "Ä"];
+const at = <T>(values: readonly T[], number: number) => values[number % values.length]!;
+
+requirement("postgres").describe("Counts of a Postgres store", () => {
+  it("are exact, whoever has changed what", async () => {
+    const cluster = await sharedCluster();
+    const schema = await borrowSchema(cluster);
+    onTestFinished(() => giveBackSchema(schema));
+    const stores = await openStores(3, { schema });
+
+    const live = async (one: number, number: number) => {
+      const id = `job-${one}-${number}`;
+      const job = makeJob(id, { status: at(STATUSES, number), agent_name: at(AGENTS, number + one) });
+      await at(stores, one).transaction(async (tx) => {
+        await tx.insert("Job", job);
+        await tx.insert("Case", makeCase(`${id}-1`, id));
+      });
+      await expect(
+        at(stores, one + 1)
+          .table("Job")
+          .insert(job),
+      ).rejects.toThrow("already exists");
+      const status = at(STATUSES, number + 1);
+      if (number % 3 > 0)
+        await at(stores, one + 1)
+          .table("Job")
+          .change(id, (old) => ({ ...old, status }));
+      if (number % 5 === 0)
+        await at(stores, one + 2)
+          .table("Job")
+          .remove(id);
+    };
+    await Promise.all(
+      [0, 1, 2].flatMap((one) => Array.from({ length: 20 }, (_, number) => live(one, number))),
+    );
+
+    await expectExact(stores[0]!);
+    await cluster.query(`delete from ${schema}."Job" where status = 'failed'`);
+    await expectExact(stores[1]!);
+    await cluster.query(`truncate ${schema}."Case"`);
+    await expectExact(stores[2]!);
+  });
+});
+
+/** Compares what is counted all the time with what is there. */
+async function expectExact(store: Store): Promise<void> {
+  const jobs = store.table("Job");
+  const all = (await jobs.list({ limit: Number.POSITIVE_INFINITY })).items;
+  const statusOf = (status: string) => all.filter((job) => job.status === status).length;
+  const wheres: [Record<string, Condition>, number][] = [
+    [{}, all.length],
+    ...STATUSES.map((status): [Record<string, Condition>, number] => [{ status }, statusOf(status)]),
+    [{ status: ["failed", "completed"] }, statusOf("failed") + statusOf("completed")],
+    [{ agent_name: { contains: "ä" } }, all.filter((job) => job.agent_name === "Ä").length],
+    [
+      { agent_name: "clerk", status: "awaiting" },
+      await countOf(store, { id: { gte: "" }, agent_name: "clerk", status: "awaiting" }),
+    ],
+  ];
+  for (const [where, total] of wheres) {
+    for (const page of [{ limit: 0 }, { limit: 2, skip: 1 }, { limit: 2, skip: 1000 }])
+      expect((await jobs.list({ where, ...page })).total, JSON.stringify([where, page])).toBe(total);
+  }
+  const counts = new Map<string, number>();
+  for (const { agent_name } of all) counts.set(agent_name, (counts.get(agent_name) ?? 0) + 1);
+  expect(await jobs.countBy("agent_name")).toEqual(Object.fromEntries(counts));
+  const cases = store.table("Case");
+  const { tables } = await store.stats();
+  expect(tables).toEqual({ Job: all.length, Case: (await cases.ids()).length });
+  expect((await cases.list({ limit: 1 })).total).toBe(tables.Case);
+}
+
+/** Counts what the database does not keep count of. */
+async function countOf(store: Store, where: Record<string, Condition>): Promise<number> {
+  return (await store.table("Job").ids({ where })).length;
+}
