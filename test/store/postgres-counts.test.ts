@@ -9,7 +9,7 @@ const AGENTS = ["clerk", "auditor", "Ä"];
 const at = <T>(values: readonly T[], number: number) => values[number % values.length]!;
 
 requirement("postgres").describe("Counts of a Postgres store", () => {
-  it("are exact, whoever has changed what", async () => {
+  it("are exact after changes by several processes and by hand", async () => {
     const cluster = await sharedCluster();
     const schema = await borrowSchema(cluster);
     onTestFinished(() => giveBackSchema(schema));
@@ -49,7 +49,7 @@ requirement("postgres").describe("Counts of a Postgres store", () => {
   });
 });
 
-/** Compares what is counted all the time with what is there. */
+/** Compares the kept counts with the entities. */
 async function expectExact(store: Store): Promise<void> {
   const jobs = store.table("Job");
   const all = (await jobs.list({ limit: Number.POSITIVE_INFINITY })).items;

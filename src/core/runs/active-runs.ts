@@ -195,7 +195,7 @@ export class ActiveRuns {
       isWaiting: (waitId) => received.isWaiting(waitId),
       next: (waitId) => this.#waits.next(waitId),
     };
-    this.ends = new JobEnds(parts.jobs, parts.hooks, (id) => this.isRunning(id));
+    this.ends = new JobEnds(parts.jobs, parts.hooks, (id) => this.#runs.get(id)?.isInterrupted === false);
     this.#children = {
       ...{ ...parts, ends: this.ends, queue: (job) => void this.queue(job, "start") },
       stop: (...given) => this.stopChild!(...given),
