@@ -51,7 +51,7 @@ afterEach(async () => {
 
 async function emptyDatabase(): Promise<void> {
   const tables = await cluster.query<{ name: string }>(
-    `select quote_ident(tablename) as name from pg_tables where schemaname = '${schema}' and tablename not in ('_migration', '_table')`,
+    `select quote_ident(tablename) as name from pg_tables where schemaname = '${schema}' and tablename not in ('_migration', '_table', '_count')`,
   );
   if (tables.length === 0) return;
   await cluster.query(
