@@ -152,13 +152,17 @@ export class Mix implements Target {
   /** Waits until all jobs have ended except for those that do not fit this code; returns whether all have. */
   async endAll(client: ServiceClient, jobs: readonly TrialJob[], findings: Findings): Promise<boolean> {
     let left: readonly OpenJob[] = [];
-    for (const until = Date.now() + LAST_WAIT * 1000; Date.now() < until; await delay(100)) {
+    let fewest = Number.POSITIVE_INFINITY;
+    for (let until = Date.now() + LAST_WAIT * 1000; Date.now() < until; await delay(100)) {
       for (const job of jobs as readonly MixJob[]) {
         if (isToStop(job)) await stop(client, job);
         await sendNext(client, job);
       }
       left = await readOpen(client);
       if (left.length === 0) return true;
+      // As long as jobs end, the others only wait for a busy machine.
+      if (left.length < fewest) until = Date.now() + LAST_WAIT * 1000;
+      fewest = Math.min(fewest, left.length);
       const open = new Set(left.map(({ job }) => job.id));
       for (const job of jobs) if (open.has(job.id)) await answerAll(client, job);
       for (const { job } of left) if (job.stop_reason === "crash_loop") await retry(client, job.id);
