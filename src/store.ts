@@ -8,6 +8,7 @@ export type {
   KeyMark,
   RemovedBatch,
   RetentionState,
+  SharedLimit,
 } from "./core/models/own-rows.ts";
 export type { EventName, EventWait, StoredEvent } from "./core/models/received-event.ts";
 export type { ScheduleState } from "./core/models/schedule.ts";

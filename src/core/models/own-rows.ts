@@ -71,6 +71,15 @@ export interface DamagedJob {
   readonly what: readonly string[];
 }
 
+/** What the jobs of all instances have of a limit of an agent. There is a row while one of them has something. */
+export interface SharedLimit {
+  readonly id: string;
+  /** The jobs that count, by id, with the number of the run that was let begin. */
+  readonly holders: Readonly<Record<string, number>>;
+  /** Of a rate limit: when its last jobs started, by the store's clock, in milliseconds since 1970. */
+  readonly starts?: readonly number[];
+}
+
 /** A living instance of the service, one of those that share a store. Each writes its own row again and again. */
 export interface Instance {
   /** The `owner` of the jobs that it runs. A new one for each start. */

@@ -30,6 +30,7 @@ import type { UnderWay } from "./crashes/under-way.ts";
 import type { HandlerParts } from "./handler-context.ts";
 import type { IsolatedRun } from "./isolation/isolated-run.ts";
 import { JobEnds } from "./job-ends.ts";
+import { SharedLimits } from "./ownership/shared-limits.ts";
 import { rehearse } from "./rehearse.ts";
 import type { Doing, StepUnderWay } from "./run/activity.ts";
 import type { EventsOfJob } from "./run/event-wait.ts";
@@ -37,7 +38,7 @@ import { type Rehearsed, Run, type RunParts, SUPERSEDED } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
 import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
-import { type Applicant, type Place, Scheduler } from "./scheduler.ts";
+import { type Applicant, type Place, Scheduler, type SharedPart } from "./scheduler.ts";
 import type { TurnKind } from "./turn-kind.ts";
 import { Waker } from "./waker.ts";
 import { whenWritable } from "./when-writable.ts";
@@ -110,6 +111,8 @@ const TRIED_AT_ONCE = 4;
 /** The runs of this process: gives each job its turn, and its handler what it needs. */
 export class ActiveRuns {
   readonly scheduler: Scheduler;
+  /** Where several instances share the store. */
+  readonly limits: SharedLimits | undefined;
   readonly #parts: ActiveRunsParts;
   readonly #runs = new Map<string, Run>();
   /** Held jobs that were tried, and the last try of each lane: those of one lane follow each other. */
@@ -159,6 +162,7 @@ export class ActiveRuns {
       },
       clock: parts.clock,
       startTimer: parts.startTimer,
+      isShared: parts.owner !== undefined,
       placesOf: (slug) => agents.find(slug)?.definition.maxConcurrentJobs ?? maxConcurrentJobs,
       watch: {
         // What an isolated agent does cannot end this process.
@@ -169,7 +173,11 @@ export class ActiveRuns {
         },
       },
     });
-    const ended = ({ job }: { job: StoredJob }) => this.scheduler.ended(toApplicant(job));
+    if (parts.owner) this.limits = new SharedLimits({ ...parts, scheduler: this.scheduler });
+    const ended = ({ job }: { job: StoredJob }) => {
+      this.scheduler.ended(toApplicant(job));
+      this.#inBackground(this.limits?.ended(job));
+    };
     parts.hooks.on("job:finished", ended);
     parts.hooks.on("job:deleted", ended);
     this.#suspects = new Suspects({
@@ -214,6 +222,7 @@ export class ActiveRuns {
   /** Gives the jobs that were started by earlier processes the concurrency keys that they keep to their ends. */
   async holdKeys(): Promise<void> {
     const { agents, jobs } = this.#parts;
+    if (this.limits) return;
     for (const { slug, definition } of agents.list()) {
       if (definition.concurrency?.scope !== "job") continue;
       const where = { agent_name: slug, status: OPEN };
@@ -228,6 +237,7 @@ export class ActiveRuns {
   /** Counts the starts of earlier processes that are in the present period of a rate limit. */
   async recallStarts(): Promise<void> {
     const { agents, jobs, clock } = this.#parts;
+    if (this.limits) return;
     for (const { slug, definition } of agents.list()) {
       if (!definition.rateLimit) continue;
       const since = new Date(clock().getTime() - toMilliseconds(definition.rateLimit.period)).toISOString();
@@ -540,6 +550,7 @@ export class ActiveRuns {
       startTimer,
     });
     this.#runs.set(job.id, run);
+    place.share(this.#partOf(job));
     for (const { entry, seq } of this.#early.get(job.id) ?? []) run.questions.answered(entry, seq);
     let isolated: IsolatedRun | undefined;
     const call: HandlerCall = {
@@ -562,6 +573,32 @@ export class ActiveRuns {
         this.#runs.delete(job.id);
         this.#noted.delete(job.id);
       });
+  }
+
+  /** What a run has of limits only while it works. */
+  #partOf(job: StoredJob): SharedPart | undefined {
+    const { limits } = this;
+    if (!limits?.concerns(job)) return undefined;
+    const patiently = <T>(work: () => Promise<T>) =>
+      whenWritable(work, (error) => {
+        if (this.isClosed) throw error;
+      });
+    return {
+      rest: () => this.#inBackground(patiently(() => limits.rest(job))),
+      // Where the job was taken away, its run finds out by itself.
+      retake: () =>
+        patiently(() => limits.retake(job)).catch((error: unknown) => {
+          if (error instanceof FencedError || this.isClosed) return undefined;
+          throw error;
+        }),
+    };
+  }
+
+  /** Where it fails, others find by themselves what it was to tell. */
+  async #inBackground(work: Promise<void> | undefined): Promise<void> {
+    await work?.catch((error: unknown) => {
+      if (!this.isClosed) this.#parts.log.warn("a limit could not be given back yet", { error });
+    });
   }
 
   /** Notes what a job does where the next owner finds it: where several instances share the store, with the job. */
@@ -609,22 +646,38 @@ export class ActiveRuns {
   /** Has a job continue that only waited: it comes before those that have not started. */
   async #resumeSuspended(job: StoredJob, wokenAt: number | undefined): Promise<boolean> {
     if (!this.#parts.agents.of(job) || !this.mayRun(job)) return false;
-    const place = await this.scheduler.takeAgain(toApplicant(job));
-    await this.#useTurn(job, { kind: "resume", place, wokenAt });
+    const take = (applicant: Applicant, order?: number) => this.scheduler.takeAgain(applicant, order);
+    await this.#takeTurns(job, { kind: "resume", wokenAt }, take);
     return this.#runs.has(job.id);
   }
 
   async #waitForTurn(job: StoredJob, kind: TurnKind, entries?: readonly RunEntry[]): Promise<void> {
     if (!this.#parts.agents.find(job.agent_name)) return;
-    const place = await this.scheduler.take(toApplicant(job));
-    if (place) await this.#useTurn(job, { kind, place, entries });
+    const take = (applicant: Applicant, order?: number) => this.scheduler.take(applicant, order);
+    await this.#takeTurns(job, { kind, entries }, take);
   }
 
-  async #useTurn(job: StoredJob, turn: Turn): Promise<void> {
+  /** Waits for a place until the job could use one: other instances may have all of a limit. */
+  async #takeTurns(
+    job: StoredJob,
+    turn: Omit<Turn, "place">,
+    take: (applicant: Applicant, order?: number) => Promise<Place | undefined>,
+  ): Promise<void> {
+    let applicant = toApplicant(job);
+    let place = await take(applicant);
+    while (place) {
+      if (!(await this.#useTurn(job, { ...turn, place }))) return;
+      applicant = { ...applicant, isRefused: true };
+      place = await take(applicant, place.order);
+    }
+  }
+
+  /** Resolves with whether it was refused. */
+  async #useTurn(job: StoredJob, turn: Turn): Promise<boolean> {
     const { log } = this.#parts;
     try {
       // The job keeps its place meanwhile.
-      await whenWritable(
+      return await whenWritable(
         () => this.exclusively(job.id, () => this.#takeTurn(job, turn)),
         (error) => {
           if (this.isClosed) throw error;
@@ -640,16 +693,15 @@ export class ActiveRuns {
     }
   }
 
-  async #takeTurn(
-    { id: jobId, created_at }: StoredJob,
-    { kind, place, entries, wokenAt }: Turn,
-  ): Promise<void> {
+  async #takeTurn(job: StoredJob, { kind, place, entries, wokenAt }: Turn): Promise<boolean> {
+    const { id: jobId, created_at } = job;
     const { jobs, ledger, agents } = this.#parts;
+    const limits = await this.limits?.of(job);
     this.#early.set(jobId, []);
     try {
       let agent: HostedAgent | undefined;
       let suspended = null as StoredJob["suspended"];
-      const begun = await ledger.write(async (unit) => {
+      const turn = await ledger.write(async (unit) => {
         const current = await unit.tx.get("Job", jobId);
         const isOpen =
           current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
@@ -657,14 +709,27 @@ export class ActiveRuns {
         const isDue = isOpen && isFree && !current.pulled_from && this.mayRun(current);
         agent = isDue ? agents.of(current) : undefined;
         suspended = current?.suspended ?? null;
-        return isDue && agent ? this.#begin(unit, current, kind, agent) : undefined;
+        if (!isDue || !agent) return undefined;
+        const run = { id: jobId, run_count: current.run_count + 1 };
+        const refusal = limits && (await this.limits!.take(unit, run, limits));
+        return refusal ? { refusal } : { begun: await this.#begin(unit, current, kind, agent) };
       });
-      if (!begun || !agent) return place.release();
+      if (turn?.refusal) {
+        const { refusal } = turn;
+        place.withdraw(() => this.limits!.refused(refusal));
+        return true;
+      }
+      const begun = turn?.begun;
+      if (!begun || !agent) {
+        place.release();
+        return false;
+      }
       // Another job may have been given the id since its log was read.
       const known = begun.created_at === created_at ? entries : undefined;
       const isNew = begun.run_count === 1 && !begun.forked_from;
       const record = isNew ? new RunRecord() : await RunRecord.of(jobs, jobId, known);
       this.launch(begun, agent, place, { record, suspended: { ...suspended, wokenAt } });
+      return false;
     } finally {
       this.#early.delete(jobId);
     }

@@ -14,6 +14,8 @@ export interface Applicant {
   readonly key?: string | null | undefined;
   /** Whether it has not started before: its agent's rate limit counts it. */
   readonly isFirst?: boolean;
+  /** Whether it was let in here, and other instances had all of a limit. */
+  readonly isRefused?: boolean;
 }
 
 /** How many jobs of one concurrency key run at the same time. */
@@ -43,6 +45,8 @@ class Key implements Gate {
   readonly limitOf: () => KeyLimit | undefined;
   /** The jobs that have it: with how many slots, and whether they keep it without one. */
   readonly holders = new Map<string, { slots: number; isKept: boolean }>();
+  /** Whether jobs of all instances together have all of it. */
+  isBlocked = false;
 
   constructor(id: string, limitOf: () => KeyLimit | undefined) {
     this.id = id;
@@ -50,7 +54,7 @@ class Key implements Gate {
   }
 
   get isOpen(): boolean {
-    return this.holders.size < (this.limitOf()?.limit ?? Number.POSITIVE_INFINITY);
+    return !this.isBlocked && this.holders.size < (this.limitOf()?.limit ?? Number.POSITIVE_INFINITY);
   }
 }
 
@@ -70,6 +74,9 @@ export class Scheduler {
   readonly #keyLimitOf: (agent: string) => KeyLimit | undefined;
   readonly #rates: StartRates;
   readonly #watch: PlaceWatch | undefined;
+  readonly #isShared: boolean;
+  /** Agents of which as many jobs run as may, at all instances together. */
+  readonly #blocked = new Set<string>();
   readonly #shares = new Map<string, Share>();
   readonly #perAgent = new Map<string, number>();
   readonly #keys = new Map<string, Key>();
@@ -96,12 +103,15 @@ export class Scheduler {
     startTimer?: StartTimer | undefined;
     watch?: PlaceWatch;
     isPaused?: boolean;
+    /** Whether limits hold for several instances: what jobs keep of them is not known here. @default false */
+    isShared?: boolean;
   }) {
     this.#places = options.places;
     this.#placesOf = options.placesOf;
     this.#keyLimitOf = options.keyLimitOf ?? (() => undefined);
     this.#rates = new StartRates(options);
     this.#watch = options.watch;
+    this.#isShared = options.isShared ?? false;
     this.#isPaused = options.isPaused ?? false;
     this.#resumed = new Promise((resolve) => {
       this.#resume = resolve;
@@ -145,6 +155,12 @@ export class Scheduler {
     return this.#waiting.size;
   }
 
+  /** Whether a place is free for a job, whatever other instances have of its limits: it may have a part of these itself. */
+  hasRoom({ agent }: Applicant): boolean {
+    const isFree = !this.#isClosed && !this.#isPaused && this.#running < this.#places;
+    return isFree && (this.#perAgent.get(agent) ?? 0) < this.#placesOf(agent);
+  }
+
   /** Whether no more slots will be assigned. */
   get isClosed(): boolean {
     return this.#isClosed;
@@ -157,21 +173,50 @@ export class Scheduler {
   }
 
   /** Waits for a place for a job that ran before: it comes before those that have not. */
-  async takeAgain(applicant: Applicant): Promise<Place> {
-    await this.retake(applicant);
-    return new Place(this, applicant);
+  async takeAgain(applicant: Applicant, order = this.#counter++): Promise<Place> {
+    await this.retake(applicant, order);
+    return new Place(this, applicant, order);
   }
 
   /** A place, where one is free. */
   tryTake(applicant: Applicant): Place | undefined {
     if (!this.hasPlace(applicant)) return undefined;
     this.#occupy(applicant, this.#isRated(applicant));
-    return new Place(this, applicant);
+    return new Place(this, applicant, this.#counter++);
   }
 
-  /** Waits for a slot; resolves without one if the applicant was withdrawn. */
-  async take(applicant: Applicant): Promise<Place | undefined> {
-    return (await this.#queue(this.#waiting, applicant)) ? new Place(this, applicant) : undefined;
+  /**
+   * Waits for a slot; resolves without one if the applicant was withdrawn. One that comes back after it was refused gives
+   * the order that it had.
+   */
+  async take(applicant: Applicant, order = this.#counter++): Promise<Place | undefined> {
+    const isGranted = await this.#queue(this.#waiting, applicant, order);
+    return isGranted ? new Place(this, applicant, order) : undefined;
+  }
+
+  /** Jobs of all instances together have all of a limit, or no longer do. */
+  block(
+    { kind, agent, key }: { kind: string; agent: string; key?: string | undefined },
+    isBlocked: boolean,
+  ): void {
+    if (kind === "agent") {
+      if (isBlocked) this.#blocked.add(agent);
+      else this.#blocked.delete(agent);
+    } else {
+      const applicant = { jobId: "", agent, key, workspace: "" };
+      const gate = this.#keyOf(applicant);
+      if (!gate) return;
+      const wasOpen = gate.isOpen;
+      gate.isBlocked = isBlocked;
+      if (gate.isOpen !== wasOpen) this.#gateChanged(gate);
+      this.#forget(applicant);
+    }
+    if (!isBlocked) this.#serve();
+  }
+
+  /** When the last jobs of an agent have started, at all instances together, the oldest first. */
+  setStarts(agent: string, starts: readonly number[]): void {
+    this.#rates.set(agent, starts);
   }
 
   /** Removes a waiting job from the queue. */
@@ -230,6 +275,14 @@ export class Scheduler {
     return Math.min(Math.max(Math.ceil(this.#turnTime / this.#places), 1), 60);
   }
 
+  /** @internal Others have all of a limit, which `refuse` tells: the place was not used. */
+  withdraw(applicant: Applicant, refuse: () => void): void {
+    if (this.#isRated(applicant)) this.#rates.takeBack(applicant.agent);
+    // Before the place is free for the next one.
+    refuse();
+    this.release(applicant, this.#turnTime);
+  }
+
   /** @internal */
   release(applicant: Applicant, seconds: number): void {
     this.#watch?.rested(applicant);
@@ -246,18 +299,18 @@ export class Scheduler {
   }
 
   /** @internal */
-  retake(applicant: Applicant): Promise<boolean> {
-    return this.#queue(this.#returning, applicant);
+  retake(applicant: Applicant, order = this.#counter++): Promise<boolean> {
+    return this.#queue(this.#returning, applicant, order);
   }
 
-  #queue(line: WaitingLine<Queued>, applicant: Applicant): Promise<boolean> {
+  #queue(line: WaitingLine<Queued>, applicant: Applicant, order: number): Promise<boolean> {
     const { jobId } = applicant;
     const isBack = line === this.#returning;
     const workspace = isBack ? "" : applicant.workspace;
     const agent = isBack ? applicant.agent : this.#nameInLine(applicant);
     return new Promise((grant) => {
       const gate = this.#gateOf(applicant);
-      line.add({ jobId, agent, workspace, gate, applicant, grant, order: this.#counter++ });
+      line.add({ jobId, agent, workspace, gate, applicant, grant, order });
       this.#serve();
     });
   }
@@ -281,6 +334,7 @@ export class Scheduler {
   }
 
   #hasSlot(agent: string): boolean {
+    if (this.#blocked.has(agent)) return false;
     return this.#running < this.#places && (this.#perAgent.get(agent) ?? 0) < this.#placesOf(agent);
   }
 
@@ -294,7 +348,7 @@ export class Scheduler {
     share.running++;
     share.served = ++this.#counter;
     this.#waiting.shareChanged(workspace);
-    const isKept = this.#keyLimitOf(applicant.agent)?.isKept ?? false;
+    const isKept = !this.#isShared && (this.#keyLimitOf(applicant.agent)?.isKept ?? false);
     this.#changeHold(applicant, (hold) => {
       hold.slots++;
       hold.isKept ||= isKept;
@@ -314,7 +368,10 @@ export class Scheduler {
   /** Where a job has to wait besides: at its concurrency key, unless it has that. */
   #gateOf(applicant: Applicant): Key | undefined {
     const key = this.#keyOf(applicant);
-    return key?.holders.has(applicant.jobId) ? undefined : key;
+    if (key?.holders.has(applicant.jobId)) return undefined;
+    const { isFirst, isRefused } = applicant;
+    const keeps = this.#isShared && isFirst === false && this.#keyLimitOf(applicant.agent)?.isKept;
+    return keeps && !isRefused ? undefined : key;
   }
 
   #keyOf({ agent, key }: Applicant): Key | undefined {
@@ -331,11 +388,13 @@ export class Scheduler {
     const hold = getOrMake(key.holders, applicant.jobId, () => ({ slots: 0, isKept: false }));
     change(hold);
     if (hold.slots <= 0 && !hold.isKept) key.holders.delete(applicant.jobId);
-    if (key.isOpen !== wasOpen) {
-      this.#waiting.gateChanged(key);
-      this.#returning.gateChanged(key);
-    }
+    if (key.isOpen !== wasOpen) this.#gateChanged(key);
     this.#forget(applicant);
+  }
+
+  #gateChanged(key: Key): void {
+    this.#waiting.gateChanged(key);
+    this.#returning.gateChanged(key);
   }
 
   #shareOf(workspace: string): Share {
@@ -348,7 +407,7 @@ export class Scheduler {
     if (this.#shares.get(workspace)?.running === 0 && !this.#waiting.hasWaitingOf(workspace))
       this.#shares.delete(workspace);
     const key = this.#keyOf(applicant);
-    if (!key || key.holders.size > 0) return;
+    if (!key || key.holders.size > 0 || key.isBlocked) return;
     if (!this.#waiting.hasWaitingAt(key) && !this.#returning.hasWaitingAt(key)) this.#keys.delete(key.id);
   }
 }
@@ -356,18 +415,42 @@ export class Scheduler {
 /** Those that return are served in order of arrival, whatever workspace they are of. */
 const EVERYBODY: Share = { running: 0, served: 0 };
 
+/** What a run has, besides its place, only while it works: its part of limits that hold for all instances. */
+export interface SharedPart {
+  rest(): Promise<void>;
+  /** Takes it again; where others have all of it, the result tells the scheduler, and it is asked for again later. */
+  retake(): Promise<(() => void) | undefined>;
+}
+
 /** A place that one job runs in; given up while the job only waits. */
 export class Place {
+  /** When its applicant came. */
+  readonly order: number;
   readonly #scheduler: Scheduler;
   readonly #applicant: Applicant;
   #isHeld = true;
   #isLeft = false;
   #since = performance.now();
   #retaking: Promise<void> | undefined;
+  #part: SharedPart | undefined;
+  /** Settles once the part is given back. */
+  #rested: Promise<void> | undefined;
 
-  constructor(scheduler: Scheduler, applicant: Applicant) {
+  constructor(scheduler: Scheduler, applicant: Applicant, order: number) {
     this.#scheduler = scheduler;
     this.#applicant = applicant;
+    this.order = order;
+  }
+
+  /** From now on the run has this together with its place. */
+  share(part: SharedPart | undefined): void {
+    this.#part = part;
+  }
+
+  /** It was not used: others have all of a limit, which `refuse` tells the scheduler. */
+  withdraw(refuse: () => void): void {
+    this.#isHeld = false;
+    this.#scheduler.withdraw(this.#applicant, refuse);
   }
 
   get isHeld(): boolean {
@@ -378,6 +461,7 @@ export class Place {
     if (!this.#isHeld) return;
     this.#isHeld = false;
     this.#scheduler.release(this.#applicant, (performance.now() - this.#since) / 1000);
+    this.#rested = this.#part?.rest();
   }
 
   /** Releases it permanently: if it was waited for again, the next one gets it. */
@@ -389,12 +473,25 @@ export class Place {
   /** Waits for a place again, where it was given up. */
   retake(): Promise<void> {
     if (this.#isHeld) return Promise.resolve();
-    this.#retaking ??= this.#scheduler.retake(this.#applicant).then(() => {
+    this.#retaking ??= this.#comeBack().then(() => {
       this.#isHeld = true;
       this.#since = performance.now();
       this.#retaking = undefined;
       if (this.#isLeft) this.release();
     });
     return this.#retaking;
+  }
+
+  async #comeBack(): Promise<void> {
+    let applicant = { ...this.#applicant, isFirst: false };
+    let order: number | undefined;
+    for (;;) {
+      order = (await this.#scheduler.takeAgain(applicant, order)).order;
+      await this.#rested;
+      const refuse = this.#isLeft ? undefined : await this.#part?.retake();
+      if (!refuse) return;
+      this.#scheduler.withdraw(applicant, refuse);
+      applicant = { ...applicant, isRefused: true };
+    }
   }
 }

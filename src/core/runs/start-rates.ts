@@ -49,6 +49,16 @@ export class StartRates {
     this.#starts.set(agent, starts.length > rate.limit ? starts.slice(-rate.limit) : starts);
   }
 
+  /** The last start did not come about. */
+  takeBack(agent: string): void {
+    this.#starts.get(agent)?.pop();
+  }
+
+  /** Replaces what is known of the last starts of an agent's jobs, the oldest first. */
+  set(agent: string, starts: readonly number[]): void {
+    this.#starts.set(agent, [...starts]);
+  }
+
   /** Calls `fn` once the next job of an agent may start. */
   whenFree(agent: string, fn: () => void): void {
     const next = this.nextAt(agent);

@@ -9,6 +9,7 @@ import type { StoredJob } from "../models/job.ts";
 import { toApplicant } from "./active-runs.ts";
 import { forkJob } from "./fork/fork-job.ts";
 import { checkRequired, openParameters, openSent } from "./handler-context.ts";
+import type { Refusal } from "./ownership/shared-limits.ts";
 import type { ForkRequest, StartRequest } from "./runner.ts";
 import { queueIsFull, type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
 import type { Place } from "./scheduler.ts";
@@ -91,11 +92,22 @@ export class Starts {
     agent: HostedAgent,
     { values, ...asked }: Asked & { values: Record<string, string> },
   ): Promise<StoredJob> {
+    const { runs, ledger } = this.#parts;
+    const { input } = asked;
     try {
-      const { job, created } = await this.#parts.ledger.write((unit) =>
-        storeJob(unit, asked, { begin: true, owner: this.#parts.runs.owner }),
-      );
-      if (created) this.#parts.runs.launch(job, agent, place, { values });
+      const limits = await runs.limits?.of(input);
+      const { job, created, refusal } = await ledger.write(async (unit) => {
+        let refusal: Refusal | undefined;
+        const stored = await storeJob(unit, asked, async () => {
+          refusal = limits && (await runs.limits!.take(unit, { id: input.id, run_count: 1 }, limits));
+          return refusal ? {} : { begin: true, owner: runs.owner };
+        });
+        return { ...stored, refusal };
+      });
+      if (created && refusal) {
+        place.withdraw(() => runs.limits!.refused(refusal));
+        void runs.queue(job, "start");
+      } else if (created) runs.launch(job, agent, place, { values });
       else place.release();
       return job;
     } catch (error) {
@@ -115,11 +127,12 @@ interface Asked extends Pick<Origin, "also"> {
 async function storeJob(
   unit: Unit,
   { input, request, also }: Asked,
-  beginning: { begin?: boolean; owner?: string | null } = {},
+  begin: () => Promise<{ begin?: boolean; owner?: string | null }> = async () => ({}),
 ): Promise<{ job: StoredJob; created: boolean }> {
   const key = request.idempotencyKey;
   const before = key === undefined ? undefined : await jobOfKey(unit.tx, key);
   if (before) return { job: sameKeyedRequest(before, input.agent_name, request), created: false };
+  const beginning = (await unit.tx.get("Job", input.id)) ? {} : await begin();
   const stored = await createJob(unit, input, beginning);
   await also?.(unit, stored.job);
   return stored;

@@ -72,10 +72,12 @@ export class WaitingLine<W extends Waiting> {
     const bins = getOrMake(this.#bins, one.workspace, () => new Map<string, Bin<W>>());
     const bin = getOrMake(bins, one.agent, () => this.#makeBin(one));
     const lane = getOrMake(bin.lanes, one.gate, () => this.#makeLane(bin, one.gate));
-    lane.waiting.push(one);
+    // One that was let in and had to come back has the order that it had.
+    const at = countUntil(lane, one.order);
+    lane.waiting.splice(lane.gone + at, 0, one);
     getOrMake(this.#byJob, one.jobId, () => []).push(one);
     this.#size++;
-    if (lengthOf(lane) === 1) this.#laneChanged(lane);
+    if (at === 0) this.#laneChanged(lane);
   }
 
   /** Takes out the next one of those whose agent `fits`. */

@@ -12,6 +12,7 @@ import type {
   KeyMark,
   ProbeJob,
   RetentionState,
+  SharedLimit,
 } from "../models/own-rows.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { RunEntry } from "../models/run-entry.ts";
@@ -67,6 +68,7 @@ export interface Tables {
   EventWait: EventWait;
   Instance: Instance;
   Probe: ProbeJob;
+  SharedLimit: SharedLimit;
 }
 export type TableName = keyof Tables & string;
 

@@ -8,6 +8,7 @@ import type {
   KeyMark,
   ProbeJob,
   RetentionState,
+  SharedLimit,
 } from "../models/own-rows.ts";
 import type { EventName, EventWait, StoredEvent } from "../models/received-event.ts";
 import type { ScheduleState } from "../models/schedule.ts";
@@ -172,6 +173,15 @@ const PROBE_TABLE: TableSpec<ProbeJob> = {
   sorted: [],
 };
 
+const SHARED_LIMIT_TABLE: TableSpec<SharedLimit> = {
+  name: "SharedLimit",
+  version: 1,
+  entity: false,
+  index: () => ({}),
+  facets: [],
+  sorted: [],
+};
+
 const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
   name: "AgentSetting",
   version: 1,
@@ -206,4 +216,5 @@ export const CORE_TABLES: readonly TableSpec[] = [
   EVENT_WAIT_TABLE,
   INSTANCE_TABLE,
   PROBE_TABLE,
+  SHARED_LIMIT_TABLE,
 ];

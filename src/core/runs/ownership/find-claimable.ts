@@ -31,11 +31,11 @@ export async function findClaimable(parts: RequestParts, living: readonly Instan
   const unowned = { agent_name: hosted, wake_at: null };
   const ending = await jobs.list({ where: { ...unowned, owner, status: "cancelling" }, limit: 100 });
   const isHere = ({ id }: StoredJob) => runs.isRunning(id) || runs.scheduler.position(id) !== undefined;
-  const isDue = (job: StoredJob) =>
-    !isHere(job) &&
-    !runs.isLaterSuspect(job) &&
-    runs.mayRun(job) &&
-    runs.scheduler.hasPlace(toApplicant(job));
+  const isDue = (job: StoredJob) => {
+    if (isHere(job) || runs.isLaterSuspect(job) || !runs.mayRun(job)) return false;
+    const applicant = toApplicant(job);
+    return job.owner ? runs.scheduler.hasRoom(applicant) : runs.scheduler.hasPlace(applicant);
+  };
   const open = { ...unowned, status: OPEN, stop_reason: null, parked: false };
   const due = (await firstOfEach(parts, { ...open, owner: null })).filter(isDue);
   if (dead.length > 0 && due.length < runs.scheduler.free)

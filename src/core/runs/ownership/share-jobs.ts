@@ -6,6 +6,7 @@ import { endStopped, stopChildren } from "../steer.ts";
 import { findSuspendedToEnd } from "../suspended-to-end.ts";
 import { findClaimable } from "./find-claimable.ts";
 import type { Membership } from "./membership.ts";
+import { LIMIT } from "./shared-limits.ts";
 
 /**
  * From now on, instances that share the store inform each other of what they store about jobs, and react to what others store.
@@ -24,6 +25,7 @@ export function shareJobs(parts: RequestParts, membership: Membership): () => vo
     store.hints.on((hint) => {
       if (runs.isClosed) return;
       if (hint === "all" || hint.topic === "claim") membership.look();
+      else if (hint.topic === LIMIT) void runs.limits?.refresh(hint.ids).catch(() => {});
       else if (hint.topic === "run")
         void runs.look(new Set(hint.ids)).catch((error: unknown) => {
           if (!runs.isClosed) log.warn("what another instance has stored could not be read", { error });
@@ -39,6 +41,7 @@ export function shareJobs(parts: RequestParts, membership: Membership): () => vo
 export async function lookAround(parts: RequestParts, membership: Membership): Promise<void> {
   const { runs } = parts;
   await runs.look();
+  await runs.limits?.refresh();
   if (runs.scheduler.isPaused) return;
   const living = await membership.living();
   runs.hostedElsewhere = new Set(living.flatMap(({ id, agents }) => (id === membership.id ? [] : agents)));
