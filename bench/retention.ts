@@ -1,9 +1,8 @@
-import { fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { message } from "./peers/message.ts";
+import { askService } from "./measured/ask-service.ts";
 import type { BenchRow } from "./row.ts";
 
 /** `BENCH_JOBS` makes a quick trial. */
@@ -21,12 +20,17 @@ interface Quarter {
   readonly jobs: number;
 }
 
+interface Told {
+  readonly quarters: readonly Quarter[];
+  readonly rate: number;
+  readonly removed: number;
+}
+
 /** Memory and disk of a service that is never idle and keeps its jobs for some seconds. */
 export async function run(): Promise<BenchRow[]> {
   const folder = mkdtempSync(join(tmpdir(), "bench-retention-"));
-  const child = fork(SERVICE, [folder, String(JOBS), String(KEPT)], { execArgv: ["--expose-gc"] });
   try {
-    const told = (await message(child)) as { quarters: Quarter[]; rate: number; removed: number };
+    const told = await askService<Told>(SERVICE, [folder, String(JOBS), String(KEPT)]);
     return [
       {
         name: `jobs with one case and one step, kept for ${KEPT} s, of ${JOBS}`,
@@ -40,7 +44,6 @@ export async function run(): Promise<BenchRow[]> {
       ...quarterRows("folder", "MB", told.quarters, ({ disk }) => disk / 1e6),
     ];
   } finally {
-    child.kill();
     rmSync(folder, { recursive: true, force: true });
   }
 }

@@ -1,8 +1,9 @@
 // The service under measure: jobs of one step and one case, kept for some seconds, started without a pause.
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { createServer, defineAgent } from "../../dist/index.js";
+import { defineAgent } from "../../dist/index.js";
 import { RETENTION, RUNNER, STORE } from "../../dist/plugin.js";
+import { makeService, readMemory, startJobs, tell } from "../measured/service.mjs";
 
 const [dataDir, count, seconds] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
 const CALLERS = 16;
@@ -22,12 +23,9 @@ const worker = defineAgent({
     },
   },
 });
-const service = createServer({
+const service = makeService({
   agents: [worker],
   dataDir,
-  port: 0,
-  apiKey: "key-of-this-benchmark",
-  logTo: () => {},
   maxConcurrentJobs: CALLERS,
   retention: { completed: seconds },
 });
@@ -35,27 +33,19 @@ await service.ready();
 const [runner, store, retention] = [service.get(RUNNER), service.get(STORE), service.get(RETENTION)];
 
 let started = 0;
-const startJobs = async () => {
-  while (started < count) {
-    const id = `job-${++started}`;
-    const job_context = {
-      ...{ workspace_id: "w", job_id: id, started_by: "bench", started_at: new Date().toISOString() },
-      ...{ mission_id: "m", mission_name: "Mission", mission_context: null, job_instructions: null },
-    };
-    await runner.start("worker", { job_context, job_fields: {} });
-    const { status } = await runner.ended(id, 60_000);
-    if (status !== "completed") throw new Error(`${id} is ${status}`);
-  }
+const each = async (id, number) => {
+  started = number;
+  const { status } = await runner.ended(id, 60_000);
+  if (status !== "completed") throw new Error(`${id} is ${status}`);
 };
 
 /** Bytes of the heap that are in use, of the whole process, and of the folder; jobs that are stored. */
 const look = async () => {
-  globalThis.gc();
-  const { heapUsed, arrayBuffers, rss } = process.memoryUsage();
+  const memory = readMemory();
   let disk = 0;
   for (const file of readdirSync(dataDir))
     disk += statSync(join(dataDir, file), { throwIfNoEntry: false })?.size ?? 0;
-  return { heap: heapUsed + arrayBuffers, rss, disk, jobs: (await store.stats()).tables.Job };
+  return { ...memory, disk, jobs: (await store.stats()).tables.Job };
 };
 
 const samples = [];
@@ -64,7 +54,7 @@ const timer = setInterval(async () => {
   samples.push({ quarter, ...(await look()) });
 }, 1000);
 const begun = performance.now();
-await Promise.all(Array.from({ length: CALLERS }, startJobs));
+await startJobs(service, { agent: "worker", count, callers: CALLERS, each });
 const took = (performance.now() - begun) / 1000;
 clearInterval(timer);
 
@@ -78,6 +68,4 @@ const quarters = Array.from({ length: QUARTERS }, (_, quarter) => ({
   disk: mean(quarter, ({ disk }) => disk),
   jobs: mean(quarter, ({ jobs }) => jobs),
 }));
-process.send({ quarters, rate: count / took, removed: (await retention.state())?.jobs ?? 0 });
-await service.close();
-process.exit(0);
+tell(service, { quarters, rate: count / took, removed: (await retention.state())?.jobs ?? 0 });
