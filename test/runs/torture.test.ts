@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { cp, rm } from "node:fs/promises";
+import { cp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { project, REPOSITORY, svc } from "../cli/_svc.ts";
@@ -70,6 +70,7 @@ test("svc torture finds an agent whose work is repeated by a crash", async () =>
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, defineAgent } from "agent-control-service";
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+writeFileSync("strict", String(process.env.SERVICE_STRICT_STEPS));
 // The count is kept outside of any step: a resumed run counts again.
 const careless = defineAgent({
   name: "Careless", version: "1.0.0",
@@ -91,6 +92,8 @@ export default createServer({ agents: [careless] });
   if (kept) await rm(kept, { recursive: true, force: true });
 
   expect(stdout).toContain("FAILED");
+  // Calls inside the functions of steps are found wherever they are made.
+  expect(await readFile(join(cwd, "strict"), "utf8")).toBe("true");
   expect(stdout).toMatch(/job\.result\.starts is \d, without kills it is 1/);
   expect(stdout).toContain("--seed 1");
   expect(code).toBe(1);

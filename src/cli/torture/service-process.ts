@@ -81,6 +81,8 @@ export class ServiceProcess {
     const child = spawn(program!, [...args, "start", file, "--port", "0", "--host", "127.0.0.1"], {
       cwd,
       env: {
+        // As under svc dev: what would differ after a kill is found without one, too.
+        SERVICE_STRICT_STEPS: "true",
         ...this.#context.env,
         // A test must not send its jobs to a control system.
         ...Object.fromEntries(account),
