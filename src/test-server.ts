@@ -56,7 +56,7 @@ export interface TestServer extends AsyncDisposable {
   advance(duration: Duration): Promise<void>;
   /**
    * Ends the service as if its process were killed, and starts it again with the data stored until then.
-   * Needs the store in memory.
+   * Needs the store in memory, or one that instances share.
    */
   crash(): Promise<void>;
 }
@@ -210,14 +210,21 @@ class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {
   }
 
   async crash(): Promise<void> {
-    if (this.#options.store !== createMemoryStore)
-      throw new Error("crash() needs the store in memory; to test another store, kill a separate process");
+    const isShared = this.#kept?.isShared === true;
+    if (this.#options.store !== createMemoryStore && !isShared) {
+      throw new Error(
+        "crash() needs the store in memory, or one that instances share; to test another store, kill a separate process",
+      );
+    }
     const { ahead } = this.#clock;
     const service = this.#service;
+    const { instance } = service.get(RUNNER);
     this.#store.die();
     this.#clock.stop();
     // Its further work is ignored, and it may never end.
     void service.close().catch(() => {});
+    // Others would wait for 15 s before they claim its jobs.
+    if (instance !== undefined) await this.#kept!.table("Instance").remove(instance);
     this.#clock = new TestClock(ahead);
     await this.begin();
   }

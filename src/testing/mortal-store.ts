@@ -18,7 +18,7 @@ export class MortalStore implements Store {
   readonly #crash: Crash | undefined;
   #isDead = false;
   #die: () => void = () => {};
-  /** Running transactions, and the total number. */
+  /** Reads and transactions under way, and the total number. */
   #open = 0;
   #count = 0;
   /** Settles when it has died. */
@@ -44,7 +44,7 @@ export class MortalStore implements Store {
     return this.#open > 0;
   }
 
-  /** Grows with each transaction. */
+  /** Grows with each read and each transaction. */
   get activity(): number {
     return this.#count;
   }
@@ -54,11 +54,11 @@ export class MortalStore implements Store {
     this.#die();
   }
 
-  table: Store["table"] = (name) => this.#store.table(name);
-  log: Store["log"] = (name) => this.#store.log(name);
+  table: Store["table"] = (name) => this.#followed(this.#store.table(name));
+  log: Store["log"] = (name) => this.#followed(this.#store.log(name));
   health = () => this.#store.health();
   stats = () => this.#store.stats();
-  now = () => this.#store.now();
+  now = () => this.#follow(this.#store.now());
   /** The next process has the store. */
   close = async () => (this.#isDead ? undefined : this.#store.close());
 
@@ -86,6 +86,26 @@ export class MortalStore implements Store {
       if (this.#isDead) await never();
       this.#open--;
     }
+  }
+
+  /** A table or a log whose calls count until they have ended: those of a database take their time. */
+  #followed<T extends object>(part: T): T {
+    return new Proxy(part, {
+      get: (_, name) => {
+        const method: unknown = Reflect.get(part, name, part);
+        if (typeof method !== "function") return method;
+        return (...args: unknown[]) => this.#follow(method.apply(part, args));
+      },
+    });
+  }
+
+  #follow<R>(result: R): R {
+    if (!(result instanceof Promise)) return result;
+    this.#open++;
+    this.#count++;
+    const end = () => void this.#open--;
+    result.then(end, end);
+    return result;
   }
 
   /** Detects when the line at which the process ends is about to be stored. */

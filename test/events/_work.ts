@@ -2,6 +2,7 @@ import type { Service } from "agent-control-service";
 import { answerCase, askCase, endCase, openCase, updateCase } from "../../src/core/entities/cases.ts";
 import { createJob, holdJob, moveJob, releaseJob } from "../../src/core/entities/jobs.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";
+import { RUNNER } from "../../src/core/service/tokens.ts";
 
 const ACCOUNT = { workspace_id: "dev", api_key: null, api_url: null };
 
@@ -35,8 +36,12 @@ export async function workThrough(
       job_instructions: null,
     },
   };
-  await ledger.write((unit) => createJob(unit, job));
-  await ledger.write((unit) => moveJob(unit, jobId, "start_work", { run_count: 1 }));
+  // No other instance claims a job that has an owner.
+  const { instance: owner } = service.get(RUNNER);
+  await ledger.write(async (unit) => {
+    await createJob(unit, job);
+    await moveJob(unit, jobId, "start_work", { run_count: 1, ...(owner !== undefined && { owner }) });
+  });
   for (let c = 1; c <= cases; c++) {
     const input = { ref: `${jobId}.c${c}`, name: `Case ${c}`, description: "" };
     const { id } = await ledger.write((unit) => openCase(unit, jobId, input, ACCOUNT));

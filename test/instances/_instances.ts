@@ -4,11 +4,17 @@ import { type TestServer, testServer } from "agent-control-service/testing";
 import { onTestFinished } from "vitest";
 import { createMemoryStore } from "../../src/core/store/memory-store.ts";
 import type { Store, StoreFactory } from "../../src/core/store/store.ts";
+import { postgres } from "../../src/postgres.ts";
+import { borrowSchema, sharedCluster } from "../_postgres.ts";
 import { greeter } from "../_setup.ts";
 
-/** A store in memory that several services have at the same time; none of them closes it. */
+/**
+ * A store in memory that several services have at the same time; none of them closes it. With
+ * `SVC_TEST_STORE=postgres` a schema in a database that each of them opens by itself.
+ */
 export class SharedStore {
   #store: Promise<Store> | undefined;
+  #schema: Promise<string> | undefined;
   readonly #hints: Partial<Store>;
   /** Milliseconds that the store's clock is ahead. */
   ahead = 0;
@@ -22,13 +28,14 @@ export class SharedStore {
   }
 
   readonly open: StoreFactory = async (context) => {
-    this.#store ??= createMemoryStore(context);
-    const store = await this.#store;
+    const isInDatabase = process.env.SVC_TEST_STORE === "postgres";
+    if (!isInDatabase) this.#store ??= createMemoryStore(context);
+    const store = await (this.#store ?? this.#connect(context));
     const members: Partial<Store> = {
       isShared: true,
       ...this.#hints,
-      now: async () => new Date(Date.now() + this.ahead),
-      close: async () => {},
+      now: async () => new Date((await store.now()).getTime() + this.ahead),
+      ...(!isInDatabase && { close: async () => {} }),
       transaction: async (...args: Parameters<Store["transaction"]>) => {
         if (this.latency > 0) await delay(this.latency);
         return store.transaction(...args) as never;
@@ -42,6 +49,12 @@ export class SharedStore {
       },
     });
   };
+
+  async #connect(context: Parameters<StoreFactory>[0]): Promise<Store> {
+    const cluster = await sharedCluster();
+    this.#schema ??= borrowSchema(cluster);
+    return postgres({ url: cluster.url, schema: await this.#schema, connections: 3 })(context);
+  }
 }
 
 /** Services over one store, each as if it were a process of its own; closed when the test ends. */

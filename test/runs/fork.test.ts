@@ -147,14 +147,14 @@ test("other fields: the copied results stay, and later calls see the new ones", 
 
   await fork(world, "start", { from: "start", fields: { n: 3 } });
   await fork(world, "later", { from: "add", fields: { n: 3 } });
-  const bad = fork(world, "bad", { from: "start", fields: { n: "many" } });
-  const unknown = fork(world, "unknown", { from: "start", fields: { m: 1 } });
+  const bad = () => fork(world, "bad", { from: "start", fields: { n: "many" } });
+  const unknown = () => fork(world, "unknown", { from: "start", fields: { m: 1 } });
 
-  await expect(bad).rejects.toMatchObject({
+  await expect(bad()).rejects.toMatchObject({
     type: "invalid_parameters",
     detail: expect.stringContaining("n"),
   });
-  await expect(unknown).rejects.toMatchObject({ type: "invalid_parameters" });
+  await expect(unknown()).rejects.toMatchObject({ type: "invalid_parameters" });
   expect((await answerAll(world, "start")).result).toEqual({ total: 60 });
   expect(await answerAll(world, "later")).toMatchObject({ result: { total: 20 }, job_fields: { n: 3 } });
 });
@@ -166,16 +166,16 @@ test("a call is named in several ways; a name that fits several calls, or none, 
 
   for (const from of ["a/step:pay", "a/pay", `@${pay.line}`, 'step "pay" of case "a"', "a/pay#1"])
     lines.push((await fork(world, `fork-${lines.length}`, { from })).forked_from?.line);
-  const several = fork(world, "several", { from: "pay" });
-  const none = fork(world, "none", { from: "send" });
+  const several = () => fork(world, "several", { from: "pay" });
+  const none = () => fork(world, "none", { from: "send" });
 
   expect(lines).toEqual(Array.from({ length: 5 }, () => pay.line! - 1));
-  await expect(several).rejects.toMatchObject({
+  await expect(several()).rejects.toMatchObject({
     type: "invalid_parameters",
     message: '2 recorded calls are named "pay": name one of them',
     detail: expect.stringMatching(/^Calls: start, [ab]\/step:pay \(@\d+\), [ab]\/step:pay \(@\d+\), end\.$/),
   });
-  await expect(none).rejects.toMatchObject({ detail: expect.stringContaining("step:rate") });
+  await expect(none()).rejects.toMatchObject({ detail: expect.stringContaining("step:rate") });
   expect(await world.life.jobs.find("several")).toBeUndefined();
 });
 

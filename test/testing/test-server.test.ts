@@ -1,7 +1,9 @@
 import { type AgentDefinition, defineAgent, type JobStartContext } from "agent-control-service";
-import { JOBS } from "agent-control-service/plugin";
-import { testServer } from "agent-control-service/testing";
+import { JOBS, RUNNER } from "agent-control-service/plugin";
+import type { Store, StoreFactory } from "agent-control-service/store";
+import { createMemoryStore, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
+import { SharedStore } from "../instances/_instances.ts";
 
 function agentOf(run: (context: JobStartContext) => unknown): AgentDefinition {
   return defineAgent({ name: "Worker", version: "1.0.0", methods: { job_start: { fields: [], run } } });
@@ -121,6 +123,60 @@ describe("testServer", () => {
     await using server = await testServer({ agents: [pinger], store: undefined });
 
     await expect(server.crash()).rejects.toThrow("needs the store in memory");
+  });
+
+  it("crashes over a store that instances share: the next one claims the jobs immediately", async () => {
+    const made: number[] = [];
+    const agent = agentOf(async ({ job }) => {
+      await job.step("first", () => made.push(1));
+      await job.sleep("1h");
+      await job.step("second", () => made.push(2));
+    });
+    const store = new SharedStore();
+    await using server = await testServer({ agents: [agent], store: store.open });
+    const { id } = (await (await server.request("/agents/worker/jobs", { json: {} })).json()) as {
+      id: string;
+    };
+    await expect.poll(() => made).toEqual([1]);
+
+    await server.crash();
+
+    const status = async () => (await server.service.get(JOBS).get(id)).status;
+    const owner = async () => (await server.service.get(JOBS).get(id)).owner;
+    await expect.poll(owner).toBe(server.service.get(RUNNER).instance);
+    await server.advance("2h");
+    await expect.poll(status).toBe("completed");
+    expect(made).toEqual([1, 2]);
+  });
+
+  it("advances the time only when a store that takes its time has answered", async () => {
+    const slow: StoreFactory = async (context) => {
+      const store = await createMemoryStore(context);
+      const late = <T extends object>(part: T): T =>
+        new Proxy(part, {
+          get: (_, name) => {
+            const method: unknown = Reflect.get(part, name);
+            if (typeof method !== "function") return method;
+            return async (...args: unknown[]) => {
+              await new Promise((resolve) => setTimeout(resolve, 10));
+              return method.apply(part, args);
+            };
+          },
+        });
+      return Object.assign(Object.create(store), {
+        table: (name: "Job") => late(store.table(name)),
+        log: (name: "Run") => late(store.log(name)),
+        ...{ transaction: store.transaction.bind(store), close: () => store.close() },
+        ...{ health: () => store.health(), stats: () => store.stats(), now: () => store.now() },
+        hints: store.hints,
+      }) as Store;
+    };
+    const schedules = [{ cron: "0 * * * *", agent: "worker" }];
+    await using server = await testServer({ agents: [agentOf(() => "done")], schedules, store: slow });
+
+    await server.advance("3h");
+
+    expect((await server.service.get(JOBS).list({})).total).toBe(3);
   });
 });
 

@@ -405,11 +405,20 @@ export function due(job: StoredJob, now: string): StoredJob {
 
 /**
  * Takes a job away from its run inside a unit, wherever that is, and gives it to an instance: nothing that the run still
- * does is stored. Nobody is notified, as nothing that others see of the job changes.
+ * does is stored. Nobody is notified, as nothing changes that others see of the job; `total_cost` is what they see now.
  */
-export async function takeJob(unit: Unit, id: string, owner: string | null = null): Promise<void> {
+export async function takeJob(
+  unit: Unit,
+  id: string,
+  { owner = null, total_cost }: { readonly owner?: string | null; readonly total_cost?: number } = {},
+): Promise<void> {
   if (!(await unit.tx.get("Job", id))) return;
-  await unit.tx.change("Job", id, (job) => ({ ...job, run_count: job.run_count + 1, owner }));
+  await unit.tx.change("Job", id, (job) => ({
+    ...job,
+    run_count: job.run_count + 1,
+    owner,
+    total_cost: total_cost ?? job.total_cost,
+  }));
 }
 
 /** Stores inside a unit what a run does next. Nobody is notified. */

@@ -383,9 +383,9 @@ export class ActiveRuns {
     if (this.owner === null) return;
     const { ledger, log } = this.#parts;
     const released = await Promise.all(
-      runs.map(({ jobId, parts: { epoch } }) =>
+      runs.map(({ jobId, parts: { epoch }, limits: { spent } }) =>
         ledger
-          .write((unit) => takeJob(unit, jobId), { fence: { job: jobId, epoch } })
+          .write((unit) => takeJob(unit, jobId, { total_cost: spent }), { fence: { job: jobId, epoch } })
           .then(
             () => [jobId],
             (error: unknown) => {

@@ -143,7 +143,7 @@ async function takeUpTogether(
         continue;
       }
       if (parts.runs.owner !== null && job.status !== "stopped")
-        await takeJob(unit, job.id, parts.runs.owner);
+        await takeJob(unit, job.id, { owner: parts.runs.owner });
       await one.store?.(unit);
       own.push(one);
     }
