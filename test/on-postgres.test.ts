@@ -25,7 +25,7 @@ const OTHERS = {
     ...["events/control-host", "events/docs", "events/parameters", "events/telemetry-buffer"],
   ],
   "about the queue of one process: in a shared store, jobs of an earlier one are claimed in the background": [
-    ...["runs/paused", "runs/rate-limit"],
+    ...["runs/concurrency", "runs/paused", "runs/rate-limit"],
   ],
   "runs other files, or takes its stores from recorded writes": ["runs/run-twice", "runs/programs"],
   "measures or limits how long thousands of steps take": ["runs/fairness"],
