@@ -27,6 +27,9 @@ const OTHERS = {
   "about the queue of one process: in a shared store, jobs of an earlier one are claimed in the background": [
     ...["runs/concurrency", "runs/paused", "runs/rate-limit"],
   ],
+  "about keys that a service makes itself: those of a shared store are given": [
+    "events/unreadable-parameters",
+  ],
   "runs other files, or takes its stores from recorded writes": ["runs/run-twice", "runs/programs"],
   "measures or limits how long thousands of steps take": ["runs/fairness"],
 } as const;
