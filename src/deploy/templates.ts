@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { Edge } from "edge.js";
 import { CREDENTIAL_NAMES } from "./credential-names.ts";
@@ -16,13 +17,29 @@ export interface FileInput {
   readonly env: Readonly<Record<string, string>>;
   /** Variables whose value compose reads from its own environment. */
   readonly secretNames: readonly string[];
+  /** Of a local test whose instances share a database. */
+  readonly database?:
+    | { readonly instances: readonly string[]; readonly image: string | undefined }
+    | undefined;
 }
+
+const TEMPLATES = new URL("../../templates/deploy/", import.meta.url);
 
 /** Text of each generated file, by its name under `.deployment/`. */
 export async function renderTemplates(input: FileInput): Promise<Record<string, string>> {
   const edge = Edge.create({ cache: false });
-  edge.mount(new URL("../../templates/deploy/", import.meta.url));
-  const data = toData(input);
+  edge.mount(TEMPLATES);
+  const balancer = await readFile(new URL("balancer.cjs", TEMPLATES), "utf8");
+  const { database } = input;
+  const data = {
+    ...toData(input),
+    database: database && {
+      ...database,
+      passwordFile: "POSTGRES_PASSWORD",
+      // Compose would replace what follows a single $.
+      balancer: JSON.stringify(balancer).replaceAll("$", "$$$$"),
+    },
+  };
   const names = {
     Dockerfile: "Dockerfile",
     ".dockerignore": "dockerignore",

@@ -9,8 +9,10 @@ import { requirement } from "../_require.ts";
 import { shareOf } from "../_share.ts";
 import { temporaryProject } from "./_fixture.ts";
 import { docker, freePort } from "./_local-project.ts";
+import { postgresImage } from "./_postgres-image.ts";
 
 const { describe, it } = requirement("docker");
+const withPostgres = requirement("docker", "postgres");
 const run = promisify(execFile);
 const ROOT = new URL("../..", import.meta.url).pathname;
 const SVC = join(ROOT, "dist/cli.js");
@@ -34,21 +36,32 @@ async function svc(cwd: string, args: readonly string[], env: Record<string, str
   return stdout;
 }
 
-function setDependency(cwd: string, dependency: string): void {
+function setDependency(cwd: string, dependency: string, others: Record<string, string> = {}): void {
   const path = join(cwd, "package.json");
   const manifest = JSON.parse(readFileSync(path, "utf8"));
-  manifest.dependencies["agent-control-service"] = dependency;
+  Object.assign(manifest.dependencies, { "agent-control-service": dependency, ...others });
   delete manifest.devDependencies;
   writeFileSync(path, JSON.stringify(manifest, null, 2));
 }
 
 const GONE = ["--yes", "--accept-data-loss"];
 
+/** A service that `svc deploy local` has started. */
+interface Running {
+  readonly cwd: string;
+  readonly name: string;
+  /** Options that name it. */
+  readonly target: readonly string[];
+  /** What commands need to reach it. */
+  readonly reach: Record<string, string>;
+}
+
 /** Deploys locally, runs a job in the container, stops, and looks for what is left. */
 async function lifeOf(
   cwd: string,
   name: string,
   agent: readonly string[],
+  goOn: (at: Running) => Promise<void> = async () => undefined,
 ): Promise<{ told: string; job: string }> {
   const port = String(await freePort());
   const target = ["--name", name, "--port", port];
@@ -64,12 +77,67 @@ async function lifeOf(
     ...target,
   ]);
   const key = readFileSync(join(cwd, `.deployment/secrets/${name}-dev/SERVICE_API_KEY`), "utf8");
-  const job = await svc(cwd, ["job", "start", ...agent], {
-    SERVICE_API_KEY: key,
-    SERVICE_URL: `http://127.0.0.1:${port}`,
-  });
+  const reach = { SERVICE_API_KEY: key, SERVICE_URL: `http://127.0.0.1:${port}` };
+  const job = await svc(cwd, ["job", "start", ...agent], reach);
+  await goOn({ cwd, name, target, reach });
   await svc(cwd, ["deploy", "local", "--stop", ...GONE, ...target]);
   return { told, job };
+}
+
+/**
+ * The same service in three containers beside a database: a job asks, the container that has it is killed, and the answer
+ * through the proxy reaches another one, which ends the job.
+ */
+async function surviveAKill({ cwd, name, target, reach }: Running): Promise<void> {
+  const container = (service: string) => {
+    const filters = [`project=svc-${name}-dev`, `service=${service}`];
+    return docker(
+      "ps",
+      "--quiet",
+      ...filters.flatMap((one) => ["--filter", `label=com.docker.compose.${one}`]),
+    );
+  };
+  const ask = async (path: string, body?: unknown) => {
+    const headers = { "x-api-key": reach.SERVICE_API_KEY ?? "", "content-type": "application/json" };
+    const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+    const response = await fetch(`${reach.SERVICE_URL}${path}`, { headers, ...sent });
+    return { code: response.status, ...((await response.json()) as { status?: string; message?: string }) };
+  };
+
+  const started = await svc(cwd, [
+    ...["deploy", "local", "--yes", "--timeout", "90", "--instances", "3"],
+    ...["--postgres-image", postgresImage(), ...target],
+  ]);
+  expect(started).toMatch(/Running in 3 containers behind a proxy/);
+  expect(await ask("/.well-known/health")).toMatchObject({ code: 200, probe: "done" });
+  const compose = readFileSync(join(cwd, ".deployment/docker-compose.yml"), "utf8");
+  const password = readFileSync(join(cwd, `.deployment/secrets/${name}-dev/POSTGRES_PASSWORD`), "utf8");
+  const database = container("postgres");
+  expect(`${started}${compose}${docker("inspect", database)}`).not.toContain(password);
+
+  const job = JSON.parse(
+    await svc(
+      cwd,
+      ["job", "start", "word-counter", "--json", "--field", 'texts:=["To be, or not to be"]'],
+      reach,
+    ),
+  ) as { id: string };
+  await expect.poll(async () => (await ask(`/jobs/${job.id}`)).status, { timeout: 30_000 }).toBe("awaiting");
+  const owner = `select i._body::json->>'host' from agent_control_service."Job" j join agent_control_service."Instance" i on i.id = j.owner where j.id = '${job.id}'`;
+  const host = docker("exec", database, "psql", "-h", "/tmp", "-U", "service", "-Atc", owner);
+  docker("kill", host);
+
+  const answered = await ask(`/jobs/${job.id}/cases/text-1/update`, { answer: { keep: false } });
+  expect(answered).toMatchObject({ code: 200 });
+  await expect
+    .poll(async () => (await ask(`/jobs/${job.id}`)).message, { timeout: 60_000, interval: 500 })
+    .toBe("0 words");
+  expect([1, 2, 3].filter((at) => container(`service-${at}`) !== "")).toHaveLength(2);
+
+  // What was started last stays: the instances come back, over the same data.
+  const again = await svc(cwd, ["deploy", "local", "--yes", "--timeout", "90", ...target]);
+  expect(again).toMatch(/Running in 3 containers behind a proxy/);
+  expect(await ask(`/jobs/${job.id}`)).toMatchObject({ message: "0 words" });
 }
 
 function leftOf(name: string): string[] {
@@ -93,6 +161,8 @@ const OTHERS = [
 ] as const;
 const tried = shareOf([NPM, ...OTHERS], 3);
 
+if (!withPostgres.met) withPostgres.it("three instances beside a database survive a kill", () => undefined);
+
 describe("a new project in containers of this machine", () => {
   if (tried.includes(NPM))
     it("svc init, svc deploy local and a job work, and nothing is left after --stop", async () => {
@@ -100,15 +170,11 @@ describe("a new project in containers of this machine", () => {
       const name = unique();
       const dependency = await packInto(cwd);
       await svc(cwd, ["init", "--yes", "--agent", "Word Counter", "--package", dependency]);
-      setDependency(cwd, dependency);
+      setDependency(cwd, dependency, { pg: "^8.16.0" });
       await run("npm", ["install", "--package-lock-only", "--no-audit", "--no-fund"], { cwd });
 
-      const { told, job } = await lifeOf(cwd, name, [
-        "word-counter",
-        "--wait",
-        "--field",
-        'texts:=["Hello"]',
-      ]);
+      const words = ["word-counter", "--wait", "--field", 'texts:=["Hello"]'];
+      const { told, job } = await lifeOf(cwd, name, words, withPostgres.met ? surviveAKill : undefined);
 
       expect(told).toMatch(/Checked +\/\.well-known\/health 200/);
       expect(told).toMatch(/Checked +\/agents\/health 200/);

@@ -21,6 +21,18 @@ export const localCommand = defineCommand({
     port: v.optional(flags.port("port that the service listens on"), 8000),
     generateApiKey: flags.switchOff("generate an API key for the test"),
     generateRsa: flags.switchOff("generate an RSA private key for the test"),
+    instances: v.optional(
+      v.pipe(
+        v.number(),
+        v.integer("must be a whole number"),
+        v.minValue(1, "must be at least 1"),
+        v.maxValue(20, "must be at most 20"),
+        v.description("containers that share a Postgres database, behind a proxy"),
+      ),
+    ),
+    postgresImage: v.optional(
+      v.pipe(v.string(), v.description("image of that database (default: postgres:17)")),
+    ),
     timeout: v.optional(flags.seconds("limit for the start"), 30),
     dockerFilesOnly: flags.switchOff("write the files only; run nothing"),
     ...flags.SOURCE_FLAGS,
@@ -37,6 +49,7 @@ export const localCommand = defineCommand({
   examples: [
     "svc deploy local --generate-api-key --generate-rsa",
     "svc deploy local --port 8100 --verbose",
+    "svc deploy local --instances 3",
     "svc deploy local --stop --yes",
   ],
   run: ({ flags: given, context }) =>
@@ -82,8 +95,9 @@ function report(shell: Shell, { service, files }: LocalOutcome): void {
     return;
   }
   shell.print("");
-  shell.print(shell.paint("bold", "Running in a container on this machine, healthy"));
-  const { url, apiKey } = service;
+  const { url, apiKey, instances } = service;
+  const containers = instances === 1 ? "a container" : `${instances} containers behind a proxy`;
+  shell.print(shell.paint("bold", `Running in ${containers} on this machine, healthy`));
   const lines = facts(shell.paint, [
     ["URL", url],
     ["Admin", `${url}/admin/`],

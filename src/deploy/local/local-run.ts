@@ -29,6 +29,10 @@ export interface LocalOptions {
   readonly overwriteFiles: boolean;
   /** Whether open jobs may be lost with the data that `localStop` removes. */
   readonly acceptDataLoss: boolean;
+  /** Containers of the service that share a database, behind a proxy. @default what was started last, else one without a database */
+  readonly instances?: number | undefined;
+  /** Image of the database. @default that of the last start, else `postgres:17` */
+  readonly postgresImage?: string | undefined;
   /** Uses a compose file and keys that are not known to be this user's, and remembers them. @default false */
   readonly trustFiles?: boolean;
 }

@@ -1,9 +1,10 @@
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { readIfThere, writeAtomic } from "../atomic-file.ts";
-import { SERVICE_SECRETS } from "../config.ts";
+import { DATABASE_URL, SERVICE_SECRETS } from "../config.ts";
 import { DeployError } from "../errors.ts";
 import { newApiKey, newRsaKey } from "../secrets.ts";
+import type { LocalDatabase } from "./local-database.ts";
 import type { LocalRun } from "./local-run.ts";
 
 /** The secrets of a local test, and which of them were generated for it. */
@@ -22,20 +23,29 @@ export function secretFile(run: LocalRun, name: string): string {
   return join(secretsFolder(run), name);
 }
 
+/** The generated password of the database beside a local test: for its container alone. */
+export const POSTGRES_PASSWORD = "POSTGRES_PASSWORD";
+
 /** Names of the secrets that a local test passes to its service. */
-export async function localSecretNames(run: LocalRun): Promise<string[]> {
+export async function localSecretNames(
+  run: LocalRun,
+  database: LocalDatabase | undefined,
+): Promise<string[]> {
   const { options, config, tools } = run;
   const kept = await readdir(secretsFolder(run)).catch(() => []);
   const names = new Set([...config.secrets.map((secret) => secret.name), ...kept]);
   for (const name of SERVICE_SECRETS) if (tools.env[name]) names.add(name);
-  if (options.generateApiKey) names.add("SERVICE_API_KEY");
-  if (options.generateRsa) names.add("SERVICE_RSA_PRIVATE_KEY");
+  // Instances that share a database need the same keys.
+  if (options.generateApiKey || database) names.add("SERVICE_API_KEY");
+  if (options.generateRsa || database) names.add("SERVICE_RSA_PRIVATE_KEY");
+  if (database) names.add(DATABASE_URL);
+  names.delete(POSTGRES_PASSWORD);
   return [...names].sort();
 }
 
 /** Collects the secrets: from the environment, the config, the last test, or newly generated. */
-export async function gatherLocalSecrets(run: LocalRun): Promise<LocalSecrets> {
-  const { tools, config, trusted, serviceName } = run;
+export async function gatherLocalSecrets(run: LocalRun, database?: LocalDatabase): Promise<LocalSecrets> {
+  const { tools, config } = run;
   const folder = secretsFolder(run);
   const values: Record<string, string> = {};
   const generated: string[] = [];
@@ -43,7 +53,14 @@ export async function gatherLocalSecrets(run: LocalRun): Promise<LocalSecrets> {
     SERVICE_API_KEY: newApiKey,
     SERVICE_RSA_PRIVATE_KEY: newRsaKey,
   };
-  for (const name of await localSecretNames(run)) {
+  for (const name of await localSecretNames(run, database)) {
+    if (name === DATABASE_URL && database?.image !== undefined) {
+      const password = (await readIfThere(join(folder, POSTGRES_PASSWORD))) ?? newApiKey();
+      tools.redact(password);
+      await keep(run, POSTGRES_PASSWORD, password);
+      values[name] = `postgres://service:${password}@postgres:5432/service`;
+      continue;
+    }
     const given = tools.env[name] || config.secrets.find((secret) => secret.name === name)?.value;
     const kept = given ? undefined : await readIfThere(join(folder, name));
     const value = given ?? kept ?? make[name]?.();
@@ -55,13 +72,17 @@ export async function gatherLocalSecrets(run: LocalRun): Promise<LocalSecrets> {
     values[name] = value;
     if (given) continue;
     generated.push(name);
-    if (kept !== undefined) continue;
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    // Recorded before the file exists: an unrecorded key would be treated as somebody else's.
-    await trusted.trust({ [`secrets/${serviceName}/${name}`]: value });
-    await writeAtomic(join(folder, name), value, 0o600);
+    if (kept === undefined) await keep(run, name, value);
   }
   return { values, generated };
+}
+
+async function keep(run: LocalRun, name: string, value: string): Promise<void> {
+  const folder = secretsFolder(run);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  // Recorded before the file exists: an unrecorded key would be treated as somebody else's.
+  await run.trusted.trust({ [`secrets/${run.serviceName}/${name}`]: value });
+  await writeAtomic(join(folder, name), value, 0o600);
 }
 
 /** Forgets the secrets that were generated for local tests. */

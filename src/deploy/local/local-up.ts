@@ -13,6 +13,8 @@ import { readProject } from "../project.ts";
 import { superseded } from "../serving.ts";
 import { renderTemplates } from "../templates.ts";
 import { checkPort } from "./free-port.ts";
+import type { LocalDatabase } from "./local-database.ts";
+import { checkDatabasePackage, findDatabase } from "./local-database.ts";
 import type { LocalRun } from "./local-run.ts";
 import type { LocalSecrets } from "./local-secrets.ts";
 import { gatherLocalSecrets, localSecretNames } from "./local-secrets.ts";
@@ -31,6 +33,8 @@ export interface LocalOutcome {
   readonly service?: {
     readonly url: string;
     readonly image: string;
+    /** Containers of the service. */
+    readonly instances: number;
     readonly endpoints: readonly EndpointCheck[];
     /** The key that was generated for this test; a key that the user set is not shown. */
     readonly apiKey: string | undefined;
@@ -53,7 +57,9 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     : await step(emit, "runtime", ({ note }) => checkRuntime(run, note));
 
   if (!options.filesOnly) await checkOwnFiles(run);
-  const secretNames = await localSecretNames(run);
+  const database = await findDatabase(run);
+  if (database) checkDatabasePackage(project);
+  const secretNames = await localSecretNames(run, database);
   const files = await renderTemplates({
     project,
     name: run.name,
@@ -61,20 +67,26 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     port: options.port,
     localImage: run.image,
     imageTag: "local-test",
-    env: localEnv(run),
+    env: localEnv(run, database),
     secretNames,
+    database,
   });
   const outcomes = await step(emit, "files", async ({ note }) => {
     const written = await writeFiles(run.cwd, files, () => options.overwriteFiles);
     await ignoreFolder(run.cwd);
     const kept = written.filter(({ outcome }) => outcome === "kept").map(({ file }) => file);
+    if (database && kept.includes("docker-compose.yml") && options.instances !== undefined)
+      throw new DeployError("usage", "--instances has no effect: .deployment/docker-compose.yml was edited", {
+        outcome: "Nothing was built",
+        fix: "Change the file itself, or add --overwrite-files",
+      });
     note(kept.length > 0 ? `kept unchanged: ${kept.join(", ")}` : ".deployment/");
     return written;
   });
   if (docker === undefined) return { files: outcomes };
 
   const secrets = await step(emit, "localSecrets", async ({ note, skip }) => {
-    const gathered = await gatherLocalSecrets(run);
+    const gathered = await gatherLocalSecrets(run, database);
     const names = Object.keys(gathered.values);
     if (names.length === 0) skip("there are none");
     else note(names.join(", "));
@@ -103,15 +115,17 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     return context.hash;
   });
   await step(emit, "start", () => compose(run, docker, secrets, ["up", "--detach", "--remove-orphans"]));
-  await step(emit, "health", ({ note }) => waitForStart(run, note));
+  const count = database?.instances.length ?? 1;
+  await step(emit, "health", ({ note }) => waitForStart(run, count, note));
   const endpoints = await step(emit, "endpoints", ({ note }) => checkEndpoints(run, secrets, note));
-  await confirmContainer(run, hash);
+  await confirmContainers(run, hash, count);
   const key = secrets.values.SERVICE_API_KEY;
   return {
     files: outcomes,
     service: {
       url: run.url,
       image: run.image,
+      instances: count,
       endpoints,
       apiKey: secrets.generated.includes("SERVICE_API_KEY") ? key : undefined,
       rsaKeyGenerated: secrets.generated.includes("SERVICE_RSA_PRIVATE_KEY"),
@@ -130,8 +144,12 @@ async function checkRuntime(run: LocalRun, note: (text: string) => void): Promis
   return docker;
 }
 
-function localEnv({ config, options, url }: LocalRun): Record<string, string> {
+function localEnv(
+  { config, options, url }: LocalRun,
+  database: LocalDatabase | undefined,
+): Record<string, string> {
   return {
+    ...(database && { SERVICE_TRUST_PROXY: "1" }),
     ...config.environment,
     SERVICE_HOST: "0.0.0.0",
     SERVICE_PORT: String(options.port),
@@ -161,7 +179,8 @@ async function compose(
   });
 }
 
-async function waitForStart(run: LocalRun, note: (text: string) => void): Promise<void> {
+/** One good answer from each instance: the proxy asks them in turn. */
+async function waitForStart(run: LocalRun, count: number, note: (text: string) => void): Promise<void> {
   const { tools, options, url, limits } = run;
   const died = new AbortController();
   const watch = watchContainer(run, died);
@@ -177,7 +196,12 @@ async function waitForStart(run: LocalRun, note: (text: string) => void): Promis
             endpoints: [`${url}${HEALTH_PATH}`],
             firstWait: 0,
             interval: 2,
-            config: { timeout: options.timeout, base_delay: 0.25, backoff_multiplier: 1.5 },
+            config: {
+              timeout: options.timeout,
+              base_delay: 0.25,
+              backoff_multiplier: 1.5,
+              success_threshold: count,
+            },
             onCheck: ({ status, error_message }) => {
               if (status !== "healthy") tools.report(error_message ?? status);
             },
@@ -252,15 +276,27 @@ async function checkEndpoints(
 }
 
 /**
- * Rejects if the container was created from different files: another folder deployed under this name in the
- * meantime.
+ * Rejects if a container was created from different files: another folder deployed under this name in the
+ * meantime; and if an instance has ended.
  */
-async function confirmContainer({ tools, project, serviceName }: LocalRun, hash: string): Promise<void> {
+async function confirmContainers(run: LocalRun, hash: string, count: number): Promise<void> {
+  const { tools, project, serviceName } = run;
   const filter = `label=com.docker.compose.project=${project}`;
-  const format = `{{.Label "${CONTEXT}"}} {{.Image}}`;
+  const format = `{{.Label "${CONTEXT}"}} {{.Image}} {{.Label "com.docker.compose.service"}}`;
   const { stdout } = await tools.exec("docker", ["ps", "--filter", filter, "--format", format]);
-  const [serving = "", image] = (stdout.trim().split("\n")[0] ?? "").split(" ");
-  if (serving === hash) return;
+  const containers = stdout
+    .trim()
+    .split("\n")
+    .map((line) => line.split(" "))
+    .filter(([context, , service]) => context !== "" && service !== "proxy");
+  const other = containers.find(([context]) => context !== hash);
+  if (other === undefined && containers.length >= count) return;
+  if (other === undefined && containers.length > 0)
+    throw new DeployError("unhealthy", `${containers.length} of ${count} instances run`, {
+      log: await containerLogs(run),
+      outcome: "Their containers are left so that you can inspect them; svc deploy local --stop removes them",
+    });
+  const [serving = "", image] = other ?? [];
   const found =
     image === undefined
       ? undefined
@@ -270,8 +306,13 @@ async function confirmContainer({ tools, project, serviceName }: LocalRun, hash:
 
 async function containerLogs({ tools, project }: LocalRun): Promise<string[]> {
   const filter = `label=com.docker.compose.project=${project}`;
-  const ids = (await tools.exec("docker", ["ps", "--all", "--quiet", "--filter", filter])).stdout.trim();
-  const [id] = ids.split("\n");
+  const format = `{{.ID}} {{.State}} {{.Label "com.docker.compose.service"}}`;
+  const list = await tools.exec("docker", ["ps", "--all", "--filter", filter, "--format", format]);
+  const lines = list.stdout.trim().split("\n");
+  // One that has ended says why; the proxy says nothing.
+  const line =
+    lines.find((one) => / (exited|dead) /.test(one)) ?? lines.find((one) => / service(-|$)/.test(one));
+  const [id] = (line ?? lines[0] ?? "").split(" ");
   if (!id) return [];
   const { stdout, stderr } = await tools.exec("docker", ["logs", "--tail", LOG_LINES, id]);
   return `${stdout}${stderr}`.trimEnd().split("\n");

@@ -14,10 +14,11 @@ export async function localWork(run: LocalRun): Promise<OpenWork | undefined> {
   };
   const volumes = await read("volume", "ls", "--quiet", ...filter);
   if (volumes === "") return undefined;
-  const [container] = (await read("ps", "--quiet", ...filter)).split(/\s+/);
+  const running = (await read("ps", "--quiet", ...filter)).split(/\s+/);
+  const [container] = running;
   if (!container) return { known: false, reason: "its container is not running, but its data exists" };
   const ports = "{{range .NetworkSettings.Ports}}{{range .}}{{.HostPort}} {{end}}{{end}}";
-  const [port] = (await read("inspect", "--format", ports, container)).split(/\s+/);
+  const [port] = (await read("inspect", "--format", ports, ...running)).split(/\s+/);
   return askOpenWork({
     tools,
     url: port ? `http://127.0.0.1:${port}` : undefined,
