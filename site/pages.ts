@@ -33,6 +33,7 @@ export const GROUPS: readonly Group[] = [
   group("Operate", [
     doc("deploy", "Deploy"),
     doc("deploy-clouds", "Clouds"),
+    doc("scale", "Scale"),
     doc("store", "Store"),
     doc("events", "Events"),
     doc("telemetry", "Telemetry"),

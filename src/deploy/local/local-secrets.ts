@@ -4,7 +4,6 @@ import { readIfThere, writeAtomic } from "../atomic-file.ts";
 import { DATABASE_URL, SERVICE_SECRETS } from "../config.ts";
 import { DeployError } from "../errors.ts";
 import { newApiKey, newRsaKey } from "../secrets.ts";
-import type { LocalDatabase } from "./local-database.ts";
 import type { LocalRun } from "./local-run.ts";
 
 /** The secrets of a local test, and which of them were generated for it. */
@@ -23,14 +22,16 @@ export function secretFile(run: LocalRun, name: string): string {
   return join(secretsFolder(run), name);
 }
 
+/** Whether the instances share a database, and whether that is one beside them. */
+interface WithDatabase {
+  readonly image: string | undefined;
+}
+
 /** The generated password of the database beside a local test: for its container alone. */
 export const POSTGRES_PASSWORD = "POSTGRES_PASSWORD";
 
 /** Names of the secrets that a local test passes to its service. */
-export async function localSecretNames(
-  run: LocalRun,
-  database: LocalDatabase | undefined,
-): Promise<string[]> {
+export async function localSecretNames(run: LocalRun, database: WithDatabase | undefined): Promise<string[]> {
   const { options, config, tools } = run;
   const kept = await readdir(secretsFolder(run)).catch(() => []);
   const names = new Set([...config.secrets.map((secret) => secret.name), ...kept]);
@@ -44,7 +45,7 @@ export async function localSecretNames(
 }
 
 /** Collects the secrets: from the environment, the config, the last test, or newly generated. */
-export async function gatherLocalSecrets(run: LocalRun, database?: LocalDatabase): Promise<LocalSecrets> {
+export async function gatherLocalSecrets(run: LocalRun, database?: WithDatabase): Promise<LocalSecrets> {
   const { tools, config } = run;
   const folder = secretsFolder(run);
   const values: Record<string, string> = {};
