@@ -14,7 +14,7 @@ export async function liveWork(
   live: Release | undefined,
   fate: "replaced" | "removed",
 ): Promise<OpenWork | undefined> {
-  const { config, platform, session, state, tools } = deployment;
+  const { config, platform, state } = deployment;
   if (live === undefined) return undefined;
   // The new release may store its jobs elsewhere than the running one: the running one's jobs could be lost.
   const store = live.env === undefined ? (config.store ?? "file") : storeOf(live);
@@ -24,6 +24,11 @@ export async function liveWork(
   const neverServed =
     recorded?.status === "failed" && detailsOf(recorded).release?.revision === live.revision;
   if (neverServed && detailsOf(recorded).previous?.length === 0) return undefined;
+  return askLive(deployment, live);
+}
+
+/** Asks a running service for its open work, with the keys that are known here or in the platform's vault. */
+export async function askLive({ config, session, tools }: Deployment, live: Release): Promise<OpenWork> {
   const blocked = await session.probeBlocked?.();
   if (blocked !== undefined) return { known: false, reason: blocked };
   const headers = await session.probeHeaders?.();

@@ -8,6 +8,8 @@ export interface OpenJob {
   readonly id: string;
   /** `stopped` is one that waits to be started, `awaiting` one with an open question. */
   readonly status: string;
+  /** It runs only when a person decides so. */
+  readonly held?: true;
 }
 
 /** A running service's unfinished jobs, or why they are unknown. */
@@ -34,6 +36,7 @@ export interface AskOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
+const HELD: readonly string[] = ["crash_loop", "code_changed"];
 const OPEN = ["in_progress", "awaiting", "cancelling", "stopped"];
 /** Milliseconds for one response: an unreachable service must not delay a deployment for long. */
 const PATIENCE = 15_000;
@@ -155,9 +158,12 @@ async function signIn({ tools, prefix = "", keys, headers = {} }: AskOptions, ba
       const list: unknown = answer.ok ? await answer.json().catch(() => undefined) : undefined;
       if (!Array.isArray(list))
         throw new Error(`${path} responded with ${answer.status} and without a list of jobs`);
-      const jobs = list.map((job: { job_id?: unknown; status?: unknown }) => ({
+      const jobs = list.map((job: { job_id?: unknown; status?: unknown; stop_reason?: unknown }) => ({
         id: String(job.job_id),
         status: String(job.status),
+        ...(job.status === "awaiting" && HELD.includes(job.stop_reason as string)
+          ? { held: true as const }
+          : {}),
       }));
       return { jobs, total: Math.max(jobs.length, Number(answer.headers.get("x-total-count") ?? 0)) };
     };

@@ -1,4 +1,5 @@
 import type { DeploymentPlan, DeploymentResult, HealthCheckResult } from "../core/models/deployment.ts";
+import { type ContinuedJobs, continuedJobs, jobsBefore } from "./continued.ts";
 import type { Deployment } from "./deployment.ts";
 import { findDocker } from "./docker.ts";
 import { DeployError, isDeployError, toDeployError } from "./errors.ts";
@@ -30,6 +31,8 @@ export interface UpOutcome {
   readonly changed: boolean;
   /** Jobs that were open on the replaced service, if its files were not persistent. */
   readonly openWork: OpenWork | undefined;
+  /** What became of the jobs that were open before, where they are in a database. */
+  readonly continued: ContinuedJobs | undefined;
 }
 
 /** Resolves with whether to continue; called once, with the plan. */
@@ -82,6 +85,7 @@ export async function up(
       health,
       changed: !idle,
       openWork: prepared.openWork,
+      continued: done.continued,
       generated: Object.fromEntries(
         prepared.secrets.generated.map((name) => [name, prepared.secrets.values[name]?.value ?? ""]),
       ),
@@ -110,6 +114,7 @@ interface Done {
   readonly release: Release;
   readonly image: string;
   readonly health: HealthCheckResult;
+  readonly continued?: ContinuedJobs | undefined;
 }
 
 /** There is nothing to change: only checks the health of the running service. */
@@ -154,6 +159,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   // The build took a while: a job may have started in the meantime.
   if (prepared.openWork !== undefined)
     guard(deployment, await liveWork(deployment, await session.inspect(), "replaced"));
+  const open = await jobsBefore(deployment, prepared.live);
   await journal.record({ step: "release" }, async () => undefined);
   const recovery = { previous, prepared, image, endedBefore: journal.ended };
   let release: Release;
@@ -190,7 +196,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
     writeState(deployment, { prepared, release, image, health, status: "running", previous }),
   );
   journal.finish();
-  return { release, image, health };
+  return { release, image, health, continued: await continuedJobs(deployment, open, release) };
 }
 
 function guard({ target, options, journal, emit }: Deployment, work: OpenWork | undefined): void {

@@ -33,7 +33,7 @@ export interface World {
   readonly faults: Record<string, string>;
   readonly locks: Record<string, string>;
   /** Jobs that have not ended, by service. */
-  readonly jobs?: Record<string, { job_id: string; status: string }[]>;
+  readonly jobs?: Record<string, { job_id: string; status: string; stop_reason?: string }[]>;
 }
 
 export interface WorldFile {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { describeContinued } from "../../src/deploy/continued.ts";
 import { prepare } from "../../src/deploy/plan.ts";
 import { up } from "../../src/deploy/up.ts";
 import type { Stage } from "./_fixture.ts";
@@ -178,6 +179,46 @@ describe("a service with a database that could not start", () => {
 });
 
 describe("a release with a database", () => {
+  /** Releases it with jobs that are open before and after. */
+  async function withJobs(before: readonly object[], after: readonly object[]) {
+    const at = await withPg();
+    await deploy(at, {}, GIVEN);
+    const jobs = (now: readonly object[]) =>
+      at.world.change((world) => Object.assign(world, { jobs: { "hello-dev": now } }));
+    jobs(before);
+    writeAll(at.cwd, { "src/controller.ts": "export default { next: true };\n" });
+    const deployment = await at.open(KEYS);
+    const release = deployment.session.release.bind(deployment.session);
+    deployment.session.release = async (spec) => {
+      jobs(after);
+      return release(spec);
+    };
+    const { continued } = await up(deployment, async () => true);
+    return { continued, notices: notices(at) };
+  }
+
+  it("counts the jobs that continued, and names those that are held since", async () => {
+    const job = (job_id: string, status: string, stop_reason?: string) => ({ job_id, status, stop_reason });
+    const before = [
+      job("runs", "in_progress"),
+      job("asks", "awaiting"),
+      job("ends", "in_progress"),
+      job("misfit", "in_progress"),
+      job("old-misfit", "awaiting", "code_changed"),
+    ];
+    const after = [
+      ...before.filter(({ job_id }) => !["ends", "misfit"].includes(job_id)),
+      job("misfit", "awaiting", "code_changed"),
+      job("new", "in_progress"),
+    ];
+
+    const { continued, notices } = await withJobs(before, after);
+
+    expect(continued).toEqual({ continued: 3, ended: 1, held: ["misfit"] });
+    expect(describeContinued(continued!)).toBe("3 jobs continued, 1 of them has ended");
+    expect(notices.join()).toMatch(/Held since the release: misfit$/);
+  });
+
   it("is rolled back where its instances have run no probe job: they keep jobs elsewhere", async () => {
     const at = await withPg();
     await deploy(at, {}, GIVEN);

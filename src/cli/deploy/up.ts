@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { describeContinued } from "../../deploy/continued.ts";
 import type { Deployment } from "../../deploy/deployment.ts";
 import { EXIT } from "../../deploy/errors.ts";
 import type { UpOutcome } from "../../deploy/up.ts";
@@ -58,7 +59,7 @@ export const upCommand = platformCommand({
   },
 });
 
-function toDocument({ result, changed, plan, openWork }: UpOutcome): unknown {
+function toDocument({ result, changed, plan, openWork, continued }: UpOutcome): unknown {
   const base = result.service_url?.replace(/\/$/, "");
   return {
     ...result,
@@ -66,12 +67,13 @@ function toDocument({ result, changed, plan, openWork }: UpOutcome): unknown {
     admin_url: base && `${base}/admin/`,
     docs_url: base && `${base}/docs`,
     open_work: openWork ?? null,
+    continued_jobs: continued ?? null,
     plan,
   };
 }
 
 function report(shell: Shell, deployment: Deployment, outcome: UpOutcome, showKey: boolean): void {
-  const { release, result, health, image, changed, generated } = outcome;
+  const { release, result, health, image, changed, generated, continued } = outcome;
   const { target, session } = deployment;
   const base = release.url?.replace(/\/$/, "") ?? "";
   const title = changed
@@ -97,6 +99,7 @@ function report(shell: Shell, deployment: Deployment, outcome: UpOutcome, showKe
       "API key",
       key ? `generated, and stored by the platform${command ? `; read it with: ${command}` : ""}` : undefined,
     ],
+    ["Jobs", continued && describeContinued(continued)],
     ["Next", nextCommand("logs", deployment)],
   ]);
   for (const line of lines) shell.print(line);
