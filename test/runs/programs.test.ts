@@ -13,6 +13,8 @@ const PROGRAMS = Number(process.env.SVC_PROGRAMS ?? 500);
 /** Others each day; a seed that is given repeats its programs. */
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Date.now() / 86_400_000) * 1_000_000);
 const AT_ONCE = 8;
+/** The check of a commit interrupts each program at every second line, from one of the first two; else at each line. */
+const EVERY = process.env.SVC_SHARE ? 2 : 1;
 const AMBIGUOUS = /is made again, after waiting/;
 
 const CHILD = defineAgent({
@@ -132,7 +134,9 @@ async function tryProgram(seed: number, found: Found): Promise<void> {
   if (isRefused(doomed.end)) return;
   if (doomed.end.status !== "completed") tell(`recorded it ${doomed.end.status}: ${doomed.end.error}`);
   const lines = doomed.moments.at(-1)!.line;
-  for (let diesAt = 2; diesAt <= lines; diesAt++) {
+  for (let diesAt = 2 + (seed % EVERY); diesAt <= lines; diesAt += EVERY) {
+    // The same at this line, whichever others are tried.
+    const random = randomOf(seed * 1000 + diesAt);
     const moments = doomed.moments.filter(({ line }) => line === diesAt);
     // A write may add several lines.
     const moment = moments[random(moments.length)] ?? doomed.moments.find(({ line }) => line > diesAt)!;
@@ -244,7 +248,7 @@ async function story(lives: readonly Trial[]): Promise<string[]> {
 }
 
 test(
-  `${PROGRAMS} programs, interrupted at each line of their logs and suspended at their waits, end as undisturbed`,
+  `${PROGRAMS} programs, interrupted at lines of their logs and suspended at their waits, end as undisturbed`,
   async () => {
     const found: Found = { deaths: 0, suspensions: 0, refused: 0, problems: [] };
     let next = SEED;
