@@ -99,12 +99,9 @@ interface Ends {
   readonly target: Place;
 }
 
-function toJson(
-  { was, source: own, target: theirs }: Moved,
-  { name: from }: Place,
-  { name: to }: Place,
-): string {
-  return JSON.stringify({ moved: was, from, to, source: own, target: theirs }, null, 2);
+function toJson({ was, ...sums }: Moved, { name: from }: Place, { name: to }: Place): string {
+  const [source, target] = [sums.source, sums.target].map((each) => each.filter(({ rows }) => rows > 0));
+  return JSON.stringify({ moved: was, from, to, source, target }, null, 2);
 }
 
 function tell(moved: Moved, { source, target, context }: Ends & { context: CliContext }): void {

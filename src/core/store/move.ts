@@ -70,8 +70,8 @@ export async function moveStore(options: MoveOptions): Promise<Moved> {
       at: options.now().toISOString(),
     };
     if (under === undefined) {
-      options.report?.(`${source.name} is read-only from now on`);
       await source.setMark(mark);
+      options.report?.(`${source.name} is read-only from now on`);
     }
     const sums = await copy(options, mark, there);
     if (mark.state === "moving")

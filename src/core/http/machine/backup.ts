@@ -11,7 +11,7 @@ export function backupRoute({ prefix, store }: MachineParts): RouteDefinition {
     auth: "key",
     summary: "A consistent snapshot of the store's files",
     description:
-      "For `svc store backup`: a line of JSON with the names and sizes of the files, then their bytes, one file after another. Data is sent as stored: encrypted parameters stay encrypted.",
+      "For `svc store backup`: a line of JSON with the names and sizes of the files, then their bytes, one file after another. A last file without a size ends with an empty line, which is not part of it. Data is sent as stored: encrypted parameters stay encrypted.",
     tag: "Store",
     responses: { 200: { description: "The files", contentType: "application/octet-stream" } },
     handler: async () => {
