@@ -193,6 +193,45 @@ test("a rate limit counts the starts at all instances", async () => {
   expect(c.runner.describe(await c.jobs.get("late")).message).toMatch(/^The job waits for the rate limit/);
 });
 
+test("a rate limit with a key counts the starts of each key at all instances, and keeps no key for longer than its period", async () => {
+  const store = await emptyStore();
+  const begun: string[] = [];
+  const rateLimit = { limit: 1, period: "1h", key: "customer" } as never;
+  const agent = () => agentOf({ rateLimit }, ({ job }) => job.step("work", () => void begun.push(job.id)));
+  const [a, b] = [await join(store, agent()), await join(store, agent())];
+  await start(a, "a1", "a");
+  await expect.poll(() => begun).toEqual(["a1"]);
+
+  await start(b, "a2", "a");
+  await start(b, "b1", "b");
+  await start(a, "b2", "b");
+
+  await expect.poll(() => begun).toEqual(["a1", "b1"]);
+  for (const id of ["a2", "b2"])
+    await expect
+      .poll(async () => b.runner.describe(await b.jobs.get(id)).message)
+      .toMatch(/^The job (is queued|waits for the rate limit)/);
+  expect(await store.table("SharedLimit").ids()).toHaveLength(2);
+  const later: Store = new Proxy(store, {
+    get: (target, name) => {
+      if (name === "now") return async () => new Date(Date.now() + 3_700_000);
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === "function" ? member.bind(target) : member;
+    },
+  });
+  await Promise.all([a.runner.close(0), b.runner.close(0)]);
+  await join(later, agent());
+  await expect.poll(() => begun.toSorted()).toEqual(["a1", "a2", "b1", "b2"]);
+  const last: Store = new Proxy(later, {
+    get: (target, name) => {
+      if (name === "now") return async () => new Date(Date.now() + 8_000_000);
+      return Reflect.get(target, name) as unknown;
+    },
+  });
+  await join(last, agent());
+  await nothingLeft(store);
+});
+
 test("the key of a job whose instance died is free once the job has ended elsewhere, also where nobody gave it back", async () => {
   const store = await emptyStore();
   const gauge = new Gauge();

@@ -1,6 +1,7 @@
-import { createServer } from "agent-control-service";
+import { createServer, defineAgent } from "agent-control-service";
 import { RUNNER } from "agent-control-service/plugin";
 import { createMemoryStore, testServer } from "agent-control-service/testing";
+import * as v from "valibot";
 import { expect, test } from "vitest";
 import { StartRates } from "../../src/core/runs/start-rates.ts";
 import { SimRandom } from "../store/sim-random.ts";
@@ -35,6 +36,60 @@ test("in any period, no more jobs of an agent start than its rate limit allows, 
   expect(begun).toHaveLength(5);
   await server.advance("61m");
   expect(begun.slice(5)).toEqual(["5", "6"]);
+});
+
+test("starts of each key of a rate limit count apart, also over crashes; jobs without a key do not count", async () => {
+  const begun: string[] = [];
+  const customer = v.optional(v.string());
+  const agent = defineAgent({
+    ...{ name: "Worker", version: "1.0.0" },
+    rateLimit: { limit: 1, period: "1h", key: "customer" },
+    methods: {
+      job_start: {
+        fields: v.object({ customer }),
+        run: ({ job }) => job.step("work", () => void begun.push(job.id)),
+      },
+    },
+  });
+  await using server = await testServer({ agents: [agent] });
+  const start = (id: string, customer?: string) =>
+    server.request("/agents/worker/jobs", {
+      json: { job_context: jobContext(id), job_fields: { customer } },
+    });
+  for (const id of ["a1", "a2", "a3"]) await start(id, "a");
+  await start("b1", "b");
+  for (const id of ["free1", "free2"]) await start(id);
+
+  await expect.poll(() => begun.toSorted()).toEqual(["a1", "b1", "free1", "free2"]);
+  const { message } = (await (await server.request("/jobs/a2")).json()) as { message: string };
+  expect(message).toMatch(/^The job waits for the rate limit of its agent: the next one starts at 20/);
+  await server.advance("30m");
+  await server.crash();
+  await start("b2", "b");
+  await start("c1", "c");
+  await expect.poll(() => begun.slice(4)).toEqual(["c1"]);
+  await server.advance("31m");
+  expect(begun.slice(5).toSorted()).toEqual(["a2", "b2"]);
+  await server.advance("61m");
+  expect(begun.slice(7)).toEqual(["a3"]);
+});
+
+test("of many keys, those are forgotten that started no job for a period", () => {
+  let now = 0;
+  const rates = new StartRates({
+    rateOf: () => ({ limit: 1, period: 1000, isKeyed: true }),
+    clock: () => new Date(now),
+  });
+  const names = Array.from({ length: 5000 }, (_, n) => rates.nameOf("a", `customer ${n}`)!);
+
+  for (const name of names) {
+    now++;
+    rates.started(name);
+  }
+
+  expect(rates.size).toBeLessThanOrEqual(2002);
+  expect(rates.nextAt(names[3999]!)).toBeUndefined();
+  expect(rates.nextAt(names[4001]!)).toBe(5002);
 });
 
 test("a job that resumes or is retried does not count as a start, and does not wait for the rate limit", async () => {
@@ -109,5 +164,8 @@ test("a wrong rate limit is refused when the service is made", () => {
   );
   expect(problem({ limit: 1, period: "hour" })).toContain("rateLimit.period must be a duration");
   expect(problem({ limit: 1, period: "1h", burst: 2 })).toContain("rateLimit.burst is not known");
+  expect(problem({ limit: 1, period: "1h", key: "customer" })).toContain(
+    'rateLimit.key "customer" is not a field of job_start',
+  );
   expect(problem({ limit: 1, period: 60 })).toBe("accepted");
 });

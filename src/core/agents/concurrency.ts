@@ -21,9 +21,11 @@ export interface ConcurrencyOptions<Fields = Record<string, unknown>> {
 }
 
 /** How many jobs of an agent start in any time of a length; the others wait, in order of arrival. */
-export interface RateLimit {
+export interface RateLimit<Fields = Record<string, unknown>> {
   readonly limit: number;
   readonly period: Duration;
+  /** Counts the starts of each key apart. @default all jobs of the agent are counted together */
+  readonly key?: JobKey<Fields>;
 }
 
 /** Longer keys are stored as a hash. */
@@ -54,11 +56,14 @@ export function problemOfConcurrency(
 }
 
 /** What is wrong with a rate limit; `undefined` where nothing is. */
-export function problemOfRate({ limit, period, ...more }: RateLimit): string | undefined {
+export function problemOfRate(
+  { limit, period, key, ...more }: RateLimit,
+  fieldNames: readonly string[],
+): string | undefined {
   if (!(Number.isInteger(limit) && limit > 0)) return "limit must be a whole number, at least 1";
   if (!isDuration(period) || toMilliseconds(period) <= 0) return 'period must be a duration such as "1m"';
   const [unknown] = Object.keys(more);
-  return unknown === undefined ? undefined : `${unknown} is not known`;
+  return unknown === undefined ? problemOfKey(key, fieldNames) : `${unknown} is not known`;
 }
 
 function problemOfKey(key: JobKey | undefined, fieldNames: readonly string[]): string | undefined {

@@ -74,8 +74,8 @@ export interface AgentDefinition<
   readonly maxConcurrentJobs?: number;
   /** Jobs of one key, such as a customer, that run at the same time. @default no limit of its own */
   readonly concurrency?: ConcurrencyOptions<FieldValues<Start>>;
-  /** Jobs of this agent that start in any period, such as `{ limit: 100, period: "1h" }`. @default no limit */
-  readonly rateLimit?: RateLimit;
+  /** Jobs of this agent, or of one key, that start in any period, such as `{ limit: 100, period: "1h" }`. @default no limit */
+  readonly rateLimit?: RateLimit<FieldValues<Start>>;
   /**
    * Runs its handlers in a process of its own, with limits on memory and time: an endless loop, an exit or a lack of
    * memory ends its job, and touches no other. @default false: in the service's process

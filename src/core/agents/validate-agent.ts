@@ -45,7 +45,7 @@ export function validateAgent(agent: AgentDefinition): void {
   const names = fieldsOf(agent.methods.job_start).list.map(({ name }) => name);
   const wrong = agent.concurrency && problemOfConcurrency(agent.concurrency, names);
   if (wrong) refuse(`concurrency.${wrong}`);
-  const wrongRate = agent.rateLimit && problemOfRate(agent.rateLimit);
+  const wrongRate = agent.rateLimit && problemOfRate(agent.rateLimit, names);
   if (wrongRate) refuse(`rateLimit.${wrongRate}`);
 }
 

@@ -37,6 +37,7 @@ export type NewJob = Pick<
       | "schedule"
       | "forked_from"
       | "concurrency_key"
+      | "rate_key"
     >
   >;
 

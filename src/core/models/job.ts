@@ -131,6 +131,8 @@ export interface StoredJob extends Omit<Job, "case_ids" | "suspended"> {
   suspended: (Suspended & { readonly worked?: number }) | null;
   /** What its agent's `concurrency` counts it by, from its fields at the start; null where they give none. */
   concurrency_key: string | null;
+  /** The same for its agent's `rateLimit`; absent where that has no key. */
+  rate_key?: string | null | undefined;
   /** Value of the `Idempotency-Key` header of the start request. */
   idempotency_key: string | null;
 }

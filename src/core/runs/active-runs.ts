@@ -157,8 +157,9 @@ export class ActiveRuns {
         return limit === undefined ? undefined : { limit, isKept: scope === "job" };
       },
       rateOf: (slug) => {
-        const { limit, period } = agents.find(slug)?.definition.rateLimit ?? {};
-        return limit === undefined ? undefined : { limit, period: toMilliseconds(period!) };
+        const { limit, period, key } = agents.find(slug)?.definition.rateLimit ?? {};
+        if (limit === undefined) return undefined;
+        return { limit, period: toMilliseconds(period!), isKeyed: key !== undefined };
       },
       clock: parts.clock,
       startTimer: parts.startTimer,
@@ -241,14 +242,17 @@ export class ActiveRuns {
     for (const { slug, definition } of agents.list()) {
       if (!definition.rateLimit) continue;
       const since = new Date(clock().getTime() - toMilliseconds(definition.rateLimit.period)).toISOString();
-      const starts: string[] = [];
+      const starts: { readonly at: string; readonly job: StoredJob }[] = [];
       for (let skip = 0, isOver = false; !isOver; skip += PAGE) {
         const page = { where: { agent_name: slug }, sort: "-updated_at", limit: PAGE, skip };
         const { items } = await jobs.list(page);
-        for (const job of items) if (job.run_count > 0) starts.push(await this.#startedAt(job));
+        for (const job of items) if (job.run_count > 0) starts.push({ at: await this.#startedAt(job), job });
         isOver = items.length < PAGE || items.at(-1)!.updated_at < since;
       }
-      for (const at of starts.sort()) if (at > since) this.scheduler.startedBefore(slug, Date.parse(at));
+      const inOrder = starts
+        .filter(({ at }) => at > since)
+        .sort((one, other) => (one.at < other.at ? -1 : 1));
+      for (const { at, job } of inOrder) this.scheduler.startedBefore(toApplicant(job), Date.parse(at));
     }
   }
 
@@ -742,6 +746,7 @@ export function toApplicant({
   agent_name,
   job_context,
   concurrency_key,
+  rate_key,
   run_count,
 }: Pick<StoredJob, "id" | "agent_name" | "job_context"> & Partial<StoredJob>): Applicant {
   return {
@@ -749,6 +754,7 @@ export function toApplicant({
     agent: agent_name,
     workspace: job_context.workspace_id,
     key: concurrency_key,
+    rateKey: rate_key,
     isFirst: !run_count,
   };
 }

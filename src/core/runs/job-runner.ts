@@ -13,7 +13,7 @@ import type { JobResponse } from "../models/job-response.ts";
 import type { CaseUpdateRequest } from "../models/question.ts";
 import type { StoredEvent } from "../models/received-event.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
-import { ActiveRuns } from "./active-runs.ts";
+import { ActiveRuns, toApplicant } from "./active-runs.ts";
 import { resumeJob, retryJob } from "./again.ts";
 import { answerQuestion } from "./answer.ts";
 import { listCalls, type NamedCall } from "./fork/call-names.ts";
@@ -173,13 +173,14 @@ class JobRunner implements Runner {
     return describeJob(job, this.#describeWait(job));
   }
 
-  #describeWait({ id, status, parked, agent_name, run_count }: StoredJob): string | undefined {
+  #describeWait(job: StoredJob): string | undefined {
+    const { id, status, parked } = job;
     if (status !== "stopped" || parked) return undefined;
     const { scheduler } = this.#runs;
     const ahead = scheduler.aheadAtKey(id);
     if (ahead !== undefined)
       return `The job waits for its concurrency key, which other jobs have: ${ahead} before it`;
-    const next = run_count === 0 ? scheduler.nextStart(agent_name) : undefined;
+    const next = scheduler.nextStart(toApplicant(job));
     if (next === undefined) return undefined;
     return `The job waits for the rate limit of its agent: the next one starts at ${new Date(next).toISOString()}`;
   }

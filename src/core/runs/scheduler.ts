@@ -12,6 +12,8 @@ export interface Applicant {
   readonly workspace: string;
   /** Its concurrency key, where it has one. */
   readonly key?: string | null | undefined;
+  /** What its agent's rate limit counts it by, where that has a key. */
+  readonly rateKey?: string | null | undefined;
   /** Whether it has not started before: its agent's rate limit counts it. */
   readonly isFirst?: boolean;
   /** Whether it was let in here, and other instances had all of a limit. */
@@ -181,7 +183,7 @@ export class Scheduler {
   /** A place, where one is free. */
   tryTake(applicant: Applicant): Place | undefined {
     if (!this.hasPlace(applicant)) return undefined;
-    this.#occupy(applicant, this.#isRated(applicant));
+    this.#occupy(applicant, this.#rateOf(applicant));
     return new Place(this, applicant, this.#counter++);
   }
 
@@ -214,9 +216,10 @@ export class Scheduler {
     if (!isBlocked) this.#serve();
   }
 
-  /** When the last jobs of an agent have started, at all instances together, the oldest first. */
-  setStarts(agent: string, starts: readonly number[]): void {
-    this.#rates.set(agent, starts);
+  /** When the last jobs of an agent, or of a key of its rate limit, have started, at all instances together, the oldest first. */
+  setStarts(agent: string, key: string | undefined, starts: readonly number[]): void {
+    const rate = this.#rates.nameOf(agent, key);
+    if (rate !== undefined) this.#rates.set(rate, starts);
   }
 
   /** Removes a waiting job from the queue. */
@@ -236,13 +239,15 @@ export class Scheduler {
   }
 
   /** A job of an agent started at this time, in an earlier process: its rate limit counts that. Called in order of time. */
-  startedBefore(agent: string, at: number): void {
-    this.#rates.started(agent, at);
+  startedBefore({ agent, rateKey }: Applicant, at: number): void {
+    const rate = this.#rates.nameOf(agent, rateKey);
+    if (rate !== undefined) this.#rates.started(rate, at);
   }
 
-  /** When the rate limit lets the next job of an agent start, in milliseconds since 1970; `undefined` if it does now. */
-  nextStart(agent: string): number | undefined {
-    return this.#rates.nextAt(agent);
+  /** When the rate limit lets the next job start that counts as this one, in milliseconds since 1970; `undefined` if it does now. */
+  nextStart(applicant: Applicant): number | undefined {
+    const rate = this.#rateOf(applicant);
+    return rate === undefined ? undefined : this.#rates.nextAt(rate);
   }
 
   /** A job has ended: another one may have its concurrency key, once it has left its slot. */
@@ -277,7 +282,8 @@ export class Scheduler {
 
   /** @internal Others have all of a limit, which `refuse` tells: the place was not used. */
   withdraw(applicant: Applicant, refuse: () => void): void {
-    if (this.#isRated(applicant)) this.#rates.takeBack(applicant.agent);
+    const rate = this.#rateOf(applicant);
+    if (rate !== undefined) this.#rates.takeBack(rate);
     // Before the place is free for the next one.
     refuse();
     this.release(applicant, this.#turnTime);
@@ -315,21 +321,23 @@ export class Scheduler {
     });
   }
 
-  #isRated({ agent, isFirst }: Applicant): boolean {
-    return isFirst === true && this.#rates.has(agent);
+  /** By what name its start is counted; `undefined` if it is not. */
+  #rateOf({ agent, rateKey, isFirst }: Applicant): string | undefined {
+    return isFirst === true ? this.#rates.nameOf(agent, rateKey) : undefined;
   }
 
   #nameInLine(applicant: Applicant): string {
-    return this.#isRated(applicant) ? `${applicant.agent}${RATED}` : applicant.agent;
+    const rate = this.#rateOf(applicant);
+    return rate === undefined ? applicant.agent : `${rate}${RATED}`;
   }
 
   /** Whether there is a slot for those who wait under a name. */
   #fits(name: string): boolean {
     if (!name.endsWith(RATED)) return this.#hasSlot(name);
-    const agent = name.slice(0, -RATED.length);
-    if (!this.#hasSlot(agent)) return false;
-    if (this.#rates.nextAt(agent) === undefined) return true;
-    this.#rates.whenFree(agent, () => this.#serve());
+    const rate = name.slice(0, -RATED.length);
+    if (!this.#hasSlot(this.#rates.agentOf(rate))) return false;
+    if (this.#rates.nextAt(rate) === undefined) return true;
+    this.#rates.whenFree(rate, () => this.#serve());
     return false;
   }
 
@@ -338,9 +346,9 @@ export class Scheduler {
     return this.#running < this.#places && (this.#perAgent.get(agent) ?? 0) < this.#placesOf(agent);
   }
 
-  #occupy(applicant: Applicant, isRated: boolean): void {
+  #occupy(applicant: Applicant, rate: string | undefined): void {
     const { agent, workspace } = applicant;
-    if (isRated) this.#rates.started(agent);
+    if (rate !== undefined) this.#rates.started(rate);
     this.#watch?.began(applicant);
     this.#running++;
     this.#perAgent.set(agent, (this.#perAgent.get(agent) ?? 0) + 1);
@@ -360,7 +368,7 @@ export class Scheduler {
     while (!this.#isClosed && !this.#isPaused && this.#running < this.#places) {
       const next = this.#returning.next(fits) ?? this.#waiting.next(fits);
       if (!next) return;
-      this.#occupy(next.applicant, next.agent.endsWith(RATED));
+      this.#occupy(next.applicant, next.agent.endsWith(RATED) ? this.#rateOf(next.applicant) : undefined);
       next.grant(true);
     }
   }

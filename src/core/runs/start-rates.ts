@@ -4,16 +4,28 @@ import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
 export interface Rate {
   readonly limit: number;
   readonly period: number;
+  /** Whether the starts of each key count apart. */
+  readonly isKeyed?: boolean;
 }
 
-/** Counts the starts of jobs by agent: of any period, no more start than the agent's rate allows. */
+/** Parts an agent's slug from a key. */
+const KEYED = "\0";
+/** Names that are kept before those are forgotten whose periods are over. */
+const FEW = 1000;
+
+/**
+ * Counts the starts of jobs by agent, or by agent and key: of any period, no more start than the agent's rate allows. What
+ * is counted together has a name.
+ */
 export class StartRates {
   readonly #rateOf: (agent: string) => Rate | undefined;
   readonly #clock: () => Date;
   readonly #startTimer: StartTimer;
-  /** Times of the last starts of each agent, at most as many as its limit; the oldest first. */
+  /** Times of the last starts of each name, at most as many as its limit; the oldest first. */
   readonly #starts = new Map<string, number[]>();
   readonly #timers = new Map<string, () => void>();
+  /** Number of names at which those are forgotten whose periods are over. */
+  #most = FEW;
 
   constructor(parts: {
     readonly rateOf?: ((agent: string) => Rate | undefined) | undefined;
@@ -25,14 +37,27 @@ export class StartRates {
     this.#startTimer = parts.startTimer ?? systemTimer;
   }
 
-  has(agent: string): boolean {
-    return this.#rateOf(agent) !== undefined;
+  /** By what name the starts of jobs of an agent and key are counted; `undefined` if they are not. */
+  nameOf(agent: string, key: string | null | undefined): string | undefined {
+    const rate = this.#rateOf(agent);
+    if (!rate?.isKeyed) return rate && agent;
+    return key == null ? undefined : `${agent}${KEYED}${key}`;
   }
 
-  /** When the next job of an agent may start, in milliseconds since 1970; `undefined` if one may now. */
-  nextAt(agent: string): number | undefined {
-    const rate = this.#rateOf(agent);
-    const starts = this.#starts.get(agent) ?? [];
+  /** The slug in a name. */
+  agentOf(name: string): string {
+    return name.split(KEYED, 1)[0]!;
+  }
+
+  /** Number of names that are known. */
+  get size(): number {
+    return this.#starts.size;
+  }
+
+  /** When the next job of a name may start, in milliseconds since 1970; `undefined` if one may now. */
+  nextAt(name: string): number | undefined {
+    const rate = this.#rateOf(this.agentOf(name));
+    const starts = this.#starts.get(name) ?? [];
     if (!rate || starts.length < rate.limit) return undefined;
     const now = this.#clock().getTime();
     // A clock that was set back must not hold jobs up for longer than a period.
@@ -40,34 +65,45 @@ export class StartRates {
     return next <= now ? undefined : next;
   }
 
-  /** A job of an agent starts, now or at an earlier time that is noted in order. */
-  started(agent: string, at = this.#clock().getTime()): void {
-    const rate = this.#rateOf(agent);
+  /** A job of a name starts, now or at an earlier time that is noted in order. */
+  started(name: string, at = this.#clock().getTime()): void {
+    const rate = this.#rateOf(this.agentOf(name));
     if (!rate) return;
-    const starts = this.#starts.get(agent) ?? [];
+    const starts = this.#starts.get(name) ?? [];
     starts.push(at);
-    this.#starts.set(agent, starts.length > rate.limit ? starts.slice(-rate.limit) : starts);
+    this.set(name, starts.length > rate.limit ? starts.slice(-rate.limit) : starts);
   }
 
   /** The last start did not come about. */
-  takeBack(agent: string): void {
-    this.#starts.get(agent)?.pop();
+  takeBack(name: string): void {
+    this.#starts.get(name)?.pop();
   }
 
-  /** Replaces what is known of the last starts of an agent's jobs, the oldest first. */
-  set(agent: string, starts: readonly number[]): void {
-    this.#starts.set(agent, [...starts]);
+  /** Replaces what is known of the last starts of a name, the oldest first. */
+  set(name: string, starts: readonly number[]): void {
+    this.#starts.set(name, [...starts]);
+    if (this.#starts.size > this.#most) this.#forget();
   }
 
-  /** Calls `fn` once the next job of an agent may start. */
-  whenFree(agent: string, fn: () => void): void {
-    const next = this.nextAt(agent);
-    if (next === undefined || this.#timers.has(agent)) return;
+  /** Calls `fn` once the next job of a name may start. */
+  whenFree(name: string, fn: () => void): void {
+    const next = this.nextAt(name);
+    if (next === undefined || this.#timers.has(name)) return;
     const cancel = this.#startTimer(next - this.#clock().getTime(), () => {
-      this.#timers.delete(agent);
+      this.#timers.delete(name);
       fn();
     });
-    this.#timers.set(agent, cancel);
+    this.#timers.set(name, cancel);
+  }
+
+  /** There may be a key for each customer: those are forgotten that have not started a job for a period. */
+  #forget(): void {
+    const now = this.#clock().getTime();
+    for (const [name, starts] of this.#starts) {
+      const { period = 0 } = this.#rateOf(this.agentOf(name)) ?? {};
+      if ((starts.at(-1) ?? 0) + period <= now) this.#starts.delete(name);
+    }
+    this.#most = Math.max(FEW, 2 * this.#starts.size);
   }
 
   close(): void {

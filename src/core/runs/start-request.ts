@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { readJobKey } from "../agents/concurrency.ts";
+import { type JobKey, readJobKey } from "../agents/concurrency.ts";
 import { type CheckedFields, describeProblems, fieldsOf } from "../agents/fields.ts";
 import type { HostedAgent } from "../agents/registry.ts";
 import { messageOf } from "../base/error-text.ts";
@@ -55,7 +55,7 @@ function toJob(
     code_fingerprint: code,
     job_context: context,
     job_fields: checked.stored,
-    concurrency_key: keyOf(definition, slug, checked.values),
+    ...keysOf(definition, slug, checked.values),
     fingerprint: fingerprintOf(slug, request),
     encrypted_agent_parameters: request.encrypted_agent_parameters ?? null,
     agent_parameters: parameterNames.length === 0 ? null : parameterNames.map((one) => ({ name: one })),
@@ -63,20 +63,24 @@ function toJob(
   };
 }
 
-function keyOf(
-  { concurrency }: HostedAgent["definition"],
+/** What limits of the agent count a job with these fields by. */
+function keysOf(
+  { concurrency, rateLimit }: HostedAgent["definition"],
   slug: string,
   fields: Readonly<Record<string, unknown>>,
-): string | null {
-  if (!concurrency) return null;
-  try {
-    return readJobKey(concurrency.key, fields);
-  } catch (error) {
-    throw new ServiceError("invalid_parameters", `The concurrency key of agent "${slug}" has no value`, {
-      detail: messageOf(error),
-      cause: error,
-    });
-  }
+): Pick<NewJob, "concurrency_key" | "rate_key"> {
+  const read = (what: string, key: JobKey | undefined): string | null => {
+    try {
+      return readJobKey(key, fields);
+    } catch (error) {
+      const message = `The ${what} key of agent "${slug}" has no value`;
+      throw new ServiceError("invalid_parameters", message, { detail: messageOf(error), cause: error });
+    }
+  };
+  return {
+    concurrency_key: concurrency ? read("concurrency", concurrency.key) : null,
+    ...(rateLimit?.key !== undefined && { rate_key: read("rate limit", rateLimit.key) }),
+  };
 }
 
 function toContext(

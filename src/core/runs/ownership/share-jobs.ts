@@ -42,6 +42,7 @@ export async function lookAround(parts: RequestParts, membership: Membership): P
   const { runs } = parts;
   await runs.look();
   await runs.limits?.refresh();
+  await runs.limits?.sweep();
   if (runs.scheduler.isPaused) return;
   const living = await membership.living();
   runs.hostedElsewhere = new Set(living.flatMap(({ id, agents }) => (id === membership.id ? [] : agents)));

@@ -12,6 +12,10 @@ import type { Scheduler } from "../scheduler.ts";
 /** Topic of hints: ids of limits of which a job has left something to others. */
 export const LIMIT = "limit";
 
+/** Milliseconds between two searches for rows that are no longer needed, and how many are removed together. */
+const SWEEP = 3_600_000;
+const SWEPT = 100;
+
 /** What an agent limits for the jobs of all instances together. */
 export interface Limit {
   /** Id of its row. */
@@ -43,7 +47,7 @@ export interface Refusal {
 
 type Run = Pick<StoredJob, "id" | "run_count">;
 type Limited = Pick<StoredJob, "id" | "agent_name"> &
-  Partial<Pick<StoredJob, "concurrency_key" | "run_count">>;
+  Partial<Pick<StoredJob, "concurrency_key" | "rate_key" | "run_count">>;
 
 interface SharedLimitsParts {
   readonly agents: AgentRegistry;
@@ -61,6 +65,8 @@ interface SharedLimitsParts {
  */
 export class SharedLimits {
   readonly #parts: SharedLimitsParts;
+  /** When rows that are no longer needed were removed last, by the monotonic clock. */
+  #sweptAt = Number.NEGATIVE_INFINITY;
   /** Limits that let no job begin when they were read last. */
   readonly #full = new Map<string, Limit>();
   /** Runs that no longer have their part, by limit and job: their instances died before they gave it back. */
@@ -107,6 +113,7 @@ export class SharedLimits {
       const ahead = clock().getTime() - now;
       scheduler.setStarts(
         limit.agent,
+        limit.key,
         starts.map((at) => at + ahead),
       );
       return;
@@ -162,6 +169,30 @@ export class SharedLimits {
     }
   }
 
+  /** Removes rows of rate limits in whose periods no job started: there may be one for each key. Does that once an hour. */
+  async sweep(): Promise<void> {
+    const { store, ledger } = this.#parts;
+    if (performance.now() - this.#sweptAt < SWEEP) return;
+    this.#sweptAt = performance.now();
+    const now = (await store.now()).getTime();
+    const { items } = await store.table("SharedLimit").list({ limit: Number.POSITIVE_INFINITY });
+    const over = items.filter((row) => this.#isOver(row, now)).map(({ id }) => id);
+    for (let at = 0; at < over.length; at += SWEPT)
+      await ledger.write(async ({ tx }) => {
+        for (const id of over.slice(at, at + SWEPT)) {
+          const row = await tx.get("SharedLimit", id);
+          if (row && this.#isOver(row, now)) await tx.remove("SharedLimit", id);
+        }
+      });
+  }
+
+  #isOver({ id, starts }: SharedLimit, now: number): boolean {
+    const [kind, agent = ""] = id.split(" ");
+    const { rateLimit } = this.#parts.agents.find(agent)?.definition ?? {};
+    if (kind !== "rate" || !rateLimit) return false;
+    return (starts ?? []).every((at) => at <= now - toMilliseconds(rateLimit.period));
+  }
+
   async #read(rows: readonly SharedLimit[]): Promise<ReadonlyMap<string, StoredJob>> {
     const ids = [...new Set(rows.flatMap(({ holders }) => Object.keys(holders)))];
     if (ids.length === 0) return new Map();
@@ -199,7 +230,7 @@ export class SharedLimits {
     return this.#limitsOf(job).filter(({ kind, isKept }) => kind !== "rate" && !isKept);
   }
 
-  #limitsOf({ agent_name: agent, concurrency_key: key, run_count }: Limited): Limit[] {
+  #limitsOf({ agent_name: agent, concurrency_key: key, rate_key, run_count }: Limited): Limit[] {
     const definition = this.#parts.agents.find(agent)?.definition;
     const { concurrency, maxConcurrentJobs, rateLimit } = definition ?? {};
     const found: Limit[] = [];
@@ -208,9 +239,10 @@ export class SharedLimits {
     if (concurrency && key != null)
       add({ kind: "key", key, most: concurrency.limit, isKept: concurrency.scope === "job" });
     if (maxConcurrentJobs !== undefined) add({ kind: "agent", most: maxConcurrentJobs, isKept: false });
-    if (rateLimit && !run_count) {
+    const rateKey = rateLimit?.key === undefined ? undefined : rate_key;
+    if (rateLimit && rateKey !== null && !run_count) {
       const period = toMilliseconds(rateLimit.period);
-      add({ kind: "rate", most: rateLimit.limit, isKept: false, period });
+      add({ kind: "rate", key: rateKey, most: rateLimit.limit, isKept: false, period });
     }
     return found;
   }
@@ -223,6 +255,6 @@ function hasPart(job: StoredJob | undefined, run: number, { isKept }: Limit): bo
 }
 
 /** A key may contain anything. */
-function idOf(kind: Limit["kind"], agent: string, key = ""): string {
-  return kind === "key" ? `${kind} ${agent} ${hash("sha256", key, "base64url")}` : `${kind} ${agent}`;
+function idOf(kind: Limit["kind"], agent: string, key: string | undefined): string {
+  return [kind, agent, ...(key === undefined ? [] : [hash("sha256", key, "base64url")])].join(" ");
 }
