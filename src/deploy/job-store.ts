@@ -23,7 +23,10 @@ export function wantedStore(
   env: Readonly<Record<string, string | undefined>>,
   kept: readonly string[],
 ): JobStore {
-  const isGiven = Boolean(env[DATABASE_URL]) || secrets.some(({ name }) => name === DATABASE_URL);
+  const isListed = secrets.some(({ name }) => name === DATABASE_URL);
+  // Whoever stores jobs elsewhere may have a database for something else.
+  if (store === "external" && !isListed) return store;
+  const isGiven = Boolean(env[DATABASE_URL]) || isListed;
   if (store === "file" && isGiven)
     throw new DeployError(
       "bad_config",
@@ -88,6 +91,20 @@ export function checkInstances(given: Readonly<Record<string, unknown>>): void {
         },
       );
   }
+}
+
+/** Warns where the jobs of the running service stay behind in its database. */
+export function leftBehind(store: JobStore, live: Release | undefined): Finding[] {
+  if (live === undefined || store === "database" || storeOf(live) !== "database") return [];
+  return [
+    {
+      level: "warning",
+      subject: "Database",
+      message:
+        "the running service has its jobs in a database, and the new release does not use it: they wait there",
+      fix: `Give ${DATABASE_URL} again, or move them first with svc store move`,
+    },
+  ];
 }
 
 /** What keeps a service with a database from starting, before anything is built. */

@@ -9,7 +9,7 @@ import { step } from "./events.ts";
 import { effectiveFile } from "./files.ts";
 import { resolveImageTag } from "./image-tag.ts";
 import type { JobStore } from "./job-store.ts";
-import { databaseFindings, settleInstances } from "./job-store.ts";
+import { databaseFindings, leftBehind, settleInstances } from "./job-store.ts";
 import type { EffectiveConfig } from "./kept.ts";
 import { effectiveConfig, tellKept } from "./kept.ts";
 import { liveWork } from "./live-work.ts";
@@ -71,7 +71,10 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
   });
   for (const message of drift) emit({ type: "notice", level: "warning", message });
   const config = effectiveConfig(deployment, live, stored);
-  const findings = [...preflight, ...judge(deployment, diskFindings(deployment, config.store))];
+  const findings = [
+    ...preflight,
+    ...judge(deployment, [...diskFindings(deployment, config.store), ...leftBehind(config.store, live)]),
+  ];
   settleInstances(deployment, config, live);
   const port = options.port ?? portOf(live) ?? target.port;
 

@@ -101,7 +101,17 @@ describe("a service with a database among its secrets", () => {
     await deploy(at);
 
     expect(newest(at)?.secrets).not.toHaveProperty("SERVICE_DATABASE_URL");
-    expect(notices(at).join()).toMatch(/wipes/);
+    expect(notices(at).join()).toMatch(/wipes[\s\S]*they wait there/);
+  });
+
+  it("does not take a URL from the environment where the configuration says that jobs are elsewhere", async () => {
+    const at = await withPg();
+    writeAll(at.cwd, { ".deployment/config.yaml": "store: external\n" });
+
+    await deploy(at, {}, GIVEN);
+
+    expect(newest(at)?.env).toMatchObject({ SERVICE_STORE: "external" });
+    expect(newest(at)?.secrets).not.toHaveProperty("SERVICE_DATABASE_URL");
   });
 
   it("is not asked for open jobs before it is replaced: they are in the database", async () => {
