@@ -24,7 +24,7 @@ export function wantedStore(
   kept: readonly string[],
 ): JobStore {
   const isListed = secrets.some(({ name }) => name === DATABASE_URL);
-  // Whoever stores jobs elsewhere may have a database for something else.
+  // With a store of one's own, the database may be for something else.
   if (store === "external" && !isListed) return store;
   const isGiven = Boolean(env[DATABASE_URL]) || isListed;
   if (store === "file" && isGiven)
