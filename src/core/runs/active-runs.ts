@@ -135,6 +135,8 @@ export class ActiveRuns {
   readonly #noted = new Map<string, TurnKind>();
   /** The number of the last line of its job's log that a run knows. */
   readonly #linesSeen = new WeakMap<Run, number>();
+  /** Jobs that wait for their turn here, or are ended, with the number of reasons. */
+  readonly #handled = new Map<string, number>();
   /** Agents of other living instances, as `slug@version`. */
   hostedElsewhere: ReadonlySet<string> = new Set();
   /** Stops a child of a job. */
@@ -298,6 +300,43 @@ export class ActiveRuns {
     return agents.versions(agent_name).some(({ definition }) => definition.version === agent_version);
   }
 
+  /** Whether a job waits for an instance that hosts its agent, as far as is known of the others. */
+  lacksAgent({ status, owner, agent_name, parked, suspended }: StoredJob): boolean {
+    if (this.owner === null || owner || isTerminal(status) || parked || suspended) return false;
+    if (this.#parts.agents.find(agent_name)) return false;
+    return ![...this.hostedElsewhere].some((one) => one.startsWith(`${agent_name}@`));
+  }
+
+  /** Whether something of a job is under way here, or waits for its turn. */
+  isHandled(jobId: string): boolean {
+    return this.#runs.has(jobId) || this.#handled.has(jobId);
+  }
+
+  /** Counts jobs as handled until `work` has settled. */
+  async handling<T>(jobIds: readonly string[], work: Promise<T>): Promise<T> {
+    const count = (id: string, more: number): void => {
+      const next = (this.#handled.get(id) ?? 0) + more;
+      if (next > 0) this.#handled.set(id, next);
+      else this.#handled.delete(id);
+    };
+    for (const id of jobIds) count(id, 1);
+    try {
+      return await work;
+    } finally {
+      for (const id of jobIds) count(id, -1);
+    }
+  }
+
+  /** Gives a job up that has no run here, for any instance to claim it. */
+  async giveUp(job: string, epoch: number): Promise<void> {
+    await this.#parts.ledger
+      .write((unit) => takeJob(unit, job), { fence: { job, epoch } })
+      .catch((error: unknown) => {
+        if (!(error instanceof FencedError)) throw error;
+      });
+    this.offer([job]);
+  }
+
   /** Tells the owners of these jobs to read what is stored of them. */
   tell(ids: readonly string[]): void {
     if (this.owner !== null && ids.length > 0) this.#parts.store.hints.tell("run", ids);
@@ -446,7 +485,8 @@ export class ActiveRuns {
   async queueSuspects(suspects: readonly Suspect[], others: Promise<unknown>): Promise<void> {
     for (const { job, kind } of suspects) this.watch(job.id, kind);
     await this.scheduler.whenResumed();
-    return this.#suspects.resume(suspects, others);
+    const ids = suspects.map(({ job }) => job.id);
+    return this.handling(ids, this.#suspects.resume(suspects, others));
   }
 
   /** Has the steps of a job noted before they begin: it may have ended its process. */
@@ -651,14 +691,14 @@ export class ActiveRuns {
   async #resumeSuspended(job: StoredJob, wokenAt: number | undefined): Promise<boolean> {
     if (!this.#parts.agents.of(job) || !this.mayRun(job)) return false;
     const take = (applicant: Applicant, order?: number) => this.scheduler.takeAgain(applicant, order);
-    await this.#takeTurns(job, { kind: "resume", wokenAt }, take);
+    await this.handling([job.id], this.#takeTurns(job, { kind: "resume", wokenAt }, take));
     return this.#runs.has(job.id);
   }
 
   async #waitForTurn(job: StoredJob, kind: TurnKind, entries?: readonly RunEntry[]): Promise<void> {
     if (!this.#parts.agents.find(job.agent_name)) return;
     const take = (applicant: Applicant, order?: number) => this.scheduler.take(applicant, order);
-    await this.#takeTurns(job, { kind, entries }, take);
+    await this.handling([job.id], this.#takeTurns(job, { kind, entries }, take));
   }
 
   /** Waits for a place until the job could use one: other instances may have all of a limit. */

@@ -22,6 +22,7 @@ import { describeJob } from "./job-response.ts";
 import { callBeside, findMethod } from "./method-calls.ts";
 import { Membership } from "./ownership/membership.ts";
 import { runProbe } from "./ownership/probe-run.ts";
+import { Rounds } from "./ownership/rounds.ts";
 import { lookAround, shareJobs } from "./ownership/share-jobs.ts";
 import { exportJob } from "./pull/export-job.ts";
 import { reconcileJobs } from "./reconcile.ts";
@@ -60,6 +61,7 @@ class JobRunner implements Runner {
   /** Where several instances share the store. */
   readonly #membership: Membership | undefined;
   #isProbed = false;
+  readonly #rounds: Rounds | undefined;
   readonly #stopSharing: (() => void) | undefined;
 
   constructor(parts: RunnerParts) {
@@ -68,6 +70,7 @@ class JobRunner implements Runner {
     const checkLease = this.#membership && (() => this.#membership!.check());
     this.#runs = new ActiveRuns({ ...parts, owner, checkLease });
     this.#parts = { ...parts, runs: this.#runs };
+    this.#rounds = this.#membership && new Rounds(this.#parts, this.#membership.times.dead);
     this.#stopSharing = this.#membership && shareJobs(this.#parts, this.#membership);
     this.#starts = new Starts(this.#parts);
     this.schedules = new ActiveSchedules(this.#parts, this.#starts);
@@ -175,6 +178,7 @@ class JobRunner implements Runner {
 
   #describeWait(job: StoredJob): string | undefined {
     const { id, status, parked } = job;
+    if (this.#runs.lacksAgent(job)) return "The job waits for its agent, which no living instance hosts";
     if (status !== "stopped" || parked) return undefined;
     const { scheduler } = this.#runs;
     const ahead = scheduler.aheadAtKey(id);
@@ -278,7 +282,7 @@ class JobRunner implements Runner {
         places: parts.maxConcurrentJobs,
       }),
       onLost: () => this.#runs.leaveAll(),
-      onLook: () => lookAround(this.#parts, this.#membership!),
+      onLook: () => lookAround(this.#parts, this.#membership!, this.#rounds!),
     });
   }
 }

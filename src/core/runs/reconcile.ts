@@ -137,13 +137,14 @@ async function takeUpTogether(
       if (one.suspect && later.includes(one.suspect)) continue;
       const job = due[at]!;
       const current = await unit.tx.get("Job", job.id);
+      if (one.isLeft && !one.store) continue;
       // The plan fits no longer: somebody has changed, ended or claimed the job since it was read.
       if (!isUnchanged(job, current)) {
         if (current && !isTerminal(current.status)) changed.push(current);
         continue;
       }
       if (parts.runs.owner !== null && job.status !== "stopped")
-        await takeJob(unit, job.id, { owner: parts.runs.owner });
+        await takeJob(unit, job.id, { owner: one.isLeft ? null : parts.runs.owner });
       await one.store?.(unit);
       own.push(one);
     }
@@ -205,6 +206,8 @@ interface Plan {
   readonly store?: (unit: Unit) => Promise<unknown>;
   /** Resolves once the job's turn has come. */
   readonly proceed?: () => Promise<unknown>;
+  /** Whether no instance may own it. */
+  readonly isLeft?: boolean;
   /** In place of `proceed`: the job was under way at a crash. */
   readonly suspect?: Suspect;
 }
@@ -384,12 +387,15 @@ async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: Stor
   });
   const entries = (await jobs.log(job.id)).map(({ entry }) => entry);
   const last = entries.at(-1);
-  if (last?.type === "mark" && last.mark === "waiting_for_agent") return {};
+  if (last?.type === "mark" && last.mark === "waiting_for_agent") return { isLeft: true };
   const message = `Agent "${job.agent_name}" is not registered: the job resumes once it is`;
   const since = job.status === "stopped" ? undefined : downSince(last, aliveUntil);
   const total_cost = RunRecord.read(entries).cost;
   return {
+    isLeft: true,
     store: async (unit) => {
+      // Another instance has said so.
+      if ((await unit.tx.last("Run", job.id)) !== entries.length) return;
       await unit.record(job.id, {
         ...{ type: "mark", mark: "waiting_for_agent", message },
         ...(since !== undefined && { since: earlierOf(since, unit.now) }),
@@ -400,7 +406,15 @@ async function waitForAgent({ jobs, log, aliveUntil }: ReconcileParts, job: Stor
 }
 
 /** A stop was asked for and its end is not stored: the clean-up may not have run, or only in part. */
-export async function endCancelled(
+export function endCancelled(
+  parts: RequestParts,
+  job: StoredJob,
+  agent: HostedAgent | undefined,
+): Promise<void> {
+  return parts.runs.handling([job.id], storeCancelled(parts, job, agent));
+}
+
+async function storeCancelled(
   parts: RequestParts,
   job: StoredJob,
   agent: HostedAgent | undefined,

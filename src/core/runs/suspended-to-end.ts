@@ -2,6 +2,7 @@ import type { AgentRegistry } from "../agents/registry.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { Condition } from "../store/store.ts";
 import { parentEndOf } from "./children.ts";
 
 interface Parts {
@@ -21,14 +22,18 @@ export async function findSuspendedToEnd(parts: Parts): Promise<StoredJob[]> {
   const damaged = await Promise.all((await jobs.damaged()).map(({ id }) => jobs.find(id)));
   const found = damaged.filter((job): job is StoredJob => Boolean(job?.suspended));
   const ids = new Set(found.map(({ id }) => id));
-  for (const child of await findOrphans(parts)) if (!ids.has(child.id)) found.push(child);
+  const suspended = { status: OPEN, wake_at: { gte: 0 } };
+  for (const child of await findOrphans(parts, suspended)) if (!ids.has(child.id)) found.push(child);
   return found;
 }
 
-async function findOrphans(parts: Parts): Promise<StoredJob[]> {
+/** Of the jobs with these index values, those whose parents have ended. */
+export async function findOrphans(
+  parts: Parts,
+  where: Readonly<Record<string, Condition>>,
+): Promise<StoredJob[]> {
   const { jobs, agents } = parts;
-  const suspended = { status: OPEN, wake_at: { gte: 0 } };
-  const byParent = await jobs.countBy("parent_id", { where: { ...suspended, parent_id: { gte: "" } } });
+  const byParent = await jobs.countBy("parent_id", { where: { ...where, parent_id: { gte: "" } } });
   const parents = Object.keys(byParent);
   if (parents.length === 0) return [];
   const present = new Set(await jobs.ids({ where: { id: parents } }));
@@ -42,7 +47,7 @@ async function findOrphans(parts: Parts): Promise<StoredJob[]> {
     ...(await jobs.ids({ where: { id: parents, status: ["failed", "cancelled"] } })),
     ...(await jobs.ids({ where: { id: parents, status: OPEN, agent_name: restarted } })),
   ];
-  const { items } = await jobs.list({ where: { ...suspended, parent_id: gone }, limit: ALL });
+  const { items } = await jobs.list({ where: { ...where, parent_id: gone }, limit: ALL });
   const ends = await Promise.all(items.map((child) => parentEndOf(parts, child)));
   return items.filter((_, at) => ends[at]);
 }

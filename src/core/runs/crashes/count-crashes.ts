@@ -53,6 +53,6 @@ export function isProgress(entry: RunEntry): boolean {
   );
 }
 
-function isSteered(entry: RunEntry): boolean {
+export function isSteered(entry: RunEntry): boolean {
   return (entry.type === "mark" || entry.type === "status") && entry.by !== undefined;
 }

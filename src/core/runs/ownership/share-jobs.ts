@@ -1,11 +1,12 @@
 import type { StoredJob } from "../../models/job.ts";
 import { endOfParent } from "../children.ts";
-import { claimJobs, tryLater } from "../reconcile.ts";
+import { claimJobs } from "../reconcile.ts";
 import type { RequestParts } from "../runner-parts.ts";
 import { endStopped, stopChildren } from "../steer.ts";
 import { findSuspendedToEnd } from "../suspended-to-end.ts";
 import { findClaimable } from "./find-claimable.ts";
 import type { Membership } from "./membership.ts";
+import type { Rounds } from "./rounds.ts";
 import { LIMIT } from "./shared-limits.ts";
 
 /**
@@ -38,7 +39,7 @@ export function shareJobs(parts: RequestParts, membership: Membership): () => vo
 }
 
 /** Follows what was stored elsewhere, wakes suspended jobs, and claims what nobody owns. */
-export async function lookAround(parts: RequestParts, membership: Membership): Promise<void> {
+export async function lookAround(parts: RequestParts, membership: Membership, rounds: Rounds): Promise<void> {
   const { runs } = parts;
   await runs.look();
   await runs.limits?.refresh();
@@ -52,15 +53,6 @@ export async function lookAround(parts: RequestParts, membership: Membership): P
   const { found, ...dead } = await findClaimable(parts, living);
   const died = membership.wasAway ? new Set<string>() : dead.died;
   await claimJobs({ ...parts, claiming: { died, onRestart } }, [...left, ...found]);
-  if (membership.isFirstLook) await tryHeld(parts);
+  await rounds.make(living);
   membership.isFirstLook = false;
-}
-
-/** This code may fit the records of jobs that were held because other code did not. */
-async function tryHeld(parts: RequestParts): Promise<void> {
-  const { agents, jobs, runs } = parts;
-  const agent_name = agents.list().map(({ slug }) => slug);
-  const where = { agent_name, status: "awaiting", stop_reason: "code_changed" };
-  const { items } = await jobs.list({ where, sort: "created_at", limit: Number.POSITIVE_INFINITY });
-  for (const job of items) if (job.held && runs.mayRun(job)) void tryLater(parts, job);
 }

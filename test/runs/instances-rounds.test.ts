@@ -1,0 +1,147 @@
+import { type AgentDefinition, defineAgent } from "agent-control-service";
+import { expect, onTestFinished, test } from "vitest";
+import { isTerminal } from "../../src/core/models/entity-status.ts";
+import type { StoredJob } from "../../src/core/models/job.ts";
+import type { Store } from "../../src/core/store/store.ts";
+import { agentOf, gate } from "./_agent.ts";
+import { jobContext } from "./_jobs.ts";
+import { emptyStore, JOB, Life } from "./_lives.ts";
+
+/** So short that a test can wait for it, and so long that a busy machine does not miss it. A round comes each second. */
+const SHORT = { beat: 50, dead: 1000, giveUp: 700, look: 20 };
+const WAIT = { timeout: 15_000 };
+
+async function join(store: Store, agents: AgentDefinition | readonly AgentDefinition[]): Promise<Life> {
+  const life = new Life(store, agents, { shared: SHORT });
+  await life.resume();
+  onTestFinished(() => void life.runner.close(0));
+  return life;
+}
+
+/** Stores what an instance stored that died right after. */
+const change = (store: Store, id: string, patch: Partial<StoredJob>) =>
+  store.table("Job").change(id, (job) => ({ ...job, run_count: job.run_count + 1, owner: null, ...patch }));
+
+async function ended(life: Life, id = JOB): Promise<StoredJob> {
+  await expect.poll(async () => isTerminal((await life.jobs.get(id)).status), WAIT).toBe(true);
+  return life.jobs.get(id);
+}
+
+const child = (name = "Child") =>
+  defineAgent({
+    ...{ name, version: "1.0.0" },
+    methods: {
+      job_start: {
+        run: ({ job, signal }) =>
+          job.step(
+            "work",
+            () => new Promise((_, fail) => signal.addEventListener("abort", () => fail(signal.reason))),
+          ),
+      },
+    },
+  });
+
+test("children are stopped where the instance died that stored the end of their parent; one that a person runs again is not", async () => {
+  const store = await emptyStore();
+  const parent = agentOf(async ({ job }) => {
+    const one = await job.start("child");
+    await one.result();
+  });
+  const a = await join(store, [parent, child()]);
+  await a.start();
+  const find = async () => (await a.jobs.list({ where: { parent_id: JOB } })).items[0];
+  await expect.poll(async () => (await find())?.status).toBe("in_progress");
+  const { id } = (await find())!;
+
+  const finished_at = new Date().toISOString();
+  await change(store, JOB, { status: "failed", stop_reason: "error", finished_at });
+
+  expect(await ended(a, id)).toMatchObject({ status: "cancelled", stop_reason: "parent_ended" });
+  await a.runner.retry(id, "start", "operator" as never);
+  await expect.poll(async () => (await a.jobs.get(id)).status).toBe("in_progress");
+  await new Promise((resolve) => setTimeout(resolve, 2500));
+  expect((await a.jobs.get(id)).status).toBe("in_progress");
+});
+
+test("a job of a living instance that has no run there is claimed again: it resumes, or its stop is stored", async () => {
+  const store = await emptyStore();
+  const cleaned: string[] = [];
+  const agent = agentOf(({ job }) => job.step("work", () => "done"), {
+    methods: { job_stop: { run: ({ job }) => void cleaned.push(job.id) } },
+  });
+  const a = await join(store, agent);
+  for (const id of ["resumes", "stops"]) {
+    await a.runner.start("worker", { job_context: jobContext(id), job_fields: {} });
+    await ended(a, id);
+  }
+
+  const left = { finished_at: null, owner: a.runner.instance! };
+  await change(store, "resumes", { status: "in_progress", ...left });
+  await change(store, "stops", { status: "cancelling", ...left });
+
+  expect(await ended(a, "resumes")).toMatchObject({ status: "completed", result: "done" });
+  expect(await ended(a, "stops")).toMatchObject({ status: "cancelled", stop_reason: "stopped" });
+  expect(cleaned).toEqual(["stops"]);
+});
+
+test("a job that other code held is tried by the instances whose code fits, also by those that were there before", async () => {
+  const store = await emptyStore();
+  const [begun, held] = [gate(), gate()];
+  const agent = agentOf(async ({ job }) => {
+    await job.step("first", () => {});
+    return job.step("second", async () => {
+      begun.open();
+      await held.opened;
+      return "done";
+    });
+  });
+  const a = await join(store, agent);
+  const other = await join(store, child("Other"));
+  await a.start();
+  await begun.opened;
+  held.open();
+  const { agent_version, code_fingerprint } = await ended(a);
+
+  const code = { version: agent_version ?? null, fingerprint: code_fingerprint ?? null };
+  await store.transaction(async (tx) => {
+    const at = new Date().toISOString();
+    await tx.append("Run", JOB, { type: "mark", mark: "held", at });
+    await tx.change("Job", JOB, (job) => ({
+      ...job,
+      ...{ status: "awaiting", stop_reason: "code_changed", finished_at: null, run_count: job.run_count + 1 },
+      held: { at, message: "", expected: "", found: null, recorded: code, present: code },
+    }));
+  });
+
+  expect(await ended(other)).toMatchObject({ status: "completed", result: "done", held: null });
+});
+
+test("a job whose agent no living instance hosts says so, and resumes when one joins", async () => {
+  const store = await emptyStore();
+  const [begun, held] = [gate(), gate()];
+  const agent = (isFirst: boolean) =>
+    agentOf(({ job }) =>
+      job.step<unknown>("work", () => {
+        begun.open();
+        return isFirst ? held.opened : "done";
+      }),
+    );
+  const a = await join(store, agent(true));
+  const [b, c] = [await join(store, child("Other")), await join(store, child("Other"))];
+  await a.start();
+  await begun.opened;
+  a.die();
+
+  const marks = async () =>
+    (await b.entries()).filter((entry) => entry.type === "mark" && entry.mark === "waiting_for_agent");
+  await expect.poll(marks, WAIT).toHaveLength(1);
+  expect(await b.jobs.get(JOB)).toMatchObject({ status: "in_progress", owner: null });
+  expect(c.runner.describe(await c.jobs.get(JOB)).message).toBe(
+    "The job waits for its agent, which no living instance hosts",
+  );
+  await new Promise((resolve) => setTimeout(resolve, 1200));
+  expect(await marks()).toHaveLength(1);
+
+  const d = await join(store, agent(false));
+  expect(await ended(d)).toMatchObject({ status: "completed", result: "done" });
+});
