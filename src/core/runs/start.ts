@@ -99,7 +99,12 @@ export class Starts {
       const { job, created, refusal } = await ledger.write(async (unit) => {
         let refusal: Refusal | undefined;
         const stored = await storeJob(unit, asked, async () => {
-          refusal = limits && (await runs.limits!.take(unit, { id: input.id, run_count: 1 }, limits));
+          const isLimited = limits !== undefined && limits.all.length > 0;
+          // One that already exists counts already.
+          if (isLimited && (await unit.tx.get("Job", input.id))) return {};
+          refusal = isLimited
+            ? await runs.limits!.take(unit, { id: input.id, run_count: 1 }, limits)
+            : undefined;
           return refusal ? {} : { begin: true, owner: runs.owner };
         });
         return { ...stored, refusal };
@@ -132,8 +137,7 @@ async function storeJob(
   const key = request.idempotencyKey;
   const before = key === undefined ? undefined : await jobOfKey(unit.tx, key);
   if (before) return { job: sameKeyedRequest(before, input.agent_name, request), created: false };
-  const beginning = (await unit.tx.get("Job", input.id)) ? {} : await begin();
-  const stored = await createJob(unit, input, beginning);
+  const stored = await createJob(unit, input, await begin());
   await also?.(unit, stored.job);
   return stored;
 }

@@ -13,8 +13,8 @@ const RUNNING = ["in_progress", "awaiting", "cancelling"] as const;
 const MOST = 100;
 
 /**
- * What every instance looks for slowly, as no search for free jobs finds it: what an instance that died had begun and
- * others cannot see, and what failed at a living one.
+ * What every instance looks for slowly, as no search for free jobs finds it: what an instance that died had left
+ * unfinished, and what failed at a living one.
  */
 export class Rounds {
   readonly #parts: RequestParts;
