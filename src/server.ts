@@ -1,5 +1,6 @@
 import { resolveOptions, type ServerOptions } from "./core/service/options.ts";
 import { createService, type Service } from "./core/service/service.ts";
+import { hasOpenStore } from "./core/store/json/folder-place.ts";
 import { openJsonStore } from "./core/store/json/json-store.ts";
 import type { StoreFactory } from "./core/store/store.ts";
 import { admin } from "./plugins/admin/index.ts";
@@ -26,6 +27,12 @@ export function createServer(options: ServerOptions): Service {
 function storeFor(url: string | undefined): StoreFactory {
   if (url === undefined) return openJsonStore;
   return async (context) => {
+    if (hasOpenStore(context.dataDir)) {
+      context.log.warn(
+        "The data folder has a store that was not moved to the database in SERVICE_DATABASE_URL: its jobs are not used. Move it with `svc store move`, or remove it",
+        { folder: context.dataDir },
+      );
+    }
     const { openPostgresStore } = await import("./core/store/postgres/postgres-store.ts");
     return openPostgresStore(context, { url });
   };

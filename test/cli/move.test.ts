@@ -249,6 +249,7 @@ describe("a service that moves house", () => {
     first.process.kill("SIGTERM");
     await first.finished;
 
+    const early = await svc(["start"], { cwd, env });
     const moved = await svc(["store", "move", "--to", "env:SERVICE_DATABASE_URL"], { cwd, env });
     const old = await svc(["start"], { cwd });
     const keyless = await svc(["start"], { cwd, env });
@@ -261,6 +262,8 @@ describe("a service that moves house", () => {
     const watched = await svc(["job", "watch", "one", "--key", key], { cwd });
 
     expect(running).toMatchObject({ code: 1, stderr: expect.stringContaining("is in use by process") });
+    expect(early.stderr).toContain("has a store that was not moved to the database");
+    expect(keyless.stderr).not.toContain("was not moved");
     expect(moved, moved.stderr).toMatchObject({ code: 0 });
     expect(old).toMatchObject({ code: 1, stderr: expect.stringContaining("was moved to postgres://svc@") });
     expect(keyless.stderr).toContain("need the same keys");

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -15,6 +15,8 @@ import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { postgres } from "../../src/postgres.ts";
 import { type Cluster, sharedCluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
+import { shareOf } from "../_share.ts";
+import { SimRandom } from "./sim-random.ts";
 
 const { describe } = requirement("postgres");
 
@@ -147,6 +149,53 @@ describe("a move", () => {
     expect(there).toEqual(before);
     expect(await sums(folder(back))).toEqual(before);
     expect(await exported(back)).toEqual(files);
+  });
+
+  it.each(["stopped", "killed"])(
+    "takes a folder of version 0.1.0, %s, with what it has held",
+    async (kind) => {
+      cpSync(new URL(`data-0.1.0/${kind}`, import.meta.url), dataDir, { recursive: true });
+      const before = await sums(folder());
+      const files = await exported(dataDir);
+
+      await moveStore(ends(folder(), database()));
+      const jobs = await (await openDatabase()).table("Job").ids();
+      await moveStore(ends(database(), folder(join(root, "back"))));
+
+      expect(await sums(folder(join(root, "back")))).toEqual(before);
+      expect(await exported(join(root, "back"))).toEqual(files);
+      expect(jobs).toHaveLength(before.find(({ name }) => name === "Job")!.rows);
+    },
+  );
+
+  it.each(shareOf([1, 2, 3, 4, 5, 6, 7, 8], 4))("takes random data there and back, seed %i", async (seed) => {
+    const random = new SimRandom(seed);
+    const store = await kept(
+      openJsonStoreWith({ tables: CORE_TABLES, dataDir, log, journalBytes: 4000 + random.below(20_000) }),
+    );
+    const text = () =>
+      Array.from({ length: random.below(30) }, () => String.fromCharCode(random.below(0x10000))).join("");
+    const id = () => `${'\ud800\0\n"é𝒳'[random.below(6)]}${random.below(40)}`;
+    for (let step = 0; step < 150; step++) {
+      const [job, payload] = [id(), { [text()]: [text(), random.below(1000) / 7, null] }];
+      await store.transaction(async (tx) => {
+        const found = await tx.get("Job", job);
+        if (found === undefined) await tx.insert("Job", makeJob(job, { payload, name: text() }));
+        else if (random.below(4) > 0) await tx.change("Job", job, (one) => ({ ...one, payload }));
+        else await tx.remove("Job", job);
+        if (random.below(10) === 0) await tx.clear("Run", job);
+        for (let entry = random.below(4); entry > 0; entry--) await tx.append("Run", job, makeEntry(text()));
+      });
+    }
+    await store.close();
+    const before = await sums(folder());
+    const files = await exported(dataDir);
+
+    await moveStore(ends(folder(), database()));
+    expect(await sums(database())).toEqual(before);
+    await moveStore(ends(database(), folder(join(root, "back"))));
+
+    expect(await exported(join(root, "back"))).toEqual(files);
   });
 
   it("leaves a database that works: found by index and text, fenced, also in tables that only the service knows", async () => {

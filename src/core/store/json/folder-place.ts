@@ -89,3 +89,12 @@ export class FolderPlace implements Place {
     await clearIncomplete(this.#io, this.folder, move);
   }
 }
+
+/** Whether a folder, which may not exist, has a store that can be opened. */
+export function hasOpenStore(folder: string): boolean {
+  try {
+    return existsSync(folder) && readAnyManifest(nodeIo, folder)?.format === 1;
+  } catch {
+    return false;
+  }
+}
