@@ -62,11 +62,14 @@ const CONFLICTS = 20;
 const PROBE = 500;
 /** Entities that are indexed again at a time. */
 const BATCH = 200;
+/** Milliseconds between two searches for entities that older code has written. */
+const RECHECK = 5000;
 
 /** Opens a store in a Postgres database, which other processes may have open, too. */
 export async function openPostgresStore(
   { tables, log }: { readonly tables: readonly TableSpec[]; readonly log: StoreLogger },
   given: PostgresOptions,
+  { recheck = RECHECK } = {},
 ): Promise<Store> {
   if (!isPostgresUrl(given.url)) {
     // Its value, which has a password, is in no message.
@@ -89,7 +92,7 @@ export async function openPostgresStore(
     const mark = await readMark(client, options.schema);
     if (mark !== undefined) throw new ClosedStoreError(mark);
     await migrate(client, options.schema, [...layouts.values()]);
-    const store = new PostgresStore({ connections, layouts, server, log, options });
+    const store = new PostgresStore({ connections, layouts, server, log, options, recheck });
     await store.start(client);
     return store;
   } catch (error) {
@@ -131,6 +134,8 @@ class PostgresStore implements Store, Source {
   #forgotten = 0;
   #failure: unknown;
   #probe: NodeJS.Timeout | undefined;
+  readonly #recheckAfter: number;
+  #recheck: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
   #isEnded = false;
   #reads = 0;
@@ -143,8 +148,10 @@ class PostgresStore implements Store, Source {
     server: Server;
     log: StoreLogger;
     options: Required<PostgresOptions>;
+    recheck: number;
   }) {
     const { connections, layouts, server, log, options } = parts;
+    this.#recheckAfter = parts.recheck;
     this.#connections = connections;
     this.#layouts = layouts;
     this.#server = server;
@@ -174,11 +181,26 @@ class PostgresStore implements Store, Source {
   async start(client: Client): Promise<void> {
     try {
       await this.#committer.register();
-      for (const layout of await this.#outdated()) await this.#indexAgain(layout);
+      for (const layout of await this.#outdated(differs)) await this.#indexAgain(layout, differs(layout));
     } catch (error) {
       throw explain(error);
     }
     await this.hints.start(client);
+    this.#watchOlder();
+  }
+
+  /** Looks again and again for what older code has written meanwhile, whose instances may still run. */
+  #watchOlder(): void {
+    const older = (layout: TableLayout) => isOlder(layout, this.#schema);
+    const look = async () => {
+      for (const layout of await this.#outdated(older)) await this.#indexAgain(layout, older(layout));
+    };
+    this.#recheck = setTimeout(() => {
+      // What keeps it from looking is reported where it matters; it looks again.
+      void look()
+        .catch(() => {})
+        .finally(() => this.#closed === undefined && this.#watchOlder());
+    }, this.#recheckAfter).unref();
   }
 
   table<K extends TableName>(name: K): Table<Tables[K]> {
@@ -274,6 +296,7 @@ class PostgresStore implements Store, Source {
     await this.#committer.close();
     this.#isEnded = true;
     clearTimeout(this.#probe);
+    clearTimeout(this.#recheck);
     await this.hints.close();
     await this.#connections.close();
   }
@@ -623,21 +646,19 @@ class PostgresStore implements Store, Source {
   }
 
   /** Tables with entities whose index values are of another version. */
-  async #outdated(): Promise<TableLayout[]> {
+  async #outdated(condition: (layout: TableLayout) => string): Promise<TableLayout[]> {
     const all = [...this.#layouts.values()];
-    const tests = all.map(
-      ({ table, version }) => `exists (select 1 from ${table} where _v <> ${constant(version)})`,
-    );
+    const tests = all.map((layout) => `exists (select 1 from ${layout.table} where ${condition(layout)})`);
     const [row] = await this.#query(`select array[${tests.join(", ")}]::boolean[] as outdated`, []);
     return all.filter((_, at) => (row!.outdated as boolean[])[at]);
   }
 
   /** Computes the index values of entities that were stored with those of another version. */
-  async #indexAgain(layout: TableLayout): Promise<void> {
+  async #indexAgain(layout: TableLayout, condition: string): Promise<void> {
     let count = 0;
     for (let last = ""; ; ) {
       const rows = await this.#query(
-        `select id from ${layout.table} where _v <> ${constant(layout.version)} and id > $1 order by id limit ${BATCH}`,
+        `select id from ${layout.table} where ${condition} and id > $1 order by id limit ${BATCH}`,
         [last],
       );
       if (rows.length === 0) break;
@@ -710,4 +731,19 @@ function pageOf({ limit, skip }: ListQuery, parameters: Parameters): string {
       ? ""
       : `limit ${parameters.add(limit, "bigint")}`;
   return skip ? `${most} offset ${parameters.add(skip, "bigint")}` : most;
+}
+
+/** That the index values of a row are of another version. */
+function differs({ version }: TableLayout): string {
+  return `_v <> ${constant(version)}`;
+}
+
+/**
+ * The same of an older version, or of this one with other columns while nobody has changed the columns since: two
+ * instances never undo what the other one does.
+ */
+function isOlder(layout: TableLayout, schema: string): string {
+  const number = "split_part(_v, '.', 1)::int";
+  const isCurrent = `exists (select 1 from ${schema}._table t where t.name = ${constant(layout.name)} and t.version = ${constant(layout.version)})`;
+  return `${differs(layout)} and (${number} < ${layout.spec.version} or (${number} = ${layout.spec.version} and ${isCurrent}))`;
 }
