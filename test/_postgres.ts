@@ -49,6 +49,7 @@ export class Cluster {
         "shared_buffers=64MB",
         "autovacuum_naptime=10min",
         "shared_preload_libraries=pg_stat_statements",
+        "pg_stat_statements.track=all",
         ...settings,
       ],
     ];

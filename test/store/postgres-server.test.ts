@@ -1,4 +1,6 @@
+import { testServer } from "agent-control-service/testing";
 import { expect, it, onTestFinished } from "vitest";
+import { STORE } from "../../src/core/service/tokens.ts";
 import { makeCase, makeEntry, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { inspect, MIGRATIONS, migrate } from "../../src/core/store/postgres/migrate.ts";
 import { openPostgresStore } from "../../src/core/store/postgres/postgres-store.ts";
@@ -8,6 +10,8 @@ import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { postgres } from "../../src/postgres.ts";
 import { borrowSchema, type Cluster, openClient, openStores, sharedCluster } from "../_postgres.ts";
 import { requirement } from "../_require.ts";
+import { agentOf } from "../runs/_agent.ts";
+import { startJob, until } from "../runs/_jobs.ts";
 
 const { describe } = requirement("postgres");
 
@@ -18,7 +22,7 @@ async function countsOf(cluster: Cluster, schema: string) {
     `select coalesce(sum(calls) filter (where query like '%"${schema}"."_commit:%'), 0)::int as commits,
        coalesce(sum(calls) filter (where query like '%"${schema}".%' and query not like '%."_commit:%' and query not like '%_v <> %'), 0)::int as others,
        pg_snapshot_xmax(pg_current_snapshot())::text::int as writes
-     from pg_stat_statements`,
+     from pg_stat_statements where toplevel`,
   );
   return row!;
 }
@@ -106,6 +110,40 @@ describe("Postgres, as its server sees it", () => {
     expect(await casesOf(one, "a")).toEqual(["a-1"]);
     await other.table("Case").remove("a-1");
     expect(await casesOf(one, "a")).toEqual([]);
+  });
+
+  it("gets one statement a group from a service whose jobs run, and notifies in other statements", async () => {
+    const cluster = await sharedCluster();
+    const schema = await borrowSchema(cluster);
+    const stepper = agentOf(async ({ job }) => {
+      for (let n = 0; n < 5; n++) await job.step(`step ${n}`, () => n);
+    });
+    await using server = await testServer({
+      agents: [stepper],
+      store: postgres({ url: cluster.url, schema }),
+    });
+    const counts = async () => {
+      const [notified] = await cluster.query<{ inside: number; outside: number; started: number }>(
+        `select coalesce(sum(calls) filter (where toplevel and query like '%pg_notify%'), 0)::int as outside,
+           coalesce(sum(calls) filter (where not toplevel and query ~* 'notify'), 0)::int as inside,
+           coalesce(sum(calls) filter (where toplevel and query ~* '^(begin|commit|notify)'), 0)::int as started
+         from pg_stat_statements`,
+      );
+      const { details } = await server.service.get(STORE).stats();
+      return { ...(await countsOf(cluster, schema)), ...notified!, groups: details!.commits as number };
+    };
+    const before = await counts();
+
+    const jobs = await Promise.all(Array.from({ length: 12 }, () => startJob(server.service)));
+    for (const { id } of jobs) await until(server.service, id);
+
+    await expect.poll(async () => (await counts()).outside).toBeGreaterThan(before.outside);
+    const after = await counts();
+    // At least each step of a job is a commit of its own; groups have those of several jobs.
+    expect(after.commits - before.commits).toBeGreaterThan(5);
+    expect(after.commits - before.commits).toBeLessThan(12 * 7);
+    expect(Math.abs(after.commits - before.commits - (after.groups - before.groups))).toBeLessThanOrEqual(1);
+    expect([after.inside, after.started]).toEqual([before.inside, before.started]);
   });
 
   it("tells others of hints in statements of their own, and of a lost connection", async () => {
@@ -236,7 +274,7 @@ describe("Postgres, as its server sees it", () => {
     await older.change("a", (note) => ({ ...note, name: "changed" }));
     await expect.poll(() => newer.ids({ where: { kind: "1 a" } })).toEqual([]);
     expect(await newer.get("a")).toMatchObject({ name: "changed" });
-    // The older one leaves alone what the newer one has written: they would take turns for ever.
+    // The older one leaves alone what the newer one has written: they would take turns forever.
     const version = async () =>
       (await cluster.query<{ _ver: string }>(`select _ver from ${schema}."Note"`))[0]!._ver;
     const before = await version();

@@ -1,3 +1,4 @@
+import { OptionsError } from "../../base/check-options.ts";
 import { isServiceError, type ServiceError } from "../../base/errors.ts";
 import { getOrMake } from "../../base/get-or-make.ts";
 import { storageError } from "../storage-error.ts";
@@ -153,7 +154,7 @@ export async function loadPg(): Promise<Pg> {
   } catch (error) {
     const { code } = error as { code?: string };
     if (code !== "ERR_MODULE_NOT_FOUND" && code !== "MODULE_NOT_FOUND") throw error;
-    throw new Error(
+    throw new OptionsError(
       'The store on Postgres needs package "pg", which is not installed. Run: npm install pg@8',
     );
   }

@@ -1,3 +1,4 @@
+import { OptionsError } from "../../base/check-options.ts";
 import { CommitFunction } from "./commit-sql.ts";
 import type { Client } from "./connection.ts";
 import { base } from "./migrations/0001-base.ts";
@@ -33,9 +34,9 @@ export async function inspect(client: Client): Promise<Server> {
     unicode: boolean;
   };
   if (number < 140_000)
-    throw new Error(`The database is Postgres ${version}: the store needs version 14 or later`);
+    throw new OptionsError(`The database is Postgres ${version}: the store needs version 14 or later`);
   if (encoding !== "UTF8") {
-    throw new Error(`The database has encoding ${encoding}: the store needs one with encoding UTF8`);
+    throw new OptionsError(`The database has encoding ${encoding}: the store needs one with encoding UTF8`);
   }
   return { version: version.split(" ")[0]!, hasUnicode: unicode };
 }
@@ -128,7 +129,7 @@ async function numberOf(client: Client, schema: string, migrations: readonly Mig
   );
   const number = rows[0]!.number as number;
   if (number <= migrations.length) return number;
-  throw new Error(
+  throw new OptionsError(
     `The database (schema ${schema}) was changed by a newer version of agent-control-service: its tables have version ${number}, this version knows ${migrations.length}. Start the newer version`,
   );
 }
