@@ -257,3 +257,22 @@ test("the key of a job whose instance died is free once the job has ended elsewh
   await start(limited, "third");
   await allEnded(limited, ["third"]);
 });
+
+test("the queue is that of all instances: its length, the position of a job, and its limit", async () => {
+  const store = await emptyStore();
+  const held = gate();
+  onTestFinished(held.open);
+  const agent = () => agentOf({}, ({ job }) => job.step("work", () => held.opened));
+  const [a, b] = [await join(store, agent(), { most: 2 }), await join(store, agent(), { most: 2 })];
+  for (const [n, life] of [a, a, b, b].entries()) await start(life, `running-${n}`);
+  await start(a, "first");
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  await start(b, "second");
+
+  expect(await b.runner.position("first")).toEqual({ position: 1, queued: 2 });
+  expect(await a.runner.position("second")).toEqual({ position: 2, queued: 2 });
+  expect(await a.runner.position("running-3")).toBeUndefined();
+  // What it has counted is a second old at most.
+  await new Promise((resolve) => setTimeout(resolve, 1100));
+  await expect(start(a, "third")).rejects.toMatchObject({ type: "rate_limited" });
+});

@@ -41,7 +41,8 @@ test("queued jobs have a position, and workspaces take turns", async () => {
   for (const id of ["a1", "a2", "a3"]) await start(id, "a");
   await start("b1", "b");
   const runner = service.get(RUNNER);
-  const positions = ["a1", "a2", "a3", "b1"].map((id) => runner.position(id)?.position);
+  const positions: (number | undefined)[] = [];
+  for (const id of ["a1", "a2", "a3", "b1"]) positions.push((await runner.position(id))?.position);
   const load = runner.load();
   first.open();
   for (const id of ["a1", "a2", "a3", "b1"]) await until(service, id);

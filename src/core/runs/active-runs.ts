@@ -38,6 +38,7 @@ import { type Rehearsed, Run, type RunParts, SUPERSEDED } from "./run/run.ts";
 import type { RunEnd } from "./run/run-errors.ts";
 import { RunRecord } from "./run/run-record.ts";
 import { type StartTimer, startTimer as systemTimer } from "./run/timer.ts";
+import type { QueuePosition } from "./runner.ts";
 import { type Applicant, type Place, Scheduler, type SharedPart } from "./scheduler.ts";
 import type { TurnKind } from "./turn-kind.ts";
 import { Waker } from "./waker.ts";
@@ -96,6 +97,8 @@ interface LaunchOptions {
 const INSIDES = new AsyncLocalStorage<StepUnderWay>();
 
 const OPEN = ["stopped", "in_progress", "awaiting", "cancelling"] as const;
+/** Jobs that wait for a place; of those that an operator has parked, none does. */
+const QUEUED = { status: "stopped", parked: false };
 /** Jobs that are read together. */
 const PAGE = 500;
 
@@ -135,6 +138,8 @@ export class ActiveRuns {
   readonly #noted = new Map<string, TurnKind>();
   /** The number of the last line of its job's log that a run knows. */
   readonly #linesSeen = new WeakMap<Run, number>();
+  /** Queued jobs of all instances as they were counted last, and since then. */
+  #queued = { count: 0, until: 0 };
   /** Jobs that wait for their turn here, or are ended, with the number of reasons. */
   readonly #handled = new Map<string, number>();
   /** Agents of other living instances, as `slug@version`. */
@@ -298,6 +303,31 @@ export class ActiveRuns {
     const { agents } = this.#parts;
     if (agent_version == null || !this.hostedElsewhere.has(`${agent_name}@${agent_version}`)) return true;
     return agents.versions(agent_name).some(({ definition }) => definition.version === agent_version);
+  }
+
+  /** How many jobs wait for their first place at all instances together; the caller adds one. Counted once a second at most. */
+  async countQueued(): Promise<number> {
+    if (this.owner === null) return this.scheduler.queued;
+    const now = performance.now();
+    if (now >= this.#queued.until) {
+      this.#queued = { count: this.#queued.count, until: now + 1000 };
+      this.#queued.count = (await this.#parts.jobs.countBy("status", { where: QUEUED })).stopped ?? 0;
+    }
+    return this.#queued.count++;
+  }
+
+  /** The position of a queued job among those of all instances. */
+  async position(jobId: string): Promise<QueuePosition | undefined> {
+    if (this.owner === null) return this.scheduler.position(jobId);
+    const { jobs } = this.#parts;
+    const job = await jobs.find(jobId);
+    if (job?.status !== "stopped" || job.parked) return undefined;
+    const before = { ...QUEUED, created_at: { lt: Date.parse(job.created_at) } };
+    const [all, ahead] = await Promise.all(
+      [QUEUED, before].map((where) => jobs.countBy("status", { where })),
+    );
+    const queued = all!.stopped ?? 0;
+    return { position: Math.min((ahead!.stopped ?? 0) + 1, queued), queued };
   }
 
   /** Whether a job waits for an instance that hosts its agent, as far as is known of the others. */

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { fieldsOf } from "../agents/fields.ts";
 import type { Actor } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import { wakeJob } from "../entities/jobs.ts";
 import { receiveEvent } from "../entities/received-events.ts";
 import type { StoredCase } from "../models/case.ts";
@@ -199,8 +200,8 @@ class JobRunner implements Runner {
     return checked.ok ? {} : checked.problems;
   }
 
-  position(jobId: string): QueuePosition | undefined {
-    return this.#runs.scheduler.position(jobId);
+  position(jobId: string): MaybePromise<QueuePosition | undefined> {
+    return this.#membership ? this.#runs.position(jobId) : this.#runs.scheduler.position(jobId);
   }
 
   runningSteps(jobId: string): BegunEntry[] {

@@ -58,19 +58,16 @@ export function refusePulled({ id, pulled_from }: StoredJob): void {
 }
 
 /** Refuses a job of an agent that would have to wait while too many do. */
-export function refuseWhenFull(parts: RequestParts, slug: string): void {
-  const { scheduler } = parts.runs;
-  if (
-    scheduler.queued >= parts.maxQueuedJobs &&
-    !scheduler.hasPlace({ jobId: "", agent: slug, workspace: "" })
-  )
-    throw queueIsFull(parts);
+export async function refuseWhenFull(parts: RequestParts, slug: string): Promise<void> {
+  if (!parts.runs.scheduler.hasPlace({ jobId: "", agent: slug, workspace: "" })) await refuseMore(parts);
 }
 
-/** The error for a job that would have to wait while too many do. */
-export function queueIsFull({ runs: { scheduler } }: RequestParts): ServiceError {
-  const seconds = scheduler.retryAfter();
-  return new ServiceError("rate_limited", `${scheduler.queued} jobs are already queued`, {
+/** Refuses a job that would have to wait while too many do. */
+export async function refuseMore({ runs, maxQueuedJobs }: RequestParts): Promise<void> {
+  const queued = await runs.countQueued();
+  if (queued < maxQueuedJobs) return;
+  const seconds = runs.scheduler.retryAfter();
+  throw new ServiceError("rate_limited", `${queued} jobs are already queued`, {
     detail: `Try again in ${seconds} s.`,
     headers: { "Retry-After": String(seconds) },
   });

@@ -1,4 +1,5 @@
 import type { Actor } from "../audit/caller.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
@@ -132,8 +133,8 @@ export interface Runner {
     method: string,
     fields: Readonly<Record<string, unknown>>,
   ): Promise<Record<string, string>>;
-  /** The job's place in the queue, where it waits. */
-  position(jobId: string): QueuePosition | undefined;
+  /** The job's place in the queue, where it waits; where several instances share the store, in that of all of them. */
+  position(jobId: string): MaybePromise<QueuePosition | undefined>;
   /** The steps whose functions run now, as the run log would tell their beginning: it does not. */
   runningSteps(jobId: string): BegunEntry[];
   /** Id of this instance, where several share the store: the `owner` of the jobs that it runs. */

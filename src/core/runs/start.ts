@@ -11,7 +11,7 @@ import { forkJob } from "./fork/fork-job.ts";
 import { checkRequired, openParameters, openSent } from "./handler-context.ts";
 import type { Refusal } from "./ownership/shared-limits.ts";
 import type { ForkRequest, StartRequest } from "./runner.ts";
-import { queueIsFull, type RequestParts, refuseWhenClosing } from "./runner-parts.ts";
+import { type RequestParts, refuseMore, refuseWhenClosing } from "./runner-parts.ts";
 import type { Place } from "./scheduler.ts";
 import { fingerprintOf, type NamedRequest, toNewJob, withJobId } from "./start-request.ts";
 
@@ -55,7 +55,7 @@ export class Starts {
 
   async #start(slug: string, request: NamedRequest, { fields, also }: Origin = {}): Promise<StoredJob> {
     refuseWhenClosing(this.#parts);
-    const { jobs, ledger, maxQueuedJobs, workspace, clock } = this.#parts;
+    const { jobs, ledger, workspace, clock } = this.#parts;
     const agent = this.#parts.agents.get(slug);
     const sent = openSent(this.#parts, agent, request.encrypted_agent_parameters);
     const values = await openParameters(this.#parts, agent, sent);
@@ -70,7 +70,7 @@ export class Starts {
       checkRequired(agent, values);
       const { scheduler } = this.#parts.runs;
       place = scheduler.tryTake(toApplicant(input));
-      if (!place && scheduler.queued >= maxQueuedJobs) throw queueIsFull(this.#parts);
+      if (!place) await refuseMore(this.#parts);
     } catch (refusal) {
       // A repeated request is answered also where a new one is refused.
       const before = await jobs.find(input.id);

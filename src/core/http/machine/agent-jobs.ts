@@ -48,7 +48,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
           runner.start(slug, request),
         );
         const headers: [string, string][] = [["location", `${prefix}/agents/${slug}/jobs/${job.id}`]];
-        const place = runner.position(job.id);
+        const place = await runner.position(job.id);
         if (place) {
           headers.push(
             ["x-queue-position", String(place.position)],

@@ -37,7 +37,7 @@ export async function forkJob(
   const same = (before: StoredJob) => sameRequest(before, { ...original, id: before.id, fingerprint });
   if (earlier) return { job: same(earlier), created: false };
   const agent = agents.of(original) ?? agents.get(original.agent_name);
-  refuseWhenFull(parts, agent.slug);
+  await refuseWhenFull(parts, agent.slug);
   const entries = (await jobs.log(jobId)).map(({ entry }) => entry);
   const copied = copyRecord(entries, (record) => findCall(record, request.from));
   const then: CaseThen[] = [];

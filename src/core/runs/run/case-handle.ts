@@ -40,6 +40,10 @@ export interface JobFacts {
   readonly createdAt: string;
 }
 
+/** Why a question is asked again. */
+const CHANGED = "Its form has changed since it was answered, and the answer no longer matches";
+const REFUSED = "The last answer was refused";
+
 /** A case, with its calls recorded. */
 export class RunCase implements CaseHandle {
   readonly id: string;
@@ -142,11 +146,15 @@ export class RunCase implements CaseHandle {
       const recorded = call.takeEntry();
       if (!call.isDue && !call.answer) {
         const onAnswer = () => {
-          checking = this.#check(call, fields);
+          const checked = this.#check(call, fields);
+          const judge = (one: CheckedFields | undefined) => this.#judge(call, one, REFUSED);
+          checking = checked instanceof Promise ? checked.then(judge) : judge(checked);
           return checking;
         };
         const known = fallback instanceof Promise ? await fallback : fallback;
-        await this.#waitForAnswer(call, { fields, options, fallback: known, onAnswer });
+        // Another instance checks an answer by its form alone: where the schema refuses it, the question is asked again.
+        while (!call.isDue && !call.answer)
+          await this.#waitForAnswer(call, { fields, options, fallback: known, onAnswer });
       } else if (call.isRenamed) this.#recordName(call);
       if (!call.isDue) await this.#tellAgent(call, call.answer!);
       await run.delivered(call);
@@ -174,19 +182,21 @@ export class RunCase implements CaseHandle {
    */
   #checkRecorded(call: Call, fields: Fields): MaybePromise<CheckedFields | undefined> {
     const checking = this.#check(call, fields);
-    const judge = (checked: CheckedFields | undefined): CheckedFields | undefined => {
-      if (!checked || (checked.ok && call.note === undefined)) return checked;
-      if (!checked.ok)
-        call.note = `Its form has changed since it was answered, and the answer no longer matches: ${describeProblems(checked.problems)}`;
-      this.#run.deliveries.withdraw(call);
-      this.#scope.askAgain(call);
-      return undefined;
-    };
+    const judge = (checked: CheckedFields | undefined) => this.#judge(call, checked, CHANGED);
     if (!(checking instanceof Promise)) return judge(checking);
     call.isHeld = true;
     const ready = () => this.#run.deliveries.ready(call);
     // A failure is reported once the answer is passed to the handler.
     return checking.then(judge).finally(ready);
+  }
+
+  /** Takes an answer back that does not match, so that the question is asked again, with a note that says `why`. */
+  #judge(call: Call, checked: CheckedFields | undefined, why: string): CheckedFields | undefined {
+    if (!checked || (checked.ok && (call.note === undefined || why !== CHANGED))) return checked;
+    if (!checked.ok) call.note = `${why}: ${describeProblems(checked.problems)}`;
+    this.#run.deliveries.withdraw(call);
+    this.#scope.askAgain(call);
+    return undefined;
   }
 
   #check(call: Call, fields: Fields): MaybePromise<CheckedFields> | undefined {

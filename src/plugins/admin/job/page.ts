@@ -151,7 +151,7 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
       status: statusPiece(job.status).toString(),
       actions: jobActions(job),
       notes: toNotes(job, {
-        position: isTerminal(job.status) ? undefined : parts.runner().position(job.id),
+        position: isTerminal(job.status) ? undefined : await parts.runner().position(job.id),
         hosted: agent !== undefined,
       }),
       // A held job says at the top why.

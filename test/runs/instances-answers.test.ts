@@ -1,0 +1,57 @@
+import type { AgentDefinition } from "agent-control-service";
+import * as v from "valibot";
+import { expect, onTestFinished, test } from "vitest";
+import { isTerminal } from "../../src/core/models/entity-status.ts";
+import type { Store } from "../../src/core/store/store.ts";
+import { agentOf } from "./_agent.ts";
+import { emptyStore, JOB, Life } from "./_lives.ts";
+
+/** Nobody is taken for dead. */
+const PATIENT = { beat: 50, dead: 600_000, giveUp: 600_000, look: 20 };
+
+async function join(store: Store, agent: AgentDefinition, options = {}): Promise<Life> {
+  const life = new Life(store, agent, { shared: PATIENT, ...options });
+  await life.resume();
+  onTestFinished(() => void life.runner.close(0));
+  return life;
+}
+
+const isEven = (n: number) => n % 2 === 0;
+const soon = () => new Promise((resolve) => setTimeout(resolve, 5));
+
+test.each([
+  ["immediately", false, v.check(isEven, "must be even")],
+  ["after a while", false, v.checkAsync(async (n: number) => soon().then(() => isEven(n)), "must be even")],
+  ["where the agent is notified of answers", true, v.check(isEven, "must be even")],
+])(
+  "an answer at another instance that the agent's own schema refuses %s is asked for again",
+  async (_, tells, check) => {
+    const store = await emptyStore();
+    const told: unknown[] = [];
+    const agent = () =>
+      agentOf(
+        async ({ job }) => {
+          const item = await job.openCase({ id: "c", name: "c" });
+          const fields = v.objectAsync({ n: v.pipeAsync(v.number(), check as never) });
+          const { n } = await item.ask("number", { question: "Which number?", fields: fields as never });
+          return n;
+        },
+        tells ? { methods: { human_answer: { run: ({ answer }) => void told.push(answer) } } } : {},
+      );
+    const [a, b] = [await join(store, agent()), await join(store, agent())];
+    await a.start();
+    const asked = async () => (await b.cases.list({ where: { job_id: JOB } })).items[0];
+    await expect.poll(async () => (await asked())?.question).toBeTruthy();
+    const { id, question } = (await asked())!;
+
+    await b.runner.answer(JOB, id, { answer: { n: 3 }, message: null });
+    await expect.poll(async () => (await asked())?.question?.id ?? question!.id).not.toBe(question!.id);
+    expect((await asked())?.question?.note).toMatch(/^The last answer was refused: .*must be even/);
+    expect(await b.jobs.get(JOB)).toMatchObject({ status: "awaiting", open_questions: 1, run_count: 1 });
+    await b.runner.answer(JOB, id, { answer: { n: 4 }, message: null });
+
+    await expect.poll(async () => isTerminal((await b.jobs.get(JOB)).status)).toBe(true);
+    expect(await b.jobs.get(JOB)).toMatchObject({ status: "completed", result: 4 });
+    expect(told).toHaveLength(tells ? 1 : 0);
+  },
+);
