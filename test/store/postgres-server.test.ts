@@ -1,3 +1,4 @@
+import { setImmediate as immediate } from "node:timers/promises";
 import { testServer } from "agent-control-service/testing";
 import { expect, it, onTestFinished } from "vitest";
 import { STORE } from "../../src/core/service/tokens.ts";
@@ -61,6 +62,24 @@ describe("Postgres, as its server sees it", () => {
     // The ends of the logs are read once; bodies are in memory. One more reads the statistics.
     expect(after.others - before.others).toBeLessThanOrEqual(64 + 2);
     expect(await store.log("Run").last("j63")).toBe(50);
+  });
+
+  it("gets one statement for callers that began at different times", async () => {
+    const cluster = await sharedCluster();
+    const schema = await borrowSchema(cluster);
+    const [store] = (await openStores(1, { schema })) as [Store];
+    const before = await countsOf(cluster, schema);
+    const insert = async (caller: number) => {
+      for (let round = 0; round < 10; round++) await store.table("Job").insert(makeJob(`${caller}-${round}`));
+    };
+
+    const first = [0, 1, 2, 3].map(insert);
+    // Their first group is under way.
+    await immediate();
+    await immediate();
+    await Promise.all([...first, ...[4, 5, 6, 7].map(insert)]);
+
+    expect((await countsOf(cluster, schema)).commits - before.commits).toBeLessThan(15);
   });
 
   it("reads nothing for the steps of a job that this process runs", async () => {

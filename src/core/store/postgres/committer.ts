@@ -1,4 +1,4 @@
-import { setTimeout as delay } from "node:timers/promises";
+import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
 import { storageError } from "../storage-error.ts";
 import type { Attempt } from "./attempt.ts";
 import { type Connections, explain, isRefusal, isTransient } from "./connection.ts";
@@ -94,7 +94,11 @@ export class Committer {
   }
 
   async #run(): Promise<void> {
-    while (this.#waiting.length > 0) await this.#commitGroup(this.#waiting.splice(0, MOST));
+    while (this.#waiting.length > 0) {
+      await this.#commitGroup(this.#waiting.splice(0, MOST));
+      // Callers whose transactions this group had join the next one, rather than the one after it.
+      await immediate();
+    }
     this.#isBusy = false;
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
