@@ -1,4 +1,6 @@
+import { setImmediate as immediate } from "node:timers/promises";
 import { expect, it } from "vitest";
+import type { StoredJob } from "../../src/core/models/job.ts";
 import { at, makeCase, makeEntry, makeJob, seeded } from "../../src/core/store/contract/fixtures.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { openStores } from "../_postgres.ts";
@@ -103,6 +105,39 @@ describe("Postgres, open several times", () => {
     await expect(other.table("Job").insert(makeJob("a"))).rejects.toThrow("already exists");
   });
 
+  it("loses no change that was written together with the one before it", async () => {
+    const [store] = (await openStores(1)) as [Store];
+    const add = (change: number) => (job: StoredJob) => ({ ...job, total_cost: job.total_cost + change });
+    for (let round = 0; round < 10; round++) {
+      const id = `a${round}`;
+      await store.table("Job").insert(makeJob(id));
+      const [one, other] = [new Gate(), new Gate()];
+
+      // What follows waits until this is written, and is one group then.
+      const before = store.table("Job").insert(makeJob(`b${round}`));
+      await immediate();
+      await immediate();
+      const first = store.table("Job").change(id, add(1));
+      const second = store.transaction(async (tx) => {
+        await one.opened;
+        await tx.change("Job", id, add(10));
+      });
+      // Sees the first, and nothing of the second yet.
+      const third = store.transaction(async (tx) => {
+        for (let turn = 0; turn < 100; turn++) await undefined;
+        await tx.get("Job", id);
+        one.open();
+        await other.opened;
+        await tx.change("Job", id, add(100));
+      });
+      await Promise.all([before, first, second]);
+      other.open();
+      await third;
+
+      expect((await store.table("Job").get(id))?.total_cost).toBe(111);
+    }
+  });
+
   it.each([1, 2, 3])("is serializable: every history has an order (%i)", async (seed) => {
     const stores = await openStores(2);
     const history = await randomHistory(stores, seed);
@@ -161,6 +196,13 @@ describe("Postgres, open several times", () => {
     expect(await one.table("Job").get("j7")).toMatchObject({ name: "by another", total_cost: 1 });
   });
 });
+
+class Gate {
+  open = () => {};
+  readonly opened = new Promise<void>((resolve) => {
+    this.open = resolve;
+  });
+}
 
 /** What a transaction read and wrote: who wrote what it read, and whose version it replaced. */
 interface Step {

@@ -73,6 +73,9 @@ function recordOf(head: EntityHead): EntityHead["record"] {
   return head.record;
 }
 
+/** The version of what never was in the database: another one has replaced it in the same group. */
+const REPLACED = "-1";
+
 class Builder {
   readonly #version: string;
   /** Whether it is exclusive, by number. */
@@ -94,6 +97,9 @@ class Builder {
       this.#read(attempt, unit, own);
       for (const key of changedFacets(attempt)) this.#lock(`f${key}`, false);
       for (const head of attempt.puts.values()) {
+        // All that is written together has one version: what is replaced at the same time must not pass for it.
+        const replaced = puts.get(head.key);
+        if (replaced !== undefined) replaced.version = REPLACED;
         head.version = head.body === undefined ? null : this.#version;
         puts.set(head.key, head);
         this.#lock(`e${head.key}`, true);
