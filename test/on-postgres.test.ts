@@ -31,6 +31,9 @@ const OTHERS = {
     "events/unreadable-parameters",
   ],
   "runs other files, or takes its stores from recorded writes": ["runs/run-twice", "runs/programs"],
+  "counts what is sent, where a slow answer has it sent once more": [
+    ...["events/otel-sampling", "instances/events"],
+  ],
   "measures or limits how long thousands of steps take": ["runs/fairness"],
 } as const;
 

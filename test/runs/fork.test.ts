@@ -418,7 +418,7 @@ test("observers hear of a fork's start first, then of its copied cases, then of 
   expect(heard.slice(0, 2)).toEqual(["created stopped", "in_progress"]);
   expect(heard.slice(2, 4)).toEqual(["opened fork-a", "opened fork-b"]);
   expect(heard.slice(4)).toContain("pay 5");
-  expect(heard.at(-1)).toBe("completed");
+  await expect.poll(() => heard.at(-1)).toBe("completed");
 });
 
 test("a fork waits for the same child as the original, and its end stops no child of the original", async () => {

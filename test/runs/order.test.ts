@@ -70,11 +70,20 @@ test.each(
 );
 
 test("only strictSteps refuses a late first call of a run if one of its name has ended by then", async () => {
-  const handler: Handler = ({ job }) =>
-    Promise.all([
-      delay(40).then(() => job.step("work", () => 1)),
-      job.step("first", () => 0).then(() => job.step("work", () => 2)),
-    ]);
+  const handler: Handler = ({ job }) => {
+    let isEnded = false;
+    const late = async () => {
+      while (!isEnded) await delay(5);
+      return job.step("work", () => 1);
+    };
+    const soon = async () => {
+      await job.step("first", () => 0);
+      const result = await job.step("work", () => 2);
+      isEnded = true;
+      return result;
+    };
+    return Promise.all([late(), soon()]);
+  };
 
   expect(await run(handler, true)).toMatchObject({ status: "failed", stop_reason: "nondeterministic" });
   expect(await run(handler, false)).toMatchObject({ status: "completed", result: [1, 2] });
