@@ -7,6 +7,8 @@ import type { Findings, TrialJob } from "./trial.ts";
 
 /** Longest time under load before a kill, milliseconds. */
 const LONGEST_LOAD = 1500;
+/** Jobs that are asked for at the same time. */
+const LANES = 8;
 
 export interface Load {
   readonly target: Target;
@@ -72,8 +74,7 @@ export async function findLost(
   jobs: readonly TrialJob[],
   findings: Findings,
 ): Promise<void> {
-  for (const job of jobs) {
-    if (job.isOver) continue;
+  const check = async (job: TrialJob): Promise<void> => {
     if (!job.isAcknowledged) await startJob(client, job);
     try {
       const { status } = await client.get<{ status: Parameters<typeof isTerminal>[0] }>(`/jobs/${job.id}`);
@@ -83,7 +84,12 @@ export async function findLost(
       findings.lost.push(`job ${job.id} (${job.scenario.slug}): ${(error as Error).message}`);
       job.isOver = true;
     }
-  }
+  };
+  const left = jobs.filter(({ isOver }) => !isOver);
+  const lane = async (): Promise<void> => {
+    for (let job = left.shift(); job; job = left.shift()) await check(job);
+  };
+  await Promise.all(Array.from({ length: LANES }, lane));
 }
 
 /** The kill cuts all connections: what was not acknowledged before it does not count. */

@@ -61,7 +61,8 @@ export class LiveStreams {
    * Sends what `source` returns, until it ends, the reader disconnects, the service closes or `over` aborts.
    */
   open(source: StreamSource, { caller = "anyone", over }: StreamReader = {}): Response {
-    if (this.#closed) throw new ServiceError("unavailable", "The service is closing");
+    // As those that are open: the reader reconnects. After an error a browser would not.
+    if (this.#closed) return new FastResponse("", { headers: HEADERS });
     if (this.#open.size >= this.#most) {
       throw new ServiceError("unavailable", "Too many live streams are open", {
         detail: "Close one, or try again later.",

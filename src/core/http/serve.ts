@@ -1,5 +1,6 @@
-import type { Server } from "node:http";
-import type { Socket } from "node:net";
+import type { Server, ServerResponse } from "node:http";
+import { Server as NetServer, type Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { serve } from "srvx";
 import { answerBroken } from "./broken-request.ts";
 import { cutOffUnread } from "./unread-body.ts";
@@ -10,8 +11,12 @@ export interface HttpServer {
   readonly port: number;
   /** @default "http" */
   readonly protocol?: "http" | "https";
-  /** Stops accepting, waits for open requests; `force` aborts them. */
-  close(force?: boolean): Promise<void>;
+  /**
+   * Stops accepting, waits for open requests; `force` aborts them. Connections that are open stay for `linger`
+   * milliseconds, for the requests of a proxy that are on their way: each is answered, and its connection closed.
+   * @default linger 0
+   */
+  close(force?: boolean, linger?: number): Promise<void>;
 }
 
 /** Where to listen, and limits. */
@@ -64,13 +69,31 @@ export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
+  let isClosing = false;
+  const open = new Set<ServerResponse>();
+  // Before the handler, which may respond immediately.
+  node.prependListener("request", (_, response) => {
+    if (isClosing) response.shouldKeepAlive = false;
+    open.add(response);
+    response.once("close", () => open.delete(response));
+  });
   await server.ready();
   const address = node.address();
 
   return {
     port: typeof address === "object" && address ? address.port : port,
-    async close(force) {
-      const closed = server.close(force);
+    async close(force, linger = 0) {
+      isClosing = true;
+      for (const response of open) response.shouldKeepAlive = false;
+      let closed: Promise<unknown> | undefined;
+      if (!force && linger > 0) {
+        closed = new Promise((resolve) => void node.once("close", resolve));
+        // Node's own close() also ends the connections that are idle.
+        NetServer.prototype.close.call(node);
+        await Promise.race([closed, delay(linger)]);
+      }
+      const ended = server.close(force);
+      closed = closed ? Promise.all([closed, ended]) : ended;
       // Node closes connections that are idle at this moment. Those with a response in progress would stay
       // for their keep-alive time after it, and those that browsers open ahead of any request even longer.
       const sweep = setInterval(() => {

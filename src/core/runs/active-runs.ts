@@ -446,19 +446,21 @@ export class ActiveRuns {
     await Promise.race([Promise.all(runs.map((run) => run.freeze())), late]);
     clearTimeout(timer);
     for (const run of runs) run.abandon(CLOSING);
-    await this.#release(runs);
+    const left = runs.map(({ jobId, parts: { epoch }, limits }) => ({ jobId, epoch, total_cost: limits.spent }));
+    await this.#release(left);
+    this.ends.close();
     this.#parts.processes?.close();
     this.#parts.underWay?.end();
   }
 
   /** Gives the jobs of runs up, so that other instances claim them immediately. */
-  async #release(runs: readonly Run[]): Promise<void> {
+  async #release(runs: readonly { jobId: string; epoch: number; total_cost: number }[]): Promise<void> {
     if (this.owner === null) return;
     const { ledger, log } = this.#parts;
     const released = await Promise.all(
-      runs.map(({ jobId, parts: { epoch }, limits: { spent } }) =>
+      runs.map(({ jobId, epoch, total_cost }) =>
         ledger
-          .write((unit) => takeJob(unit, jobId, { total_cost: spent }), { fence: { job: jobId, epoch } })
+          .write((unit) => takeJob(unit, jobId, { total_cost }), { fence: { job: jobId, epoch } })
           .then(
             () => [jobId],
             (error: unknown) => {
@@ -599,6 +601,12 @@ export class ActiveRuns {
     place: Place,
     { record = new RunRecord(), values, suspended }: LaunchOptions = {},
   ): void {
+    // Its beginning was being stored when the service began to close.
+    if (this.isClosed && this.owner !== null) {
+      place.release();
+      void this.#release([{ jobId: job.id, epoch: job.run_count, total_cost: job.total_cost }]);
+      return;
+    }
     const { ledger, clock, startTimer = systemTimer, redactor, stopGrace, apiUrl } = this.#parts;
     const { timeout } = agent.definition.methods.job_start;
     const log = this.#parts.log.with({ agent: agent.slug, job_id: job.id });

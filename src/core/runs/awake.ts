@@ -7,7 +7,7 @@ const PATIENCE = 5000;
 /**
  * Does something that concerns a question of a job while its handler waits for the answer. A suspended job is resumed
  * first, and stays in memory meanwhile. One that does not come to its question in time, as no slot is free, the service
- * is paused, or the code is another, is treated as one without a run.
+ * is paused or closes, or the code is another, is treated as one without a run.
  */
 export async function whileAsked<T>(
   { runs, jobs, agents }: RequestParts,
@@ -17,7 +17,7 @@ export async function whileAsked<T>(
   const release = runs.keepInMemory(jobId);
   try {
     const job = runs.find(jobId) ? undefined : await jobs.find(jobId);
-    if (job?.suspended && agents.of(job) && !runs.scheduler.isPaused) {
+    if (job?.suspended && agents.of(job) && !runs.scheduler.isPaused && !runs.isClosed) {
       const isIn = Date.now() + PATIENCE;
       await Promise.race([runs.wake(jobId), delay(PATIENCE, undefined, { ref: false })]);
       for (let pause = 1; Date.now() < isIn; pause = Math.min(pause * 2, 50)) {

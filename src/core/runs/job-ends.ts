@@ -12,6 +12,9 @@ export class JobEnds {
   readonly #jobs: Jobs;
   readonly #isHere: (jobId: string) => boolean;
   readonly #signals = new Signals<StoredJob>();
+  /** Ends the waits of callers. */
+  readonly #waiting = new Set<() => void>();
+  #isClosed = false;
 
   /** `isHere` says whether a job runs in this process, which announces its end itself. */
   constructor(jobs: Jobs, hooks: HookListener, isHere: (jobId: string) => boolean) {
@@ -34,6 +37,8 @@ export class JobEnds {
   async wait(jobId: string, milliseconds: number, isAhead = false): Promise<StoredJob> {
     const { ended, cancel } = this.next(jobId);
     const timer = setTimeout(cancel, milliseconds);
+    this.#waiting.add(cancel);
+    if (this.#isClosed) cancel();
     try {
       // It may have ended before anybody listened.
       const found = isAhead ? undefined : await this.#jobs.get(jobId);
@@ -41,8 +46,15 @@ export class JobEnds {
       return (await ended) ?? (await this.#jobs.get(jobId));
     } finally {
       clearTimeout(timer);
+      this.#waiting.delete(cancel);
       cancel();
     }
+  }
+
+  /** The service closes: callers get the current state of their jobs. */
+  close(): void {
+    this.#isClosed = true;
+    for (const cancel of [...this.#waiting]) cancel();
   }
 
   /** Signals the ends that another instance has stored. */

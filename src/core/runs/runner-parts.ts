@@ -36,9 +36,9 @@ export async function note(
 export const asJob = (id: string) => ({ kind: "job", id });
 export const asCase = (id: string) => ({ kind: "case", id });
 
-/** Refuses new work while the service closes. */
+/** Refuses new work while the service closes, unless other instances can do it. */
 export function refuseWhenClosing({ runs }: RequestParts): void {
-  if (!runs.isClosed) return;
+  if (!runs.isClosed || runs.owner !== null) return;
   throw new ServiceError("unavailable", "The service is closing", {
     detail: "Retry after it has restarted.",
     headers: { "Retry-After": "5" },

@@ -89,6 +89,9 @@ export interface ServiceParts {
   readonly openStore: StoreFactory;
 }
 
+/** Milliseconds in which a closing instance still answers requests on open connections. */
+const LINGER = 1000;
+
 /** Wires the parts of one service. Nothing starts before `ready`, `fetch` or `listen`. */
 export function createService({ options, plugins, openStore }: ServiceParts): Service {
   const scope = createScope(options);
@@ -211,7 +214,9 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     await (booting ?? preparing)?.catch(() => {});
     await listening?.catch(() => {});
     scope.get(EMITTER).emit("service:closing", { reason: undefined });
-    const stopped = server?.close();
+    // A proxy in front of several instances does not know yet that this one closes.
+    const isShared = scope.has(STORE) && scope.get(STORE).isShared === true;
+    const stopped = server?.close(false, isShared ? LINGER : 0);
     const forced = setTimeout(() => void server?.close(true), (options.shutdownGrace + 2) * 1000);
     try {
       if (scope.has(STORE)) await scope.get(RUNNER).close(options.shutdownGrace);

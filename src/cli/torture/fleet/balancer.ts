@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 /** Milliseconds without an answer after which an instance is taken to be unavailable. */
 const PATIENCE = 3000;
 /** Milliseconds for which it gets no requests then, as long as there are others. */
-const REST = 5000;
+const REST = 15_000;
 
 /** A proxy before several instances: each request goes to the next one that accepts it. */
 export class Balancer {

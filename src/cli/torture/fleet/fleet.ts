@@ -39,8 +39,6 @@ interface Instance {
 /** What is done to one instance, to the database, and to all instances in turn. */
 const STRIKES = ["kill", "freeze", "cut", "silence", "hand-over", "database", "deploy"] as const;
 type Strike = (typeof STRIKES)[number];
-/** They take long: the next rounds come meanwhile. */
-const LONG: readonly Strike[] = ["freeze", "cut", "silence", "deploy"];
 
 /** Several instances of a service on one Postgres, behind a proxy: they are killed, frozen and cut off at random. */
 export class Fleet implements Subject {
@@ -126,7 +124,8 @@ export class Fleet implements Subject {
       });
     } else {
       const work = this.#carryOut(strike, instance, random);
-      if (!LONG.includes(strike)) await work;
+      if (strike === "database") await work;
+      // The next rounds come meanwhile.
       else
         instance.busy = this.#inBackground(work).finally(() => {
           instance.busy = undefined;
