@@ -60,11 +60,11 @@ async function answerUntil(
   { round, isOver }: { readonly round: number; readonly isOver: { readonly value: boolean } },
 ): Promise<void> {
   for (; !isOver.value; await delay(30)) {
-    for (const job of jobs) {
-      if (isOver.value || job.isOver || !job.isAcknowledged || round < job.answerFrom) continue;
+    await inLanes(jobs, async (job) => {
+      if (isOver.value || job.isOver || !job.isAcknowledged || round < job.answerFrom) return;
       const { status } = await client.get<{ status: string }>(`/jobs/${job.id}`);
       if (status === "awaiting") await answerAll(client, job);
-    }
+    });
   }
 }
 
@@ -86,8 +86,14 @@ export async function findLost(
     }
   };
   const left = jobs.filter(({ isOver }) => !isOver);
+  await inLanes(left, check);
+}
+
+/** Does something with each, a few at a time. */
+export async function inLanes<T>(all: readonly T[], work: (one: T) => Promise<unknown>): Promise<void> {
+  const left = [...all];
   const lane = async (): Promise<void> => {
-    for (let job = left.shift(); job; job = left.shift()) await check(job);
+    for (let one = left.shift(); one !== undefined; one = left.shift()) await work(one);
   };
   await Promise.all(Array.from({ length: LANES }, lane));
 }

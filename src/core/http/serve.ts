@@ -1,6 +1,6 @@
 import type { Server, ServerResponse } from "node:http";
-import { Server as NetServer, type Socket } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
+import type { Socket } from "node:net";
+import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
 import { serve } from "srvx";
 import { answerBroken } from "./broken-request.ts";
 import { cutOffUnread } from "./unread-body.ts";
@@ -12,9 +12,8 @@ export interface HttpServer {
   /** @default "http" */
   readonly protocol?: "http" | "https";
   /**
-   * Stops accepting, waits for open requests; `force` aborts them. Connections that are open stay for `linger`
-   * milliseconds, for the requests of a proxy that are on their way: each is answered, and its connection closed.
-   * @default linger 0
+   * Stops accepting, waits for open requests; `force` aborts them. For `linger` milliseconds before, requests are still
+   * answered, and their connections closed: a proxy may send some until it knows. @default linger 0
    */
   close(force?: boolean, linger?: number): Promise<void>;
 }
@@ -85,15 +84,12 @@ export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
     async close(force, linger = 0) {
       isClosing = true;
       for (const response of open) response.shouldKeepAlive = false;
-      let closed: Promise<unknown> | undefined;
       if (!force && linger > 0) {
-        closed = new Promise((resolve) => void node.once("close", resolve));
-        // Node's own close() also ends the connections that are idle.
-        NetServer.prototype.close.call(node);
-        await Promise.race([closed, delay(linger)]);
+        await delay(linger);
+        // Those that have connected by now are accepted first.
+        await immediate();
       }
-      const ended = server.close(force);
-      closed = closed ? Promise.all([closed, ended]) : ended;
+      const closed = server.close(force);
       // Node closes connections that are idle at this moment. Those with a response in progress would stay
       // for their keep-alive time after it, and those that browsers open ahead of any request even longer.
       const sweep = setInterval(() => {

@@ -89,7 +89,7 @@ export interface ServiceParts {
   readonly openStore: StoreFactory;
 }
 
-/** Milliseconds in which a closing instance still answers requests on open connections. */
+/** Milliseconds in which an instance that closes beside others still answers requests. */
 const LINGER = 1000;
 
 /** Wires the parts of one service. Nothing starts before `ready`, `fetch` or `listen`. */

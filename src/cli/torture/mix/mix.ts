@@ -7,6 +7,7 @@ import type { Schedule } from "../../../core/models/schedule.ts";
 import type { OpenJob } from "../../../core/runs/check-job.ts";
 import { readPages } from "../../job/list-cases.ts";
 import { type ServiceClient, UnreachableError } from "../../job/service-client.ts";
+import { inLanes } from "../load.ts";
 import { answerAll, LAST_WAIT, readOutcome } from "../outcome.ts";
 import type { Subject } from "../subject.ts";
 import type { Target, Under } from "../target.ts";
@@ -154,17 +155,18 @@ export class Mix implements Target {
     let left: readonly OpenJob[] = [];
     let fewest = Number.POSITIVE_INFINITY;
     for (let until = Date.now() + LAST_WAIT * 1000; Date.now() < until; await delay(100)) {
-      for (const job of jobs as readonly MixJob[]) {
+      await inLanes(jobs as readonly MixJob[], async (job) => {
         if (isToStop(job)) await stop(client, job);
         await sendNext(client, job);
-      }
+      });
       left = await readOpen(client);
       if (left.length === 0) return true;
       // As long as jobs end, the others only wait for a busy machine.
       if (left.length < fewest) until = Date.now() + LAST_WAIT * 1000;
       fewest = Math.min(fewest, left.length);
       const open = new Set(left.map(({ job }) => job.id));
-      for (const job of jobs) if (open.has(job.id)) await answerAll(client, job);
+      const asking = jobs.filter(({ id }) => open.has(id));
+      await inLanes(asking, (job) => answerAll(client, job));
       for (const { job } of left) if (job.stop_reason === "crash_loop") await retry(client, job.id);
       if (left.every(({ job, log }) => job.held && !isBeginning(planOfJob(job, this.#deploy), log)))
         return false;

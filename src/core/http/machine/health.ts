@@ -43,7 +43,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       auth: "none",
       summary: "Health of the service",
       description:
-        "`unhealthy`, with status 503, while the store cannot write, and where instances share the store, until this one has run its probe job; `degraded` while new jobs are refused.",
+        "`unhealthy`, with status 503, while the store cannot write, and where instances share the store, until this one has run its probe job and from when it closes; `degraded` while new jobs are refused.",
       tag,
       responses: {
         200: { description: "The service works", schema: ServiceHealthSchema },
@@ -106,7 +106,9 @@ function serviceHealth({ store, state, runner, maxQueuedJobs }: MachineParts): {
 } {
   if (!store.health().writable) return { status: "unhealthy", detail: "The store cannot write" };
   if (runner.probe === "pending") return { status: "unhealthy", detail: "The probe job has not run" };
-  if (state.closing) return { status: "degraded", detail: "The service is closing" };
+  // Where there are others, a proxy sends nothing more here.
+  if (state.closing)
+    return { status: store.isShared ? "unhealthy" : "degraded", detail: "The service is closing" };
   if (runner.isPaused)
     return { status: "degraded", detail: "The service is paused: it takes jobs in and runs none" };
   if (runner.load().queued >= maxQueuedJobs)
