@@ -223,6 +223,35 @@ test("a held job is tried again by an instance that joins with code that fits", 
   expect(await ended(c)).toMatchObject({ status: "completed", result: ["one"], held: null });
 });
 
+test("a job that an older instance holds is tried again by a newer one whose code fits, once the older one is gone", async () => {
+  const store = await emptyStore();
+  const begun = gate();
+  const agent = (version: string, name: string, end?: () => Promise<unknown>) =>
+    agentOf(
+      async ({ job }) => {
+        await job.step(name, () => name);
+        await end?.();
+        return version;
+      },
+      { version },
+    );
+  const forever = () => {
+    begun.open();
+    return new Promise(() => {});
+  };
+  const a = await join(store, agent("1.0.0", "one", forever), { shared: SHORT });
+  await a.start();
+  await begun.opened;
+  const b = await join(store, agent("1.0.0", "uno"), { shared: SHORT });
+  const c = await join(store, agent("2.0.0", "one"), { shared: SHORT });
+  a.die();
+  await expect.poll(async () => (await c.jobs.get(JOB)).held).toBeTruthy();
+
+  await b.runner.close(0);
+
+  expect(await ended(c)).toMatchObject({ status: "completed", result: "2.0.0", held: null });
+});
+
 test("an instance that closes gives its jobs up at the end of their steps, and others claim them immediately", async () => {
   const store = await emptyStore();
   const [begun, held] = [gate(), gate()];

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import type { CliContext } from "../context.ts";
 import { Fleet } from "./fleet/fleet.ts";
-import { findLost, underLoad } from "./load.ts";
+import { findLost, inLanes, underLoad } from "./load.ts";
 import { Mix } from "./mix/mix.ts";
 import { finish, LAST_WAIT, readOutcome } from "./outcome.ts";
 import { OwnAgents } from "./own-agents.ts";
@@ -63,10 +63,11 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
     await subject.rest?.();
     if (target.settle) client = await target.settle(subject, client, jobs, findings);
     const counts = { calls: 0, resumed: 0, answers: 0 };
-    for (const job of jobs.filter((one) => one.isAcknowledged)) {
+    const acknowledged = jobs.filter((one) => one.isAcknowledged);
+    await inLanes(acknowledged, async (job) => {
       const over = await finish(client, job, LAST_WAIT).catch(() => false);
       if (!over) findings.wrong.push(`${job.label}: does not end`);
-      if (!over) continue;
+      if (!over) return;
       const outcome = await readOutcome(client, job.id);
       checkAcknowledged(job, outcome, findings);
       checkRecord(job.label, outcome, findings);
@@ -75,7 +76,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
       counts.calls += entries.filter(({ type }) => type === "call").length;
       counts.resumed += entries.filter((one) => one.type === "mark" && one.mark === "interrupted").length;
       counts.answers += job.answers.size;
-    }
+    });
     const mix = await target.checkRest?.(client, findings);
     await subject.kill();
 
@@ -91,7 +92,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
       ...(subject.strikes && { strikes: subject.strikes }),
       seconds: (Date.now() - begun) / 1000,
       agents: target.agents,
-      jobs: jobs.filter((one) => one.isAcknowledged).length,
+      jobs: acknowledged.length,
       lost: findings.lost.length,
       doubled: findings.doubled.length,
       swapped: findings.swapped.length,

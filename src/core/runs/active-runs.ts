@@ -446,7 +446,11 @@ export class ActiveRuns {
     await Promise.race([Promise.all(runs.map((run) => run.freeze())), late]);
     clearTimeout(timer);
     for (const run of runs) run.abandon(CLOSING);
-    const left = runs.map(({ jobId, parts: { epoch }, limits }) => ({ jobId, epoch, total_cost: limits.spent }));
+    const left = runs.map(({ jobId, parts: { epoch }, limits }) => ({
+      jobId,
+      epoch,
+      total_cost: limits.spent,
+    }));
     await this.#release(left);
     this.ends.close();
     this.#parts.processes?.close();

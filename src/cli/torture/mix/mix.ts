@@ -187,15 +187,16 @@ export class Mix implements Target {
 
   async checkRest(client: ServiceClient, findings: Findings): Promise<MixCounts> {
     const members = new Map(this.#ended);
-    for (const { job_id: id } of await readPages<{ job_id: string }>(client, "/jobs?limit=1000", 1000)) {
-      if (members.has(id)) continue;
+    const all = await readPages<{ job_id: string }>(client, "/jobs?limit=1000", 1000);
+    await inLanes(all, async ({ job_id: id }) => {
+      if (members.has(id)) return;
       const outcome = await readOutcome(client, id);
       const { parent, schedule, job_fields } = outcome.job;
       const label = parent ? `child ${job_fields?.tag} (${id})` : `job ${id}`;
       members.set(id, { label, outcome });
       checkRecord(label, outcome, findings);
       if (!parent && !schedule) findings.doubled.push(`${label}: nobody has started it`);
-    }
+    });
     const journal = new Journal(await readFile(join(this.cwd, JOURNAL_FILE), "utf8"));
     for (const [id, { label, outcome }] of members) {
       journal.check(label, String(outcome.job.job_fields?.tag ?? id), outcome, findings);
