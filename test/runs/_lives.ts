@@ -203,7 +203,7 @@ export class Life {
   }
 
   /** The job at its end, or held; nothing where the process died before. */
-  async ended(milliseconds = 20_000): Promise<StoredJob | undefined> {
+  async ended(milliseconds = 60_000): Promise<StoredJob | undefined> {
     let look = (_job: StoredJob | undefined): void => {};
     const held = new Promise<StoredJob>((resolve) => {
       look = (job) => void (job?.id === JOB && job.held && resolve(job));
