@@ -6,6 +6,7 @@ export type {
   Instance,
   KeyedJob,
   KeyMark,
+  ProbeJob,
   RemovedBatch,
   RetentionState,
   SharedLimit,

@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -13,6 +22,8 @@ export default function openRun(): (() => void) | undefined {
   // Each project of the configuration asks for it.
   if (process.env[RUN] !== undefined) return undefined;
   const folder = mkdtempSync(join(tmpdir(), "svc-run-"));
+  // Where the tests run as root, Postgres runs as another user in a folder below.
+  chmodSync(folder, 0o711);
   process.env[RUN] = folder;
   process.env.TMPDIR = folder;
   return () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 });

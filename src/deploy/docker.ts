@@ -15,6 +15,8 @@ export interface Docker {
 }
 
 const LAST_LINES = 25;
+/** Attempts, a second apart, while Docker prunes for somebody else. */
+const PRUNE_TRIES = 60;
 
 /** Looks for a running engine; rejects with what to do if there is none. */
 export async function findDocker(tools: DeployTools): Promise<Docker> {
@@ -102,6 +104,18 @@ export async function docker(tools: DeployTools, args: readonly string[], what: 
   const result = await tools.exec("docker", args);
   if (result.code !== 0) throw failed(what, result);
   return result;
+}
+
+/** Removes the images without a name that have a label. Docker refuses to do so while it does so for somebody else. */
+export async function pruneImages(tools: DeployTools, label: string): Promise<void> {
+  const args = ["image", "prune", "--force", "--filter", `label=${label}`];
+  for (let left = PRUNE_TRIES; ; left--) {
+    const result = await tools.exec("docker", args);
+    if (result.code === 0) return;
+    if (left === 0 || !result.stderr.includes("already running"))
+      throw failed("Old images could not be removed", result);
+    await tools.sleep(1000);
+  }
 }
 
 async function readDigest(tools: DeployTools, ref: string): Promise<string> {

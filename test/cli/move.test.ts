@@ -278,40 +278,44 @@ describe("a service that moves house", () => {
       expect(stdout + stderr).not.toContain(PASSWORD);
   });
 
-  const ROUNDS = Number(process.env.SVC_KILL_ROUNDS ?? 1);
-  it(`finishes moves there and back that kill -9 ends at any moment, ${ROUNDS} times`, async () => {
-    const cwd = await project();
-    symlinkSync(join(REPOSITORY, "node_modules/pg"), join(cwd, "node_modules/pg"));
-    const folder = (round: number) => join(cwd, `data-${round}`);
-    await withFolder(async (store) => {
-      const insert = (at: number) =>
-        store.table("Job").insert(makeJob(`${at}`, { payload: "p".repeat(5000) }));
-      await Promise.all(Array.from({ length: 300 }, (_, at) => insert(at)));
-    }, folder(0));
-    const before = await new FolderPlace(folder(0)).read(sumsOf);
-    const env = { SERVICE_DATABASE_URL: url };
-    const move = async (...args: string[]) => {
-      const killed = beginSvc(["store", "move", ...args], { cwd, env });
-      // The source is closed: from here on it must be finished.
-      await killed.prints(/is read-only/);
-      await delay(Math.random() * 150);
-      killed.process.kill("SIGKILL");
-      await killed.finished;
+  const ROUNDS = Number(process.env.SVC_MOVE_ROUNDS ?? 1);
+  it(
+    `finishes moves there and back that kill -9 ends at any moment, ${ROUNDS} ${ROUNDS === 1 ? "time" : "times"}`,
+    async () => {
+      const cwd = await project();
+      symlinkSync(join(REPOSITORY, "node_modules/pg"), join(cwd, "node_modules/pg"));
+      const folder = (round: number) => join(cwd, `data-${round}`);
+      await withFolder(async (store) => {
+        const insert = (at: number) =>
+          store.table("Job").insert(makeJob(`${at}`, { payload: "p".repeat(5000) }));
+        await Promise.all(Array.from({ length: 300 }, (_, at) => insert(at)));
+      }, folder(0));
+      const before = await new FolderPlace(folder(0)).read(sumsOf);
+      const env = { SERVICE_DATABASE_URL: url };
+      const move = async (...args: string[]) => {
+        const killed = beginSvc(["store", "move", ...args], { cwd, env });
+        // The source is closed: from here on it must be finished.
+        await killed.prints(/is read-only/);
+        await delay(Math.random() * 150);
+        killed.process.kill("SIGKILL");
+        await killed.finished;
 
-      const finished = await svc(["store", "move", ...args], { cwd, env });
+        const finished = await svc(["store", "move", ...args], { cwd, env });
 
-      expect(finished, finished.stderr).toMatchObject({ code: 0 });
-    };
-    const there = "env:SERVICE_DATABASE_URL";
+        expect(finished, finished.stderr).toMatchObject({ code: 0 });
+      };
+      const there = "env:SERVICE_DATABASE_URL";
 
-    for (let round = 0; round < ROUNDS; round++) {
-      const schema = ["--schema", `round${round}`];
-      await move("--from", folder(round), "--to", there, ...schema);
-      await move("--from", there, "--to", folder(round + 1), ...schema);
-    }
+      for (let round = 0; round < ROUNDS; round++) {
+        const schema = ["--schema", `round${round}`];
+        await move("--from", folder(round), "--to", there, ...schema);
+        await move("--from", there, "--to", folder(round + 1), ...schema);
+      }
 
-    expect(await new FolderPlace(folder(ROUNDS)).read(sumsOf)).toEqual(before);
-    await withFolder((store) => store.table("Job").insert(makeJob("more")), folder(ROUNDS));
-    await expect(withFolder(async () => {}, folder(0))).rejects.toThrow("was moved to");
-  });
+      expect(await new FolderPlace(folder(ROUNDS)).read(sumsOf)).toEqual(before);
+      await withFolder((store) => store.table("Job").insert(makeJob("more")), folder(ROUNDS));
+      await expect(withFolder(async () => {}, folder(0))).rejects.toThrow("was moved to");
+    },
+    120_000 + 20_000 * ROUNDS,
+  );
 });

@@ -45,6 +45,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
   const jobs: TrialJob[] = [];
   const findings: Findings = { lost: [], doubled: [], swapped: [], wrong: [], expired: [] };
   let kills = 0;
+  let isStruck = false;
   try {
     let client = await subject.start();
     await target.prepare(client);
@@ -52,6 +53,7 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
 
     for (let round = 1; round <= rounds; round++) {
       await underLoad(client, { target, jobs, round, random });
+      isStruck = true;
       const struck = await subject.strike({ random, deploy: () => target.deploy?.() });
       client = struck.client;
       kills += struck.kills;
@@ -103,8 +105,8 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
     };
   } catch (error) {
     await subject.kill();
-    // If a service does not come back after a kill, its data folder has the evidence.
-    if (kills > 0) context.note(`after ${kills} kills; the data is in ${folder}`);
+    // If a service does not come back after a strike, its data folder has the evidence.
+    if (isStruck) context.note(`after ${kills} kills; the data is in ${folder}`);
     else await rm(folder, { recursive: true, force: true });
     throw error;
   } finally {

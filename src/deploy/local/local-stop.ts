@@ -1,4 +1,4 @@
-import { docker, findDocker } from "../docker.ts";
+import { docker, findDocker, pruneImages } from "../docker.ts";
 import { DeployError } from "../errors.ts";
 import { step } from "../events.ts";
 import type { OpenWork } from "../open-work.ts";
@@ -44,8 +44,7 @@ export async function localStop(
     await remove("data", ["volume", "ls", "--quiet", ...filter], ["volume", "rm"]);
     await remove("image", ["images", "--quiet", image], ["image", "rm", "--force"]);
     await dropLocalSecrets(run);
-    const label = `label=agent-control-service.project=${name}`;
-    await docker(tools, ["image", "prune", "--force", "--filter", label], "Old images could not be removed");
+    await pruneImages(tools, `agent-control-service.project=${name}`);
     if (removed.length === 0) skip("nothing is running");
     else note(removed.join(", "));
   });
