@@ -438,7 +438,10 @@ describe("a child of a job whose process dies", () => {
     second.die();
   });
 
-  it("is stopped where its parent is started over", async () => {
+  it.each([
+    ["its parent is started over", {}],
+    ["its parent is started over, which was moved here from an instance that was killed", { owner: "gone" }],
+  ])("is stopped where %s", async (_, moved) => {
     const store = await emptyStore();
     const slow = agentOf(({ job }) => job.sleep("1h"), { name: "Slow" });
     const parent = agentOf(async ({ job }) => (await job.start(slow)).result(), {
@@ -452,6 +455,7 @@ describe("a child of a job whose process dies", () => {
       .toEqual(["in_progress", "in_progress"]);
     await expect.poll(async () => (await first.entries()).some(({ type }) => type === "begun")).toBe(true);
     first.die();
+    await store.table("Job").change("job-1", (job) => ({ ...job, ...moved }));
 
     const second = new Life(store, [parent, slow]);
     await second.resume();

@@ -113,9 +113,14 @@ export function stoppedByParent(id: string): RunEnd {
   return { to: "cancelled", reason: "stopped", message: `The job was stopped by its parent "${id}"` };
 }
 
+export interface ParentEndParts extends Pick<ChildrenParts, "jobs" | "agents"> {
+  /** `owner` is null where only this process has the store. */
+  readonly runs: { readonly owner: string | null };
+}
+
 /** Why a child does not resume: its parent ended without completing, and then the process; or it is started over. */
 export async function parentEndOf(
-  { jobs, agents }: Pick<ChildrenParts, "jobs" | "agents">,
+  { jobs, agents, runs }: ParentEndParts,
   { parent }: StoredJob,
 ): Promise<RunEnd | undefined> {
   if (!parent || parent.detached) return undefined;
@@ -123,9 +128,10 @@ export async function parentEndOf(
   if (above?.status === "completed") return undefined;
   if (!above || isTerminal(above.status)) return endOfParent(parent.job_id, above?.status);
   const isInterrupted = (above.status === "in_progress" || above.status === "awaiting") && !isHeld(above);
-  // An owner stops them itself.
+  // An owner stops them itself. Where only this process has the store, an owner is of the store from which the job was moved.
+  const isOwned = runs.owner !== null && Boolean(above.owner);
   const isStartedOver =
-    isInterrupted && !above.owner && agents.of(above)?.definition.onInterruption === "restart";
+    isInterrupted && !isOwned && agents.of(above)?.definition.onInterruption === "restart";
   return isStartedOver ? endOfParent(parent.job_id, "restarted") : undefined;
 }
 

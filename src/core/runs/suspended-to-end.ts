@@ -1,14 +1,7 @@
-import type { AgentRegistry } from "../agents/registry.ts";
-import type { Jobs } from "../entities/jobs.ts";
 import type { EntityStatus } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { Condition } from "../store/store.ts";
-import { parentEndOf } from "./children.ts";
-
-interface Parts {
-  readonly jobs: Jobs;
-  readonly agents: AgentRegistry;
-}
+import { type ParentEndParts, parentEndOf } from "./children.ts";
 
 const ALL = Number.POSITIVE_INFINITY;
 const OPEN: readonly EntityStatus[] = ["in_progress", "awaiting"];
@@ -17,7 +10,7 @@ const OPEN: readonly EntityStatus[] = ["in_progress", "awaiting"];
  * Suspended jobs that a start must end: those that lost data, and those whose parents have ended. Other suspended jobs
  * are not read: their index tells what is needed.
  */
-export async function findSuspendedToEnd(parts: Parts): Promise<StoredJob[]> {
+export async function findSuspendedToEnd(parts: ParentEndParts): Promise<StoredJob[]> {
   const { jobs } = parts;
   const damaged = await Promise.all((await jobs.damaged()).map(({ id }) => jobs.find(id)));
   const found = damaged.filter((job): job is StoredJob => Boolean(job?.suspended));
@@ -29,7 +22,7 @@ export async function findSuspendedToEnd(parts: Parts): Promise<StoredJob[]> {
 
 /** Of the jobs with these index values, those whose parents have ended. */
 export async function findOrphans(
-  parts: Parts,
+  parts: ParentEndParts,
   where: Readonly<Record<string, Condition>>,
 ): Promise<StoredJob[]> {
   const { jobs, agents } = parts;
