@@ -7,6 +7,9 @@ import { shareOf } from "../_share.ts";
 import { project, REPOSITORY, svc } from "../cli/_svc.ts";
 
 const ROUNDS = process.env.SVC_TORTURE_ROUNDS ?? "3";
+/** Rounds of several instances, and from how many on there are as many as of one service. */
+const FEW = 3;
+const MANY = 50;
 
 test("svc torture: the examples neither lose nor repeat anything, however often they are killed", async () => {
   const cwd = await project();
@@ -22,8 +25,9 @@ test("svc torture: the examples neither lose nor repeat anything, however often 
   expect(code).toBe(0);
 }, 900_000);
 
-// Both cost seconds: each commit's check has one of them.
-const MIXES = shareOf([[], ["--instances", "3"]], 2);
+// Instances cost more: every fourth commit's check has them.
+const SEVERAL = shareOf([["--instances", "3"], undefined, undefined, undefined], 4);
+const MIXES = [[], ...SEVERAL.flatMap((one) => (one ? [one] : []))];
 
 describe.each(MIXES)("svc torture --mix %s %s", (...instances) => {
   const { it } = instances.length > 0 ? requirement("postgres") : { it: test };
@@ -35,7 +39,8 @@ describe.each(MIXES)("svc torture --mix %s %s", (...instances) => {
 });
 
 async function tortureMix(instances: readonly string[]): Promise<void> {
-  const args = ["torture", "--mix", ...instances, "--rounds", ROUNDS, "--jobs", "1", "--json"];
+  const rounds = instances.length > 0 && Number(ROUNDS) < MANY ? String(FEW) : ROUNDS;
+  const args = ["torture", "--mix", ...instances, "--rounds", rounds, "--jobs", "1", "--json"];
   // So short that others claim the jobs of an instance within the test.
   const env = { SVC_LEASE: "5000" };
 

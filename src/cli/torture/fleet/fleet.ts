@@ -51,6 +51,8 @@ export class Fleet implements Subject {
   readonly #lease: number;
   readonly #over = new AbortController();
   #deploying: Promise<void> | undefined;
+  /** When the database was last started again, by a clock that nobody sets; infinite while it is away. */
+  #databaseUpAt = Number.NEGATIVE_INFINITY;
   /** What has failed in the background. */
   #failure: Error | undefined;
 
@@ -184,9 +186,11 @@ export class Fleet implements Subject {
         relay.restore();
         return;
       case "database":
+        this.#databaseUpAt = Number.POSITIVE_INFINITY;
         await this.#cluster.stop();
         await this.#pause(random() * 1000);
         await this.#cluster.start();
+        this.#databaseUpAt = performance.now();
         return;
       case "hand-over":
         await this.#handOver(instance);
@@ -223,8 +227,16 @@ export class Fleet implements Subject {
   }
 
   async #up(instance: Instance): Promise<void> {
-    const { url } = await instance.service.start();
-    instance.url = url;
+    for (;;) {
+      const begun = performance.now();
+      try {
+        instance.url = (await instance.service.start()).url;
+        return;
+      } catch (error) {
+        // Without a database none starts: what supervises instances tries again.
+        if (this.#over.signal.aborted || this.#databaseUpAt < begun) throw error;
+      }
+    }
   }
 
   /** No instance may end by itself. */
