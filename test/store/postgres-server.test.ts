@@ -1,4 +1,4 @@
-import { setImmediate as immediate } from "node:timers/promises";
+import { setTimeout as delay, setImmediate as immediate } from "node:timers/promises";
 import { testServer } from "agent-control-service/testing";
 import { expect, it, onTestFinished } from "vitest";
 import { STORE } from "../../src/core/service/tokens.ts";
@@ -163,6 +163,27 @@ describe("Postgres, as its server sees it", () => {
     expect(after.commits - before.commits).toBeLessThan(12 * 7);
     expect(Math.abs(after.commits - before.commits - (after.groups - before.groups))).toBeLessThanOrEqual(1);
     expect([after.inside, after.started]).toEqual([before.inside, before.started]);
+  });
+
+  it("gathers hints for longer where there are many", async () => {
+    const cluster = await sharedCluster();
+    const schema = await borrowSchema(cluster);
+    const [one, other] = (await openStores(2, { schema })) as [Store, Store];
+    const heard: string[] = [];
+    let notifications = 0;
+    other.hints.on((hint) => {
+      notifications++;
+      if (hint !== "all") heard.push(...hint.ids);
+    });
+
+    const begun = performance.now();
+    for (let number = 0; number < 40; number++) {
+      one.hints.tell("job", [`${number}`]);
+      await delay(10);
+    }
+
+    await expect.poll(() => heard.length).toBe(40);
+    expect(notifications).toBeLessThanOrEqual((performance.now() - begun) / 100 + 2);
   });
 
   it("tells others of hints in statements of their own, and of a lost connection", async () => {

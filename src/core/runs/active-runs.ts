@@ -319,6 +319,7 @@ export class ActiveRuns {
   /** The position of a queued job among those of all instances. */
   async position(jobId: string): Promise<QueuePosition | undefined> {
     if (this.owner === null) return this.scheduler.position(jobId);
+    if (this.isRunning(jobId)) return undefined;
     const { jobs } = this.#parts;
     const job = await jobs.find(jobId);
     if (job?.status !== "stopped" || job.parked) return undefined;

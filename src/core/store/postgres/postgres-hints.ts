@@ -3,8 +3,9 @@ import type { Hint, Hints } from "../store.ts";
 import type { Client, Connections } from "./connection.ts";
 import { identifier, nameOf } from "./sql-text.ts";
 
-/** Milliseconds in which hints are gathered. */
+/** Milliseconds in which hints are gathered, and from one notification to the next where there are many. */
 const GATHERED = 20;
+const APART = 100;
 /** Characters of one notification; Postgres takes less than 8000 bytes. */
 const LONGEST = 7000;
 /** Milliseconds between two signs of life of the connection that listens. */
@@ -22,6 +23,8 @@ export class PostgresHints implements Hints {
   readonly #listeners = new Set<(hint: Hint | "all") => void>();
   #gathered = new Map<string, Set<string>>();
   #timer: NodeJS.Timeout | undefined;
+  /** When hints may be sent again, by the monotonic clock. */
+  #next = 0;
   #client: Client | undefined;
   #pulse: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
@@ -39,7 +42,9 @@ export class PostgresHints implements Hints {
     const known = this.#gathered.get(topic) ?? new Set();
     for (const id of ids) known.add(id);
     this.#gathered.set(topic, known);
-    this.#timer ??= setTimeout(() => void this.#send(), GATHERED);
+    if (this.#timer !== undefined) return;
+    const pause = Math.max(GATHERED, this.#next - performance.now());
+    this.#timer = setTimeout(() => void this.#send(), pause);
   }
 
   on(listener: (hint: Hint | "all") => void): () => void {
@@ -116,6 +121,7 @@ export class PostgresHints implements Hints {
   async #send(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#next = performance.now() + APART;
     const gathered = this.#gathered;
     this.#gathered = new Map();
     const payloads = [...gathered].flatMap(([topic, ids]) => this.#payloads(topic, [...ids]));
