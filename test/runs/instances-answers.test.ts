@@ -55,3 +55,46 @@ test.each([
     expect(told).toHaveLength(tells ? 1 : 0);
   },
 );
+
+test("after an answer at another instance, the next question in the same case is open, however slowly the store reads", async () => {
+  const store = await emptyStore();
+  const slow: Store = new Proxy(store, {
+    get: (_, name) => {
+      const member: unknown = Reflect.get(store, name, store);
+      if (name !== "table") return typeof member === "function" ? member.bind(store) : member;
+      return (table: "EventWait") => {
+        const { list, ...others } = store.table(table);
+        if (table !== "EventWait") return store.table(table);
+        return {
+          ...others,
+          list: async (query: never) => {
+            await new Promise((resolve) => setTimeout(resolve, 100));
+            return list(query);
+          },
+        };
+      };
+    },
+  });
+  const agent = agentOf(async ({ job }) => {
+    const item = await job.openCase({ id: "c", name: "c" });
+    const answers: unknown[] = [];
+    for (const question of ["first", "second"])
+      answers.push(await item.ask(question, { question, fields: v.object({ n: v.number() }) }));
+    return answers;
+  });
+  const [a, b] = [await join(slow, agent), await join(store, agent)];
+  await a.start();
+  const asked = async () => (await b.cases.list({ where: { job_id: JOB } })).items[0];
+  const answer = async (question: string, n: number) => {
+    await expect.poll(async () => (await asked())?.question?.question).toBe(question);
+    await b.runner.answer(JOB, (await asked())!.id, { answer: { n }, message: null });
+  };
+
+  await answer("first", 1);
+  await expect.poll(async () => (await asked())?.question?.question).toBe("second");
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  await answer("second", 2);
+
+  await expect.poll(async () => isTerminal((await b.jobs.get(JOB)).status)).toBe(true);
+  expect(await b.jobs.get(JOB)).toMatchObject({ status: "completed", result: [{ n: 1 }, { n: 2 }] });
+});

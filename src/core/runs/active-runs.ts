@@ -408,7 +408,7 @@ export class ActiveRuns {
       .list({ where: { job_id: jobId }, limit: Number.POSITIVE_INFINITY });
     this.received(waits.items.filter(({ event }) => event !== null));
     // Those that were answered are no longer waited with: their answers were in the log.
-    for (const [caseId, message] of closed) await run.questions.withdraw(caseId, message);
+    for (const withdraw of closed) await withdraw();
   }
 
   /** Ends all runs, and leaves their jobs as they are: others may have claimed them already. */

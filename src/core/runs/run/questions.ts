@@ -109,17 +109,19 @@ export class Questions {
     if (isWaiting) waiting!.settle();
   }
 
-  /** Of the questions that it waits with, those that are closed, with a message for each. */
+  /** Of the questions that it waits with, those that are closed: what withdraws each, unless it was answered. */
   async findClosed(
     find: (caseId: string) => Promise<Pick<StoredCase, "question" | "status"> | undefined>,
-  ): Promise<ReadonlyMap<string, string>> {
-    const closed = new Map<string, string>();
-    for (const [caseId, { call, isAsked }] of [...this.#waiting]) {
+  ): Promise<(() => Promise<void>)[]> {
+    const closed: (() => Promise<void>)[] = [];
+    for (const [caseId, waiting] of [...this.#waiting]) {
+      const { call, isAsked } = waiting;
       if (!isAsked || call.answer || call.isDue) continue;
+      const asked = String(call.position);
       const item = await find(caseId);
-      if (item?.question?.id === String(call.position)) continue;
+      if (item?.question?.id === asked) continue;
       const what = item ? `was set to ${item.status} by an operator` : "was deleted";
-      closed.set(caseId, `Case "${caseId}" ${what}`);
+      closed.push(() => this.#withdraw(waiting, `Case "${caseId}" ${what}`));
     }
     return closed;
   }
@@ -127,12 +129,19 @@ export class Questions {
   /** An operator has withdrawn the question: the handler is notified, unless the run ends first. */
   async withdraw(caseId: string, message: string): Promise<void> {
     const waiting = this.#waiting.get(caseId);
+    if (waiting) await this.#withdraw(waiting, message);
+  }
+
+  async #withdraw(waiting: Waiting, message: string): Promise<void> {
     const run = this.#run;
-    if (!waiting || waiting.isWithdrawn) return;
+    const { caseId } = waiting.call;
+    // The case may have another question by now, also one of the same call.
+    const isOver = () => this.#waiting.get(caseId!) !== waiting;
+    if (waiting.isWithdrawn || isOver()) return;
     waiting.isWithdrawn = true;
     try {
       await run.write(async (unit) => {
-        if (waiting.call.isDue || waiting.call.answer) return;
+        if (isOver() || waiting.call.isDue || waiting.call.answer) return;
         await this.#recordError(unit, waiting.call, { name: "Error", message });
       });
     } catch (error) {
