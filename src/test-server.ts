@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { AgentDefinition } from "./core/agents/define-agent.ts";
 import { toSlug } from "./core/agents/identity.ts";
 import type { Duration } from "./core/base/duration.ts";
+import { type Serve, serveWithNode } from "./core/http/serve.ts";
 import type { Case } from "./core/models/case.ts";
 import type { Job } from "./core/models/job.ts";
 import type { ServerOptions } from "./core/service/options.ts";
@@ -176,7 +177,7 @@ class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {
         return this.#store;
       },
     });
-    await this.#service.listen();
+    await this.#service.listen({ serve: serveBriefly });
   }
 
   request(path: string, init?: TestRequest): Promise<Response> {
@@ -248,3 +249,9 @@ export function toRequestInit({ json, key, ...init }: TestRequest = {}, rightKey
   if (!headers.has("content-type")) headers.set("content-type", "application/json");
   return { method: "POST", ...init, headers, body: JSON.stringify(json) };
 }
+
+/** No proxy sends anything to a service under test that closes. */
+const serveBriefly: Serve = async (app, options) => {
+  const server = await serveWithNode(app, options);
+  return { ...server, close: (force) => server.close(force) };
+};

@@ -1,13 +1,16 @@
+import { mkdtemp, rm } from "node:fs/promises";
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { defineAgent } from "agent-control-service";
-import { type TestServer, testServer } from "agent-control-service/testing";
+import { type AgentDefinition, createServer as createService, defineAgent } from "agent-control-service";
 import { expect, onTestFinished, test } from "vitest";
 import { readServerEvents } from "../../src/cli/job/server-events.ts";
+import { sharedRsaKey } from "../../src/testing/rsa-key.ts";
 import { gate } from "../runs/_agent.ts";
 import { jobContext } from "../runs/_jobs.ts";
-import { SharedStore, startInstances } from "./_instances.ts";
+import { SharedStore } from "./_instances.ts";
 
 /** How many instances are replaced, one after another. */
 const HAND_OVERS = Number(process.env.SVC_HAND_OVERS ?? 4);
@@ -95,12 +98,9 @@ const steps = defineAgent({
 
 test(`no request fails while ${HAND_OVERS} instances in a row are replaced under load, and no stream misses a line`, async () => {
   const store = new SharedStore();
-  const begin = () => startInstances([{ agents: [steps], store: store.open }]).then(([server]) => server);
-  const first = await begin();
-  const { key } = first;
-  const instances: TestServer[] = [first, await begin()];
-  const { url, failures } = await proxy(() => instances.map((one) => one.url));
-  const headers = { "X-API-Key": key, "Content-Type": "application/json" };
+  const instances = [await start(steps, store), await start(steps, store)];
+  const { url, failures } = await proxy(() => instances.map((one) => one.url!));
+  const headers = { "X-API-Key": KEY, "Content-Type": "application/json" };
   let isOver = false;
   const ended: string[] = [];
   const client = async (name: number): Promise<void> => {
@@ -138,9 +138,9 @@ test(`no request fails while ${HAND_OVERS} instances in a row are replaced under
     }),
   );
   for (let n = 0; n < HAND_OVERS; n++) {
-    instances.push(await begin());
+    instances.push(await start(steps, store));
     const before = ended.length;
-    await instances[0]!.service.close();
+    await instances[0]!.close();
     instances.shift();
     await expect.poll(() => ended.length).toBeGreaterThan(before);
   }
@@ -150,7 +150,7 @@ test(`no request fails while ${HAND_OVERS} instances in a row are replaced under
   expect(failures).toEqual([]);
   const jobs = await Promise.all(
     ended.map(
-      async (id) => (await instances[0]!.request(`/jobs/${id}`)).json() as Promise<{ status: string }>,
+      async (id) => (await fetch(`${url}/jobs/${id}`, { headers })).json() as Promise<{ status: string }>,
     ),
   );
   expect(new Set(jobs.map(({ status }) => status))).toEqual(new Set(["completed"]));
@@ -176,18 +176,17 @@ test("an instance that closes beside others answers what is under way and what c
       },
     },
   });
-  const server = await testServer({ agents: [slow], store: new SharedStore().open });
-  onTestFinished(() => server[Symbol.asyncDispose]());
-  const { port } = new URL(server.url);
+  const service = await start(slow, new SharedStore());
+  const { port } = new URL(service.url!);
   const [busy, idle] = [await open(Number(port)), await open(Number(port))];
   const ask = (path: string, method = "GET", body = "") =>
-    `${method} ${path} HTTP/1.1\r\nHost: test\r\nX-API-Key: ${server.key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    `${method} ${path} HTTP/1.1\r\nHost: test\r\nX-API-Key: ${KEY}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
   idle.write(ask("/jobs"));
   expect(await idle.next()).toMatch(/^HTTP\/1\.1 200.*connection: keep-alive/is);
   busy.write(ask("/agents/slow/custom/wait", "POST", "{}"));
   await begun.opened;
 
-  const closed = server.service.close();
+  const closed = service.close();
   const other = await open(Number(port));
   const body = JSON.stringify({ job_context: jobContext("late"), job_fields: {} });
   idle.write(ask("/agents/slow/jobs", "POST", body));
@@ -200,6 +199,21 @@ test("an instance that closes beside others answers what is under way and what c
   await closed;
   await expect(open(Number(port))).rejects.toThrow("ECONNREFUSED");
 });
+
+const KEY = "test-key-of-all-instances";
+
+/** An instance with everything that it has outside of tests. */
+async function start(agent: AgentDefinition, store: SharedStore) {
+  const dataDir = await mkdtemp(join(tmpdir(), "svc-hand-over-"));
+  const keys = { apiKey: KEY, rsaPrivateKey: sharedRsaKey() };
+  const quiet = { admin: false, logTo: () => {} };
+  const service = createService({ agents: [agent], store: store.open, port: 0, dataDir, ...keys, ...quiet });
+  onTestFinished(async () => {
+    await service.close();
+    await rm(dataDir, { recursive: true, force: true });
+  });
+  return service.listen();
+}
 
 async function open(port: number) {
   const socket: Socket = connect(port, "127.0.0.1");
