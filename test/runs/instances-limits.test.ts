@@ -91,6 +91,25 @@ test.each<[string, Limits, number]>([
   await nothingLeft(store);
 });
 
+test.each<[string, Limits]>([
+  ["others wait for it", {}],
+  ["others have the agent's limit", { maxConcurrentJobs: 1 }],
+])("a job that keeps its key continues after a wait though %s", async (_, limits) => {
+  const store = await emptyStore();
+  const agent = () =>
+    agentOf({ ...limits, concurrency: { key: "customer", limit: 1, scope: "job" } }, async ({ job }) => {
+      await job.sleep(0.1);
+      await job.step("work", () => new Promise((resolve) => setTimeout(resolve, 100)));
+    });
+  const lives = [await join(store, agent()), await join(store, agent())];
+  const ids = Array.from({ length: 8 }, (_, n) => `job-${n}`);
+
+  for (const [n, id] of ids.entries()) await start(lives[n % 2]!, id, n % 3 === 0 ? "a" : "b");
+
+  await allEnded(lives[0]!, ids);
+  await nothingLeft(store);
+});
+
 test("jobs of other keys, and of none, do not wait for a key that another instance's job has", async () => {
   const store = await emptyStore();
   const held = gate();

@@ -30,7 +30,7 @@ import type { UnderWay } from "./crashes/under-way.ts";
 import type { HandlerParts } from "./handler-context.ts";
 import type { IsolatedRun } from "./isolation/isolated-run.ts";
 import { JobEnds } from "./job-ends.ts";
-import { SharedLimits } from "./ownership/shared-limits.ts";
+import { type Refusal, SharedLimits } from "./ownership/shared-limits.ts";
 import { rehearse } from "./rehearse.ts";
 import type { Doing, StepUnderWay } from "./run/activity.ts";
 import type { EventsOfJob } from "./run/event-wait.ts";
@@ -753,14 +753,15 @@ export class ActiveRuns {
     let applicant = toApplicant(job);
     let place = await take(applicant);
     while (place) {
-      if (!(await this.#useTurn(job, { ...turn, place }))) return;
-      applicant = { ...applicant, isRefused: true };
+      const refusal = await this.#useTurn(job, { ...turn, place });
+      if (!refusal) return;
+      applicant = { ...applicant, isRefused: refusal.limit.kind === "key" };
       place = await take(applicant, place.order);
     }
   }
 
-  /** Resolves with whether it was refused. */
-  async #useTurn(job: StoredJob, turn: Turn): Promise<boolean> {
+  /** Resolves with the limit that refused it, if any. */
+  async #useTurn(job: StoredJob, turn: Turn): Promise<Refusal | undefined> {
     const { log } = this.#parts;
     try {
       // The job keeps its place meanwhile.
@@ -780,7 +781,7 @@ export class ActiveRuns {
     }
   }
 
-  async #takeTurn(job: StoredJob, { kind, place, entries, wokenAt }: Turn): Promise<boolean> {
+  async #takeTurn(job: StoredJob, { kind, place, entries, wokenAt }: Turn): Promise<Refusal | undefined> {
     const { id: jobId, created_at } = job;
     const { jobs, ledger, agents } = this.#parts;
     const limits = await this.limits?.of(job);
@@ -804,19 +805,19 @@ export class ActiveRuns {
       if (turn?.refusal) {
         const { refusal } = turn;
         place.withdraw(() => this.limits!.refused(refusal));
-        return true;
+        return refusal;
       }
       const begun = turn?.begun;
       if (!begun || !agent) {
         place.release();
-        return false;
+        return undefined;
       }
       // Another job may have been given the id since its log was read.
       const known = begun.created_at === created_at ? entries : undefined;
       const isNew = begun.run_count === 1 && !begun.forked_from;
       const record = isNew ? new RunRecord() : await RunRecord.of(jobs, jobId, known);
       this.launch(begun, agent, place, { record, suspended: { ...suspended, wokenAt } });
-      return false;
+      return undefined;
     } finally {
       this.#early.delete(jobId);
     }

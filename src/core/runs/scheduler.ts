@@ -16,7 +16,7 @@ export interface Applicant {
   readonly rateKey?: string | null | undefined;
   /** Whether it has not started before: its agent's rate limit counts it. */
   readonly isFirst?: boolean;
-  /** Whether it was let in here, and other instances had all of a limit. */
+  /** Whether it was let in here, and other jobs had its concurrency key. */
   readonly isRefused?: boolean;
 }
 
@@ -491,7 +491,8 @@ export class Place {
   }
 
   async #comeBack(): Promise<void> {
-    let applicant = { ...this.#applicant, isFirst: false };
+    // It has a key that it keeps, though it may have been refused that key before its turn came.
+    const applicant = { ...this.#applicant, isFirst: false, isRefused: false };
     let order: number | undefined;
     for (;;) {
       order = (await this.#scheduler.takeAgain(applicant, order)).order;
@@ -499,7 +500,6 @@ export class Place {
       const refuse = this.#isLeft ? undefined : await this.#part?.retake();
       if (!refuse) return;
       this.#scheduler.withdraw(applicant, refuse);
-      applicant = { ...applicant, isRefused: true };
     }
   }
 }
