@@ -47,6 +47,29 @@ requirement("postgres").describe("Counts of a Postgres store", () => {
     await cluster.query(`truncate ${schema}."Case"`);
     await expectExact(stores[2]!);
   });
+
+  it("are those of a search, whether it finds few or many", async () => {
+    const [store] = (await openStores(1)) as [Store];
+    const jobs = store.table("Job");
+    const made = Array.from({ length: 1010 }, (_, number) =>
+      makeJob(`j${String(number).padStart(4, "0")}`, {
+        name: number % 100 === 0 ? "A rare Invoice" : "An invoice",
+        status: at(STATUSES, number),
+      }),
+    );
+    await Promise.all(made.map((job) => jobs.insert(job)));
+    const page = async (search: string, where: Record<string, Condition> = {}) => {
+      const { items, total } = await jobs.list({ search, where, sort: "id", skip: 3, limit: 2 });
+      return [...items.map(({ id }) => id), total];
+    };
+
+    expect(await page("RARE")).toEqual(["j0300", "j0400", 11]);
+    expect(await page("rare", { status: "failed" })).toEqual([0]);
+    expect(await page("rare", { id: ["j0100", "j0200", "j0300", "j0400"] })).toEqual(["j0400", 4]);
+    expect(await page("invoice")).toEqual(["j0003", "j0004", 1010]);
+    expect(await page("invoice", { status: "failed" })).toEqual(["j0019", "j0024", 202]);
+    expect(await page("nothing")).toEqual([0]);
+  });
 });
 
 /** Compares the kept counts with the entities. */

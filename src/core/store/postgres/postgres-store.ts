@@ -62,6 +62,8 @@ const CONFLICTS = 20;
 const PROBE = 500;
 /** Entities that are indexed again at a time. */
 const BATCH = 200;
+/** Entities that a search finds first, and a list then by their ids: with more, it walks through all in order. */
+const FEW = 1000;
 /** Milliseconds between two searches for entities that older code has written. */
 const RECHECK = 5000;
 
@@ -532,9 +534,10 @@ class PostgresStore implements Store, Source {
 
   // Reads.
 
-  async #list<T>(layout: TableLayout, query: ListQuery): Promise<Page<T>> {
+  async #list<T>(layout: TableLayout, asked: ListQuery): Promise<Page<T>> {
     this.#open();
-    await this.#checkFields(layout, query);
+    await this.#checkFields(layout, asked);
+    const query = await this.#searchFirst(layout, asked);
     const parameters = new Parameters();
     const where = conditionOf(layout, query, { parameters, lower: this.#lower });
     const order = orderOf(layout, sortOf(layout, query.sort));
@@ -557,6 +560,21 @@ class PostgresStore implements Store, Source {
     const items = rows.flatMap(({ body }) => (body === null ? [] : [Body.from(body as string).copy<T>()]));
     this.#reads += items.length;
     return { items, total: rows[0]!.total as number };
+  }
+
+  /** The same query by the ids of what it searches for, where these are few: no plan is worse, and they are found once. */
+  async #searchFirst(layout: TableLayout, query: ListQuery): Promise<ListQuery> {
+    const { search, ...rest } = query;
+    if (!search || !layout.spec.text || query.where?.id !== undefined) return query;
+    const parameters = new Parameters();
+    // Planned for all of them: a plan for the first ones could be to read the whole table.
+    const rows = await this.#query(
+      `with found as materialized (select id from ${layout.texts} where ${searchOf(search, parameters)})
+       select id from found limit ${FEW + 1}`,
+      parameters.values,
+    );
+    if (rows.length > FEW) return query;
+    return { ...rest, where: { ...query.where, id: rows.map(({ id }) => fromColumn(id as string)) } };
   }
 
   /** How many entities a query has. */
