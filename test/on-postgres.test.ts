@@ -24,9 +24,7 @@ const OTHERS = {
     ...["runs/named-questions", "runs/planned-times", "runs/scheduler", "runs/torture-mix"],
     ...["events/control-host", "events/docs", "events/parameters", "events/telemetry-buffer"],
   ],
-  "about the queue of one process: in a shared store, jobs of an earlier one are claimed in the background": [
-    ...["runs/concurrency", "runs/paused", "runs/rate-limit"],
-  ],
+  "advances the clock of the service, where rates are counted by that of the database": ["runs/rate-limit"],
   "about keys that a service makes itself: those of a shared store are given": [
     "events/unreadable-parameters",
   ],

@@ -44,7 +44,8 @@ test("a service that is started paused accepts jobs without running them, and ru
   expect(runsPaused).toBe(1);
   expect(chat.status).toBe(503);
   expect(health).toMatchObject({ status: "degraded", detail: expect.stringContaining("paused") });
-  expect(resumed).toEqual({ paused: false, queued: 2 });
+  // In a shared store, the job of the instance before this one is claimed only then.
+  expect(resumed).toEqual({ paused: false, queued: process.env.SVC_TEST_STORE === "postgres" ? 1 : 2 });
   expect(ends.map(({ result }) => result)).toEqual(["done", "done"]);
   expect(await (await server.request("/.well-known/health")).json()).toMatchObject({ status: "healthy" });
 });

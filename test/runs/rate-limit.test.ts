@@ -23,7 +23,7 @@ test("in any period, no more jobs of an agent start than its rate limit allows, 
   await expect.poll(() => begun.toSorted()).toEqual(["1", "2", "other"]);
   const { message } = (await (await server.request("/jobs/3")).json()) as { message: string };
   expect(message).toMatch(/^The job waits for the rate limit of its agent: the next one starts at 20/);
-  expect(server.service.get(RUNNER).position("4")).toEqual({ position: 2, queued: 3 });
+  expect(await server.service.get(RUNNER).position("4")).toEqual({ position: 2, queued: 3 });
   await server.advance("30m");
   await server.crash();
   await server.advance("29m");
