@@ -27,7 +27,7 @@ export async function banner(service: Service, { cwd, interactive }: BannerOptio
     ...(plugins.includes("docs") ? [["API docs", `${url}/docs`]] : []),
     ["API key", whereKeyIs(service, cwd)],
     ["proxies", describeTrust(options.trustProxy)],
-    ["data", relative(cwd, options.dataDir) || "."],
+    ["data", whereDataIs(service, cwd)],
     ["agents", agents.map((agent) => agent.slug).join(", ")],
   ];
   return [
@@ -41,6 +41,12 @@ export async function banner(service: Service, { cwd, interactive }: BannerOptio
     "",
     "Press Ctrl-C to stop; unfinished jobs resume at the next start.",
   ].join("\n");
+}
+
+/** The URL of a database is a secret. */
+function whereDataIs({ options }: Service, cwd: string): string {
+  if (options.databaseUrl !== undefined) return "Postgres, SERVICE_DATABASE_URL";
+  return options.store === undefined ? relative(cwd, options.dataDir) || "." : "the controller's store";
 }
 
 /** Only if a plugin provides such links. */

@@ -54,6 +54,7 @@ class Service {
       ...{ SERVICE_RSA_PRIVATE_KEY: sharedRsaKey(), SERVICE_PORT: "0" },
     };
     const running = beginSvc(["start", "controller.mjs", "--instances", String(count)], { cwd: folder, env });
+    await running.prints(/data {6}the controller's store/);
     await running.prints(/an instance has started/, count);
     const url = (await readFile(join(folder, "data/address"), "utf8")).trim();
     return new Service(folder, running, url);

@@ -185,7 +185,7 @@ export function explain(error: unknown): ServiceError {
   }
   return storageError(
     `The database does not answer: ${reasonOf(error)}`,
-    "Nothing was changed. The service continues by itself when the database answers again.",
+    "Nothing was changed. A service that runs continues by itself when the database answers; one that starts needs it: check the URL, and that the database can be reached from here.",
   );
 }
 
