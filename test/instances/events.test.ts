@@ -163,6 +163,20 @@ async function startSender(by: string, store: Store, receiver: Receiver, target 
   return { dispatcher, outbox, put };
 }
 
+/** A store whose lists arrive some time after they were read, as over a network. */
+function withLateLists(store: Store): Store {
+  const table: Store["table"] = (name) => {
+    const inner = store.table(name);
+    const list: typeof inner.list = async (query) => {
+      const found = await inner.list(query);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      return found;
+    };
+    return { ...inner, list };
+  };
+  return { ...store, table };
+}
+
 /** A store whose clock a test sets. */
 async function sharedStore() {
   const log = { info() {}, warn() {}, error() {} };
@@ -172,6 +186,18 @@ async function sharedStore() {
   const now = async () => new Date(Date.now() + time.ahead);
   return { time, store: { ...failFirstCommits(inner), now } };
 }
+
+it("a message that was removed while the next ones were read is not sent again", async () => {
+  const { store } = await sharedStore();
+  const receiver = new Receiver();
+  const one = await startSender("one", withLateLists(store), receiver);
+  for (const n of [1, 2, 3]) one.dispatcher.wake(await one.put(n));
+
+  await expect.poll(() => receiver.about("job-1").at(-1)).toBe(3);
+  await expect.poll(() => store.table("OutboxLane").ids()).toEqual([]);
+
+  expect(receiver.about("job-1")).toEqual([1, 2, 3]);
+});
 
 it("messages that an instance was sending when it died are sent by another, with their ids", async () => {
   const { store, time } = await sharedStore();

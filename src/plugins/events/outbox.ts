@@ -70,12 +70,14 @@ export class Outbox {
    * visible, after one that follows it.
    */
   async head(lane: string, limit: number): Promise<OutboxRow[]> {
+    // One that is removed while the list is on its way may still be in it.
+    const delivered = this.#removals.idsOf(lane);
     const { items } = await this.#table.list({
       where: { lane },
       sort: "seq",
-      limit: limit + this.#removals.sizeOf(lane),
+      limit: limit + delivered.size,
     });
-    return items.filter((row) => !this.#removals.has(row.id));
+    return items.filter((row) => !delivered.has(row.id));
   }
 
   /** Inside the transaction that removes a job: its waiting messages come before those of a later job of its id. */

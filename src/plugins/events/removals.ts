@@ -1,3 +1,4 @@
+import { getOrMake } from "../../core/base/get-or-make.ts";
 import type { Logger } from "../../core/base/log.ts";
 import type { Store } from "../../core/store/store.ts";
 
@@ -11,8 +12,8 @@ export class Removals {
   readonly #log: Logger;
   /** Ids, with their lanes. */
   readonly #ids = new Map<string, string>();
-  /** Number of ids by lane. */
-  readonly #lanes = new Map<string, number>();
+  /** Ids by lane. */
+  readonly #lanes = new Map<string, Set<string>>();
   #running: Promise<void> | undefined;
 
   constructor(store: Store, log: Logger) {
@@ -28,14 +29,14 @@ export class Removals {
     return this.#ids.has(id);
   }
 
-  /** Number of messages of a lane that are yet to be removed. */
-  sizeOf(lane: string): number {
-    return this.#lanes.get(lane) ?? 0;
+  /** Messages of a lane that are yet to be removed now. */
+  idsOf(lane: string): ReadonlySet<string> {
+    return new Set(this.#lanes.get(lane));
   }
 
   add(id: string, lane: string): void {
-    if (!this.#ids.has(id)) this.#count(lane, 1);
     this.#ids.set(id, lane);
+    getOrMake(this.#lanes, lane, () => new Set()).add(id);
     this.#running ??= this.#run();
   }
 
@@ -69,14 +70,11 @@ export class Removals {
       for (const id of some) await tx.remove("Outbox", id);
     });
     for (const id of some) {
-      this.#count(this.#ids.get(id)!, -1);
+      const lane = this.#ids.get(id)!;
+      const ids = this.#lanes.get(lane)!;
+      ids.delete(id);
+      if (ids.size === 0) this.#lanes.delete(lane);
       this.#ids.delete(id);
     }
-  }
-
-  #count(lane: string, by: number): void {
-    const size = this.sizeOf(lane) + by;
-    if (size > 0) this.#lanes.set(lane, size);
-    else this.#lanes.delete(lane);
   }
 }
