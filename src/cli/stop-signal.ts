@@ -3,7 +3,7 @@ const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143, SIGUSR2:
  * Ctrl-C reaches a process that npm started twice, from the terminal and from npm: signals within this many
  * milliseconds count as one.
  */
-const ECHO = 100;
+const ECHO = 500;
 
 /**
  * A pending stop: resolves at the first stop signal; a second signal (not an echo of the first) ends the

@@ -93,7 +93,7 @@ describe("svc start", { timeout: PROCESS_TIME }, () => {
 
     service.process.kill("SIGTERM");
     await service.prints(/ending/);
-    await new Promise((done) => setTimeout(done, 200));
+    await new Promise((done) => setTimeout(done, 700));
     service.process.kill("SIGTERM");
 
     expect(await service.finished).toMatchObject({ code: 143 });
