@@ -68,7 +68,7 @@ function filesOf(place: string): string[] {
     .filter(
       (path) =>
         path !== "test/words.test.ts" &&
-        !/\.min\.js$|^public\/swagger\/|\/(?:node_modules|dist)\//.test(path),
+        !/\.min\.js$|^public\/swagger\/|\/(?:node_modules|dist|\.work-[^/]*)\//.test(path),
     );
 }
 
