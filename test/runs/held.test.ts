@@ -345,6 +345,25 @@ test("changed is true for a job that started with it, false for one whose record
   ]);
 });
 
+test("an answer of changed is recorded once, before all steps that are called beside each other after it", async () => {
+  const deploys = await Deploys.start(
+    agentOf(async ({ job }) => {
+      const item = await job.openCase({ id: "a", name: "a" });
+      const names = ["a", "b", "c"].filter((name) => name !== "b" || job.changed("b"));
+      await Promise.all(names.map((name) => item.step(name, () => name)));
+      return job.step("last", () => names);
+    }),
+  );
+
+  expect(await deploys.ended()).toMatchObject({ status: "completed", result: ["a", "b", "c"] });
+  const told = (await deploys.life.entries()).flatMap((one) =>
+    (one.type === "mark" && one.mark === "changed") || (one.type === "call" && one.call === "step")
+      ? [one.type === "mark" ? "changed" : one.name]
+      : [],
+  );
+  expect(told).toEqual(["changed", "a", "b", "c", "last"]);
+});
+
 test("a question is asked again if a job is continued and the question asks for something else", async () => {
   const payer = (name: string, total: number) =>
     agentOf(async ({ job }) => {

@@ -120,6 +120,8 @@ export class Run {
   #onJudged: (() => void) | undefined;
   /** What `changed` answered, to be stored with the next write: before anything that follows from it. */
   readonly #answers = new Map<string, boolean>();
+  /** Settles when the write that stores them has ended; others wait for it. */
+  #answering: Promise<void> | undefined;
   #onQuiet: (() => void) | undefined;
   /** In a rehearsal: the calls that the handler has made and that are not recorded. */
   readonly #neverBegun = new Set<Call>();
@@ -409,15 +411,22 @@ export class Run {
 
   async #store<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
     let fence: Promise<void> | undefined;
+    let answered: (() => void) | undefined;
     const guarded = (unit: Unit): Promise<T> => {
       // Once the run has left memory, it is never lifted.
       fence = this.#phase.fence;
       if (fence) return NOTHING;
       if (this.isOver) throw this.#phase.error;
-      return this.#answers.size === 0 ? work(unit) : this.#recordAnswers(unit).then(() => work(unit));
+      return answered ? this.#recordAnswers(unit).then(() => work(unit)) : work(unit);
     };
     this.activity.beginWrite();
     try {
+      while (this.#answers.size > 0 && this.#answering) await this.#answering;
+      if (this.#answers.size > 0) {
+        this.#answering = new Promise((resolve) => {
+          answered = resolve;
+        });
+      }
       for (;;) {
         const value = await whenWritable(
           () => this.parts.ledger.write(guarded, this.#fenced),
@@ -435,6 +444,10 @@ export class Run {
       if (isRefusal(error) && !this.#isFinishing) this.end(refused(error));
       throw error;
     } finally {
+      if (answered) {
+        this.#answering = undefined;
+        answered();
+      }
       this.activity.endWrite();
     }
   }
