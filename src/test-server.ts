@@ -167,6 +167,7 @@ class ServerUnderTest implements Omit<TestServer, typeof Symbol.asyncDispose> {
       rsaPrivateKey: sharedRsaKey(),
       clock: clock.now,
       startTimer: clock.startTimer,
+      advancedBy: () => clock.ahead,
       ...this.#options,
       host: this.#options.host ?? "127.0.0.1",
       port: this.#options.port ?? 0,

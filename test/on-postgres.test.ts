@@ -5,11 +5,12 @@ import { shareOf } from "./_share.ts";
 
 const FOLDERS = ["runs", "events", "instances"];
 
-/** The costliest: each in another share. */
+const SHARES = 12;
+/** The costliest: each in another share, as far as there are as many. */
 const COSTLY = [
   ...["runs/override-table", "runs/children", "runs/isolated-steps", "runs/schedules", "runs/suspend-steer"],
   ...["runs/order", "events/agent-run", "runs/rough", "events/otel", "runs/turns", "runs/instances"],
-  "events/dead-letters",
+  ...["events/dead-letters", "events/otel-sampling"],
 ];
 
 /** Why these files do not run here. */
@@ -24,14 +25,10 @@ const OTHERS = {
     ...["runs/named-questions", "runs/planned-times", "runs/scheduler", "runs/torture-mix"],
     ...["events/control-host", "events/docs", "events/parameters", "events/telemetry-buffer"],
   ],
-  "advances the clock of the service, where rates are counted by that of the database": ["runs/rate-limit"],
   "about keys that a service makes itself: those of a shared store are given": [
     "events/unreadable-parameters",
   ],
   "runs other files, or takes its stores from recorded writes": ["runs/run-twice", "runs/programs"],
-  "counts what is sent, where a slow answer has it sent once more": [
-    ...["events/otel-sampling", "instances/events"],
-  ],
   "measures or limits how long thousands of steps take": ["runs/fairness"],
 } as const;
 
@@ -52,7 +49,7 @@ requirement("postgres").describe("on Postgres", () => {
   afterAll(() => {
     delete process.env.SVC_TEST_STORE;
   });
-  for (const file of shareOf(files, COSTLY.length)) {
+  for (const file of shareOf(files, SHARES)) {
     const path = new URL(`${file}.test.ts`, import.meta.url).pathname;
     describe(file, async () => {
       await import(/* @vite-ignore */ path);

@@ -56,6 +56,8 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly clock: () => Date;
   /** @default by the time of the system */
   readonly startTimer?: StartTimer;
+  /** Milliseconds by which a test has advanced the clock. @default never */
+  readonly advancedBy?: (() => number) | undefined;
   /** Address of the control system, shown in cases. */
   readonly apiUrl: string | null;
   readonly maxConcurrentJobs: number;
@@ -809,7 +811,7 @@ export class ActiveRuns {
       }
       const begun = turn?.begun;
       if (!begun || !agent) {
-        place.release();
+        place.withdraw();
         return undefined;
       }
       // Another job may have been given the id since its log was read.

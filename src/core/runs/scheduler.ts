@@ -280,7 +280,7 @@ export class Scheduler {
     return Math.min(Math.max(Math.ceil(this.#turnTime / this.#places), 1), 60);
   }
 
-  /** @internal Others have all of a limit, which `refuse` tells: the place was not used. */
+  /** @internal The place was not used: its applicant did not start. Where others have all of a limit, `refuse` tells. */
   withdraw(applicant: Applicant, refuse: () => void): void {
     const rate = this.#rateOf(applicant);
     if (rate !== undefined) this.#rates.takeBack(rate);
@@ -455,8 +455,8 @@ export class Place {
     this.#part = part;
   }
 
-  /** It was not used: others have all of a limit, which `refuse` tells the scheduler. */
-  withdraw(refuse: () => void): void {
+  /** It was not used. Where others have all of a limit, `refuse` tells the scheduler. */
+  withdraw(refuse: () => void = () => {}): void {
     this.#isHeld = false;
     this.#scheduler.withdraw(this.#applicant, refuse);
   }

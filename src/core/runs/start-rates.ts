@@ -23,7 +23,7 @@ export class StartRates {
   readonly #startTimer: StartTimer;
   /** Times of the last starts of each name, at most as many as its limit; the oldest first. */
   readonly #starts = new Map<string, number[]>();
-  readonly #timers = new Map<string, () => void>();
+  readonly #timers = new Map<string, { readonly at: number; readonly cancel: () => void }>();
   /** Number of names at which those are forgotten whose periods are over. */
   #most = FEW;
 
@@ -88,12 +88,15 @@ export class StartRates {
   /** Calls `fn` once the next job of a name may start. */
   whenFree(name: string, fn: () => void): void {
     const next = this.nextAt(name);
-    if (next === undefined || this.#timers.has(name)) return;
+    const before = this.#timers.get(name);
+    // The starts may turn out to have been earlier.
+    if (next === undefined || (before && before.at <= next)) return;
+    before?.cancel();
     const cancel = this.#startTimer(next - this.#clock().getTime(), () => {
       this.#timers.delete(name);
       fn();
     });
-    this.#timers.set(name, cancel);
+    this.#timers.set(name, { at: next, cancel });
   }
 
   /** There may be a key for each customer: those are forgotten that have not started a job for a period. */
@@ -107,7 +110,7 @@ export class StartRates {
   }
 
   close(): void {
-    for (const cancel of this.#timers.values()) cancel();
+    for (const { cancel } of this.#timers.values()) cancel();
     this.#timers.clear();
   }
 }

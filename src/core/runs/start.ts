@@ -113,7 +113,7 @@ export class Starts {
         place.withdraw(() => runs.limits!.refused(refusal));
         void runs.queue(job, "start");
       } else if (created) runs.launch(job, agent, place, { values });
-      else place.release();
+      else place.withdraw();
       return job;
     } catch (error) {
       place.release();

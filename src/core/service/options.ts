@@ -158,6 +158,11 @@ export interface ServerOptions {
   clock?: () => Date;
   /** Sets the timers of jobs: sleeps, deadlines, limits, pauses between tries; for tests. @default by the system's time */
   startTimer?: StartTimer;
+  /**
+   * Milliseconds by which `clock` was advanced. Rate limits that instances share count by the clock of their store, which
+   * is advanced by as much for them; for tests. @default never
+   */
+  advancedBy?: () => number;
   /** Where log lines go. @default standard error */
   logTo?: (line: string) => void;
 }
@@ -210,6 +215,7 @@ export interface ResolvedOptions {
   readonly databaseUrl: string | undefined;
   readonly clock: () => Date;
   readonly startTimer: StartTimer;
+  readonly advancedBy: (() => number) | undefined;
   readonly logTo: (line: string) => void;
 }
 
@@ -372,6 +378,7 @@ export function resolveOptions(
     databaseUrl: options.store === undefined ? readDatabaseUrl(env) : undefined,
     clock: options.clock ?? (() => new Date()),
     startTimer: options.startTimer ?? startTimer,
+    advancedBy: options.advancedBy,
     logTo: options.logTo ?? ((line) => void process.stderr.write(line)),
   };
 }

@@ -297,6 +297,7 @@ export function createScope(options: ResolvedOptions): Container {
       redactor,
       clock: options.clock,
       startTimer: options.startTimer,
+      advancedBy: options.advancedBy,
       apiUrl: options.account?.api_url ?? null,
       workspace: options.account?.workspace_id ?? "local",
       maxConcurrentJobs: options.maxConcurrentJobs,

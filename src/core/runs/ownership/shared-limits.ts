@@ -55,6 +55,7 @@ interface SharedLimitsParts {
   readonly ledger: Ledger;
   readonly store: Store;
   readonly clock: () => Date;
+  readonly advancedBy?: (() => number) | undefined;
   readonly scheduler: Scheduler;
 }
 
@@ -80,7 +81,7 @@ export class SharedLimits {
   async of(job: Limited): Promise<Limits> {
     const all = this.#limitsOf(job);
     const isRated = all.some(({ kind }) => kind === "rate");
-    return { all, now: isRated ? (await this.#parts.store.now()).getTime() : 0 };
+    return { all, now: isRated ? await this.#now() : 0 };
   }
 
   /** Counts a run inside the unit that begins it; where a limit is reached, nothing is written, and the run must not begin. */
@@ -174,7 +175,7 @@ export class SharedLimits {
     const { store, ledger } = this.#parts;
     if (performance.now() - this.#sweptAt < SWEEP) return;
     this.#sweptAt = performance.now();
-    const now = (await store.now()).getTime();
+    const now = await this.#now();
     const { items } = await store.table("SharedLimit").list({ limit: Number.POSITIVE_INFINITY });
     const over = items.filter((row) => this.#isOver(row, now)).map(({ id }) => id);
     for (let at = 0; at < over.length; at += SWEPT)
@@ -184,6 +185,13 @@ export class SharedLimits {
           if (row && this.#isOver(row, now)) await tx.remove("SharedLimit", id);
         }
       });
+  }
+
+  /** The store's time, advanced as that of the service. */
+  async #now(): Promise<number> {
+    const { store, advancedBy } = this.#parts;
+    const ahead = advancedBy?.() ?? 0;
+    return (await store.now()).getTime() + ahead;
   }
 
   #isOver({ id, starts }: SharedLimit, now: number): boolean {
