@@ -17,6 +17,7 @@ export const GROUPS: readonly Group[] = [
     ["README.md", "index.md", "Introduction"],
     ["docs/index.md", "guide.md", "A path through the docs"],
     doc("agents", "Agents"),
+    doc("models", "Models"),
     doc("durability", "Durability"),
     doc("schedules", "Schedules"),
     doc("testing", "Testing agents"),

@@ -20,7 +20,10 @@ export type * from "./core/agents/define-agent.ts";
 export { defineAgent } from "./core/agents/define-agent.ts";
 export type * from "./core/agents/fields-input.ts";
 export type { IsolateOptions } from "./core/agents/isolate-options.ts";
+export type { ModelCost, ModelPrice, PriceTable } from "./core/agents/model-prices.ts";
+export { MODEL_PRICES, prices } from "./core/agents/model-prices.ts";
 export type * from "./core/agents/run-context.ts";
+export type { ModelUsage, StepReport } from "./core/agents/step-report.ts";
 export { type Duration, isDuration } from "./core/base/duration.ts";
 export type { MaybePromise } from "./core/base/maybe-promise.ts";
 export type { AgentMethodFieldInput } from "./core/models/agent-method-field.ts";
@@ -55,6 +58,7 @@ export type { Held, Job, Parent, StopReason, StoredJob } from "./core/models/job
 export type { JobContext } from "./core/models/job-context.ts";
 export type { JobInstructions } from "./core/models/job-instructions.ts";
 export type { JobResponse } from "./core/models/job-response.ts";
+export type { ModelFacts, ModelUse, StepKind } from "./core/models/model-use.ts";
 export type * from "./core/models/run-entry.ts";
 export type { Suspended } from "./core/models/suspended.ts";
 

@@ -1,8 +1,11 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { callModel } from "../core/agents/call-model.ts";
 import type { AgentDefinition } from "../core/agents/define-agent.ts";
 import type {
   CaseHandle,
   JobHandle,
+  ModelCall,
+  ModelOptions,
   StepFunction,
   StepInfo,
   StepOptions,
@@ -110,19 +113,26 @@ function watchHandle<H extends JobHandle | CaseHandle>(
   outcomes: StepOutcomes,
   place: Place,
 ): H {
+  const step = <T>(name: string, fn: StepFunction<T>, options?: StepOptions) =>
+    handle.step(
+      name,
+      (info) => {
+        // The part after the ids of the job and the case names the call.
+        const call = info.idempotencyKey.split("/").slice(2).join("/");
+        const one = { id: `${scope}/${call}`, name };
+        const inside = { ...place, isInStep: true };
+        return outcomes.call(one, async () => PLACE.run(inside, fn, info), info);
+      },
+      options,
+    );
   const own = {
-    step: <T>(name: string, fn: StepFunction<T>, options?: StepOptions) =>
-      handle.step(
-        name,
-        (info) => {
-          // The part after the ids of the job and the case names the call.
-          const call = info.idempotencyKey.split("/").slice(2).join("/");
-          const step = { id: `${scope}/${call}`, name };
-          const inside = { ...place, isInStep: true };
-          return outcomes.call(step, async () => PLACE.run(inside, fn, info), info);
-        },
-        options,
-      ),
+    step,
+    model: <Request, Answer>(
+      name: string,
+      request: Request,
+      call: ModelCall<Request, Answer>,
+      options?: ModelOptions<Answer>,
+    ) => callModel(step, name, request, call, options),
     openCase: async (input: Parameters<JobHandle["openCase"]>[0]) =>
       watchHandle(await (handle as JobHandle).openCase(input), input.id, outcomes, place),
   };

@@ -48,6 +48,18 @@ const handlers = {
     await Promise.all([free, job.step("dear", () => did("dear"), { cost: 2 })]);
     await job.step("after", () => did("after"));
   },
+  model: async ({ job }) => {
+    const usage = { prompt_tokens: 10, completion_tokens: 2 };
+    const send = (request, { attempt, report }) => {
+      if (attempt === 2) report({ usage: { inputTokens: 7, outputTokens: 0 } });
+      if (attempt < 3) throw Object.assign(new Error("try " + attempt), { status: attempt === 1 ? 429 : undefined });
+      return { id: "r1", model: request.model, usage, choices: [{ finish_reason: "stop" }] };
+    };
+    const cost = ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) / 100;
+    await job.model("asks", { model: "small", text: "hello" }, send, { cost, retries: 2, backoff: { initial: "1ms" } });
+    await job.step("finds", () => 1, { kind: "retrieval", input: { query: "x" } });
+    return job.step("charges", ({ report }) => report({ cost: 0.5 }), { cost: 0.1 });
+  },
   late: ({ job }) => job.step("slow", async ({ attempt }) => { await pause(attempt === 1 ? 150 : 400); return "try " + attempt; }, { timeout: "50ms", retries: 1, backoff: { initial: "1ms" } }).catch((error) => error.message),
   overtaken: ({ job }) => job.step("slow", async ({ attempt }) => { await pause(attempt === 1 ? 1000 : 500); return "try " + attempt; }, { timeout: "900ms", retries: 1, backoff: { initial: "1ms" } }),
   leaves: async ({ job, did }) => {
@@ -151,7 +163,17 @@ test("a job of an isolated agent does and records the same as one in the service
   onTestFinished(() => {
     AgentProcess.prototype.send = send;
   });
-  const kinds = ["many", "beside", "retried", "failing", "inside", "insideLater", "ambiguous", "mixed"];
+  const kinds = [
+    "many",
+    "beside",
+    "retried",
+    "failing",
+    "inside",
+    "insideLater",
+    "ambiguous",
+    "mixed",
+    "model",
+  ];
 
   const runs: Record<string, number> = {};
   for (const kind of [...kinds, "costs", "late", "overtaken"]) {

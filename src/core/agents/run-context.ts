@@ -6,9 +6,12 @@ import type { Case } from "../models/case.ts";
 import type { CaseNodeUpdateInput } from "../models/case-node-update.ts";
 import type { Job } from "../models/job.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
+import type { StepKind } from "../models/model-use.ts";
 import type { OnTimeout } from "../models/question.ts";
 import type { TelemetryCategory, TelemetrySeverity, TelemetryType } from "../models/telemetry.ts";
 import type { FieldsInput, FieldValues, GivenFields } from "./fields-input.ts";
+import type { ModelCost } from "./model-prices.ts";
+import type { StepReport } from "./step-report.ts";
 
 /** Argument of a step's function. */
 export interface StepInfo {
@@ -21,6 +24,11 @@ export interface StepInfo {
   readonly idempotencyKey: string;
   /** Fires when the job is stopped or the step's time limit is reached. */
   readonly signal: AbortSignal;
+  /**
+   * Reports what this attempt costs and used, also if it fails then: `report({ cost: 0.01 })`. A later report replaces
+   * what an earlier one said of the same.
+   */
+  readonly report: (report: StepReport) => void;
 }
 
 /** Identifies a call if its name is not enough. */
@@ -47,8 +55,37 @@ export interface StepOptions extends CallOptions {
   readonly retryIf?: (error: unknown) => boolean;
   /** Time limit of one attempt. @default none */
   readonly timeout?: Duration;
-  /** Cost of the step, counted toward `max_cost`: a step that would exceed it is refused. */
+  /**
+   * Cost of each attempt, counted toward `max_cost`: a step that would exceed it is refused. What an attempt reports
+   * replaces it.
+   */
   readonly cost?: number;
+  /** What kind of work it does: people see it, and its span says it. */
+  readonly kind?: StepKind;
+  /** What the step is given, for people to see: recorded with its result, in its beginning where it is long. */
+  readonly input?: unknown;
+}
+
+/** Sends a request to a model and resolves with its answer. */
+export type ModelCall<Request, Answer> = (request: Request, info: StepInfo) => MaybePromise<Answer>;
+
+export interface ModelOptions<Answer = unknown> extends Omit<StepOptions, "cost" | "kind" | "input"> {
+  /** The model that is asked. @default the `model` of the request */
+  readonly model?: string;
+  /** Such as `openai`. */
+  readonly provider?: string;
+  /**
+   * What the tokens of a call cost: `prices({ … })`, or a function of your own. `undefined` if that is not known. @default
+   * list prices of some models
+   */
+  readonly cost?: ModelCost;
+  /**
+   * What the call may cost, counted until its cost is known, and for an attempt that fails without a report.
+   * @default by the length of the request and its `max_tokens`
+   */
+  readonly estimate?: number;
+  /** What an answer says of itself. @default as OpenAI, Anthropic and the AI SDK write it */
+  readonly read?: (answer: Answer) => StepReport;
 }
 
 export type StepFunction<T> = (info: StepInfo) => MaybePromise<T>;
@@ -74,6 +111,20 @@ export interface CaseHandle {
   readonly ref: string;
   /** Runs `fn` once and records its result durably; on replay it returns the recorded result. */
   step<T>(name: string, fn: StepFunction<T>, options?: StepOptions): Promise<T>;
+  /**
+   * A step of kind `model`: records the request, the answer, its tokens and what it cost. `call` sends the request.
+   *
+   * @example
+   * const answer = await item.model("triage", { model: "gpt-5-mini", messages }, (request, { signal }) =>
+   *   client.chat.completions.create(request, { signal }),
+   * );
+   */
+  model<Request, Answer>(
+    name: string,
+    request: Request,
+    call: ModelCall<Request, Answer>,
+    options?: ModelOptions<Answer>,
+  ): Promise<Answer>;
   /** Adds an entry to the case's history. */
   update(update: CaseNodeUpdateInput, options?: CallOptions): Promise<void>;
   /**
@@ -166,6 +217,13 @@ export interface JobHandle {
   readonly id: string;
   readonly context: Job["job_context"];
   step<T>(name: string, fn: StepFunction<T>, options?: StepOptions): Promise<T>;
+  /** A step of kind `model`, as in a case. */
+  model<Request, Answer>(
+    name: string,
+    request: Request,
+    call: ModelCall<Request, Answer>,
+    options?: ModelOptions<Answer>,
+  ): Promise<Answer>;
   /** The case with this id; opens it if it does not exist yet. */
   openCase(input: {
     readonly id: string;

@@ -14,7 +14,7 @@ import type { Change } from "./change.ts";
 const JOB_FIELDS = ["payload", "result", "error", "responses"] as const;
 const CASE_FIELDS = ["name", "description", "final_delivery", "question", "last_error"] as const;
 const UPDATE_FIELDS = ["name", "payload", "error"] as const;
-const ENTRY_FIELDS = ["name", "result", "error", "message", "reason", "answer"] as const;
+const ENTRY_FIELDS = ["name", "result", "error", "message", "reason", "answer", "input", "model"] as const;
 
 /** Redacts secrets in what one unit stores and reports; values that were already checked are skipped. */
 export class Scrub {

@@ -1,5 +1,6 @@
 import type { EntityStatus } from "./entity-status.ts";
 import type { StopReason } from "./job.ts";
+import type { ModelFacts, StepKind } from "./model-use.ts";
 
 /** Fields that every entry of a job's run log has. */
 export interface EntryBase {
@@ -41,8 +42,15 @@ export interface RecordedError {
   reason?: StopReason;
 }
 
+/** What a step says of its work. */
+export interface WorkEntry {
+  kind?: StepKind;
+  /** Of a call of a model: also of an attempt that failed, as far as it is known. */
+  model?: ModelFacts;
+}
+
 /** A recorded call that replay uses: its identity and its result. */
-export interface CallEntry extends CallEntryBase {
+export interface CallEntry extends CallEntryBase, WorkEntry {
   type: "call";
   call: "step" | "open_case" | "update" | "ask" | "close" | "sleep" | "start" | "child" | "stop" | "event";
   /**
@@ -52,6 +60,8 @@ export interface CallEntry extends CallEntryBase {
   result?: unknown;
   /** Final error: of a step that has no attempts left, of a child that did not complete. */
   error?: RecordedError;
+  /** What the step was given, such as a model's request. Only for people: replay does not use it. */
+  input?: unknown;
   /** The stored event that it was given. */
   event?: string;
   attempts?: number;
@@ -60,7 +70,7 @@ export interface CallEntry extends CallEntryBase {
 }
 
 /** A failed attempt of a step that will be retried. */
-export interface AttemptEntry extends CallEntryBase {
+export interface AttemptEntry extends CallEntryBase, WorkEntry {
   type: "attempt";
   /** What was attempted, if not a step: the agent's `human_answer`. */
   call?: "ask";

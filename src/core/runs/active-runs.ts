@@ -619,6 +619,7 @@ export class ActiveRuns {
     const log = this.#parts.log.with({ agent: agent.slug, job_id: job.id });
     const run: Run = new Run({
       jobId: job.id,
+      agent: agent.slug,
       epoch: job.run_count,
       instructions: job.job_context.job_instructions,
       account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: apiUrl },

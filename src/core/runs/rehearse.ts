@@ -83,6 +83,7 @@ function rehearseOnce(
   const { job, agent, redact, longest = LONGEST } = rehearsal;
   const run = new Run({
     jobId: job.id,
+    agent: agent.slug,
     epoch: job.run_count,
     instructions: null,
     account: { workspace_id: job.job_context.workspace_id, api_key: null, api_url: null },

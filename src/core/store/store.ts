@@ -3,6 +3,7 @@ import type { AuditEntry } from "../models/audit-entry.ts";
 import type { StoredCase } from "../models/case.ts";
 import type { CaseNodeUpdate } from "../models/case-node-update.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { ModelUse } from "../models/model-use.ts";
 import type {
   AgentSetting,
   AuditHead,
@@ -69,6 +70,7 @@ export interface Tables {
   Instance: Instance;
   Probe: ProbeJob;
   SharedLimit: SharedLimit;
+  ModelUse: ModelUse;
 }
 export type TableName = keyof Tables & string;
 

@@ -1,5 +1,6 @@
 import type { StoredCase } from "../models/case.ts";
 import type { StoredJob } from "../models/job.ts";
+import type { ModelUse } from "../models/model-use.ts";
 import type {
   AgentSetting,
   AuditHead,
@@ -182,6 +183,15 @@ const SHARED_LIMIT_TABLE: TableSpec<SharedLimit> = {
   sorted: [],
 };
 
+const MODEL_USE_TABLE: TableSpec<ModelUse> = {
+  name: "ModelUse",
+  version: 1,
+  entity: false,
+  index: ({ day, agent, model }) => ({ day, agent, model }),
+  facets: [],
+  sorted: ["day"],
+};
+
 const AGENT_SETTING_TABLE: TableSpec<AgentSetting> = {
   name: "AgentSetting",
   version: 1,
@@ -217,4 +227,5 @@ export const CORE_TABLES: readonly TableSpec[] = [
   INSTANCE_TABLE,
   PROBE_TABLE,
   SHARED_LIMIT_TABLE,
+  MODEL_USE_TABLE,
 ];

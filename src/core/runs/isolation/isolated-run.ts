@@ -31,6 +31,8 @@ export interface IsolatedRunParts {
 
 interface Waiter {
   readonly name: string;
+  /** Takes what a step's try has reported. */
+  readonly report?: StepInfo["report"] | undefined;
   /** Which try of a step; nothing for one that has started there by itself. */
   readonly attempt?: number | undefined;
   resolve(value: unknown): void;
@@ -402,9 +404,14 @@ export class IsolatedRun {
   }
 
   /** Resolves as a try of the step does there. */
-  #runsThere(id: number, name: string, attempt: number | undefined): Promise<unknown> {
+  #runsThere(
+    id: number,
+    name: string,
+    attempt: number | undefined,
+    report?: StepInfo["report"],
+  ): Promise<unknown> {
     return new Promise<unknown>((resolve, reject) => {
-      this.#running.set(id, { name, attempt, resolve, reject });
+      this.#running.set(id, { name, attempt, report, resolve, reject });
     });
   }
 
@@ -425,16 +432,17 @@ export class IsolatedRun {
       info.signal.addEventListener("abort", abort, { once: true });
     }
     const { attempt, idempotencyKey } = info;
-    const ran = this.#runsThere(id, name, attempt);
+    const ran = this.#runsThere(id, name, attempt, info.report);
     this.#send({ type: "run", id, attempt, idempotencyKey });
     return ran;
   }
 
-  #takeRan({ id, attempt, value, error, isUnrecordable, mayRetry }: Told<"ran">): void {
+  #takeRan({ id, attempt, value, error, isUnrecordable, mayRetry, report }: Told<"ran">): void {
     const waiting = this.#running.get(id);
     // A try that took too long may end after the next one has started.
     if (!waiting || waiting.attempt !== attempt) return;
     this.#running.delete(id);
+    if (report) waiting.report?.(report);
     if (mayRetry !== undefined) this.#mayRetry.set(id, mayRetry);
     if (!error) {
       this.#ran.add(id);

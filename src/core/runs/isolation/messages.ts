@@ -1,4 +1,5 @@
 import type { StartOptions, WaitOptions } from "../../agents/run-context.ts";
+import type { StepReport } from "../../agents/step-report.ts";
 import type { Duration } from "../../base/duration.ts";
 import type { CaseNodeUpdateInput } from "../../models/case-node-update.ts";
 import type { WireError } from "./wire-error.ts";
@@ -148,6 +149,8 @@ export type Reported =
       readonly isUnrecordable?: boolean;
       /** What `retryIf` answered. */
       readonly mayRetry?: boolean;
+      /** What the try has reported. */
+      readonly report?: StepReport;
     }
   | {
       readonly type: "checked";

@@ -1,14 +1,18 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { callModel } from "../../agents/call-model.ts";
 import type { AgentDefinition } from "../../agents/define-agent.ts";
 import { describeProblems, type Fields, fieldsOf, readFields } from "../../agents/fields.ts";
 import type { FieldsInput } from "../../agents/fields-input.ts";
 import { toSlug } from "../../agents/identity.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
+import { toRecordedInput } from "../../agents/recorded-input.ts";
 import type {
   AskOptions,
   CaseHandle,
   ChildHandle,
   JobHandle,
+  ModelCall,
+  ModelOptions,
   ReceivedEvent,
   StartableAgent,
   StartOptions,
@@ -17,6 +21,7 @@ import type {
   StepOptions,
   WaitOptions,
 } from "../../agents/run-context.ts";
+import { addReport, type StepReport } from "../../agents/step-report.ts";
 import { messageOf } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import { mayBeLeft } from "../run/call.ts";
@@ -52,6 +57,8 @@ interface KnownStep {
   /** The last try, and what it has given. */
   attempt?: number | undefined;
   result?: unknown;
+  /** What that try has reported. */
+  report?: StepReport | undefined;
 }
 
 /** The step in whose function something is done. */
@@ -140,8 +147,12 @@ export class RemoteHandler {
   }
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions, caseId?: string): Promise<T> {
-    const { retryIf, ...plain } = options;
-    const told = { ...plain, ...(retryIf && { retryIf: true }) };
+    const { retryIf, input, ...plain } = options;
+    const told = {
+      ...plain,
+      ...(retryIf && { retryIf: true }),
+      ...(input !== undefined && { input: toRecordedInput(input) }),
+    };
     return this.call<T>(
       { op: "step", name, options: told },
       { ...(caseId !== undefined && { caseId }), mayBegin: needsNothing(name, fn, options) },
@@ -322,16 +333,18 @@ export class RemoteHandler {
     const { name, fn, retryIf } = step;
     const attempt = message?.attempt;
     step.attempt = attempt;
+    step.report = undefined;
+    const reported = () => (step.attempt === attempt && step.report ? { report: step.report } : {});
     try {
-      const info = message && this.#infoOf(message);
+      const info = message && this.#infoOf(message, step);
       const value = await INSIDE.run(id, async () => fn(info!));
       try {
         const result = toJsonValue(value, `The result of step "${name}"`);
-        this.#send({ type: "ran", id, attempt, value: result });
+        this.#send({ type: "ran", id, attempt, value: result, ...reported() });
         if (step.attempt === attempt) step.result = result;
       } catch (error) {
         const problem = toWire(new TypeError(messageOf(error)));
-        this.#send({ type: "ran", id, attempt, error: problem, isUnrecordable: true });
+        this.#send({ type: "ran", id, attempt, error: problem, isUnrecordable: true, ...reported() });
       }
     } catch (error) {
       const mayRetry = retryIf?.(error);
@@ -341,14 +354,25 @@ export class RemoteHandler {
         attempt,
         error: toWire(error),
         ...(mayRetry !== undefined && { mayRetry }),
+        ...reported(),
       });
     }
   }
 
-  #infoOf({ id, attempt, idempotencyKey }: Message<"run">): StepInfo {
+  #infoOf({ id, attempt, idempotencyKey }: Message<"run">, step: KnownStep): StepInfo {
     const own = new AbortController();
     this.#stepSignals.set(id, own);
-    return { attempt, idempotencyKey, signal: AbortSignal.any([this.signal, own.signal]) };
+    return {
+      attempt,
+      idempotencyKey,
+      signal: AbortSignal.any([this.signal, own.signal]),
+      report: (report) => {
+        addReport(undefined, report);
+        if (step.attempt !== attempt) return;
+        const usage = report.usage && { ...step.report?.usage, ...report.usage };
+        step.report = { ...step.report, ...report, ...(usage && { usage }) };
+      },
+    };
   }
 
   async #check({ ask, check, answer }: Message<"check">): Promise<void> {
@@ -370,9 +394,11 @@ function isBegun(deed: Deed): boolean {
 const TAKES_NOTHING = /^(?:async\s*)?\(\s*\)\s*=>/;
 
 /** Whether a step's first try needs nothing of the service, which would refuse none of these options. */
-function needsNothing(name: string, fn: unknown, { key, cost, timeout, backoff }: StepOptions): boolean {
+function needsNothing(name: string, fn: unknown, options: StepOptions): boolean {
+  const { key, cost, timeout, backoff, kind } = options;
   if (typeof name !== "string" || (key !== undefined && typeof key !== "string")) return false;
-  if (cost !== undefined || timeout !== undefined || backoff !== undefined) return false;
+  if (kind !== undefined || cost !== undefined || timeout !== undefined || backoff !== undefined)
+    return false;
   return typeof fn === "function" && TAKES_NOTHING.test(Function.prototype.toString.call(fn));
 }
 
@@ -415,6 +441,15 @@ class RemoteJob implements JobHandle {
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
     return this.#handler.step(name, fn, options);
+  }
+
+  model<Request, Answer>(
+    name: string,
+    request: Request,
+    call: ModelCall<Request, Answer>,
+    options?: ModelOptions<Answer>,
+  ): Promise<Answer> {
+    return callModel(this.step.bind(this), name, request, call, options);
   }
 
   openCase(input: { id: string; name: string; description?: string }): Promise<CaseHandle> {
@@ -515,6 +550,15 @@ class RemoteCase implements CaseHandle {
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
     return this.#handler.step(name, fn, options, this.id);
+  }
+
+  model<Request, Answer>(
+    name: string,
+    request: Request,
+    call: ModelCall<Request, Answer>,
+    options?: ModelOptions<Answer>,
+  ): Promise<Answer> {
+    return callModel(this.step.bind(this), name, request, call, options);
   }
 
   update(update: Parameters<CaseHandle["update"]>[0], { key }: { key?: string } = {}): Promise<void> {

@@ -1,4 +1,6 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
+import type { Reported } from "../../agents/step-report.ts";
+import type { StepKind } from "../../models/model-use.ts";
 import type { BegunEntry } from "../../models/run-entry.ts";
 import type { Place } from "../scheduler.ts";
 import type { Call } from "./call.ts";
@@ -11,11 +13,20 @@ export interface StepUnderWay {
   readonly call: Call;
   readonly name: string;
   readonly attempt: number;
+  /** What is set aside for it. */
   readonly cost: number;
+  readonly kind?: StepKind | undefined;
+  /** What its function has reported; what comes after its record does not count. */
+  reported?: Reported;
   /** When its function was called; empty before that. */
   startedAt: string;
   /** Whether what became of it is on its way into the store, and its cost was counted. */
   isRecorded: boolean;
+}
+
+/** What an attempt costs, as far as is known. */
+export function costOf({ cost, reported }: StepUnderWay): number {
+  return reported?.cost ?? cost;
 }
 
 /** Gets what a run is doing: a step, its handler (`undefined`), or nothing, as it only waits (`null`). A step waits for the result. */

@@ -1,3 +1,4 @@
+import { callModel } from "../../agents/call-model.ts";
 import { type CheckedFields, describeProblems, type Fields, readFields } from "../../agents/fields.ts";
 import type { FieldsInput, FieldValues } from "../../agents/fields-input.ts";
 import { toJsonValue } from "../../agents/json-value.ts";
@@ -5,6 +6,8 @@ import type {
   AskOptions,
   CallOptions,
   CaseHandle,
+  ModelCall,
+  ModelOptions,
   StepFunction,
   StepOptions,
 } from "../../agents/run-context.ts";
@@ -64,6 +67,15 @@ export class RunCase implements CaseHandle {
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
     const show: StepCall<T>["show"] = (unit, shown) => updateCase(unit, this.id, shown);
     return runStep({ scope: this.#scope, name, fn, options, show });
+  }
+
+  model<Request, Answer>(
+    name: string,
+    request: Request,
+    call: ModelCall<Request, Answer>,
+    options?: ModelOptions<Answer>,
+  ): Promise<Answer> {
+    return callModel(this.step.bind(this), name, request, call, options);
   }
 
   update(update: CaseNodeUpdateInput, options: CallOptions = {}): Promise<void> {

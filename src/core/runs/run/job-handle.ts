@@ -1,9 +1,12 @@
 import * as v from "valibot";
+import { callModel } from "../../agents/call-model.ts";
 import type {
   CallOptions,
   CaseHandle,
   ChildHandle,
   JobHandle,
+  ModelCall,
+  ModelOptions,
   ReceivedEvent,
   StartableAgent,
   StartOptions,
@@ -50,6 +53,15 @@ export class RunJob implements JobHandle {
 
   step<T>(name: string, fn: StepFunction<T>, options: StepOptions = {}): Promise<T> {
     return runStep({ scope: this.#scope, name, fn, options });
+  }
+
+  model<Request, Answer>(
+    name: string,
+    request: Request,
+    call: ModelCall<Request, Answer>,
+    options?: ModelOptions<Answer>,
+  ): Promise<Answer> {
+    return callModel(this.step.bind(this), name, request, call, options);
   }
 
   openCase(input: { readonly id: string; readonly name: string; readonly description?: string }) {

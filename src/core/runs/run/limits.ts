@@ -61,9 +61,14 @@ export class Limits {
   }
 
   /** Turns what was set aside into what was spent. */
-  settle(cost: number): void {
-    this.#reserved -= cost;
-    this.#spent += cost;
+  settle(reserved: number, spent: number): void {
+    this.#reserved -= reserved;
+    this.#spent += spent;
+  }
+
+  /** A step cost more than was set aside for it. */
+  exceededBy(name: string): RunEnd | undefined {
+    return this.spend(0, name);
   }
 
   /** Counts a cost that became known only later. */

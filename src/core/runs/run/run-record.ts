@@ -248,7 +248,8 @@ export class RunRecord {
     if (entry.event !== undefined) this.events.add(entry.event);
     if (!isOldSleep(entry)) {
       this.#end(call, entry.at, line);
-      call.entry = entry;
+      // What a step was given is only for people, and may be long.
+      call.entry = entry.input === undefined ? entry : { ...entry, input: undefined };
       return;
     }
     this.#begin(call, { ...entry, type: "begun", attempt: 1, until: String(entry.result) }, line);

@@ -9,7 +9,7 @@ import type { JobInstructions } from "../../models/job-instructions.ts";
 import { FencedError, type TransactionOptions } from "../../store/store.ts";
 import type { Place } from "../scheduler.ts";
 import { whenWritable } from "../when-writable.ts";
-import { Activity, type Doing, type StepUnderWay } from "./activity.ts";
+import { Activity, costOf, type Doing, type StepUnderWay } from "./activity.ts";
 import type { Call } from "./call.ts";
 import { Deliveries } from "./deliveries.ts";
 import { Limits } from "./limits.ts";
@@ -26,6 +26,8 @@ import type { StartTimer } from "./timer.ts";
 
 export interface RunParts {
   readonly jobId: string;
+  /** Slug of its agent. */
+  readonly agent: string;
   /** Which of the job's runs this is, from 1. */
   readonly epoch: number;
   readonly record: RunRecord;
@@ -487,7 +489,7 @@ export class Run {
   account(step: StepUnderWay): void {
     if (step.isRecorded) return;
     step.isRecorded = true;
-    this.limits.settle(step.cost);
+    this.limits.settle(step.cost, costOf(step));
   }
 
   /** Calls `fn` later, unless the run is over before; the result cancels it. */
@@ -535,7 +537,7 @@ export class Run {
       const { openCases, limits } = this;
       const account = (step: StepUnderWay) => this.account(step);
       return storeEnd(unit, {
-        ...{ jobId: this.jobId, ending, cutShort, account },
+        ...{ jobId: this.jobId, agent: this.parts.agent, ending, cutShort, account },
         ...{ openCases, limits },
       });
     });

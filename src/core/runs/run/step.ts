@@ -1,10 +1,12 @@
 import { toJsonValue } from "../../agents/json-value.ts";
-import type { StepFunction, StepOptions } from "../../agents/run-context.ts";
+import { toRecordedInput } from "../../agents/recorded-input.ts";
+import type { StepFunction, StepInfo, StepOptions } from "../../agents/run-context.ts";
+import { addReport } from "../../agents/step-report.ts";
 import { toMilliseconds } from "../../base/duration.ts";
 import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/error-text.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { CallEntry } from "../../models/run-entry.ts";
-import type { StepUnderWay } from "./activity.ts";
+import { costOf, type StepUnderWay } from "./activity.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
 import { readCost } from "./limits.ts";
@@ -12,6 +14,7 @@ import { pauseLeft, Retries, UnrecordableError } from "./retries.ts";
 import type { Run } from "./run.ts";
 import { fromRecordedError, StepFailedError, toRecordedError } from "./run-errors.ts";
 import { toShown } from "./shown-result.ts";
+import { assertKind, countUse, workOf } from "./work.ts";
 
 /** Milliseconds from which on another job may have the place of one that waits for its next try. */
 const LONG_PAUSE = 60_000;
@@ -38,6 +41,7 @@ export function runStep<T>(step: StepCall<T>): Promise<T> {
   const { scope, name, options } = step;
   try {
     const cost = readCost(options.cost, `Step "${name}"`);
+    assertKind(options.kind, name);
     const call = scope.take("step", name, options.key);
     const recorded = call.takeEntry();
     // Without a detour: a long run is replayed through here.
@@ -70,12 +74,14 @@ async function runNew<T>(step: StepCall<T>, call: Call, cost: number): Promise<T
     await (isBegun ? run.deliveries.live(call) : run.enter(call));
     // What has started was let through before.
     if (!isBegun) run.stopAt(run.limits.reserve(cost, name));
-    const underWay = { call, name, attempt, cost, startedAt: "", isRecorded: false };
+    const { kind } = options;
+    const underWay: StepUnderWay = { call, name, attempt, cost, kind, startedAt: "", isRecorded: false };
     const waiting = isBegun ? run.joins(underWay) : run.activity.begin(underWay);
     if (waiting) await waiting;
     isBegun = false;
     if (isAgain) await recordBegun(run, underWay);
     const tried = await tryOnce(step, underWay, retries);
+    if (costOf(underWay) > cost) run.stopAt(run.limits.exceededBy(name));
     if (tried.ok) {
       const turn = run.delivered(call);
       if (turn) await turn;
@@ -152,11 +158,13 @@ function decide(
 
 async function recordResult<T>(
   unit: Unit,
-  { scope, name, show }: StepCall<T>,
+  { scope, name, show, options }: StepCall<T>,
   one: StepUnderWay,
   { startedAt, result }: { startedAt: string; result: unknown },
 ): Promise<void> {
-  const { attempt, cost } = one;
+  const { attempt } = one;
+  const cost = costOf(one);
+  const { input } = options;
   if (show) {
     const payload = toShown(result, scope.run.parts.redact);
     await show(unit, { name, cost: cost || null, payload, error: null });
@@ -170,7 +178,10 @@ async function recordResult<T>(
     result,
     attempts: attempt > 1 ? attempt : undefined,
     cost: cost > 0 ? cost : undefined,
+    ...(input !== undefined && { input: toRecordedInput(input) }),
+    ...workOf(one),
   });
+  await countUse(unit, one, { jobId: scope.run.jobId, agent: scope.run.parts.agent, isFailed: false });
   unit.afterwards((seq) => {
     scope.run.account(one);
     scope.run.deliveries.due(one.call, seq);
@@ -179,12 +190,14 @@ async function recordResult<T>(
 
 async function recordFailure<T>(
   unit: Unit,
-  { scope, name, show }: StepCall<T>,
+  { scope, name, show, options }: StepCall<T>,
   one: StepUnderWay,
   { startedAt, error, pause }: { startedAt: string; error: unknown; pause: number | undefined },
 ): Promise<void> {
   const { run } = scope;
-  const { attempt, cost } = one;
+  const { attempt } = one;
+  const cost = costOf(one);
+  const { input } = options;
   const isFinal = pause === undefined;
   const failure = toRecordedError(error);
   const { redact } = run.parts;
@@ -204,9 +217,22 @@ async function recordFailure<T>(
           error: { name: failure.name, message, ...(stack && { stack }) },
           attempts: attempt,
           ...charge,
+          ...(input !== undefined && { input: toRecordedInput(input) }),
+          ...workOf(one),
         }
-      : { type: "attempt", ...entry, attempt, error: message, next_at: later(unit.now, pause), ...charge },
+      : {
+          ...{
+            type: "attempt",
+            ...entry,
+            attempt,
+            error: message,
+            next_at: later(unit.now, pause),
+            ...charge,
+          },
+          ...workOf(one),
+        },
   );
+  await countUse(unit, one, { jobId: run.jobId, agent: run.parts.agent, isFailed: true });
   unit.afterwards((seq) => {
     run.account(one);
     if (isFinal) run.deliveries.due(one.call, seq);
@@ -222,8 +248,11 @@ function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay)
   const { run } = scope;
   const { call, attempt } = one;
   const idempotencyKey = scope.idempotencyKey(call);
+  const report: StepInfo["report"] = (given) => {
+    one.reported = addReport(one.reported, given);
+  };
   if (options.timeout === undefined) {
-    return run.activity.inside(one, fn, { attempt, idempotencyKey, signal: run.signal });
+    return run.activity.inside(one, fn, { attempt, idempotencyKey, signal: run.signal, report });
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);
@@ -233,7 +262,7 @@ function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay)
       own.abort(error);
       reject(error);
     });
-    Promise.resolve(run.activity.inside(one, fn, { attempt, idempotencyKey, signal }))
+    Promise.resolve(run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report }))
       .then(resolve, reject)
       .finally(stop);
   });

@@ -1,12 +1,15 @@
 import { endCases } from "../../entities/cases.ts";
 import { endJob } from "../../entities/jobs.ts";
 import type { Unit } from "../../entities/ledger.ts";
-import type { StepUnderWay } from "./activity.ts";
+import { costOf, type StepUnderWay } from "./activity.ts";
 import type { Limits } from "./limits.ts";
 import type { JobEnd } from "./outcome.ts";
+import { countUse, workOf } from "./work.ts";
 
 interface RunToEnd {
   readonly jobId: string;
+  /** Slug of its agent. */
+  readonly agent: string;
   readonly ending: JobEnd;
   /** Steps that were under way. */
   readonly cutShort: readonly StepUnderWay[];
@@ -20,7 +23,8 @@ interface RunToEnd {
 export async function storeEnd(unit: Unit, run: RunToEnd): Promise<void> {
   const { jobId, ending } = run;
   for (const step of run.cutShort) {
-    const { call, attempt, cost } = step;
+    const { call, attempt } = step;
+    const cost = costOf(step);
     const error = "The run ended before the step";
     await unit.record(jobId, {
       type: "attempt",
@@ -28,7 +32,9 @@ export async function storeEnd(unit: Unit, run: RunToEnd): Promise<void> {
       ...(call.kind === "ask" && { call: call.kind }),
       ...{ attempt, error },
       ...(cost > 0 && { cost }),
+      ...workOf(step),
     });
+    await countUse(unit, step, { jobId, agent: run.agent, isFailed: true });
     // It was spent, whatever the step was about to give.
     run.account(step);
   }
