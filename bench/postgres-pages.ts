@@ -1,4 +1,5 @@
 import { begin } from "./peers/begin.ts";
+import { bundled } from "./peers/bundled.ts";
 import { message } from "./peers/message.ts";
 import { beginPostgres } from "./peers/postgres.ts";
 import { query } from "./postgres/counters.ts";
@@ -12,7 +13,7 @@ export async function run(): Promise<BenchRow[]> {
   await using server = await beginPostgres();
   if (!server)
     return [{ name: "lists on Postgres: skipped, this machine has no Postgres", value: 0, unit: "ms" }];
-  await using lists = await begin("postgres/lists.mjs", [server.url]);
+  await using lists = await begin(await bundled("postgres/lists.mjs"), [server.url]);
   await fill(server.url);
   const answer = message(lists.child);
   lists.child.send("measure");

@@ -2,8 +2,8 @@ import { type ChildProcess, execFile, fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { bundled } from "./peers/bundled.ts";
 import { message } from "./peers/message.ts";
 import type { BenchRow } from "./row.ts";
 
@@ -13,7 +13,6 @@ const LARGE = Number(process.env.BENCH_JOBS ?? 100_000);
 const PEERS = 10_000;
 const SECONDS = 1;
 const ROUNDS = 7;
-const WORKER = fileURLToPath(new URL("store/worker.mjs", import.meta.url));
 
 interface Round {
   callers: number;
@@ -104,7 +103,7 @@ class Worker {
   }
 
   static async begin(folder: string, jobs: number): Promise<Worker> {
-    const child = fork(WORKER, ["serve", folder, String(jobs)]);
+    const child = fork(await bundled("store/worker.mjs"), ["serve", folder, String(jobs)]);
     return new Worker(child, (await message(child)) as Filled);
   }
 
@@ -204,7 +203,7 @@ function peerRows(rounds: Record<string, number | undefined>[]): BenchRow[] {
 
 /** Runs one measurement in a separate process. */
 async function measure<T>(command: string, folder: string, numbers: number[]): Promise<T> {
-  const words = [WORKER, command, folder, ...numbers.map(String)];
+  const words = [await bundled("store/worker.mjs"), command, folder, ...numbers.map(String)];
   const { stdout } = await promisify(execFile)(process.execPath, words);
   return JSON.parse(stdout) as T;
 }

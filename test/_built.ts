@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
-import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join, relative } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { once } from "./_once.ts";
@@ -38,58 +38,6 @@ export async function buildPackage(): Promise<BuiltPackage> {
   };
 }
 
-/**
- * The package with the modules of `dist` joined in a few files: hundreds of processes start in half the time. What the
- * modules know of where they are stays the same, and so do the packages that they load.
- */
-export function bundlePackage(): Promise<string> {
-  return once("bundled", async (folder) => {
-    const { build } = await import("vite");
-    const dist = join(ROOT, "dist");
-    const entries = readdirSync(dist).filter((name) => name.endsWith(".js"));
-    // Modules that processes begin with, or that are imported by their address.
-    const started = ["core/runs/isolation/agent-main.js", "cli/torture/mix/agents.js"];
-    const flat = (name: string) => name.replaceAll("/", "-").replace(/\.js$/, "");
-    await build({
-      root: ROOT,
-      configFile: false,
-      publicDir: false,
-      logLevel: "error",
-      plugins: [
-        {
-          name: "place",
-          transform: (code, id) =>
-            id.startsWith(dist)
-              ? code.replaceAll(
-                  "import.meta.url",
-                  `new URL(${JSON.stringify(`./${relative(dist, id)}`)}, import.meta.url).href`,
-                )
-              : undefined,
-        },
-      ],
-      build: {
-        ssr: true,
-        minify: false,
-        outDir: join(folder, "dist"),
-        target: "node20",
-        rollupOptions: {
-          preserveEntrySignatures: "strict",
-          treeshake: false,
-          input: Object.fromEntries([...entries, ...started].map((name) => [flat(name), join(dist, name)])),
-          output: { entryFileNames: "[name].js", chunkFileNames: "chunk-[hash].js" },
-        },
-      },
-    });
-    for (const name of started) {
-      const path = join(folder, "dist", name);
-      await mkdir(dirname(path), { recursive: true });
-      const up = relative(dirname(path), join(folder, "dist"));
-      await writeFile(path, `export * from "${up}/${flat(name)}.js";\n`);
-    }
-    await addSurroundings(folder);
-  });
-}
-
 /** What `npm pack` reports about the tarball that it created. */
 export interface PackedPackage {
   readonly tarball: string;
@@ -111,7 +59,12 @@ export async function packPackage(): Promise<PackedPackage> {
 function isCurrent(): boolean {
   const changed = (path: string) => statSync(join(ROOT, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
   const sources = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" });
-  const files = ["package.json", "tsconfig.build.json", ...sources.map((name) => join("src", name))];
+  const files = [
+    "package.json",
+    "tsconfig.build.json",
+    "rolldown.config.ts",
+    ...sources.map((name) => join("src", name)),
+  ];
   return Math.max(...files.map(changed)) < changed("dist/index.js");
 }
 
@@ -119,6 +72,9 @@ async function build(folder: string): Promise<void> {
   const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
   const args = [tsc, "-p", "tsconfig.build.json", "--outDir", join(folder, "dist")];
   await run(process.execPath, args, { cwd: ROOT });
+  const { build } = await import("rolldown");
+  const { default: config } = await import("../rolldown.config.ts");
+  await build({ ...config, output: { ...config.output, dir: join(folder, "dist") } });
   await addSurroundings(folder);
 }
 

@@ -1,16 +1,14 @@
 import { execFile } from "node:child_process";
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { buildPackage } from "./_built.ts";
-import { LOADER } from "./_loader.ts";
+import { loadedModules, TRACED } from "./_loader.ts";
 
 const run = promisify(execFile);
 
 const PROGRAM = `
-import { register } from "node:module";
-register(new URL("./loader.mjs", import.meta.url));
 const { createServer, defineAgent } = await import("./dist/index.js");
 const agent = defineAgent({ name: "A", version: "1.0.0", methods: { job_start: { run: () => "done" } } });
 const service = createServer({ agents: [agent], apiKey: "a-key-of-a-test", dataDir: process.env.DATA, port: 0, logTo: () => {} });
@@ -23,21 +21,19 @@ await service.close();
 it("a service starts without loading packages that it may never need", { timeout: 120_000 }, async () => {
   await using built = await buildPackage();
   const trace = join(built.folder, "trace.txt");
-  await writeFile(join(built.folder, "loader.mjs"), LOADER);
+  await writeFile(join(built.folder, "traced.mjs"), TRACED);
   await writeFile(join(built.folder, "program.mjs"), PROGRAM);
 
-  await run(process.execPath, ["program.mjs"], {
+  await run(process.execPath, ["--import", "./traced.mjs", "program.mjs"], {
     cwd: built.folder,
     env: { ...process.env, TRACE: trace, DATA: join(built.folder, "data") },
   });
-  const loaded = (await readFile(trace, "utf8")).split("\n");
-  const packages = new Set(
-    loaded.flatMap((url) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? []),
-  );
+  const { packages, modules } = await loadedModules(trace);
 
   expect(packages).toContain("h3");
-  expect(loaded.filter((url) => /\/(platform|cli)\.js$/.test(url))).toEqual([]);
-  const early = [...packages].filter((name) =>
+  expect(modules).toContain("core/service/service.ts");
+  expect(modules.filter((name) => /(^cli\/|\/platform\.ts$)/.test(name))).toEqual([]);
+  const early = packages.filter((name) =>
     /^(@opentelemetry\/|@aws-sdk\/|@smithy\/|@google-cloud\/|google-auth-library|listhen|pg|edge|cac|@clack\/|jiti|yaml|zod|arktype)/.test(
       name,
     ),
@@ -48,12 +44,10 @@ it("a service starts without loading packages that it may never need", { timeout
 it("a command about a running service loads nothing of the service", { timeout: 120_000 }, async () => {
   await using built = await buildPackage();
   const trace = join(built.folder, "trace.txt");
-  await writeFile(join(built.folder, "loader.mjs"), LOADER);
-  const register = `import { register } from "node:module"; register(new URL("./loader.mjs", import.meta.url));`;
-  await writeFile(join(built.folder, "register.mjs"), register);
+  await writeFile(join(built.folder, "traced.mjs"), TRACED);
 
   for (const args of [["--help"], ["job", "list", "--url", "http://127.0.0.1:1", "--key", "a-key"]]) {
-    const command = ["--import", "./register.mjs", "dist/cli.js", ...args];
+    const command = ["--import", "./traced.mjs", "dist/cli.js", ...args];
     const ended = run(process.execPath, command, {
       cwd: built.folder,
       env: { ...process.env, TRACE: trace },
@@ -62,7 +56,7 @@ it("a command about a running service loads nothing of the service", { timeout: 
     await ended.catch(({ stderr }: { stderr: string }) => expect(stderr).toContain("127.0.0.1:1"));
   }
 
-  const loaded = (await readFile(trace, "utf8")).split("\n");
-  expect(loaded.filter((url) => url.endsWith("/cli/job/list.js"))).not.toEqual([]);
-  expect(loaded.filter((url) => /\/core\/(store|runs)\//.test(url))).toEqual([]);
+  const { modules } = await loadedModules(trace);
+  expect(modules).toContain("cli/job/list.ts");
+  expect(modules.filter((name) => /^core\/(store|runs)\//.test(name))).toEqual([]);
 });

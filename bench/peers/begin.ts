@@ -1,7 +1,10 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { message } from "./message.ts";
+
+const BENCH = fileURLToPath(new URL("..", import.meta.url));
 
 export interface Begun extends AsyncDisposable {
   readonly child: ChildProcess;
@@ -9,7 +12,7 @@ export interface Begun extends AsyncDisposable {
   readonly told: unknown;
 }
 
-/** Forks a script below `bench`, which sends a message once it is ready, and ends on the message `end`. */
+/** Forks a script, named by its place below `bench` or by its whole path, which sends a message once it is ready, and ends on the message `end`. */
 export async function begin(
   path: string,
   args: readonly string[] = [],
@@ -17,7 +20,7 @@ export async function begin(
 ): Promise<Begun> {
   // What names the code is not hashed from the sources of this repository.
   const env = { ...process.env, SERVICE_BUILD: "bench", ...variables };
-  const child = fork(fileURLToPath(new URL(`../${path}`, import.meta.url)), args, { stdio: "inherit", env });
+  const child = fork(resolve(BENCH, path), args, { stdio: "inherit", env });
   const told = await message(child);
   return {
     ...{ child, told },

@@ -1,7 +1,7 @@
 // A store with one job; measures lists of it once others were added.
 
-import { CORE_TABLES } from "../../dist/core/store/tables.js";
-import { postgres } from "../../dist/postgres.js";
+import { CORE_TABLES } from "../../src/core/store/tables.ts";
+import { postgres } from "../../src/postgres.ts";
 import { job } from "../store/entities.mjs";
 
 const log = { info() {}, warn() {}, error() {} };

@@ -1,12 +1,12 @@
 /**
- * One measurement in a separate process, on the built package, as in production. Prints one line of JSON.
+ * One measurement in a separate process, on the sources in one file, as in production. Prints one line of JSON.
  * Plain JavaScript, so that no loader is between Node and what is measured.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { openJsonStoreWith } from "../../dist/core/store/json/json-store.js";
-import { nodeIo } from "../../dist/core/store/json/node-io.js";
-import { CORE_TABLES } from "../../dist/core/store/tables.js";
+import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
+import { nodeIo } from "../../src/core/store/json/node-io.ts";
+import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { caseOf, job } from "./entities.mjs";
 import { lowdbUpdates, rawAppends, sqliteUpdates, wholeFileUpdates } from "./peers.mjs";
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
-import { bundlePackage } from "../_built.ts";
+import { findBuild } from "../_built.ts";
 
 export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 const CLI = join(REPOSITORY, "dist/cli.js");
@@ -102,13 +102,13 @@ function commandLineOf(cwd: string, args: readonly string[]): string {
 /** A new folder with these files, in which the package and valibot can be imported; it goes when the test ends. */
 export async function project(
   files: Readonly<Record<string, string>> = {},
-  /** Of the package; the bundled one has no types. */
+  /** Of the package. */
   from?: string,
 ): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "svc-test-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
   await mkdir(join(folder, "node_modules"));
-  await symlink(from ?? (await bundlePackage()), join(folder, "node_modules/agent-control-service"));
+  await symlink(from ?? (await findBuild()), join(folder, "node_modules/agent-control-service"));
   await symlink(join(REPOSITORY, "node_modules/valibot"), join(folder, "node_modules/valibot"));
   for (const [name, text] of Object.entries({ "package.json": '{ "type": "module" }', ...files })) {
     await mkdir(dirname(join(folder, name)), { recursive: true });

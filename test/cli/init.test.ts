@@ -11,7 +11,7 @@ const VITEST = join(REPOSITORY, "node_modules/vitest/vitest.mjs");
 
 describe("svc init", { timeout: PROCESS_TIME }, () => {
   it("writes a project that passes its own check, and runs", async () => {
-    const cwd = await project({}, REPOSITORY);
+    const cwd = await project();
     for (const name of ["@types", "vitest"])
       await symlink(join(REPOSITORY, "node_modules", name), join(cwd, "node_modules", name));
 
