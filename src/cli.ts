@@ -27,6 +27,7 @@ const code = await main(argv, {
   cwd: process.cwd(),
   env,
   print: (line) => void stdout.write(`${line}\n`),
+  write: (text) => void stdout.write(text),
   note: (line) => void stderr.write(`${line}\n`),
   paint: { print: createPaint(stdout, env), note: createPaint(stderr, env) },
   interactive: stdin.isTTY === true && stdout.isTTY === true && !env.CI,

@@ -48,7 +48,9 @@ export type { Cases } from "./core/entities/cases.ts";
 export type { Jobs } from "./core/entities/jobs.ts";
 export type { RunEntryInput, Unit } from "./core/entities/ledger.ts";
 export type { Clients } from "./core/http/clients.ts";
+export type { JobFeed, WatchOptions } from "./core/http/job-feed.ts";
 export type { LiveStreams, StreamReader, StreamSource } from "./core/http/live-streams.ts";
+export type { ServerEvent } from "./core/http/server-event.ts";
 export type { ServiceState } from "./core/http/service-state.ts";
 export type { ExportLine } from "./core/models/job-export.ts";
 export type { CaseUpdateRequest } from "./core/models/question.ts";
@@ -57,6 +59,7 @@ export type { ServerInfo } from "./core/models/server-info.ts";
 export type { Telemetry } from "./core/models/telemetry.ts";
 export type { DueCount } from "./core/retention/due-jobs.ts";
 export type { Retention } from "./core/retention/retention.ts";
+export type { EmittedChunks, EmittingStep } from "./core/runs/emissions.ts";
 export type { NamedCall } from "./core/runs/fork/call-names.ts";
 export type {
   ForkRequest,

@@ -14,6 +14,8 @@ export interface CliContext {
   readonly paint?: { readonly print: Paint; readonly note: Paint };
   /** Writes a line of the result to standard output. */
   readonly print: (line: string) => void;
+  /** Writes a part of a line to standard output; absent where only whole lines can be written. */
+  readonly write?: ((text: string) => void) | undefined;
   /** Writes a line that is not part of the result to standard error. */
   readonly note: (line: string) => void;
   /** Whether the session is interactive: input and output are a terminal, and `CI` is not set. */

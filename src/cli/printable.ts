@@ -11,12 +11,13 @@ export function printable(text: string): string {
 
 /** The context of commands that print what agents wrote: no control character reaches the terminal but our own colors. */
 export function withPrintable(context: CliContext): CliContext {
-  const { paint } = context;
+  const { paint, write } = context;
   // Replaces the escape character of a color; nobody can guess it.
   const mark = randomUUID();
   return {
     ...context,
     print: (line) => context.print(printable(line).replaceAll(mark, "\u001b")),
+    ...(write && { write: (text: string) => write(printable(text)) }),
     ...(paint && {
       paint: {
         ...paint,

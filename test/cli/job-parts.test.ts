@@ -1,12 +1,14 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
+import { ChunkPrinter } from "../../src/cli/job/chunk-printer.ts";
 import { followJob, type JobEvent, readJob } from "../../src/cli/job/follow-job.ts";
 import { listCases } from "../../src/cli/job/list-cases.ts";
 import { readFields } from "../../src/cli/job/read-fields.ts";
 import { readServerEvents } from "../../src/cli/job/server-events.ts";
 import { ServiceClient } from "../../src/cli/job/service-client.ts";
 import type { AgentMethodField, FieldType } from "../../src/core/models/agent-method-field.ts";
+import type { EmittedChunks } from "../../src/core/runs/emissions.ts";
 
 const field = (name: string, field_type: FieldType): AgentMethodField => ({
   name,
@@ -70,6 +72,44 @@ describe("following a job", () => {
     close();
 
     expect(paths).toEqual(["/jobs/..%2Fagents%3Fx/stream"]);
+  });
+});
+
+describe("what steps emit", () => {
+  const chunk = (more: Partial<EmittedChunks>): EmittedChunks => ({
+    ...{ type: "chunk", run: 1, name: "draft", position: 0, attempt: 1, index: 0, chunks: [] },
+    ...more,
+  });
+  const printAll = (chunks: readonly EmittedChunks[], parts = false): string => {
+    let out = "";
+    const write = (text: string) => {
+      out += text;
+    };
+    const printer = new ChunkPrinter({ print: (line) => write(`${line}\n`), ...(parts && { write }) });
+    for (const one of chunks) printer.print(one);
+    printer.endLine();
+    return out;
+  };
+
+  it("is printed as one text, and again from its start for another attempt", () => {
+    const chunks = [
+      chunk({ chunks: ["Hel", "lo"] }),
+      chunk({ index: 2, chunks: [" you"] }),
+      chunk({ index: 0, chunks: ["Hel", "lo", " you", "!"] }),
+      chunk({ attempt: 2, chunks: ["Hi"] }),
+      chunk({ case_id: "c-1", position: 0, chunks: [{ tool: "search" }, "found"] }),
+      chunk({ case_id: "c-1", position: 0, index: 9, skipped: 7, chunks: ["end"] }),
+    ];
+    const expected = [
+      "draft: Hello you!",
+      "draft, attempt 2: Hi",
+      'c-1: draft: {"tool":"search"}',
+      "c-1: draft: found[7 missed] end",
+      "",
+    ].join("\n");
+
+    expect(printAll(chunks)).toBe(expected);
+    expect(printAll(chunks, true)).toBe(expected);
   });
 });
 

@@ -146,4 +146,41 @@ describe("logger", () => {
     expect(lines[0]).not.toContain("very-secret-value");
     expect(lines[0]).toContain("caused by");
   });
+
+  describe("of a text that comes in parts", () => {
+    const secrets = ["sk-live-0123456789", "xyz-abcdef", "efghij-klmn", "sk-live-other"];
+    const redactor = new Redactor();
+    for (const secret of secrets) redactor.add(secret);
+    const cut = (text: string, at: readonly number[]) =>
+      [0, ...at].map((start, index) => text.slice(start, at[index] ?? text.length));
+    const read = (parts: readonly string[]) => {
+      const stream = redactor.parts();
+      return parts.map((part) => stream.take(part)).join("") + stream.rest();
+    };
+
+    it("removes a secret however it is split", () => {
+      const text = "My key is sk-live-0123456789, and xyz-abcdefghij-klmn; sk-live-012 is none. s";
+      const expected = "My key is [secret], and [secret]; sk-live-012 is none. s";
+      const every = Array.from({ length: text.length - 1 }, (_, at) => at + 1);
+
+      expect(read([text])).toBe(expected);
+      for (const one of every) {
+        for (const other of every.filter((at) => at > one)) {
+          // One character alone is not held back: it may be the first of a secret.
+          expect(read(cut(text, [one, other])).replace(/\b[sx]\[/g, "[")).toBe(expected);
+        }
+      }
+      expect(read([...text])).toBe("My key is s[secret], and x[secret]; sk-live-012 is none. s");
+    });
+
+    it("holds back what may be the beginning of a secret, and nothing else", () => {
+      const stream = redactor.parts();
+
+      expect(stream.take("my desk")).toBe("my de");
+      expect(stream.take("top is clean")).toBe("sktop is clean");
+      expect(stream.take("bus")).toBe("bus");
+      expect(stream.take("k-live-012")).toBe("");
+      expect(stream.rest()).toBe("k-live-012");
+    });
+  });
 });

@@ -28,6 +28,8 @@ declare global {
   const url: string;
   const headers: Record<string, string>;
   const body: string;
+  const message: string;
+  const tokensOf: (message: string, signal: AbortSignal) => AsyncIterable<string>;
   const save: Yours;
   const host: string;
   const image: string;

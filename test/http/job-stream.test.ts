@@ -1,12 +1,13 @@
 import { connect } from "node:net";
 import type { Service } from "agent-control-service";
 import { H3_APP } from "agent-control-service/h3";
-import { HOOKS, JOBS, type Plugin, STORE, STREAMS } from "agent-control-service/plugin";
+import { HOOKS, JOBS, type Plugin, REDACTOR, STORE, STREAMS } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
 import { moveJob, overrideJob, removeJob } from "../../src/core/entities/jobs.ts";
 import { JobFeed } from "../../src/core/http/job-feed.ts";
 import { LiveStreams } from "../../src/core/http/live-streams.ts";
+import { Emissions } from "../../src/core/runs/emissions.ts";
 import { describeServer, greeter } from "../_setup.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { EventReader } from "./_event-reader.ts";
@@ -264,5 +265,6 @@ function stream(
 }
 
 function feedOf({ get }: Pick<Service, "get">): JobFeed {
-  return new JobFeed(get(JOBS), get(STORE).log("Run"), get(HOOKS));
+  const emissions = new Emissions(get(REDACTOR));
+  return new JobFeed({ jobs: get(JOBS), log: get(STORE).log("Run"), hooks: get(HOOKS), emissions });
 }

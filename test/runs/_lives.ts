@@ -16,6 +16,7 @@ import { ReceivedEvents } from "../../src/core/entities/received-events.ts";
 import { hearOthers } from "../../src/core/entities/touched.ts";
 import type { StoredJob } from "../../src/core/models/job.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
+import { Emissions } from "../../src/core/runs/emissions.ts";
 import { createRunner } from "../../src/core/runs/job-runner.ts";
 import type { LeaseTimes } from "../../src/core/runs/ownership/membership.ts";
 import type { Runner } from "../../src/core/runs/runner.ts";
@@ -162,6 +163,7 @@ export class Life {
         hooks: this.hooks,
         log,
         redactor,
+        emissions: new Emissions(redactor),
         clock,
         strictSteps,
         suspendAfter,

@@ -7,6 +7,7 @@ import { JOBS, RUNNER } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { AgentProcess } from "../../src/core/runs/isolation/agent-process.ts";
+import { EMISSIONS } from "../../src/core/service/inner-tokens.ts";
 import { jobContext, until } from "./_jobs.ts";
 
 /** Handlers that an agent in the service's process and an isolated one have, chosen by a field. */
@@ -42,6 +43,7 @@ const handlers = {
     await item.close({ names });
     return names;
   },
+  emits: ({ job }) => job.step("emits", async ({ emit, attempt }) => { for (const word of ["a ", { b: attempt }, "c."]) { emit(word); await pause(1); } if (attempt === 1) throw new Error("again"); return "done"; }, { retries: 1, backoff: { initial: "1ms" } }),
   costs: async ({ job, did }) => {
     await job.step("cheap", () => did("cheap"), { cost: 1 });
     const free = job.step("free", async () => { did("free"); await pause(300); });
@@ -191,6 +193,18 @@ test("a job of an isolated agent does and records the same as one in the service
 
   // Steps that need nothing of the service start without a message.
   expect(runs).toMatchObject({ many: 1, beside: 0, retried: 3, failing: 0, mixed: 2 });
+}, 60_000);
+
+test("what a step of an isolated agent emits is that of one in the service's process, by attempt", async () => {
+  const emitted = async (agent: string) => {
+    const reader = server.service.get(EMISSIONS).follow(`${agent}-emits-0`, () => {});
+    await until(server.service, await start(server, agent, "emits"));
+    return reader.take("over").map(({ attempt, index, chunks }) => ({ attempt, index, chunks }));
+  };
+
+  const chunks = (attempt: number) => ({ attempt, index: 0, chunks: ["a ", { b: attempt }, "c."] });
+  expect(await emitted("here")).toEqual([chunks(1), chunks(2)]);
+  expect(await emitted("apart")).toEqual([chunks(1), chunks(2)]);
 }, 60_000);
 
 test("what a handler has left behind in its process does nothing in the next job there", async () => {

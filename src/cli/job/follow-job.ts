@@ -2,12 +2,15 @@ import { isTerminal } from "../../core/models/entity-status.ts";
 import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
+import type { EmittedChunks } from "../../core/runs/emissions.ts";
 import { type ServiceClient, UnreachableError } from "./service-client.ts";
 
 /** Something that happened to a job. */
 export type JobEvent =
   | { readonly type: "snapshot"; readonly job: Job }
   | { readonly type: "entry"; readonly entry: RunEntry }
+  /** Not stored: what a step under way emits. */
+  | { readonly type: "chunk"; readonly emitted: EmittedChunks }
   | { readonly type: "reconnecting" }
   | { readonly type: "end"; readonly status: string };
 
@@ -36,7 +39,8 @@ export async function* followJob(
         last = id ?? last;
         if (event === "end")
           return yield { type: "end", status: (JSON.parse(data) as { status: string }).status };
-        if (event !== "snapshot") yield { type: "entry", entry: JSON.parse(data) as RunEntry };
+        if (event === "chunk") yield { type: "chunk", emitted: JSON.parse(data) as EmittedChunks };
+        else if (event !== "snapshot") yield { type: "entry", entry: JSON.parse(data) as RunEntry };
         else if (!known) yield { type: "snapshot", job: JSON.parse(data) as Job };
         known = true;
       }

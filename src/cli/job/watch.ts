@@ -6,9 +6,10 @@ import { defineCommand } from "../command.ts";
 import type { CliContext } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { answerPath } from "./answer.ts";
+import { ChunkPrinter } from "./chunk-printer.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { describeEntry } from "./describe-entry.ts";
-import { followJob } from "./follow-job.ts";
+import { followJob, type JobEvent } from "./follow-job.ts";
 import { listCases } from "./list-cases.ts";
 import { describeQuestion } from "./question.ts";
 import { type ServiceClient, UnreachableError } from "./service-client.ts";
@@ -35,22 +36,34 @@ export async function watchJob(
   context: CliContext,
 ): Promise<number> {
   const asked = new Set<string>();
+  const chunks = new ChunkPrinter(context);
   let mayBeOpen = false;
   for await (const event of followJob(client, id)) {
-    if (json) context.print(JSON.stringify(event.type === "entry" ? event.entry : event));
+    if (json) context.print(JSON.stringify(toLine(event)));
+    else if (event.type === "chunk") chunks.print(event.emitted);
     if (event.type === "reconnecting" && !json) context.note("The service is unreachable; waiting for it …");
     if (event.type === "entry" && !json) {
       const line = describeEntry(event.entry, verbose);
-      if (line !== undefined) context.print(line);
+      if (line !== undefined) {
+        chunks.endLine();
+        context.print(line);
+      }
       mayBeOpen ||= mayAsk(event.entry);
     }
+    if (mayBeOpen) chunks.endLine();
     if (mayBeOpen && !json) mayBeOpen = !(await tellQuestions(client, id, asked, context));
     if (event.type === "end") {
+      chunks.endLine();
       if (!json) context.print(describeEnd(await client.get<JobResponse>(`/jobs/${encodeURIComponent(id)}`)));
       return event.status === "completed" ? 0 : 1;
     }
   }
   return 1;
+}
+
+function toLine(event: JobEvent): unknown {
+  if (event.type === "entry") return event.entry;
+  return event.type === "chunk" ? event.emitted : event;
 }
 
 /**

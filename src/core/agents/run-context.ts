@@ -29,6 +29,22 @@ export interface StepInfo {
    * what an earlier one said of the same.
    */
   readonly report: (report: StepReport) => void;
+  /**
+   * Sends a chunk of the step's result, such as a token, to those who follow the job now: text, or any JSON value. It is
+   * not stored, and what a failed attempt has emitted is reset by the next one. Does not wait; throws what JSON cannot
+   * represent; does nothing once the attempt is over.
+   *
+   * @example
+   * await job.step("draft", async ({ emit }) => {
+   *   let text = "";
+   *   for await (const token of openStream(prompt)) {
+   *     emit(token);
+   *     text += token;
+   *   }
+   *   return text;
+   * });
+   */
+  readonly emit: (chunk: unknown) => void;
 }
 
 /** Identifies a call if its name is not enough. */

@@ -9,6 +9,14 @@ const SHORTEST_LINE = 16;
 /** Number of job values to remember: bounds memory if every job has its own. */
 const MOST_PASSING = 20_000;
 
+/** A text that comes in parts, with secrets replaced that are split over parts, too. */
+export interface RedactedParts {
+  /** What is known of the text with the next part: what may be the beginning of a secret is held back. */
+  take(part: string): string;
+  /** What was held back; the text is over. */
+  rest(): string;
+}
+
 /** Knows every secret value of this server and removes it from all output. */
 export class Redactor {
   readonly #kept = new Set<string>();
@@ -40,6 +48,34 @@ export class Redactor {
   /** The text with every known secret replaced. */
   text(text: string): string {
     return this.#index.replace(text, MASK);
+  }
+
+  /** For a text that comes in parts. */
+  parts(): RedactedParts {
+    let before = "";
+    let held = "";
+    return {
+      take: (part) => {
+        const index = this.#index;
+        if (index.size === 0 && held === "") return part;
+        const text = before + held + part;
+        const end = index.settled(text);
+        const skip = before.length;
+        if (end <= skip) {
+          held = text.slice(skip);
+          return "";
+        }
+        held = text.slice(end);
+        before = text.slice(end - 1, end);
+        return index.replace(text.slice(0, end), MASK, skip);
+      },
+      rest: () => {
+        const text = before + held;
+        const skip = before.length;
+        before = held = "";
+        return this.#index.replace(text, MASK, skip);
+      },
+    };
   }
 
   /**

@@ -1,3 +1,6 @@
+/** Characters at the end of a text from which on they may be the beginning of a known one. */
+const SHORTEST_START = 2;
+
 /** Finds any of many fixed texts; its speed does not depend on how many there are. */
 export class SecretIndex {
   readonly #prefixLength: number;
@@ -7,6 +10,9 @@ export class SecretIndex {
   readonly #byPrefix = new Map<string, Map<number, Set<string>>>();
   /** Whether a text starts with three characters of this hash: avoids most lookups. */
   readonly #filter = new Uint8Array(1 << 16);
+  /** The beginnings of texts that are shorter than a prefix, from `SHORTEST_START` characters on. */
+  readonly #starts = new Set<string>();
+  #longest = 0;
 
   /** `prefixLength` is the length of the shortest text that will be added. */
   constructor(prefixLength: number) {
@@ -24,6 +30,8 @@ export class SecretIndex {
       this.#byPrefix.set(prefix, lengths);
       lengths.set(text.length, (lengths.get(text.length) ?? new Set()).add(text));
       this.#filter[hash(text, 0)] = 1;
+      this.#longest = Math.max(this.#longest, text.length);
+      for (let end = SHORTEST_START; end < prefix.length; end++) this.#starts.add(prefix.slice(0, end));
     }
   }
 
@@ -31,18 +39,50 @@ export class SecretIndex {
     return this.#next(text, 0) !== undefined;
   }
 
-  /** Replaces each range that known texts cover; overlapping ranges are replaced together. */
-  replace(text: string, mask: string): string {
+  /**
+   * Replaces each range that known texts cover; overlapping ranges are replaced together. The first `skip` characters are
+   * omitted from the result: they only count for what is found.
+   */
+  replace(text: string, mask: string, skip = 0): string {
     let match = this.#next(text, 0);
-    if (!match) return text;
+    if (!match) return text.slice(skip);
     let clean = "";
-    let done = 0;
+    let done = skip;
     while (match) {
       clean += text.slice(done, match.start) + mask;
       done = match.end;
       match = this.#next(text, done);
     }
     return clean + text.slice(done);
+  }
+
+  /** The number of characters at the start of a text that stay as they are found now, whatever follows. */
+  settled(text: string): number {
+    let end = this.#openFrom(text);
+    for (let match = this.#next(text, 0); match && match.start < end; match = this.#next(text, match.end)) {
+      if (match.end > end) end = match.start;
+    }
+    return end;
+  }
+
+  /** Where the beginning of a known text starts that the end of `text` cuts off. */
+  #openFrom(text: string): number {
+    const last = text.length - SHORTEST_START;
+    for (let start = Math.max(0, text.length - this.#longest + 1); start <= last; start++) {
+      const left = text.length - start;
+      if (left < this.#prefixLength) {
+        if (this.#starts.has(text.slice(start))) return start;
+      } else if (this.#filter[hash(text, start)] === 1 && this.#isBeginning(text.slice(start))) return start;
+    }
+    return text.length;
+  }
+
+  #isBeginning(text: string): boolean {
+    for (const [length, texts] of this.#byPrefix.get(text.slice(0, this.#prefixLength)) ?? []) {
+      if (length <= text.length) continue;
+      for (const one of texts) if (one.startsWith(text)) return true;
+    }
+    return false;
   }
 
   #next(text: string, from: number): { start: number; end: number } | undefined {

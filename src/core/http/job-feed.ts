@@ -1,10 +1,12 @@
+import { isLongerThan } from "../agents/json-value.ts";
 import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { RunEntry } from "../models/run-entry.ts";
+import type { Emissions, EmittedChunks } from "../runs/emissions.ts";
 import type { Log } from "../store/store.ts";
 import type { StreamSource } from "./live-streams.ts";
-import { toEventText } from "./server-event.ts";
+import { type ServerEvent, toEventText } from "./server-event.ts";
 
 /** Entries read from the log per batch: few at first because each may be long. */
 const FEWEST = 4;
@@ -12,22 +14,30 @@ const MOST = 64;
 /** Characters of a batch beyond which the next is smaller. */
 const LONG = 256 * 1024;
 
-interface Subscription {
-  /** Earlier changes do not count. */
-  expect(): void;
-  /** Settles once something has changed since. */
-  happened(): Promise<void>;
+export interface WatchOptions {
+  /** Number of the last entry that is known. @default 0 */
+  readonly after?: number;
+  /** Ends it. */
+  readonly signal?: AbortSignal;
 }
 
-/** Feeds live streams with what happens to jobs, read from their run logs. */
+type Source = () => Promise<readonly ServerEvent[] | undefined>;
+
+interface JobFeedParts {
+  readonly jobs: Jobs;
+  readonly log: Log<RunEntry>;
+  readonly hooks: HookListener;
+  readonly emissions: Emissions;
+}
+
+/** Reports what happens to jobs: what is in their run logs, and what their steps emit now. */
 export class JobFeed {
-  readonly #jobs: Jobs;
-  readonly #log: Log<RunEntry>;
+  readonly #parts: JobFeedParts;
   readonly #followers = new Map<string, Set<() => void>>();
 
-  constructor(jobs: Jobs, log: Log<RunEntry>, hooks: HookListener) {
-    this.#jobs = jobs;
-    this.#log = log;
+  constructor(parts: JobFeedParts) {
+    this.#parts = parts;
+    const { hooks } = parts;
     hooks.on("run:entry", ({ job_id }) => this.#tell(job_id));
     hooks.on("job:changed", ({ job }) => this.#tell(job.id));
     hooks.on("job:deleted", ({ job }) => this.#tell(job.id));
@@ -38,79 +48,127 @@ export class JobFeed {
 
   /** Number of the last entry in a job's log. */
   last(jobId: string): Promise<number> {
-    return this.#log.last(jobId);
+    return this.#parts.log.last(jobId);
+  }
+
+  /** What `watch` gives, as the texts of a stream. */
+  follow(jobId: string, after: number): StreamSource {
+    let next: Source | undefined;
+    let isFirst = true;
+    return async (signal) => {
+      next ??= this.#open(jobId, after, signal);
+      const events = await next();
+      if (!events) return undefined;
+      const text = events.map(toEventText).join("");
+      if (!isFirst) return text;
+      isFirst = false;
+      return `retry: 1000\n${text}`;
+    };
   }
 
   /**
-   * The current job, then each entry of its log after number `after` as it is written, then `end` once the
-   * job has ended. Entries are read from the log, not buffered per reader: missed ones are read again.
+   * The current job as `snapshot`, then each entry of its log after number `after` as it is written, named by its type,
+   * `chunk` with what steps under way emit, and `end` once the job has ended. Entries are read from the log, not buffered
+   * for each reader: a slow one gets all of them. Of chunks, those are counted that a slow reader does not get.
    */
-  follow(jobId: string, after: number): StreamSource {
+  async *watch(jobId: string, { after = 0, signal }: WatchOptions = {}): AsyncGenerator<ServerEvent, void> {
+    const left = new AbortController();
+    const over = signal ? AbortSignal.any([signal, left.signal]) : left.signal;
+    try {
+      const next = this.#open(jobId, after, over);
+      for (let events = await next(); events; events = await next()) yield* events;
+    } finally {
+      left.abort();
+    }
+  }
+
+  /** Gives what has happened since the last call, and waits until something has. */
+  #open(jobId: string, after: number, signal: AbortSignal): Source {
+    const { jobs, log } = this.#parts;
     let seen = after;
     let batch = FEWEST;
     let state: "new" | "following" | "over" = "new";
-    let change: Subscription | undefined;
+    const change = this.#subscribe(jobId, signal);
 
-    return async (signal) => {
+    return async () => {
       if (state === "over") return undefined;
-      change ??= this.#subscribe(jobId, signal);
       while (!signal.aborted) {
-        change.expect();
-        // The job is read before its log: once a job has ended, its log is complete.
-        const job = await this.#jobs.find(jobId);
-        if (job && state === "new") {
-          state = "following";
-          return `retry: 1000\n${toEventText({ event: "snapshot", data: await this.#jobs.show(job) })}`;
+        if (change.isStored) {
+          change.isStored = false;
+          // The job is read before its log: once a job has ended, its log is complete.
+          const job = await jobs.find(jobId);
+          if (job && state === "new") {
+            state = "following";
+            change.isStored = true;
+            return [{ event: "snapshot", data: await jobs.show(job) }];
+          }
+          const entries = job ? await log.read(jobId, { after: seen, limit: batch }) : [];
+          // They come before the entry that ends their attempt, which is read again.
+          const ended = change.chunks("over");
+          if (ended.length > 0) {
+            change.isStored = true;
+            return ended;
+          }
+          if (entries.length > 0) {
+            change.isStored = true;
+            seen = entries.at(-1)!.seq;
+            const events = entries.map(({ seq, entry }) => ({ event: entry.type, id: seq, data: entry }));
+            const isAll = entries.length < batch;
+            batch = isLongerThan(LONG, entries) ? 1 : Math.min(batch * 2, MOST);
+            return isAll ? [...events, ...change.chunks("all")] : events;
+          }
+          if (!job || isTerminal(job.status)) {
+            state = "over";
+            return [{ event: "end", data: { status: job?.status ?? "deleted" } }];
+          }
         }
-        const entries = job ? await this.#log.read(jobId, { after: seen, limit: batch }) : [];
-        if (entries.length > 0) {
-          seen = entries.at(-1)!.seq;
-          const text = entries
-            .map(({ seq, entry }) => toEventText({ event: entry.type, id: seq, data: entry }))
-            .join("");
-          batch = text.length > LONG ? 1 : Math.min(batch * 2, MOST);
-          return text;
-        }
-        if (!job || isTerminal(job.status)) {
-          state = "over";
-          return toEventText({ event: "end", data: { status: job?.status ?? "deleted" } });
-        }
+        const chunks = change.chunks("all");
+        if (chunks.length > 0) return chunks;
         await change.happened();
       }
       return undefined;
     };
   }
 
-  /** Reports changes of a job since the last `expect`, until the reader disconnects. */
-  #subscribe(jobId: string, signal: AbortSignal): Subscription {
-    let changed = true;
+  /** What happens to a job, until the signal fires. */
+  #subscribe(jobId: string, signal: AbortSignal) {
     let settle: (() => void) | undefined;
+    const wake = (): void => settle?.();
+    const reader = this.#parts.emissions.follow(jobId, wake);
+    const change = {
+      /** Whether something may have been stored since it was set to false. */
+      isStored: true,
+      chunks: (which: "over" | "all") => reader.take(which).map(toEvent),
+      /** Settles once something happens; not if it has. */
+      happened: () =>
+        new Promise<void>((resolve) => {
+          settle = resolve;
+          if (change.isStored || signal.aborted) resolve();
+        }),
+    };
     const tell = (): void => {
-      changed = true;
-      settle?.();
+      change.isStored = true;
+      wake();
     };
     const followers = this.#followers.get(jobId) ?? new Set();
     this.#followers.set(jobId, followers.add(tell));
     const leave = (): void => {
+      reader.close();
       followers.delete(tell);
       if (followers.size === 0 && this.#followers.get(jobId) === followers) this.#followers.delete(jobId);
-      tell();
+      wake();
     };
-    signal.addEventListener("abort", leave, { once: true });
-    return {
-      expect: () => {
-        changed = false;
-      },
-      happened: () =>
-        new Promise((resolve) => {
-          settle = resolve;
-          if (changed) resolve();
-        }),
-    };
+    if (signal.aborted) leave();
+    else signal.addEventListener("abort", leave, { once: true });
+    return change;
   }
 
   #tell(jobId: string): void {
     const followers = this.#followers.get(jobId);
     if (followers) for (const tell of [...followers]) tell();
   }
+}
+
+function toEvent(data: EmittedChunks): ServerEvent {
+  return { event: "chunk", data };
 }

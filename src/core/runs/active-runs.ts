@@ -27,6 +27,7 @@ import { type ChildrenParts, childrenOf } from "./children.ts";
 import { isProgress } from "./crashes/count-crashes.ts";
 import { type Suspect, Suspects } from "./crashes/suspects.ts";
 import type { UnderWay } from "./crashes/under-way.ts";
+import type { Emissions } from "./emissions.ts";
 import type { HandlerParts } from "./handler-context.ts";
 import type { IsolatedRun } from "./isolation/isolated-run.ts";
 import { JobEnds } from "./job-ends.ts";
@@ -53,6 +54,8 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly received: ReceivedEvents;
   readonly ledger: Ledger;
   readonly redactor: Redactor;
+  /** Gets what steps emit. */
+  readonly emissions: Emissions;
   readonly clock: () => Date;
   /** @default by the time of the system */
   readonly startTimer?: StartTimer;
@@ -614,7 +617,7 @@ export class ActiveRuns {
       void this.#release([{ jobId: job.id, epoch: job.run_count, total_cost: job.total_cost }]);
       return;
     }
-    const { ledger, clock, startTimer = systemTimer, redactor, stopGrace, apiUrl } = this.#parts;
+    const { ledger, clock, startTimer = systemTimer, redactor, emissions, stopGrace, apiUrl } = this.#parts;
     const { timeout } = agent.definition.methods.job_start;
     const log = this.#parts.log.with({ agent: agent.slug, job_id: job.id });
     const run: Run = new Run({
@@ -630,6 +633,7 @@ export class ActiveRuns {
       insides: this.#insides,
       code: { version: agent.definition.version, fingerprint: agent.code },
       redact: (text) => redactor.text(text),
+      emissions,
       record,
       place,
       checkLease: this.#parts.checkLease,

@@ -11,6 +11,7 @@ import { LiveStreams } from "../http/live-streams.ts";
 import { machineRoutes } from "../http/machine/routes.ts";
 import { keepMiddlewareNear } from "../http/near-middleware.ts";
 import { AppRouter } from "../http/router.ts";
+import { EMISSIONS } from "./inner-tokens.ts";
 import type { ResolvedOptions } from "./options.ts";
 import {
   AGENT_SETTINGS,
@@ -20,6 +21,7 @@ import {
   CLOCK,
   GATE,
   HOOKS,
+  JOB_FEED,
   JOBS,
   KEYS,
   LOGGER,
@@ -82,6 +84,8 @@ export function createApp(scope: Container): H3 {
   const store = scope.get(STORE);
   const parameters = scope.get(PARAMETERS);
   const jobs = scope.get(JOBS);
+  const feed = new JobFeed({ jobs, log: store.log("Run"), hooks, emissions: scope.get(EMISSIONS) });
+  scope.value(JOB_FEED, feed);
   const routes = machineRoutes({
     prefix: options.apiPrefix,
     agents: scope.get(AGENTS),
@@ -92,7 +96,7 @@ export function createApp(scope: Container): H3 {
     jobs,
     cases: scope.get(CASES),
     store,
-    feed: new JobFeed(jobs, store.log("Run"), hooks),
+    feed,
     streams,
     state: scope.get(SERVICE_STATE),
     clock,

@@ -1,6 +1,7 @@
 import { createToken } from "../base/container.ts";
 import type { Hooks } from "../entities/hooks.ts";
 import type { Ledger } from "../entities/ledger.ts";
+import type { Emissions } from "../runs/emissions.ts";
 import type { ResolvedSchedule } from "../runs/schedules/define-schedule.ts";
 
 /*
@@ -10,6 +11,8 @@ import type { ResolvedSchedule } from "../runs/schedules/define-schedule.ts";
 
 /** Emits the service's own hooks. */
 export const EMITTER = createToken<Hooks>("emitter");
+/** What steps under way emit. */
+export const EMISSIONS = createToken<Emissions>("emissions");
 /** Writes jobs and cases. */
 export const LEDGER = createToken<Ledger>("ledger");
 /** The schedules, checked against their agents. */

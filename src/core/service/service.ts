@@ -22,6 +22,7 @@ import { ServiceState } from "../http/service-state.ts";
 import { shortInstance } from "../models/own-rows.ts";
 import { Retention } from "../retention/retention.ts";
 import { openUnderWay } from "../runs/crashes/under-way.ts";
+import { Emissions } from "../runs/emissions.ts";
 import { AgentProcesses } from "../runs/isolation/agent-processes.ts";
 import { createRunner } from "../runs/job-runner.ts";
 import { resolveSchedules } from "../runs/schedules/define-schedule.ts";
@@ -30,7 +31,7 @@ import { CORE_TABLES } from "../store/tables.ts";
 import { createApp } from "./app.ts";
 import { checkPlugins } from "./check-plugins.ts";
 import { explainDataFolderError } from "./data-folder-error.ts";
-import { EMITTER, LEDGER, SCHEDULES } from "./inner-tokens.ts";
+import { EMISSIONS, EMITTER, LEDGER, SCHEDULES } from "./inner-tokens.ts";
 import { loadKeys } from "./keys.ts";
 import { leaveLifeSigns } from "./life-sign.ts";
 import type { ResolvedOptions } from "./options.ts";
@@ -274,6 +275,7 @@ export function createScope(options: ResolvedOptions): Container {
     PARAMETERS,
     () => new Parameters(scope.get(KEYS), redactor, { envelopes: options.envelopes }),
   );
+  scope.factory(EMISSIONS, () => new Emissions(redactor));
   scope.class(LEDGER, Ledger, [STORE, EMITTER, CLOCK, REDACTOR]);
   const liveCosts: LiveCosts = {};
   scope.factory(JOBS, () => new Jobs(scope.get(STORE), liveCosts));
@@ -295,6 +297,7 @@ export function createScope(options: ResolvedOptions): Container {
       store: scope.get(STORE),
       schedules: scope.has(SCHEDULES) ? scope.get(SCHEDULES) : [],
       redactor,
+      emissions: scope.get(EMISSIONS),
       clock: options.clock,
       startTimer: options.startTimer,
       advancedBy: options.advancedBy,

@@ -13,6 +13,7 @@ import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import type { Clients } from "../http/clients.ts";
 import type { Gate, SessionVerifier } from "../http/gate.ts";
+import type { JobFeed } from "../http/job-feed.ts";
 import type { LiveStreams } from "../http/live-streams.ts";
 import type { Router } from "../http/route.ts";
 import type { ServiceState } from "../http/service-state.ts";
@@ -51,6 +52,8 @@ export const ROUTER = createSharedToken<Router>("router");
 export const CLIENTS = createSharedToken<Clients>("clients");
 /** Authenticates callers, and counts wrong keys. */
 export const GATE = createSharedToken<Gate>("gate");
+/** Follows jobs, as their streams do. */
+export const JOB_FEED = createSharedToken<JobFeed>("job feed");
 /** The open event streams; they end when the service closes. */
 export const STREAMS = createSharedToken<LiveStreams>("streams");
 /** Accepts signed-in people on routes whose auth is `session`; a plugin provides it. */

@@ -35,6 +35,7 @@ interface Waiter {
   readonly report?: StepInfo["report"] | undefined;
   /** Which try of a step; nothing for one that has started there by itself. */
   readonly attempt?: number | undefined;
+  readonly emit?: StepInfo["emit"] | undefined;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
@@ -160,6 +161,11 @@ export class IsolatedRun {
       case "ran":
         this.#takeRan(message);
         return;
+      case "emitted": {
+        const waiting = this.#running.get(message.id);
+        if (waiting?.attempt === message.attempt) waiting.emit?.(message.chunk);
+        return;
+      }
       case "checked":
         settle(this.#checks, message.check, { ...message, value: message.verdict });
         return;
@@ -268,8 +274,7 @@ export class IsolatedRun {
 
   #call({ id, caseId, inside, isBegun, call }: Extract<Deed, { type: "call" }>): void {
     const { run } = this.#parts;
-    if (isBegun && call.op === "step")
-      this.#ahead.set(id, mayBeLeft(this.#runsThere(id, call.name, undefined)));
+    if (isBegun && call.op === "step") this.#ahead.set(id, mayBeLeft(this.#runsThere(id, call.name)));
     const outer = inside === undefined ? undefined : this.#steps.get(inside);
     const make = (): Promise<unknown> => {
       try {
@@ -404,14 +409,10 @@ export class IsolatedRun {
   }
 
   /** Resolves as a try of the step does there. */
-  #runsThere(
-    id: number,
-    name: string,
-    attempt: number | undefined,
-    report?: StepInfo["report"],
-  ): Promise<unknown> {
+  #runsThere(id: number, name: string, info?: StepInfo): Promise<unknown> {
+    const { attempt, report, emit } = info ?? {};
     return new Promise<unknown>((resolve, reject) => {
-      this.#running.set(id, { name, attempt, report, resolve, reject });
+      this.#running.set(id, { name, attempt, report, emit, resolve, reject });
     });
   }
 
@@ -432,7 +433,7 @@ export class IsolatedRun {
       info.signal.addEventListener("abort", abort, { once: true });
     }
     const { attempt, idempotencyKey } = info;
-    const ran = this.#runsThere(id, name, attempt, info.report);
+    const ran = this.#runsThere(id, name, info);
     this.#send({ type: "run", id, attempt, idempotencyKey });
     return ran;
   }

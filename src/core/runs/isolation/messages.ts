@@ -152,6 +152,8 @@ export type Reported =
       /** What the try has reported. */
       readonly report?: StepReport;
     }
+  /** What an attempt of a step has emitted. */
+  | { readonly type: "emitted"; readonly id: number; readonly attempt: number; readonly chunk: unknown }
   | {
       readonly type: "checked";
       readonly check: number;

@@ -372,6 +372,13 @@ export class RemoteHandler {
         const usage = report.usage && { ...step.report?.usage, ...report.usage };
         step.report = { ...step.report, ...report, ...(usage && { usage }) };
       },
+      emit: (value) => {
+        // The attempt is over.
+        if (step.attempt !== attempt) return;
+        const chunk =
+          typeof value === "string" ? value : toJsonValue(value, `A chunk of step "${step.name}"`);
+        this.#send({ type: "emitted", id, attempt, chunk });
+      },
     };
   }
 

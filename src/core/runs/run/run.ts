@@ -7,6 +7,7 @@ import type { AccountRef } from "../../models/account.ts";
 import type { Code } from "../../models/job.ts";
 import type { JobInstructions } from "../../models/job-instructions.ts";
 import { FencedError, type TransactionOptions } from "../../store/store.ts";
+import type { Emissions, Emitter } from "../emissions.ts";
 import type { Place } from "../scheduler.ts";
 import { whenWritable } from "../when-writable.ts";
 import { Activity, costOf, type Doing, type StepUnderWay } from "./activity.ts";
@@ -65,6 +66,8 @@ export interface RunParts {
   readonly checkLease?: (() => void) | undefined;
   /** Is notified what the run is doing, if that must be known after a crash. */
   readonly doing?: Doing | undefined;
+  /** Gets what steps emit; absent where none of them runs. */
+  readonly emissions?: Emissions;
 }
 
 /**
@@ -293,6 +296,15 @@ export class Run {
     const waiting = this.activity.begin(step);
     if (this.#phase.end && !this.isSealed) this.#cutShort.push(step);
     return waiting;
+  }
+
+  /** For an attempt of a step. */
+  emitterOf({ call, attempt }: StepUnderWay): Emitter | undefined {
+    const { emissions, jobId, epoch } = this.parts;
+    return emissions?.attempt(jobId, () => {
+      const { case_id, name, key, position } = call.fields;
+      return { run: epoch, case_id, name, key, position, attempt };
+    });
   }
 
   /** Whether the job takes the new way of a change of the code. */

@@ -6,6 +6,7 @@ import { toMilliseconds } from "../../base/duration.ts";
 import { LONGEST_MESSAGE, LONGEST_STACK, messageOf, shorten } from "../../base/error-text.ts";
 import type { Unit } from "../../entities/ledger.ts";
 import type { CallEntry } from "../../models/run-entry.ts";
+import type { Emitter } from "../emissions.ts";
 import { costOf, type StepUnderWay } from "./activity.ts";
 import { type Call, mayBeLeft } from "./call.ts";
 import type { CallScope } from "./call-scope.ts";
@@ -126,8 +127,15 @@ async function tryOnce<T>(call: StepCall<T>, one: StepUnderWay, retries: Retries
   const startedAt = run.parts.ledger.now();
   one.startedAt = startedAt;
   run.parts.checkLease?.();
+  const emitter = run.emitterOf(one);
   try {
-    const value = await run.orEnd(() => invoke(call, one));
+    let value: T;
+    try {
+      value = await run.orEnd(() => invoke(call, one, emitter));
+    } finally {
+      // Before its end is stored: a reader of that has read the chunks.
+      emitter?.end();
+    }
     const result = toRecord(value, call.name);
     await run.write((unit) => recordResult(unit, call, one, { startedAt, result }));
     // As it will come back from the record, so that the first run and a later one see the same.
@@ -244,15 +252,20 @@ function later(now: string, milliseconds: number): string {
 }
 
 /** Calls the step's function, with its limit of time. */
-function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay): T | Promise<T> {
+function invoke<T>(
+  { scope, name, fn, options }: StepCall<T>,
+  one: StepUnderWay,
+  emitter: Emitter | undefined,
+): T | Promise<T> {
   const { run } = scope;
   const { call, attempt } = one;
   const idempotencyKey = scope.idempotencyKey(call);
   const report: StepInfo["report"] = (given) => {
     one.reported = addReport(one.reported, given);
   };
+  const emit = (chunk: unknown): void => emitter?.emit(chunk);
   if (options.timeout === undefined) {
-    return run.activity.inside(one, fn, { attempt, idempotencyKey, signal: run.signal, report });
+    return run.activity.inside(one, fn, { attempt, idempotencyKey, signal: run.signal, report, emit });
   }
   const own = new AbortController();
   const signal = AbortSignal.any([run.signal, own.signal]);
@@ -262,7 +275,7 @@ function invoke<T>({ scope, name, fn, options }: StepCall<T>, one: StepUnderWay)
       own.abort(error);
       reject(error);
     });
-    Promise.resolve(run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report }))
+    Promise.resolve(run.activity.inside(one, fn, { attempt, idempotencyKey, signal, report, emit }))
       .then(resolve, reject)
       .finally(stop);
   });
