@@ -1,4 +1,5 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { createWriteStream } from "node:fs";
 import { chown, mkdir, readdir } from "node:fs/promises";
 import { createServer } from "node:net";
 import { userInfo } from "node:os";
@@ -69,6 +70,8 @@ export class Cluster {
     });
     this.#server = shell;
     this.#gone = new Promise((resolve) => void shell.once("exit", () => resolve()));
+    // On failure it is kept.
+    shell.stderr.pipe(createWriteStream(join(this.#folder, "log"), { flags: "a" }));
     let output = "";
     const isReady = new Promise<boolean>((resolve) => {
       shell.stderr.setEncoding("utf8").on("data", (text: string) => {

@@ -13,8 +13,8 @@ import { Relay } from "./relay.ts";
 
 /** Milliseconds after which an instance counts as dead, unless `SVC_LEASE` says otherwise. */
 const LEASE = 15_000;
-/** Milliseconds that a request is tried again while no instance answers. */
-const PATIENCE = 60_000;
+/** Milliseconds that a request is tried again while no instance answers: a busy machine is slow, not wrong. */
+const PATIENCE = 180_000;
 /** Longest time that an instance may take to end after SIGTERM, milliseconds: on a busy machine it is mostly waiting. */
 const LONGEST_END = 300_000;
 
