@@ -29,6 +29,7 @@ export const GROUPS: readonly Group[] = [
     doc("settings", "Settings"),
     doc("admin", "Admin"),
     doc("api", "HTTP API"),
+    doc("client", "Client"),
     doc("errors", "Errors"),
   ]),
   group("Operate", [

@@ -76,7 +76,8 @@ export * from "./core/service/tokens.ts";
 
 // Routes
 
-export type { Gate, SessionVerifier, SignedIn } from "./core/http/gate.ts";
+export type { AcceptedToken, Gate, SessionVerifier, SignedIn } from "./core/http/gate.ts";
+export type { TokenRule } from "./core/http/job-tokens.ts";
 export type {
   Connection,
   HttpEvent,

@@ -30,6 +30,7 @@ const FOLDERS = [
   "src/platforms/aws",
   "src/platforms",
   "src/plugins",
+  "src/client",
   "src/cli",
   "src/testing",
 ] as const;

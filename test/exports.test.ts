@@ -59,6 +59,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   ],
   "./h3": [],
   "./postgres": ["postgres"],
+  "./client": ["ClientError", "JobFailedError", "client"],
 };
 
 /** Tokens by the entry that has them. */

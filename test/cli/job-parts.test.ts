@@ -5,8 +5,8 @@ import { ChunkPrinter } from "../../src/cli/job/chunk-printer.ts";
 import { followJob, type JobEvent, readJob } from "../../src/cli/job/follow-job.ts";
 import { listCases } from "../../src/cli/job/list-cases.ts";
 import { readFields } from "../../src/cli/job/read-fields.ts";
-import { readServerEvents } from "../../src/cli/job/server-events.ts";
 import { ServiceClient } from "../../src/cli/job/service-client.ts";
+import { readServerEvents } from "../../src/client/server-events.ts";
 import type { AgentMethodField, FieldType } from "../../src/core/models/agent-method-field.ts";
 import type { EmittedChunks } from "../../src/core/runs/emissions.ts";
 

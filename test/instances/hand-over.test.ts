@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type AgentDefinition, createServer as createService, defineAgent } from "agent-control-service";
 import { expect, onTestFinished, test } from "vitest";
-import { readServerEvents } from "../../src/cli/job/server-events.ts";
+import { readServerEvents } from "../../src/client/server-events.ts";
 import { sharedRsaKey } from "../../src/testing/rsa-key.ts";
 import { gate } from "../runs/_agent.ts";
 import { jobContext } from "../runs/_jobs.ts";

@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readServerEvents } from "../../src/cli/job/server-events.ts";
 import { ServiceClient } from "../../src/cli/job/service-client.ts";
 import { JOURNAL_FILE, mixOf } from "../../src/cli/torture/mix/agents.ts";
 import { whyNotHeld } from "../../src/cli/torture/mix/check-plan.ts";
@@ -12,6 +11,7 @@ import type { MixJob } from "../../src/cli/torture/mix/mix-job.ts";
 import { planOf } from "../../src/cli/torture/mix/plans.ts";
 import { readOutcome } from "../../src/cli/torture/outcome.ts";
 import { checkAcknowledged, checkRecord, type Findings } from "../../src/cli/torture/trial.ts";
+import { readServerEvents } from "../../src/client/server-events.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
 
 /*

@@ -1,6 +1,6 @@
+import { readServerEvents, type ServerEventText } from "../../client/server-events.ts";
 import type { ErrorResponse } from "../../core/models/error-response.ts";
 import { CliError } from "../errors.ts";
-import { readServerEvents, type ServerEventText } from "./server-events.ts";
 
 export interface ServiceClientOptions {
   /** Address of the service, with its API prefix. */

@@ -57,9 +57,10 @@ export interface AgentDefinition<
   Custom = CustomFields,
   P extends readonly ParameterInput[] = readonly ParameterInput[],
   Result = JobResult,
+  Name extends string = string,
 > {
   /** Display name; determines the slug and the id. */
-  readonly name: string;
+  readonly name: Name;
   readonly version: string;
   readonly description?: string;
   readonly author?: string;
@@ -127,8 +128,9 @@ export function defineAgent<
   Custom = CustomFields,
   const P extends readonly ParameterInput[] = readonly [],
   Result = JobResult,
+  const Name extends string = string,
 >(
-  agent: AgentDefinition<Start, Chat, Custom, P, Result>,
-): AgentDefinition & StartableAgent<GivenFields<Start>, Result> {
+  agent: AgentDefinition<Start, Chat, Custom, P, Result, Name>,
+): AgentDefinition & StartableAgent<GivenFields<Start>, Result, Name> {
   return agent as unknown as AgentDefinition;
 }

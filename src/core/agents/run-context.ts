@@ -162,10 +162,10 @@ export interface CaseHandle {
 }
 
 /** An agent that a job can start: its definition, which knows the types of its fields and its result. */
-export interface StartableAgent<Given = unknown, Result = unknown> {
+export interface StartableAgent<Given = unknown, Result = unknown, Name extends string = string> {
   readonly name: string;
   /** Only for types: never set. */
-  readonly "~types"?: { readonly given: Given; readonly result: Result } | undefined;
+  readonly "~types"?: { readonly given: Given; readonly result: Result; readonly name: Name } | undefined;
 }
 
 export interface StartOptions extends CallOptions {
@@ -180,13 +180,13 @@ export interface StartOptions extends CallOptions {
 }
 
 /** The fields and options of a start; fields without required values may be omitted. */
-export type StartArguments<Agent extends StartableAgent> =
+export type StartArguments<Agent extends StartableAgent, Options = StartOptions> =
   Agent extends StartableAgent<infer Given>
     ? unknown extends Given
-      ? [fields?: Readonly<Record<string, unknown>>, options?: StartOptions]
+      ? [fields?: Readonly<Record<string, unknown>>, options?: Options]
       : Record<never, never> extends Given
-        ? [fields?: Given, options?: StartOptions]
-        : [fields: Given, options?: StartOptions]
+        ? [fields?: Given, options?: Options]
+        : [fields: Given, options?: Options]
     : never;
 
 /** What a job of an agent returns. */

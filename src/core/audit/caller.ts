@@ -1,19 +1,22 @@
 /**
- * How a caller is identified: the API key, a session of the admin interface, the service itself, or nothing.
+ * How a caller is identified: the API key, a token of one job, a session of the admin interface, the service itself, or
+ * nothing.
  */
-export type CallerKind = "key" | "session" | "system" | "nobody";
+export type CallerKind = "key" | "token" | "session" | "system" | "nobody";
 
 /** The caller of a change. */
 export interface Caller {
   readonly kind: CallerKind;
   /** Beginning of the session's id. */
   readonly session?: string;
-  /** The name that the identity provider vouches for; the admin interface vouches for none. */
+  /** The name that the identity provider, or the maker of a token, vouches for; the admin interface vouches for none. */
   readonly name?: string;
   /** The name that a person typed when signing in. It is not verified. */
   readonly says?: string;
   /** Client address; absent for the service itself. */
   readonly address?: string;
+  /** When the right to be here ends. */
+  readonly until?: Date;
 }
 
 /** The caller of a change: with all details, or only a display name. */
@@ -32,6 +35,7 @@ export function nameOf(actor: Actor): string {
   if (actor.kind === "nobody") return "anyone";
   if (actor.kind === "system") return actor.says ?? "the service";
   if (actor.name !== undefined) return actor.name;
+  if (actor.kind === "token") return "token";
   return nameOfSession(actor.session ?? "", actor.says);
 }
 

@@ -2,6 +2,7 @@ import { ANYONE, type Caller } from "../audit/caller.ts";
 import type { RejectedKeys } from "../audit/rejected-keys.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Clients } from "./clients.ts";
+import type { JobTokens, TokenScope } from "./job-tokens.ts";
 import { KeyCheck } from "./key-check.ts";
 import type { HttpEvent, RouteAuth } from "./route.ts";
 import { WrongKeys } from "./wrong-keys.ts";
@@ -28,9 +29,16 @@ export interface SessionVerifier {
 /** Reads leave no line in the audit log. */
 const READER: Caller = { kind: "key" };
 
+/** Which token a request may have instead of the key. */
+export interface AcceptedToken {
+  readonly scope: TokenScope;
+  readonly jobId: string;
+}
+
 export interface GateParts {
   /** All of them are accepted. */
   readonly apiKeys: readonly string[];
+  readonly tokens: Pick<JobTokens, "enter">;
   readonly clock: () => Date;
   readonly clients: Clients;
   /** Counts wrong keys for the audit log. */
@@ -42,28 +50,35 @@ export interface GateParts {
 /** Authenticates callers: by API key, or by session if the route accepts one. */
 export class Gate {
   readonly #keys: readonly KeyCheck[];
+  readonly #tokens: Pick<JobTokens, "enter">;
   readonly #wrongKeys: WrongKeys;
   readonly #clients: Clients;
   readonly #rejected: Pick<RejectedKeys, "add">;
   readonly #known = new WeakSet<object>();
   readonly #sessions: () => SessionVerifier | undefined;
 
-  constructor({ apiKeys, clock, clients, rejected, sessions }: GateParts) {
+  constructor({ apiKeys, tokens, clock, clients, rejected, sessions }: GateParts) {
     this.#rejected = rejected;
+    this.#tokens = tokens;
     this.#keys = apiKeys.map((key) => new KeyCheck(key));
     this.#wrongKeys = new WrongKeys(clock);
     this.#clients = clients;
     this.#sessions = sessions;
   }
 
-  /** The caller; throws `unauthorized` or `rate_limited`. Synchronous for `none` and `key`. */
-  enter(event: HttpEvent, auth: RouteAuth): Caller | Promise<Caller> {
+  /** The caller; throws `unauthorized`, `forbidden` or `rate_limited`. Synchronous for `none` and `key`. */
+  enter(event: HttpEvent, auth: RouteAuth, accepted?: AcceptedToken): Caller | Promise<Caller> {
     if (auth === "none") return ANYONE;
     const key = event.req.headers.get("x-api-key");
     if (key !== null) {
       this.checkKey(key, event);
       // Read now: after a client disconnects, its address is no longer available.
       return event.req.method === "GET" ? READER : { kind: "key", address: this.#clients.address(event) };
+    }
+    const token = accepted && bearerOf(event);
+    if (token !== undefined) {
+      // Not counted as a wrong key: nobody guesses a signature, and a page may send a token that has expired.
+      return { ...this.#tokens.enter(token, accepted!), address: this.#clients.address(event) };
     }
     const sessions = auth === "session" ? this.#sessions() : undefined;
     if (!sessions) throw keyMissing();
@@ -123,6 +138,11 @@ export class Gate {
     const who = typeof signedIn === "string" ? { name: signedIn } : signedIn;
     return { kind: "session", ...who, address };
   }
+}
+
+/** The credential of RFC 6750. */
+function bearerOf(event: HttpEvent): string | undefined {
+  return /^bearer +(\S+)$/i.exec(event.req.headers.get("authorization") ?? "")?.[1];
 }
 
 function keyMissing(): ServiceError {

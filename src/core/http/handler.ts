@@ -31,7 +31,7 @@ export function createHandler(
   route: AnyRoute,
   { gate, bodyLimit, redactor }: HandlerParts,
 ): (event: H3Event) => unknown {
-  const { params, query, body } = route;
+  const { params, query, body, token } = route;
   const limit = Math.min(route.bodyLimit ?? bodyLimit, bodyLimit);
   const bodyRequired = body !== undefined && !v.is(body, undefined);
   const toAnswer = createAnswerer(route, redactor);
@@ -54,6 +54,12 @@ export function createHandler(
     return received ? received.then((bytes) => run(event, caller, bytes)) : run(event, caller, undefined);
   };
 
+  if (token) {
+    return (event) => {
+      const jobId = decode(event.context.params)[token.job] ?? "";
+      return proceed(event, gate.enter(event, route.auth, { scope: token.scope, jobId }) as Caller);
+    };
+  }
   if (route.auth !== "session") return (event) => proceed(event, gate.enter(event, route.auth) as Caller);
 
   return async (event) => {

@@ -1,5 +1,6 @@
 import type * as v from "valibot";
 import type { Caller } from "../audit/caller.ts";
+import type { TokenRule } from "./job-tokens.ts";
 
 /** A valibot schema. */
 export type RouteSchema = v.GenericSchema;
@@ -60,6 +61,8 @@ export interface RouteDefinition<
   /** With parameters in braces, such as `/jobs/{id}`. */
   readonly path: string;
   readonly auth: RouteAuth;
+  /** Accepts tokens of one job, too, from pages of allowed origins as well; only with `auth: "key"`. @default none */
+  readonly token?: TokenRule;
   readonly summary: string;
   readonly description?: string;
   readonly tag: string;

@@ -19,6 +19,7 @@ export const AUDIT_ACTIONS = [
   "job.move",
   "job.fork",
   "job.export",
+  "job.token",
   "case.status",
   "case.delete",
   "case.answer",
@@ -42,7 +43,7 @@ export const AuditEntrySchema = v.object({
   n: v.number(),
   at: TimestampSchema,
   who: v.object({
-    kind: v.picklist(["key", "session", "system", "nobody"]),
+    kind: v.picklist(["key", "token", "session", "system", "nobody"]),
     /** Beginning of the session's id. */
     session: v.optional(v.string()),
     /** A name that the identity provider vouches for. */

@@ -3,10 +3,12 @@ import { type Container, createSharedToken, type Token } from "../base/container
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { Clients } from "../http/clients.ts";
+import { Cors } from "../http/cors.ts";
 import { EnvelopeGate } from "../http/envelope-gate.ts";
 import { toErrorAnswer, toServiceError } from "../http/failure.ts";
 import { Gate } from "../http/gate.ts";
 import { JobFeed } from "../http/job-feed.ts";
+import { JobTokens } from "../http/job-tokens.ts";
 import { LiveStreams } from "../http/live-streams.ts";
 import { machineRoutes } from "../http/machine/routes.ts";
 import { keepMiddlewareNear } from "../http/near-middleware.ts";
@@ -16,6 +18,7 @@ import type { ResolvedOptions } from "./options.ts";
 import {
   AGENT_SETTINGS,
   AGENTS,
+  AUDIT,
   CASES,
   CLIENTS,
   CLOCK,
@@ -52,11 +55,16 @@ export function createApp(scope: Container): H3 {
       "A request came through an untrusted proxy, so its client's address is unknown. Set SERVICE_TRUST_PROXY",
     ),
   );
+  const { allowedOrigins } = options;
+  const cors =
+    allowedOrigins.length > 0 ? new Cors(allowedOrigins, (event) => router.isForPages(event)) : undefined;
   const app = keepMiddlewareNear(
     new H3({
       silent: true,
-      ...observe(log, options, clients),
+      ...observe(log, { options, clients, cors }),
       onError: (error, event) => {
+        const permission = cors?.preflight(event);
+        if (permission) return permission;
         const failure = isUnanswered(error, event)
           ? noRoute(router.allowed(event))
           : toServiceError(error, log);
@@ -64,9 +72,12 @@ export function createApp(scope: Container): H3 {
       },
     }),
   );
-  const { apiKey, previousApiKey } = scope.get(KEYS);
+  const { apiKey, previousApiKey, rsaPrivateKey } = scope.get(KEYS);
+  const apiKeys = previousApiKey === undefined ? [apiKey] : [apiKey, previousApiKey];
+  const tokens = new JobTokens({ apiKeys, rsaPrivateKey }, clock);
   const gate = new Gate({
-    apiKeys: previousApiKey === undefined ? [apiKey] : [apiKey, previousApiKey],
+    apiKeys,
+    tokens,
     clock,
     clients,
     rejected: scope.get(REJECTED_KEYS),
@@ -98,6 +109,8 @@ export function createApp(scope: Container): H3 {
     store,
     feed,
     streams,
+    tokens,
+    audit: scope.get(AUDIT),
     state: scope.get(SERVICE_STATE),
     clock,
     hasControlSystem: options.account !== undefined,
@@ -127,17 +140,25 @@ function noRoute(allowed: readonly string[]): ServiceError {
 const YEAR = 31_536_000;
 
 /** Only if there is something to do: a hook on every response costs a promise each. */
-function observe(log: Logger, { logLevel, publicUrl, trustProxy }: ResolvedOptions, clients: Clients) {
+function observe(
+  log: Logger,
+  {
+    options: { logLevel, publicUrl, trustProxy },
+    clients,
+    cors,
+  }: { readonly options: ResolvedOptions; readonly clients: Clients; readonly cors: Cors | undefined },
+) {
   const isPublic = publicUrl?.startsWith("https:") === true;
   const mayBeSecure = isPublic || trustProxy !== 0;
   const requests = logLevel === "debug" ? logRequests(log) : undefined;
-  if (!mayBeSecure) return requests;
+  if (!mayBeSecure && !cors) return requests;
   return {
     ...requests,
     onResponse: (response: Response, event: H3Event) => {
       requests?.onResponse(response, event);
+      cors?.mark(response, event);
       // Browsers that used https once then use only https (RFC 6797).
-      if (isPublic || clients.isSecure(event))
+      if (isPublic || (mayBeSecure && clients.isSecure(event)))
         response.headers.set("strict-transport-security", `max-age=${YEAR}`);
     },
   };

@@ -67,6 +67,12 @@ export interface ServerOptions {
    * @default 0: none is trusted
    */
   trustProxy?: TrustProxy;
+  /**
+   * Origins whose pages may call the routes of one job with its token, such as `["https://app.example.com"]`. Variable
+   * `SERVICE_ALLOWED_ORIGINS`, separated by commas.
+   * @default none
+   */
+  allowedOrigins?: readonly string[];
   /** Path in front of the machine routes, such as `/supervaizer`. Variable `SERVICE_API_PREFIX`. @default "" */
   apiPrefix?: string;
   /**
@@ -182,6 +188,7 @@ export interface ResolvedOptions {
   readonly publicUrl: string | undefined;
   readonly environment: string;
   readonly trustProxy: TrustProxy;
+  readonly allowedOrigins: readonly string[];
   readonly apiPrefix: string;
   readonly rsaPrivateKey: string | undefined;
   readonly envelopes: AcceptedEnvelopes;
@@ -254,6 +261,9 @@ const ScalarsSchema = v.object({
   port: v.pipe(wholeAtLeast(0), v.maxValue(65535, "must be at most 65535")),
   dataDir: v.pipe(v.string(), v.nonEmpty("must not be empty")),
   publicUrl: v.optional(HttpUrlSchema),
+  allowedOrigins: v.array(
+    v.pipe(v.string(), v.check(isOrigin, "must be origins such as https://app.example.com, without a path")),
+  ),
   environment: v.pipe(v.string(), v.nonEmpty("must not be empty")),
   apiPrefix: v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)*$/, "must be empty or like /supervaizer")),
   rsaPrivateKey: v.optional(
@@ -292,6 +302,7 @@ const VARIABLES = {
   port: "SERVICE_PORT",
   dataDir: "SERVICE_DATA_DIR",
   publicUrl: "SERVICE_PUBLIC_URL",
+  allowedOrigins: "SERVICE_ALLOWED_ORIGINS",
   environment: "SERVICE_ENVIRONMENT",
   apiPrefix: "SERVICE_API_PREFIX",
   rsaPrivateKey: "SERVICE_RSA_PRIVATE_KEY",
@@ -327,6 +338,7 @@ export function resolveOptions(
     port: options.port ?? number(env, "SERVICE_PORT") ?? number(env, "PORT") ?? 8000,
     dataDir: options.dataDir ?? text(env, "SERVICE_DATA_DIR") ?? "data",
     publicUrl: (options.publicUrl ?? text(env, "SERVICE_PUBLIC_URL"))?.replace(/\/+$/, ""),
+    allowedOrigins: options.allowedOrigins ?? list(env, "SERVICE_ALLOWED_ORIGINS") ?? [],
     environment: options.environment ?? text(env, "SERVICE_ENVIRONMENT") ?? "dev",
     apiPrefix: options.apiPrefix ?? text(env, "SERVICE_API_PREFIX") ?? "",
     rsaPrivateKey: options.rsaPrivateKey ?? text(env, "SERVICE_RSA_PRIVATE_KEY")?.replaceAll("\\n", "\n"),
@@ -429,7 +441,18 @@ function text(env: Environment, name: string): string | undefined {
 function trust(env: Environment): TrustProxy | undefined {
   const value = text(env, "SERVICE_TRUST_PROXY");
   if (value === undefined) return undefined;
-  return /^\d+$/.test(value) ? Number(value) : value.split(",").map((one) => one.trim());
+  return /^\d+$/.test(value) ? Number(value) : list(env, "SERVICE_TRUST_PROXY");
+}
+
+function list(env: Environment, name: string): string[] | undefined {
+  return text(env, name)
+    ?.split(",")
+    .map((one) => one.trim());
+}
+
+/** As a browser sends it. */
+function isOrigin(value: string): boolean {
+  return /^https?:/.test(value) && URL.canParse(value) && new URL(value).origin === value;
 }
 
 function flag(env: Environment, name: string): boolean | undefined {

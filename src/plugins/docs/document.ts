@@ -33,6 +33,11 @@ export function createDocument(routes: readonly RouteDefinition[], info: Documen
           name: "session",
           description: "Signed in to the admin pages",
         },
+        jobToken: {
+          type: "http",
+          scheme: "bearer",
+          description: "A token of one job, from `POST /jobs/{id}/tokens`",
+        },
       },
     },
   };
@@ -53,7 +58,11 @@ function toOperation(route: RouteDefinition): JsonSchema {
     ...(description !== undefined && { description }),
     tags: [tag],
     ...(route.auth !== "none" && {
-      security: route.auth === "session" ? [{ apiKey: [] }, { session: [] }] : [{ apiKey: [] }],
+      security: [
+        { apiKey: [] },
+        ...(route.auth === "session" ? [{ session: [] }] : []),
+        ...(route.token ? [{ jobToken: [] }] : []),
+      ],
     }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && {

@@ -105,7 +105,7 @@ export function agentJobRoutes(parts: MachineParts): RouteDefinition[] {
 }
 
 /** Seconds that the caller would wait for the end of the job (RFC 7240, section 4.3). */
-function readWait(event: HttpEvent): number | undefined {
+export function readWait(event: HttpEvent): number | undefined {
   const wait = /(?:^|[,;\s])wait=(\d{1,6})(?:$|[,;\s])/i.exec(event.req.headers.get("prefer") ?? "")?.[1];
   return wait === undefined ? undefined : Math.min(Number(wait), LONGEST_WAIT);
 }

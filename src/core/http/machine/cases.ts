@@ -20,6 +20,7 @@ export function caseRoutes({ prefix, runner }: MachineParts): RouteDefinition[] 
       method: "POST",
       path: `${prefix}/jobs/{job_id}/cases/{case_id}/update`,
       auth: "key",
+      token: { scope: "answer", job: "job_id" },
       summary: "Answer a case's question",
       description: "The first answer wins; a later one is refused with 409 and the case's status.",
       tag: "Cases",

@@ -6,13 +6,14 @@ import { JobPathSchema } from "./schemas.ts";
 
 /** The live stream of a job. */
 export function jobStreamRoute(
-  parts: Pick<MachineParts, "prefix" | "jobs" | "feed" | "streams">,
+  parts: Pick<MachineParts, "prefix" | "jobs" | "feed" | "streams" | "clock">,
 ): RouteDefinition {
-  const { prefix, jobs, feed, streams } = parts;
+  const { prefix, jobs, feed, streams, clock } = parts;
   return defineRoute({
     method: "GET",
     path: `${prefix}/jobs/{id}/stream`,
     auth: "key",
+    token: { scope: "stream", job: "id" },
     summary: "Follow a job",
     description:
       "Server-sent events: `snapshot` with the current job, then every entry of its run log, named by its type, with its number as the event's id; finally `end` with the job's status. `Last-Event-ID` resumes the stream after that number, without a gap; for a job that has ended, without further events, the response is 204. Clients that stop reading are disconnected.",
@@ -22,14 +23,15 @@ export function jobStreamRoute(
       200: { description: "The stream", contentType: "text/event-stream" },
       204: { description: "The job has ended and there are no further events" },
     },
-    handler: async ({ params, event, actor }) => {
+    handler: async ({ params, event, actor, caller: { until } }) => {
       const after = readLastEventId(event);
       const job = await jobs.get(params.id);
       if (after > 0 && isTerminal(job.status) && (await feed.last(job.id)) <= after) return undefined;
       if (event.req.method === "HEAD") {
         return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } });
       }
-      return streams.open(feed.follow(job.id, after), { caller: actor });
+      const over = until && AbortSignal.timeout(Math.max(until.getTime() - clock().getTime(), 0));
+      return streams.open(feed.follow(job.id, after), { caller: actor, ...(over && { over }) });
     },
   });
 }

@@ -5,6 +5,7 @@ import { JobSchema } from "../../models/job.ts";
 import { JobInstructionsSchema } from "../../models/job-instructions.ts";
 import { JobResponseSchema } from "../../models/job-response.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
+import { readWait } from "./agent-jobs.ts";
 import { listJobs } from "./list-jobs.ts";
 import type { MachineParts } from "./parts.ts";
 import { CasesQuerySchema, JobPathSchema, JobsQuerySchema } from "./schemas.ts";
@@ -30,6 +31,7 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
       method: "GET",
       path: `${prefix}/jobs/{id}`,
       auth: "key",
+      token: { scope: "read", job: "id" },
       summary: "Show a job",
       tag,
       params: JobPathSchema,
@@ -39,8 +41,41 @@ export function jobRoutes({ prefix, jobs, cases, runner }: MachineParts): RouteD
     }),
     defineRoute({
       method: "GET",
+      path: `${prefix}/jobs/{id}/result`,
+      auth: "key",
+      token: { scope: "read", job: "id" },
+      summary: "Show a job with its result",
+      description:
+        "All of the job, whatever its status. With the header `Prefer: wait=30` the response is sent once the job has ended, or after that many seconds (60 at most): repeat the request until `status` is `completed`, `failed` or `cancelled`.",
+      tag,
+      params: JobPathSchema,
+      responses: { 200: { description: "The job", schema: JobSchema } },
+      handler: async ({ params, event }) => {
+        const job = await jobs.get(params.id);
+        const seconds = readWait(event);
+        if (seconds === undefined) return jobs.show(job);
+        event.res.headers.set("preference-applied", `wait=${seconds}`);
+        return jobs.show(await runner.ended(job.id, seconds * 1000));
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/jobs/{id}/stop`,
+      auth: "key",
+      token: { scope: "stop", job: "id" },
+      summary: "Ask a job of any agent to stop",
+      description:
+        "The job is `cancelling` until its run has ended, then `cancelled`. A job that has ended is unchanged.",
+      tag,
+      params: JobPathSchema,
+      responses: { 200: { description: "The current state of the job", schema: JobResponseSchema } },
+      handler: async ({ params, caller }) => runner.describe(await runner.stop(params.id, caller)),
+    }),
+    defineRoute({
+      method: "GET",
       path: `${prefix}/jobs/{id}/cases`,
       auth: "key",
+      token: { scope: "read", job: "id" },
       summary: "List a job's cases",
       description:
         "Oldest first; the header `X-Total-Count` counts all. Each case has its newest updates, as many as `updates` says; `update_count` counts all. `GET /admin/api/cases/{id}` returns all of them.",

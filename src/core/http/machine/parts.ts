@@ -1,12 +1,14 @@
 import type { AgentSettings } from "../../agents/agent-settings.ts";
 import type { Parameters } from "../../agents/parameters.ts";
 import type { AgentRegistry } from "../../agents/registry.ts";
+import type { AuditLog } from "../../audit/audit-log.ts";
 import type { Cases } from "../../entities/cases.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { Runner } from "../../runs/runner.ts";
 import type { Store } from "../../store/store.ts";
 import type { EnvelopeGate } from "../envelope-gate.ts";
 import type { JobFeed } from "../job-feed.ts";
+import type { JobTokens } from "../job-tokens.ts";
 import type { LiveStreams } from "../live-streams.ts";
 import type { ServiceState } from "../service-state.ts";
 
@@ -24,6 +26,8 @@ export interface MachineParts {
   readonly store: Store;
   readonly feed: JobFeed;
   readonly streams: LiveStreams;
+  readonly tokens: JobTokens;
+  readonly audit: AuditLog;
   readonly state: ServiceState;
   readonly clock: () => Date;
   /** Whether jobs are reported to a control system. */

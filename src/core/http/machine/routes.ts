@@ -12,6 +12,7 @@ import { parameterRoutes } from "./parameters.ts";
 import type { MachineParts } from "./parts.ts";
 import { receivedEventRoutes } from "./received-events.ts";
 import { scheduleRoutes } from "./schedules.ts";
+import { tokenRoute } from "./tokens.ts";
 import { utilRoutes } from "./utils.ts";
 
 /** Every route that programs use. */
@@ -24,6 +25,7 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...jobRoutes(parts),
     ...forkRoutes(parts),
     jobStreamRoute(parts),
+    tokenRoute(parts),
     ...caseRoutes(parts),
     ...scheduleRoutes(parts),
     ...receivedEventRoutes(parts),

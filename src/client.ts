@@ -1,0 +1,22 @@
+// A client of a service, for Node, browsers and other runtimes: uses `fetch` and streams only.
+
+export type { AgentAt, AgentsIn, FieldsOf, JsonResult, Slug, SlugOf } from "./client/agent-types.ts";
+export { ClientError, type ClientErrorCode, JobFailedError } from "./client/client-error.ts";
+export {
+  type Client,
+  client,
+  type JobPage,
+  type ListOptions,
+  type StartJobOptions,
+} from "./client/create-client.ts";
+export type { ClientOptions, Credential, RequestOptions } from "./client/http.ts";
+export type { ChunkEvent, JobEvent, StreamOptions } from "./client/job-events.ts";
+export type {
+  AnswerOptions,
+  CasesOptions,
+  JobToken,
+  RemoteJob,
+  TokenOptions,
+  TypedJob,
+} from "./client/remote-job.ts";
+export type { TokenScope } from "./core/http/job-tokens.ts";

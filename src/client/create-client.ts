@@ -1,0 +1,112 @@
+import type { StartableAgent } from "../core/agents/run-context.ts";
+import type { EntityStatus } from "../core/models/entity-status.ts";
+import type { Job } from "../core/models/job.ts";
+import type { JobContext } from "../core/models/job-context.ts";
+import type { JobInstructions } from "../core/models/job-instructions.ts";
+import type { JobResponse } from "../core/models/job-response.ts";
+import type { AgentAt, AgentsIn, FieldsOf, JsonResult, SlugOf } from "./agent-types.ts";
+import { type ClientOptions, type Credential, Http, type RequestOptions, readJson } from "./http.ts";
+import { RemoteJob } from "./remote-job.ts";
+
+export interface StartJobOptions extends RequestOptions {
+  /** The job's id: the same start again gives the same job. @default a new one */
+  readonly id?: string;
+  /** Limits of the job. @default none */
+  readonly instructions?: Partial<JobInstructions>;
+  /** Who starts it, and for which mission. A service that reports to a control system requires all of it. */
+  readonly context?: Partial<Omit<JobContext, "job_id" | "job_instructions">>;
+  /** Parameters of the agent, encrypted with the service's public key. */
+  readonly encryptedParameters?: string;
+}
+
+export interface ListOptions extends RequestOptions {
+  readonly status?: EntityStatus;
+  /** @default 100; up to 1000 */
+  readonly limit?: number;
+  /** @default 0 */
+  readonly skip?: number;
+}
+
+/** A page of jobs. */
+export interface JobPage {
+  /** Newest first. */
+  readonly items: readonly JobResponse[];
+  /** How many there are on all pages. */
+  readonly total: number;
+}
+
+/** Calls a service whose agents it knows by their types. Calls reject with `ClientError`. */
+export interface Client<Agents extends StartableAgent = StartableAgent> {
+  /**
+   * Starts a job of an agent. A start whose answer was lost is sent again; the service starts it once.
+   *
+   * @example
+   * const job = await service.start("invoice-audit", { folder: "/srv/invoices" });
+   */
+  start<At extends SlugOf<Agents>>(
+    slug: At,
+    ...given: FieldsOf<AgentAt<Agents, At>, StartJobOptions>
+  ): Promise<RemoteJob<JsonResult<AgentAt<Agents, At>>>>;
+  /** A job by its id; nothing is sent. The slug of its agent types its result: `service.job<"hello">(id)`. */
+  job<At extends SlugOf<Agents> = SlugOf<Agents>>(id: string): RemoteJob<JsonResult<AgentAt<Agents, At>>>;
+  /** Jobs, newest first: of one agent, or of all. */
+  list(slug?: SlugOf<Agents>, options?: ListOptions): Promise<JobPage>;
+}
+
+/**
+ * A client of a service, typed by its agents. `url` is the service's address, with its API prefix; `key` its API key, or
+ * a token of one job, or a function that fetches one: it is called again when the service refuses the last one.
+ *
+ * @example
+ * import type { agents } from "../service/agents.ts";
+ *
+ * const service = client<typeof agents>("https://agents.example.com", process.env.SERVICE_API_KEY);
+ * const job = await service.start("invoice-audit", { folder: "/srv/invoices" });
+ * console.log(await job.result());
+ */
+export function client<Source = StartableAgent>(
+  url: string,
+  key?: Credential,
+  options: ClientOptions = {},
+): Client<AgentsIn<Source>> {
+  return new ServiceClient(new Http(url, key, options)) as unknown as Client<AgentsIn<Source>>;
+}
+
+class ServiceClient {
+  readonly #http: Http;
+
+  constructor(http: Http) {
+    this.#http = http;
+  }
+
+  async start(
+    slug: string,
+    fields: Readonly<Record<string, unknown>> = {},
+    { id = newId(), instructions, context, encryptedParameters, signal }: StartJobOptions = {},
+  ): Promise<RemoteJob> {
+    // The id makes it safe to send the request again.
+    const job_context = { ...context, job_id: id, ...(instructions && { job_instructions: instructions }) };
+    const json = { job_context, job_fields: fields, encrypted_agent_parameters: encryptedParameters };
+    const request = { method: "POST", repeatable: true, json, signal } as const;
+    const job = await this.#http.json<Job>(`/agents/${encodeURIComponent(slug)}/jobs`, request);
+    return this.job(job.id);
+  }
+
+  job(id: string): RemoteJob {
+    return new RemoteJob(this.#http, id);
+  }
+
+  async list(slug?: string, { status, limit = 100, skip = 0, signal }: ListOptions = {}): Promise<JobPage> {
+    const jobs = slug === undefined ? "/jobs" : `/agents/${encodeURIComponent(slug)}/jobs`;
+    const query = `limit=${limit}&skip=${skip}${status ? `&status=${status}` : ""}`;
+    const response = await this.#http.send(`${jobs}?${query}`, { signal });
+    const items = await readJson<JobResponse[]>(response);
+    return { items, total: Number(response.headers.get("x-total-count") ?? items.length) };
+  }
+}
+
+/** 128 random bits: `randomUUID` is missing in pages without https. */
+function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return `job-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}

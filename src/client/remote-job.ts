@@ -1,0 +1,107 @@
+import type { TokenScope } from "../core/http/job-tokens.ts";
+import type { Case } from "../core/models/case.ts";
+import type { Job } from "../core/models/job.ts";
+import type { Http, RequestOptions } from "./http.ts";
+import { type JobEvent, jobEvents, type StreamOptions } from "./job-events.ts";
+import { jobResult } from "./job-result.ts";
+
+/** A job as read from the service; its result is `null` until it has completed. */
+export interface TypedJob<Result = unknown> extends Omit<Job, "result"> {
+  readonly result: Result | null;
+}
+
+export interface CasesOptions extends RequestOptions {
+  /** @default 100; up to 1000 */
+  readonly limit?: number;
+  /** @default 0 */
+  readonly skip?: number;
+  /** The newest updates of each case. @default 100; up to 1000 */
+  readonly updates?: number;
+}
+
+export interface AnswerOptions extends RequestOptions {
+  /** A message to the agent. */
+  readonly message?: string;
+}
+
+export interface TokenOptions extends RequestOptions {
+  /** Seconds for which it works, 1 to 86,400. @default 900 */
+  readonly expiresIn?: number;
+  /** @default read and stream */
+  readonly scopes?: readonly TokenScope[];
+  /** Who uses it: shown with the answers and in the audit log. */
+  readonly name?: string;
+}
+
+/** A token of one job. */
+export interface JobToken {
+  readonly token: string;
+  readonly job_id: string;
+  readonly scopes: readonly TokenScope[];
+  /** ISO 8601. */
+  readonly expires_at: string;
+}
+
+/** A job on the service. Calls reject with `ClientError`. */
+export class RemoteJob<Result = unknown> {
+  readonly id: string;
+  readonly #http: Http;
+  readonly #path: string;
+
+  constructor(http: Http, id: string) {
+    this.id = id;
+    this.#http = http;
+    this.#path = `/jobs/${encodeURIComponent(id)}`;
+  }
+
+  /**
+   * Its result, once it has completed: waits for days, and through restarts of the service. Rejects with
+   * `JobFailedError` if it failed or was cancelled.
+   */
+  result(options: RequestOptions = {}): Promise<Result> {
+    return jobResult(this.#http, this.#path, options) as Promise<Result>;
+  }
+
+  /**
+   * What happens to it, until it has ended: each entry of its record once and in order, also if connections break or
+   * the service restarts.
+   *
+   * @example
+   * for await (const event of job.stream()) if (event.type === "entry") console.log(event.entry);
+   */
+  stream(options: StreamOptions = {}): AsyncGenerator<JobEvent, void> {
+    return jobEvents(this.#http, this.#path, options);
+  }
+
+  /** Its current state. */
+  read({ signal }: RequestOptions = {}): Promise<TypedJob<Result>> {
+    return this.#http.json(`${this.#path}/result`, { signal });
+  }
+
+  /** Its cases, oldest first, with their open questions. */
+  cases({ limit = 100, skip = 0, updates = 100, signal }: CasesOptions = {}): Promise<Case[]> {
+    const query = `limit=${limit}&skip=${skip}&updates=${updates}`;
+    return this.#http.json(`${this.#path}/cases?${query}`, { signal });
+  }
+
+  /** Answers the open question of a case; the first answer wins, a later one rejects with `invalid_transition`. */
+  async answer(
+    caseId: string,
+    answer: Readonly<Record<string, unknown>>,
+    { message, signal }: AnswerOptions = {},
+  ): Promise<void> {
+    const path = `${this.#path}/cases/${encodeURIComponent(caseId)}/update`;
+    await this.#http.send(path, { method: "POST", json: { answer, message: message ?? null }, signal });
+  }
+
+  /** Asks it to stop; a job that has ended stays as it is. */
+  async stop({ signal }: RequestOptions = {}): Promise<void> {
+    await this.#http.send(`${this.#path}/stop`, { method: "POST", repeatable: true, signal });
+  }
+
+  /** Makes a token with which a browser can use this job, and nothing else. Needs the API key. */
+  token({ expiresIn, scopes, name, signal }: TokenOptions = {}): Promise<JobToken> {
+    const json = { expires_in: expiresIn, scopes, name };
+    return this.#http.json(`${this.#path}/tokens`, { method: "POST", json, signal });
+  }
+}

@@ -1,0 +1,93 @@
+import { createHmac, createPrivateKey, hkdfSync, timingSafeEqual } from "node:crypto";
+import * as v from "valibot";
+import type { Caller } from "../audit/caller.ts";
+import { ServiceError } from "../base/errors.ts";
+import { EntityIdSchema } from "../models/scalars.ts";
+
+export const TOKEN_SCOPES = ["read", "stream", "answer", "stop"] as const;
+/** What a token may do: read the job and its cases, follow its stream, answer its questions, stop it. */
+export type TokenScope = (typeof TOKEN_SCOPES)[number];
+
+/** Which tokens a route accepts beside the API key. */
+export interface TokenRule {
+  /** The token must have this scope. */
+  readonly scope: TokenScope;
+  /** The parameter of the path that has the id of the token's job. */
+  readonly job: string;
+}
+
+const GrantSchema = v.object({
+  job: EntityIdSchema,
+  scopes: v.array(v.picklist(TOKEN_SCOPES)),
+  /** Seconds since 1970. */
+  exp: v.number(),
+  name: v.optional(v.string()),
+});
+/** What a token allows, until when; `name` is its user. */
+export type TokenGrant = v.InferOutput<typeof GrantSchema>;
+
+export interface TokenKeys {
+  /** Tokens are signed for the first, and accepted for all. */
+  readonly apiKeys: readonly string[];
+  /** PEM. */
+  readonly rsaPrivateKey: string;
+}
+
+/** Beginning of every token, so that people and scanners recognize one. */
+const PREFIX = "svct.";
+
+/**
+ * Short-lived tokens of one job, for browsers. The service stores none: each is signed, with a key that depends on the
+ * API key, so that it ends with that key, and on the RSA key, so that nobody can guess a weak API key from a token.
+ * Every instance with these keys accepts it.
+ */
+export class JobTokens {
+  readonly #keys: readonly Buffer[];
+  readonly #clock: () => Date;
+
+  constructor({ apiKeys, rsaPrivateKey }: TokenKeys, clock: () => Date) {
+    const secret = createPrivateKey(rsaPrivateKey).export({ type: "pkcs8", format: "der" });
+    this.#keys = apiKeys.map((key) => Buffer.from(hkdfSync("sha256", secret, key, "svc job token 1", 32)));
+    this.#clock = clock;
+  }
+
+  create(grant: TokenGrant): string {
+    const text = PREFIX + Buffer.from(JSON.stringify(grant)).toString("base64url");
+    return `${text}.${sign(this.#keys[0]!, text).toString("base64url")}`;
+  }
+
+  /** The caller with this token; throws `unauthorized`, or `forbidden` if the token is for something else. */
+  enter(token: string, { scope, jobId }: { readonly scope: TokenScope; readonly jobId: string }): Caller {
+    const { job, scopes, exp, name } = this.#read(token);
+    if (exp * 1000 <= this.#clock().getTime()) {
+      throw new ServiceError("unauthorized", "The token has expired", { detail: "Ask for a new one." });
+    }
+    if (job !== jobId || !scopes.includes(scope)) {
+      throw new ServiceError("forbidden", "The token does not allow this", {
+        detail: `It is for one job, with the ${scopes.length === 1 ? "scope" : "scopes"} ${scopes.join(", ")}.`,
+      });
+    }
+    return { kind: "token", ...(name !== undefined && { name }), until: new Date(exp * 1000) };
+  }
+
+  #read(token: string): TokenGrant {
+    const cut = token.lastIndexOf(".");
+    const text = token.slice(0, Math.max(cut, 0));
+    const sent = Buffer.from(token.slice(cut + 1), "base64url");
+    const isSigned = this.#keys.some((key) => {
+      const right = sign(key, text);
+      return sent.length === right.length && timingSafeEqual(sent, right);
+    });
+    if (!isSigned || !text.startsWith(PREFIX)) {
+      throw new ServiceError("unauthorized", "Invalid token", {
+        detail: "Ask for a new one, or send the service's API key in the X-API-Key header.",
+      });
+    }
+    const payload = Buffer.from(text.slice(PREFIX.length), "base64url").toString();
+    return v.parse(GrantSchema, JSON.parse(payload));
+  }
+}
+
+function sign(key: Buffer, text: string): Buffer {
+  return createHmac("sha256", key).update(text).digest();
+}

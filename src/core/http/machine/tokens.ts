@@ -1,0 +1,50 @@
+import * as v from "valibot";
+import { EntityIdSchema, TimestampSchema } from "../../models/scalars.ts";
+import { TOKEN_SCOPES } from "../job-tokens.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import type { MachineParts } from "./parts.ts";
+import { JobPathSchema } from "./schemas.ts";
+
+const ScopesSchema = v.array(v.picklist(TOKEN_SCOPES));
+const DAY = 24 * 3600;
+
+const TokenRequestSchema = v.object({
+  /** Seconds. */
+  expires_in: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(DAY)), 900),
+  scopes: v.optional(v.pipe(ScopesSchema, v.minLength(1)), ["read", "stream"]),
+  name: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(100))),
+});
+
+const TokenSchema = v.object({
+  token: v.string(),
+  job_id: EntityIdSchema,
+  scopes: ScopesSchema,
+  expires_at: TimestampSchema,
+});
+
+/** Tokens with which browsers use one job. */
+export function tokenRoute({ prefix, jobs, tokens, audit, clock }: MachineParts): RouteDefinition {
+  return defineRoute({
+    method: "POST",
+    path: `${prefix}/jobs/{id}/tokens`,
+    auth: "key",
+    summary: "Make a token of a job for a browser",
+    description:
+      "The token is accepted as `Authorization: Bearer` by the routes of this job that its `scopes` name, and nowhere else, for `expires_in` seconds (86400 at most). `name` is its user: shown with answers and in the audit log. It is not stored. It ends before its time when the API key changes.",
+    tag: "Jobs",
+    params: JobPathSchema,
+    body: v.optional(TokenRequestSchema, {}),
+    status: 201,
+    responses: { 201: { description: "The token", schema: TokenSchema } },
+    handler: async ({ params, body: { expires_in, scopes: given, name }, caller }) => {
+      const { id } = await jobs.get(params.id);
+      const scopes = TOKEN_SCOPES.filter((scope) => given.includes(scope));
+      const exp = Math.floor(clock().getTime() / 1000) + expires_in;
+      const expires_at = new Date(exp * 1000).toISOString();
+      const after = { scopes, expires_at, ...(name !== undefined && { name }) };
+      await audit.record({ by: caller, action: "job.token", target: { kind: "job", id }, after });
+      const token = tokens.create({ job: id, scopes, exp, ...(name !== undefined && { name }) });
+      return { token, job_id: id, scopes, expires_at };
+    },
+  });
+}
