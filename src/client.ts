@@ -1,6 +1,6 @@
 // A client of a service, for Node, browsers and other runtimes: uses `fetch` and streams only.
 
-export type { AgentAt, AgentsIn, FieldsOf, JsonResult, Slug, SlugOf } from "./client/agent-types.ts";
+export type { AgentAt, AgentsIn, JsonResult, Slug, SlugOf } from "./client/agent-types.ts";
 export { ClientError, type ClientErrorCode, JobFailedError } from "./client/client-error.ts";
 export {
   type Client,

@@ -1,10 +1,10 @@
-import type { StartableAgent } from "../core/agents/run-context.ts";
+import type { StartArguments, StartableAgent } from "../core/agents/run-context.ts";
 import type { EntityStatus } from "../core/models/entity-status.ts";
 import type { Job } from "../core/models/job.ts";
 import type { JobContext } from "../core/models/job-context.ts";
 import type { JobInstructions } from "../core/models/job-instructions.ts";
 import type { JobResponse } from "../core/models/job-response.ts";
-import type { AgentAt, AgentsIn, FieldsOf, JsonResult, SlugOf } from "./agent-types.ts";
+import type { AgentAt, AgentsIn, JsonResult, SlugOf } from "./agent-types.ts";
 import { type ClientOptions, type Credential, Http, type RequestOptions, readJson } from "./http.ts";
 import { RemoteJob } from "./remote-job.ts";
 
@@ -45,7 +45,7 @@ export interface Client<Agents extends StartableAgent = StartableAgent> {
    */
   start<At extends SlugOf<Agents>>(
     slug: At,
-    ...given: FieldsOf<AgentAt<Agents, At>, StartJobOptions>
+    ...given: StartArguments<AgentAt<Agents, At>, StartJobOptions>
   ): Promise<RemoteJob<JsonResult<AgentAt<Agents, At>>>>;
   /** A job by its id; nothing is sent. The slug of its agent types its result: `service.job<"hello">(id)`. */
   job<At extends SlugOf<Agents> = SlugOf<Agents>>(id: string): RemoteJob<JsonResult<AgentAt<Agents, At>>>;
