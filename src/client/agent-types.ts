@@ -1,4 +1,4 @@
-import type { StartArguments, StartableAgent } from "../core/agents/run-context.ts";
+import type { StartableAgent } from "../core/agents/run-context.ts";
 
 /** Agents by which a client is typed: one agent, a list of agents, or an object or module that has some. */
 export type AgentsIn<Source> = Source extends StartableAgent

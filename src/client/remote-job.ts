@@ -45,6 +45,8 @@ export interface JobToken {
 /** A job on the service. Calls reject with `ClientError`. */
 export class RemoteJob<Result = unknown> {
   readonly id: string;
+  /** Its address on the service. */
+  readonly url: string;
   readonly #http: Http;
   readonly #path: string;
 
@@ -52,6 +54,7 @@ export class RemoteJob<Result = unknown> {
     this.id = id;
     this.#http = http;
     this.#path = `/jobs/${encodeURIComponent(id)}`;
+    this.url = http.url + this.#path;
   }
 
   /**
