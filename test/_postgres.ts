@@ -182,6 +182,27 @@ export async function emptyPostgresStore(): Promise<Store> {
   return store!;
 }
 
+/** One empty schema, to be opened by several stores; `close` closes all of them, and gives it back. */
+export async function onePostgresStore(): Promise<{ open(): Promise<Store>; close(): Promise<void> }> {
+  const { url, schema } = await sharedCluster().then(async (cluster) => ({
+    url: cluster.url,
+    schema: await borrowSchema(cluster),
+  }));
+  const factory = postgres({ url, schema, connections: 2 });
+  const stores: Store[] = [];
+  return {
+    open: async () => {
+      const store = await factory({ tables: CORE_TABLES, dataDir: "", log: SILENT });
+      stores.push(store);
+      return store;
+    },
+    close: async () => {
+      await Promise.all(stores.map((store) => store.close()));
+      giveBackSchema(schema);
+    },
+  };
+}
+
 /** Stores on one empty schema, as several processes have them open; closed after the test. */
 export async function openStores(
   count: number,

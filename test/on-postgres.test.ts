@@ -28,7 +28,8 @@ const OTHERS = {
   "about keys that a service makes itself: those of a shared store are given": [
     "events/unreadable-parameters",
   ],
-  "runs other files, or takes its stores from recorded writes": ["runs/run-twice", "runs/programs"],
+  "runs other files": ["runs/run-twice"],
+  "takes its stores from recorded writes (runs/programs-taken-over does not)": ["runs/programs"],
   "measures or limits how long thousands of steps take": ["runs/fairness"],
 } as const;
 

@@ -26,7 +26,7 @@ import { createMemoryStore, MemoryBackend } from "../../src/core/store/memory-st
 import type { Store, Transaction, TransactionOptions } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { createStoreTables, TransactionalStore } from "../../src/core/store/transactional-store.ts";
-import { emptyPostgresStore } from "../_postgres.ts";
+import { emptyPostgresStore, onePostgresStore } from "../_postgres.ts";
 import { jobContext } from "./_jobs.ts";
 
 const rsaPrivateKey = generateKeyPairSync("rsa", {
@@ -116,7 +116,8 @@ export class Life {
       close: () => store.close(),
       hints: store.hints,
       ...(shared && { isShared: true }),
-      now: () => store.now(),
+      // One that has died looks around no longer.
+      now: () => (this.isDead ? never() : store.now()),
       transaction: async <T>(
         work: (tx: Transaction) => Promise<T>,
         fenced?: TransactionOptions,
@@ -148,7 +149,7 @@ export class Life {
     this.hooks = new Hooks((name, error) => log.error("an observer failed", { hook: name, error }));
     const ledger = new Ledger(mortal, this.hooks, clock, redactor);
     const liveCosts = {};
-    if (shared) hearOthers(mortal, this.hooks, { poll: shared.look ?? 1000 });
+    if (shared) void this.died.then(hearOthers(mortal, this.hooks, { poll: shared.look ?? 1000 }));
     this.jobs = new Jobs(mortal, liveCosts);
     this.cases = new Cases(mortal);
     const audit = new AuditLog({ store: mortal, ledger, redactor, log });
@@ -233,6 +234,20 @@ export function emptyStore(): Promise<Store> {
   if (process.env.SVC_TEST_STORE === "postgres") return emptyPostgresStore();
   const log = { info: () => {}, warn: () => {}, error: () => {} };
   return createMemoryStore({ tables: CORE_TABLES, dataDir: "", log });
+}
+
+/** One empty store, to be opened as several processes have it; `close` closes all of them. */
+export async function oneStore(): Promise<{ open(): Promise<Store>; close(): Promise<void> }> {
+  if (process.env.SVC_TEST_STORE === "postgres") return onePostgresStore();
+  const store = await emptyStore();
+  return { open: async () => store, close: () => store.close() };
+}
+
+/** Waits until a life has died; to the others of its store, it was dead for long. */
+export async function bury(life: Life, store: Store): Promise<void> {
+  const longAgo = new Date(Date.now() - 60_000).toISOString();
+  await life.died;
+  await store.table("Instance").change(life.runner.instance!, (row) => ({ ...row, seen_at: longAgo }));
 }
 
 /** A store in memory, and what it held after each of its writes, as a process finds it that was killed then. */

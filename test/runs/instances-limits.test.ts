@@ -295,3 +295,18 @@ test("the queue is that of all instances: its length, the position of a job, and
   await new Promise((resolve) => setTimeout(resolve, 1100));
   await expect(start(a, "third")).rejects.toMatchObject({ type: "rate_limited" });
 });
+
+test("requests that arrive together at one instance do not exceed the limit of the queue", async () => {
+  const store = await emptyStore();
+  const held = gate();
+  onTestFinished(held.open);
+  const agent = agentOf({}, ({ job }) => job.step("work", () => held.opened));
+  const a = await join(store, agent, { most: 2 });
+  for (const id of ["running-1", "running-2"]) await start(a, id);
+
+  const ids = Array.from({ length: 6 }, (_, n) => `job-${n}`);
+  const started = await Promise.allSettled(ids.map((id) => start(a, id)));
+
+  expect(started.filter(({ status }) => status === "fulfilled")).toHaveLength(2);
+  expect(await store.table("Job").countBy("status")).toMatchObject({ stopped: 2, in_progress: 2 });
+});

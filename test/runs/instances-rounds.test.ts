@@ -11,8 +11,21 @@ import { emptyStore, JOB, Life } from "./_lives.ts";
 const SHORT = { beat: 50, dead: 1000, giveUp: 700, look: 20 };
 const WAIT = { timeout: 15_000 };
 
-async function join(store: Store, agents: AgentDefinition | readonly AgentDefinition[]): Promise<Life> {
-  const life = new Life(store, agents, { shared: SHORT });
+/** A store, parts of which are others. */
+const withParts = (store: Store, parts: Partial<Store>): Store =>
+  new Proxy(store, {
+    get: (_, name) => {
+      const member: unknown = Reflect.get(name in parts ? parts : store, name);
+      return typeof member === "function" ? member.bind(store) : member;
+    },
+  });
+
+async function join(
+  store: Store,
+  agents: AgentDefinition | readonly AgentDefinition[],
+  options: { most?: number } = {},
+): Promise<Life> {
+  const life = new Life(store, agents, { shared: SHORT, ...options });
   await life.resume();
   onTestFinished(() => void life.runner.close(0));
   return life;
@@ -84,6 +97,46 @@ test("a job of a living instance that has no run there is claimed again: it resu
   expect(cleaned).toEqual(["stops"]);
 });
 
+test("a job whose start is still on its way to its instance at a round keeps its run", async () => {
+  const store = await emptyStore();
+  const round = gate();
+  let isStarting = false;
+  const late = withParts(store, {
+    async transaction(work, options) {
+      const isStart = isStarting;
+      const result = await store.transaction(work, options);
+      if (isStart && (await store.table("Job").get(JOB))) await round.opened;
+      return result;
+    },
+    table: ((name: "Job") => {
+      const table = store.table(name);
+      const list: typeof table.list = async (query) => {
+        const found = await table.list(query);
+        // The search for own jobs without a run has read it.
+        const isSearch = name === "Job" && query?.where?.owner !== undefined && !query.sort;
+        if (isSearch && found.items.some(({ id }) => id === JOB)) setImmediate(() => round.open());
+        return found;
+      };
+      return { ...table, list };
+    }) as Store["table"],
+  });
+  const runs: string[] = [];
+  const a = await join(
+    late,
+    agentOf(({ job }) => void runs.push(job.id)),
+  );
+
+  isStarting = true;
+  const started = a.start();
+  await round.opened;
+  isStarting = false;
+  await started;
+
+  expect(await ended(a)).toMatchObject({ status: "completed", run_count: 1 });
+  expect(runs).toEqual([JOB]);
+  expect(a.logs.filter((line) => line.includes("claimed again"))).toEqual([]);
+});
+
 test("a job that other code held is tried by the instances whose code fits, also by those that were there before", async () => {
   const store = await emptyStore();
   const [begun, held] = [gate(), gate()];
@@ -114,6 +167,51 @@ test("a job that other code held is tried by the instances whose code fits, also
   });
 
   expect(await ended(other)).toMatchObject({ status: "completed", result: "done", held: null });
+});
+
+test("of instances that find together that nobody hosts the agent of a job, one says so", async () => {
+  const store = await emptyStore();
+  const a = await join(
+    store,
+    agentOf(({ job }) => job.step("work", () => new Promise(() => {}))),
+    { most: 1 },
+  );
+  const both = gate();
+  let readers = 0;
+  /** Its first read of the job's log ends when the other one has read it, too. */
+  const patient = () => {
+    let isFirst = true;
+    return withParts(store, {
+      log: ((name: "Run") => {
+        const log = store.log(name);
+        const read: typeof log.read = async (key, range) => {
+          const lines = await log.read(key, range);
+          if (name !== "Run" || key !== JOB || !isFirst) return lines;
+          isFirst = false;
+          if (++readers === 2) both.open();
+          await both.opened;
+          return lines;
+        };
+        return { ...log, read, last: log.last.bind(log) };
+      }) as Store["log"],
+    });
+  };
+  for (let n = 0; n < 2; n++) await join(patient(), child("Other"));
+  await a.runner.start("worker", { job_context: jobContext("before"), job_fields: {} });
+  // It waits for its first turn.
+  await a.start();
+  a.die();
+
+  await both.opened;
+  const marks = async () =>
+    (await store.log("Run").read(JOB)).filter(
+      ({ entry }) => entry.type === "mark" && entry.mark === "waiting_for_agent",
+    );
+  await expect.poll(marks, WAIT).not.toEqual([]);
+  // Of both there has been another round since.
+  await new Promise((resolve) => setTimeout(resolve, 1200));
+  expect(await marks()).toHaveLength(1);
+  expect((await store.table("Job").get(JOB))?.status).toBe("stopped");
 });
 
 test("a job whose agent no living instance hosts says so, and resumes when one joins", async () => {

@@ -144,7 +144,7 @@ export class ActiveRuns {
   /** The number of the last line of its job's log that a run knows. */
   readonly #linesSeen = new WeakMap<Run, number>();
   /** Queued jobs of all instances as they were counted last, and since then. */
-  #queued = { count: 0, until: 0 };
+  #queued = { count: Promise.resolve(0), added: 0, until: 0 };
   /** Jobs that wait for their turn here, or are ended, with the number of reasons. */
   readonly #handled = new Map<string, number>();
   /** Agents of other living instances, as `slug@version`. */
@@ -313,12 +313,18 @@ export class ActiveRuns {
   /** How many jobs wait for their first place at all instances together; the caller adds one. Counted once a second at most. */
   async countQueued(): Promise<number> {
     if (this.owner === null) return this.scheduler.queued;
-    const now = performance.now();
-    if (now >= this.#queued.until) {
-      this.#queued = { count: this.#queued.count, until: now + 1000 };
-      this.#queued.count = (await this.#parts.jobs.countBy("status", { where: QUEUED })).stopped ?? 0;
+    if (performance.now() >= this.#queued.until) {
+      const count = this.#parts.jobs.countBy("status", { where: QUEUED }).then(({ stopped = 0 }) => stopped);
+      this.#queued = { count, added: 0, until: performance.now() + 1000 };
     }
-    return this.#queued.count++;
+    const counted = this.#queued;
+    const before = counted.added++;
+    try {
+      return (await counted.count) + before;
+    } catch (error) {
+      counted.until = 0;
+      throw error;
+    }
   }
 
   /** The position of a queued job among those of all instances. */
