@@ -243,11 +243,20 @@ export async function oneStore(): Promise<{ open(): Promise<Store>; close(): Pro
   return { open: async () => store, close: () => store.close() };
 }
 
+/** A store, parts of which are others. */
+export const withParts = (store: Store, parts: Partial<Store>): Store =>
+  new Proxy(store, {
+    get: (_, name) => {
+      const member: unknown = Reflect.get(name in parts ? parts : store, name);
+      return typeof member === "function" ? member.bind(store) : member;
+    },
+  });
+
 /** Waits until a life has died; to the others of its store, it was dead for long. */
-export async function bury(life: Life, store: Store): Promise<void> {
+export async function bury(life: Life, store: Store, id = life.runner.instance!): Promise<void> {
   const longAgo = new Date(Date.now() - 60_000).toISOString();
   await life.died;
-  await store.table("Instance").change(life.runner.instance!, (row) => ({ ...row, seen_at: longAgo }));
+  await store.table("Instance").change(id, (row) => ({ ...row, seen_at: longAgo }));
 }
 
 /** A store in memory, and what it held after each of its writes, as a process finds it that was killed then. */

@@ -1,10 +1,11 @@
 import type { AgentDefinition } from "agent-control-service";
 import { expect, onTestFinished, test } from "vitest";
+import { ServiceError } from "../../src/core/base/errors.ts";
 import { isTerminal } from "../../src/core/models/entity-status.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { jobContext } from "./_jobs.ts";
-import { emptyStore, JOB, Life } from "./_lives.ts";
+import { bury, emptyStore, JOB, Life, withParts } from "./_lives.ts";
 
 /** So short that a test can wait for it, and so long that a busy machine does not miss it. */
 const SHORT = { beat: 50, dead: 1000, giveUp: 700, look: 20 };
@@ -197,4 +198,84 @@ test("each instance resumes one job at a time that was under way where an instan
   gates[1]!.open();
   for (const id of ["x1", "x2", "x3"])
     await expect.poll(async () => (await c.jobs.get(id)).status).toBe("completed");
+});
+
+test("a time in which the store was away does not count against a job whose instance died in it", async () => {
+  const store = await emptyStore();
+  let isAway = false;
+  const reach = async <T>(work: () => Promise<T>): Promise<T> => {
+    if (isAway) throw new ServiceError("unavailable", "The store is away");
+    return work();
+  };
+  const distant = withParts(store, {
+    now: () => reach(() => store.now()),
+    transaction: (work, options) => reach(() => store.transaction(work, options)),
+  });
+  const times = { ...SHORT, dead: 3000, giveUp: 300 };
+  const begun = gate();
+  const agent = (isFirst: boolean) =>
+    agentOf(({ job }) =>
+      job.step("work", async () => {
+        begun.open();
+        if (isFirst) await never();
+      }),
+    );
+  const join = async (isFirst: boolean) => {
+    const life = new Life(distant, agent(isFirst), { shared: times });
+    await life.resume();
+    onTestFinished(() => void life.runner.close(0));
+    return life;
+  };
+  const [a, b] = [await join(true), await join(false)];
+  await start(a, JOB);
+  await begun.opened;
+
+  const id = a.runner.instance!;
+  isAway = true;
+  a.die();
+  await expect.poll(() => b.logs.some((line) => line.includes("its jobs are left to others"))).toBe(true);
+  // To the others it was last seen long ago.
+  await bury(a, store, id);
+  isAway = false;
+
+  await expect.poll(async () => isTerminal((await b.jobs.get(JOB)).status), { timeout: 15_000 }).toBe(true);
+  expect(await b.jobs.get(JOB)).toMatchObject({ status: "completed" });
+  expect(await crashes(b)).toBe(0);
+});
+
+test("a claim of an instance that died before the turn of the job does not count as a crash", async () => {
+  const store = await emptyStore();
+  const begun = gate();
+  const make = (isFirst: boolean) =>
+    agentOf(({ job }) =>
+      job.step("work", async () => {
+        begun.open();
+        if (isFirst) await never();
+      }),
+    );
+  const lives: Life[] = [];
+  const join = async (more: { diesAt?: number }) => {
+    const life = new Life(store, make(lives.length === 0), { shared: { look: 20 }, ...more });
+    lives.push(life);
+    onTestFinished(() => void life.runner.close(0));
+    await Promise.race([life.resume(), life.died]);
+    return life;
+  };
+  const first = await join({});
+  await start(first, JOB);
+  await begun.opened;
+  first.die();
+  await bury(first, store);
+
+  // Each stores that it has claimed the job, and no more.
+  for (let n = 0; n < 4; n++) {
+    const lines = (await store.log("Run").read(JOB)).length;
+    await bury(await join({ diesAt: lines + 1 }), store);
+    expect(await store.log("Run").read(JOB)).toHaveLength(lines + 1);
+  }
+  const last = await join({});
+
+  await expect.poll(async () => isTerminal((await last.jobs.get(JOB)).status)).toBe(true);
+  expect(await last.jobs.get(JOB)).toMatchObject({ status: "completed" });
+  expect(await crashes(last)).toBe(1);
 });

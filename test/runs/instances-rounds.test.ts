@@ -5,20 +5,11 @@ import type { StoredJob } from "../../src/core/models/job.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { jobContext } from "./_jobs.ts";
-import { emptyStore, JOB, Life } from "./_lives.ts";
+import { emptyStore, JOB, Life, withParts } from "./_lives.ts";
 
 /** So short that a test can wait for it, and so long that a busy machine does not miss it. A round comes each second. */
 const SHORT = { beat: 50, dead: 1000, giveUp: 700, look: 20 };
 const WAIT = { timeout: 15_000 };
-
-/** A store, parts of which are others. */
-const withParts = (store: Store, parts: Partial<Store>): Store =>
-  new Proxy(store, {
-    get: (_, name) => {
-      const member: unknown = Reflect.get(name in parts ? parts : store, name);
-      return typeof member === "function" ? member.bind(store) : member;
-    },
-  });
 
 async function join(
   store: Store,
