@@ -3,19 +3,20 @@ import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /**
- * The long files, in the order in which they begin: what needs a container engine comes later, as that may be installed
- * meanwhile.
+ * The long files, in the order in which they begin: those that mostly wait are among those that compute. What needs programs
+ * that may be installed meanwhile is not the very first.
  */
 const LONG = [
-  "runs/torture",
   "runs/programs",
-  "clouds/killed",
   "store/simulation",
   "clouds/flow",
-  "docs/site",
+  "runs/torture",
   "deploy/real-local",
-  "package",
   "deploy/local",
+  "clouds/killed",
+  "package",
+  "docs/site",
+  "on-postgres",
   "store/kill",
   "deploy/resume",
   "runs/schedules-killed",
@@ -27,9 +28,21 @@ const LONG = [
   // These share a process with those after them.
   "admin/browser",
   "deploy/ssh-docker",
+  "cli/instances",
   "runs/isolated-rehearsals",
+  "cli/job",
+  "cli/comforts",
+  "cli/pull",
+  "cli/dev",
   "compilers",
+  "deploy/docker",
+  "cli/start",
   "gate/gate",
+  "store/postgres",
+  "admin/open-page",
+  "admin/weight",
+  "clouds/independent-clients",
+  "clouds/image-tags",
   "gate/flood",
 ];
 

@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
-import { readFile, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { cp, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type PackedPackage, packPackage } from "./_built.ts";
+import { once } from "./_once.ts";
 import { access, beginSvc, project, REPOSITORY } from "./cli/_svc.ts";
 
 const run = promisify(execFile);
@@ -122,7 +123,7 @@ describe("the published package", () => {
           },
         }),
       },
-      ["zod@4", "@types/node@20"],
+      ["zod", "@types/node"],
     );
 
     const checked = await run(process.execPath, [join(REPOSITORY, "node_modules/typescript/bin/tsc")], {
@@ -153,16 +154,28 @@ describe("the published package", () => {
   }, 600_000);
 });
 
-/** A folder in which the tarball is installed as a user would. */
+/** A folder in which the tarball is installed as a user would; other packages are those of the repository. */
 async function installed(
   files: Readonly<Record<string, string>>,
   packages: readonly string[] = [],
 ): Promise<string> {
-  const cwd = await project({ ...files, "package.json": '{ "private": true, "type": "module" }' });
-  await rm(join(cwd, "node_modules"), { recursive: true });
-  const options = ["--omit=dev", "--prefer-offline", "--no-audit", "--no-fund"];
-  await run("npm", ["install", packed.tarball, ...packages, ...options], { cwd });
+  const cwd = await project(files);
+  const modules = join(cwd, "node_modules");
+  await rm(modules, { recursive: true });
+  await cp(await install(), cwd, { recursive: true, verbatimSymlinks: true });
+  for (const name of packages) {
+    await mkdir(dirname(join(modules, name)), { recursive: true });
+    await symlink(join(REPOSITORY, "node_modules", name), join(modules, name));
+  }
   return cwd;
+}
+
+function install(): Promise<string> {
+  return once("installed", async (folder) => {
+    await writeFile(join(folder, "package.json"), '{ "private": true, "type": "module" }');
+    const options = ["--omit=dev", "--prefer-offline", "--no-audit", "--no-fund"];
+    await run("npm", ["install", packed.tarball, ...options], { cwd: folder });
+  });
 }
 
 const ZOD_AGENT = `

@@ -8,8 +8,8 @@ import { live, type Trial, tryPrograms } from "./_program-deaths.ts";
 const PROGRAMS = Number(process.env.SVC_PROGRAMS ?? 500);
 /** Others each day; a seed that is given repeats its programs. */
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Date.now() / 86_400_000) * 1_000_000);
-/** The check of a commit interrupts each program at every second line, from one of the first two; else at each line. */
-const EVERY = process.env.SVC_SHARE ? 2 : 1;
+/** The check of a commit interrupts each program at every third line, from one of the first three; else at each line. */
+const EVERY = process.env.SVC_SHARE ? 3 : 1;
 
 /** A moment in a life, at which it could have died. */
 interface Moment {
