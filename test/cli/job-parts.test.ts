@@ -65,6 +65,55 @@ describe("following a job", () => {
     expect(events.at(-1)).toMatchObject({ status: "completed" });
   });
 
+  it("waits while something else answers at the port of a service that restarts", async () => {
+    const strangers: ((response: ServerResponse) => void)[] = [
+      (response) => response.setHeader("content-type", "text/html").end("<h1>Hello</h1>"),
+      (response) => response.writeHead(404, { "content-type": "text/html" }).end("<h1>Not found</h1>"),
+      (response) => response.writeHead(401).end('{"error":"The API key is wrong"}'),
+      (response) => response.writeHead(302, { location: "https://elsewhere.example/" }).end(),
+    ];
+    const { client, close } = await serve((_path, response, nth) => {
+      const stranger = strangers[nth - 2];
+      if (stranger) return stranger(response);
+      response.setHeader("content-type", "text/event-stream");
+      response.end(nth === 1 ? SNAPSHOT : SNAPSHOT + END);
+    });
+
+    const events: JobEvent[] = [];
+    for await (const event of followJob(client, "j", { wait: async () => {} })) events.push(event);
+    close();
+
+    expect(events.map((event) => event.type)).toEqual(["snapshot", "reconnecting", "end"]);
+  });
+
+  it("ends with the reason once something else has answered for too long, or the job was deleted", async () => {
+    const follow = async (answer: (response: ServerResponse) => void) => {
+      const { client, paths, close } = await serve((_path, response, nth) => {
+        if (nth > 1) return answer(response);
+        response.setHeader("content-type", "text/event-stream").end(SNAPSHOT);
+      });
+      const events = followJob(client, "j", { patience: 2, wait: async () => {} });
+      const read = async () => {
+        for await (const _event of events);
+        return "no reason";
+      };
+      const message = await read().catch((error: Error) => error.message);
+      close();
+      return { message, requests: paths.length };
+    };
+
+    const page = await follow((response) =>
+      response.setHeader("content-type", "text/html").end("<h1>Hello</h1>"),
+    );
+    const deleted = await follow((response) => response.writeHead(404).end('{"error":"No job \\"j\\""}'));
+
+    expect(page).toEqual({
+      message: expect.stringMatching(/does not respond like an agent control service/),
+      requests: 3,
+    });
+    expect(deleted).toEqual({ message: 'No job "j"', requests: 2 });
+  });
+
   it("requests the job by its id, whatever characters the id has", async () => {
     const { client, paths, close } = await serve((_, response) => void response.writeHead(404).end("{}"));
 

@@ -3,7 +3,7 @@ import type { Job } from "../../core/models/job.ts";
 import type { JobResponse } from "../../core/models/job-response.ts";
 import type { RunEntry } from "../../core/models/run-entry.ts";
 import type { EmittedChunks } from "../../core/runs/emissions.ts";
-import { type ServiceClient, UnreachableError } from "./service-client.ts";
+import { type ServiceClient, StrangerError, UnreachableError } from "./service-client.ts";
 
 /** Something that happened to a job. */
 export type JobEvent =
@@ -15,7 +15,7 @@ export type JobEvent =
   | { readonly type: "end"; readonly status: string };
 
 export interface FollowOptions {
-  /** How long to wait for a service that is unreachable, seconds. @default 60 */
+  /** How long to wait for a service that is unreachable, or whose port another program has, seconds. @default 60 */
   readonly patience?: number;
   readonly wait?: (milliseconds: number) => Promise<void>;
 }
@@ -50,12 +50,17 @@ export async function* followJob(
         if (isTerminal(status)) return yield { type: "end", status };
       }
     } catch (error) {
-      if (!known || !(error instanceof UnreachableError) || away >= patience) throw error;
+      if (!known || !mayReturn(error) || away >= patience) throw error;
     }
     if (away === 0) yield { type: "reconnecting" };
     away++;
     await wait(1000);
   }
+}
+
+/** Whether a service that has answered before may do so again after this. */
+export function mayReturn(error: unknown): boolean {
+  return error instanceof UnreachableError || error instanceof StrangerError;
 }
 
 /** The current state of a job. */

@@ -15,6 +15,12 @@ const AWAY = new Set([502, 503, 504]);
 /** The service cannot be reached at the moment: it may be restarting. */
 export class UnreachableError extends CliError {}
 
+/**
+ * What answers is not the service, or does not know the key. While a service restarts, another program may have its
+ * port.
+ */
+export class StrangerError extends CliError {}
+
 /** Calls a running service; failures keep the service's own message. */
 export class ServiceClient {
   readonly url: string;
@@ -43,6 +49,10 @@ export class ServiceClient {
   async *events(path: string, after: string | undefined): AsyncGenerator<ServerEventText> {
     const headers = { accept: "text/event-stream", ...(after && { "last-event-id": after }) };
     const response = await this.#send("GET", path, { headers });
+    if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
+      await response.body?.cancel();
+      throw this.#stranger();
+    }
     if (!response.body) return;
     try {
       yield* readServerEvents(response.body);
@@ -96,11 +106,15 @@ export class ServiceClient {
     try {
       return (await response.json()) as T;
     } catch (error) {
-      throw new CliError(`${this.url} does not respond like an agent control service`, {
-        detail: "Check the URL: --url or SERVICE_URL.",
-        cause: error,
-      });
+      throw this.#stranger(error);
     }
+  }
+
+  #stranger(cause?: unknown): StrangerError {
+    return new StrangerError(`${this.url} does not respond like an agent control service`, {
+      detail: "Check the URL: --url or SERVICE_URL.",
+      cause,
+    });
   }
 
   #unreachable(cause: unknown): UnreachableError {
@@ -115,12 +129,15 @@ export class ServiceClient {
     if (response.status >= 300 && response.status < 400 && location !== null) {
       await response.body?.cancel();
       const target = URL.canParse(location, response.url) ? new URL(location, response.url).origin : location;
-      return new CliError(`${this.url} redirects to ${JSON.stringify(target)}; redirects are not followed`, {
-        detail: "If the service is there, set that URL with --url or SERVICE_URL.",
-      });
+      return new StrangerError(
+        `${this.url} redirects to ${JSON.stringify(target)}; redirects are not followed`,
+        {
+          detail: "If the service is there, set that URL with --url or SERVICE_URL.",
+        },
+      );
     }
     if (response.status === 401) {
-      return new CliError(
+      return new StrangerError(
         `The service at ${this.url} ${this.#key ? "rejected the API key" : "requires an API key"}`,
         {
           detail:
@@ -130,7 +147,8 @@ export class ServiceClient {
     }
     const body = (await response.json().catch(() => undefined)) as Partial<ErrorResponse> | undefined;
     const message = body?.error ?? `The service answered ${response.status} ${response.statusText}`;
-    const Failure = AWAY.has(response.status) ? UnreachableError : CliError;
+    const Answered = body?.error === undefined ? StrangerError : CliError;
+    const Failure = AWAY.has(response.status) ? UnreachableError : Answered;
     return new Failure(message, body?.detail ? { detail: body.detail } : {});
   }
 }

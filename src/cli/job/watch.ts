@@ -9,10 +9,10 @@ import { answerPath } from "./answer.ts";
 import { ChunkPrinter } from "./chunk-printer.ts";
 import { CONNECTION_FLAGS, connect } from "./connection.ts";
 import { describeEntry } from "./describe-entry.ts";
-import { followJob, type JobEvent } from "./follow-job.ts";
+import { followJob, type JobEvent, mayReturn } from "./follow-job.ts";
 import { listCases } from "./list-cases.ts";
 import { describeQuestion } from "./question.ts";
-import { type ServiceClient, UnreachableError } from "./service-client.ts";
+import type { ServiceClient } from "./service-client.ts";
 
 const flags = v.object({
   verbose: v.optional(v.pipe(v.boolean(), v.description("show every step")), false),
@@ -92,7 +92,7 @@ async function tellQuestions(
     }
     return true;
   } catch (error) {
-    if (error instanceof UnreachableError) return false;
+    if (mayReturn(error)) return false;
     throw error;
   }
 }
