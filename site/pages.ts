@@ -49,6 +49,7 @@ export const GROUPS: readonly Group[] = [
     example("invoice-audit", "Invoice audit"),
     example("log-watch", "Log watch"),
     example("llm-triage", "LLM triage"),
+    example("refund-agent", "Refund agent"),
     example("hello", "Hello"),
     example("audit-plugin", "A page in the admin"),
     example("ssh-docker", "A platform: SSH and Docker"),
@@ -67,6 +68,7 @@ export const ENTRIES = [
   { name: "agent-control-service/store", file: "store" },
   { name: "agent-control-service/deploy", file: "deploy" },
   { name: "agent-control-service/testing", file: "testing" },
+  { name: "agent-control-service/ai", file: "ai" },
   { name: "agent-control-service/postgres", file: "postgres" },
 ] as const;
 

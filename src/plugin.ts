@@ -43,7 +43,7 @@ export type { AuditEvent, AuditLog, AuditPage, AuditQuery } from "./core/audit/a
 export type { Actor, Caller, CallerKind } from "./core/audit/caller.ts";
 export type { RejectedKeys } from "./core/audit/rejected-keys.ts";
 export type { LogRecord } from "./core/base/log.ts";
-export type { Redactor } from "./core/base/redactor.ts";
+export type { RedactedParts, Redactor } from "./core/base/redactor.ts";
 export type { Cases } from "./core/entities/cases.ts";
 export type { Jobs } from "./core/entities/jobs.ts";
 export type { RunEntryInput, Unit } from "./core/entities/ledger.ts";

@@ -9,6 +9,12 @@ export type { CrashTestOptions, CrashTestReport } from "./testing/crash-test.ts"
 export { CrashTestError, crashTest } from "./testing/crash-test.ts";
 export type { Answers, EventData } from "./testing/drive-job.ts";
 
+// Models
+
+export type { ModelMessage, ModelServerRequest } from "./testing/model-server/messages.ts";
+export type { ModelReply, ModelServer, ModelServerOptions } from "./testing/model-server.ts";
+export { modelServer } from "./testing/model-server.ts";
+
 // Stores
 
 export { createMemoryStore } from "./core/store/memory-store.ts";

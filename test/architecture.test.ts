@@ -20,6 +20,7 @@ const FOLDERS = [
   "src/core/entities",
   "src/core/audit",
   "src/core/agents",
+  "src/ai",
   "src/core/runs",
   "src/core/retention",
   "src/core/delivery",

@@ -10,6 +10,7 @@ const run = promisify(execFile);
 
 const PROGRAM = `
 const { createServer, defineAgent } = await import("./dist/index.js");
+await import("./dist/ai.js");
 const agent = defineAgent({ name: "A", version: "1.0.0", methods: { job_start: { run: () => "done" } } });
 const service = createServer({ agents: [agent], apiKey: "a-key-of-a-test", dataDir: process.env.DATA, port: 0, logTo: () => {} });
 await service.listen();
@@ -34,7 +35,7 @@ it("a service starts without loading packages that it may never need", { timeout
   expect(modules).toContain("core/service/service.ts");
   expect(modules.filter((name) => /(^cli\/|\/platform\.ts$)/.test(name))).toEqual([]);
   const early = packages.filter((name) =>
-    /^(@opentelemetry\/|@aws-sdk\/|@smithy\/|@google-cloud\/|google-auth-library|listhen|pg|edge|cac|@clack\/|jiti|yaml|zod|arktype)/.test(
+    /^(@opentelemetry\/|@aws-sdk\/|@smithy\/|@google-cloud\/|google-auth-library|listhen|pg|edge|cac|@clack\/|jiti|yaml|zod|arktype|ai$|@ai-sdk\/|openai|@openai\/|@langchain\/)/.test(
       name,
     ),
   );

@@ -117,9 +117,9 @@ function watchHandle<H extends JobHandle | CaseHandle>(
     handle.step(
       name,
       (info) => {
-        // The part after the ids of the job and the case names the call.
-        const call = info.idempotencyKey.split("/").slice(2).join("/");
-        const one = { id: `${scope}/${call}`, name };
+        // The part after the ids of the job and the case names the call; children of an agent make the same calls.
+        const [job, , ...call] = info.idempotencyKey.split("/");
+        const one = { id: `${job!.replace(/~\d+$/, "")}/${scope}/${call.join("/")}`, name };
         const inside = { ...place, isInStep: true };
         return outcomes.call(one, async () => PLACE.run(inside, fn, info), info);
       },

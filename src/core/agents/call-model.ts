@@ -54,12 +54,20 @@ export function callModel<Request, Answer>(
   });
 }
 
-/** What a call reports itself counts. */
+/** What a call reports itself counts, and the first chunk that it emits is its first token. */
 function watchReports(info: StepInfo) {
+  const began = performance.now();
+  let isFirst = true;
   const watch = {
     report: {} as StepReport,
     info: {
       ...info,
+      emit: (chunk: unknown) => {
+        if (isFirst && watch.report.firstTokenMs === undefined)
+          watch.info.report({ firstTokenMs: performance.now() - began });
+        isFirst = false;
+        info.emit(chunk);
+      },
       report: (report: StepReport) => {
         info.report(report);
         watch.report = { ...watch.report, ...report };

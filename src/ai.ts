@@ -1,0 +1,7 @@
+// Models and tools of other libraries as steps; none of these libraries is loaded here.
+
+export { type DurableModel, durable } from "./ai/durable.ts";
+export type { LanguageModelLike } from "./ai/language-model.ts";
+export type { Durable, DurableOptions } from "./ai/options.ts";
+export type { Approval, DurableToolOptions } from "./ai/tools.ts";
+export { durableTools } from "./ai/tools.ts";

@@ -1,0 +1,155 @@
+import type { CaseHandle, JobHandle, StepInfo } from "../core/agents/run-context.ts";
+import type { MaybePromise } from "../core/base/maybe-promise.ts";
+import { fromRecord, toRecord } from "./json-codec.ts";
+
+/** Whether a person must approve a call: always, or by its input; a text is the question. */
+export type Approval = boolean | ((input: never) => MaybePromise<boolean | string>);
+
+/** What `durableTools` adds to a tool. */
+export interface DurableToolOptions {
+  /** A person approves each call before it is made; the question stays open for days if necessary. @default false */
+  readonly approval?: Approval;
+  /**
+   * Whether the tool makes steps, questions or children itself, with the job or case that it closes over: then its call is
+   * not a step. @default false
+   */
+  readonly steps?: boolean;
+}
+
+/** A tool of the AI SDK. */
+interface ToolLike {
+  readonly execute?: unknown;
+  readonly needsApproval?: unknown;
+}
+
+/** What a tool is called with, besides its input. */
+interface CallDetails {
+  readonly toolCallId: string;
+  readonly abortSignal?: AbortSignal;
+}
+
+type Execute = (input: unknown, details: CallDetails) => unknown;
+
+/**
+ * Tools of the AI SDK whose calls are steps of a job or case: made once, whatever is resumed. Those with `approval`, or
+ * with the SDK's `needsApproval`, ask a person first; what a person refuses is not done, and the model gets to know.
+ *
+ * @example
+ * const tools = durableTools(item, {
+ *   search: tool({ inputSchema, execute: ({ query }) => search(query) }),
+ *   refund: { ...tool({ inputSchema, execute: ({ order }) => refund(order) }), approval: true },
+ * });
+ */
+export function durableTools<T extends Readonly<Record<string, object>>>(
+  handle: JobHandle | CaseHandle,
+  tools: T,
+): T {
+  const approve = approvals(handle);
+  const made = Object.entries(tools).map(([name, tool]) => [name, durableTool(handle, name, tool, approve)]);
+  return Object.fromEntries(made) as T;
+}
+
+type Approve = (name: string, callId: string, question: string) => Promise<string | undefined>;
+
+function durableTool(
+  handle: JobHandle | CaseHandle,
+  name: string,
+  tool: ToolLike & DurableToolOptions,
+  approve: Approve,
+): ToolLike {
+  const { approval, steps = false, needsApproval, ...rest } = tool;
+  if (typeof tool.execute !== "function") return tool;
+  const execute = tool.execute as Execute;
+  const call: Execute = async (input, details) => {
+    const question = await questionOf(approval ?? (needsApproval as Approval | undefined), name, input);
+    if (question !== undefined) {
+      const refusal = await approve(name, details.toolCallId, question);
+      if (refusal !== undefined) return refusal;
+    }
+    if (steps) return execute(input, details);
+    return runTool(handle, { name, input, callId: details.toolCallId }, ({ signal, idempotencyKey }) => {
+      const { abortSignal } = details;
+      const both = abortSignal ? AbortSignal.any([abortSignal, signal]) : signal;
+      return lastOf(execute(input, { ...details, abortSignal: both, ...{ idempotencyKey } }));
+    });
+  };
+  return { ...rest, execute: call };
+}
+
+/** Makes the call of a tool as a step, which is found by the model's id of the call. */
+export async function runTool(
+  handle: Pick<JobHandle | CaseHandle, "step">,
+  { name, input, callId }: { readonly name: string; readonly input: unknown; readonly callId: string },
+  fn: (info: StepInfo) => unknown,
+): Promise<unknown> {
+  const made = await handle.step(name, async (info) => toRecord(await fn(info)), {
+    key: callId,
+    kind: "tool",
+    input,
+  });
+  return fromRecord(made);
+}
+
+/** The question that a person must answer before a call; none where no approval is needed. */
+export async function questionOf(
+  approval: Approval | undefined,
+  name: string,
+  input: unknown,
+): Promise<string | undefined> {
+  const asks = typeof approval === "function" ? await approval(input as never) : approval;
+  if (asks === undefined || asks === false) return undefined;
+  return typeof asks === "string" ? asks : `Allow "${name}" with ${JSON.stringify(input)}?`;
+}
+
+const FIELDS = [
+  { name: "approved", field_type: "BooleanField" as const, description: "Allow it" },
+  { name: "comment", field_type: "CharField" as const, required: false, description: "For the model" },
+];
+
+/** The last approval that was asked for in a case. */
+const LAST = new WeakMap<CaseHandle, Promise<unknown>>();
+
+/**
+ * Asks people about calls of tools. A case has one open question at a time, so calls that a model makes beside each other
+ * are asked about one after the other; those of a job get a case each. Resolves with what the model gets to know of a
+ * refusal.
+ */
+export function approvals(handle: JobHandle | CaseHandle): Approve {
+  const ask = async (item: CaseHandle, name: string, question: string) => {
+    const answer = await item.ask(`approve ${name}`, { question, fields: FIELDS });
+    const { approved, comment } = answer as { approved?: boolean; comment?: string | null };
+    if (approved) return undefined;
+    return `A person has refused this call${comment ? `: ${comment}` : ""}. It was not made.`;
+  };
+  return (name, callId, question) => {
+    if (isJob(handle)) return askApart(handle, { name, callId }, (item) => ask(item, name, question));
+    const next = () => ask(handle, name, question);
+    const mine = (LAST.get(handle) ?? Promise.resolve()).then(next, next);
+    LAST.set(handle, mine);
+    return mine;
+  };
+}
+
+async function askApart(
+  job: JobHandle,
+  { name, callId }: { readonly name: string; readonly callId: string },
+  ask: (item: CaseHandle) => Promise<string | undefined>,
+): Promise<string | undefined> {
+  const item = await job.openCase({ id: `approve-${callId}`, name: `Approve ${name}` });
+  const refusal = await ask(item);
+  await item.close({ approved: refusal === undefined });
+  return refusal;
+}
+
+function isJob(handle: JobHandle | CaseHandle): handle is JobHandle {
+  return "openCase" in handle;
+}
+
+/** A tool may give preliminary results; the last one counts. */
+async function lastOf(result: unknown): Promise<unknown> {
+  const given = await result;
+  if (typeof given !== "object" || given === null || !(Symbol.asyncIterator in given)) return given;
+  let last: unknown;
+  for await (const one of given as AsyncIterable<unknown>) last = one;
+  return last;
+}
