@@ -159,7 +159,13 @@ export function giveBackSchema(schema: string): void {
 const byFolder = new Map<string, string>();
 
 /** Opens stores that are empty for each new data folder, and the same for the same one. */
-export const openInSchema: StoreFactory = async (context) => {
+export const openInSchema: StoreFactory = (context) => openAt(context, ({ url }) => url);
+
+/** The same, by another address than that of the shared server. */
+export async function openAt(
+  context: Parameters<StoreFactory>[0],
+  urlOf: (cluster: Cluster) => string,
+): Promise<Store> {
   const cluster = await sharedCluster();
   for (const [folder, old] of byFolder) {
     if (existsSync(folder)) continue;
@@ -171,8 +177,8 @@ export const openInSchema: StoreFactory = async (context) => {
     schema = await borrowSchema(cluster);
     if (context.dataDir !== "") byFolder.set(context.dataDir, schema);
   }
-  return postgres({ url: cluster.url, schema, connections: 3 })(context);
-};
+  return postgres({ url: urlOf(cluster), schema, connections: 3 })(context);
+}
 
 const SILENT = { info() {}, warn() {}, error() {} };
 

@@ -22,6 +22,8 @@ const CHECKS = {
   aws: () => (succeeds("aws", ["--version"]) ? undefined : "no aws command found"),
   gcloud: () => (succeeds("sh", ["-c", "command -v gcloud"]) ? undefined : "no gcloud command found"),
   postgres: () => (findPostgres() === undefined ? "no Postgres server (initdb, postgres) found" : undefined),
+  pgbouncer: () =>
+    succeeds("sh", ["-c", "command -v pgbouncer"]) ? undefined : "no pgbouncer command found",
   linux: () => (process.platform === "linux" ? undefined : "not Linux"),
 } as const;
 
