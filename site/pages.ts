@@ -31,6 +31,7 @@ export const GROUPS: readonly Group[] = [
     doc("api", "HTTP API"),
     doc("client", "Client"),
     doc("errors", "Errors"),
+    doc("mcp", "Model Context Protocol"),
   ]),
   group("Operate", [
     doc("deploy", "Deploy"),

@@ -62,6 +62,7 @@ export type { Retention } from "./core/retention/retention.ts";
 export type { EmittedChunks, EmittingStep } from "./core/runs/emissions.ts";
 export type { NamedCall } from "./core/runs/fork/call-names.ts";
 export type {
+  AnswerRequest,
   ForkRequest,
   MethodCall,
   QueuePosition,

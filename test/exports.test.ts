@@ -59,6 +59,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "testServer",
   ],
   "./ai": ["durable", "durableTools"],
+  "./mcp": ["mcp"],
   "./h3": [],
   "./postgres": ["postgres"],
   "./client": ["ClientError", "JobFailedError", "client"],

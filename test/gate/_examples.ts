@@ -169,6 +169,7 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /agents/{slug}/validate-agent-parameters": ({ sealed }) => ({
     json: { encrypted_agent_parameters: sealed },
   }),
+  "POST /mcp": () => ({ json: { jsonrpc: "2.0", id: 1, method: "tools/list" } }),
   "GET /schedules/{id}": planned,
   "POST /schedules/{id}/run": planned,
   "POST /schedules/{id}/pause": planned,

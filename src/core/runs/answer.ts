@@ -6,14 +6,14 @@ import { answerCase } from "../entities/cases.ts";
 import type { StoredCase } from "../models/case.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { StoredJob } from "../models/job.ts";
-import type { CaseUpdateRequest } from "../models/question.ts";
 import { whileAsked } from "./awake.ts";
+import type { AnswerRequest } from "./runner.ts";
 import { asCase, note, type RequestParts } from "./runner-parts.ts";
 
 /** Stores the answer to the open question of a job's case, named by id or ref, and tells the run that waits for it. */
 export async function answerQuestion(
   parts: RequestParts,
-  answer: { jobId: string; caseId: string; request: CaseUpdateRequest },
+  answer: { jobId: string; caseId: string; request: AnswerRequest },
   actor?: Actor,
 ): Promise<StoredCase> {
   const { jobs, cases } = parts;
@@ -26,7 +26,7 @@ export async function answerQuestion(
 
 async function storeAnswer(
   parts: RequestParts,
-  { jobId, caseId, request }: { jobId: string; caseId: string; request: CaseUpdateRequest },
+  { jobId, caseId, request }: { jobId: string; caseId: string; request: AnswerRequest },
   actor?: Actor,
 ): Promise<StoredCase> {
   const by = actor && nameOf(actor);
@@ -41,6 +41,8 @@ async function storeAnswer(
       const question = item?.question;
       if (item && question && job) {
         assertAwaits(item, job, new Date(unit.now));
+        if (request.question_id !== undefined && question.id !== request.question_id)
+          throw notAwaiting(item, "another question is open");
         if (question.id !== seen.question?.id || liveFields(parts, item) !== live) return undefined;
         if (verdict?.ok === false) throw invalidAnswer(item, verdict.problems);
       }

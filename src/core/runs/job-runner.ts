@@ -11,7 +11,6 @@ import type { StoredJob } from "../models/job.ts";
 import type { ExportLine } from "../models/job-export.ts";
 import type { JobInstructions } from "../models/job-instructions.ts";
 import type { JobResponse } from "../models/job-response.ts";
-import type { CaseUpdateRequest } from "../models/question.ts";
 import type { StoredEvent } from "../models/received-event.ts";
 import type { BegunEntry } from "../models/run-entry.ts";
 import { ActiveRuns, toApplicant } from "./active-runs.ts";
@@ -28,7 +27,15 @@ import { lookAround, shareJobs } from "./ownership/share-jobs.ts";
 import { exportJob } from "./pull/export-job.ts";
 import { reconcileJobs } from "./reconcile.ts";
 import { RunRecord } from "./run/run-record.ts";
-import type { ForkRequest, MethodCall, QueuePosition, Runner, SentEvent, StartRequest } from "./runner.ts";
+import type {
+  AnswerRequest,
+  ForkRequest,
+  MethodCall,
+  QueuePosition,
+  Runner,
+  SentEvent,
+  StartRequest,
+} from "./runner.ts";
 import { type RequestParts, type RunnerParts, refuseWhenClosing } from "./runner-parts.ts";
 import { ActiveSchedules } from "./schedules/active-schedules.ts";
 import { Starts } from "./start.ts";
@@ -90,7 +97,7 @@ class JobRunner implements Runner {
     return stopJob(this.#parts, jobId, actor);
   }
 
-  answer(jobId: string, caseId: string, request: CaseUpdateRequest, actor?: Actor): Promise<StoredCase> {
+  answer(jobId: string, caseId: string, request: AnswerRequest, actor?: Actor): Promise<StoredCase> {
     return answerQuestion(this.#parts, { jobId, caseId, request }, actor);
   }
 

@@ -39,6 +39,12 @@ export interface ForkRequest {
   readonly idempotencyKey?: string;
 }
 
+/** An answer to a question. */
+export interface AnswerRequest extends CaseUpdateRequest {
+  /** The question that is meant: where another one is open, the answer is refused. @default the one that is open */
+  readonly question_id?: string;
+}
+
 /** A call of `chat`, `job_status` or a custom method. */
 export interface MethodCall {
   readonly method: "job_status" | "chat" | "custom";
@@ -93,7 +99,7 @@ export interface Runner {
   /** Asks a job to stop; `cancelling` until the run has ended, then `cancelled`. A job that has ended stays as it is. */
   stop(jobId: string, by?: Actor): Promise<StoredJob>;
   /** Answers the open question of a job's case, named by id or ref. */
-  answer(jobId: string, caseId: string, request: CaseUpdateRequest, by?: Actor): Promise<StoredCase>;
+  answer(jobId: string, caseId: string, request: AnswerRequest, by?: Actor): Promise<StoredCase>;
   /**
    * Stores an event for the jobs that wait for one like it, now or later. The same event again, by its id, changes
    * nothing; other data under the same id is `invalid_request` with status 409.

@@ -126,7 +126,9 @@ export class Outbox {
       limit: query.limit ?? 50,
       skip: query.skip ?? 0,
     });
-    return { items: items.filter((row) => !this.#removals.has(row.id)), total };
+    // Its place in its lane is for nobody outside.
+    const shown = items.filter((row) => !this.#removals.has(row.id)).map(({ seq: _, ...row }) => row);
+    return { items: shown, total };
   }
 
   /** Queues dead letters again; resolves with their lanes. */

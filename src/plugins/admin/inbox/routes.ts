@@ -133,7 +133,9 @@ async function answerByForm(
   try {
     // A form that was open when the question changed must not answer the new one.
     if (item.question && form.get("question_id") !== item.question.id) throw settled(item);
-    await parts.runner().answer(item.job_id, id, { answer, message }, caller);
+    const question_id = item.question?.id;
+    const request = { answer, message, ...(question_id !== undefined && { question_id }) };
+    await parts.runner().answer(item.job_id, id, request, caller);
   } catch (error) {
     if (!isServiceError(error) || error.status >= 500 || wantsJson(event)) throw error;
     return refused(parts, event, { item, error, problems: {}, typed: form, agent });

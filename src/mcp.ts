@@ -1,0 +1,1 @@
+export { type McpOptions, mcp } from "./plugins/mcp/plugin.ts";

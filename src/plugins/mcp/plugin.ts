@@ -1,0 +1,124 @@
+import type * as Sdk from "@modelcontextprotocol/server";
+import * as v from "valibot";
+import { type Duration, isDuration, toMilliseconds } from "../../core/base/duration.ts";
+import { defineRoute } from "../../core/http/route.ts";
+import { VERSION } from "../../core/http/service-state.ts";
+import { JsonMapSchema } from "../../core/models/scalars.ts";
+import { definePlugin, type Plugin, PluginError } from "../../core/service/plugin.ts";
+import { AGENTS, CASES, JOBS, OPTIONS, RETENTION, ROUTER, RUNNER } from "../../core/service/tokens.ts";
+import type { McpParts } from "./parts.ts";
+import { createHandler } from "./protocol.ts";
+
+export interface McpOptions {
+  /** Path of the endpoint, after the service's `apiPrefix`. @default "/mcp" */
+  readonly path?: string;
+  /** Slugs of the agents that clients see. @default all agents */
+  readonly agents?: readonly string[];
+  /** How long clients should wait between two requests about a task. @default "1s" */
+  readonly pollInterval?: Duration;
+  /** How long a call of a client without tasks waits for its job, at most a minute. @default "20s" */
+  readonly wait?: Duration;
+}
+
+const DurationSchema = v.pipe(
+  v.custom<Duration>(isDuration, 'must be a duration such as "20s"'),
+  v.transform(toMilliseconds),
+);
+
+const OptionsSchema = v.strictObject({
+  path: v.optional(
+    v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)+$/, "must be a path such as /mcp")),
+    "/mcp",
+  ),
+  agents: v.optional(v.array(v.string())),
+  pollInterval: v.optional(DurationSchema, "1s"),
+  wait: v.optional(v.pipe(DurationSchema, v.maxValue(60_000, "must be at most 60s")), "20s"),
+});
+
+const IdSchema = v.optional(v.nullable(v.union([v.string(), v.number()])));
+const MessageSchema = v.looseObject({
+  jsonrpc: v.literal("2.0"),
+  id: IdSchema,
+  method: v.string(),
+  params: v.optional(JsonMapSchema),
+});
+const AnswerSchema = v.object({
+  jsonrpc: v.literal("2.0"),
+  id: IdSchema,
+  result: v.optional(JsonMapSchema),
+  error: v.optional(v.object({ code: v.number(), message: v.string(), data: v.optional(v.unknown()) })),
+});
+
+/**
+ * Serves the agents to clients of the Model Context Protocol, over streamable HTTP: each agent is a tool, a job a task,
+ * and a question a form. Needs the package `@modelcontextprotocol/server`.
+ *
+ * @example
+ * createServer({ agents: [auditor], plugins: [mcp()] });
+ */
+export const mcp = definePlugin({
+  name: "mcp",
+  options: OptionsSchema,
+  async setup({ options, get, log, onClose }) {
+    const sdk = await loadSdk();
+    const agents = get(AGENTS);
+    for (const slug of options.agents ?? []) {
+      if (!agents.find(slug)) {
+        const all = agents.list().map((agent) => agent.slug);
+        throw new PluginError(
+          `Plugin "mcp": agent "${slug}" does not exist; the agents are ${all.join(", ")}`,
+        );
+      }
+    }
+    const parts: McpParts = {
+      agents,
+      jobs: get(JOBS),
+      cases: get(CASES),
+      runner: get(RUNNER),
+      retention: get(RETENTION),
+      log,
+      shown: options.agents && new Set(options.agents),
+      pollInterval: options.pollInterval,
+      wait: options.wait,
+      version: VERSION,
+    };
+    const handler = createHandler(sdk, parts);
+    onClose(() => handler.close());
+    get(ROUTER).add(
+      defineRoute({
+        method: "POST",
+        path: `${get(OPTIONS).apiPrefix}${options.path}`,
+        auth: "key",
+        summary: "Model Context Protocol",
+        description:
+          "One message of the Model Context Protocol, streamable HTTP: of revision 2026-07-28 with the extension `io.modelcontextprotocol/tasks`, or of the revisions before it. Errors of the protocol are JSON-RPC errors.",
+        tag: "Model Context Protocol",
+        body: MessageSchema,
+        responses: {
+          200: { description: "The answer", schema: AnswerSchema },
+          202: { description: "The notification was accepted" },
+        },
+        handler: ({ body, event, caller }) => {
+          const headers = new Headers(event.req.headers);
+          // Some clients name one of them; answers are JSON in any case.
+          headers.set("accept", "application/json, text/event-stream");
+          const { url, signal } = event.req;
+          return handler.handle(new Request(url, { method: "POST", headers, signal }), body, caller);
+        },
+      }),
+    );
+  },
+}) as (options?: McpOptions) => Plugin;
+
+/** Loads the SDK, which only those have who use this plugin. */
+async function loadSdk(): Promise<typeof Sdk> {
+  try {
+    return await import("@modelcontextprotocol/server");
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code !== "ERR_MODULE_NOT_FOUND" && code !== "MODULE_NOT_FOUND") throw error;
+    throw new PluginError(
+      'Plugin "mcp" needs package "@modelcontextprotocol/server", which is not installed. Run: npm install @modelcontextprotocol/server@2',
+    );
+  }
+}

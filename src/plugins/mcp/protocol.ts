@@ -1,0 +1,190 @@
+import type * as Sdk from "@modelcontextprotocol/server";
+import type { Caller } from "../../core/audit/caller.ts";
+import { isServiceError } from "../../core/base/errors.ts";
+import type { McpParts } from "./parts.ts";
+import { answerByKey } from "./questions.ts";
+import { toDetailedTask, toResult, toTask } from "./tasks.ts";
+import { callJobTool, findJob, listTools, readKey, settled, startJob } from "./tools.ts";
+
+const TASKS = "io.modelcontextprotocol/tasks";
+/** Streams of clients that wait for changes of the list of tools, which does not change. */
+const MOST_STREAMS = 100;
+const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+
+type Values = Readonly<Record<string, unknown>>;
+type Context = Sdk.ServerContext;
+type Handler = (params: Values, context: Context, by: Caller) => Promise<Values>;
+
+/** Any object: what requests have is checked where it is used. */
+const ANY = {
+  "~standard": {
+    version: 1,
+    vendor: "agent-control-service",
+    validate: (value: unknown) => ({ value: value as Values }),
+  },
+} as const;
+
+/** Answers messages of the protocol. */
+export interface McpHandler {
+  handle(request: Request, message: object, caller: Caller): Promise<Response>;
+  /** Ends what is open. */
+  close(): Promise<void>;
+}
+
+/**
+ * Makes what answers messages. It keeps no state: all of it is in the records of the jobs, so any instance answers any
+ * message, of all revisions of the protocol.
+ */
+export function createHandler(sdk: typeof Sdk, parts: McpParts): McpHandler {
+  const {
+    Server,
+    WebStandardStreamableHTTPServerTransport: Transport,
+    createMcpHandler,
+    isLegacyRequest,
+  } = sdk;
+  const info = { name: "agent-control-service", version: parts.version };
+  const { tools, tasks } = createMethods(sdk, parts);
+
+  const createServer: Sdk.McpServerFactory = ({ era, authInfo }) => {
+    const by = authInfo?.extra?.caller as Caller;
+    const hasTasks = era === "modern";
+    const server = new Server(info, {
+      capabilities: { tools: {}, ...(hasTasks && { extensions: { [TASKS]: {} } }) },
+    });
+    server.setRequestHandler("tools/list", async () => ({ tools: listTools(parts) as never }));
+    server.setRequestHandler(
+      "tools/call",
+      async ({ params }, context) => tools(params, context, by) as never,
+    );
+    if (hasTasks) {
+      for (const [method, handle] of Object.entries(tasks))
+        server.setRequestHandler(method, { params: ANY, result: ANY }, (params, context) =>
+          handle(params as Values, context, by),
+        );
+    }
+    return server;
+  };
+  const onerror = (error: Error): void =>
+    parts.log.debug("a message of an MCP client was refused", { error });
+  const modern = createMcpHandler(createServer, {
+    legacy: "reject",
+    maxSubscriptions: MOST_STREAMS,
+    onerror,
+  });
+
+  return {
+    async handle(request, parsedBody, caller) {
+      const authInfo = { token: "", clientId: "api-key", scopes: [], extra: { caller } };
+      if (!(await isLegacyRequest(request, parsedBody)))
+        return modern.fetch(request, { authInfo, parsedBody });
+      const server = await createServer({ era: "legacy", authInfo });
+      const transport = new Transport({ enableJsonResponse: true });
+      try {
+        await server.connect(transport);
+        return await transport.handleRequest(request, { authInfo, parsedBody });
+      } finally {
+        await server.close();
+      }
+    },
+    close: () => modern.close(),
+  };
+}
+
+function createMethods(sdk: typeof Sdk, parts: McpParts) {
+  const { MissingRequiredClientCapabilityError, ProtocolError, ProtocolErrorCode } = sdk;
+
+  const toProtocolError = (error: unknown): unknown => {
+    if (error instanceof ProtocolError) return error;
+    if (!isServiceError(error)) {
+      parts.log.error("a request of an MCP client failed", { error });
+      return new ProtocolError(ProtocolErrorCode.InternalError, "Something went wrong in the service");
+    }
+    const code = error.status < 500 ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError;
+    return new ProtocolError(code, describe(error));
+  };
+  const guarded =
+    (handle: Handler): Handler =>
+    async (params, context, by) => {
+      try {
+        return await handle(params, context, by);
+      } catch (error) {
+        throw toProtocolError(error);
+      }
+    };
+  const ofTask = (handle: Handler): Handler =>
+    guarded(async (params, context, by) => {
+      if (!supportsTasks(context)) {
+        throw new MissingRequiredClientCapabilityError({
+          requiredCapabilities: { extensions: { [TASKS]: {} } },
+        });
+      }
+      return handle(params, context, by);
+    });
+  const jobOf = ({ taskId }: Values) => findJob(parts, typeof taskId === "string" ? taskId : "");
+
+  return {
+    tools: guarded(async ({ name, arguments: given = {} }, context, by) => {
+      const [tool, fields] = [String(name), given as Values];
+      try {
+        const answered = await callJobTool(parts, tool, fields, by);
+        if (answered) return answered;
+        const key = readKey(context.mcpReq._meta);
+        const job = await startJob(parts, tool, { fields, key });
+        if (supportsTasks(context)) return { ...(await toTask(parts, job)), resultType: "task" };
+        return toResult(parts, await settled(parts, job, parts.wait / 1000));
+      } catch (error) {
+        // A model reads it and tries again; an error of the protocol would not reach it.
+        if (!isServiceError(error) || error.type === "agent_not_found") throw error;
+        return { content: [{ type: "text", text: describe(error) }], isError: true };
+      }
+    }),
+    tasks: {
+      "tasks/get": ofTask(async (params, context) =>
+        toDetailedTask(parts, await jobOf(params), { showsForms: showsForms(context) }),
+      ),
+      "tasks/update": ofTask(async (params, { mcpReq }, by) => {
+        const job = await jobOf(params);
+        const refused = (mcpReq.droppedInputResponseKeys ?? []).map((key) => `${key}: is not a response`);
+        // The SDK takes them out of the parameters.
+        for (const [key, response] of Object.entries(mcpReq.inputResponses ?? {})) {
+          const { action, content } = (response ?? {}) as { action?: unknown; content?: Values };
+          // Declined or cancelled: somebody else may answer.
+          if (action !== "accept") continue;
+          await answerByKey(parts, job, { key, values: content ?? {} }, by).catch((error: unknown) => {
+            if (!isServiceError(error) || error.status >= 500) throw error;
+            refused.push(`${key}: ${describe(error)}`);
+          });
+        }
+        if (refused.length > 0) throw new ProtocolError(ProtocolErrorCode.InvalidParams, refused.join("\n"));
+        return {};
+      }),
+      "tasks/cancel": ofTask(async (params, _context, by) => {
+        await parts.runner.stop((await jobOf(params)).id, by);
+        return {};
+      }),
+    } satisfies Record<string, Handler>,
+  };
+}
+
+function describe(error: { readonly message: string; readonly detail?: string | undefined }): string {
+  return error.detail === undefined ? error.message : `${error.message}. ${error.detail}`;
+}
+
+interface ClientCapabilities {
+  readonly extensions?: Values;
+  readonly elicitation?: { readonly form?: unknown; readonly url?: unknown };
+}
+
+function capabilitiesOf({ mcpReq }: Context): ClientCapabilities {
+  return ((mcpReq.envelope as Values | undefined)?.[CAPABILITIES] ?? {}) as ClientCapabilities;
+}
+
+function supportsTasks(context: Context): boolean {
+  return capabilitiesOf(context).extensions?.[TASKS] !== undefined;
+}
+
+/** Forms are what `elicitation: {}` means, too. */
+function showsForms(context: Context): boolean {
+  const { elicitation } = capabilitiesOf(context);
+  return elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined);
+}

@@ -1,0 +1,101 @@
+import type { StoredCase } from "../../core/models/case.ts";
+import { isTerminal } from "../../core/models/entity-status.ts";
+import type { StoredJob } from "../../core/models/job.ts";
+import type { McpParts } from "./parts.ts";
+import { type AskingCase, keyOf, openQuestions, textOf, toElicitation } from "./questions.ts";
+
+/** Cases of a job that a result lists. */
+const MOST_CASES = 100;
+
+/** A job as a task of the extension `io.modelcontextprotocol/tasks`. */
+export async function toTask(parts: McpParts, job: StoredJob): Promise<Record<string, unknown>> {
+  return {
+    taskId: job.id,
+    status: "working",
+    statusMessage: parts.runner.describe(job).message,
+    createdAt: job.created_at,
+    lastUpdatedAt: job.updated_at,
+    ttlMs: timeToLive(parts, job),
+    pollIntervalMs: parts.pollInterval,
+  };
+}
+
+/** The same with what its status is about: the open questions, or the result. */
+export async function toDetailedTask(
+  parts: McpParts,
+  job: StoredJob,
+  { showsForms }: { readonly showsForms: boolean },
+): Promise<Record<string, unknown>> {
+  const task = await toTask(parts, job);
+  if (job.status === "cancelled") return { ...task, status: "cancelled" };
+  if (isTerminal(job.status)) {
+    return {
+      ...task,
+      status: "completed",
+      result: { resultType: "complete", ...(await toResult(parts, job)) },
+    };
+  }
+  const asking = await openQuestions(parts.cases, job);
+  if (asking.length === 0) return task;
+  const statusMessage = asking.map(({ question }) => textOf(question)).join("\n\n");
+  // A person answers elsewhere.
+  if (!showsForms) return { ...task, statusMessage };
+  const inputRequests = Object.fromEntries(asking.map((item) => [keyOf(item), toElicitation(item)]));
+  return { ...task, status: "input_required", statusMessage, inputRequests };
+}
+
+/** A job as the result of a tool, with its open questions where it has not ended. */
+export async function toResult(parts: McpParts, job: StoredJob): Promise<Record<string, unknown>> {
+  const asking = isTerminal(job.status) ? [] : await openQuestions(parts.cases, job);
+  const { items } = await parts.cases.list({
+    where: { job_id: job.id },
+    sort: "created_at",
+    limit: MOST_CASES,
+  });
+  const structuredContent = {
+    job_id: job.id,
+    agent: job.agent_name,
+    status: job.status,
+    message: parts.runner.describe(job).message,
+    ...(isTerminal(job.status) && { result: job.result, error: job.error }),
+    ...(asking.length > 0 && { questions: asking.map(toShownQuestion) }),
+    cost: job.total_cost,
+    case_count: job.case_count,
+    cases: items.map(toShownCase),
+  };
+  return {
+    content: [{ type: "text", text: textOfJob(job, structuredContent) }],
+    structuredContent,
+    isError: job.status === "failed" || job.status === "cancelled",
+  };
+}
+
+/** A question as `job_answer` takes its answer. */
+function toShownQuestion(item: AskingCase) {
+  const { requestedSchema } = toElicitation(item).params as { requestedSchema: unknown };
+  return {
+    question: keyOf(item),
+    case: item.name,
+    text: textOf(item.question),
+    answer_schema: requestedSchema,
+    deadline: item.question.deadline,
+  };
+}
+
+function toShownCase({ id, name, status, final_delivery, total_cost }: StoredCase) {
+  return { id, name, status, delivery: final_delivery, cost: total_cost };
+}
+
+function textOfJob(job: StoredJob, shown: object): string {
+  if (!isTerminal(job.status)) return JSON.stringify(shown);
+  if (job.status !== "completed") return job.error ?? `The job is ${job.status}`;
+  return typeof job.result === "string" ? job.result : JSON.stringify(job.result);
+}
+
+/** Milliseconds from its start until a job that has ended is removed; `null` for one that is not, or that is kept. */
+function timeToLive({ retention }: McpParts, job: StoredJob): number | null {
+  const { status, finished_at } = job;
+  if (finished_at === null) return null;
+  const keep = retention.policyOf(job.agent_name)[status as "completed" | "failed" | "cancelled"];
+  return keep === null ? null : Date.parse(finished_at) - Date.parse(job.created_at) + keep;
+}

@@ -1,0 +1,198 @@
+import * as v from "valibot";
+import type { HostedAgent } from "../../core/agents/registry.ts";
+import { toJsonSchema } from "../../core/agents/to-json-schema.ts";
+import type { Actor } from "../../core/audit/caller.ts";
+import { ServiceError } from "../../core/base/errors.ts";
+import { check } from "../../core/http/check.ts";
+import { isTerminal } from "../../core/models/entity-status.ts";
+import type { StoredJob } from "../../core/models/job.ts";
+import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
+import { type McpParts, shownAgents } from "./parts.ts";
+import { answerByKey } from "./questions.ts";
+import { toResult } from "./tasks.ts";
+
+/** Seconds; proxies abort longer requests. */
+const LONGEST_WAIT = 60;
+/** Milliseconds between two reads of a job that somebody waits for. */
+const LOOK = 250;
+/** Where a call has the key that makes its repetition harmless. */
+export const IDEMPOTENCY_KEY = "agent-control-service/idempotency-key";
+
+const KeySchema = v.pipe(
+  v.string(),
+  v.regex(/^[\x21-\x7e]{1,255}$/, "must be 1 to 255 visible ASCII characters"),
+);
+const WaitSchema = v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(LONGEST_WAIT)));
+const StartSchema = v.strictObject({
+  agent: v.string(),
+  fields: v.optional(JsonMapSchema, {}),
+  idempotency_key: v.optional(KeySchema),
+  wait: WaitSchema,
+});
+const StatusSchema = v.strictObject({ job_id: EntityIdSchema, wait: WaitSchema });
+const AnswerSchema = v.strictObject({
+  job_id: EntityIdSchema,
+  question: v.string(),
+  answer: JsonMapSchema,
+  message: v.optional(v.string()),
+});
+const CancelSchema = v.strictObject({ job_id: EntityIdSchema });
+
+const jobId = { type: "string", description: "Id of the job" };
+const wait = {
+  type: "number",
+  minimum: 0,
+  maximum: LONGEST_WAIT,
+  description: "Seconds to wait for the end of the job",
+};
+
+/** The tools about jobs, for clients without tasks. */
+const JOB_TOOLS = [
+  {
+    name: "job_start",
+    title: "Start a job",
+    description:
+      "Starts a job of an agent, for work that takes long. Returns the id of the job: ask for its status with job_status.",
+    inputSchema: {
+      type: "object",
+      properties: {
+        agent: { type: "string", description: "Name of the agent's tool" },
+        fields: { type: "object", description: "What the tool of the agent takes" },
+        idempotency_key: {
+          type: "string",
+          description: "A repeated call with the same key returns the same job and starts nothing",
+        },
+        wait,
+      },
+      required: ["agent"],
+    },
+  },
+  {
+    name: "job_status",
+    title: "Show a job",
+    description: "Shows the status of a job, its open questions, its cases and its result.",
+    inputSchema: { type: "object", properties: { job_id: jobId, wait }, required: ["job_id"] },
+    annotations: { readOnlyHint: true },
+  },
+  {
+    name: "job_answer",
+    title: "Answer a question of a job",
+    description:
+      "Answers an open question of a job, as job_status shows it. A person decides the answer: ask the user first.",
+    inputSchema: {
+      type: "object",
+      properties: {
+        job_id: jobId,
+        question: { type: "string", description: "The `question` that job_status shows" },
+        answer: { type: "object", description: "Values that fit the question's `answer_schema`" },
+        message: { type: "string", description: "A remark for the record" },
+      },
+      required: ["job_id", "question", "answer"],
+    },
+  },
+  {
+    name: "job_cancel",
+    title: "Cancel a job",
+    description: "Asks a job to stop. A job that has ended stays as it is.",
+    inputSchema: { type: "object", properties: { job_id: jobId }, required: ["job_id"] },
+    annotations: { destructiveHint: true, idempotentHint: true },
+  },
+] as const;
+
+/** Each agent as a tool, and the tools about jobs. */
+export function listTools(parts: McpParts): Record<string, unknown>[] {
+  return [...shownAgents(parts).map(toTool), ...JOB_TOOLS];
+}
+
+function toTool({ slug, definition }: HostedAgent): Record<string, unknown> {
+  const { job_start } = definition.methods;
+  return {
+    name: slug,
+    title: definition.name,
+    description: job_start.description ?? definition.description ?? `Runs the agent ${definition.name}.`,
+    inputSchema: toJsonSchema(job_start.fields),
+  };
+}
+
+/** Calls a tool about jobs; `undefined` if there is none of the name. */
+export async function callJobTool(
+  parts: McpParts,
+  name: string,
+  given: Readonly<Record<string, unknown>>,
+  by: Actor,
+): Promise<Record<string, unknown> | undefined> {
+  switch (name) {
+    case "job_start": {
+      const { agent, fields, idempotency_key, wait } = check(StartSchema, given, "body");
+      const job = await startJob(parts, agent, { fields, key: idempotency_key });
+      return toResult(parts, await settled(parts, job, wait ?? 0));
+    }
+    case "job_status": {
+      const { job_id, wait = 0 } = check(StatusSchema, given, "body");
+      return toResult(parts, await settled(parts, await findJob(parts, job_id), wait));
+    }
+    case "job_answer": {
+      const { job_id, question, answer, message } = check(AnswerSchema, given, "body");
+      const job = await findJob(parts, job_id);
+      const answered = await answerByKey(parts, job, { key: question, values: answer, message }, by);
+      const result = await toResult(parts, await parts.jobs.get(job_id));
+      return answered ? result : { ...result, ...refused(question) };
+    }
+    case "job_cancel":
+      return toResult(
+        parts,
+        await parts.runner.stop((await findJob(parts, check(CancelSchema, given, "body").job_id)).id, by),
+      );
+    default:
+      return undefined;
+  }
+}
+
+function refused(question: string) {
+  const text = `The question "${question}" is not open: it was answered, or it never was asked`;
+  return { content: [{ type: "text", text }], isError: true };
+}
+
+/** Starts a job; it is stored when this resolves. */
+export async function startJob(
+  parts: McpParts,
+  slug: string,
+  { fields, key }: { readonly fields: Readonly<Record<string, unknown>>; readonly key?: string | undefined },
+): Promise<StoredJob> {
+  if (!shownAgents(parts).some((agent) => agent.slug === slug)) {
+    throw new ServiceError("agent_not_found", `Unknown agent "${slug}"`);
+  }
+  return parts.runner.start(slug, {
+    job_context: { started_by: "mcp" },
+    job_fields: fields,
+    ...(key !== undefined && { idempotencyKey: key }),
+  });
+}
+
+/** Checks the key of a repeated call. */
+export function readKey(meta: Readonly<Record<string, unknown>> | undefined): string | undefined {
+  const key = meta?.[IDEMPOTENCY_KEY];
+  return key === undefined ? undefined : check(KeySchema, key, "body");
+}
+
+/** A job of an agent that clients see; else `job_not_found`. */
+export async function findJob(parts: McpParts, id: string): Promise<StoredJob> {
+  const job = await parts.jobs.get(id);
+  if (parts.shown && !parts.shown.has(job.agent_name)) {
+    throw new ServiceError("job_not_found", `Job "${id}" does not exist`);
+  }
+  return job;
+}
+
+/** The job once it has ended or asks something, or its state after so many seconds. */
+export async function settled(parts: McpParts, job: StoredJob, seconds: number): Promise<StoredJob> {
+  let now = job;
+  // A question announces itself to nobody: it is noticed between two short waits.
+  for (
+    let left = seconds * 1000;
+    left > 0 && !isTerminal(now.status) && now.open_questions === 0;
+    left -= LOOK
+  )
+    now = await parts.runner.ended(job.id, Math.min(LOOK, left));
+  return now;
+}

@@ -1,0 +1,162 @@
+import { testServer } from "agent-control-service/testing";
+import { expect, it } from "vitest";
+import { mcp } from "../../src/mcp.ts";
+import { startInstances } from "../instances/_instances.ts";
+import { refunds } from "./_agent.ts";
+import { type Address, connect } from "./_client.ts";
+
+const options = { agents: [refunds], plugins: [mcp({ pollInterval: "50ms" })] };
+
+type Task = Readonly<Record<string, unknown>> & { readonly status: string };
+const requestsOf = (task: Task) => Object.entries(task.inputRequests as Record<string, { params: unknown }>);
+const keyOf = (task: Task) => requestsOf(task)[0]![0];
+const accept = (content: object) => ({ action: "accept", content });
+
+/** Each request goes to the next address; before it, `between` happens. */
+async function walk(next: () => Promise<Address>): Promise<Task[]> {
+  const client = async () => connect(await next());
+  const id = await (await client()).start("refunds", { order: "A1" });
+  const first = await (await client()).settled(id);
+  await (await client()).update(id, { [keyOf(first)]: accept({ approved: true, reason: "late" }) });
+  const second = await (await client()).settled(id);
+  await (await client()).update(id, { [keyOf(second)]: accept({ amount: 5 }) });
+  const completed = await (await client()).settled(id);
+  const other = await (await client()).start("refunds", { order: "A2" });
+  await (await client()).cancel(other);
+  const cancelled = await (await client()).settled(other);
+  return [first, second, completed, cancelled];
+}
+
+const OUTCOME = [
+  { status: "input_required", statusMessage: "Refund A1?" },
+  { status: "input_required", statusMessage: "How much?" },
+  {
+    status: "completed",
+    result: {
+      isError: false,
+      structuredContent: {
+        result: { message: "Refunded 5", first: { approved: true, reason: "late", details: null } },
+        cases: [{ name: "Refund of A1", status: "completed" }],
+      },
+    },
+  },
+  { status: "cancelled" },
+];
+
+it("a task is started, polled, answered twice and cancelled by the official client", async () => {
+  await using server = await testServer(options);
+
+  const tasks = await walk(async () => server);
+
+  expect(tasks).toMatchObject(OUTCOME);
+  const [[key, request]] = requestsOf(tasks[0]!) as [[string, { params: object }]];
+  expect(key).toMatch(/^refund\.\d+$/);
+  expect(request).toEqual({
+    method: "elicitation/create",
+    params: {
+      mode: "form",
+      message: "Refund A1?",
+      requestedSchema: {
+        type: "object",
+        properties: {
+          approved: { type: "boolean" },
+          reason: {
+            type: "string",
+            oneOf: [
+              { const: "late", title: "It came late" },
+              { const: "broken", title: "broken" },
+            ],
+          },
+          details: { type: "string", description: "More (JSON)" },
+        },
+        required: ["approved"],
+      },
+    },
+  });
+});
+
+it("each request about a task may go to another instance", async () => {
+  const servers = await startInstances([options, options]);
+  let count = 0;
+
+  const tasks = await walk(async () => servers[count++ % 2]!);
+
+  expect(tasks).toMatchObject(OUTCOME);
+});
+
+it("the service may crash before each request", async () => {
+  await using server = await testServer(options);
+  let isNew = true;
+
+  const tasks = await walk(async () => {
+    if (!isNew) await server.crash();
+    isNew = false;
+    return server;
+  });
+
+  expect(tasks).toMatchObject(OUTCOME);
+});
+
+it("an answer that does not fit is refused with the reason, and the question stays open", async () => {
+  await using server = await testServer(options);
+  const client = await connect(server);
+  const id = await client.start("refunds", { order: "A1" });
+  const first = await client.settled(id);
+
+  await expect(client.update(id, { [keyOf(first)]: accept({ approved: "maybe" }) })).rejects.toThrow(
+    /approved must be/,
+  );
+  await client.update(id, { [keyOf(first)]: { action: "decline" }, other: accept({ approved: true }) });
+  const later = await client.get(id);
+  await client.update(id, { [keyOf(first)]: accept({ approved: false, details: '{"a":[1]}' }) });
+  const second = await client.settled(id);
+  await client.update(id, { [keyOf(first)]: accept({ amount: 1 }) });
+  const same = await client.get(id);
+
+  expect(later.inputRequests).toEqual(first.inputRequests);
+  expect(keyOf(second)).not.toBe(keyOf(first));
+  expect(same).toMatchObject({ status: "input_required", inputRequests: second.inputRequests });
+  await expect(client.update(id, { [keyOf(second)]: accept({ amount: 101 }) })).rejects.toThrow(
+    "must be at most 100",
+  );
+  await client.update(id, { [keyOf(second)]: accept({ amount: 100 }) });
+  expect(await client.settled(id)).toMatchObject({
+    result: { structuredContent: { result: { first: { details: { a: [1] } } } } },
+  });
+});
+
+it("a repeated call with the same key is the same task", async () => {
+  await using server = await testServer(options);
+  const client = await connect(server);
+  const key = { "agent-control-service/idempotency-key": "once" };
+
+  const ids = [
+    await client.start("refunds", { order: "A1" }, key),
+    await client.start("refunds", { order: "A1" }, key),
+    await client.start("refunds", { order: "A1" }),
+  ];
+
+  expect(new Set(ids).size).toBe(2);
+  expect(ids[0]).toBe(ids[1]);
+});
+
+it("a client that shows no forms sees what the job waits for", async () => {
+  await using server = await testServer(options);
+  const client = await connect(server, {});
+  const id = await client.start("refunds", { order: "A1" });
+
+  await expect.poll(() => client.get(id)).toMatchObject({ status: "working", statusMessage: "Refund A1?" });
+});
+
+it("a task that does not exist, and one of a hidden agent, are unknown", async () => {
+  await using server = await testServer({ ...options, plugins: [mcp({ agents: [] })] });
+  const client = await connect(server);
+  const response = await server.request("/agents/refunds/jobs", { json: { job_fields: { order: "A1" } } });
+  const { id } = (await response.json()) as { id: string };
+
+  for (const unknown of ["nothing", "../x", id]) {
+    await expect(client.get(unknown)).rejects.toMatchObject({ code: -32602 });
+    await expect(client.cancel(unknown)).rejects.toMatchObject({ code: -32602 });
+  }
+  expect((await client.client.listTools()).tools.map(({ name }) => name)).not.toContain("refunds");
+});
