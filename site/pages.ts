@@ -18,6 +18,7 @@ export const GROUPS: readonly Group[] = [
     ["docs/index.md", "guide.md", "A path through the docs"],
     doc("agents", "Agents"),
     doc("models", "Models"),
+    doc("chat", "Chat"),
     doc("durability", "Durability"),
     doc("schedules", "Schedules"),
     doc("testing", "Testing agents"),

@@ -18,6 +18,14 @@ export { createServer } from "./server.ts";
 export type { ConcurrencyOptions, JobKey, RateLimit } from "./core/agents/concurrency.ts";
 export type * from "./core/agents/define-agent.ts";
 export { defineAgent } from "./core/agents/define-agent.ts";
+export type {
+  ChatDefinition,
+  ChatFields,
+  ChatMessage,
+  ReplyContext,
+  TurnDelivery,
+} from "./core/agents/define-chat.ts";
+export { defineChat } from "./core/agents/define-chat.ts";
 export type * from "./core/agents/fields-input.ts";
 export type { IsolateOptions } from "./core/agents/isolate-options.ts";
 export type { ModelCost, ModelPrice, PriceTable } from "./core/agents/model-prices.ts";

@@ -23,6 +23,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "admin",
     "createServer",
     "defineAgent",
+    "defineChat",
     "docs",
     "events",
     "isDuration",

@@ -1,4 +1,4 @@
-import { defineAgent } from "agent-control-service";
+import { defineAgent, defineChat } from "agent-control-service";
 import * as v from "valibot";
 
 /** The variable that one of its parameters comes from. */
@@ -41,4 +41,16 @@ export const clerk = defineAgent({
       },
     },
   },
+});
+
+/** Answers messages with its secret. */
+export const talker = defineChat({
+  name: "Talker",
+  version: "1.0.0",
+  parameters: [{ name: VARIABLE, is_secret: true, is_environment: true }],
+  reply: ({ turn, message, parameters }) =>
+    turn.step("say", ({ emit }) => {
+      emit(`${message} ${parameters[VARIABLE]}`);
+      return `${message} ${parameters[VARIABLE]}`;
+    }),
 });

@@ -1,4 +1,4 @@
-import { CASES, type RouteDefinition, STORE } from "agent-control-service/plugin";
+import { CASES, type RouteDefinition, STORE, THREADS } from "agent-control-service/plugin";
 import { SIGN_IN_LINK } from "../../src/core/service/tokens.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";
@@ -151,6 +151,14 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
       job_fields: {},
       encrypted_agent_parameters: world.sealed,
     },
+  }),
+  "POST /jobs/{id}/messages": async ({ server }) => {
+    const { jobId } = await server.service.get(THREADS).start("talker", {}, {});
+    return { params: { id: jobId } };
+  },
+  "GET /v1/models/{id}": () => ({ params: { id: "talker" } }),
+  "POST /v1/chat/completions": () => ({
+    json: { model: "talker", messages: [{ role: "user", content: "hello" }] },
   }),
   "POST /agents/{slug}/stop": async (world) => ({
     json: { job_context: jobContext(await world.job()) },

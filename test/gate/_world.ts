@@ -7,7 +7,7 @@ import { type TestServer, testServer } from "agent-control-service/testing";
 import { mcp } from "../../src/mcp.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";
-import { clerk, VARIABLE } from "./_clerk.ts";
+import { clerk, talker, VARIABLE } from "./_clerk.ts";
 import { guest } from "./_guest.ts";
 import { type Got, type Sent, send } from "./_send.ts";
 
@@ -50,7 +50,7 @@ export async function openWorld(): Promise<World> {
   const server = await testServer({
     // The real one: only it can be backed up.
     store: undefined,
-    agents: [clerk],
+    agents: [clerk, talker],
     schedules: [{ id: "yearly", cron: "@yearly", agent: clerk, catchUp: "none" }],
     apiKey: CANARIES.apiKey,
     account: { workspace_id: "w", api_key: CANARIES.accountKey, api_url: urlOf(control) },

@@ -89,6 +89,8 @@ export interface AgentDefinition<
    * @default the service's `suspendAfter`
    */
   readonly suspendAfter?: Duration | false;
+  /** Whether its jobs are threads of a chat; `defineChat` sets it. @default false */
+  readonly chats?: boolean;
   /** How long its jobs are kept after their end, by status. @default the service's retention */
   readonly retention?: RetentionOptions;
   readonly methods: {

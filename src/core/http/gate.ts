@@ -69,7 +69,7 @@ export class Gate {
   /** The caller; throws `unauthorized`, `forbidden` or `rate_limited`. Synchronous for `none` and `key`. */
   enter(event: HttpEvent, auth: RouteAuth, accepted?: AcceptedToken): Caller | Promise<Caller> {
     if (auth === "none") return ANYONE;
-    const key = event.req.headers.get("x-api-key");
+    const key = event.req.headers.get("x-api-key") ?? (auth === "bearer" ? (bearerOf(event) ?? null) : null);
     if (key !== null) {
       this.checkKey(key, event);
       // Read now: after a client disconnects, its address is no longer available.

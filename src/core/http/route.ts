@@ -7,8 +7,11 @@ export type RouteSchema = v.GenericSchema;
 /** What a schema of a route gives its handler; `undefined` where there is none. */
 export type RouteValue<S> = S extends RouteSchema ? v.InferOutput<S> : undefined;
 
-/** Who may call a route: anyone, holders of the API key, or holders of the key or an admin session. */
-export type RouteAuth = "none" | "key" | "session";
+/**
+ * Who may call a route: anyone, holders of the API key, holders of the key that may send it as `Authorization: Bearer`, or
+ * holders of the key or an admin session.
+ */
+export type RouteAuth = "none" | "key" | "bearer" | "session";
 
 /** One response of a route, for the documentation. */
 export interface RouteResponse {

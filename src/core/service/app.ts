@@ -2,6 +2,7 @@ import { H3, type H3Event, type HTTPError } from "h3";
 import { type Container, createSharedToken, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import { Threads } from "../http/chat/threads.ts";
 import { Clients } from "../http/clients.ts";
 import { Cors } from "../http/cors.ts";
 import { EnvelopeGate } from "../http/envelope-gate.ts";
@@ -38,6 +39,7 @@ import {
   SESSIONS,
   STORE,
   STREAMS,
+  THREADS,
 } from "./tokens.ts";
 
 /** h3's own app, for middleware and handlers beside the routes. It changes when h3 does. */
@@ -97,17 +99,23 @@ export function createApp(scope: Container): H3 {
   const jobs = scope.get(JOBS);
   const feed = new JobFeed({ jobs, log: store.log("Run"), hooks, emissions: scope.get(EMISSIONS) });
   scope.value(JOB_FEED, feed);
+  const agents = scope.get(AGENTS);
+  const runner = scope.get(RUNNER);
+  const cases = scope.get(CASES);
+  const threads = new Threads({ agents, runner, jobs, cases, feed });
+  scope.value(THREADS, threads);
   const routes = machineRoutes({
     prefix: options.apiPrefix,
-    agents: scope.get(AGENTS),
+    agents,
     settings: scope.get(AGENT_SETTINGS),
     parameters,
     envelopes: new EnvelopeGate({ parameters, clients, clock }),
-    runner: scope.get(RUNNER),
+    runner,
     jobs,
-    cases: scope.get(CASES),
+    cases,
     store,
     feed,
+    threads,
     streams,
     tokens,
     audit: scope.get(AUDIT),

@@ -11,6 +11,7 @@ import type { Events } from "../delivery/events.ts";
 import type { Cases } from "../entities/cases.ts";
 import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
+import type { Threads } from "../http/chat/threads.ts";
 import type { Clients } from "../http/clients.ts";
 import type { Gate, SessionVerifier } from "../http/gate.ts";
 import type { JobFeed } from "../http/job-feed.ts";
@@ -54,6 +55,8 @@ export const CLIENTS = createSharedToken<Clients>("clients");
 export const GATE = createSharedToken<Gate>("gate");
 /** Follows jobs, as their streams do. */
 export const JOB_FEED = createSharedToken<JobFeed>("job feed");
+/** Threads of agents that people chat with. */
+export const THREADS = createSharedToken<Threads>("threads");
 /** The open event streams; they end when the service closes. */
 export const STREAMS = createSharedToken<LiveStreams>("streams");
 /** Accepts signed-in people on routes whose auth is `session`; a plugin provides it. */

@@ -27,6 +27,7 @@ export function createDocument(routes: readonly RouteDefinition[], info: Documen
       schemas: collectComponents([paths, convert(ErrorResponseSchema, "output")]),
       securitySchemes: {
         apiKey: { type: "apiKey", in: "header", name: "X-API-Key" },
+        bearer: { type: "http", scheme: "bearer", description: "The API key" },
         session: {
           type: "apiKey",
           in: "cookie",
@@ -60,6 +61,7 @@ function toOperation(route: RouteDefinition): JsonSchema {
     ...(route.auth !== "none" && {
       security: [
         { apiKey: [] },
+        ...(route.auth === "bearer" ? [{ bearer: [] }] : []),
         ...(route.auth === "session" ? [{ session: [] }] : []),
         ...(route.token ? [{ jobToken: [] }] : []),
       ],

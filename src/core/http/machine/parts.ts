@@ -6,6 +6,7 @@ import type { Cases } from "../../entities/cases.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { Runner } from "../../runs/runner.ts";
 import type { Store } from "../../store/store.ts";
+import type { Threads } from "../chat/threads.ts";
 import type { EnvelopeGate } from "../envelope-gate.ts";
 import type { JobFeed } from "../job-feed.ts";
 import type { JobTokens } from "../job-tokens.ts";
@@ -25,6 +26,7 @@ export interface MachineParts {
   readonly cases: Cases;
   readonly store: Store;
   readonly feed: JobFeed;
+  readonly threads: Threads;
   readonly streams: LiveStreams;
   readonly tokens: JobTokens;
   readonly audit: AuditLog;

@@ -3,10 +3,12 @@ import { agentJobRoutes } from "./agent-jobs.ts";
 import { agentRoutes } from "./agents.ts";
 import { backupRoute } from "./backup.ts";
 import { caseRoutes } from "./cases.ts";
+import { completionRoutes } from "./chat-completions.ts";
 import { forkRoutes } from "./forks.ts";
 import { healthRoutes } from "./health.ts";
 import { jobStreamRoute } from "./job-stream.ts";
 import { jobRoutes } from "./jobs.ts";
+import { messageRoute } from "./messages.ts";
 import { openJobsRoute } from "./open-jobs.ts";
 import { parameterRoutes } from "./parameters.ts";
 import type { MachineParts } from "./parts.ts";
@@ -26,6 +28,8 @@ export function machineRoutes(parts: MachineParts): RouteDefinition[] {
     ...forkRoutes(parts),
     jobStreamRoute(parts),
     tokenRoute(parts),
+    messageRoute(parts),
+    ...completionRoutes(parts),
     ...caseRoutes(parts),
     ...scheduleRoutes(parts),
     ...receivedEventRoutes(parts),

@@ -1,0 +1,103 @@
+import type { TurnDelivery } from "../../agents/define-chat.ts";
+import type { Cases } from "../../entities/cases.ts";
+import type { Jobs } from "../../entities/jobs.ts";
+import type { ModelFacts } from "../../models/model-use.ts";
+import type { Question } from "../../models/question.ts";
+import type { RunEntry } from "../../models/run-entry.ts";
+import type { EmittedChunks } from "../../runs/emissions.ts";
+import type { JobFeed } from "../job-feed.ts";
+import { TurnText } from "./turn-text.ts";
+
+/** What happens in a turn of a chat, in order. The last one is a question, the answer, or a failure. */
+export type TurnEvent =
+  /** Text that follows what came before. */
+  | { readonly type: "text"; readonly text: string }
+  /** The agent asks a person: the turn continues once that is answered. */
+  | { readonly type: "question"; readonly caseId: string; readonly question: Question }
+  | { readonly type: "answer"; readonly caseId: string; readonly answer: string; readonly usage: TurnUsage }
+  | { readonly type: "failed"; readonly message: string };
+
+/** Tokens that the models of a turn used, as far as steps have reported them. */
+export interface TurnUsage {
+  readonly input: number;
+  readonly output: number;
+}
+
+export interface TurnParts {
+  readonly feed: JobFeed;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+}
+
+/** Which turn of a thread: the one of a message, a known one, or the first. */
+export interface TurnOf {
+  readonly jobId: string;
+  /** Number of the last entry of the log before it. */
+  readonly after: number;
+  /** Id of the message. */
+  readonly messageId?: string;
+  readonly caseId?: string;
+  readonly signal: AbortSignal;
+}
+
+/** Follows a turn until it has an answer, a question or a failure. */
+export async function* followTurn(
+  { feed, jobs, cases }: TurnParts,
+  { jobId, after, messageId, caseId, signal }: TurnOf,
+): AsyncGenerator<TurnEvent, void> {
+  const text = new TurnText();
+  let turn = caseId;
+  let isNext = messageId === undefined;
+  const usage = { input: 0, output: 0 };
+  for await (const { event, data } of feed.watch(jobId, { after, signal })) {
+    if (event === "chunk") {
+      const emitted = data as EmittedChunks;
+      const added = emitted.case_id !== undefined && emitted.case_id === turn ? text.add(emitted) : "";
+      if (added !== "") yield { type: "text", text: added };
+      continue;
+    }
+    if (event === "end") {
+      const job = await jobs.find(jobId);
+      yield {
+        type: "failed",
+        message: job?.error ?? `The thread has ended: it is ${job?.status ?? "deleted"}`,
+      };
+      return;
+    }
+    if (event === "snapshot") continue;
+    const entry = data as RunEntry;
+    if (turn === undefined) {
+      if (entry.type !== "call") continue;
+      if (entry.call === "event") isNext ||= (entry.result as { id?: unknown } | null)?.id === messageId;
+      else if (entry.call === "open_case" && isNext) turn = String(entry.result);
+      continue;
+    }
+    if (entry.case_id !== turn) continue;
+    count(usage, entry);
+    if (entry.type === "begun" && entry.call === "ask") {
+      const { question } = await cases.summary(turn);
+      // It may have been answered since then.
+      if (!question) continue;
+      yield { type: "question", caseId: turn, question };
+      return;
+    }
+    if (entry.type !== "call" || entry.call !== "close") continue;
+    const item = await cases.summary(turn);
+    if (item.status !== "completed") {
+      yield { type: "failed", message: item.last_error ?? "The answer failed" };
+      return;
+    }
+    const { answer } = item.final_delivery as unknown as TurnDelivery;
+    const rest = text.finish(answer);
+    if (rest !== "") yield { type: "text", text: rest };
+    yield { type: "answer", caseId: turn, answer, usage };
+    return;
+  }
+}
+
+/** Attempts that failed used tokens, too. */
+function count(usage: { input: number; output: number }, entry: RunEntry): void {
+  const { model } = entry as { model?: ModelFacts };
+  usage.input += model?.input_tokens ?? 0;
+  usage.output += model?.output_tokens ?? 0;
+}

@@ -1,0 +1,256 @@
+import * as v from "valibot";
+import type { ChatMessage } from "../../agents/define-chat.ts";
+import { isServiceError, ServiceError } from "../../base/errors.ts";
+import { EntityIdSchema, JsonMapSchema } from "../../models/scalars.ts";
+import { followTurn, type TurnEvent, type TurnUsage } from "../chat/follow-turn.ts";
+import { describeQuestion } from "../chat/question-text.ts";
+import type { SentTurn } from "../chat/threads.ts";
+import { check } from "../check.ts";
+import type { StreamSource } from "../live-streams.ts";
+import { defineRoute, type RouteDefinition } from "../route.ts";
+import { readIdempotencyKey } from "./agent-jobs.ts";
+import type { MachineParts } from "./parts.ts";
+
+const tag = "OpenAI-compatible";
+
+const MessageSchema = v.object({
+  role: v.picklist(["system", "developer", "user", "assistant"]),
+  content: v.union([
+    v.string(),
+    v.array(v.object({ type: v.literal("text", "only text is supported"), text: v.string() })),
+  ]),
+});
+const RequestSchema = v.object({
+  model: v.string(),
+  messages: v.pipe(v.array(MessageSchema), v.minLength(1, "must have a message")),
+  stream: v.nullish(v.boolean(), false),
+  stream_options: v.nullish(v.object({ include_usage: v.nullish(v.boolean(), false) })),
+  n: v.nullish(v.literal(1, "must be 1")),
+  tools: v.nullish(v.pipe(v.array(v.unknown()), v.maxLength(0, "are not supported: the agent has its own"))),
+  metadata: v.nullish(v.object({ thread_id: v.optional(EntityIdSchema) })),
+});
+type Request = v.InferOutput<typeof RequestSchema>;
+
+const CompletionSchema = v.object({
+  id: v.string(),
+  object: v.literal("chat.completion"),
+  created: v.number(),
+  model: v.string(),
+  thread_id: v.string(),
+  choices: v.array(
+    v.object({
+      index: v.number(),
+      message: v.object({ role: v.literal("assistant"), content: v.string(), refusal: v.null() }),
+      logprobs: v.null(),
+      finish_reason: v.literal("stop"),
+    }),
+  ),
+  usage: v.optional(
+    v.object({ prompt_tokens: v.number(), completion_tokens: v.number(), total_tokens: v.number() }),
+  ),
+});
+
+const ModelSchema = v.object({
+  id: v.string(),
+  object: v.literal("model"),
+  created: v.number(),
+  owned_by: v.string(),
+});
+
+/** Routes by which chat clients for OpenAI talk to agents. */
+export function completionRoutes(parts: MachineParts): RouteDefinition[] {
+  const { prefix, threads, streams, state } = parts;
+  const modelOf = (id: string) => ({
+    id,
+    object: "model" as const,
+    created: Math.floor(state.startedAt.getTime() / 1000),
+    owned_by: "agent-control-service",
+  });
+  return [
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/v1/models`,
+      auth: "bearer",
+      summary: "List the agents that people can chat with",
+      tag,
+      responses: {
+        200: {
+          description: "The agents, as models",
+          schema: v.object({ object: v.literal("list"), data: v.array(ModelSchema) }),
+        },
+      },
+      handler: () => ({ object: "list", data: threads.agents().map(modelOf) }),
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/v1/models/{id}`,
+      auth: "bearer",
+      summary: "Show an agent that people can chat with",
+      tag,
+      params: v.object({ id: v.string() }),
+      responses: { 200: { description: "The agent, as a model", schema: ModelSchema } },
+      handler: ({ params }) => inOneText(async () => modelOf(threads.agent(params.id))),
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/v1/chat/completions`,
+      auth: "bearer",
+      summary: "Chat with an agent",
+      description:
+        "As OpenAI's route of that name. `model` is the agent's slug. Without a thread, the request is a job of its own that ends with its answer, and `messages` is the whole conversation. With `metadata.thread_id`, an id of your choice, the last message continues that thread, or starts it; the thread keeps the conversation. An open question of the agent is the content of the response, and the next message of the thread answers it. With `stream: true`, the response is a stream of chunks. Parameters such as `temperature` are ignored.",
+      tag,
+      // Checked below, where errors get the form that their clients show.
+      body: JsonMapSchema,
+      responses: {
+        200: {
+          description: "The answer; with `stream: true`, a stream of `chat.completion.chunk`",
+          schema: CompletionSchema,
+        },
+      },
+      handler: ({ body: given, event, caller }) =>
+        inOneText(async () => {
+          const body = check(RequestSchema, given, "body");
+          const turn = await send(parts, body, { idempotencyKey: readIdempotencyKey(event), caller });
+          const about = { model: body.model, turn, created: Math.floor(parts.clock().getTime() / 1000) };
+          if (body.stream) {
+            const withUsage = body.stream_options?.include_usage ?? false;
+            return streams.open(toStream(parts, about, withUsage), { caller: caller.kind });
+          }
+          return complete(parts, about, event.req.signal);
+        }),
+    }),
+  ];
+}
+
+type Caller = Parameters<RouteDefinition["handler"]>[0]["caller"];
+
+interface About {
+  readonly model: string;
+  readonly turn: SentTurn;
+  readonly created: number;
+}
+
+async function send(
+  { threads }: MachineParts,
+  { model, messages, metadata }: Request,
+  { idempotencyKey, caller }: { readonly idempotencyKey: string | undefined; readonly caller: Caller },
+): Promise<SentTurn> {
+  const all = messages.map(toMessage);
+  const last = all.pop()!;
+  if (last.role !== "user") {
+    throw new ServiceError("invalid_request", "The last message must be one of the user", {
+      detail: "It is the one that is answered.",
+    });
+  }
+  const slug = threads.agent(model);
+  const id = metadata?.thread_id;
+  const thread = id === undefined ? undefined : await threads.find(id);
+  if (thread && thread.agent_name !== slug) {
+    throw new ServiceError("invalid_transition", `Thread "${id}" is one of agent "${thread.agent_name}"`, {
+      detail: "Use another thread_id.",
+    });
+  }
+  if (thread) {
+    return threads.reply(thread.id, last.content, {
+      ...(idempotencyKey !== undefined && { id: idempotencyKey }),
+      by: caller,
+    });
+  }
+  const fields = { message: last.content, history: all, once: id === undefined };
+  return threads.start(slug, fields, { id, idempotencyKey });
+}
+
+function toMessage({ role, content }: Request["messages"][number]): ChatMessage {
+  return {
+    role: role === "developer" ? "system" : role,
+    content: typeof content === "string" ? content : content.map(({ text }) => text).join(""),
+  };
+}
+
+async function complete(parts: MachineParts, about: About, signal: AbortSignal): Promise<unknown> {
+  for await (const event of followTurn(parts, { ...about.turn, signal })) {
+    if (event.type === "failed") throw failure(event.message);
+    if (event.type === "text") continue;
+    const content = event.type === "answer" ? event.answer : describeQuestion(event.question);
+    return {
+      ...head(about, event.caseId, "chat.completion"),
+      choices: [
+        {
+          index: 0,
+          message: { role: "assistant", content, refusal: null },
+          logprobs: null,
+          finish_reason: "stop",
+        },
+      ],
+      ...(event.type === "answer" && { usage: toUsage(event.usage) }),
+    };
+  }
+  throw failure("The service is closing");
+}
+
+function toStream(parts: MachineParts, about: About, withUsage: boolean): StreamSource {
+  let events: AsyncGenerator<TurnEvent, void> | undefined;
+  let isOver = false;
+  const id = about.turn.messageId ?? about.turn.jobId;
+  const line = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
+  const chunk = (delta: Record<string, unknown>, reason: "stop" | null = null) =>
+    line({
+      ...head(about, id, "chat.completion.chunk"),
+      choices: [{ index: 0, delta, logprobs: null, finish_reason: reason }],
+      ...(withUsage && { usage: null }),
+    });
+  let sent = false;
+  return async (signal) => {
+    if (isOver) return undefined;
+    if (!events) {
+      events = followTurn(parts, { ...about.turn, signal });
+      return chunk({ role: "assistant", content: "" });
+    }
+    const { value: event } = await events.next();
+    if (!event) return undefined;
+    if (event.type === "text") {
+      sent = true;
+      return chunk({ content: event.text });
+    }
+    isOver = true;
+    if (event.type === "failed") return line(toTheirs(failure(event.message)));
+    const question =
+      event.type === "question"
+        ? chunk({ content: `${sent ? "\n\n" : ""}${describeQuestion(event.question)}` })
+        : "";
+    const used = event.type === "answer" ? toUsage(event.usage) : undefined;
+    const usage = withUsage
+      ? line({ ...head(about, id, "chat.completion.chunk"), choices: [], usage: used ?? null })
+      : "";
+    return `${question}${chunk({}, "stop")}${usage}data: [DONE]\n\n`;
+  };
+}
+
+function head({ model, turn, created }: About, id: string, object: string) {
+  return { id: `chatcmpl-${id}`, object, created, model, thread_id: turn.jobId };
+}
+
+function toUsage({ input, output }: TurnUsage) {
+  return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
+}
+
+function failure(message: string): ServiceError {
+  return new ServiceError("internal_error", message, { detail: "The job of the thread has the details." });
+}
+
+/** In a stream, their clients read errors in this form. */
+function toTheirs({ type, message, detail }: ServiceError) {
+  const text = detail === undefined ? message : `${message}. ${detail}`;
+  return { error: { message: text, type, code: type, param: null } };
+}
+
+/** Their clients show the text of an error, and nothing else. */
+async function inOneText(work: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isServiceError(error) || error.detail === undefined) throw error;
+    const { type, message, detail, status, headers } = error;
+    throw new ServiceError(type, `${message}. ${detail}`, { detail, status, headers, cause: error });
+  }
+}
