@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { requirement } from "../_require.ts";
 import { shareOf } from "../_share.ts";
-import { project, REPOSITORY, svc } from "../cli/_svc.ts";
+import { beginSvc, project, REPOSITORY, svc } from "../cli/_svc.ts";
 
 const ROUNDS = process.env.SVC_TORTURE_ROUNDS ?? "3";
 /** Rounds of several instances, and from how many on there are as many as of one service. */
@@ -169,4 +169,28 @@ export default createServer({ agents: [asks] });
   expect(stdout).toMatch(/in [12] jobs a question expired/);
   expect(stdout).toContain("PASSED");
   expect(code).toBe(0);
+}, 120_000);
+
+test("svc torture that is interrupted ends the service under test before itself", async () => {
+  const cwd = await project({
+    "controller.mjs": `
+import { writeFileSync } from "node:fs";
+import { createServer, defineAgent } from "agent-control-service";
+const quick = defineAgent({ name: "Quick", version: "1.0.0", methods: { job_start: { run: () => "done" } } });
+writeFileSync("pid", String(process.pid));
+export default createServer({ agents: [quick] });
+`,
+  });
+  const torture = beginSvc(["torture", "controller.mjs", "--rounds", "1000", "--seed", "1"], { cwd });
+  await torture.prints(/seed 1/);
+
+  torture.process.kill("SIGTERM");
+  const { code, stderr } = await torture.finished;
+
+  const kept = /the data is in (\S+)/.exec(stderr)?.[1];
+  if (kept) await rm(kept, { recursive: true, force: true });
+  expect(stderr).toContain("The test was interrupted");
+  expect(code).toBe(130);
+  const pid = Number(await readFile(join(cwd, "pid"), "utf8"));
+  expect(() => process.kill(pid, 0)).toThrow("ESRCH");
 }, 120_000);

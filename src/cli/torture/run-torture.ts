@@ -2,6 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import type { CliContext } from "../context.ts";
+import { CliError } from "../errors.ts";
+import { listenForStop } from "../stop-signal.ts";
 import { Fleet } from "./fleet/fleet.ts";
 import { findLost, inLanes, underLoad } from "./load.ts";
 import { Mix } from "./mix/mix.ts";
@@ -30,8 +32,7 @@ export interface TortureOptions {
 
 /** Kills a service repeatedly while it works, and checks everything that it had acknowledged. */
 export async function torture(options: TortureOptions): Promise<Verdict> {
-  const { file, rounds, seed, context } = options;
-  const begun = Date.now();
+  const { file, context } = options;
   const folder = await mkdtemp(join(tmpdir(), "svc-torture-"));
   const target: Target =
     file === undefined
@@ -41,77 +42,95 @@ export async function torture(options: TortureOptions): Promise<Verdict> {
     options.instances === undefined
       ? new OneService(new ServiceProcess({ program: target, dataDir: join(folder, "data"), context }))
       : await Fleet.create({ program: target, folder, context, instances: options.instances });
-  const random = createRandom(seed);
-  const jobs: TrialJob[] = [];
-  const findings: Findings = { lost: [], doubled: [], swapped: [], wrong: [], expired: [] };
-  let kills = 0;
-  let isStruck = false;
+  const stop = listenForStop(() => {});
+  const struck = { rounds: 0, kills: 0 };
   try {
-    let client = await subject.start();
-    await target.prepare(client);
-    context.note(`seed ${seed}: ${target.agents.join(", ")}`);
-
-    for (let round = 1; round <= rounds; round++) {
-      await underLoad(client, { target, jobs, round, random });
-      isStruck = true;
-      const struck = await subject.strike({ random, deploy: () => target.deploy?.() });
-      client = struck.client;
-      kills += struck.kills;
-      await findLost(client, jobs, findings);
-      await target.inspect?.(client, findings);
-      if (round % 10 === 0) context.note(`${round} of ${rounds} rounds, ${jobs.length} jobs`);
-    }
-
-    await subject.rest?.();
-    if (target.settle) client = await target.settle(subject, client, jobs, findings);
-    const counts = { calls: 0, resumed: 0, answers: 0 };
-    const acknowledged = jobs.filter((one) => one.isAcknowledged);
-    await inLanes(acknowledged, async (job) => {
-      const over = await finish(client, job, LAST_WAIT).catch(() => false);
-      if (!over) findings.wrong.push(`${job.label}: does not end`);
-      if (!over) return;
-      const outcome = await readOutcome(client, job.id);
-      checkAcknowledged(job, outcome, findings);
-      checkRecord(job.label, outcome, findings);
-      target.check(job, outcome, findings);
-      const entries = [...outcome.log.values()];
-      counts.calls += entries.filter(({ type }) => type === "call").length;
-      counts.resumed += entries.filter((one) => one.type === "mark" && one.mark === "interrupted").length;
-      counts.answers += job.answers.size;
+    const interrupted = stop.received.then(() => {
+      throw new CliError("The test was interrupted", { exitCode: 130 });
     });
-    const mix = await target.checkRest?.(client, findings);
-    await subject.kill();
-
-    const problems = [
-      ...findings.lost.map((one) => `lost: ${one}`),
-      ...findings.doubled.map((one) => `duplicated: ${one}`),
-      ...findings.swapped.map((one) => `swapped: ${one}`),
-      ...findings.wrong.map((one) => `wrong: ${one}`),
-    ];
-    if (problems.length === 0) await rm(folder, { recursive: true, force: true });
-    return {
-      ...{ seed, rounds, kills, problems, ...counts, ...(mix && { mix }) },
-      ...(subject.strikes && { strikes: subject.strikes }),
-      seconds: (Date.now() - begun) / 1000,
-      agents: target.agents,
-      jobs: acknowledged.length,
-      lost: findings.lost.length,
-      doubled: findings.doubled.length,
-      swapped: findings.swapped.length,
-      wrong: findings.wrong.length,
-      expired: findings.expired.length,
-      dataDir: problems.length === 0 ? undefined : folder,
-      repeat: toCommand(options),
-    };
+    return await Promise.race([runRounds(subject, { target, folder, options, struck }), interrupted]);
   } catch (error) {
     await subject.kill();
     // If a service does not come back after a strike, its data folder has the evidence.
-    if (isStruck) context.note(`after ${kills} kills; the data is in ${folder}`);
+    if (struck.rounds > 0) context.note(`after ${struck.kills} kills; the data is in ${folder}`);
     else await rm(folder, { recursive: true, force: true });
     throw error;
   } finally {
     await subject.kill();
+    stop.release();
   }
+}
+
+interface Trial {
+  readonly target: Target;
+  readonly folder: string;
+  readonly options: TortureOptions;
+  /** What was done so far. */
+  readonly struck: { rounds: number; kills: number };
+}
+
+async function runRounds(subject: Subject, { target, folder, options, struck }: Trial): Promise<Verdict> {
+  const { rounds, seed, context } = options;
+  const begun = Date.now();
+  const random = createRandom(seed);
+  const jobs: TrialJob[] = [];
+  const findings: Findings = { lost: [], doubled: [], swapped: [], wrong: [], expired: [] };
+  let client = await subject.start();
+  await target.prepare(client);
+  context.note(`seed ${seed}: ${target.agents.join(", ")}`);
+
+  for (let round = 1; round <= rounds; round++) {
+    await underLoad(client, { target, jobs, round, random });
+    struck.rounds = round;
+    const after = await subject.strike({ random, deploy: () => target.deploy?.() });
+    client = after.client;
+    struck.kills += after.kills;
+    await findLost(client, jobs, findings);
+    await target.inspect?.(client, findings);
+    if (round % 10 === 0) context.note(`${round} of ${rounds} rounds, ${jobs.length} jobs`);
+  }
+
+  await subject.rest?.();
+  if (target.settle) client = await target.settle(subject, client, jobs, findings);
+  const counts = { calls: 0, resumed: 0, answers: 0 };
+  const acknowledged = jobs.filter((one) => one.isAcknowledged);
+  await inLanes(acknowledged, async (job) => {
+    const over = await finish(client, job, LAST_WAIT).catch(() => false);
+    if (!over) findings.wrong.push(`${job.label}: does not end`);
+    if (!over) return;
+    const outcome = await readOutcome(client, job.id);
+    checkAcknowledged(job, outcome, findings);
+    checkRecord(job.label, outcome, findings);
+    target.check(job, outcome, findings);
+    const entries = [...outcome.log.values()];
+    counts.calls += entries.filter(({ type }) => type === "call").length;
+    counts.resumed += entries.filter((one) => one.type === "mark" && one.mark === "interrupted").length;
+    counts.answers += job.answers.size;
+  });
+  const mix = await target.checkRest?.(client, findings);
+  await subject.kill();
+
+  const problems = [
+    ...findings.lost.map((one) => `lost: ${one}`),
+    ...findings.doubled.map((one) => `duplicated: ${one}`),
+    ...findings.swapped.map((one) => `swapped: ${one}`),
+    ...findings.wrong.map((one) => `wrong: ${one}`),
+  ];
+  if (problems.length === 0) await rm(folder, { recursive: true, force: true });
+  return {
+    ...{ seed, rounds, kills: struck.kills, problems, ...counts, ...(mix && { mix }) },
+    ...(subject.strikes && { strikes: subject.strikes }),
+    seconds: (Date.now() - begun) / 1000,
+    agents: target.agents,
+    jobs: acknowledged.length,
+    lost: findings.lost.length,
+    doubled: findings.doubled.length,
+    swapped: findings.swapped.length,
+    wrong: findings.wrong.length,
+    expired: findings.expired.length,
+    dataDir: problems.length === 0 ? undefined : folder,
+    repeat: toCommand(options),
+  };
 }
 
 function toCommand(options: TortureOptions): string {

@@ -39,6 +39,7 @@ export class ServiceProcess {
   /** Settles once the process has exited and all its output has been read. */
   #gone: Promise<void> = Promise.resolve();
   #output = "";
+  #isOver = false;
 
   constructor(options: {
     readonly program: Program;
@@ -74,6 +75,7 @@ export class ServiceProcess {
     // A killed process leaves its address behind.
     await rm(join(this.#dataDir, ADDRESS_FILE), { force: true });
     await this.#program.beforeStart?.(this.#name);
+    if (this.#isOver) throw new CliError("The test is over");
     const { file, cwd } = this.#program;
     const [program, ...args] = this.#context.self;
     const account = ["WORKSPACE_ID", "API_KEY", "API_URL"].map((name) => [`SERVICE_ACCOUNT_${name}`, ""]);
@@ -135,6 +137,12 @@ export class ServiceProcess {
     this.#child?.kill("SIGKILL");
     await this.#gone;
     this.#child = undefined;
+  }
+
+  /** Kills the process; no other one starts. */
+  end(): Promise<void> {
+    this.#isOver = true;
+    return this.kill();
   }
 
   #hasEnded(): boolean {

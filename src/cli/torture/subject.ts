@@ -61,6 +61,6 @@ export class OneService implements Subject {
   }
 
   kill(): Promise<void> {
-    return this.#service.kill();
+    return this.#service.end();
   }
 }

@@ -144,10 +144,8 @@ export class Fleet implements Subject {
 
   async kill(): Promise<void> {
     this.#over.abort();
-    const killAll = () => Promise.all(this.#instances.map(({ service }) => service.kill()));
-    await killAll();
+    await Promise.all(this.#instances.map(({ service }) => service.end()));
     await this.#rest();
-    await killAll();
     for (const { relay } of this.#instances) await relay.close();
     await this.#balancer.close();
     await this.#cluster.stop();
