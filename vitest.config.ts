@@ -71,7 +71,7 @@ const ALONE = [
   "test/{examples,lazy,on-postgres,package,skipped}.test.ts",
   "test/clouds/{flow,killed,lazy-clients,missing-package}.test.ts",
   "test/deploy/{local,network,real-local,resume}.test.ts",
-  "test/events/{cli,docs,otel,otel-sampling,outage,leaks}.test.ts",
+  "test/events/{cli,docs,gen-ai,otel,otel-sampling,outage,leaks}.test.ts",
   "test/runs/{careless-agent,crash-loop,isolate,full-disk,kill,rough,run-twice,schedules-killed,signals,torture}.test.ts",
   "test/docs/site.test.ts",
   "test/store/{full-disk,kill,power-cut,simulation,shim}.test.ts",

@@ -8,24 +8,54 @@ export interface Span {
   traceId: string;
   spanId: string;
   parentSpanId?: string;
-  attributes: { key: string; value: { stringValue?: string } }[];
+  kind: number;
+  attributes: { key: string; value: AttributeValue }[];
+}
+
+interface AttributeValue {
+  stringValue?: string;
+  intValue?: number;
+  doubleValue?: number;
+  arrayValue?: { values: AttributeValue[] };
+}
+
+/** An attribute's value as it was set. */
+export function valueIn({ stringValue, intValue, doubleValue, arrayValue }: AttributeValue): unknown {
+  if (arrayValue) return arrayValue.values.map(valueIn);
+  return stringValue ?? doubleValue ?? Number(intValue);
+}
+
+export interface OtlpMetric {
+  readonly name: string;
+  readonly unit?: string;
+  readonly histogram?: {
+    readonly dataPoints: readonly {
+      readonly attributes: Span["attributes"];
+      readonly explicitBounds: readonly number[];
+      readonly sum: number;
+    }[];
+  };
 }
 
 /** What an OTLP receiver has been sent since the test began. */
 export interface Otlp {
   readonly spans: Span[];
   readonly metricNames: Set<string>;
+  /** The newest of each name. */
+  readonly metrics: Map<string, OtlpMetric>;
 }
 
 /** An OTLP receiver for each test of a file, which the usual variables name. */
 export function otlpReceiver(): Otlp {
   const spans: Span[] = [];
   const metricNames = new Set<string>();
+  const metrics = new Map<string, OtlpMetric>();
   let receiver: Server;
 
   beforeEach(async () => {
     spans.length = 0;
     metricNames.clear();
+    metrics.clear();
     receiver = createServer((request, response) => {
       const chunks: Buffer[] = [];
       request.on("data", (chunk) => void chunks.push(chunk));
@@ -36,7 +66,10 @@ export function otlpReceiver(): Otlp {
         }
         for (const resource of body.resourceMetrics ?? []) {
           for (const scope of resource.scopeMetrics) {
-            for (const metric of scope.metrics) metricNames.add(metric.name);
+            for (const metric of scope.metrics as OtlpMetric[]) {
+              metricNames.add(metric.name);
+              metrics.set(metric.name, metric);
+            }
           }
         }
         response.writeHead(200, { "content-type": "application/json" }).end("{}");
@@ -56,7 +89,7 @@ export function otlpReceiver(): Otlp {
     receiver.closeAllConnections();
     receiver.close();
   });
-  return { spans, metricNames };
+  return { spans, metricNames, metrics };
 }
 
 /** Its job has spans of every kind, and waits for an answer between them. */

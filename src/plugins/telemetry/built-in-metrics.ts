@@ -5,6 +5,7 @@ import type { Jobs } from "../../core/entities/jobs.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { Store } from "../../core/store/store.ts";
+import { genAiMetrics } from "./gen-ai.ts";
 import { watchHttp } from "./http-metrics.ts";
 import { Counter, Gauge, Histogram, type Metric } from "./metrics.ts";
 
@@ -41,6 +42,7 @@ export function builtInMetrics(parts: BuiltInParts): {
     "Failed attempts of steps that were retried",
   );
   const cost = new Counter("svc_cost_total", "Cost of finished jobs, by agent");
+  const genAi = genAiMetrics();
   const http = watchHttp(() => state.port);
 
   const stops = [
@@ -58,6 +60,7 @@ export function builtInMetrics(parts: BuiltInParts): {
     hooks.on("run:entry", ({ entry }) => {
       if (entry.type === "attempt") attempts.add();
       if (entry.type === "call") steps.add({ call: entry.call, outcome: entry.error ? "error" : "ok" });
+      if (entry.type === "call" || entry.type === "attempt") genAi.observe(entry);
     }),
   ];
 
@@ -76,6 +79,7 @@ export function builtInMetrics(parts: BuiltInParts): {
     steps,
     attempts,
     cost,
+    ...genAi.metrics,
     ...http.metrics,
     new Gauge("svc_events_waiting", "Messages waiting to be sent", async () =>
       one((await control.counts()).waiting),

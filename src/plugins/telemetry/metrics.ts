@@ -1,5 +1,8 @@
 type Labels = Readonly<Record<string, string>>;
 
+/** Receives each value that a histogram observes. */
+type Listener = (labels: Labels, value: number) => void;
+
 /** A number with labels, as Prometheus and the control system read it. */
 export interface Sample {
   readonly name: string;
@@ -17,7 +20,7 @@ export interface Metric {
 /** Maximum number of label sets of a metric: an unbounded label must not fill the memory. */
 const MOST_SERIES = 1000;
 
-/** The labels of one metric have the same names in the same order: their values distinguish them. */
+/** The labels of one metric have the same order: their values distinguish them, and how many there are. */
 function keyOf(labels: Labels): string {
   let key = "";
   for (const name in labels) key += `${labels[name]}\n`;
@@ -84,17 +87,32 @@ export class Histogram implements Metric {
   readonly type = "histogram";
   readonly name: string;
   readonly help: string;
-  readonly #bounds: readonly number[];
+  readonly bounds: readonly number[];
+  /** Its unit in OpenTelemetry, where it is exported there as a histogram, not as its sum and count. */
+  readonly unit: string | undefined;
   readonly #series = new Map<string, Distribution>();
+  readonly #listeners: Listener[] = [];
 
-  constructor(name: string, help: string, bounds: readonly number[]) {
+  constructor(
+    name: string,
+    help: string,
+    bounds: readonly number[],
+    { unit }: { readonly unit?: string } = {},
+  ) {
     this.name = name;
     this.help = help;
-    this.#bounds = bounds;
+    this.bounds = bounds;
+    this.unit = unit;
   }
 
   observe(labels: Labels, value: number): void {
     this.series(labels).observe(value);
+    for (const listener of this.#listeners) listener(labels, value);
+  }
+
+  /** Calls `listener` with each value that `observe` is given. */
+  listen(listener: Listener): void {
+    this.#listeners.push(listener);
   }
 
   /** The distribution for some labels: frequent callers keep a reference. */
@@ -102,7 +120,7 @@ export class Histogram implements Metric {
     const key = keyOf(labels);
     const known = this.#series.get(key);
     if (known) return known;
-    const series = new Distribution(labels, this.#bounds);
+    const series = new Distribution(labels, this.bounds);
     if (this.#series.size < MOST_SERIES) this.#series.set(key, series);
     return series;
   }
@@ -156,15 +174,19 @@ export async function toPrometheus(metrics: readonly Metric[]): Promise<string> 
   const blocks = await Promise.all(
     metrics.map(async (metric) => {
       const lines = (await metric.samples()).map(({ name, labels, value }) => {
-        const pairs = Object.entries(labels).map(([key, text]) => `${key}="${escapeLabel(text)}"`);
-        return `${name}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}`;
+        const pairs = Object.entries(labels).map(([key, text]) => `${plain(key)}="${escapeLabel(text)}"`);
+        return `${plain(name)}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}`;
       });
-      return [`# HELP ${metric.name} ${metric.help}`, `# TYPE ${metric.name} ${metric.type}`, ...lines].join(
-        "\n",
-      );
+      const name = plain(metric.name);
+      return [`# HELP ${name} ${metric.help}`, `# TYPE ${name} ${metric.type}`, ...lines].join("\n");
     }),
   );
   return `${blocks.join("\n")}\n`;
+}
+
+/** Names of OpenTelemetry have dots. */
+function plain(name: string): string {
+  return name.replaceAll(".", "_");
 }
 
 function escapeLabel(text: string): string {

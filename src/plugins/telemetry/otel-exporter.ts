@@ -4,7 +4,7 @@ import type { ReadableSpan } from "@opentelemetry/sdk-trace-base";
 import type { Redactor } from "../../core/base/redactor.ts";
 import { VERSION } from "../../core/http/service-state.ts";
 import { importPeer } from "../../deploy/import-peer.ts";
-import type { Metric } from "./metrics.ts";
+import { Histogram, type Metric } from "./metrics.ts";
 import { wantsOtel } from "./wants-otel.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -12,13 +12,13 @@ type Env = Readonly<Record<string, string | undefined>>;
 /** A finished span as the service knows it; times in milliseconds since the epoch. */
 export interface FinishedSpan {
   readonly name: string;
-  readonly kind: "server" | "internal";
+  readonly kind: "server" | "client" | "internal";
   readonly traceId: string;
   readonly spanId: string;
   readonly parentId: string | undefined;
   readonly start: number;
   readonly end: number;
-  readonly attributes: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly attributes: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
   /** The error message. */
   readonly error?: string | undefined;
 }
@@ -80,6 +80,13 @@ async function createMeter(load: Load, resource: Resource, metrics: readonly Met
   const provider = new sdk.MeterProvider({ resource, readers: [reader] });
   const meter = provider.getMeter("agent-control-service", VERSION);
   for (const metric of metrics) {
+    if (metric instanceof Histogram && metric.unit !== undefined) {
+      const { name, help: description, unit, bounds } = metric;
+      const advice = { explicitBucketBoundaries: [...bounds] };
+      const histogram = meter.createHistogram(name, { description, unit, advice });
+      metric.listen((labels, value) => histogram.record(value, labels));
+      continue;
+    }
     const names =
       metric.type === "histogram" ? [`${metric.name}_sum`, `${metric.name}_count`] : [metric.name];
     for (const name of names) {
@@ -99,7 +106,7 @@ async function createMeter(load: Load, resource: Resource, metrics: readonly Met
 }
 
 /** SpanKind and SpanStatusCode of @opentelemetry/api. */
-const KIND = { internal: 0, server: 1 } as const;
+const KIND = { internal: 0, server: 1, client: 2 } as const;
 const STATUS = { unset: 0, error: 2 } as const;
 const SAMPLED = 1;
 
@@ -110,7 +117,7 @@ function toReadableSpan(span: FinishedSpan, resource: Resource, redactor: Redact
   const { traceId, spanId, parentId, error } = span;
   const attributes: Attributes = {};
   for (const [key, value] of Object.entries(span.attributes)) {
-    if (value !== undefined) attributes[key] = typeof value === "string" ? redactor.text(value) : value;
+    if (value !== undefined) attributes[key] = redactor.json(value) as Attributes[string];
   }
   const message = error === undefined ? undefined : redactor.text(error);
   return {

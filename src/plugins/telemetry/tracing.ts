@@ -3,6 +3,7 @@ import { isTerminal } from "../../core/models/entity-status.ts";
 import { H3_APP } from "../../core/service/app.ts";
 import type { PluginContext } from "../../core/service/plugin.ts";
 import { AGENTS, EVENTS, STORE } from "../../core/service/tokens.ts";
+import { genAiSpan } from "./gen-ai.ts";
 import { type JobPlace, JobTraces } from "./job-traces.ts";
 import type { FinishedSpan } from "./otel-exporter.ts";
 import {
@@ -98,10 +99,11 @@ export function traceEverything(
   onClose(
     hooks.on("run:entry", ({ job_id, entry }) => {
       if (entry.type !== "call" || !["step", "ask", "sleep", "child", "event"].includes(entry.call)) return;
+      const own = genAiSpan(entry);
       later(
         jobSpan(job_id, ({ traceId, spanId }) => ({
-          name: `${entry.call} ${entry.name}`,
-          kind: "internal",
+          name: own?.name ?? `${entry.call} ${entry.name}`,
+          kind: own?.kind ?? "internal",
           traceId,
           spanId: spanIdOf("call", job_id, entry.case_id ?? "", entry.position),
           parentId: entry.case_id === undefined ? spanId : spanIdOf("case", job_id, entry.case_id),
@@ -113,6 +115,7 @@ export function traceEverything(
             "svc.call.position": entry.position,
             "svc.call.attempts": entry.attempts,
             "svc.call.cost": entry.cost,
+            ...(own && { "svc.call.name": entry.name, ...own.attributes }),
           },
           error: entry.error?.message,
         })),
