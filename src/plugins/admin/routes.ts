@@ -17,6 +17,7 @@ import { jobRoutes } from "./job/page.ts";
 import { casesListRoutes } from "./lists/cases-list.ts";
 import { jobsListRoutes } from "./lists/jobs-list.ts";
 import { liveRoute } from "./live/route.ts";
+import { modelRoutes } from "./models/page.ts";
 import { dashboardRoutes } from "./pages/dashboard.ts";
 import type { AdminParts } from "./parts.ts";
 import { pluginPageRoutes } from "./plugin-pages.ts";
@@ -38,6 +39,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...agentRoutes(parts),
     ...startRoutes(parts),
     ...consoleRoutes(parts, streams),
+    ...modelRoutes(parts),
     ...scheduleRoutes(parts),
     ...eventRoutes(parts),
     ...deliveryRoutes(parts),

@@ -40,6 +40,7 @@ const PAGES = [
   ["/admin/cases", "Cases", "cases"],
   ["/admin/inbox", "Inbox", "inbox"],
   ["/admin/agents", "Agents", "agents"],
+  ["/admin/models", "Models", "models"],
   ["/admin/schedules", "Schedules", "schedules"],
   ["/admin/events", "Events", "events"],
   ["/admin/console", "Console", "console"],

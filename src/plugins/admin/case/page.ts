@@ -11,6 +11,7 @@ import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
+import { readAnswer, renderMessage } from "../views/conversation.ts";
 import { toFacts } from "../views/facts.ts";
 import { formatCost, formatCount, toLabel } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
@@ -18,6 +19,7 @@ import { linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { withRunning } from "../views/running.ts";
 import { toTimeline } from "../views/timeline.ts";
 import { SHOWN_ENTRIES, toWaterfall } from "../views/waterfall.ts";
+import { toWork } from "../views/work.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
 /** Lines that the page draws. */
@@ -61,6 +63,7 @@ async function caseState(parts: AdminParts, item: StoredCase): Promise<Record<st
       ),
       hint: "The job's timeline in the API has all.",
     },
+    work: toWork(entries, { now, currency, caseId: item.id }),
     ask:
       item.question && item.status === "awaiting"
         ? toAskView(item, { now, agent: job?.agent_name ?? "" })
@@ -117,8 +120,13 @@ function toUpdates(updates: readonly CaseNodeUpdate[], now: Date, currency: stri
   }));
 }
 
-/** A question's form is not shown as data: the page shows it as a form, the API returns it in full. */
+/**
+ * A question's form is not shown as data: the page shows it as a form, the API returns it in full. A model's answer is
+ * shown as what it says.
+ */
 function renderPayload(payload: CaseNodeUpdate["payload"]): string {
+  const answer = payload && "usage" in payload ? readAnswer(payload) : undefined;
+  if (answer) return renderMessage(answer).toString();
   const { supervaizer_form: _form, question: _question, ...rest } = payload ?? {};
   const shown = payload && "supervaizer_form" in payload ? rest : (payload ?? {});
   return Object.keys(shown).length > 0 ? renderJson(shown) : "";

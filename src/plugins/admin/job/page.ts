@@ -20,6 +20,7 @@ import { withRunning } from "../views/running.ts";
 import { toStory } from "../views/story.ts";
 import { toTimeline } from "../views/timeline.ts";
 import { SHOWN_ENTRIES, toWaterfall } from "../views/waterfall.ts";
+import { toWork } from "../views/work.ts";
 import { jobActions } from "./actions.ts";
 import { limitNote, toMeters } from "./meters.ts";
 import { toNotes } from "./notes.ts";
@@ -138,6 +139,7 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
       summary: waited + breaks,
       hint: "Each case's page shows more of its own lines; the timeline in the API has all.",
     },
+    work: toWork(entries, { now, currency }),
     story: fold(toStory(entries, now), SEEN_LINES, (count) =>
       countOf(count, "earlier entry", "earlier entries"),
     ),

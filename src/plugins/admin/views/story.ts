@@ -1,4 +1,4 @@
-import type { CallEntry, MarkEntry, RunEntry } from "../../../core/models/run-entry.ts";
+import type { CallEntry, MarkEntry, RunEntry, WorkEntry } from "../../../core/models/run-entry.ts";
 import type { LogEntry } from "../../../core/store/store.ts";
 import { formatDuration, toLabel } from "./format.ts";
 import { renderJson } from "./json-tree.ts";
@@ -80,7 +80,7 @@ function toLine(entry: RunEntry, before: Before, names: CaseNames): Line | undef
   if (entry.type === "status") return statusLine(entry);
   if (entry.type === "mark") return markLine(entry, before);
   if (entry.type === "attempt") {
-    const text = `Step "${entry.name}"${ofCase(entry, names)}, attempt ${entry.attempt}, failed: ${entry.error}`;
+    const text = `${wordOf(entry)} "${entry.name}"${ofCase(entry, names)}, attempt ${entry.attempt}, failed: ${entry.error}`;
     return { text, tone: "warn" };
   }
   if (entry.type === "answer") {
@@ -151,7 +151,7 @@ function callLine(entry: Extract<RunEntry, { type: "call" }>, names: CaseNames):
   }
   if (entry.error) {
     return {
-      text: `Step "${entry.name}"${ofCase(entry, names)} failed: ${entry.error.message}`,
+      text: `${wordOf(entry)} "${entry.name}"${ofCase(entry, names)} failed: ${entry.error.message}`,
       tone: "bad",
     };
   }
@@ -165,7 +165,12 @@ function callLine(entry: Extract<RunEntry, { type: "call" }>, names: CaseNames):
   const took = entry.started_at
     ? ` in ${formatDuration(Date.parse(entry.at) - Date.parse(entry.started_at))}`
     : "";
-  return { text: `Step "${entry.name}"${ofCase(entry, names)} done${took}` };
+  return { text: `${wordOf(entry)} "${entry.name}"${ofCase(entry, names)} done${took}` };
+}
+
+/** What a step is called by what it does. */
+function wordOf({ kind }: WorkEntry): string {
+  return kind === undefined ? "Step" : kind === "person" ? "Work of a person" : toLabel(kind);
 }
 
 function byOf(by: string | undefined): string {

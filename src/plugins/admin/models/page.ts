@@ -1,0 +1,93 @@
+import * as v from "valibot";
+import { addUp, readModelUses } from "../../../core/entities/model-uses.ts";
+import type { RouteDefinition } from "../../../core/http/route.ts";
+import type { ModelUse } from "../../../core/models/model-use.ts";
+import type { AdminParts } from "../parts.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
+import { formatCost, formatCount } from "../views/format.ts";
+
+const DAYS = 30;
+
+const count = v.number();
+/** What models were used for: one entry for each day, agent and model, the newest day first. */
+const ModelUsesSchema = v.object({
+  /** The first day, `YYYY-MM-DD`, UTC. */
+  since: v.string(),
+  items: v.array(
+    v.object({
+      ...{ day: v.string(), agent: v.string(), model: v.string() },
+      ...{ calls: count, failed: count },
+      ...{ input_tokens: count, output_tokens: count, cached_tokens: count, reasoning_tokens: count },
+      cost: count,
+    }),
+  ),
+});
+
+const QuerySchema = v.object({
+  days: v.optional(v.pipe(v.string(), v.transform(Number), v.integer(), v.minValue(1), v.maxValue(366))),
+});
+
+/** Tokens and cost by model, agent and day. */
+export function modelRoutes(parts: AdminParts): RouteDefinition[] {
+  return resourceRoutes(parts, {
+    page: ["/admin/models", "Models page"],
+    api: ["/admin/api/models", "Tokens and cost by model, agent and day"],
+    query: QuerySchema,
+    answer: "What models were used for",
+    schema: ModelUsesSchema,
+    resource: ({ query }) => modelsResource(parts, query.days ?? DAYS),
+  });
+}
+
+type Use = Omit<ModelUse, "id">;
+
+function modelsResource(parts: AdminParts, days: number): Resource {
+  const since = new Date(parts.clock().getTime() - (days - 1) * 86_400_000).toISOString().slice(0, 10);
+  const read = () => readModelUses(parts.store, since);
+  return {
+    page: "models",
+    fragment: "models",
+    json: async () => ({ since, items: await read() }),
+    state: async () => {
+      const uses = await read();
+      const { currency } = parts.options;
+      const tables = (
+        [
+          ["Model", "model"],
+          ["Agent", "agent"],
+          ["Day", "day"],
+        ] as const
+      ).map(([title, field]) => ({
+        title,
+        rows: sumsBy(uses, field).map(([name, sum]) => toRow(name, sum, currency)),
+      }));
+      const total = uses.length > 0 ? toRow("All", uses.reduce(addUp), currency) : undefined;
+      return { tables, total, since, days: formatCount(days) };
+    },
+  };
+}
+
+/** The dearest first; days with the newest first. */
+function sumsBy(uses: readonly Use[], field: "model" | "agent" | "day"): [string, Use][] {
+  const sums = new Map<string, Use>();
+  for (const use of uses) {
+    const sum = sums.get(use[field]);
+    sums.set(use[field], sum ? addUp(sum, use) : use);
+  }
+  const list = [...sums];
+  if (field === "day") return list.sort(([a], [b]) => (a < b ? 1 : -1));
+  return list.sort(([, a], [, b]) => b.cost - a.cost || b.input_tokens - a.input_tokens);
+}
+
+function toRow(name: string, sum: Use, currency: string) {
+  return {
+    name,
+    calls: formatCount(sum.calls),
+    failed: sum.failed > 0 ? formatCount(sum.failed) : "",
+    input: formatCount(sum.input_tokens),
+    output: formatCount(sum.output_tokens),
+    cached: formatCount(sum.cached_tokens),
+    cost: formatCost(sum.cost, currency),
+  };
+}

@@ -1,0 +1,104 @@
+import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
+import type { LogEntry } from "../../../core/store/store.ts";
+import { readAnswer, readMessages, readTools, renderMessage, renderMessages } from "./conversation.ts";
+import { countOf, formatCost, formatCount, formatDuration } from "./format.ts";
+import { type Html, html } from "./html.ts";
+import { renderJson } from "./json-tree.ts";
+import { timePiece, trusted } from "./pieces.ts";
+
+/** Calls that a page shows, the newest first. */
+const SHOWN = 20;
+
+/** A call of a model or a tool, as a page shows it. */
+export interface WorkLine {
+  readonly kind: string;
+  readonly name: string;
+  /** Its model, tokens, cost and time. */
+  readonly about: string;
+  readonly tone: "" | "bad";
+  readonly time: string;
+  readonly body: string;
+}
+
+export interface WorkView {
+  readonly lines: readonly WorkLine[];
+  readonly count: string;
+  readonly summary: string;
+  readonly note: string;
+}
+
+/** The calls of models and tools in a job's log, or of one of its cases. */
+export function toWork(
+  entries: readonly LogEntry<RunEntry>[],
+  { now, currency, caseId }: { readonly now: Date; readonly currency: string; readonly caseId?: string },
+): WorkView | undefined {
+  const calls: CallEntry[] = [];
+  let [input, output, cost] = [0, 0, 0];
+  for (const { entry } of entries) {
+    if ((entry.type !== "call" && entry.type !== "attempt") || entry.kind === undefined) continue;
+    if (caseId !== undefined && entry.case_id !== caseId) continue;
+    input += entry.model?.input_tokens ?? 0;
+    output += entry.model?.output_tokens ?? 0;
+    cost += entry.cost ?? 0;
+    if (entry.type === "call") calls.push(entry);
+  }
+  if (calls.length === 0) return undefined;
+  const left = calls.length - SHOWN;
+  return {
+    lines: calls
+      .slice(-SHOWN)
+      .map((entry) => toLine(entry, now, currency))
+      .reverse(),
+    count: formatCount(calls.length),
+    summary: [tokens(input, output), cost > 0 ? formatCost(cost, currency) : ""].filter(Boolean).join(", "),
+    note: left > 0 ? `${countOf(left, "earlier call")} are in the job's log.` : "",
+  };
+}
+
+function toLine(entry: CallEntry, now: Date, currency: string): WorkLine {
+  const { model = {} } = entry;
+  const took = Date.parse(entry.at) - Date.parse(entry.started_at ?? entry.at);
+  const { first_token_ms } = model;
+  const about = [
+    model.name ?? model.requested ?? "",
+    tokens(model.input_tokens, model.output_tokens),
+    model.cached_tokens ? `${formatCount(model.cached_tokens)} cached` : "",
+    model.reasoning_tokens ? `${formatCount(model.reasoning_tokens)} reasoning` : "",
+    model.finish_reason ?? "",
+    entry.attempts === undefined ? "" : countOf(entry.attempts, "attempt"),
+    first_token_ms === undefined ? "" : `first token after ${formatDuration(first_token_ms)}`,
+    formatDuration(took),
+    entry.cost ? formatCost(entry.cost, currency) : "",
+  ];
+  return {
+    kind: entry.kind ?? "",
+    name: entry.name,
+    about: about.filter(Boolean).join(" · "),
+    tone: entry.error ? "bad" : "",
+    time: timePiece(entry.at, now).toString(),
+    body: bodyOf(entry).toString(),
+  };
+}
+
+function tokens(input: number | undefined, output: number | undefined): string {
+  if (!input && !output) return "";
+  return `${formatCount(input ?? 0)} tokens in, ${formatCount(output ?? 0)} out`;
+}
+
+function bodyOf(entry: CallEntry): Html {
+  const error = entry.error ? html`<p class="bad">${entry.error.message}</p>` : "";
+  if (entry.kind !== "model")
+    return html`${part("Given", entry.input)}${error}${entry.error ? "" : part("Result", entry.result)}`;
+  const messages = readMessages(entry.input);
+  const answer = readAnswer(entry.result);
+  const tools = readTools(entry.input);
+  const offered = tools.length > 0 ? html`<p class="soft">Tools: ${tools.join(", ")}</p>` : "";
+  const asked = messages ? renderMessages(messages) : part("Request", entry.input);
+  const said = answer ? renderMessage(answer) : part("Answer", entry.result);
+  return html`${asked}${offered}${error}${entry.error ? "" : said}`;
+}
+
+function part(title: string, value: unknown): Html {
+  if (value === undefined || value === null) return html``;
+  return html`<div class="say"><b>${title}</b><div>${trusted(renderJson(value))}</div></div>`;
+}
