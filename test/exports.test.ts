@@ -60,7 +60,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "testServer",
   ],
   "./ai": ["durable", "durableTools"],
-  "./mcp": ["mcp"],
+  "./mcp": ["mcp", "mcpTools"],
   "./h3": [],
   "./postgres": ["postgres"],
   "./client": ["ClientError", "JobFailedError", "client"],

@@ -3,52 +3,17 @@ import { expect, it } from "vitest";
 import { mcp } from "../../src/mcp.ts";
 import { startInstances } from "../instances/_instances.ts";
 import { refunds } from "./_agent.ts";
-import { type Address, connect } from "./_client.ts";
+import { connect } from "./_client.ts";
+import { accept, keyOf, requestsOf, WALKED, walk } from "./_walk.ts";
 
 const options = { agents: [refunds], plugins: [mcp({ pollInterval: "50ms" })] };
-
-type Task = Readonly<Record<string, unknown>> & { readonly status: string };
-const requestsOf = (task: Task) => Object.entries(task.inputRequests as Record<string, { params: unknown }>);
-const keyOf = (task: Task) => requestsOf(task)[0]![0];
-const accept = (content: object) => ({ action: "accept", content });
-
-/** Each request goes to the next address; before it, `between` happens. */
-async function walk(next: () => Promise<Address>): Promise<Task[]> {
-  const client = async () => connect(await next());
-  const id = await (await client()).start("refunds", { order: "A1" });
-  const first = await (await client()).settled(id);
-  await (await client()).update(id, { [keyOf(first)]: accept({ approved: true, reason: "late" }) });
-  const second = await (await client()).settled(id);
-  await (await client()).update(id, { [keyOf(second)]: accept({ amount: 5 }) });
-  const completed = await (await client()).settled(id);
-  const other = await (await client()).start("refunds", { order: "A2" });
-  await (await client()).cancel(other);
-  const cancelled = await (await client()).settled(other);
-  return [first, second, completed, cancelled];
-}
-
-const OUTCOME = [
-  { status: "input_required", statusMessage: "Refund A1?" },
-  { status: "input_required", statusMessage: "How much?" },
-  {
-    status: "completed",
-    result: {
-      isError: false,
-      structuredContent: {
-        result: { message: "Refunded 5", first: { approved: true, reason: "late", details: null } },
-        cases: [{ name: "Refund of A1", status: "completed" }],
-      },
-    },
-  },
-  { status: "cancelled" },
-];
 
 it("a task is started, polled, answered twice and cancelled by the official client", async () => {
   await using server = await testServer(options);
 
   const tasks = await walk(async () => server);
 
-  expect(tasks).toMatchObject(OUTCOME);
+  expect(tasks).toMatchObject(WALKED);
   const [[key, request]] = requestsOf(tasks[0]!) as [[string, { params: object }]];
   expect(key).toMatch(/^refund\.\d+$/);
   expect(request).toEqual({
@@ -81,7 +46,7 @@ it("each request about a task may go to another instance", async () => {
 
   const tasks = await walk(async () => servers[count++ % 2]!);
 
-  expect(tasks).toMatchObject(OUTCOME);
+  expect(tasks).toMatchObject(WALKED);
 });
 
 it("the service may crash before each request", async () => {
@@ -94,7 +59,7 @@ it("the service may crash before each request", async () => {
     return server;
   });
 
-  expect(tasks).toMatchObject(OUTCOME);
+  expect(tasks).toMatchObject(WALKED);
 });
 
 it("an answer that does not fit is refused with the reason, and the question stays open", async () => {
