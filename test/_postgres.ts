@@ -145,11 +145,19 @@ const free: string[] = [];
 export async function borrowSchema(cluster: Cluster): Promise<string> {
   const schema = free.pop();
   if (schema === undefined) return cluster.newSchema();
-  const tables = await cluster.query<{ name: string }>(
+  await emptySchema((text) => cluster.query(text), schema);
+  return schema;
+}
+
+/** Removes all that a store has stored in a schema. */
+export async function emptySchema(
+  query: (text: string) => Promise<{ name: string }[]>,
+  schema: string,
+): Promise<void> {
+  const tables = await query(
     `select quote_ident(tablename) as name from pg_tables where schemaname = '${schema}' and tablename not in ('_migration', '_table', '_writer', '_count')`,
   );
-  await cluster.query(tables.map(({ name }) => `delete from ${schema}.${name};`).join("\n"));
-  return schema;
+  await query(tables.map(({ name }) => `delete from ${schema}.${name};`).join("\n"));
 }
 
 export function giveBackSchema(schema: string): void {
