@@ -10,7 +10,7 @@ export {
   type StartJobOptions,
 } from "./client/create-client.ts";
 export type { ClientOptions, Credential, RequestOptions } from "./client/http.ts";
-export type { ChunkEvent, JobEvent, StreamOptions } from "./client/job-events.ts";
+export type { JobEvent, StreamOptions } from "./client/job-events.ts";
 export type {
   AnswerOptions,
   CasesOptions,

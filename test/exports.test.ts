@@ -64,6 +64,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   "./h3": [],
   "./postgres": ["postgres"],
   "./client": ["ClientError", "JobFailedError", "client"],
+  "./client/react": ["useJob"],
 };
 
 /** Tokens by the entry that has them. */
@@ -71,7 +72,9 @@ const WITH_TOKENS = ["./plugin", "./h3"];
 
 async function load(entry: string): Promise<Record<string, unknown>> {
   const file = entry === "." ? "index" : entry.slice(2);
-  return (await import(`../src/${file}.ts`)) as Record<string, unknown>;
+  const [name, inside] = file.split("/");
+  const loaded: unknown = await (inside ? import(`../src/${name}/${inside}.ts`) : import(`../src/${name}.ts`));
+  return loaded as Record<string, unknown>;
 }
 
 // A name that is taken away or changed breaks somebody's program: these lists are changed on purpose only.

@@ -5,7 +5,19 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { type BuiltPackage, buildPackage } from "./_built.ts";
 import { type PublicTypes, readPublicTypes } from "./_public-types.ts";
 
-const ENTRIES = ["index", "plugin", "store", "deploy", "testing", "ai", "h3", "mcp", "postgres", "client"];
+const ENTRIES = [
+  "index",
+  "plugin",
+  "store",
+  "deploy",
+  "testing",
+  "ai",
+  "h3",
+  "mcp",
+  "postgres",
+  "client",
+  "client/react",
+];
 
 /** Packages whose types signatures mention: the language's and Node's, and schemas, which people bring themselves. */
 const MENTIONED = ["@standard-schema/spec", "@types/node", "typescript-5.9", "undici-types", "valibot"];

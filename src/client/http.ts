@@ -37,17 +37,21 @@ const TOKEN = "svct.";
 /** Sends requests to one service. */
 export class Http {
   readonly patience: number;
-  readonly url: string;
+  readonly #url: string;
   readonly #credential: Credential | undefined;
   readonly #fetch: typeof globalThis.fetch;
   #current: Promise<string | undefined> | undefined;
 
   constructor(url: string, credential: Credential | undefined, { patience = 60, fetch }: ClientOptions) {
-    this.url = url.replace(/\/+$/, "");
+    this.#url = url.replace(/\/+$/, "");
     this.#credential = credential;
     this.patience = patience;
     // A browser's fetch works on its window only.
     this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init));
+  }
+
+  isSame(other: Http): boolean {
+    return this.#url === other.#url && this.#credential === other.#credential;
   }
 
   /** The response, if it is a success; rejects with a `ClientError`. */
@@ -116,7 +120,7 @@ export class Http {
     const timer = setTimeout(() => late.abort(), timeout * 1000);
     let response: Response;
     try {
-      response = await this.#fetch(this.url + path, {
+      response = await this.#fetch(this.#url + path, {
         method,
         headers,
         body: json === undefined ? null : JSON.stringify(json),
@@ -128,7 +132,7 @@ export class Http {
       });
     } catch (cause) {
       signal?.throwIfAborted();
-      throw new ClientError("unreachable", `No service answers at ${this.url}`, { cause });
+      throw new ClientError("unreachable", `No service answers at ${this.#url}`, { cause });
     } finally {
       clearTimeout(timer);
     }

@@ -1,6 +1,7 @@
 import type { EntityStatus } from "../core/models/entity-status.ts";
 import type { Job } from "../core/models/job.ts";
 import type { RunEntry } from "../core/models/run-entry.ts";
+import type { EmittedChunks } from "../core/runs/emissions.ts";
 import type { Http, RequestOptions } from "./http.ts";
 import { hasEnded } from "./job-result.ts";
 import { Outage } from "./outage.ts";
@@ -13,26 +14,9 @@ export type JobEvent =
   /** A line of the job's record; `id` counts from 1. */
   | { readonly type: "entry"; readonly id: number; readonly entry: RunEntry }
   /** What a running step has emitted; not stored. */
-  | { readonly type: "chunk"; readonly chunk: ChunkEvent }
+  | EmittedChunks
   /** It has ended, or was removed. The last event. */
   | { readonly type: "end"; readonly status: EntityStatus | "deleted" };
-
-/** Chunks that an attempt of a step has emitted. */
-export interface ChunkEvent {
-  /** Which of the job's runs it is. */
-  readonly run: number;
-  readonly case_id?: string;
-  readonly name: string;
-  readonly key?: string;
-  /** Number of the call among those of its case, or of the job. */
-  readonly position: number;
-  readonly attempt: number;
-  /** Number of the first of these chunks among those of the attempt, from 0. */
-  readonly index: number;
-  readonly chunks: readonly unknown[];
-  /** How many chunks before these were lost, because this reader was too slow. */
-  readonly skipped?: number;
-}
 
 export interface StreamOptions extends RequestOptions {
   /** Id of the last entry that the caller has. @default 0: from the beginning */
@@ -67,7 +51,7 @@ export async function* jobEvents(
           const value = JSON.parse(data);
           if (event === "end") return yield { type: "end", status: value.status };
           if (event === "snapshot") yield { type: "snapshot", job: value };
-          else if (event === "chunk") yield { type: "chunk", chunk: value };
+          else if (event === "chunk") yield value;
           else if (Number(id) > last) {
             last = Number(id);
             yield { type: "entry", id: last, entry: value };

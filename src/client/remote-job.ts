@@ -45,8 +45,6 @@ export interface JobToken {
 /** A job on the service. Calls reject with `ClientError`. */
 export class RemoteJob<Result = unknown> {
   readonly id: string;
-  /** Its address on the service. */
-  readonly url: string;
   readonly #http: Http;
   readonly #path: string;
 
@@ -54,7 +52,11 @@ export class RemoteJob<Result = unknown> {
     this.id = id;
     this.#http = http;
     this.#path = `/jobs/${encodeURIComponent(id)}`;
-    this.url = http.url + this.#path;
+  }
+
+  /** Whether this is the same job of the same service, for a caller with the same key. */
+  isSame(other: RemoteJob<unknown>): boolean {
+    return this.id === other.id && this.#http.isSame(other.#http);
   }
 
   /**

@@ -1,48 +1,30 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { build } from "vite";
 import { expect, it } from "vitest";
-import { findBuild } from "../_built.ts";
 import { readSources } from "../_sources.ts";
+import { bundle } from "./_bundle.ts";
 
 /** Bytes that the client may add to a page, minified and compressed. */
 const MOST = 6 * 1024;
-
-/** An entry as a page gets it: for browsers, minified, in one file. */
-async function bundle(entry: string, external: string[] = []): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "bundle-"));
-  try {
-    await build({
-      root: await findBuild(),
-      configFile: false,
-      publicDir: false,
-      logLevel: "error",
-      build: {
-        outDir: folder,
-        emptyOutDir: false,
-        target: "es2022",
-        minify: true,
-        lib: { entry: join(await findBuild(), "dist", entry), formats: ["es"], fileName: () => "bundle.js" },
-        rollupOptions: { external },
-      },
-    });
-    return await readFile(join(folder, "bundle.js"), "utf8");
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-}
+const OF_NODE = /\b(?:process\.|Buffer\b|require\()|from ?["']node:/;
 
 it("the client in a page is below 6 kB and needs nothing of Node", async () => {
-  const code = await bundle("client.js");
+  const code = await bundle(`export * from "agent-control-service/client";`);
 
   expect(code).toContain("JobFailedError");
   expect(gzipSync(code).length).toBeLessThan(MOST);
-  expect(code).not.toMatch(/\b(?:process\.|Buffer\b|require\(|from ?["'])/);
+  expect(code).not.toMatch(OF_NODE);
+  expect(code).not.toMatch(/from ?["']/);
 });
 
-it("the client imports types only from the rest of the package", () => {
+it("the hooks need React and the client only", async () => {
+  const code = await bundle(`export * from "agent-control-service/client/react";`, { external: ["react"] });
+
+  expect([...code.matchAll(/from ?["']([^"']+)/g)].map(([, name]) => name)).toEqual(["react"]);
+  expect(gzipSync(code).length).toBeLessThan(MOST);
+  expect(code).not.toMatch(OF_NODE);
+});
+
+it("the client imports only types from the rest of the package, and React in one file", () => {
   const loaded = readSources("src")
     .filter(({ path }) => path.startsWith("src/client"))
     .flatMap(({ path, imports }) =>
@@ -51,5 +33,5 @@ it("the client imports types only from the rest of the package", () => {
         .map(({ target }) => `${path} → ${target}`),
     );
 
-  expect(loaded).toEqual([]);
+  expect(loaded).toEqual(["src/client/react.ts → react"]);
 });

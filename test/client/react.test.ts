@@ -1,0 +1,150 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { defineAgent } from "agent-control-service";
+import { client } from "agent-control-service/client";
+import { useJob } from "agent-control-service/client/react";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { createElement } from "react";
+import { renderToString } from "react-dom/server";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { requirement } from "../_require.ts";
+import { launch } from "../admin/_browser.ts";
+import { payer } from "./_agents.ts";
+import { bundle } from "./_bundle.ts";
+
+/** Writes a word at a time, and ends when the test says so. */
+let release = (): void => {};
+const writer = defineAgent({
+  name: "Writer",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      fields: [],
+      run: ({ job }) =>
+        job.step("draft", async ({ emit }) => {
+          emit("Dear ");
+          emit("Ada");
+          await new Promise<void>((resolve) => {
+            release = resolve;
+          });
+          return "Dear Ada, bye";
+        }),
+    },
+  },
+});
+
+const PAGE = `
+import { createElement as h, StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { client } from "agent-control-service/client";
+import { useJob } from "agent-control-service/client/react";
+
+const { url, token, id } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+const service = client(url, token);
+
+function Job() {
+  const { status, questions, output, entries, result, error, answer, stop } = useJob(service.job(id));
+  return h("main", null,
+    h("p", { id: "status" }, status),
+    h("p", { id: "entries" }, entries.length),
+    h("p", { id: "live" }, output.map(({ text }) => text).join("|")),
+    h("p", { id: "result" }, JSON.stringify(result)),
+    h("p", { id: "error" }, error?.code),
+    questions.map((item) => h("button", { key: item.id, onClick: () => answer(item.id, { approved: true }) },
+      item.question.question)),
+    h("button", { id: "stop", onClick: () => stop().catch(({ code }) => { document.title = code; }) }, "Stop"));
+}
+createRoot(document.body.appendChild(document.createElement("div"))).render(h(StrictMode, null, h(Job)));
+`;
+
+const chromium = requirement("chromium");
+
+chromium.describe("useJob in a page of another origin", () => {
+  const close: (() => unknown)[] = [];
+  let server: TestServer;
+  let browser: Awaited<ReturnType<typeof launch>>;
+  let origin: string;
+
+  beforeAll(async () => {
+    const code = await bundle(PAGE, { mode: "development" });
+    const pages = createServer((request, response) => {
+      const isScript = request.url === "/page.js";
+      response.setHeader("content-type", isScript ? "text/javascript" : "text/html");
+      response.end(isScript ? code : '<!doctype html><body><script type="module" src="/page.js"></script>');
+    });
+    await new Promise<void>((resolve) => pages.listen(0, "127.0.0.1", resolve));
+    close.push(() => pages.close());
+    origin = `http://127.0.0.1:${(pages.address() as AddressInfo).port}`;
+    server = await testServer({ agents: [payer, writer], allowedOrigins: [origin] });
+    close.push(() => server[Symbol.asyncDispose]());
+    browser = await launch();
+    close.push(() => browser.close());
+  });
+  afterAll(async () => {
+    for (const one of close.reverse()) await one();
+  });
+
+  async function open(
+    slug: string,
+    fields: Record<string, unknown>,
+    scopes: ("read" | "stream" | "answer")[],
+  ) {
+    const job = await client(server.url, server.key).start(slug, fields);
+    const { token } = await job.token({ scopes, name: "Ada" });
+    const page = await browser.newPage();
+    await page.goto(`${origin}/#${new URLSearchParams({ url: server.url, token, id: job.id })}`);
+    return { page, job, text: (id: string) => page.locator(`#${id}`).textContent() };
+  }
+
+  it("shows a question, answers it, and shows the result", async () => {
+    const { page, job, text } = await open("payer", { amount: 9 }, ["read", "stream", "answer"]);
+
+    await page.getByRole("button", { name: "Pay 9?" }).click();
+
+    await expect.poll(() => text("result")).toBe('"paid"');
+    expect(await text("status")).toBe("completed");
+    expect(await page.getByRole("button", { name: "Pay 9?" }).count()).toBe(0);
+    let entries = 0;
+    for await (const { type } of job.stream()) if (type === "entry") entries++;
+    expect(await text("entries")).toBe(String(entries));
+  });
+
+  it("shows what a step emits until the step has ended", async () => {
+    const { text } = await open("writer", {}, ["read", "stream"]);
+
+    await expect.poll(() => text("live")).toBe("Dear Ada");
+    release();
+
+    await expect.poll(() => text("result")).toBe('"Dear Ada, bye"');
+    expect(await text("live")).toBe("");
+  });
+
+  it("does not let a page do what its token does not allow", async () => {
+    const { page, job, text } = await open("payer", { amount: 8 }, ["stream"]);
+    await expect.poll(() => text("status")).toBe("awaiting");
+
+    await page.locator("#stop").click();
+
+    await expect.poll(() => page.title()).toBe("forbidden");
+    expect(await page.getByRole("button").count()).toBe(1);
+    expect((await job.read()).status).toBe("awaiting");
+  });
+
+  it("reports a token that has become invalid", async () => {
+    const { page, text } = await open("payer", { amount: 7 }, ["read", "stream"]);
+    await page.goto(page.url().replace(/token=svct\./, "token=svct.x"));
+    await page.reload();
+
+    await expect.poll(() => text("error")).toBe("unauthorized");
+  });
+});
+
+function Show({ id }: { id?: string }) {
+  const { status, result, entries } = useJob(id === undefined ? null : client("http://127.0.0.1:1").job(id));
+  return createElement("p", null, `${status} ${entries.length} ${String(result)}`);
+}
+
+it("useJob renders on a server as a job that is loading, with or without a job", () => {
+  expect(renderToString(createElement(Show, { id: "job-1" }))).toBe("<p>loading 0 undefined</p>");
+  expect(renderToString(createElement(Show, {}))).toBe("<p>loading 0 undefined</p>");
+});
