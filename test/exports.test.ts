@@ -73,7 +73,9 @@ const WITH_TOKENS = ["./plugin", "./h3"];
 async function load(entry: string): Promise<Record<string, unknown>> {
   const file = entry === "." ? "index" : entry.slice(2);
   const [name, inside] = file.split("/");
-  const loaded: unknown = await (inside ? import(`../src/${name}/${inside}.ts`) : import(`../src/${name}.ts`));
+  const loaded: unknown = await (inside
+    ? import(`../src/${name}/${inside}.ts`)
+    : import(`../src/${name}.ts`));
   return loaded as Record<string, unknown>;
 }
 
