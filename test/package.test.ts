@@ -2,9 +2,11 @@ import { execFile } from "node:child_process";
 import { cp, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { client } from "agent-control-service/client";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type PackedPackage, packPackage } from "./_built.ts";
 import { once } from "./_once.ts";
+import { shareOf } from "./_share.ts";
 import { access, beginSvc, project, REPOSITORY } from "./cli/_svc.ts";
 
 const run = promisify(execFile);
@@ -152,6 +154,37 @@ describe("the published package", () => {
     expect(told.stdout).toMatch(/one\s*$/m);
     await service.prints(/noted one/);
   }, 600_000);
+});
+
+describe("svc init of the installed package", () => {
+  it.each(shareOf(["agent", "approval"], 2))(
+    "writes a project with the template %s that starts, and whose job completes without a key",
+    async (template) => {
+      const cwd = await installed({}, ["ai", "@ai-sdk", "zod"]);
+      await run("npx", ["svc", "init", "desk", "--template", template, "--yes"], { cwd });
+      const folder = join(cwd, "desk");
+      await symlink(join(cwd, "node_modules"), join(folder, "node_modules"));
+      const noKeys = {
+        OPENAI_API_KEY: "",
+        ANTHROPIC_API_KEY: "",
+        GEMINI_API_KEY: "",
+        MODEL: "",
+        MODEL_URL: "",
+      };
+      const service = beginSvc(["start"], { cwd: folder, env: { ...noKeys, SERVICE_PORT: "0" } });
+      const [, slug = ""] = await service.prints(/agents\s+(\S+)/);
+      const { url, key } = await access(folder);
+
+      const job = await client(url, key).start(slug);
+      if (template === "approval") {
+        await expect.poll(async () => (await job.cases())[0]?.question?.question).toContain("Refund 120");
+        await job.answer((await job.cases())[0]!.id, { approved: true });
+      }
+
+      expect(await job.result()).toEqual({ message: expect.stringContaining("(stand-in)") });
+    },
+    600_000,
+  );
 });
 
 /** A folder in which the tarball is installed as a user would; other packages are those of the repository. */

@@ -6,7 +6,22 @@ import { defineCommand } from "./command.ts";
 import { CliError } from "./errors.ts";
 import { writeTemplate } from "./write-template.ts";
 
-const TEMPLATE = new URL("../../templates/init/", import.meta.url);
+const TEMPLATES = new URL("../../templates/", import.meta.url);
+
+/** What a template adds to the plain project: folders whose files replace those before, and packages. */
+interface Template {
+  readonly agent: string;
+  readonly folders: readonly string[];
+  readonly packages: readonly string[];
+}
+
+const OF_AI_SDK = ["@ai-sdk/openai-compatible", "ai", "zod"];
+const PLAIN: Template = { agent: "Word Counter", folders: [], packages: [] };
+const CHOICES: Readonly<Record<string, Template>> = {
+  agent: { agent: "Stock Desk", folders: ["init-model", "init-agent"], packages: OF_AI_SDK },
+  approval: { agent: "Refund Desk", folders: ["init-model", "init-approval"], packages: OF_AI_SDK },
+};
+
 const own = createRequire(import.meta.url)("../../package.json") as {
   version: string;
   peerDependencies: { valibot: string };
@@ -14,6 +29,14 @@ const own = createRequire(import.meta.url)("../../package.json") as {
 };
 
 const flags = v.object({
+  template: v.optional(
+    v.pipe(
+      v.picklist(Object.keys(CHOICES)),
+      v.description(
+        `an agent that calls a model: ${Object.keys(CHOICES).join(", ")}; without it, one that calls none`,
+      ),
+    ),
+  ),
   agent: v.optional(
     v.pipe(v.string(), v.description("name of the first agent"), v.metadata({ value: "name" })),
   ),
@@ -33,7 +56,7 @@ export const init = defineCommand({
   usage: "init [folder]",
   summary: "Create a small project that runs",
   flags,
-  examples: ["svc init my-service", "svc init --yes"],
+  examples: ["svc init my-service", "svc init my-service --template approval", "svc init --yes"],
   async run({ args, flags, context }) {
     const ask = async (message: string, initialValue: string): Promise<string> => {
       if (flags.yes || !context.interactive) return initialValue;
@@ -44,17 +67,23 @@ export const init = defineCommand({
     };
     const folder = args[0] ?? (await ask("Folder of the project", "."));
     const root = resolve(context.cwd, folder);
-    const agent = flags.agent ?? (await ask("Name of the first agent", "Word Counter"));
+    const template = (flags.template && CHOICES[flags.template]) || PLAIN;
+    const agent = flags.agent ?? (await ask("Name of the first agent", template.agent));
     if (toSlug(agent) === "") {
       throw new CliError(`"${agent}" is not a valid agent name`, {
         detail: "A name needs at least one letter or digit.",
       });
     }
-    await writeTemplate(TEMPLATE, root, {
+    const folders = ["init", ...template.folders].map((name) => new URL(`${name}/`, TEMPLATES));
+    await writeTemplate(folders, root, {
       name: toSlug(basename(root)) || "my-service",
       agent: JSON.stringify(agent).slice(1, -1),
       slug: toSlug(agent),
+      template: flags.template ?? "",
       package: flags.package,
+      packages: template.packages
+        .map((name) => `,\n    "${name}": "^${own.devDependencies[name]?.replace("^", "")}"`)
+        .join(""),
       valibot: own.peerDependencies.valibot,
       vitest: own.devDependencies.vitest ?? "4",
       typescript: own.devDependencies.typescript ?? "5",

@@ -5,26 +5,25 @@ import { fileURLToPath } from "node:url";
 import { CliError } from "./errors.ts";
 
 /**
- * Writes a folder of template files with `{{name}}` filled in. A leading `_` is removed from a file's name:
+ * Writes folders of template files with `{{name}}` filled in; a file replaces that of an earlier folder. A leading `_` is removed from a file's name:
  * npm would treat the real names specially. Refuses to overwrite an existing file.
  */
 export async function writeTemplate(
-  template: URL,
+  templates: readonly URL[],
   root: string,
   values: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const from = fileURLToPath(template);
-  const entries = await readdir(from, { recursive: true, withFileTypes: true });
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map((entry) => {
+  const byPlace = new Map<string, { source: string; place: string; target: string }>();
+  for (const from of templates.map((one) => fileURLToPath(one))) {
+    const entries = await readdir(from, { recursive: true, withFileTypes: true });
+    for (const entry of entries.filter((one) => one.isFile())) {
       const source = join(entry.parentPath, entry.name);
-      const place = join(
-        dirname(relative(from, source)),
-        entry.name.replace(/^_(?=gitignore)/, ".").replace(/^_/, ""),
-      );
-      return { source, place, target: join(root, place) };
-    });
+      const name = entry.name.replace(/^_(?=gitignore)/, ".").replace(/^_/, "");
+      const place = join(dirname(relative(from, source)), name);
+      byPlace.set(place, { source, place, target: join(root, place) });
+    }
+  }
+  const files = [...byPlace.values()];
   const taken = files.filter(({ target }) => existsSync(target)).map(({ place }) => place);
   if (taken.length > 0) {
     throw new CliError(`Files already exist: ${taken.join(", ")}`, {

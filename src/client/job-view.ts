@@ -14,6 +14,8 @@ export interface LiveOutput extends EmittingStep {
   readonly text: string;
   /** How many of its first chunks are missing: this reader was too slow, or there were too many. */
   readonly missing: number;
+  /** Whether the step has ended: it is shown until its case has been read again, so that no text is lost for a moment. */
+  readonly isOver: boolean;
 }
 
 /** What a page knows about a job. */
@@ -27,7 +29,7 @@ export interface JobState<Result = unknown> {
   readonly cases: readonly Case[];
   /** Cases whose question is open. */
   readonly questions: readonly Case[];
-  /** What steps that run now have emitted; gone once a step has ended. */
+  /** What steps that run now have emitted; gone once a step has ended and the job was read after that. */
   readonly output: readonly LiveOutput[];
   /** Why nothing further is known; `undefined` while all is well. */
   readonly error: Error | undefined;
@@ -106,12 +108,14 @@ export class JobView<Result> {
     } else {
       this.#last = event.id;
       const { entry } = event;
+      const output = withoutEnded(this.#state.output, entry);
+      const isShown = output !== this.#state.output;
       this.#set({
         entries: [...this.#state.entries, entry],
-        output: this.#state.output.filter((one) => !ends(entry, one)),
+        output,
         ...(entry.type === "status" && entry.case_id === undefined && { status: entry.to }),
       });
-      if (entry.type !== "call" || entry.call !== "step") this.#refreshSoon(signal);
+      if (isShown || entry.type !== "call" || entry.call !== "step") this.#refreshSoon(signal);
     }
   }
 
@@ -134,6 +138,7 @@ export class JobView<Result> {
     while (this.#isStale) {
       await pause(GATHER, signal);
       this.#isStale = false;
+      const over = new Set(this.#state.output.filter(({ isOver }) => isOver));
       try {
         const [job, cases] = await Promise.all([
           this.#job.read({ signal }),
@@ -146,6 +151,7 @@ export class JobView<Result> {
         const isNoMatter = error instanceof ClientError && [403, 404].includes(error.status);
         if (!isNoMatter) throw error;
       }
+      if (over.size > 0) this.#set({ output: this.#state.output.filter((one) => !over.has(one)) });
     }
   }
 
@@ -155,11 +161,13 @@ export class JobView<Result> {
   }
 }
 
-/** Whether an entry is the end of the attempt that has emitted this. */
-function ends(entry: RunEntry, { case_id, position }: LiveOutput): boolean {
-  if (entry.type !== "attempt" && entry.type !== "call") return false;
-  if (entry.type === "call" && entry.call === "open_case") return false;
-  return entry.case_id === case_id && entry.position === position;
+/** What is still shown after an entry: nothing of a failed attempt. The same list if the entry ends none of it. */
+function withoutEnded(output: readonly LiveOutput[], entry: RunEntry): readonly LiveOutput[] {
+  if (entry.type !== "attempt" && (entry.type !== "call" || entry.call === "open_case")) return output;
+  const isOfEntry = (one: LiveOutput) => one.case_id === entry.case_id && one.position === entry.position;
+  if (!output.some(isOfEntry)) return output;
+  if (entry.type === "attempt") return output.filter((one) => !isOfEntry(one));
+  return output.map((one) => (isOfEntry(one) ? { ...one, isOver: true } : one));
 }
 
 function withChunks(
@@ -174,6 +182,12 @@ function withChunks(
     index === known.missing + known.chunks.length;
   const chunks = continues ? [...known.chunks, ...chunk.chunks] : chunk.chunks;
   const text = chunks.filter((one) => typeof one === "string").join("");
-  const next = { ...chunk, chunks, text, missing: continues ? known.missing : Math.max(skipped, index) };
+  const next = {
+    ...chunk,
+    chunks,
+    text,
+    isOver: false,
+    missing: continues ? known.missing : Math.max(skipped, index),
+  };
   return known ? output.map((one) => (one === known ? next : one)) : [...output, next];
 }

@@ -54,6 +54,34 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
     expect((await access(folder)).url).toMatch(/^http:/);
   });
 
+  it.each(["agent", "approval"])(
+    "writes a project with the template %s whose tests pass",
+    async (template) => {
+      const cwd = await project();
+      const packages = ["@types", "vitest", "ai", "@ai-sdk", "zod"];
+      for (const name of packages)
+        await symlink(join(REPOSITORY, "node_modules", name), join(cwd, "node_modules", name));
+
+      const end = await svc(["init", "desk", "--template", template, "--yes"], { cwd });
+
+      expect(end).toMatchObject({ code: 0, stderr: "" });
+      const folder = join(cwd, "desk");
+      const written = await readdir(folder, { recursive: true });
+      const texts = await Promise.all(
+        written.filter((name) => /\.\w+$/.test(name)).map((name) => readFile(join(folder, name), "utf8")),
+      );
+      expect(texts.join("\n")).not.toContain("{{");
+      const { dependencies } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+      expect(dependencies).toMatchObject({
+        ai: expect.stringMatching(/^\^6\./),
+        zod: expect.stringMatching(/^\^4\./),
+      });
+      await promisify(execFile)(process.execPath, [TSC, "--noEmit"], { cwd: folder });
+      const tested = await promisify(execFile)(process.execPath, [VITEST, "run"], { cwd: folder });
+      expect(tested.stdout).toMatch(/Tests .*2 passed/);
+    },
+  );
+
   it("does not change existing files", async () => {
     const cwd = await project({ "README.md": "mine" });
 

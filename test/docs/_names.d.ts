@@ -1,6 +1,7 @@
 import type { AgentDefinition, CaseHandle, JobHandle } from "agent-control-service";
 import type { Plugin, PluginContext } from "agent-control-service/plugin";
 import type { Store, StoreFactory } from "agent-control-service/store";
+import type { ZodType } from "zod";
 
 /** What code on a page may use without saying where it comes from. */
 declare global {
@@ -17,6 +18,16 @@ declare global {
   const item: CaseHandle & { readonly name: string };
   const items: readonly (CaseHandle & { readonly name: string })[];
   const id: string;
+  const ticket: { readonly text: string };
+  const request: { readonly model: string };
+  const call: () => Promise<{ readonly text: string }>;
+  const search: (query: string) => Promise<string[]>;
+  const query: string;
+  const shop: Yours;
+  const description: string;
+  const inputSchema: ZodType<{ id: string }>;
+  const refundAgent: (url: string) => AgentDefinition;
+  const fields: Yours;
   const entries: readonly unknown[];
   const audit: Yours;
   const readInvoices: Yours;

@@ -36,7 +36,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 /** Problems that the compiler has with the code of the pages, by page and number of the block. */
 function compile(code: Readonly<Record<string, string>>): string[] {
   for (const [file, text] of Object.entries(code)) writeFileSync(join(folder, file), `${text}\nexport {};\n`);
-  copyFileSync(join(ROOT, "test/docs/_names.d.ts"), join(folder, "_names.d.ts"));
+  for (const file of ["_names.d.ts", "_packages.d.ts"])
+    copyFileSync(join(ROOT, "test/docs", file), join(folder, file));
   for (const agent of ["auditor", "hello"]) {
     const text = `import type { AgentDefinition } from "agent-control-service";\nexport declare const ${agent}: AgentDefinition;\n`;
     writeFileSync(join(folder, `${agent}.ts`), text);

@@ -1,0 +1,21 @@
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { crashTest, modelServer, testServer } from "agent-control-service/testing";
+import { expect, it } from "vitest";
+import { createAgent } from "../src/agent.ts";
+import { standIn } from "../src/stand-in.ts";
+
+const fields = { question: "Are there plums and pears?" };
+const model = await modelServer({ reply: standIn });
+const agent = createAgent(createOpenAICompatible({ name: "test", baseURL: model.url })("stand-in"));
+
+it("looks up what the question names", async () => {
+  await using server = await testServer({ agents: [agent] });
+
+  const { result } = await server.run(agent, { fields });
+
+  expect(result).toEqual({ message: "(stand-in) In stock: 0 plums, 35 pears." });
+});
+
+it("ends the same after a crash at any point", async () => {
+  await crashTest(agent, { fields });
+});
