@@ -57,7 +57,8 @@ it("a command about a running service loads nothing of the service", { timeout: 
     await ended.catch(({ stderr }: { stderr: string }) => expect(stderr).toContain("127.0.0.1:1"));
   }
 
-  const { modules } = await loadedModules(trace);
+  const { packages, modules } = await loadedModules(trace);
+  expect(packages.toSorted()).toEqual(["cac", "valibot"]);
   expect(modules).toContain("cli/job/list.ts");
   expect(modules.filter((name) => /^core\/(store|runs)\//.test(name))).toEqual([]);
 });

@@ -3,12 +3,10 @@ import { homedir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import * as v from "valibot";
 import type { Service } from "../core/service/service.ts";
-import { SIGN_IN_LINK } from "../core/service/tokens.ts";
 import { defineCommand } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { UsageError } from "./errors.ts";
 import { findController, loadController } from "./load-controller.ts";
-import { runService } from "./run-service.ts";
 import { ListenFlagsSchema } from "./start.ts";
 import { listenForStop } from "./stop-signal.ts";
 import { watchTree } from "./watch-tree.ts";
@@ -69,12 +67,13 @@ export const dev = defineCommand({
     });
     const { host, port } = flags;
     const at = { ...(host !== undefined && { host }), ...(port !== undefined && { port }) };
-    return runService(service, { ...at, serve }, context);
+    return (await import("./run-service.ts")).runService(service, { ...at, serve }, context);
   },
 });
 
 /** A path that signs in once, where a plugin makes such links. */
 async function signInPath(service: Service): Promise<string> {
+  const { SIGN_IN_LINK } = await import("../core/service/tokens.ts");
   try {
     return (await service.get(SIGN_IN_LINK).create("")).url;
   } catch {

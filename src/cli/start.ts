@@ -2,7 +2,6 @@ import * as v from "valibot";
 import { defineCommand } from "./command.ts";
 import { UsageError } from "./errors.ts";
 import { findController, loadController } from "./load-controller.ts";
-import { runService } from "./run-service.ts";
 import { readSecretFiles } from "./secret-files.ts";
 
 /** Where `start` and `dev` listen. */
@@ -73,6 +72,7 @@ export const start = defineCommand({
     readSecretFiles(process.env);
     if (flags.paused) process.env.SERVICE_PAUSED = "true";
     const service = await loadController(file, context.cwd);
-    return several ? several.runInstance(service, flags, context) : runService(service, flags, context);
+    if (several) return several.runInstance(service, flags, context);
+    return (await import("./run-service.ts")).runService(service, flags, context);
   },
 });
