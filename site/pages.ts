@@ -52,6 +52,7 @@ export const GROUPS: readonly Group[] = [
     example("log-watch", "Log watch"),
     example("llm-triage", "LLM triage"),
     example("refund-agent", "Refund agent"),
+    example("refund-openai", "Refund agent with OpenAI Agents"),
     example("hello", "Hello"),
     example("audit-plugin", "A page in the admin"),
     example("ssh-docker", "A platform: SSH and Docker"),

@@ -1,5 +1,6 @@
 // Models and tools of other libraries as steps; none of these libraries is loaded here.
 
+export type { AgentsModelLike } from "./ai/agents-model.ts";
 export { type DurableModel, durable } from "./ai/durable.ts";
 export type { LanguageModelLike } from "./ai/language-model.ts";
 export type { Durable, DurableOptions } from "./ai/options.ts";

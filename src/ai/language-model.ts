@@ -31,7 +31,7 @@ export function durableLanguageModel<M extends LanguageModelLike>(
   handle: Durable,
   options: DurableOptions,
 ): M {
-  const { name = "model", retries = 2, ...rest } = options;
+  const { name = "model", retries = 2, model: named = model.modelId, ...rest } = options;
   const call = async <T>(given: CallParts, send: (parts: CallParts, info: StepInfo) => Promise<T>) => {
     const { abortSignal, headers: _, ...request } = given;
     const ask = async (_request: unknown, info: StepInfo) => {
@@ -43,7 +43,7 @@ export function durableLanguageModel<M extends LanguageModelLike>(
         throw withPause(error);
       }
     };
-    const about = { model: model.modelId, provider: providerOf(model.provider) };
+    const about = { model: named, provider: providerOf(model.provider) };
     const made = await handle.model(name, request, ask, { ...rest, ...about, retries, retryIf: mayPass });
     return fromRecord(made) as T;
   };

@@ -5,6 +5,8 @@ import type { CaseHandle, JobHandle, StepOptions } from "../core/agents/run-cont
 export interface DurableOptions extends Pick<StepOptions, "timeout" | "backoff"> {
   /** Name of its steps. Models that a case calls at the same time need different ones. @default "model" */
   readonly name?: string;
+  /** The name of the model in records and prices. @default as its library gives it */
+  readonly model?: string;
   /** Attempts after the first, of errors that may pass. @default 2 */
   readonly retries?: number;
   /** What the tokens of a call cost. @default list prices of some models */

@@ -31,8 +31,8 @@ interface CallDetails {
 type Execute = (input: unknown, details: CallDetails) => unknown;
 
 /**
- * Tools of the AI SDK whose calls are steps of a job or case: made once, whatever is resumed. Those with `approval`, or
- * with the SDK's `needsApproval`, ask a person first; what a person refuses is not done, and the model gets to know.
+ * Tools of the AI SDK, by name, or of the OpenAI Agents SDK, in a list: their calls are steps of a job or case, made
+ * once, whatever is resumed. Those with `approval`, or with `needsApproval` of these libraries, ask a person first; what a person refuses is not done, and the model gets to know.
  *
  * @example
  * const tools = durableTools(item, {
@@ -43,10 +43,16 @@ type Execute = (input: unknown, details: CallDetails) => unknown;
 export function durableTools<T extends Readonly<Record<string, object>>>(
   handle: JobHandle | CaseHandle,
   tools: T,
-): T {
+): T;
+export function durableTools<T extends object>(handle: JobHandle | CaseHandle, tools: readonly T[]): T[];
+export function durableTools(
+  handle: JobHandle | CaseHandle,
+  tools: Readonly<Record<string, object>> | readonly object[],
+): unknown {
   const approve = approvals(handle);
+  if (Array.isArray(tools)) return tools.map((tool: FunctionToolLike) => functionTool(handle, tool, approve));
   const made = Object.entries(tools).map(([name, tool]) => [name, durableTool(handle, name, tool, approve)]);
-  return Object.fromEntries(made) as T;
+  return Object.fromEntries(made);
 }
 
 type Approve = (name: string, callId: string, question: string) => Promise<string | undefined>;
@@ -74,6 +80,47 @@ function durableTool(
     });
   };
   return { ...rest, execute: call };
+}
+
+/** A function tool of the OpenAI Agents SDK. */
+interface FunctionToolLike extends DurableToolOptions {
+  readonly type?: string;
+  readonly name: string;
+  readonly invoke: (context: unknown, input: string, details?: FunctionCallDetails) => Promise<unknown>;
+  readonly needsApproval?: (context: unknown, input: unknown, callId?: string) => Promise<boolean>;
+}
+
+interface FunctionCallDetails {
+  readonly toolCall?: { readonly callId?: string };
+  readonly signal?: AbortSignal;
+}
+
+function functionTool(handle: JobHandle | CaseHandle, tool: FunctionToolLike, approve: Approve): object {
+  if (tool.type !== "function" || typeof tool.invoke !== "function") return tool;
+  const { approval, steps = false, ...rest } = tool;
+  const { name } = tool;
+  const invoke: FunctionToolLike["invoke"] = async (context, text, details = {}) => {
+    const input = parse(text);
+    const callId = details.toolCall?.callId ?? text;
+    const isAsked = approval ?? (await tool.needsApproval?.(context, input, callId));
+    const question = await questionOf(isAsked, name, input);
+    const refusal = question === undefined ? undefined : await approve(name, callId, question);
+    if (refusal !== undefined) return refusal;
+    if (steps) return tool.invoke(context, text, details);
+    return runTool(handle, { name, input, callId }, ({ signal }) => {
+      const both = details.signal ? AbortSignal.any([details.signal, signal]) : signal;
+      return tool.invoke(context, text, { ...details, signal: both });
+    });
+  };
+  return { ...rest, invoke, needsApproval: async () => false };
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return json;
+  }
 }
 
 /** Makes the call of a tool as a step, which is found by the model's id of the call. */
