@@ -15,6 +15,7 @@ export type {
   AnswerOptions,
   CasesOptions,
   JobToken,
+  MessageOptions,
   RemoteJob,
   TokenOptions,
   TypedJob,

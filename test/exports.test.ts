@@ -64,7 +64,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   "./h3": [],
   "./postgres": ["postgres"],
   "./client": ["ClientError", "JobFailedError", "client"],
-  "./client/react": ["useJob"],
+  "./client/react": ["useChat", "useJob"],
 };
 
 /** Tokens by the entry that has them. */

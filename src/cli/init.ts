@@ -19,6 +19,7 @@ const OF_AI_SDK = ["@ai-sdk/openai-compatible", "ai", "zod"];
 const PLAIN: Template = { agent: "Word Counter", folders: [], packages: [] };
 const CHOICES: Readonly<Record<string, Template>> = {
   agent: { agent: "Stock Desk", folders: ["init-model", "init-agent"], packages: OF_AI_SDK },
+  chat: { agent: "Assistant", folders: ["init-model", "init-chat"], packages: OF_AI_SDK },
   approval: { agent: "Refund Desk", folders: ["init-model", "init-approval"], packages: OF_AI_SDK },
 };
 

@@ -6,6 +6,7 @@ import type { JobInstructions } from "../core/models/job-instructions.ts";
 import type { JobResponse } from "../core/models/job-response.ts";
 import type { AgentAt, AgentsIn, JsonResult, SlugOf } from "./agent-types.ts";
 import { type ClientOptions, type Credential, Http, type RequestOptions, readJson } from "./http.ts";
+import { newId } from "./new-id.ts";
 import { RemoteJob } from "./remote-job.ts";
 
 export interface StartJobOptions extends RequestOptions {
@@ -82,7 +83,7 @@ class ServiceClient {
   async start(
     slug: string,
     fields: Readonly<Record<string, unknown>> = {},
-    { id = newId(), instructions, context, encryptedParameters, signal }: StartJobOptions = {},
+    { id = newId("job"), instructions, context, encryptedParameters, signal }: StartJobOptions = {},
   ): Promise<RemoteJob> {
     // The id makes it safe to send the request again.
     const job_context = { ...context, job_id: id, ...(instructions && { job_instructions: instructions }) };
@@ -103,10 +104,4 @@ class ServiceClient {
     const items = await readJson<JobResponse[]>(response);
     return { items, total: Number(response.headers.get("x-total-count") ?? items.length) };
   }
-}
-
-/** 128 random bits: `randomUUID` is missing in pages without https. */
-function newId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return `job-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }

@@ -1,7 +1,10 @@
 import { useMemo, useState, useSyncExternalStore } from "react";
+import { chatMessages, type SentMessage, type ShownMessage } from "./chat-messages.ts";
 import { type JobState, JobView, UNKNOWN } from "./job-view.ts";
+import { newId } from "./new-id.ts";
 import type { AnswerOptions, RemoteJob } from "./remote-job.ts";
 
+export type { ShownMessage } from "./chat-messages.ts";
 export type { JobState, LiveOutput } from "./job-view.ts";
 
 /** A job that a component shows, and what it may do with it. */
@@ -38,6 +41,41 @@ export function useJob<Result>(job: RemoteJob<Result> | null | undefined): UsedJ
     answer: view?.answer ?? noJob,
     stop: view?.stop ?? noJob,
   };
+}
+
+/** A thread of a chat that a component shows. */
+export interface UsedChat extends UsedJob<unknown> {
+  /** Oldest first, with the answer that is being written. */
+  readonly messages: readonly ShownMessage[];
+  /** Whether an answer is being written, or waits for a question to be answered. */
+  readonly isAnswering: boolean;
+  /** Sends a message; it is shown immediately. Rejects with `ClientError`, and then removes it. */
+  send(content: string): Promise<void>;
+}
+
+/**
+ * Follows a job of a chat agent: its messages, and its answers while they are written.
+ *
+ * @example
+ * const { messages, send } = useChat(service.job(threadId));
+ */
+export function useChat(job: RemoteJob<unknown> | null | undefined): UsedChat {
+  const used = useJob(job);
+  const [sent, setSent] = useState<readonly SentMessage[]>([]);
+  const messages = chatMessages(used, sent);
+  const send = async (content: string): Promise<void> => {
+    if (!job) return noJob();
+    const message = { id: newId("message"), content };
+    setSent((before) => [...before, message]);
+    try {
+      await job.send(content, { id: message.id });
+    } catch (error) {
+      setSent((before) => before.filter(({ id }) => id !== message.id));
+      throw error;
+    }
+  };
+  const isAnswering = messages.some(({ status }) => status === "writing" || status === "sent");
+  return { ...used, messages, isAnswering, send };
 }
 
 const unknown = () => UNKNOWN;

@@ -4,6 +4,7 @@ import type { Job } from "../core/models/job.ts";
 import type { Http, RequestOptions } from "./http.ts";
 import { type JobEvent, jobEvents, type StreamOptions } from "./job-events.ts";
 import { jobResult } from "./job-result.ts";
+import { newId } from "./new-id.ts";
 
 /** A job as read from the service; its result is `null` until it has completed. */
 export interface TypedJob<Result = unknown> extends Omit<Job, "result"> {
@@ -22,6 +23,11 @@ export interface CasesOptions extends RequestOptions {
 export interface AnswerOptions extends RequestOptions {
   /** A message to the agent. */
   readonly message?: string;
+}
+
+export interface MessageOptions extends RequestOptions {
+  /** @default a new one */
+  readonly id?: string;
 }
 
 export interface TokenOptions extends RequestOptions {
@@ -97,6 +103,13 @@ export class RemoteJob<Result = unknown> {
   ): Promise<void> {
     const path = `${this.#path}/cases/${encodeURIComponent(caseId)}/update`;
     await this.#http.send(path, { method: "POST", json: { answer, message: message ?? null }, signal });
+  }
+
+  /** Sends a message to a job that is a thread of a chat; the same id again adds nothing. Resolves with the message's id. */
+  async send(content: string, { id = newId("message"), signal }: MessageOptions = {}): Promise<string> {
+    const json = { content, id };
+    await this.#http.send(`${this.#path}/messages`, { method: "POST", repeatable: true, json, signal });
+    return id;
   }
 
   /** Asks it to stop; a job that has ended stays as it is. */

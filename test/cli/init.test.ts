@@ -54,7 +54,7 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
     expect((await access(folder)).url).toMatch(/^http:/);
   });
 
-  it.each(["agent", "approval"])(
+  it.each(["agent", "chat", "approval"])(
     "writes a project with the template %s whose tests pass",
     async (template) => {
       const cwd = await project();

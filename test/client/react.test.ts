@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { defineAgent } from "agent-control-service";
-import { client } from "agent-control-service/client";
+import { defineAgent, defineChat } from "agent-control-service";
+import { client, type TokenScope } from "agent-control-service/client";
 import { useJob } from "agent-control-service/client/react";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { createElement } from "react";
@@ -32,6 +32,39 @@ const writer = defineAgent({
     },
   },
 });
+
+/** Answers a message a word at a time. */
+const talker = defineChat({
+  name: "Talker",
+  version: "1.0.0",
+  reply: ({ message, turn }) =>
+    turn.step("answer", async ({ emit }) => {
+      emit("You said ");
+      await new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      return `You said ${message}.`;
+    }),
+});
+
+const CHAT = `
+import { createElement as h } from "react";
+import { createRoot } from "react-dom/client";
+import { client } from "agent-control-service/client";
+import { useChat } from "agent-control-service/client/react";
+
+const { url, token, id } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+const service = client(url, token);
+
+function Chat() {
+  const { messages, isAnswering, send } = useChat(service.job(id));
+  return h("main", null,
+    h("p", { id: "messages" }, messages.map(({ role, content, status }) => [role, content, status].join(": ")).join(" | ")),
+    h("p", { id: "answering" }, String(isAnswering)),
+    h("button", { onClick: () => send("and bye") }, "Send"));
+}
+createRoot(document.body.appendChild(document.createElement("div"))).render(h(Chat));
+`;
 
 const PAGE = `
 import { createElement as h, StrictMode } from "react";
@@ -66,16 +99,20 @@ chromium.describe("useJob in a page of another origin", () => {
   let origin: string;
 
   beforeAll(async () => {
-    const code = await bundle(PAGE, { mode: "development" });
+    const scripts: Record<string, string> = {
+      "/job.js": await bundle(PAGE, { mode: "development" }),
+      "/chat.js": await bundle(CHAT, { mode: "development" }),
+    };
     const pages = createServer((request, response) => {
-      const isScript = request.url === "/page.js";
-      response.setHeader("content-type", isScript ? "text/javascript" : "text/html");
-      response.end(isScript ? code : '<!doctype html><body><script type="module" src="/page.js"></script>');
+      const { pathname } = new URL(request.url!, "http://page");
+      const code = scripts[pathname];
+      response.setHeader("content-type", code ? "text/javascript" : "text/html");
+      response.end(code ?? `<!doctype html><body><script type="module" src="${pathname}.js"></script>`);
     });
     await new Promise<void>((resolve) => pages.listen(0, "127.0.0.1", resolve));
     close.push(() => pages.close());
     origin = `http://127.0.0.1:${(pages.address() as AddressInfo).port}`;
-    server = await testServer({ agents: [payer, writer], allowedOrigins: [origin] });
+    server = await testServer({ agents: [payer, writer, talker], allowedOrigins: [origin] });
     close.push(() => server[Symbol.asyncDispose]());
     browser = await launch();
     close.push(() => browser.close());
@@ -84,15 +121,11 @@ chromium.describe("useJob in a page of another origin", () => {
     for (const one of close.reverse()) await one();
   });
 
-  async function open(
-    slug: string,
-    fields: Record<string, unknown>,
-    scopes: ("read" | "stream" | "answer")[],
-  ) {
+  async function open(slug: string, fields: Record<string, unknown>, scopes: TokenScope[], path = "/job") {
     const job = await client(server.url, server.key).start(slug, fields);
     const { token } = await job.token({ scopes, name: "Ada" });
     const page = await browser.newPage();
-    await page.goto(`${origin}/#${new URLSearchParams({ url: server.url, token, id: job.id })}`);
+    await page.goto(`${origin}${path}#${new URLSearchParams({ url: server.url, token, id: job.id })}`);
     return { page, job, text: (id: string) => page.locator(`#${id}`).textContent() };
   }
 
@@ -128,6 +161,27 @@ chromium.describe("useJob in a page of another origin", () => {
     await expect.poll(() => page.title()).toBe("forbidden");
     expect(await page.getByRole("button").count()).toBe(1);
     expect((await job.read()).status).toBe("awaiting");
+  });
+
+  it("shows the messages of a thread, and an answer while it is written", async () => {
+    const scopes: TokenScope[] = ["read", "stream", "message"];
+    const { page, text } = await open("talker", { message: "Hello" }, scopes, "/chat");
+    await expect.poll(() => text("messages")).toBe("user: Hello: done | assistant: You said : writing");
+    expect(await text("answering")).toBe("true");
+
+    await page.getByRole("button", { name: "Send" }).click();
+    await expect.poll(() => text("messages")).toContain("| user: and bye: sent");
+    release();
+
+    const first = "user: Hello: done | assistant: You said Hello.: done";
+    await expect
+      .poll(() => text("messages"))
+      .toBe(`${first} | user: and bye: done | assistant: You said : writing`);
+    release();
+    await expect
+      .poll(() => text("messages"))
+      .toBe(`${first} | user: and bye: done | assistant: You said and bye.: done`);
+    expect(await text("answering")).toBe("false");
   });
 
   it("reports a token that has become invalid", async () => {

@@ -6,7 +6,7 @@ import { startInstances } from "../instances/_instances.ts";
 import { fill } from "./_examples.ts";
 import { openWorld, type World } from "./_world.ts";
 
-const SCOPES = ["read", "stream", "answer", "stop"] as const;
+const SCOPES = ["read", "stream", "answer", "message", "stop"] as const;
 let world: World;
 
 beforeAll(async () => {
@@ -42,6 +42,7 @@ const OPEN: Readonly<Record<string, (typeof SCOPES)[number]>> = {
   "GET /jobs/{id}/result": "read",
   "GET /jobs/{id}/cases": "read",
   "GET /jobs/{id}/stream": "stream",
+  "POST /jobs/{id}/messages": "message",
   "POST /jobs/{id}/stop": "stop",
   "POST /jobs/{job_id}/cases/{case_id}/update": "answer",
 };

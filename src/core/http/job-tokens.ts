@@ -4,8 +4,11 @@ import type { Caller } from "../audit/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import { EntityIdSchema } from "../models/scalars.ts";
 
-export const TOKEN_SCOPES = ["read", "stream", "answer", "stop"] as const;
-/** What a token may do: read the job and its cases, follow its stream, answer its questions, stop it. */
+export const TOKEN_SCOPES = ["read", "stream", "answer", "message", "stop"] as const;
+/**
+ * What a token may do: read the job and its cases, follow its stream, answer its questions, send messages
+ * to it if it is a thread of a chat, stop it.
+ */
 export type TokenScope = (typeof TOKEN_SCOPES)[number];
 
 /** Which tokens a route accepts beside the API key. */

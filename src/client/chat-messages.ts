@@ -1,0 +1,61 @@
+import type { Case } from "../core/models/case.ts";
+import type { RunEntry } from "../core/models/run-entry.ts";
+import type { JobState } from "./job-view.ts";
+
+/** A message of a thread, as a page shows it. */
+export interface ShownMessage {
+  /** The same while the message is shown. */
+  readonly id: string;
+  readonly role: "system" | "user" | "assistant";
+  readonly content: string;
+  /** `sent` until the thread has taken it, `writing` while the answer is made, `failed` if it failed. */
+  readonly status: "sent" | "done" | "writing" | "failed";
+  /** Of an answer: its case, with its steps and questions. */
+  readonly turn?: Case;
+}
+
+/** A message that this page has sent. */
+export interface SentMessage {
+  readonly id: string;
+  readonly content: string;
+}
+
+/** The messages of a thread, oldest first, by what is known of its job. */
+export function chatMessages(
+  { job, entries, cases, output }: JobState<unknown>,
+  sent: readonly SentMessage[],
+): readonly ShownMessage[] {
+  const shown: ShownMessage[] = [];
+  const { history = [], message } = (job?.job_fields ?? {}) as ThreadFields;
+  for (const [at, { role, content }] of history.entries())
+    shown.push({ id: `history-${at}`, role, content, status: "done" });
+  const taken = entries.flatMap(asMessage);
+  const asked = [...(message === undefined ? [] : [{ id: "first", content: message }]), ...taken];
+  const turns = new Map(cases.map((item) => [item.ref, item]));
+  for (const [at, { id, content }] of asked.entries()) {
+    shown.push({ id, role: "user", content, status: "done" });
+    const turn = turns.get(`turn-${at + 1}`);
+    if (!turn) continue;
+    const live = output.filter(({ case_id }) => case_id === turn.id).map(({ text }) => text);
+    const answer = turn.final_delivery?.answer;
+    const status = turn.status === "completed" ? "done" : turn.status === "failed" ? "failed" : "writing";
+    const text = typeof answer === "string" ? answer : live.join("");
+    shown.push({ id: turn.id, role: "assistant", content: text, status, turn });
+  }
+  const known = new Set(taken.map(({ id }) => id));
+  for (const { id, content } of sent)
+    if (!known.has(id)) shown.push({ id, role: "user", content, status: "sent" });
+  return shown;
+}
+
+interface ThreadFields {
+  readonly history?: readonly { readonly role: ShownMessage["role"]; readonly content: string }[];
+  readonly message?: string;
+}
+
+/** The message that a thread has taken with this entry. */
+function asMessage(entry: RunEntry): SentMessage[] {
+  if (entry.type !== "call" || entry.call !== "event") return [];
+  const { id, data } = (entry.result ?? {}) as { id?: string; data?: { content?: unknown } };
+  return typeof data?.content === "string" ? [{ id: String(id), content: data.content }] : [];
+}

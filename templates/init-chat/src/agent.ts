@@ -1,0 +1,23 @@
+import { defineChat } from "agent-control-service";
+import { durable } from "agent-control-service/ai";
+import { streamText } from "ai";
+import type { Model } from "./model.ts";
+
+/** Talks with people. Each thread is a job, each message a case with the steps of its answer. */
+export function createAgent(model: Model) {
+  return defineChat({
+    name: "{{agent}}",
+    version: "0.1.0",
+    description: "Talks about anything",
+    async reply({ messages, turn, signal }) {
+      const { text } = streamText({
+        // Each call is a step: its tokens are sent as they come, and it is made once, whatever happens to this process.
+        model: durable(model, turn),
+        system: "You are a helpful assistant. Answer in a few sentences.",
+        messages: [...messages],
+        abortSignal: signal,
+      });
+      return text;
+    },
+  });
+}
