@@ -33,6 +33,7 @@ export const GROUPS: readonly Group[] = [
     doc("client", "Client"),
     doc("errors", "Errors"),
     doc("mcp", "Model Context Protocol"),
+    doc("a2a", "Agent2Agent"),
   ]),
   group("Operate", [
     doc("deploy", "Deploy"),

@@ -61,6 +61,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   ],
   "./ai": ["durable", "durableTools"],
   "./mcp": ["mcp", "mcpTools"],
+  "./a2a": ["a2a"],
   "./h3": [],
   "./postgres": ["postgres"],
   "./client": ["ClientError", "JobFailedError", "client"],

@@ -11,6 +11,7 @@ const ENTRIES = [
   "store",
   "deploy",
   "testing",
+  "a2a",
   "ai",
   "h3",
   "mcp",

@@ -178,6 +178,22 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
     json: { encrypted_agent_parameters: sealed },
   }),
   "POST /mcp": () => ({ json: { jsonrpc: "2.0", id: 1, method: "tools/list" } }),
+  "POST /a2a/{slug}": () => ({ json: { jsonrpc: "2.0", id: 1, method: "ListTasks", params: {} } }),
+  "POST /a2a/{slug}/{action}": () => ({
+    params: { slug: "clerk", action: "message:send" },
+    json: {
+      message: { messageId: "from-the-gate", role: "ROLE_USER", parts: [{ data: { mode: "tell" } }] },
+      configuration: { returnImmediately: true },
+    },
+  }),
+  "GET /a2a/{slug}/tasks": () => ({ params: { slug: "clerk" }, query: {} }),
+  "GET /a2a/{slug}/tasks/{target}": async (world) => ({
+    params: { slug: "clerk", target: await world.job() },
+    query: {},
+  }),
+  "POST /a2a/{slug}/tasks/{target}": async (world) => ({
+    params: { slug: "clerk", target: `${await world.job()}:cancel` },
+  }),
   "GET /schedules/{id}": planned,
   "POST /schedules/{id}/run": planned,
   "POST /schedules/{id}/pause": planned,

@@ -1,8 +1,9 @@
+import { formToJsonSchema } from "../../core/agents/to-json-schema.ts";
 import type { StoredCase } from "../../core/models/case.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
+import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/open-questions.ts";
 import type { McpParts } from "./parts.ts";
-import { type AskingCase, keyOf, openQuestions, textOf, toElicitation } from "./questions.ts";
 
 /** Cases of a job that a result lists. */
 const MOST_CASES = 100;
@@ -67,6 +68,18 @@ export async function toResult(parts: McpParts, job: StoredJob): Promise<Record<
     content: [{ type: "text", text: textOfJob(job, structuredContent) }],
     structuredContent,
     isError: job.status === "failed" || job.status === "cancelled",
+  };
+}
+
+/** A question as a form that a client shows to its user. */
+function toElicitation({ question }: AskingCase): Record<string, unknown> {
+  return {
+    method: "elicitation/create",
+    params: {
+      mode: "form",
+      message: textOf(question),
+      requestedSchema: formToJsonSchema(question.fields, { flat: true }),
+    },
   };
 }
 

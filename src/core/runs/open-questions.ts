@@ -1,10 +1,10 @@
-import { formToJsonSchema, readFlat } from "../../core/agents/to-json-schema.ts";
-import { ServiceError } from "../../core/base/errors.ts";
-import type { Cases } from "../../core/entities/cases.ts";
-import type { StoredCase } from "../../core/models/case.ts";
-import type { StoredJob } from "../../core/models/job.ts";
-import type { Question } from "../../core/models/question.ts";
-import type { Runner } from "../../core/runs/runner.ts";
+import { readFlat } from "../agents/to-json-schema.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Cases } from "../entities/cases.ts";
+import type { StoredCase } from "../models/case.ts";
+import type { StoredJob } from "../models/job.ts";
+import type { Question } from "../models/question.ts";
+import type { Runner } from "./runner.ts";
 
 /** A case whose question is open. */
 export type AskingCase = StoredCase & { readonly question: Question };
@@ -22,18 +22,7 @@ export function keyOf({ id, question }: AskingCase): string {
   return `${id}.${question.id}`;
 }
 
-/** A question as a form that a client shows to its user. */
-export function toElicitation({ question }: AskingCase): Record<string, unknown> {
-  return {
-    method: "elicitation/create",
-    params: {
-      mode: "form",
-      message: textOf(question),
-      requestedSchema: formToJsonSchema(question.fields, { flat: true }),
-    },
-  };
-}
-
+/** What a person reads: the question, and why it is asked again. */
 export function textOf({ question, note }: Question): string {
   return note === undefined ? question : `${question}\n\n${note}`;
 }

@@ -1,0 +1,71 @@
+import { createHash } from "node:crypto";
+import { ServiceError } from "../../core/base/errors.ts";
+import type { Participant } from "../../core/entities/change.ts";
+import type { StoredJob } from "../../core/models/job.ts";
+import { keyOf, openQuestions } from "../../core/runs/open-questions.ts";
+import type { TableSpec } from "../../core/store/store.ts";
+import type { A2aParts } from "./parts.ts";
+
+/** A message that answered a question: a repetition of it answers the same one, never the next. */
+export interface A2aMessage {
+  readonly id: string;
+  readonly job_id: string;
+  /** Key of the question. */
+  readonly question: string;
+}
+
+declare module "../../core/store/store.ts" {
+  interface Tables {
+    A2aMessage: A2aMessage;
+  }
+}
+
+export const A2A_MESSAGE_TABLE: TableSpec<A2aMessage> = {
+  name: "A2aMessage",
+  version: 1,
+  entity: true,
+  index: ({ job_id }) => ({ job_id }),
+  facets: ["job_id"],
+  sorted: [],
+};
+
+/** Identifies a message of a client among all of them. */
+export function idOfMessage(agent: string, messageId: string): string {
+  return createHash("sha256").update(`${agent}\n${messageId}`).digest("base64url");
+}
+
+/** The question that a message answers: the one that it names, or the only one that was open when it came first. */
+export async function questionOf(
+  { cases, store }: A2aParts,
+  job: StoredJob,
+  { messageId, named }: { readonly messageId: string; readonly named: string | undefined },
+): Promise<string> {
+  const id = `m${idOfMessage(job.agent_name, `${job.id}\n${messageId}`)}`;
+  const table = store.table("A2aMessage");
+  const before = await table.get(id);
+  if (before) return before.question;
+  const open = (await openQuestions(cases, job)).map(keyOf);
+  const question = named ?? (open.length === 1 ? open[0] : undefined);
+  if (question === undefined) {
+    throw new ServiceError(
+      "invalid_request",
+      open.length === 0 ? "The task asks nothing" : "The task asks several questions",
+      {
+        detail:
+          open.length === 0 ? "Wait until it does." : `Name one in metadata.question: ${open.join(", ")}.`,
+      },
+    );
+  }
+  return store.transaction(async (tx) => {
+    const row = await tx.get("A2aMessage", id);
+    if (row) return row.question;
+    await tx.insert("A2aMessage", { id, job_id: job.id, question });
+    return question;
+  });
+}
+
+/** Removes what is kept of the messages of a job together with it. */
+export const forgetMessages: Participant = async (change, tx) => {
+  if (change.kind !== "job:deleted") return;
+  for (const id of await tx.ids("A2aMessage", "job_id", change.job.id)) await tx.remove("A2aMessage", id);
+};

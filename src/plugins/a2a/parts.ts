@@ -1,0 +1,25 @@
+import type { AgentRegistry, HostedAgent } from "../../core/agents/registry.ts";
+import type { Logger } from "../../core/base/log.ts";
+import type { Cases } from "../../core/entities/cases.ts";
+import type { Jobs } from "../../core/entities/jobs.ts";
+import type { Runner } from "../../core/runs/runner.ts";
+import type { Store } from "../../core/store/store.ts";
+
+/** What requests of clients need. */
+export interface A2aParts {
+  readonly agents: AgentRegistry;
+  readonly jobs: Jobs;
+  readonly cases: Cases;
+  readonly runner: Runner;
+  readonly store: Store;
+  readonly log: Logger;
+  /** Slugs of the agents that clients see; `undefined` for all. */
+  readonly shown: ReadonlySet<string> | undefined;
+  /** Milliseconds that a message waits for its job. */
+  readonly wait: number;
+}
+
+/** The agents that clients see. */
+export function shownAgents({ agents, shown }: A2aParts): HostedAgent[] {
+  return agents.list().filter(({ slug }) => shown === undefined || shown.has(slug));
+}

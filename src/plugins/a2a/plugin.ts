@@ -1,0 +1,110 @@
+import * as v from "valibot";
+import { type Duration, isDuration, toMilliseconds } from "../../core/base/duration.ts";
+import { definePlugin, type Plugin, PluginError } from "../../core/service/plugin.ts";
+import {
+  AGENTS,
+  CASES,
+  JOBS,
+  KEYS,
+  OPTIONS,
+  ROUTER,
+  RUNNER,
+  SERVICE_STATE,
+  STORE,
+  STREAMS,
+} from "../../core/service/tokens.ts";
+import { CardSigner } from "./card.ts";
+import { A2A_MESSAGE_TABLE, forgetMessages } from "./messages.ts";
+import type { A2aParts } from "./parts.ts";
+import type { A2aSdk } from "./requests.ts";
+import { a2aRoutes } from "./routes.ts";
+
+export interface A2aOptions {
+  /** Path of the endpoints, after the service's `apiPrefix`; each agent's is below it, by its slug. @default "/a2a" */
+  readonly path?: string;
+  /** Slugs of the agents that clients see. @default all agents */
+  readonly agents?: readonly string[];
+  /** How long a message waits for its task, at most a minute. @default "20s" */
+  readonly wait?: Duration;
+  /** Whether cards can be read without the API key. @default false */
+  readonly publicCards?: boolean;
+  /** Private RSA key, PEM, that signs the cards. @default the service's own */
+  readonly signingKey?: string;
+}
+
+const OptionsSchema = v.strictObject({
+  path: v.optional(
+    v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)+$/, "must be a path such as /a2a")),
+    "/a2a",
+  ),
+  agents: v.optional(v.array(v.string())),
+  wait: v.optional(
+    v.pipe(
+      v.custom<Duration>(isDuration, 'must be a duration such as "20s"'),
+      v.transform(toMilliseconds),
+      v.maxValue(60_000, "must be at most 60s"),
+    ),
+    "20s",
+  ),
+  publicCards: v.optional(v.boolean(), false),
+  signingKey: v.optional(v.string()),
+});
+
+/**
+ * Serves the agents to clients of the Agent2Agent protocol, over JSON-RPC and REST: a job is a task, its cases are
+ * artifacts, and its questions are what the task requires. Needs the package `@a2a-js/sdk`.
+ *
+ * @example
+ * createServer({ agents: [auditor], plugins: [a2a()] });
+ */
+export const a2a = definePlugin({
+  name: "a2a",
+  options: OptionsSchema,
+  tables: [A2A_MESSAGE_TABLE],
+  async setup({ options, get, log, participate }) {
+    const sdk = await loadSdk();
+    const agents = get(AGENTS);
+    for (const slug of options.agents ?? []) {
+      if (agents.find(slug)) continue;
+      const all = agents.list().map((agent) => agent.slug);
+      throw new PluginError(`Plugin "a2a": agent "${slug}" does not exist; the agents are ${all.join(", ")}`);
+    }
+    const parts: A2aParts = {
+      agents,
+      jobs: get(JOBS),
+      cases: get(CASES),
+      runner: get(RUNNER),
+      store: get(STORE),
+      log,
+      shown: options.agents && new Set(options.agents),
+      wait: options.wait,
+    };
+    participate(forgetMessages);
+    const routes = a2aRoutes(sdk, parts, {
+      prefix: `${get(OPTIONS).apiPrefix}${options.path}`,
+      signer: new CardSigner(sdk.types, options.signingKey ?? get(KEYS).rsaPrivateKey),
+      state: get(SERVICE_STATE),
+      streams: get(STREAMS),
+      publicCards: options.publicCards,
+    });
+    for (const route of routes) get(ROUTER).add(route);
+  },
+}) as (options?: A2aOptions) => Plugin;
+
+/** Loads the SDK, which only those have who use this plugin. */
+async function loadSdk(): Promise<A2aSdk> {
+  try {
+    const [types, errors, server] = await Promise.all([
+      import("@a2a-js/sdk"),
+      import("@a2a-js/sdk/errors"),
+      import("@a2a-js/sdk/server"),
+    ]);
+    return { types, errors, server };
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code !== "ERR_MODULE_NOT_FOUND" && code !== "MODULE_NOT_FOUND") throw error;
+    throw new PluginError(
+      'Plugin "a2a" needs package "@a2a-js/sdk", which is not installed. Run: npm install @a2a-js/sdk@1',
+    );
+  }
+}

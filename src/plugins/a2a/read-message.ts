@@ -1,0 +1,56 @@
+import type { AgentMethodField } from "../../core/models/agent-method-field.ts";
+
+/** A part of a message, in the protocol's JSON. */
+interface Part {
+  readonly text?: unknown;
+  readonly data?: unknown;
+}
+
+/**
+ * The values that a message has for a form: those of its data; and its text, as JSON, or as the value of the only field
+ * that it may be meant for. Throws a `TypeError` where its text is for none.
+ */
+export function readValues(
+  parts: readonly Part[],
+  fields: readonly AgentMethodField[],
+): Record<string, unknown> {
+  const values: Record<string, unknown> = Object.assign({}, ...parts.map(({ data }) => data).filter(isMap));
+  const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("\n");
+  if (text === "") return values;
+  const json = parse(text);
+  if (isMap(json)) return { ...json, ...values };
+  const open = fields.filter(({ name }) => !(name in values));
+  const required = open.filter(({ required }) => required);
+  const candidates = required.length > 0 ? required : open;
+  const [field] = candidates;
+  if (candidates.length !== 1 || field === undefined) {
+    // A text beside the data that says all.
+    if (required.length === 0 && Object.keys(values).length > 0) return values;
+    throw new TypeError(
+      `A text is not enough: send a data part with ${fields.map(({ name }) => name).join(", ") || "no fields"}`,
+    );
+  }
+  return { ...values, [field.name]: toValue(field, text) };
+}
+
+function toValue({ field_type }: AgentMethodField, text: string): unknown {
+  if (field_type === "BooleanField") {
+    if (/^\s*(yes|true)\s*$/i.test(text)) return true;
+    if (/^\s*(no|false)\s*$/i.test(text)) return false;
+  }
+  const isNumber = field_type === "IntegerField" || field_type === "FloatField";
+  if (isNumber && /^\s*-?\d+(\.\d+)?\s*$/.test(text)) return Number(text);
+  return field_type === "JSONField" ? (parse(text) ?? text) : text;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,247 @@
+import type * as Sdk from "@a2a-js/sdk";
+import type * as Errors from "@a2a-js/sdk/errors";
+import type * as Server from "@a2a-js/sdk/server";
+import { fieldsOf } from "../../core/agents/fields.ts";
+import type { HostedAgent } from "../../core/agents/registry.ts";
+import type { Caller } from "../../core/audit/caller.ts";
+import { isServiceError, ServiceError } from "../../core/base/errors.ts";
+import { isTerminal } from "../../core/models/entity-status.ts";
+import type { StoredJob } from "../../core/models/job.ts";
+import { answerByKey, keyOf, openQuestions } from "../../core/runs/open-questions.ts";
+import { idOfMessage, questionOf } from "./messages.ts";
+import type { A2aParts } from "./parts.ts";
+import { readValues } from "./read-message.ts";
+import { contextOf, toStatus, toTask } from "./task.ts";
+
+/** Milliseconds between two reads of a job that somebody follows. */
+const LOOK = 250;
+const MOST_LISTED = 100;
+
+/** The SDK, which is loaded with the plugin. */
+export interface A2aSdk {
+  readonly types: typeof Sdk;
+  readonly errors: typeof Errors;
+  readonly server: typeof Server;
+}
+
+/**
+ * Answers the requests about one agent. It keeps no state: all of it is in the records of the jobs, so any instance
+ * answers any request.
+ */
+export class AgentRequests implements Server.A2ARequestHandler {
+  readonly #sdk: A2aSdk;
+  readonly #parts: A2aParts;
+  readonly #agent: HostedAgent;
+  readonly #card: () => Promise<Sdk.AgentCard>;
+
+  constructor(sdk: A2aSdk, parts: A2aParts, agent: HostedAgent, card: () => Promise<Sdk.AgentCard>) {
+    this.#sdk = sdk;
+    this.#parts = parts;
+    this.#agent = agent;
+    this.#card = card;
+  }
+
+  getAgentCard(): Promise<Sdk.AgentCard> {
+    return this.#card();
+  }
+
+  getAuthenticatedExtendedAgentCard(): Promise<Sdk.AgentCard> {
+    return this.#card();
+  }
+
+  sendMessage(request: Sdk.SendMessageRequest, context: Server.ServerCallContext): Promise<Sdk.Task> {
+    return this.#guarded(async () => {
+      const job = await this.#take(request, callerOf(context));
+      if (request.configuration?.returnImmediately) return this.#toTask(job);
+      return this.#toTask(await this.#settled(job));
+    });
+  }
+
+  async *sendMessageStream(
+    request: Sdk.SendMessageRequest,
+    context: Server.ServerCallContext,
+  ): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
+    const job = await this.#guarded(() => this.#take(request, callerOf(context)));
+    yield* this.#follow(job, signalOf(context));
+  }
+
+  async *resubscribe(
+    { id }: Sdk.SubscribeToTaskRequest,
+    context: Server.ServerCallContext,
+  ): AsyncGenerator<Sdk.StreamResponse, void, undefined> {
+    const { UnsupportedOperationError } = this.#sdk.errors;
+    const job = await this.#find(id);
+    if (isTerminal(job.status)) throw new UnsupportedOperationError(`Task "${id}" has ended`);
+    yield* this.#follow(job, signalOf(context));
+  }
+
+  async getTask({ id }: Sdk.GetTaskRequest): Promise<Sdk.Task> {
+    return this.#toTask(await this.#find(id));
+  }
+
+  cancelTask({ id }: Sdk.CancelTaskRequest, context: Server.ServerCallContext): Promise<Sdk.Task> {
+    return this.#guarded(async () => {
+      const { TaskNotCancelableError } = this.#sdk.errors;
+      const job = await this.#find(id);
+      // A repeated request finds what it asked for.
+      if (isTerminal(job.status) && job.status !== "cancelled")
+        throw new TaskNotCancelableError(`Task "${id}" is ${job.status}`);
+      return this.#toTask(await this.#parts.runner.stop(id, callerOf(context)));
+    });
+  }
+
+  async listTasks(request: Sdk.ListTasksRequest): Promise<Sdk.ListTasksResponse> {
+    const { types, errors } = this.#sdk;
+    if (request.contextId !== "")
+      throw new errors.UnsupportedOperationError("Tasks cannot be listed by contextId");
+    const skip = /^\d{1,9}$/.test(request.pageToken) ? Number(request.pageToken) : 0;
+    const pageSize = Math.min(Math.max(request.pageSize ?? 50, 1), MOST_LISTED);
+    const { items, total } = await this.#parts.jobs.list({
+      where: {
+        agent_name: this.#agent.slug,
+        ...(request.status && { status: statusesOf(types.taskStateToJSON(request.status)) }),
+      },
+      sort: "-updated_at",
+      limit: pageSize,
+      skip,
+    });
+    const tasks: Sdk.Task[] = [];
+    for (const job of items) tasks.push(await this.#toTask(job));
+    const next = skip + items.length;
+    return { tasks, nextPageToken: next < total ? String(next) : "", pageSize, totalSize: total };
+  }
+
+  createTaskPushNotificationConfig = (): Promise<never> => this.#noPush();
+  getTaskPushNotificationConfig = (): Promise<never> => this.#noPush();
+  listTaskPushNotificationConfigs = (): Promise<never> => this.#noPush();
+  deleteTaskPushNotificationConfig = (): Promise<never> => this.#noPush();
+
+  async #noPush(): Promise<never> {
+    const { PushNotificationNotSupportedError } = this.#sdk.errors;
+    throw new PushNotificationNotSupportedError();
+  }
+
+  /** Starts a job, or answers a question of one; both once, however often the message is sent. */
+  async #take({ message, configuration }: Sdk.SendMessageRequest, by: Caller): Promise<StoredJob> {
+    const { RequestMalformedError } = this.#sdk.errors;
+    if (!message?.messageId) throw new RequestMalformedError("The message has no messageId");
+    if (configuration?.taskPushNotificationConfig?.url) await this.#noPush();
+    const json = this.#sdk.types.Message.toJSON(message) as { parts?: readonly object[] };
+    const given = json.parts ?? [];
+    return message.taskId ? this.#answer(message, given, by) : this.#start(message, given);
+  }
+
+  #start({ messageId, contextId }: Sdk.Message, given: readonly object[]): Promise<StoredJob> {
+    const { slug, definition } = this.#agent;
+    const { job_start } = definition.methods;
+    return this.#parts.runner.start(slug, {
+      job_context: { started_by: "a2a", ...(contextId && { mission_id: contextId }) },
+      job_fields: readValues(given, fieldsOf(job_start).list),
+      idempotencyKey: `a2a-${idOfMessage(slug, messageId)}`,
+    });
+  }
+
+  async #answer(message: Sdk.Message, given: readonly object[], by: Caller): Promise<StoredJob> {
+    const { cases } = this.#parts;
+    const job = await this.#find(message.taskId);
+    const named = message.metadata?.question;
+    const question = await questionOf(this.#parts, job, {
+      messageId: message.messageId,
+      named: typeof named === "string" ? named : undefined,
+    });
+    const asking = (await openQuestions(cases, job)).find((item) => keyOf(item) === question);
+    // It was answered: by this message before, or by somebody else.
+    if (!asking) return job;
+    const values = readValues(given, asking.question.fields);
+    await answerByKey(this.#parts, job, { key: question, values }, by);
+    return this.#find(job.id);
+  }
+
+  /** The job once it has ended or asks something, or its state after a while. */
+  async #settled(job: StoredJob): Promise<StoredJob> {
+    let now = job;
+    for (let left = this.#parts.wait; left > 0 && isBusy(now); left -= LOOK)
+      now = await this.#parts.runner.ended(job.id, Math.min(LOOK, left));
+    return now;
+  }
+
+  /** The task, then its changes, until it has ended or asks something. */
+  async *#follow(job: StoredJob, signal: AbortSignal | undefined): AsyncGenerator<Sdk.StreamResponse> {
+    const { StreamResponse } = this.#sdk.types;
+    const { cases, runner, jobs } = this.#parts;
+    const ids = { taskId: job.id, contextId: contextOf(job) };
+    let shown = await toTask(this.#parts, job);
+    yield StreamResponse.fromJSON({ task: shown });
+    for (let now = job; isBusy(now) && !signal?.aborted; ) {
+      const before = now;
+      await runner.ended(job.id, LOOK);
+      now = await jobs.get(job.id);
+      if (now.updated_at === before.updated_at && now.status === before.status) continue;
+      const task = await toTask(this.#parts, now);
+      const known = new Set(
+        (shown.artifacts as { artifactId: string }[]).map(({ artifactId }) => artifactId),
+      );
+      for (const artifact of task.artifacts as { artifactId: string }[]) {
+        if (known.has(artifact.artifactId)) continue;
+        yield StreamResponse.fromJSON({ artifactUpdate: { ...ids, artifact, lastChunk: true } });
+      }
+      shown = task;
+      const status = toStatus(now, await openQuestions(cases, now));
+      yield StreamResponse.fromJSON({ statusUpdate: { ...ids, status } });
+    }
+  }
+
+  async #toTask(job: StoredJob): Promise<Sdk.Task> {
+    return this.#sdk.types.Task.fromJSON(await toTask(this.#parts, job));
+  }
+
+  /** A job of this agent. */
+  async #find(id: string): Promise<StoredJob> {
+    const job = await this.#parts.jobs.find(id);
+    if (job?.agent_name === this.#agent.slug) return job;
+    throw new this.#sdk.errors.TaskNotFoundError(`Task "${id}" does not exist`);
+  }
+
+  async #guarded<T>(work: () => Promise<T>): Promise<T> {
+    const { A2AError, RequestMalformedError } = this.#sdk.errors;
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof A2AError) throw error;
+      if (error instanceof TypeError) throw new RequestMalformedError(error.message);
+      if (!isServiceError(error)) {
+        this.#parts.log.error("a request of an A2A client failed", { error });
+        throw new ServiceError("internal_error", "Something went wrong in the service");
+      }
+      if (error.status >= 500) throw error;
+      throw new RequestMalformedError(
+        error.detail === undefined ? error.message : `${error.message}. ${error.detail}`,
+      );
+    }
+  }
+}
+
+/** Whether a job neither has ended nor asks something. */
+function isBusy({ status, open_questions }: StoredJob): boolean {
+  return !isTerminal(status) && open_questions === 0;
+}
+
+function callerOf(context: Server.ServerCallContext): Caller {
+  return context.state.get("caller") as Caller;
+}
+
+function signalOf(context: Server.ServerCallContext): AbortSignal | undefined {
+  return context.state.get("signal") as AbortSignal | undefined;
+}
+
+function statusesOf(state: string): string[] {
+  const statuses: Readonly<Record<string, string[]>> = {
+    TASK_STATE_SUBMITTED: ["stopped"],
+    TASK_STATE_WORKING: ["in_progress", "cancelling"],
+    TASK_STATE_INPUT_REQUIRED: ["awaiting"],
+    TASK_STATE_COMPLETED: ["completed"],
+    TASK_STATE_FAILED: ["failed"],
+    TASK_STATE_CANCELED: ["cancelled"],
+  };
+  return statuses[state] ?? ["none"];
+}

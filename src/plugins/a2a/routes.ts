@@ -1,0 +1,275 @@
+import type * as Sdk from "@a2a-js/sdk";
+import type * as Server from "@a2a-js/sdk/server";
+import * as v from "valibot";
+import type { Caller } from "../../core/audit/caller.ts";
+import { ServiceError } from "../../core/base/errors.ts";
+import type { LiveStreams } from "../../core/http/live-streams.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../../core/http/route.ts";
+import type { ServiceState } from "../../core/http/service-state.ts";
+import { JsonMapSchema } from "../../core/models/scalars.ts";
+import { type CardSigner, toCard } from "./card.ts";
+import { type A2aParts, shownAgents } from "./parts.ts";
+import { type A2aSdk, AgentRequests } from "./requests.ts";
+
+const tag = "Agent2Agent";
+const SlugSchema = v.object({ slug: v.string() });
+const TargetSchema = v.object({ slug: v.string(), target: v.string() });
+const ActionSchema = v.object({ slug: v.string(), action: v.string() });
+const RpcSchema = v.looseObject({
+  jsonrpc: v.literal("2.0"),
+  id: v.optional(v.nullable(v.union([v.string(), v.number()]))),
+  method: v.string(),
+  params: v.optional(JsonMapSchema),
+});
+const QuerySchema = v.object({
+  contextId: v.optional(v.string()),
+  status: v.optional(v.string()),
+  pageSize: v.optional(v.string()),
+  pageToken: v.optional(v.string()),
+  historyLength: v.optional(v.string()),
+  statusTimestampAfter: v.optional(v.string()),
+  includeArtifacts: v.optional(v.string()),
+});
+const answers = (description: string) => ({ 200: { description, schema: JsonMapSchema } });
+
+interface Shared {
+  readonly prefix: string;
+  readonly signer: CardSigner;
+  readonly state: ServiceState;
+  readonly streams: LiveStreams;
+  readonly publicCards: boolean;
+}
+
+/** The routes of all agents: their cards, JSON-RPC and REST. */
+export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDefinition[] {
+  const { prefix, signer, state, streams } = shared;
+  const { server, types, errors } = sdk;
+  const auth = shared.publicCards ? "none" : "key";
+
+  const urlOf = (path: string, event: HttpEvent): string =>
+    new URL(`${prefix}${path}`, state.publicUrl ?? event.url).href;
+  const cardOf = async (slug: string, event: HttpEvent): Promise<Sdk.AgentCard> => {
+    const agent = agentOf(parts, slug);
+    const card = toCard(types, agent, urlOf(`/${slug}`, event));
+    return signer.sign(card, urlOf(`/${slug}/.well-known/jwks.json`, event));
+  };
+  const requestsOf = (slug: string, event: HttpEvent): AgentRequests =>
+    new AgentRequests(sdk, parts, agentOf(parts, slug), () => cardOf(slug, event));
+  const contextOf = (event: HttpEvent, caller: Caller, signal?: AbortSignal): Server.ServerCallContext => {
+    const requestedVersion = event.req.headers.get("a2a-version") ?? "1.0";
+    if (requestedVersion !== "1.0") {
+      const { VersionNotSupportedError } = errors;
+      throw new VersionNotSupportedError(
+        `Version ${requestedVersion} is not supported; send A2A-Version: 1.0`,
+      );
+    }
+    const state = new Map<string, unknown>([
+      ["caller", caller],
+      ["signal", signal],
+    ]);
+    return new server.ServerCallContext({ requestedVersion, state });
+  };
+  /** Sends what comes as events. What fails before the first one is an answer, not a stream. */
+  const stream = async (
+    given: AsyncGenerator<unknown, void, undefined>,
+    { actor, controller }: { readonly actor: string; readonly controller: AbortController },
+  ): Promise<Response> => {
+    let next: IteratorResult<unknown, void> | undefined = await given.next();
+    return streams.open(
+      async (signal) => {
+        signal.addEventListener("abort", () => controller.abort(), { once: true });
+        const { value, done } = next ?? (await given.next());
+        next = undefined;
+        return done ? undefined : types.formatSSEEvent(value);
+      },
+      { caller: actor },
+    );
+  };
+  /** Errors of REST have the protocol's form. */
+  const rest = async (work: () => Promise<unknown>): Promise<unknown> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof errors.A2AError)) throw error;
+      const status = errors.restStatusFor(error);
+      const headers = { "content-type": "application/json" };
+      return new Response(JSON.stringify(errors.toRestErrorBody(error, status)), { status, headers });
+    }
+  };
+  const restStream = (
+    events: (context: Server.ServerCallContext) => AsyncGenerator<Sdk.StreamResponse, void, undefined>,
+    { event, caller, actor }: { event: HttpEvent; caller: Caller; actor: string },
+  ): Promise<unknown> => {
+    const controller = new AbortController();
+    return rest(async () =>
+      stream(toJson(types, events(contextOf(event, caller, controller.signal))), { actor, controller }),
+    );
+  };
+
+  return [
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/{slug}/.well-known/agent-card.json`,
+      auth,
+      summary: "The card of an agent",
+      description: "Signed with a key of `jwks.json` beside it.",
+      tag,
+      params: SlugSchema,
+      responses: answers("The card"),
+      handler: async ({ params, event }) => types.AgentCard.toJSON(await cardOf(params.slug, event)),
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/{slug}/.well-known/jwks.json`,
+      auth,
+      summary: "The key that verifies cards",
+      tag,
+      params: SlugSchema,
+      responses: answers("A JSON Web Key Set"),
+      handler: ({ params }) => {
+        agentOf(parts, params.slug);
+        return { keys: [signer.jwk] };
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/{slug}`,
+      auth: "key",
+      summary: "Agent2Agent over JSON-RPC",
+      description:
+        "One request of the Agent2Agent protocol, version 1.0. Streaming methods are answered with server-sent events.",
+      tag,
+      params: SlugSchema,
+      body: RpcSchema,
+      responses: answers("The answer"),
+      handler: async ({ params, body, event, caller, actor }) => {
+        const controller = new AbortController();
+        try {
+          const context = contextOf(event, caller, controller.signal);
+          const handler = new server.JsonRpcTransportHandler(requestsOf(params.slug, event));
+          const answer = await handler.handle(body, context);
+          if (!(Symbol.asyncIterator in answer)) return answer;
+          return await stream(answer, { actor, controller });
+        } catch (error) {
+          if (!(error instanceof errors.A2AError)) throw error;
+          return { jsonrpc: "2.0", id: body.id ?? null, error: errors.toJsonRpcError(error) };
+        }
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/{slug}/{action}`,
+      auth: "key",
+      summary: "Send a message",
+      description: "`message:send` answers with the task, `message:stream` with server-sent events.",
+      tag,
+      params: ActionSchema,
+      body: JsonMapSchema,
+      responses: answers("The task"),
+      handler: ({ params: { slug, action }, body, event, caller, actor }) => {
+        const requests = requestsOf(slug, event);
+        if (action !== "message:send" && action !== "message:stream") throw notFound(action);
+        const request = types.SendMessageRequest.fromJSON(body);
+        if (action === "message:stream")
+          return restStream((context) => requests.sendMessageStream(request, context), {
+            event,
+            caller,
+            actor,
+          });
+        return rest(async () => ({
+          task: types.Task.toJSON(await requests.sendMessage(request, contextOf(event, caller))),
+        }));
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/{slug}/tasks`,
+      auth: "key",
+      summary: "List the tasks of an agent",
+      tag,
+      params: SlugSchema,
+      query: QuerySchema,
+      responses: answers("A page of tasks"),
+      handler: ({ params, query, event }) =>
+        rest(async () => {
+          const { pageSize, historyLength, includeArtifacts, ...others } = query;
+          const request = types.ListTasksRequest.fromJSON({
+            ...others,
+            ...(pageSize !== undefined && { pageSize: Number(pageSize) }),
+          });
+          return types.ListTasksResponse.toJSON(await requestsOf(params.slug, event).listTasks(request));
+        }),
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/{slug}/tasks/{target}`,
+      auth: "key",
+      summary: "Show or follow a task",
+      description: "`{id}` is the task; `{id}:subscribe` follows it with server-sent events.",
+      tag,
+      params: TargetSchema,
+      query: v.object({ historyLength: v.optional(v.string()) }),
+      responses: answers("The task"),
+      handler: ({ params, event, caller, actor }) => {
+        const requests = requestsOf(params.slug, event);
+        const [id, verb] = splitTarget(params.target);
+        if (verb === "subscribe")
+          return restStream((context) => requests.resubscribe({ tenant: "", id }, context), {
+            event,
+            caller,
+            actor,
+          });
+        if (verb !== undefined) throw notFound(params.target);
+        return rest(async () => types.Task.toJSON(await requests.getTask({ tenant: "", id })));
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/{slug}/tasks/{target}`,
+      auth: "key",
+      summary: "Cancel or follow a task",
+      description:
+        "`{id}:cancel` asks the task to stop; `{id}:subscribe` follows it with server-sent events.",
+      tag,
+      params: TargetSchema,
+      responses: answers("The task"),
+      handler: ({ params, event, caller, actor }) => {
+        const requests = requestsOf(params.slug, event);
+        const [id, verb] = splitTarget(params.target);
+        if (verb === "subscribe")
+          return restStream((context) => requests.resubscribe({ tenant: "", id }, context), {
+            event,
+            caller,
+            actor,
+          });
+        if (verb !== "cancel") throw notFound(params.target);
+        const request = { tenant: "", id, metadata: undefined };
+        return rest(async () =>
+          types.Task.toJSON(await requests.cancelTask(request, contextOf(event, caller))),
+        );
+      },
+    }),
+  ];
+}
+
+function agentOf(parts: A2aParts, slug: string) {
+  const agent = shownAgents(parts).find((one) => one.slug === slug);
+  if (!agent) throw new ServiceError("agent_not_found", `Unknown agent "${slug}"`);
+  return agent;
+}
+
+function splitTarget(target: string): [id: string, verb: string | undefined] {
+  const at = target.lastIndexOf(":");
+  return at < 0 ? [target, undefined] : [target.slice(0, at), target.slice(at + 1)];
+}
+
+function notFound(name: string): ServiceError {
+  return new ServiceError("not_found", `The protocol has no "${name}" here`);
+}
+
+async function* toJson(
+  { StreamResponse }: typeof Sdk,
+  events: AsyncGenerator<Sdk.StreamResponse, void, undefined>,
+): AsyncGenerator<unknown, void, undefined> {
+  for await (const event of events) yield StreamResponse.toJSON(event);
+}

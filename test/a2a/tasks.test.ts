@@ -1,0 +1,118 @@
+import { createPublicKey } from "node:crypto";
+import { AgentCard, type StreamResponse, verifyAgentCardSignature } from "@a2a-js/sdk";
+import { testServer } from "agent-control-service/testing";
+import { expect, it } from "vitest";
+import { a2a } from "../../src/a2a.ts";
+import { STORE } from "../../src/core/service/tokens.ts";
+import { startInstances } from "../instances/_instances.ts";
+import { refunds } from "../mcp/_agent.ts";
+import { connect, messageOf, send, shown, stateOf } from "./_client.ts";
+import { WALKED, walk } from "./_walk.ts";
+
+const options = { agents: [refunds], plugins: [a2a({ wait: "20s" })] };
+const BINDINGS = ["JSONRPC", "HTTP+JSON"] as const;
+
+it.each(BINDINGS)(
+  "a task is started, polled, answered twice and canceled by the official client: %s",
+  async (binding) => {
+    await using server = await testServer(options);
+
+    expect(await walk(async () => server, binding)).toMatchObject(WALKED);
+  },
+);
+
+it("each request may go to another instance", async () => {
+  const servers = await startInstances([options, options]);
+  let count = 0;
+
+  expect(await walk(async () => servers[count++ % 2]!, "JSONRPC")).toMatchObject(WALKED);
+});
+
+it("the service may crash before each request", async () => {
+  await using server = await testServer(options);
+  let isNew = true;
+
+  const walked = await walk(async () => {
+    if (!isNew) await server.crash();
+    isNew = false;
+    return server;
+  }, "HTTP+JSON");
+
+  expect(walked).toMatchObject(WALKED);
+});
+
+it("the card is signed, and names both bindings", async () => {
+  await using server = await testServer(options);
+
+  const card = await server.request("/a2a/refunds/.well-known/agent-card.json");
+  const { keys } = (await (await server.request("/a2a/refunds/.well-known/jwks.json")).json()) as {
+    keys: [{ kid: string }];
+  };
+  const json = (await card.json()) as Record<string, unknown>;
+  const verify = verifyAgentCardSignature(async (kid) => {
+    expect(kid).toBe(keys[0].kid);
+    return createPublicKey({ key: keys[0] as never, format: "jwk" });
+  });
+
+  await verify(AgentCard.fromJSON(json));
+  await expect(verify(AgentCard.fromJSON({ ...json, name: "Other" }))).rejects.toThrow();
+  expect(json).toMatchObject({
+    name: "Refunds",
+    supportedInterfaces: [
+      { url: `${server.url}/a2a/refunds`, protocolBinding: "JSONRPC", protocolVersion: "1.0" },
+      { url: `${server.url}/a2a/refunds`, protocolBinding: "HTTP+JSON", protocolVersion: "1.0" },
+    ],
+    skills: [{ id: "refunds", description: "Pays a customer back" }],
+  });
+  expect((await server.request("/a2a/refunds/.well-known/agent-card.json", { key: null })).status).toBe(401);
+});
+
+it.each(BINDINGS)("a message can wait for its task, and a stream shows what happens: %s", async (binding) => {
+  await using server = await testServer(options);
+  const client = await connect(server, binding);
+
+  const asked = await send(client, messageOf("m1", [{ data: { order: "A1" } }]));
+  const second = await send(client, messageOf("m2", [{ data: { approved: true } }], asked.id));
+  const events: StreamResponse[] = [];
+  const message = messageOf("m3", [{ text: "7" }], asked.id);
+  const request = { tenant: "", message, configuration: undefined, metadata: undefined };
+  for await (const event of client.sendMessageStream(request)) events.push(event);
+  const listed = await client.listTasks({
+    ...{ tenant: "", contextId: "", status: 0, pageSize: 10, pageToken: "" },
+    statusTimestampAfter: undefined,
+  });
+
+  expect([stateOf(asked), stateOf(second)]).toEqual(Array(2).fill("TASK_STATE_INPUT_REQUIRED"));
+  expect(events[0]?.payload?.$case).toBe("task");
+  const states = events.flatMap(({ payload }) => {
+    if (payload?.$case === "statusUpdate") return [payload.value.status?.state];
+    return payload?.$case === "task" ? [payload.value.status?.state] : [];
+  });
+  expect(states.at(-1)).toBe(3);
+  expect(listed).toMatchObject({ totalSize: 1, nextPageToken: "", tasks: [{ id: asked.id }] });
+});
+
+it.each(BINDINGS)("mistakes are errors of the protocol: %s", async (binding) => {
+  await using server = await testServer(options);
+  const client = await connect(server, binding);
+  const { id } = await send(client, messageOf("m1", [{ text: "A1" }]));
+
+  const task = (taskId: string) => ({ tenant: "", id: taskId });
+  await expect(client.getTask(task("nothing"))).rejects.toThrow(/does not exist|not found/i);
+  await expect(send(client, messageOf("m2", [{ text: "perhaps" }], id))).rejects.toThrow(/approved must be/);
+  await expect(send(client, messageOf("m3", [{ data: { order: 5 } }]))).rejects.toThrow(/order must be/);
+  expect(shown(await client.getTask(task(id)))).toMatchObject({ state: "TASK_STATE_INPUT_REQUIRED" });
+});
+
+it("what is kept of messages goes with their job", async () => {
+  await using server = await testServer(options);
+  const client = await connect(server);
+  const { id } = await send(client, messageOf("m1", [{ text: "A1" }]));
+  await send(client, messageOf("m2", [{ text: "yes" }], id));
+  const kept = async () => (await server.service.get(STORE).table("A2aMessage").list()).total;
+  expect(await kept()).toBe(1);
+
+  await server.request(`/admin/api/jobs/${id}`, { method: "DELETE" });
+
+  expect(await kept()).toBe(0);
+});
