@@ -1,4 +1,5 @@
-import semver from "semver";
+import compareBuild from "semver/functions/compare-build.js";
+import valid from "semver/functions/valid.js";
 import { ServiceError } from "../base/errors.ts";
 import { fingerprintOfAgent } from "./agent-code.ts";
 import type { AgentDefinition } from "./define-agent.ts";
@@ -90,6 +91,6 @@ export class AgentRegistry {
 
 /** By semver where both are such versions; else by their numbers and letters. */
 function compareVersions(a: string, b: string): number {
-  if (semver.valid(a) && semver.valid(b)) return semver.compareBuild(a, b);
+  if (valid(a) && valid(b)) return compareBuild(a, b);
   return a.localeCompare(b, "en", { numeric: true });
 }

@@ -1,4 +1,4 @@
-import "reflect-metadata";
+import "reflect-metadata/lite";
 import { type DependencyContainer, instanceCachingFactory, container as root } from "tsyringe";
 
 const SHARED = "agent-control-service ";
