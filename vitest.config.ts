@@ -93,8 +93,8 @@ export default defineConfig({
     expect: { poll: { timeout: 60_000 } },
     reporters: ["default"],
     pool: "forks",
-    // Many files wait most of the time: two more than the cores of a small machine keep these busy.
-    maxWorkers: 4,
+    // Many files wait most of the time: three more than the cores of a small machine keep these busy.
+    maxWorkers: 5,
     sequence: { sequencer: LongFirst },
     projects: [
       { extends: true, test: { name: "alone", include: ALONE } },
