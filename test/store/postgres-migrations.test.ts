@@ -44,6 +44,23 @@ requirement("postgres").describe("A Postgres database of an earlier version", ()
     expect(await jobs.ids({ search: "audit of ö" })).toEqual(["job-1"]);
   });
 
+  it("is written to no longer by an instance whose functions a newer version has removed, which says so", async () => {
+    const cluster = await sharedCluster();
+    const schema = cluster.newSchema();
+    const [store] = (await openStores(1, { schema })) as [Store];
+    await store.table("Job").insert(makeJob("job-1"));
+    const functions = await cluster.query<{ name: string }>(
+      `select p.oid::regprocedure::text as name from pg_proc p where pronamespace = '${schema}'::regnamespace and proname like '\\_commit%'`,
+    );
+    expect(functions).not.toEqual([]);
+    for (const { name } of functions) await cluster.query(`drop function ${name}`);
+
+    await expect(store.table("Job").insert(makeJob("job-2"))).rejects.toThrow(
+      /^The database was changed by a newer version of agent-control-service/,
+    );
+    expect(await store.table("Job").ids()).toEqual(["job-1"]);
+  });
+
   it("is written to no longer by the code of that version", async () => {
     const cluster = await sharedCluster();
     const schema = cluster.newSchema();

@@ -43,6 +43,9 @@ interface ServerError extends Error {
 /** The code with which a database refuses writes whose data a move has taken elsewhere. */
 export const CLOSED = "SV003";
 
+/** Each version writes with a function of its own, which a later one may have removed. */
+const UNDEFINED_FUNCTION = "42883";
+
 /** Connections to one database. */
 export class Connections {
   readonly #pg: Pg;
@@ -176,6 +179,12 @@ export function explain(error: unknown): ServiceError {
   const { code, message } = error as ServerError;
   if (isRefusal(error)) {
     if (code === CLOSED) return storageError(message, error.detail ?? "");
+    if (code === UNDEFINED_FUNCTION) {
+      return storageError(
+        `The database was changed by a newer version of agent-control-service, beside which this one cannot write (${message})`,
+        "Start this instance with the newer version.",
+      );
+    }
     return storageError(
       `The database refuses: ${message} (${code})`,
       code === "53100"
