@@ -2,6 +2,7 @@ import type { HealthCheckResult } from "../core/models/deployment.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
+import { leftBehind, storeOf } from "./job-store.ts";
 import { liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
 import { guardOpenWork } from "./open-work.ts";
@@ -46,6 +47,10 @@ export async function rollback(
   // After a killed run the target revision may already be serving: the killed run's goal counts.
   const begun = begunRollback(deployment, options.to);
   const { from, to } = begun ?? { from: live, to: choose(candidates, live, options.to) };
+  // Not every platform says what an earlier release has as secrets.
+  if (to.secretNames)
+    for (const { message, fix } of leftBehind(storeOf(to), live))
+      emit({ type: "notice", level: "warning", message, fix });
   const openWork = await liveWork(deployment, live, "replaced");
   guardOpenWork(openWork, {
     serviceName: target.serviceName,

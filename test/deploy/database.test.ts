@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { describeContinued } from "../../src/deploy/continued.ts";
 import { prepare } from "../../src/deploy/plan.ts";
+import { rollback } from "../../src/deploy/rollback.ts";
 import { up } from "../../src/deploy/up.ts";
 import type { Stage } from "./_fixture.ts";
 import { allText, stage, temporaryProject, writeAll } from "./_fixture.ts";
@@ -102,6 +103,23 @@ describe("a service with a database among its secrets", () => {
 
     expect(newest(at)?.secrets).not.toHaveProperty("SERVICE_DATABASE_URL");
     expect(notices(at).join()).toMatch(/wipes[\s\S]*they wait there/);
+  });
+
+  it.each([
+    ["says that its jobs wait there when it is rolled back to a release without it", {}, true],
+    ["says nothing of that when the earlier release has it, too", GIVEN, false],
+  ])("%s", async (_, before, warns) => {
+    const at = await withPg();
+    await deploy(at, {}, before);
+    writeAll(at.cwd, { "src/controller.ts": "export default { next: true };\n" });
+    await deploy(at, {}, GIVEN);
+    const deployment = await at.open({ acceptDataLoss: true }, GIVEN);
+
+    await rollback(deployment, { to: undefined, consent: async () => true });
+
+    await deployment.close();
+    expect(at.world.read().services["hello-dev"]?.serving).toBe("r1");
+    expect(notices(at).some((message) => message.includes("they wait there"))).toBe(warns);
   });
 
   it("does not take a URL from the environment where the configuration says that jobs are elsewhere", async () => {
