@@ -33,11 +33,56 @@
       seen = change.tick;
       apply(change);
     });
+    source.addEventListener("chunk", (event) => emitted(JSON.parse(event.data)));
+    source.addEventListener("settled", (event) => settled(JSON.parse(event.data)));
     source.onerror = () => {
       if (source.readyState === EventSource.CLOSED) lost();
       else show("lost", "Reconnecting");
     };
   }
+
+  // What steps emit: the text of each attempt under way, until the page shows its result.
+  const tokens = $("#tokens");
+  const steps = new Map();
+  const keyOf = ({ case_id, position }) => `${case_id ?? ""}/${position}`;
+  function emitted(data) {
+    if (!tokens || (tokens.dataset.case && tokens.dataset.case !== data.case_id)) return;
+    const key = keyOf(data);
+    const attempt = `${data.run}/${data.attempt}`;
+    let step = steps.get(key);
+    if (!step?.box.isConnected) {
+      const box = document.createElement("article");
+      box.append(document.createElement("p"), document.createElement("pre"));
+      box.firstChild.className = "faint";
+      step = { box, attempt: "", count: 0 };
+      steps.set(key, step);
+      tokens.append(box);
+    }
+    const text = step.box.lastChild;
+    if (step.attempt !== attempt || step.count !== data.index) text.textContent = data.index > 0 ? "[chunks missed] " : "";
+    step.box.firstChild.textContent = data.attempt > 1 ? `${data.name}, attempt ${data.attempt}` : data.name;
+    step.attempt = attempt;
+    step.count = data.index + data.chunks.length;
+    step.isOver = false;
+    text.append(data.chunks.map((chunk) => (typeof chunk === "string" ? chunk : `\n${JSON.stringify(chunk)}\n`)).join(""));
+    if (tokens.closest(".now")) tokens.closest(".now").hidden = false;
+  }
+  function settled(data) {
+    const step = steps.get(keyOf(data));
+    if (!step) return;
+    step.isOver = true;
+    setTimeout(clearSteps, 3000);
+  }
+  function clearSteps() {
+    for (const [key, step] of steps) {
+      if (!step.isOver) continue;
+      step.box.remove();
+      steps.delete(key);
+    }
+    const now = tokens?.closest(".now");
+    if (now && steps.size === 0) now.hidden = true;
+  }
+  document.addEventListener("htmx:afterSettle", clearSteps);
 
   function lost() {
     disconnect();

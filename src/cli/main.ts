@@ -1,4 +1,5 @@
 import { VERSION } from "../core/http/service-state.ts";
+import { chat } from "./chat.ts";
 import { check } from "./check.ts";
 import type { Command, CommandGroup } from "./command.ts";
 import { completion } from "./completion.ts";
@@ -12,7 +13,18 @@ import { resume } from "./resume.ts";
 import { start } from "./start.ts";
 import { torture } from "./torture.ts";
 
-const COMMANDS: readonly Command[] = [start, dev, resume, init, open, check, control, torture, completion];
+const COMMANDS: readonly Command[] = [
+  start,
+  dev,
+  resume,
+  init,
+  open,
+  chat,
+  check,
+  control,
+  torture,
+  completion,
+];
 
 const GROUPS: readonly CommandGroup[] = [
   {

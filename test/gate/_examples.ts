@@ -94,6 +94,10 @@ async function previewOf(world: World, who: Values): Promise<{ id: string; hash:
   return JSON.parse(answer.text) as { id: string; hash: string };
 }
 
+const thread = async ({ server }: World): Promise<Example> => {
+  const { jobId } = await server.service.get(THREADS).start("talker", { message: "hello" }, {});
+  return { params: { id: jobId }, form: { content: "hello" } };
+};
 const failed = async (world: World): Promise<Example> => ({ params: { id: await world.job("fail") } });
 /** A job that is held as it is when other code ran it before. */
 const held = async (world: World): Promise<Example> => {
@@ -152,10 +156,12 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
       encrypted_agent_parameters: world.sealed,
     },
   }),
-  "POST /jobs/{id}/messages": async ({ server }) => {
-    const { jobId } = await server.service.get(THREADS).start("talker", {}, {});
-    return { params: { id: jobId } };
-  },
+  "POST /jobs/{id}/messages": thread,
+  "GET /admin/jobs/{id}/chat": thread,
+  "GET /admin/api/jobs/{id}/chat": thread,
+  "POST /admin/jobs/{id}/chat": thread,
+  "GET /admin/agents/{slug}/chat": () => ({ params: { slug: "talker" } }),
+  "POST /admin/agents/{slug}/chat": () => ({ params: { slug: "talker" }, form: { content: "hello" } }),
   "GET /v1/models/{id}": () => ({ params: { id: "talker" } }),
   "POST /v1/chat/completions": () => ({
     json: { model: "talker", messages: [{ role: "user", content: "hello" }] },

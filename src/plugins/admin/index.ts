@@ -10,6 +10,7 @@ import {
   CLOCK,
   CONTROL_SYSTEM,
   GATE,
+  JOB_FEED,
   JOBS,
   KEYS,
   OPTIONS,
@@ -23,6 +24,7 @@ import {
   SIGN_IN_LINK,
   STORE,
   STREAMS,
+  THREADS,
 } from "../../core/service/tokens.ts";
 import type { Store } from "../../core/store/store.ts";
 import { Activity } from "./activity.ts";
@@ -140,6 +142,8 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     clock,
     plugins: context.get(PLUGINS),
     runner,
+    threads: context.get(THREADS),
+    feed: context.get(JOB_FEED),
     control: () => findControl(context),
     assets,
     renderer: new Renderer(assets),

@@ -6,8 +6,10 @@ import type { Redactor } from "../../core/base/redactor.ts";
 import type { ControlSystem } from "../../core/delivery/control-system.ts";
 import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
+import type { Threads } from "../../core/http/chat/threads.ts";
 import type { Clients } from "../../core/http/clients.ts";
 import type { Gate } from "../../core/http/gate.ts";
+import type { JobFeed } from "../../core/http/job-feed.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import type { Retention } from "../../core/retention/retention.ts";
 import type { Runner } from "../../core/runs/runner.ts";
@@ -44,6 +46,8 @@ export interface AdminParts {
   readonly clock: () => Date;
   readonly plugins: () => readonly PluginReport[];
   readonly runner: () => Runner;
+  readonly threads: Threads;
+  readonly feed: JobFeed;
   /** The link to the control system, if a plugin provides one. */
   readonly control: () => ControlSystem | undefined;
   readonly assets: Assets;

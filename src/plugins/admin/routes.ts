@@ -8,6 +8,7 @@ import { assetRoutes } from "./asset-routes.ts";
 import { auditRoutes } from "./audit/routes.ts";
 import { bulkRoutes } from "./bulk/routes.ts";
 import { caseRoutes } from "./case/page.ts";
+import { chatRoutes } from "./chat/page.ts";
 import { consoleRoutes } from "./console/routes.ts";
 import { deliveryRoutes } from "./deliveries/routes.ts";
 import { eventRoutes } from "./events/routes.ts";
@@ -38,6 +39,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...inboxRoutes(parts),
     ...agentRoutes(parts),
     ...startRoutes(parts),
+    ...chatRoutes(parts),
     ...consoleRoutes(parts, streams),
     ...modelRoutes(parts),
     ...scheduleRoutes(parts),

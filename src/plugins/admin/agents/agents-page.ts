@@ -7,6 +7,7 @@ import type { AgentMethod } from "../../../core/models/agent-method.ts";
 import type { FieldType } from "../../../core/models/agent-method-field.ts";
 import type { AgentResponse } from "../../../core/models/agent-response.ts";
 import { AgentSchema } from "../answers/service.ts";
+import { newChatPath } from "../chat/page.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
@@ -78,6 +79,7 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
         agent: {
           ...toHead(agent),
           api: `/admin/api/agents/${encodeURIComponent(agent.slug)}`,
+          chatHref: hosted.definition.chats ? newChatPath(agent.slug) : "",
           figures: [
             ...toStatistics(agent),
             {

@@ -5,6 +5,7 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import { type StoredJob, toJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
+import { chatPath } from "../chat/page.ts";
 import { toCaseLine } from "../lists/rows.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
@@ -149,6 +150,7 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
       api,
       live: withQuery("/admin/api/live", { job: job.id }),
       agent: agent?.definition.name ?? job.agent_name,
+      chatHref: agent?.definition.chats ? chatPath(job.id) : "",
       agentHref: pathTo("agents", job.agent_name),
       status: statusPiece(job.status).toString(),
       actions: jobActions(job),

@@ -11,11 +11,20 @@ export class Mailbox {
   #texts: string[] = [];
   #dropped = 0;
   #wake: (() => void) | undefined;
+  #onTaken: (() => void)[] = [];
 
   constructor(parts: { bound: number; overflow: (dropped: number) => string; onEnd: () => void }) {
     this.#bound = parts.bound;
     this.#overflow = parts.overflow;
     this.#onEnd = parts.onEnd;
+  }
+
+  /** Resolves once the reader has taken what has arrived. */
+  async taken(): Promise<void> {
+    if (this.#texts.length === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onTaken.push(resolve);
+    });
   }
 
   put(text: string): void {
@@ -35,6 +44,7 @@ export class Mailbox {
     const text = lost + this.#texts.join("");
     this.#texts = [];
     this.#dropped = 0;
+    for (const done of this.#onTaken.splice(0)) done();
     return text;
   };
 

@@ -1,15 +1,16 @@
 import * as v from "valibot";
+import type { JobFeed } from "../../../core/http/job-feed.ts";
 import type { LiveStreams, StreamSource } from "../../../core/http/live-streams.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
+import type { CallEntryBase } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import type { AdminParts } from "../parts.ts";
-import type { LiveHub } from "./hub.ts";
 import { Mailbox } from "./mailbox.ts";
 
 /** The stream of an open admin page: what changed, not its new content. */
 export function liveRoute(
-  { hub, sessions }: Pick<AdminParts, "hub" | "sessions">,
+  parts: Pick<AdminParts, "hub" | "sessions" | "feed" | "log">,
   streams: LiveStreams,
 ): RouteDefinition {
   return defineRoute({
@@ -18,18 +19,22 @@ export function liveRoute(
     auth: "session",
     summary: "Follow changes",
     description:
-      "Server-sent events: `hello` with the number of the last change, then `change` with topics and ids, batched so that at most one is sent per second. With `job`, changes of that job only.",
+      "Server-sent events: `hello` with the number of the last change, then `change` with topics and ids, batched so that at most one is sent per second. With `job`, changes of that job only, what its steps emit now as `chunk`, and `settled` when an attempt of such a step is over.",
     tag: "Admin",
     query: v.object({ job: v.optional(EntityIdSchema) }),
     responses: { 200: { description: "The stream", contentType: "text/event-stream" } },
     handler: ({ query, event, actor }) => {
       if (event.req.method === "HEAD") return eventStreamHead();
-      return streams.open(followChanges(hub, query.job), { caller: actor, over: sessions.over(event) });
+      const { sessions } = parts;
+      return streams.open(followChanges(parts, query.job), { caller: actor, over: sessions.over(event) });
     },
   });
 }
 
-function followChanges(hub: LiveHub, jobId: string | undefined): StreamSource {
+function followChanges(
+  { hub, feed, log }: Pick<AdminParts, "hub" | "feed" | "log">,
+  jobId: string | undefined,
+): StreamSource {
   let mailbox: Mailbox | undefined;
   return (signal) => {
     if (mailbox) return mailbox.source(signal);
@@ -48,8 +53,35 @@ function followChanges(hub: LiveHub, jobId: string | undefined): StreamSource {
     mailbox = box;
     box.endWith(signal);
     box.put(toEventText({ event: "hello", id: hub.tick, data: hub.tick }));
+    if (jobId !== undefined) {
+      followSteps(feed, jobId, { box, signal }).catch((error: unknown) => {
+        log.warn("an open page no longer shows what steps emit", { job_id: jobId, error });
+      });
+    }
     return box.source(signal);
   };
+}
+
+/** What steps emit, and that an attempt is over: as fast as the page reads. */
+async function followSteps(
+  feed: JobFeed,
+  jobId: string,
+  { box, signal }: { readonly box: Mailbox; readonly signal: AbortSignal },
+): Promise<void> {
+  const after = await feed.last(jobId);
+  for await (const { event, data } of feed.watch(jobId, { after, signal })) {
+    if (event === "chunk") box.put(toEventText({ event, data }));
+    else if (event === "call" || event === "attempt") {
+      const { case_id, position } = data as CallEntryBase;
+      box.put(toEventText({ event: "settled", data: { case_id, position } }));
+    } else continue;
+    await Promise.race([box.taken(), left(signal)]);
+  }
+}
+
+function left(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }
 
 /** The head of a stream without the stream. */

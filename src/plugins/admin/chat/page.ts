@@ -1,0 +1,196 @@
+import * as v from "valibot";
+import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { Case, StoredCase } from "../../../core/models/case.ts";
+import { CaseSchema } from "../../../core/models/case.ts";
+import { isTerminal } from "../../../core/models/entity-status.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
+import type { RunEntry } from "../../../core/models/run-entry.ts";
+import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { redirect } from "../answer.ts";
+import { flashCookie } from "../flash.ts";
+import { readForm } from "../forms/read-form.ts";
+import { toAskView } from "../inbox/ask-view.ts";
+import type { AdminParts } from "../parts.ts";
+import { withQuery } from "../query.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import { type Resource, renderPage } from "../respond.ts";
+import { countOf, formatCost } from "../views/format.ts";
+import { renderJson } from "../views/json-tree.ts";
+import { pathTo, statusPiece } from "../views/pieces.ts";
+import { SHOWN_ENTRIES } from "../views/waterfall.ts";
+
+const PathSchema = v.object({ id: EntityIdSchema });
+const AgentPathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) });
+/** Turns that the page shows, the newest. */
+const SHOWN_TURNS = 50;
+
+/** A thread of a chat: its page, and messages into it. */
+export function chatRoutes(parts: AdminParts): RouteDefinition[] {
+  return [
+    ...resourceRoutes(parts, {
+      page: ["/admin/jobs/{id}/chat", "Chat page"],
+      api: ["/admin/api/jobs/{id}/chat", "Show the newest turns of a thread"],
+      params: PathSchema,
+      answer: "The turns, oldest first",
+      schema: v.array(CaseSchema),
+      resource: async ({ params }) => chatResource(parts, await readThread(parts, params.id)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/jobs/{id}/chat",
+      auth: "session",
+      summary: "Send a message to a thread with its form",
+      tag: "Admin",
+      hidden: true,
+      params: PathSchema,
+      responses: { 303: { description: "Redirect to the thread" } },
+      handler: async ({ params, event }) => {
+        const content = (await readForm(event)).get("content")?.trim() ?? "";
+        if (content !== "") await parts.threads.say(params.id, content);
+        return redirect(chatPath(params.id));
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/admin/agents/{slug}/chat",
+      auth: "session",
+      summary: "Page that starts a thread",
+      tag: "Admin",
+      hidden: true,
+      params: AgentPathSchema,
+      responses: { 200: { description: "The page", contentType: "text/html" } },
+      handler: ({ params, event }) => {
+        const slug = parts.threads.agent(params.slug);
+        const { name } = parts.agents.get(slug).definition;
+        const chat = { title: name, name, agentHref: pathTo("agents", slug), action: newChatPath(slug) };
+        return renderPage(parts, event, { template: "chat", state: { chat: { ...NEW, ...chat } } });
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/admin/agents/{slug}/chat",
+      auth: "session",
+      summary: "Start a thread with its first message",
+      tag: "Admin",
+      hidden: true,
+      params: AgentPathSchema,
+      responses: { 303: { description: "Redirect to the thread" } },
+      handler: async ({ params, event }) => {
+        const content = (await readForm(event)).get("content")?.trim() ?? "";
+        const slug = parts.threads.agent(params.slug);
+        if (content === "") return redirect(newChatPath(slug));
+        const { jobId } = await parts.threads.start(slug, { message: content }, {});
+        return redirect(chatPath(jobId), [flashCookie(parts, event, "good", "The thread was started.")]);
+      },
+    }),
+  ];
+}
+
+/** Where a thread is shown as a conversation. */
+export function chatPath(jobId: string): string {
+  return pathTo("jobs", jobId, "chat");
+}
+
+/** Where a thread is started. */
+export function newChatPath(slug: string): string {
+  return pathTo("agents", slug, "chat");
+}
+
+const NEW = {
+  live: "",
+  api: "",
+  jobHref: "",
+  status: "",
+  id: "",
+  isOpen: true,
+  turns: [],
+  earlier: "",
+  newHref: "",
+};
+
+async function readThread(parts: AdminParts, id: string): Promise<StoredJob> {
+  return (await parts.threads.find(id)) ?? parts.jobs.get(id);
+}
+
+function chatResource(parts: AdminParts, job: StoredJob): Resource {
+  const query = { where: { job_id: job.id }, sort: "-created_at", limit: SHOWN_TURNS };
+  return {
+    page: "chat",
+    fragment: "chat",
+    json: async (): Promise<Case[]> => (await parts.cases.listWithUpdates(query, 20)).items.reverse(),
+    state: async () => {
+      const { items, total } = await parts.cases.list(query);
+      const entries = await parts.jobs.logEnds(job.id, SHOWN_ENTRIES);
+      const { definition } = parts.agents.of(job) ?? parts.agents.get(job.agent_name);
+      const turns = items.reverse().map((item) =>
+        toTurn(
+          parts,
+          job,
+          item,
+          entries.map(({ entry }) => entry),
+        ),
+      );
+      return {
+        chat: {
+          title: `${definition.name}: ${items[0]?.name ?? "thread"}`,
+          name: definition.name,
+          agentHref: pathTo("agents", job.agent_name),
+          newHref: newChatPath(job.agent_name),
+          jobHref: pathTo("jobs", job.id),
+          id: job.id,
+          status: statusPiece(job.status).toString(),
+          live: withQuery("/admin/api/live", { job: job.id }),
+          api: `/admin/api/jobs/${encodeURIComponent(job.id)}/chat`,
+          action: chatPath(job.id),
+          isOpen: !isTerminal(job.status),
+          earlier: total > SHOWN_TURNS ? countOf(total - SHOWN_TURNS, "earlier message") : "",
+          turns: await Promise.all(turns),
+        },
+      };
+    },
+  };
+}
+
+async function toTurn(parts: AdminParts, job: StoredJob, item: StoredCase, entries: readonly RunEntry[]) {
+  const { currency } = parts.options;
+  const steps = entries.flatMap((entry) => {
+    if (entry.type !== "call" || entry.call !== "step" || entry.case_id !== item.id) return [];
+    const tries = (entry.attempts ?? 1) > 1 ? `${entry.attempts} attempts` : "";
+    const cost = entry.cost ? formatCost(entry.cost, currency) : "";
+    return [
+      {
+        name: entry.name,
+        kind: entry.kind ?? "step",
+        note: [tries, cost].filter(Boolean).join(", "),
+        error: entry.error?.message ?? "",
+        input: entry.input === undefined ? "" : renderJson(entry.input),
+        result: entry.result === undefined ? "" : renderJson(entry.result),
+      },
+    ];
+  });
+  const delivery = item.final_delivery as { message?: string; answer?: string } | null;
+  const isAsking = item.status === "awaiting" && item.question;
+  const ask = isAsking ? toAskView(item, { now: parts.clock(), agent: job.agent_name }) : undefined;
+  return {
+    href: pathTo("cases", item.id),
+    message: delivery?.message ?? (await messageOf(item, entries)),
+    steps,
+    stepCount: countOf(steps.length, "step"),
+    ask: ask ? await parts.renderer.render("fragments/ask", { ask }) : "",
+    answer: delivery?.answer ?? "",
+    error: item.status === "failed" ? (item.last_error ?? "The answer failed.") : "",
+    isOpen: !isTerminal(item.status) && !ask,
+  };
+}
+
+/** Of a turn without an answer: its message came with an event, or with the job. */
+async function messageOf(item: StoredCase, entries: readonly RunEntry[]): Promise<string> {
+  let last: string | undefined;
+  for (const entry of entries) {
+    if (entry.type !== "call") continue;
+    if (entry.call === "event")
+      last = (entry.result as { data?: { content?: string } } | null)?.data?.content;
+    if (entry.call === "open_case" && entry.result === item.id) return last ?? item.name;
+  }
+  return item.name;
+}
