@@ -26,6 +26,9 @@
       if (tick !== seen) catchUp();
       seen = tick;
       failures = 0;
+      // What is being emitted comes again.
+      for (const step of steps.values()) step.isOver = true;
+      clearSteps();
       show("live", "Live");
     });
     source.addEventListener("change", (event) => {

@@ -1,4 +1,5 @@
-import { ADMIN, html, type Plugin, ROUTER } from "agent-control-service/plugin";
+import { defineChat } from "agent-control-service";
+import { ADMIN, html, type Plugin, ROUTER, THREADS } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { greeter } from "../_setup.ts";
@@ -23,12 +24,14 @@ const QUERIES: Readonly<Record<string, string>> = {
   "/admin/api/cases/rows": "?ids=case-1",
 };
 
+const talker = defineChat({ name: "Talker", version: "1.0.0", reply: () => "hello" });
 const schedules = [{ id: "nightly", cron: "0 3 1 1 *", agent: greeter, fields: { name: "Ada" } }];
 
 async function start() {
-  const server = await testServer({ agents: [greeter], plugins: [extension], schedules });
+  const server = await testServer({ agents: [greeter, talker], plugins: [extension], schedules });
   await seedJob(server.service, { id: "job-1", status: "in_progress" });
   await seedCase(server.service, { job: "job-1", ref: "case-1", question: "Pay it?" });
+  await server.service.get(THREADS).start("talker", { message: "hello" }, { id: "thread-1" });
   const preview = await server.request("/admin/api/bulk", {
     json: { kind: "jobs", action: "stop", ids: ["job-1"] },
   });
@@ -38,6 +41,8 @@ async function start() {
     .routes.filter((route) => route.path.startsWith("/admin") && route.auth === "session")
     .map((route) => {
       const id = route.path.includes("/bulk/") ? bulk : route.path.includes("/cases/") ? "case-1" : "job-1";
+      if (route.path.endsWith("/chat"))
+        return { route, path: route.path.replace("{id}", "thread-1").replace("{slug}", "talker") };
       const named = route.path.includes("/schedules/") ? "nightly" : id;
       const path = route.path.replace("{id}", named).replace("{slug}", "greeter").replace("{path}", "extra");
       return { route, path: path + (QUERIES[route.path] ?? "") };

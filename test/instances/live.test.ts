@@ -46,12 +46,17 @@ describe.each([
     using page = await openStream(`${other.url}/admin/api/live`, { "x-api-key": other.key });
     expect((await page.next()).event).toBe("hello");
     const ended = start(other, { prefer: "wait=60" });
-    await stream.take(3);
+    const seen = await stream.take(3);
 
     release();
 
     expect((await (await ended).json()) as Job).toMatchObject({ status: "completed", result: 2 });
     const events = await stream.rest();
+    // What its steps emit stays at the instance that runs it.
+    expect(seen.concat(events).filter(({ event }) => event === "chunks")).toMatchObject([
+      { data: { available: false, message: expect.stringContaining("another instance") } },
+      { data: { available: true } },
+    ]);
     expect(events.at(-1)).toMatchObject({ event: "end", data: { status: "completed" } });
     const change = (await page.next()).data as { topics: string[]; jobs: string[]; more: boolean };
     expect(change.topics).toContain("jobs");

@@ -40,6 +40,8 @@ export async function* followJob(
         if (event === "end")
           return yield { type: "end", status: (JSON.parse(data) as { status: string }).status };
         if (event === "chunk") yield { type: "chunk", emitted: JSON.parse(data) as EmittedChunks };
+        // A job that runs at another instance: its entries come anyway.
+        else if (event === "chunks") continue;
         else if (event !== "snapshot") yield { type: "entry", entry: JSON.parse(data) as RunEntry };
         else if (!known) yield { type: "snapshot", job: JSON.parse(data) as Job };
         known = true;

@@ -14,6 +14,11 @@ const MOST = 64;
 /** Characters of a batch beyond which the next is smaller. */
 const LONG = 256 * 1024;
 
+const ELSEWHERE = {
+  available: false,
+  message: "The job runs at another instance: what its steps emit does not reach this stream",
+};
+
 export interface WatchOptions {
   /** Number of the last entry that is known. @default 0 */
   readonly after?: number;
@@ -28,6 +33,8 @@ interface JobFeedParts {
   readonly log: Log<RunEntry>;
   readonly hooks: HookListener;
   readonly emissions: Emissions;
+  /** Id of this instance, where several share the store. */
+  readonly instance?: () => string | undefined;
 }
 
 /** Reports what happens to jobs: what is in their run logs, and what their steps emit now. */
@@ -69,7 +76,8 @@ export class JobFeed {
   /**
    * The current job as `snapshot`, then each entry of its log after number `after` as it is written, named by its type,
    * `chunk` with what steps under way emit, and `end` once the job has ended. Entries are read from the log, not buffered
-   * for each reader: a slow one gets all of them. Of chunks, those are counted that a slow reader does not get.
+   * for each reader: a slow one gets all of them. Of chunks, those are counted that a slow reader does not get. Where the
+   * job runs at another instance, `chunks` says that they are not here, and once they are again.
    */
   async *watch(jobId: string, { after = 0, signal }: WatchOptions = {}): AsyncGenerator<ServerEvent, void> {
     const left = new AbortController();
@@ -89,6 +97,7 @@ export class JobFeed {
     let batch = FEWEST;
     let state: "new" | "following" | "over" = "new";
     const change = this.#subscribe(jobId, signal);
+    let isHere = true;
 
     return async () => {
       if (state === "over") return undefined;
@@ -101,6 +110,13 @@ export class JobFeed {
             state = "following";
             change.isStored = true;
             return [{ event: "snapshot", data: await jobs.show(job) }];
+          }
+          const { instance } = this.#parts;
+          const runsHere = !job?.owner || isTerminal(job.status) || job.owner === instance?.();
+          if (instance && runsHere !== isHere) {
+            isHere = runsHere;
+            change.isStored = true;
+            return [{ event: "chunks", data: isHere ? { available: true } : ELSEWHERE }];
           }
           const entries = job ? await log.read(jobId, { after: seen, limit: batch }) : [];
           // They come before the entry that ends their attempt, which is read again.

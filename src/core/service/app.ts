@@ -97,7 +97,11 @@ export function createApp(scope: Container): H3 {
   const store = scope.get(STORE);
   const parameters = scope.get(PARAMETERS);
   const jobs = scope.get(JOBS);
-  const feed = new JobFeed({ jobs, log: store.log("Run"), hooks, emissions: scope.get(EMISSIONS) });
+  const feed = new JobFeed({
+    ...{ jobs, hooks, emissions: scope.get(EMISSIONS) },
+    log: store.log("Run"),
+    ...(store.isShared && { instance: () => scope.get(RUNNER).instance }),
+  });
   scope.value(JOB_FEED, feed);
   const agents = scope.get(AGENTS);
   const runner = scope.get(RUNNER);

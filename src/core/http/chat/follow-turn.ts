@@ -64,7 +64,7 @@ export async function* followTurn(
       };
       return;
     }
-    if (event === "snapshot") continue;
+    if (event === "snapshot" || event === "chunks") continue;
     const entry = data as RunEntry;
     if (turn === undefined) {
       if (entry.type !== "call") continue;

@@ -235,7 +235,12 @@ function toUsage({ input, output }: TurnUsage) {
 }
 
 function failure(message: string): ServiceError {
-  return new ServiceError("internal_error", message, { detail: "The job of the thread has the details." });
+  // Their clients repeat a request after errors from 500 on: the message would be answered, and paid, again.
+  return new ServiceError("internal_error", message, {
+    status: 422,
+    detail: "The job of the thread has the details.",
+    headers: { "x-should-retry": "false" },
+  });
 }
 
 /** In a stream, their clients read errors in this form. */

@@ -13,7 +13,7 @@ import { toAskView } from "../inbox/ask-view.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
-import { type Resource, renderPage } from "../respond.ts";
+import type { Resource } from "../respond.ts";
 import { countOf, formatCost } from "../views/format.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { pathTo, statusPiece } from "../views/pieces.ts";
@@ -50,21 +50,11 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
         return redirect(chatPath(params.id));
       },
     }),
-    defineRoute({
-      method: "GET",
-      path: "/admin/agents/{slug}/chat",
-      auth: "session",
-      summary: "Page that starts a thread",
-      tag: "Admin",
-      hidden: true,
+    ...resourceRoutes(parts, {
+      page: ["/admin/agents/{slug}/chat", "Page that starts a thread"],
       params: AgentPathSchema,
-      responses: { 200: { description: "The page", contentType: "text/html" } },
-      handler: ({ params, event }) => {
-        const slug = parts.threads.agent(params.slug);
-        const { name } = parts.agents.get(slug).definition;
-        const chat = { title: name, name, agentHref: pathTo("agents", slug), action: newChatPath(slug) };
-        return renderPage(parts, event, { template: "chat", state: { chat: { ...NEW, ...chat } } });
-      },
+      answer: "The page",
+      resource: ({ params }) => newThread(parts, parts.threads.agent(params.slug)),
     }),
     defineRoute({
       method: "POST",
@@ -96,17 +86,17 @@ export function newChatPath(slug: string): string {
   return pathTo("agents", slug, "chat");
 }
 
-const NEW = {
-  live: "",
-  api: "",
-  jobHref: "",
-  status: "",
-  id: "",
-  isOpen: true,
-  turns: [],
-  earlier: "",
-  newHref: "",
-};
+function newThread(parts: AdminParts, slug: string): Resource {
+  const { name } = parts.agents.get(slug).definition;
+  const none = { live: "", api: "", jobHref: "", newHref: "", status: "", id: "", earlier: "", turns: [] };
+  const about = { title: name, name, agentHref: pathTo("agents", slug), action: newChatPath(slug) };
+  return {
+    page: "chat",
+    fragment: "chat",
+    json: () => ({ agent: slug }),
+    state: () => ({ chat: { ...none, ...about, isOpen: true } }),
+  };
+}
 
 async function readThread(parts: AdminParts, id: string): Promise<StoredJob> {
   return (await parts.threads.find(id)) ?? parts.jobs.get(id);

@@ -5,6 +5,7 @@ import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
 import { toEventText } from "../../../core/http/server-event.ts";
 import type { CallEntryBase } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import type { EmittedChunks } from "../../../core/runs/emissions.ts";
 import type { AdminParts } from "../parts.ts";
 import { Mailbox } from "./mailbox.ts";
 
@@ -69,9 +70,14 @@ async function followSteps(
   { box, signal }: { readonly box: Mailbox; readonly signal: AbortSignal },
 ): Promise<void> {
   const after = await feed.last(jobId);
+  const emitting = new Set<string>();
+  const keyOf = ({ case_id, position }: Pick<CallEntryBase, "case_id" | "position">) =>
+    `${case_id}/${position}`;
   for await (const { event, data } of feed.watch(jobId, { after, signal })) {
-    if (event === "chunk") box.put(toEventText({ event, data }));
-    else if (event === "call" || event === "attempt") {
+    if (event === "chunk") {
+      emitting.add(keyOf(data as EmittedChunks));
+      box.put(toEventText({ event, data }));
+    } else if ((event === "call" || event === "attempt") && emitting.delete(keyOf(data as CallEntryBase))) {
       const { case_id, position } = data as CallEntryBase;
       box.put(toEventText({ event: "settled", data: { case_id, position } }));
     } else continue;
