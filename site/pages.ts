@@ -54,6 +54,7 @@ export const GROUPS: readonly Group[] = [
     example("llm-triage", "LLM triage"),
     example("refund-agent", "Refund agent"),
     example("refund-openai", "Refund agent with OpenAI Agents"),
+    example("refund-graph", "Refund graph"),
     example("hello", "Hello"),
     example("audit-plugin", "A page in the admin"),
     example("ssh-docker", "A platform: SSH and Docker"),

@@ -2,6 +2,14 @@
 
 export type { AgentsModelLike } from "./ai/agents-model.ts";
 export { type DurableModel, durable } from "./ai/durable.ts";
+export type {
+  DurableNodeConfig,
+  GraphLike,
+  InterruptQuestion,
+  NodeConfig,
+  RunGraphOptions,
+} from "./ai/graph.ts";
+export { durableNode, runGraph } from "./ai/graph.ts";
 export type { LanguageModelLike } from "./ai/language-model.ts";
 export type { Durable, DurableOptions } from "./ai/options.ts";
 export type { Approval, DurableToolOptions } from "./ai/tools.ts";

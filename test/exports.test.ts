@@ -59,7 +59,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
     "storeContract",
     "testServer",
   ],
-  "./ai": ["durable", "durableTools"],
+  "./ai": ["durable", "durableNode", "durableTools", "runGraph"],
   "./mcp": ["mcp", "mcpTools"],
   "./a2a": ["a2a"],
   "./h3": [],

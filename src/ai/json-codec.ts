@@ -12,6 +12,7 @@ export function toRecord(value: unknown): unknown {
   if (value instanceof Date) return { [DATE]: value.toISOString() };
   if (value instanceof URL) return { [URL_TEXT]: value.href };
   if (ArrayBuffer.isView(value)) return { [BYTES]: toBuffer(value).toString("base64") };
+  if (hasJson(value)) return toRecord(value.toJSON());
   if (value instanceof Error) return { name: value.name, message: value.message };
   if (Array.isArray(value)) return value.map(toRecord);
   const made: Record<string, unknown> = {};
@@ -33,6 +34,10 @@ export function fromRecord(value: unknown): unknown {
     if (only![0] === BYTES) return new Uint8Array(Buffer.from(only![1], "base64"));
   }
   return Object.fromEntries(entries.map(([key, one]) => [key, fromRecord(one)]));
+}
+
+function hasJson(value: object): value is { toJSON(): unknown } {
+  return typeof (value as { toJSON?: unknown }).toJSON === "function";
 }
 
 function toBuffer(view: ArrayBufferView): Buffer {

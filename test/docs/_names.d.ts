@@ -24,6 +24,8 @@ declare global {
   const search: (query: string) => Promise<string[]>;
   const query: string;
   const shop: Yours;
+  const State: Yours;
+  const write: (mail: string) => Promise<string>;
   const description: string;
   const inputSchema: ZodType<{ id: string }>;
   const refundAgent: (url: string) => AgentDefinition;
