@@ -157,10 +157,10 @@ describe("the published package", () => {
 });
 
 describe("svc init of the installed package", () => {
-  it.each(shareOf(["agent", "chat", "approval"], 2))(
+  it.each(shareOf(["agent", "chat", "approval", "langgraph"], 4))(
     "writes a project with the template %s that starts, and whose job completes without a key",
     async (template) => {
-      const cwd = await installed({}, ["ai", "@ai-sdk", "zod"]);
+      const cwd = await installed({}, ["ai", "@ai-sdk", "@langchain", "zod"]);
       await run("npx", ["svc", "init", "desk", "--template", template, "--yes"], { cwd });
       const folder = join(cwd, "desk");
       await symlink(join(cwd, "node_modules"), join(folder, "node_modules"));
@@ -177,8 +177,10 @@ describe("svc init of the installed package", () => {
 
       const fields = template === "chat" ? { message: "Hello", once: true } : {};
       const job = await client(url, key).start(slug, fields);
-      if (template === "approval") {
-        await expect.poll(async () => (await job.cases())[0]?.question?.question).toContain("Refund 120");
+      const asks: Record<string, string> = { approval: "Refund 120", langgraph: "Publish this?" };
+      const question = asks[template];
+      if (question !== undefined) {
+        await expect.poll(async () => (await job.cases())[0]?.question?.question).toContain(question);
         await job.answer((await job.cases())[0]!.id, { approved: true });
       }
 

@@ -21,6 +21,11 @@ const CHOICES: Readonly<Record<string, Template>> = {
   agent: { agent: "Stock Desk", folders: ["init-model", "init-agent"], packages: OF_AI_SDK },
   chat: { agent: "Assistant", folders: ["init-model", "init-chat"], packages: OF_AI_SDK },
   approval: { agent: "Refund Desk", folders: ["init-model", "init-approval"], packages: OF_AI_SDK },
+  langgraph: {
+    agent: "Editor",
+    folders: ["init-model", "init-langgraph"],
+    packages: [...OF_AI_SDK, "@langchain/core", "@langchain/langgraph"],
+  },
 };
 
 const own = createRequire(import.meta.url)("../../package.json") as {

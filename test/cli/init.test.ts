@@ -3,6 +3,7 @@ import { readdir, readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { shareOf } from "../_share.ts";
 import { access, beginSvc, PROCESS_TIME, project, REPOSITORY, svc } from "./_svc.ts";
 
 const TSC = join(REPOSITORY, "node_modules/typescript/bin/tsc");
@@ -42,7 +43,9 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
       "svc job start invoice-sorter --wait",
     );
     await promisify(execFile)(process.execPath, [TSC, "--noEmit"], { cwd: folder });
-    const tested = await promisify(execFile)(process.execPath, [VITEST, "run"], { cwd: folder });
+    const tested = await promisify(execFile)(process.execPath, [VITEST, "run", "--testTimeout=60000"], {
+      cwd: folder,
+    });
     expect(tested.stdout).toMatch(/Tests .*2 passed/);
 
     const service = beginSvc(["start"], { cwd: folder, env: { SERVICE_PORT: "0" } });
@@ -54,11 +57,11 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
     expect((await access(folder)).url).toMatch(/^http:/);
   });
 
-  it.each(["agent", "chat", "approval"])(
+  it.each(shareOf(["agent", "chat", "approval", "langgraph"], 4))(
     "writes a project with the template %s whose tests pass",
     async (template) => {
       const cwd = await project();
-      const packages = ["@types", "vitest", "ai", "@ai-sdk", "zod"];
+      const packages = ["@types", "vitest", "ai", "@ai-sdk", "@langchain", "zod"];
       for (const name of packages)
         await symlink(join(REPOSITORY, "node_modules", name), join(cwd, "node_modules", name));
 
@@ -77,7 +80,9 @@ describe("svc init", { timeout: PROCESS_TIME }, () => {
         zod: expect.stringMatching(/^\^4\./),
       });
       await promisify(execFile)(process.execPath, [TSC, "--noEmit"], { cwd: folder });
-      const tested = await promisify(execFile)(process.execPath, [VITEST, "run"], { cwd: folder });
+      const tested = await promisify(execFile)(process.execPath, [VITEST, "run", "--testTimeout=60000"], {
+        cwd: folder,
+      });
       expect(tested.stdout).toMatch(/Tests .*2 passed/);
     },
   );

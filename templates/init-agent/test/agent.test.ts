@@ -18,4 +18,4 @@ it("looks up what the question names", async () => {
 
 it("ends the same after a crash at any point", async () => {
   await crashTest(agent, { fields });
-});
+}, 60_000);

@@ -20,4 +20,4 @@ it("pays back what a person has approved, and nothing else", async () => {
 
 it("ends the same after a crash at any point", async () => {
   await crashTest(agent, { fields, answers: { "approve refund": { approved: true } } });
-});
+}, 60_000);

@@ -18,4 +18,4 @@ it("answers a message", async () => {
 
 it("ends the same after a crash at any point", async () => {
   await crashTest(agent, { fields });
-});
+}, 60_000);

@@ -1,0 +1,7 @@
+import { createServer } from "agent-control-service";
+import { createAgent } from "./agent.ts";
+import { openModel } from "./model.ts";
+import { standIn } from "./stand-in.ts";
+
+/** The service: `svc dev` and `svc start` run what this file exports. */
+export default createServer({ agents: [createAgent(await openModel(standIn))] });
