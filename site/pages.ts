@@ -34,6 +34,7 @@ export const GROUPS: readonly Group[] = [
     doc("errors", "Errors"),
     doc("mcp", "Model Context Protocol"),
     doc("a2a", "Agent2Agent"),
+    doc("agui", "AG-UI"),
   ]),
   group("Operate", [
     doc("deploy", "Deploy"),

@@ -62,6 +62,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   "./ai": ["durable", "durableNode", "durableTools", "runGraph"],
   "./mcp": ["mcp", "mcpTools"],
   "./a2a": ["a2a"],
+  "./agui": ["agUi"],
   "./h3": [],
   "./postgres": ["postgres"],
   "./client": ["ClientError", "JobFailedError", "client"],

@@ -12,6 +12,7 @@ const ENTRIES = [
   "deploy",
   "testing",
   "a2a",
+  "agui",
   "ai",
   "h3",
   "mcp",

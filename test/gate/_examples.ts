@@ -200,6 +200,9 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /a2a/{slug}/tasks/{target}": async (world) => ({
     params: { slug: "clerk", target: `${await world.job()}:cancel` },
   }),
+  "POST /ag-ui/{slug}": () => ({
+    json: { threadId: "of-the-gate", runId: "1", forwardedProps: { fields: { mode: "tell" } } },
+  }),
   "GET /schedules/{id}": planned,
   "POST /schedules/{id}/run": planned,
   "POST /schedules/{id}/pause": planned,

@@ -5,6 +5,7 @@ import { admin } from "agent-control-service";
 import { JOBS, PARAMETERS, ROUTER, type RouteDefinition } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { a2a } from "../../src/a2a.ts";
+import { agUi } from "../../src/agui.ts";
 import { mcp } from "../../src/mcp.ts";
 import { signIn } from "../admin/_sign-in.ts";
 import { jobContext } from "../http/_jobs.ts";
@@ -56,7 +57,7 @@ export async function openWorld(): Promise<World> {
     apiKey: CANARIES.apiKey,
     account: { workspace_id: "w", api_key: CANARIES.accountKey, api_url: urlOf(control) },
     // Hours pass in this suite.
-    plugins: [guest, admin({ sessionIdleMinutes: 0 }), mcp(), a2a()],
+    plugins: [guest, admin({ sessionIdleMinutes: 0 }), mcp(), a2a(), agUi()],
     bodyLimit: LIMIT,
     logLevel: "debug",
     maxConcurrentJobs: 100,

@@ -2,6 +2,7 @@ import type * as Sdk from "@a2a-js/sdk";
 import type * as Errors from "@a2a-js/sdk/errors";
 import type * as Server from "@a2a-js/sdk/server";
 import { fieldsOf } from "../../core/agents/fields.ts";
+import { readValues } from "../../core/agents/read-values.ts";
 import type { HostedAgent } from "../../core/agents/registry.ts";
 import type { Caller } from "../../core/audit/caller.ts";
 import { isServiceError, ServiceError } from "../../core/base/errors.ts";
@@ -10,7 +11,6 @@ import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey, keyOf, openQuestions } from "../../core/runs/open-questions.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
 import type { A2aParts } from "./parts.ts";
-import { readValues } from "./read-message.ts";
 import { contextOf, toStatus, toTask } from "./task.ts";
 
 /** Milliseconds between two reads of a job that somebody follows. */

@@ -1,6 +1,6 @@
-import type { AgentMethodField } from "../../core/models/agent-method-field.ts";
+import type { AgentMethodField } from "../models/agent-method-field.ts";
 
-/** A part of a message, in the protocol's JSON. */
+/** A part of a message. */
 interface Part {
   readonly text?: unknown;
   readonly data?: unknown;

@@ -1,0 +1,126 @@
+import { createHash } from "node:crypto";
+import * as v from "valibot";
+import { fieldsOf } from "../../core/agents/fields.ts";
+import { readValues } from "../../core/agents/read-values.ts";
+import { ServiceError } from "../../core/base/errors.ts";
+import { defineRoute } from "../../core/http/route.ts";
+import { EntityIdSchema, JsonMapSchema } from "../../core/models/scalars.ts";
+import { answerByKey } from "../../core/runs/open-questions.ts";
+import { definePlugin, type Plugin } from "../../core/service/plugin.ts";
+import {
+  AGENTS,
+  CASES,
+  JOB_FEED,
+  JOBS,
+  OPTIONS,
+  ROUTER,
+  RUNNER,
+  STREAMS,
+} from "../../core/service/tokens.ts";
+import { toEvents } from "./to-events.ts";
+
+export interface AgUiOptions {
+  /** Path of the endpoints, after the service's `apiPrefix`; each agent's is below it, by its slug. @default "/ag-ui" */
+  readonly path?: string;
+}
+
+const OptionsSchema = v.strictObject({
+  path: v.optional(
+    v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._~-]+)+$/, "must be a path such as /ag-ui")),
+    "/ag-ui",
+  ),
+});
+
+const InputSchema = v.looseObject({
+  threadId: v.pipe(v.string(), v.nonEmpty()),
+  runId: v.pipe(v.string(), v.nonEmpty()),
+  messages: v.optional(v.array(v.looseObject({ role: v.string(), content: v.optional(v.unknown()) })), []),
+  forwardedProps: v.optional(v.unknown()),
+  resume: v.optional(
+    v.array(
+      v.looseObject({
+        interruptId: v.string(),
+        status: v.picklist(["resolved", "cancelled"]),
+        payload: v.optional(v.unknown()),
+      }),
+    ),
+    [],
+  ),
+});
+type Input = v.InferOutput<typeof InputSchema>;
+
+/**
+ * Serves the agents to user interfaces that speak AG-UI 1.0: a thread is a job, and a run streams what happens until the
+ * job has ended or asks something.
+ *
+ * @example
+ * createServer({ agents: [auditor], plugins: [agUi()] });
+ */
+export const agUi = definePlugin({
+  name: "ag-ui",
+  options: OptionsSchema,
+  setup({ options, get }) {
+    const [agents, jobs, cases, runner] = [get(AGENTS), get(JOBS), get(CASES), get(RUNNER)];
+    const [feed, streams] = [get(JOB_FEED), get(STREAMS)];
+    get(ROUTER).add(
+      defineRoute({
+        method: "POST",
+        path: `${get(OPTIONS).apiPrefix}${options.path}/{slug}`,
+        auth: "key",
+        summary: "Run an agent for a user interface",
+        description:
+          "A run of AG-UI 1.0: the first run of a thread starts a job, a run with `resume` answers its questions. Streams the events of AG-UI until the job has ended or asks something.",
+        tag: "AG-UI",
+        params: v.object({ slug: v.string() }),
+        body: InputSchema,
+        responses: { 200: { description: "The events", contentType: "text/event-stream" } },
+        handler: async ({ params, body, caller, actor }) => {
+          const { slug, definition } = agents.get(params.slug);
+          const id = toJobId(slug, body.threadId);
+          const before = await jobs.find(id);
+          if (before && before.agent_name !== slug)
+            throw new ServiceError("invalid_request", `Thread "${body.threadId}" belongs to another agent`);
+          const after = before ? await feed.last(id) : 0;
+          if (!before) {
+            const job_fields = readInput(body, fieldsOf(definition.methods.job_start).list);
+            await runner.start(slug, { job_context: { job_id: id, started_by: "ag-ui" }, job_fields });
+          }
+          for (const { interruptId, status, payload } of before ? body.resume : []) {
+            if (status !== "resolved") continue;
+            const values = v.is(JsonMapSchema, payload) ? payload : {};
+            await answerByKey({ cases, runner }, before!, { key: interruptId, values }, caller);
+          }
+          let events: AsyncGenerator<object, void> | undefined;
+          return streams.open(
+            async (signal) => {
+              events ??= toEvents({ jobs, cases, feed }, { id, after, ...body, signal });
+              const { value, done } = await events.next();
+              return done ? undefined : `data: ${JSON.stringify(value)}\n\n`;
+            },
+            { caller: actor },
+          );
+        },
+      }),
+    );
+  },
+}) as (options?: AgUiOptions) => Plugin;
+
+/** A thread is one job: the thread's id is the job's where it can be. */
+function toJobId(slug: string, threadId: string): string {
+  if (v.is(EntityIdSchema, threadId)) return threadId;
+  return `thread-${createHash("sha256").update(`${slug}\n${threadId}`).digest("base64url")}`;
+}
+
+/** The fields of a job: `forwardedProps.fields`, and the text of the last message of the user. */
+function readInput({ messages, forwardedProps }: Input, list: Parameters<typeof readValues>[1]) {
+  const data = (forwardedProps as { fields?: unknown } | null | undefined)?.fields;
+  const content = messages.findLast(({ role }) => role === "user")?.content;
+  const texts = Array.isArray(content)
+    ? content.flatMap((part: { type?: unknown; text?: unknown }) => (part.type === "text" ? [part] : []))
+    : [{ text: content }];
+  try {
+    return readValues([{ data }, ...texts], list);
+  } catch (error) {
+    throw new ServiceError("invalid_parameters", (error as Error).message);
+  }
+}

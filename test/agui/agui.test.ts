@@ -1,0 +1,90 @@
+import { EventSchema } from "@ag-ui/core/schemas";
+import { defineAgent } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { expect, it } from "vitest";
+import { agUi } from "../../src/agui.ts";
+import { startInstances } from "../instances/_instances.ts";
+
+const writer = defineAgent({
+  name: "Writer",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      fields: [{ name: "topic", required: true }],
+      run: async ({ job, fields }) => {
+        const text = await job.step("draft", ({ emit }) => {
+          for (const token of ["On ", String(fields.topic)]) emit(token);
+          return `On ${fields.topic}`;
+        });
+        const item = await job.openCase({ id: "review", name: "Review" });
+        const { approved } = await item.ask({
+          key: "approve",
+          question: "Publish it?",
+          fields: [{ name: "approved", field_type: "BooleanField", required: true }],
+        });
+        await item.step("publish", () => approved);
+        await item.close({ approved });
+        return { text, approved };
+      },
+    },
+  },
+});
+const options = { agents: [writer], plugins: [agUi()] };
+
+type Sent = { readonly type: string } & Record<string, unknown>;
+
+/** Runs an agent to the end of the stream; all events fit the published schema. */
+async function run(server: TestServer, input: object): Promise<Sent[]> {
+  const body = { threadId: "thread 1", messages: [], tools: [], context: [], state: {}, ...input };
+  const response = await server.request("/ag-ui/writer", { json: body });
+  expect(response.headers.get("content-type")).toContain("text/event-stream");
+  const lines = (await response.text()).split("\n\n").filter((line) => line.startsWith("data: "));
+  const events = lines.map((line) => JSON.parse(line.slice(6)) as Sent);
+  for (const event of events) expect(EventSchema.safeParse(event).error).toBeUndefined();
+  return events;
+}
+
+const message = { id: "m1", role: "user", content: "cats" };
+
+it("a thread is a job: its first run ends with an interrupt, and the next one answers it", async () => {
+  await using server = await testServer(options);
+
+  const first = await run(server, { runId: "r1", messages: [message] });
+  const end = first.at(-1) as never as { outcome: { interrupts: { id: string }[] } };
+  const again = await run(server, { runId: "r2", messages: [message] });
+  const resume = [
+    { interruptId: end.outcome.interrupts[0]!.id, status: "resolved", payload: { approved: true } },
+  ];
+  await server.crash();
+  const last = await run(server, { runId: "r3", messages: [message], resume });
+
+  const types = first.map(({ type }) => type);
+  expect(types[0]).toBe("RUN_STARTED");
+  expect(types.filter((type) => type.startsWith("STEP_"))).toEqual(["STEP_STARTED", "STEP_FINISHED"]);
+  expect(end).toMatchObject({
+    ...{ type: "RUN_FINISHED", threadId: "thread 1", runId: "r1" },
+    outcome: { type: "interrupt", interrupts: [{ message: "Publish it?", metadata: { case: "Review" } }] },
+  });
+  expect(again.at(-1)).toMatchObject({ runId: "r2", outcome: end.outcome });
+  expect(last.at(-1)).toMatchObject({
+    ...{ type: "RUN_FINISHED", runId: "r3", outcome: { type: "success" } },
+    result: { text: "On cats", approved: true },
+  });
+});
+
+it("another instance streams the run, and refuses what does not fit", async () => {
+  const [one, other] = await startInstances([options, options]);
+
+  const first = await run(one, { runId: "r1", forwardedProps: { fields: { topic: "dogs" } } });
+  const { outcome } = first.at(-1) as never as { outcome: { interrupts: { id: string }[] } };
+  const resume = (payload: object) => [
+    { interruptId: outcome.interrupts[0]!.id, status: "resolved", payload },
+  ];
+  const body = { threadId: "thread 1", runId: "r2", resume: resume({ approved: "perhaps" }) };
+  const refused = await other.request("/ag-ui/writer", { json: body });
+  const last = await run(other, { runId: "r3", resume: resume({ approved: false }) });
+
+  expect(refused.status).toBe(422);
+  expect(last.at(-1)).toMatchObject({ type: "RUN_FINISHED", result: { approved: false } });
+  expect((await one.request("/ag-ui/writer", { json: { threadId: "t", runId: "r" } })).status).toBe(422);
+});
