@@ -1,3 +1,4 @@
+import type { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import type { CaseHandle, StepOptions } from "../core/agents/run-context.ts";
 import type { AgentMethodFieldInput } from "../core/models/agent-method-field.ts";
@@ -54,11 +55,14 @@ export function durableNode<State, Update, Config extends NodeConfig>(
   return async (state, config) => {
     const handle = config?.configurable?.[HANDLE] as Pick<CaseHandle, "step"> | undefined;
     if (!handle) return fn(state, config);
+    const inContext = graphContext();
     const made = (await handle.step(
       name,
       async ({ signal, idempotencyKey }) => {
         try {
-          return { update: toRecord(await fn(state, { ...config, signal, idempotencyKey })) };
+          return {
+            update: toRecord(await inContext(() => fn(state, { ...config, signal, idempotencyKey }))),
+          };
         } catch (error) {
           if (!isInterrupt(error)) throw error;
           return { interrupts: toRecord(error.interrupts) };
@@ -126,6 +130,16 @@ function readQuestion(value: unknown): InterruptQuestion {
   const { question, fields } = (value ?? {}) as Partial<InterruptQuestion>;
   if (typeof question === "string") return { question, ...(fields && { fields }) };
   return { question: JSON.stringify(value) };
+}
+
+/** Where LangChain keeps what `interrupt` reads. */
+const CONTEXT = Symbol.for("ls:tracing_async_local_storage");
+
+/** Calls a function as if the graph called it: in an isolated agent, a step's function is called elsewhere. */
+function graphContext(): <T>(fn: () => T) => T {
+  const storage = (globalThis as { [CONTEXT]?: AsyncLocalStorage<unknown> })[CONTEXT];
+  const store = storage?.getStore();
+  return (fn) => (storage ? storage.run(store, fn) : fn());
 }
 
 interface Interrupt extends Error {
