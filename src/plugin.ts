@@ -48,7 +48,7 @@ export type { Cases } from "./core/entities/cases.ts";
 export type { Jobs } from "./core/entities/jobs.ts";
 export type { RunEntryInput, Unit } from "./core/entities/ledger.ts";
 export type { TurnOf } from "./core/http/chat/follow-turn.ts";
-export type { SentTurn, Threads } from "./core/http/chat/threads.ts";
+export type { SentTurn, ThreadStart, Threads } from "./core/http/chat/threads.ts";
 export type { Clients } from "./core/http/clients.ts";
 export type { JobFeed, WatchOptions } from "./core/http/job-feed.ts";
 export type { LiveStreams, StreamReader, StreamSource } from "./core/http/live-streams.ts";

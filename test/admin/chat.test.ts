@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { defineChat } from "agent-control-service";
+import { JOBS } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import * as v from "valibot";
 import { expect } from "vitest";
@@ -46,6 +47,8 @@ chromium.it(
       await page.getByRole("button", { name: "Send" }).click();
 
       await page.locator("#tokens pre", { hasText: "We bake" }).waitFor();
+      const { items } = await server.service.get(JOBS).list();
+      expect(items[0]?.job_context.started_by).toContain("Ada");
       await shoot(page, "writing");
       release();
       await page.locator(".answer", { hasText: "We bake rye bread." }).waitFor();

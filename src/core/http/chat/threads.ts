@@ -24,6 +24,15 @@ interface ThreadsParts {
 /** Where to find the turn of a message. */
 export type SentTurn = Omit<TurnOf, "signal">;
 
+export interface ThreadStart {
+  /** Id of its job. @default a new one */
+  readonly id?: string | undefined;
+  /** Who starts it. @default "api" */
+  readonly startedBy?: string | undefined;
+  /** Starts only one thread under the same key. */
+  readonly idempotencyKey?: string | undefined;
+}
+
 /** Threads of agents that `defineChat` has made: each is a job, whose messages are events. */
 export class Threads {
   readonly #parts: ThreadsParts;
@@ -59,14 +68,12 @@ export class Threads {
   async start(
     slug: string,
     fields: ChatFields,
-    {
-      id,
-      idempotencyKey,
-    }: { readonly id?: string | undefined; readonly idempotencyKey?: string | undefined },
+    { id, startedBy, idempotencyKey }: ThreadStart = {},
   ): Promise<SentTurn> {
     const job = await this.#parts.runner.start(this.agent(slug), {
       job_context: {
         ...(id !== undefined && { job_id: id }),
+        ...(startedBy !== undefined && { started_by: startedBy }),
         job_instructions: { ...NO_LIMITS, stop_on_error: fields.once ?? false },
       },
       job_fields: fields,

@@ -65,11 +65,11 @@ export function chatRoutes(parts: AdminParts): RouteDefinition[] {
       hidden: true,
       params: AgentPathSchema,
       responses: { 303: { description: "Redirect to the thread" } },
-      handler: async ({ params, event }) => {
+      handler: async ({ params, event, actor }) => {
         const content = (await readForm(event)).get("content")?.trim() ?? "";
         const slug = parts.threads.agent(params.slug);
         if (content === "") return redirect(newChatPath(slug));
-        const { jobId } = await parts.threads.start(slug, { message: content }, {});
+        const { jobId } = await parts.threads.start(slug, { message: content }, { startedBy: actor });
         return redirect(chatPath(jobId), [flashCookie(parts, event, "good", "The thread was started.")]);
       },
     }),
