@@ -94,19 +94,18 @@ export class Http {
   }
 
   #hold(): Promise<string | undefined> {
-    this.#current ??= this.#ask();
-    return this.#current;
+    if (this.#current) return this.#current;
+    const asked = this.#ask();
+    this.#current = asked;
+    asked.catch(() => {
+      if (this.#current === asked) this.#current = undefined;
+    });
+    return asked;
   }
 
   async #ask(): Promise<string | undefined> {
     const credential = this.#credential;
-    if (typeof credential !== "function") return credential;
-    try {
-      return await credential();
-    } catch (error) {
-      this.#current = undefined;
-      throw error;
-    }
+    return typeof credential === "function" ? credential() : credential;
   }
 
   async #sendOnce(path: string, request: HttpRequest, credential: string | undefined): Promise<Response> {

@@ -213,6 +213,19 @@ describe("the key of a client", () => {
     expect(new Set(seen)).toEqual(new Set([server.key]));
   });
 
+  it("is asked for again after it could not be had", async () => {
+    let asked = 0;
+    const service = client(server.url, () => {
+      if (++asked === 1) throw new Error("not signed in");
+      return server.key;
+    });
+
+    await expect(service.list()).rejects.toThrow("not signed in");
+
+    expect((await service.list()).items).toBeInstanceOf(Array);
+    expect(asked).toBe(2);
+  });
+
   it("is asked for again when the service refuses it, once for all calls", async () => {
     const job = await connect().start("invoice-audit", { folder: "/in" });
     const given: string[] = [];
