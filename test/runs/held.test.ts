@@ -296,7 +296,7 @@ test("an open job is moved to another version if its record fits, and refused if
   const deploys = await Deploys.start(old);
   await deploys.question("a");
   await deploys.deploy(old, worker(["fetch"], { version: "2.0.0" }), worker(["load"], { version: "3.0.0" }));
-  await deploys.until(({ run_count }) => run_count === 2);
+  await deploys.until(({ run_count }) => run_count >= 2);
   const { runner } = deploys.life;
 
   await expect(runner.move(JOB, "4.0.0")).rejects.toMatchObject({ type: "invalid_parameters" });
@@ -305,7 +305,7 @@ test("an open job is moved to another version if its record fits, and refused if
     detail: expect.stringContaining('step "load"'),
   });
   await runner.move(JOB, "2.0.0");
-  await deploys.until(({ run_count }) => run_count === 3);
+  await deploys.until(({ run_count }) => run_count >= 3);
   await deploys.answer("a", { approved: true });
 
   expect(await deploys.ended()).toMatchObject({ agent_version: "2.0.0", result: { version: "2.0.0" } });
