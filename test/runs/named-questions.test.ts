@@ -60,7 +60,7 @@ test("an unchanged question is not reported again after a restart", async () => 
   const before = await deploys.life.cases.get("a");
 
   await deploys.deploy(agent);
-  await deploys.until((job) => job.run_count === 2);
+  await deploys.until((job) => job.run_count >= 2);
   await deploys.answer("a", { approved: true });
   await deploys.ended();
 
@@ -181,10 +181,10 @@ test("a question may get a name, and other words after that", async () => {
     });
 
   await deploys.deploy(renamed("Pay it?"));
-  await deploys.until(({ run_count }) => run_count === 2);
+  await deploys.until(({ run_count }) => run_count >= 2);
   await deploys.question("a", (text) => text === "And now?");
   await deploys.deploy(renamed("Shall it be paid?"));
-  await deploys.until(({ run_count }) => run_count === 3);
+  await deploys.until(({ run_count }) => run_count >= 3);
   await deploys.answer("a", { approved: false });
 
   expect(await deploys.ended()).toMatchObject({ status: "completed", result: { approved: true } });
