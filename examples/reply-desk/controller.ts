@@ -13,11 +13,17 @@ export const replyDesk = defineAgent({
       async run({ job, fields, parameters }) {
         const handle = async (mail: string, index: number) => {
           const item = await job.openCase({ id: `mail-${index + 1}`, name: mail });
-          const draft = await item.step("draft", ({ signal }) => askModel(mail, parameters.LLM_KEY, signal), {
-            retries: 3,
-            timeout: "60s",
-            cost: 0.002,
-          });
+          const request = {
+            model: process.env.LLM_MODEL ?? "gpt-4.1-mini",
+            messages: [{ role: "user", content: `Draft a short, friendly reply to this mail:\n\n${mail}` }],
+          };
+          const answer = await item.model(
+            "draft",
+            request,
+            (body, { signal }) => askModel(body, parameters.LLM_KEY, signal),
+            { provider: "openai", retries: 3, timeout: "60s" },
+          );
+          const draft = answer.choices[0].message.content;
           const { send } = await item.ask("send", {
             question: `Send this? ${draft}`,
             fields: v.object({ send: v.boolean() }),
@@ -31,23 +37,29 @@ export const replyDesk = defineAgent({
   },
 });
 
+interface Request {
+  model: string;
+  messages: { role: string; content: string }[];
+}
+interface Answer {
+  choices: [{ message: { content: string } }];
+  usage: { prompt_tokens: number; completion_tokens: number };
+}
+
 /** Asks a language model for a reply. Without a key, a stand-in answers, so this runs without a network. */
-async function askModel(mail: string, key: string | undefined, signal: AbortSignal): Promise<string> {
-  if (!key) return `Thank you for writing. We are looking into "${mail}"`;
+async function askModel(request: Request, key: string | undefined, signal: AbortSignal): Promise<Answer> {
+  if (!key) {
+    const content = `Thank you for writing. We are looking into "${request.messages[0]!.content.split("\n").at(-1)}"`;
+    return { choices: [{ message: { content } }], usage: { prompt_tokens: 0, completion_tokens: 0 } };
+  }
   const response = await fetch(`${process.env.LLM_URL ?? "https://api.openai.com/v1"}/chat/completions`, {
     method: "POST",
     headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
-    body: JSON.stringify({
-      model: process.env.LLM_MODEL ?? "gpt-4.1-mini",
-      messages: [
-        { role: "user", content: `Draft a short, friendly reply to this customer mail:\n\n${mail}` },
-      ],
-    }),
+    body: JSON.stringify(request),
     signal,
   });
   if (!response.ok) throw new Error(`The model answered ${response.status}`);
-  const { choices } = (await response.json()) as { choices: [{ message: { content: string } }] };
-  return choices[0].message.content;
+  return (await response.json()) as Answer;
 }
 
 export default createServer({ agents: [replyDesk] });
