@@ -72,6 +72,7 @@ export type { Suspended } from "./core/models/suspended.ts";
 
 // Built-in plugins
 
+export type { Resolve } from "./core/delivery/guarded-post.ts";
 export type { Fetch } from "./core/delivery/post-json.ts";
 export type { EventType } from "./core/models/event.ts";
 export { admin } from "./plugins/admin/index.ts";
@@ -81,6 +82,5 @@ export type { EventsOptions } from "./plugins/events/options.ts";
 export { events } from "./plugins/events/plugin.ts";
 export type { TelemetryOptions } from "./plugins/telemetry/options.ts";
 export { telemetry } from "./plugins/telemetry/plugin.ts";
-export type { Resolve } from "./plugins/webhooks/guarded-post.ts";
 export type { WebhookOptions, WebhooksOptions } from "./plugins/webhooks/plugin.ts";
 export { webhooks } from "./plugins/webhooks/plugin.ts";

@@ -147,6 +147,15 @@ const token = async ({ server, url }: World): Promise<Values> => ({
   token: new URL((await server.service.get(SIGN_IN_LINK).create(url)).url).searchParams.get("token") ?? "",
 });
 
+/** A job whose changes are sent somewhere. */
+const pushed = async (world: World): Promise<Example> => {
+  const id = await world.job();
+  await world.server.request(`/a2a/clerk/tasks/${id}/pushNotificationConfigs`, {
+    json: { id: "c1", url: "https://receiver.invalid/hook" },
+  });
+  return { params: { slug: "clerk", id, config: "c1" } };
+};
+
 /** Only what a schema cannot say: which entity, in which state, with which fields of the agent. */
 const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example | Promise<Example>>> = {
   "POST /agents/{slug}/jobs": (world) => ({
@@ -200,6 +209,15 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
   "POST /a2a/{slug}/tasks/{target}": async (world) => ({
     params: { slug: "clerk", target: `${await world.job()}:cancel` },
   }),
+  "POST /a2a/{slug}/tasks/{id}/pushNotificationConfigs": async (world) => ({
+    params: { slug: "clerk", id: await world.job() },
+    json: { url: "https://receiver.invalid/hook" },
+  }),
+  "GET /a2a/{slug}/tasks/{id}/pushNotificationConfigs": async (world) => ({
+    params: { slug: "clerk", id: await world.job() },
+  }),
+  "GET /a2a/{slug}/tasks/{id}/pushNotificationConfigs/{config}": (world) => pushed(world),
+  "DELETE /a2a/{slug}/tasks/{id}/pushNotificationConfigs/{config}": (world) => pushed(world),
   "POST /ag-ui/{slug}": () => ({
     json: { threadId: "of-the-gate", runId: "1", forwardedProps: { fields: { mode: "tell" } } },
   }),

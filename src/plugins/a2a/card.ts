@@ -41,7 +41,7 @@ export function toCard(sdk: typeof Sdk, { slug, definition }: HostedAgent, base:
     })),
     capabilities: {
       streaming: true,
-      pushNotifications: false,
+      pushNotifications: true,
       extendedAgentCard: false,
       extensions: [
         {

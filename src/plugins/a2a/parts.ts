@@ -4,6 +4,7 @@ import type { Cases } from "../../core/entities/cases.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { Runner } from "../../core/runs/runner.ts";
 import type { Store } from "../../core/store/store.ts";
+import type { PushConfigs } from "./push.ts";
 
 /** What requests of clients need. */
 export interface A2aParts {
@@ -12,6 +13,8 @@ export interface A2aParts {
   readonly cases: Cases;
   readonly runner: Runner;
   readonly store: Store;
+  /** The receivers of tasks. */
+  readonly push: PushConfigs;
   readonly log: Logger;
   /** Slugs of the agents that clients see; `undefined` for all. */
   readonly shown: ReadonlySet<string> | undefined;

@@ -1,9 +1,11 @@
 import * as v from "valibot";
 import { type Duration, isDuration, toMilliseconds } from "../../core/base/duration.ts";
+import { createGuardedFetch } from "../../core/delivery/guarded-post.ts";
 import { definePlugin, type Plugin, PluginError } from "../../core/service/plugin.ts";
 import {
   AGENTS,
   CASES,
+  EVENTS,
   JOBS,
   KEYS,
   OPTIONS,
@@ -16,6 +18,7 @@ import {
 import { CardSigner } from "./card.ts";
 import { A2A_MESSAGE_TABLE, forgetMessages } from "./messages.ts";
 import type { A2aParts } from "./parts.ts";
+import { A2A_PUSH_TABLE, createPushTarget, PushConfigs, pushChanges } from "./push.ts";
 import type { A2aSdk } from "./requests.ts";
 import { a2aRoutes } from "./routes.ts";
 
@@ -30,6 +33,8 @@ export interface A2aOptions {
   readonly publicCards?: boolean;
   /** Private RSA key, PEM, that signs the cards. @default the service's own */
   readonly signingKey?: string;
+  /** Lets push notifications reach this machine and private networks. @default false */
+  readonly allowPrivate?: boolean;
 }
 
 const OptionsSchema = v.strictObject({
@@ -48,6 +53,7 @@ const OptionsSchema = v.strictObject({
   ),
   publicCards: v.optional(v.boolean(), false),
   signingKey: v.optional(v.string()),
+  allowPrivate: v.optional(v.boolean(), false),
 });
 
 /**
@@ -60,7 +66,8 @@ const OptionsSchema = v.strictObject({
 export const a2a = definePlugin({
   name: "a2a",
   options: OptionsSchema,
-  tables: [A2A_MESSAGE_TABLE],
+  dependsOn: ["events"],
+  tables: [A2A_MESSAGE_TABLE, A2A_PUSH_TABLE],
   async setup({ options, get, log, participate }) {
     const sdk = await loadSdk();
     const agents = get(AGENTS);
@@ -75,11 +82,14 @@ export const a2a = definePlugin({
       cases: get(CASES),
       runner: get(RUNNER),
       store: get(STORE),
+      push: new PushConfigs(get(STORE)),
       log,
       shown: options.agents && new Set(options.agents),
       wait: options.wait,
     };
     participate(forgetMessages);
+    participate(pushChanges(get(EVENTS)));
+    get(EVENTS).addTarget(createPushTarget(get(STORE), createGuardedFetch(options.allowPrivate)));
     const routes = a2aRoutes(sdk, parts, {
       prefix: `${get(OPTIONS).apiPrefix}${options.path}`,
       signer: new CardSigner(sdk.types, options.signingKey ?? get(KEYS).rsaPrivateKey),

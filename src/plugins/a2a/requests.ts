@@ -11,7 +11,9 @@ import type { StoredJob } from "../../core/models/job.ts";
 import { answerByKey, keyOf, openQuestions } from "../../core/runs/open-questions.ts";
 import { idOfMessage, questionOf } from "./messages.ts";
 import type { A2aParts } from "./parts.ts";
-import { contextOf, toStatus, toTask } from "./task.ts";
+import type { PushConfig } from "./push.ts";
+import { contextOf } from "./states.ts";
+import { toStatus, toTask } from "./task.ts";
 
 /** Milliseconds between two reads of a job that somebody follows. */
 const LOOK = 250;
@@ -111,24 +113,62 @@ export class AgentRequests implements Server.A2ARequestHandler {
     return { tasks, nextPageToken: next < total ? String(next) : "", pageSize, totalSize: total };
   }
 
-  createTaskPushNotificationConfig = (): Promise<never> => this.#noPush();
-  getTaskPushNotificationConfig = (): Promise<never> => this.#noPush();
-  listTaskPushNotificationConfigs = (): Promise<never> => this.#noPush();
-  deleteTaskPushNotificationConfig = (): Promise<never> => this.#noPush();
+  createTaskPushNotificationConfig(
+    config: Sdk.TaskPushNotificationConfig,
+  ): Promise<Sdk.TaskPushNotificationConfig> {
+    return this.#guarded(async () => {
+      const { id } = await this.#find(config.taskId);
+      return this.#toConfig(await this.#setPush(id, config));
+    });
+  }
 
-  async #noPush(): Promise<never> {
-    const { PushNotificationNotSupportedError } = this.#sdk.errors;
-    throw new PushNotificationNotSupportedError();
+  async getTaskPushNotificationConfig(
+    request: Sdk.GetTaskPushNotificationConfigRequest,
+  ): Promise<Sdk.TaskPushNotificationConfig> {
+    const job = await this.#find(request.taskId);
+    const config = await this.#parts.push.find(job.id, request.id);
+    if (config) return this.#toConfig(config);
+    throw new this.#sdk.errors.TaskNotFoundError(`Push notification config "${request.id}" does not exist`);
+  }
+
+  async listTaskPushNotificationConfigs(
+    request: Sdk.ListTaskPushNotificationConfigsRequest,
+  ): Promise<Sdk.ListTaskPushNotificationConfigsResponse> {
+    const job = await this.#find(request.taskId);
+    const configs = await this.#parts.push.list(job.id);
+    return { configs: configs.map((config) => this.#toConfig(config)), nextPageToken: "" };
+  }
+
+  async deleteTaskPushNotificationConfig(
+    request: Sdk.DeleteTaskPushNotificationConfigRequest,
+  ): Promise<void> {
+    const job = await this.#find(request.taskId);
+    await this.#parts.push.remove(job.id, request.id);
+  }
+
+  /** Stores where changes are sent; without an id it has that of its URL, so that a repeated request adds no other. */
+  #setPush(taskId: string, config: Sdk.TaskPushNotificationConfig): Promise<PushConfig> {
+    const { url, token, authentication } = config;
+    return this.#parts.push.set({ id: config.id || url, taskId, url, token, authentication });
+  }
+
+  #toConfig(config: PushConfig): Sdk.TaskPushNotificationConfig {
+    return { ...config, tenant: "" };
   }
 
   /** Starts a job, or answers a question of one; both once, however often the message is sent. */
   async #take({ message, configuration }: Sdk.SendMessageRequest, by: Caller): Promise<StoredJob> {
     const { RequestMalformedError } = this.#sdk.errors;
     if (!message?.messageId) throw new RequestMalformedError("The message has no messageId");
-    if (configuration?.taskPushNotificationConfig?.url) await this.#noPush();
     const json = this.#sdk.types.Message.toJSON(message) as { parts?: readonly object[] };
     const given = json.parts ?? [];
-    return message.taskId ? this.#answer(message, given, by) : this.#start(message, given);
+    const push = configuration?.taskPushNotificationConfig;
+    // What happens from now on is sent: the answer below, too.
+    if (push?.url && message.taskId) await this.#setPush((await this.#find(message.taskId)).id, push);
+    if (message.taskId) return this.#answer(message, given, by);
+    const job = await this.#start(message, given);
+    if (push?.url) await this.#setPush(job.id, push);
+    return job;
   }
 
   #start({ messageId, contextId }: Sdk.Message, given: readonly object[]): Promise<StoredJob> {

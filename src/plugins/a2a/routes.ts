@@ -15,6 +15,8 @@ const tag = "Agent2Agent";
 const SlugSchema = v.object({ slug: v.string() });
 const TargetSchema = v.object({ slug: v.string(), target: v.string() });
 const ActionSchema = v.object({ slug: v.string(), action: v.string() });
+const TaskSchema = v.object({ slug: v.string(), id: v.string() });
+const ConfigSchema = v.object({ slug: v.string(), id: v.string(), config: v.string() });
 const RpcSchema = v.looseObject({
   jsonrpc: v.literal("2.0"),
   id: v.optional(v.nullable(v.union([v.string(), v.number()]))),
@@ -248,6 +250,68 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
           types.Task.toJSON(await requests.cancelTask(request, contextOf(event, caller))),
         );
       },
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs`,
+      auth: "key",
+      summary: "Have changes of a task sent to a URL",
+      tag,
+      params: TaskSchema,
+      body: JsonMapSchema,
+      responses: answers("The config"),
+      handler: ({ params, body, event }) =>
+        rest(async () => {
+          const config = types.TaskPushNotificationConfig.fromJSON({ ...body, taskId: params.id });
+          const stored = await requestsOf(params.slug, event).createTaskPushNotificationConfig(config);
+          return types.TaskPushNotificationConfig.toJSON(stored);
+        }),
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs`,
+      auth: "key",
+      summary: "List where changes of a task are sent",
+      tag,
+      params: TaskSchema,
+      query: v.object({ pageSize: v.optional(v.string()), pageToken: v.optional(v.string()) }),
+      responses: answers("The configs"),
+      handler: ({ params, event }) =>
+        rest(async () => {
+          const request = { tenant: "", taskId: params.id, pageSize: 0, pageToken: "" };
+          const listed = await requestsOf(params.slug, event).listTaskPushNotificationConfigs(request);
+          return types.ListTaskPushNotificationConfigsResponse.toJSON(listed);
+        }),
+    }),
+    defineRoute({
+      method: "GET",
+      path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs/{config}`,
+      auth: "key",
+      summary: "Show where changes of a task are sent",
+      tag,
+      params: ConfigSchema,
+      responses: answers("The config"),
+      handler: ({ params: { slug, id, config }, event }) =>
+        rest(async () => {
+          const request = { tenant: "", taskId: id, id: config };
+          const found = await requestsOf(slug, event).getTaskPushNotificationConfig(request);
+          return types.TaskPushNotificationConfig.toJSON(found);
+        }),
+    }),
+    defineRoute({
+      method: "DELETE",
+      path: `${prefix}/{slug}/tasks/{id}/pushNotificationConfigs/{config}`,
+      auth: "key",
+      summary: "No longer send changes of a task",
+      tag,
+      params: ConfigSchema,
+      responses: answers("An empty object"),
+      handler: ({ params: { slug, id, config }, event }) =>
+        rest(async () => {
+          const request = { tenant: "", taskId: id, id: config };
+          await requestsOf(slug, event).deleteTaskPushNotificationConfig(request);
+          return {};
+        }),
     }),
   ];
 }

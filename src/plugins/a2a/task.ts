@@ -3,6 +3,7 @@ import { isTerminal } from "../../core/models/entity-status.ts";
 import type { StoredJob } from "../../core/models/job.ts";
 import { type AskingCase, keyOf, openQuestions, textOf } from "../../core/runs/open-questions.ts";
 import type { A2aParts } from "./parts.ts";
+import { contextOf, stateOf } from "./states.ts";
 
 /** Cases of a job whose deliveries are artifacts. */
 const MOST_CASES = 100;
@@ -21,11 +22,6 @@ export async function toTask(parts: A2aParts, job: StoredJob): Promise<Json> {
   };
 }
 
-/** Tasks of one mission belong together. */
-export function contextOf(job: Pick<StoredJob, "job_context">): string {
-  return job.job_context.mission_id;
-}
-
 /** What a job does, with its open questions, or why it failed, as a message. */
 export function toStatus(job: StoredJob, asking: readonly AskingCase[]): Json {
   const message = (messageId: string, parts: readonly Json[]) => ({
@@ -38,21 +34,6 @@ export function toStatus(job: StoredJob, asking: readonly AskingCase[]): Json {
   }
   if (job.status !== "failed" || job.error === null) return status;
   return { ...status, ...message(`${job.id}/error`, [{ text: job.error }]) };
-}
-
-export function stateOf({ status }: Pick<StoredJob, "status">, questions: number): string {
-  switch (status) {
-    case "completed":
-      return "TASK_STATE_COMPLETED";
-    case "failed":
-      return "TASK_STATE_FAILED";
-    case "cancelled":
-      return "TASK_STATE_CANCELED";
-    case "stopped":
-      return "TASK_STATE_SUBMITTED";
-    default:
-      return questions > 0 && status !== "cancelling" ? "TASK_STATE_INPUT_REQUIRED" : "TASK_STATE_WORKING";
-  }
 }
 
 /** A question as its text, and what a program needs for the answer. */

@@ -1,10 +1,10 @@
 import * as v from "valibot";
 import type { DeliveryTarget, NewEvent } from "../../core/delivery/events.ts";
+import { createGuardedFetch, type Resolve } from "../../core/delivery/guarded-post.ts";
 import { postJson } from "../../core/delivery/post-json.ts";
 import { type EventType, EventTypeSchema } from "../../core/models/event.ts";
 import { type Plugin, PluginError } from "../../core/service/plugin.ts";
 import { CLOCK, EVENTS, REDACTOR } from "../../core/service/tokens.ts";
-import { createGuardedFetch, type Resolve } from "./guarded-post.ts";
 import { readSecret, signedHeaders } from "./sign.ts";
 
 /** One receiver of events. */

@@ -2,9 +2,9 @@ import { lookup } from "node:dns";
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
-import { DeliveryError } from "../../core/delivery/events.ts";
-import type { Fetch } from "../../core/delivery/post-json.ts";
-import { isPublicAddress } from "./addresses.ts";
+import { DeliveryError } from "./events.ts";
+import type { Fetch } from "./post-json.ts";
+import { isPublicAddress } from "./public-addresses.ts";
 
 /** Only the status and one line of text of a response are read. */
 const LARGEST_ANSWER = 64 * 1024;
@@ -26,7 +26,7 @@ export function createGuardedFetch(allowPrivate: boolean, resolve: Resolve = res
     const refused = allowPrivate ? undefined : addresses.find(({ address }) => !isPublicAddress(address));
     if (refused || addresses.length === 0) {
       throw new DeliveryError(
-        `"${host}" is not a public address: webhooks to it require the option allowPrivate`,
+        `"${host}" is not a public address: to send there, set the option allowPrivate`,
         {
           permanent: true,
         },

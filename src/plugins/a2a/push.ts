@@ -1,0 +1,135 @@
+import { createHash } from "node:crypto";
+import { ServiceError } from "../../core/base/errors.ts";
+import type { DeliveryTarget, Events } from "../../core/delivery/events.ts";
+import { type Fetch, postJson } from "../../core/delivery/post-json.ts";
+import type { Participant } from "../../core/entities/change.ts";
+import type { Store, TableSpec } from "../../core/store/store.ts";
+import { contextOf, stateOf } from "./states.ts";
+
+/** Name of the target in the outbox. */
+const TARGET = "a2a";
+const MOST_CONFIGS = 10;
+
+/** Where changes of a task are sent. */
+export interface PushConfig {
+  readonly id: string;
+  readonly taskId: string;
+  readonly url: string;
+  readonly token: string;
+  readonly authentication: { readonly scheme: string; readonly credentials: string } | undefined;
+}
+
+export interface A2aPush {
+  readonly id: string;
+  readonly job_id: string;
+  readonly config: PushConfig;
+}
+
+declare module "../../core/store/store.ts" {
+  interface Tables {
+    A2aPush: A2aPush;
+  }
+}
+
+export const A2A_PUSH_TABLE: TableSpec<A2aPush> = {
+  name: "A2aPush",
+  version: 1,
+  entity: true,
+  index: ({ job_id }) => ({ job_id }),
+  facets: ["job_id"],
+  sorted: [],
+};
+
+/** The receivers of tasks, as clients set them. */
+export class PushConfigs {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Stores a receiver; one of the same id is replaced. */
+  async set(config: PushConfig): Promise<PushConfig> {
+    if (!/^https?:\/\//.test(config.url) || !URL.canParse(config.url))
+      throw new ServiceError(
+        "invalid_request",
+        "The url of a push notification must be an http or https URL",
+      );
+    const row = { id: idOf(config.taskId, config.id), job_id: config.taskId, config };
+    await this.#store.transaction(async (tx) => {
+      const before = await tx.get("A2aPush", row.id);
+      if (!before && (await tx.ids("A2aPush", "job_id", row.job_id)).length >= MOST_CONFIGS)
+        throw new ServiceError(
+          "invalid_request",
+          `A task has at most ${MOST_CONFIGS} push notification configs`,
+        );
+      if (before) await tx.change("A2aPush", row.id, () => row);
+      else await tx.insert("A2aPush", row);
+    });
+    return config;
+  }
+
+  async find(taskId: string, id: string): Promise<PushConfig | undefined> {
+    return (await this.#store.table("A2aPush").get(idOf(taskId, id)))?.config;
+  }
+
+  async list(taskId: string): Promise<PushConfig[]> {
+    const { items } = await this.#store
+      .table("A2aPush")
+      .list({ where: { job_id: taskId }, limit: MOST_CONFIGS, sort: "id" });
+    return items.map(({ config }) => config);
+  }
+
+  async remove(taskId: string, id: string): Promise<void> {
+    await this.#store.transaction((tx) => tx.remove("A2aPush", idOf(taskId, id)));
+  }
+}
+
+/** Stores what is sent together with the change that it is about. */
+export function pushChanges(events: Events): Participant {
+  return async (change, tx) => {
+    if (change.kind === "job:deleted") {
+      for (const id of await tx.ids("A2aPush", "job_id", change.job.id)) await tx.remove("A2aPush", id);
+    }
+    if (change.kind !== "job:changed") return;
+    const { job, previous } = change;
+    const state = stateOf(job, job.open_questions);
+    if (
+      state === stateOf(previous, previous.open_questions) &&
+      job.open_questions === previous.open_questions
+    )
+      return;
+    const status = { state, timestamp: job.updated_at };
+    const event = { statusUpdate: { taskId: job.id, contextId: contextOf(job), status } };
+    for (const config of await tx.ids("A2aPush", "job_id", job.id))
+      await events.post(TARGET, { stream: job.id, type: "a2a.status", body: { config, event } }, tx);
+  };
+}
+
+/** Sends what is in the outbox. */
+export function createPushTarget(store: Store, fetch: Fetch): DeliveryTarget {
+  return {
+    name: TARGET,
+    async send({ body, headers, signal }) {
+      const { config, event } = body as { config: string; event: unknown };
+      const row = await store.table("A2aPush").get(config);
+      // The client no longer wants it.
+      if (!row) return;
+      const { url, token, authentication } = row.config;
+      await postJson(fetch, url, {
+        headers: {
+          ...headers,
+          "content-type": "application/a2a+json",
+          ...(token !== "" && { "x-a2a-notification-token": token }),
+          ...(authentication && { authorization: `${authentication.scheme} ${authentication.credentials}` }),
+        },
+        body: JSON.stringify(event),
+        signal,
+      });
+    },
+  };
+}
+
+function idOf(taskId: string, id: string): string {
+  return `p${createHash("sha256").update(`${taskId}\n${id}`).digest("base64url")}`;
+}
