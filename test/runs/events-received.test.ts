@@ -56,6 +56,21 @@ describe("an event", () => {
     expect((await until(server.service, id)).result).toBe(2);
   });
 
+  it("is given to one of several calls that look for it at the same time", async () => {
+    const calls = ["a", "b", "c"];
+    const server = await serve((job) =>
+      Promise.all(calls.map(async (key) => (await job.waitFor("payment", { key, since: new Date(0) })).id)),
+    );
+    for (const id of calls) await server.request("/events/payment", { json: { id, data: {} } });
+
+    const jobs = await Promise.all(Array.from({ length: 10 }, () => startJob(server.service, {})));
+
+    for (const { id } of jobs) {
+      const { result } = await until(server.service, id);
+      expect((result as string[]).toSorted()).toEqual(calls);
+    }
+  });
+
   it("of an earlier time counts where the job says since when", async () => {
     const server = await serve(async (job) => (await job.waitFor("payment", { since: new Date(0) })).data);
     await server.sendEvent("payment", { n: 1 });

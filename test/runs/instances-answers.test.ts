@@ -3,11 +3,11 @@ import * as v from "valibot";
 import { expect, onTestFinished, test } from "vitest";
 import { isTerminal } from "../../src/core/models/entity-status.ts";
 import type { Store } from "../../src/core/store/store.ts";
-import { agentOf } from "./_agent.ts";
-import { emptyStore, JOB, Life } from "./_lives.ts";
+import { agentOf, gate } from "./_agent.ts";
+import { bury, emptyStore, JOB, Life } from "./_lives.ts";
 
 /** Nobody is taken for dead. */
-const PATIENT = { beat: 50, dead: 600_000, giveUp: 600_000, look: 20 };
+const PATIENT = { beat: 50, dead: 30_000, giveUp: 30_000, look: 20 };
 
 async function join(store: Store, agent: AgentDefinition, options = {}): Promise<Life> {
   const life = new Life(store, agent, { shared: PATIENT, ...options });
@@ -97,4 +97,43 @@ test("after an answer at another instance, the next question in the same case is
 
   await expect.poll(async () => isTerminal((await b.jobs.get(JOB)).status)).toBe(true);
   expect(await b.jobs.get(JOB)).toMatchObject({ status: "completed", result: [{ n: 1 }, { n: 2 }] });
+});
+
+test("a question that was answered at another instance before its job asks it again there is not asked again", async () => {
+  const store = await emptyStore();
+  const [held, reached] = [gate(), gate()];
+  let isSecond = false;
+  const agent = agentOf(async ({ job }) => {
+    const item = await job.openCase({ id: "c", name: "c" });
+    // Something of its own, which is no step.
+    if (isSecond) {
+      reached.open();
+      await held.opened;
+    }
+    return item.ask("number", { question: "Which number?", fields: v.object({ n: v.number() }) });
+  });
+  const a = await join(store, agent);
+  await a.start();
+  const asked = async () => (await a.cases.list({ where: { job_id: JOB } })).items[0]?.question;
+  await expect.poll(asked).toBeTruthy();
+  isSecond = true;
+  const c = await join(
+    store,
+    agentOf(() => "another agent", { name: "Other" }),
+  );
+  a.die();
+  await bury(a, store);
+  await join(store, agent);
+  await reached.opened;
+
+  await c.runner.answer(JOB, (await c.cases.list({ where: { job_id: JOB } })).items[0]!.id, {
+    ...{ answer: { n: 3 }, message: null },
+  });
+  held.open();
+
+  await expect.poll(async () => (await c.jobs.get(JOB)).status).toBe("completed");
+  expect((await c.jobs.get(JOB)).result).toEqual({ n: 3 });
+  const log = await c.jobs.log(JOB);
+  expect(log.filter(({ entry }) => entry.type === "answer")).toHaveLength(1);
+  expect(log.filter(({ entry }) => entry.type === "begun")).toHaveLength(1);
 });

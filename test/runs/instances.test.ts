@@ -6,7 +6,7 @@ import type { StoredJob } from "../../src/core/models/job.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { jobContext } from "./_jobs.ts";
-import { emptyStore, JOB, Life } from "./_lives.ts";
+import { emptyStore, JOB, Life, withParts } from "./_lives.ts";
 
 /** So short that a test can wait for it, and so long that a busy machine does not miss it. */
 const SHORT = { beat: 50, dead: 1000, giveUp: 700, look: 20 };
@@ -196,6 +196,42 @@ test("an instance that was stopped for so long that it may count as dead begins 
 
   expect(await ended(a)).toMatchObject({ status: "completed", result: 2 });
   expect(runs).toEqual(["s0 of run 1", "s1 of run 2"]);
+});
+
+test("an instance that hears so late of a job's stored beginning that it counted as dead meanwhile does not run the job", async () => {
+  const store = await emptyStore();
+  const back = gate();
+  let isAway = false;
+  const tally = new Tally();
+  const distant = withParts(store, {
+    now: async () => {
+      if (isAway) throw new Error("the store is away");
+      return store.now();
+    },
+    // It is stored, and the acknowledgement comes late.
+    transaction: async (...args: Parameters<Store["transaction"]>) => {
+      const result = await store.transaction(...args);
+      if (isAway) await back.opened;
+      return result as never;
+    },
+  });
+  const a = await join(distant, tally.agent("a"), { shared: SHORT });
+  const ids = () => store.table("Instance").ids();
+  const [former] = await ids();
+  isAway = true;
+  const started = a.start();
+  const begun = async () => (await store.table("Job").get(JOB))?.status;
+  await expect.poll(begun).toBe("in_progress");
+
+  const b = await join(store, tally.agent("b"), { shared: SHORT });
+  expect(await ended(b)).toMatchObject({ status: "completed", result: "b" });
+  isAway = false;
+  back.open();
+  await started;
+  await expect.poll(ids).not.toContain(former);
+  await delay(100);
+
+  expect(tally.did).toEqual(["b s0", "b s1", "b s2", "b s3"]);
 });
 
 test("a held job is tried again by an instance that joins with code that fits", async () => {

@@ -400,20 +400,25 @@ export class ActiveRuns {
     for (const run of here) await this.#lookAt(run, found.get(run.jobId));
   }
 
+  /** Gives a run the answers that other instances have stored since it was read, or since the last time. */
+  async #readAnswers(run: Run): Promise<void> {
+    const after = this.#linesSeen.get(run) ?? run.parts.record.lines;
+    for (const { seq, entry } of await this.#parts.jobs.log(run.jobId, { after })) {
+      if (entry.type === "answer") run.questions.answered(entry, seq);
+      this.#linesSeen.set(run, seq);
+    }
+  }
+
   async #lookAt(run: Run, job: StoredJob | undefined): Promise<void> {
     const { jobId } = run;
-    const { jobs, store } = this.#parts;
+    const { store } = this.#parts;
     if (run.isOver) return;
     // The job was read at another moment than the run was found: only a later run takes it away.
     if (!job || job.run_count > run.parts.epoch) return run.abandon(SUPERSEDED);
     if (job.status === "cancelling" && this.onStopped) return this.onStopped(run, job);
     if (run.activity.waits.size === 0) return;
     const closed = await run.questions.findClosed((caseId) => this.#parts.cases.find(caseId));
-    const after = this.#linesSeen.get(run) ?? run.parts.record.lines;
-    for (const { seq, entry } of await jobs.log(jobId, { after })) {
-      if (entry.type === "answer") run.questions.answered(entry, seq);
-      this.#linesSeen.set(run, seq);
-    }
+    await this.#readAnswers(run);
     const waits = await store
       .table("EventWait")
       .list({ where: { job_id: jobId }, limit: Number.POSITIVE_INFINITY });
@@ -617,8 +622,8 @@ export class ActiveRuns {
     place: Place,
     { record = new RunRecord(), values, suspended }: LaunchOptions = {},
   ): void {
-    // Its beginning was being stored when the service began to close.
-    if (this.isClosed && this.owner !== null) {
+    // While its beginning was being stored, the service began to close, or counted as dead: others may have the job.
+    if ((this.isClosed && this.owner !== null) || this.isElsewhere(job)) {
       place.release();
       void this.#release([{ jobId: job.id, epoch: job.run_count, total_cost: job.total_cost }]);
       return;
@@ -643,6 +648,7 @@ export class ActiveRuns {
       record,
       place,
       checkLease: this.#parts.checkLease,
+      readAnswers: this.owner === null ? undefined : () => this.#readAnswers(run),
       doing: this.#noted.has(job.id) ? this.#doingOf(job, () => run) : undefined,
       ledger,
       log,

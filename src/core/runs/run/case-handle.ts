@@ -246,6 +246,10 @@ export class RunCase implements CaseHandle {
     const known = asked?.id === String(call.position) ? asked : undefined;
     let question = toQuestion(call, parts, known ?? { asked_at: run.parts.clock().toISOString() });
     if (known && !call.isRenamed && isSame(known, question, run.parts.redact)) return known;
+    // Another instance may have stored the answer since the record was read.
+    const { readAnswers } = run.parts;
+    if (!known && call.begun && readAnswers) await run.read(readAnswers);
+    if (call.answer) return question;
     await run.write(async (unit) => {
       if (call.answer) return;
       if (!known) question = toQuestion(call, parts, { asked_at: unit.now });

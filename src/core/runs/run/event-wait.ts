@@ -163,8 +163,9 @@ class EventCall {
       if ((await countEvents(tx, this.#match.name)) !== found.count) return "again";
       const { event } = found;
       if (event) {
-        const other = taken.get(event.id);
-        if ((other && other !== this.#call) || (await this.#isGiven(unit, event.id))) return "again";
+        if (await this.#isGiven(unit, event.id)) return "again";
+        // Another call may have reserved it meanwhile; from here to the reservation nothing is waited for.
+        if (taken.has(event.id) && taken.get(event.id) !== this.#call) return "again";
         return this.#record(unit, event);
       }
       return this.#begin(unit, isOver);
@@ -223,7 +224,8 @@ class EventCall {
   /** Before it is stored, as another call of the job may look next; where the unit runs again, it looks again. */
   #reserve(eventId: string | undefined): void {
     const { taken } = this.#scope.run;
-    if (this.#reserved !== undefined) taken.delete(this.#reserved);
+    if (this.#reserved !== undefined && taken.get(this.#reserved) === this.#call)
+      taken.delete(this.#reserved);
     this.#reserved = eventId;
     if (eventId !== undefined) taken.set(eventId, this.#call);
   }

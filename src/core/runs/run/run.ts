@@ -61,6 +61,8 @@ export interface RunParts {
   /** Milliseconds that the handler had worked before it left memory. @default 0 */
   readonly worked?: number | undefined;
   /** The time up to which its waits are over, in milliseconds since 1970, where the clock was set back meanwhile. */
+  /** Where instances share a store: takes the answers that were stored since the record was read. */
+  readonly readAnswers?: (() => Promise<void>) | undefined;
   readonly wokenAt?: number | undefined;
   /** Called before a step begins: abandons the run where another instance may have claimed its job by now. */
   readonly checkLease?: (() => void) | undefined;
