@@ -2,9 +2,10 @@ import { EventTimeoutError, type JobHandle } from "agent-control-service";
 import { JOBS, RETENTION, RUNNER, STORE } from "agent-control-service/plugin";
 import { crashTest, type TestServer, testServer } from "agent-control-service/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
+import type { Store, Transaction } from "../../src/core/store/store.ts";
 import { agentOf, gate } from "./_agent.ts";
 import { startJob, until } from "./_jobs.ts";
-import { emptyStore, Life } from "./_lives.ts";
+import { emptyStore, Life, withParts } from "./_lives.ts";
 
 const agentWith = (run: (job: JobHandle) => unknown, more = {}) =>
   agentOf(({ job }) => run(job), { name: "Worker", ...more });
@@ -17,6 +18,19 @@ async function serve(run: (job: JobHandle) => unknown): Promise<TestServer> {
 
 const waits = async (server: TestServer) =>
   (await server.service.get(STORE).table("EventWait").list()).items.length;
+
+/** A transaction that reads what is stored, and stores nothing. */
+const readingOnly = (store: Store): Transaction =>
+  ({
+    get: (table, id) => store.table(table).get(id),
+    ids: (table, field, value) => store.table(table).ids({ where: { [field]: value } }),
+    insert: async () => {},
+    change: async (table, id, fn) => fn((await store.table(table).get(id))!)!,
+    remove: async () => true,
+    last: async () => 0,
+    append: async () => 0,
+    clear: async () => {},
+  }) satisfies Transaction;
 
 /** The job waits for so many events. */
 const untilWaits = (server: TestServer, count = 1) => expect.poll(() => waits(server)).toBe(count);
@@ -57,18 +71,24 @@ describe("an event", () => {
   });
 
   it("is given to one of several calls that look for it at the same time", async () => {
+    const store = await emptyStore();
+    // As in a database: what is stored at the same moment runs side by side, and once more.
+    const twice = withParts(store, {
+      transaction: async (work, options) => {
+        if (options?.fence) await work(readingOnly(store));
+        return store.transaction(work, options);
+      },
+    });
     const calls = ["a", "b", "c"];
-    const server = await serve((job) =>
+    const agent = agentWith((job) =>
       Promise.all(calls.map(async (key) => (await job.waitFor("payment", { key, since: new Date(0) })).id)),
     );
-    for (const id of calls) await server.request("/events/payment", { json: { id, data: {} } });
+    const life = new Life(twice, agent);
+    for (const id of calls) await life.runner.receive("payment", { id, data: {} });
 
-    const jobs = await Promise.all(Array.from({ length: 10 }, () => startJob(server.service, {})));
+    await life.start();
 
-    for (const { id } of jobs) {
-      const { result } = await until(server.service, id);
-      expect((result as string[]).toSorted()).toEqual(calls);
-    }
+    expect(((await life.ended())!.result as string[]).toSorted()).toEqual(calls);
   });
 
   it("of an earlier time counts where the job says since when", async () => {
