@@ -16,6 +16,7 @@ const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.
 const FOLDERS = [
   "src/core/models",
   "src/core/base",
+  "src/core/storage",
   "src/core/store",
   "src/core/entities",
   "src/core/audit",

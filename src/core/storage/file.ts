@@ -1,0 +1,151 @@
+import { randomUUID } from "node:crypto";
+import { link, mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import { dirname, join, sep } from "node:path";
+import { type CreatingStorageDriver, toPath } from "./storage-driver.ts";
+import { StorageFailure, type StorageFailureReason } from "./storage-failure.ts";
+
+/** Files that are being written; one that a crash has left is never read. */
+const TEMPORARY = /^\.[\da-f-]{36}\.tmp$/;
+
+export interface FileOptions {
+  /** Created where it is missing. */
+  readonly folder: string;
+}
+
+/**
+ * A driver for a folder of a disk, or of a network file system: each item is a file, which is complete and synced before a
+ * write resolves. unstorage's own writes in place and without a sync: a crash leaves half a file, or none.
+ *
+ * @example
+ * fileDriver({ folder: "/mnt/backups" })
+ */
+export function fileDriver({ folder }: FileOptions): CreatingStorageDriver {
+  const pathOf = (key: string) => join(folder, toPath("", key));
+  const read = async (key: string) => {
+    try {
+      return await readFile(pathOf(key));
+    } catch (error) {
+      return ifMissing(error, folder, null);
+    }
+  };
+  /** Writes a file under another name, and gives it its own by `publish`. */
+  const write = async (
+    key: string,
+    value: Uint8Array,
+    publish: (from: string, to: string) => Promise<void>,
+  ) => {
+    const path = pathOf(key);
+    const temporary = join(dirname(path), `.${randomUUID()}.tmp`);
+    try {
+      await makeFolder(dirname(path));
+      const file = await open(temporary, "wx", 0o600);
+      try {
+        await file.writeFile(value);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await publish(temporary, path);
+      await syncFolder(dirname(path));
+    } catch (error) {
+      await unlink(temporary).catch(() => {});
+      throw failureOf(error, folder);
+    }
+  };
+  const driver: CreatingStorageDriver = {
+    name: "agent-control-file",
+    async hasItem(key) {
+      try {
+        return (await stat(pathOf(key))).isFile();
+      } catch (error) {
+        return ifMissing(error, folder, false);
+      }
+    },
+    getItem: async (key) => (await read(key))?.toString() ?? null,
+    getItemRaw: read,
+    setItem: (key, value) => write(key, Buffer.from(value), rename),
+    setItemRaw: (key, value) => write(key, value, rename),
+    async createItemRaw(key, value) {
+      let created = true;
+      await write(key, value, async (from, to) => {
+        try {
+          await link(from, to);
+        } catch (error) {
+          if (codeOf(error) !== "EEXIST") throw error;
+          created = false;
+        }
+        await unlink(from);
+      });
+      return created;
+    },
+    async removeItem(key) {
+      try {
+        await unlink(pathOf(key));
+        await syncFolder(dirname(pathOf(key)));
+      } catch (error) {
+        ifMissing(error, folder, undefined);
+      }
+    },
+    async getKeys(base) {
+      try {
+        const found = await readdir(folder, { recursive: true, withFileTypes: true });
+        return found
+          .filter((entry) => entry.isFile() && !TEMPORARY.test(entry.name))
+          .map((entry) => join(entry.parentPath, entry.name).slice(join(folder, sep).length))
+          .map((path) => path.split(sep).join(":"))
+          .filter((key) => key.startsWith(base))
+          .sort();
+      } catch (error) {
+        return ifMissing(error, folder, []);
+      }
+    },
+  };
+  return driver;
+}
+
+/** Creates a folder and those above it, with names that outlast a crash. */
+async function makeFolder(folder: string): Promise<void> {
+  const first = await mkdir(folder, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = folder; ; made = dirname(made)) {
+    await syncFolder(dirname(made));
+    if (made === first || made === dirname(made)) return;
+  }
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  // Windows cannot sync a folder.
+  if (process.platform === "win32") return;
+  const handle = await open(folder, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function ifMissing<T>(error: unknown, folder: string, value: T): T {
+  if (codeOf(error) === "ENOENT") return value;
+  throw failureOf(error, folder);
+}
+
+const REASONS: Readonly<Record<string, StorageFailureReason>> = {
+  ...{ ENOSPC: "full", EDQUOT: "full" },
+  ...{ EACCES: "denied", EPERM: "denied", EROFS: "denied" },
+  ...{ ENOTDIR: "gone", ESTALE: "gone" },
+};
+
+function failureOf(error: unknown, folder: string): Error {
+  if (error instanceof StorageFailure || error instanceof TypeError) return error;
+  const code = codeOf(error) ?? String(error);
+  return new StorageFailure(`The folder ${folder} could not be used (${code})`, {
+    reason: REASONS[code] ?? "unavailable",
+    detail:
+      REASONS[code] === "full" ? "Free space on its disk." : "Check the disk and the rights of the folder.",
+    cause: error,
+  });
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException | null)?.code;
+}

@@ -1,0 +1,200 @@
+import { createHash } from "node:crypto";
+import { isLoopback } from "../base/loopback.ts";
+import type { Environment } from "./aws-credentials.ts";
+import { type Call, type CallLimits, type CallTools, converse, type Response, type Verdict } from "./call.ts";
+import { findGoogleToken, type GoogleToken } from "./google-token.ts";
+import { Renewed } from "./renewed.ts";
+import { escapeUri } from "./sign-v4.ts";
+import { type CreatingStorageDriver, toKey, toPath, toPathPrefix, toPrefix } from "./storage-driver.ts";
+
+export interface GcsOptions extends CallTools, CallLimits {
+  readonly bucket: string;
+  /** Folder in the bucket. @default the whole bucket */
+  readonly prefix?: string | undefined;
+  /** Another address of the JSON API. @default https://storage.googleapis.com */
+  readonly endpoint?: string | undefined;
+  /** @default what the environment has: a key file, a login, the service account of the machine */
+  readonly token?: (() => Promise<GoogleToken>) | undefined;
+  /** @default process.env */
+  readonly env?: Environment | undefined;
+}
+
+/**
+ * A driver for a bucket of Google Cloud Storage, through its JSON API. unstorage has none.
+ *
+ * @example
+ * gcsDriver({ bucket: "agents", prefix: "production" })
+ */
+export function gcsDriver(options: GcsOptions): CreatingStorageDriver {
+  const bucket = new GcsBucket(options);
+  const prefix = toPrefix(options.prefix);
+  const read = async (key: string) => {
+    const path = bucket.objectPath(toPath(prefix, key));
+    const response = await bucket.call({ method: "GET", path, query: { alt: "media" }, absent: true });
+    return response.status === 404 ? undefined : response.body;
+  };
+  const driver = {
+    name: "agent-control-gcs",
+    async hasItem(key: string) {
+      const path = bucket.objectPath(toPath(prefix, key));
+      return (
+        (await bucket.call({ method: "GET", path, query: { fields: "name" }, absent: true })).status !== 404
+      );
+    },
+    getItem: async (key: string) => (await read(key))?.toString() ?? null,
+    getItemRaw: async (key: string) => (await read(key)) ?? null,
+    setItem: (key: string, value: string) => driver.setItemRaw(key, Buffer.from(value)),
+    async setItemRaw(key: string, value: Uint8Array) {
+      await bucket.upload(toPath(prefix, key), value);
+    },
+    async createItemRaw(key: string, value: Uint8Array) {
+      const { status } = await bucket.upload(toPath(prefix, key), value, { ifGenerationMatch: "0" });
+      // An earlier attempt may have stored it, and its response was lost.
+      return status !== 412 || (await read(key))?.equals(value) === true;
+    },
+    async removeItem(key: string) {
+      await bucket.call({ method: "DELETE", path: bucket.objectPath(toPath(prefix, key)), absent: true });
+    },
+    async getKeys(base: string) {
+      const paths = await bucket.list(toPathPrefix(prefix, base));
+      return paths.map((path) => toKey(prefix, path));
+    },
+  };
+  return driver;
+}
+
+interface GcsRequest {
+  readonly method: Call["method"];
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array;
+  /** The object may be missing. */
+  readonly absent?: boolean;
+}
+
+class GcsBucket {
+  readonly #options: GcsOptions;
+  readonly #endpoint: string;
+  readonly #token: Renewed<GoogleToken>;
+
+  constructor(options: GcsOptions) {
+    const { endpoint, token, env = process.env, now = () => new Date() } = options;
+    this.#options = options;
+    this.#endpoint = checkEndpoint(endpoint ?? "https://storage.googleapis.com");
+    this.#token = new Renewed(token ?? (() => findGoogleToken(env, options)), now);
+  }
+
+  objectPath(path: string): string {
+    return `/storage/v1/b/${this.#options.bucket}/o/${escapeUri(path)}`;
+  }
+
+  /** Stores an object together with its checksum: what arrives must have it. */
+  upload(name: string, value: Uint8Array, query: Readonly<Record<string, string>> = {}): Promise<Response> {
+    const boundary = `svc-${createHash("sha256").update(value).digest("hex")}`;
+    const resource = { name, md5Hash: createHash("md5").update(value).digest("base64") };
+    const head = `--${boundary}\r\ncontent-type: application/json; charset=UTF-8\r\n\r\n${JSON.stringify(resource)}\r\n--${boundary}\r\ncontent-type: application/octet-stream\r\n\r\n`;
+    return this.call({
+      method: "POST",
+      path: `/upload/storage/v1/b/${this.#options.bucket}/o`,
+      query: { uploadType: "multipart", fields: "name,generation", ...query },
+      headers: { "content-type": `multipart/related; boundary=${boundary}` },
+      body: Buffer.concat([Buffer.from(head), value, Buffer.from(`\r\n--${boundary}--\r\n`)]),
+    });
+  }
+
+  /** Names that begin with a prefix, of all pages. */
+  async list(prefix: string): Promise<string[]> {
+    const names: string[] = [];
+    for (let pageToken: string | undefined; ; ) {
+      const query = { prefix, fields: "items(name),nextPageToken", maxResults: "1000" };
+      const { body } = await this.call({
+        method: "GET",
+        path: `/storage/v1/b/${this.#options.bucket}/o`,
+        query: pageToken === undefined ? query : { ...query, pageToken },
+      });
+      const page = JSON.parse(body.toString()) as { items?: { name: string }[]; nextPageToken?: string };
+      // A page may be empty and have a next one.
+      for (const { name } of page.items ?? []) names.push(name);
+      pageToken = page.nextPageToken;
+      if (pageToken === undefined) return names;
+    }
+  }
+
+  async call(request: GcsRequest): Promise<Response> {
+    const { method, path, query = {}, headers, body } = request;
+    const search = new URLSearchParams(query).toString();
+    let secret: string | undefined;
+    return converse({
+      tools: this.#options,
+      limits: this.#options,
+      name: `The bucket "${this.#options.bucket}"`,
+      prepare: async () => {
+        secret = (await this.#token.get()).token;
+        return {
+          method,
+          url: `${this.#endpoint}${path}${search && `?${search}`}`,
+          headers: { ...headers, authorization: `Bearer ${secret}` },
+          body,
+        };
+      },
+      judge: (response) => judge(response, request, secret),
+      renew: () => this.#token.discard(),
+    });
+  }
+}
+
+/** A token must not be readable on the way. */
+function checkEndpoint(endpoint: string): string {
+  const { protocol, hostname } = new URL(endpoint);
+  if (protocol !== "https:" && !isLoopback(hostname))
+    throw new TypeError(`The endpoint ${endpoint} would send credentials unencrypted: use https`);
+  return endpoint.replace(/\/+$/, "");
+}
+
+function judge(response: Response, request: GcsRequest, secret: string | undefined): Verdict | undefined {
+  const { status, body } = response;
+  if (status < 300) return judgeContent(response, request);
+  const text = body.toString();
+  const { message, reason } = readError(text);
+  const says = `${[status, reason].filter(Boolean).join(" ")}${message && `: ${secret ? message.replaceAll(secret, "…") : message}`}`;
+  if (status === 404) {
+    if (request.absent && !/bucket does not exist/.test(text)) return undefined;
+    return { reason: "gone", says };
+  }
+  if (status === 412 && request.query?.ifGenerationMatch !== undefined) return undefined;
+  if (status === 401) return { reason: "denied", says, renew: true };
+  if (status === 429 || /^(rateLimitExceeded|userRateLimitExceeded)$/.test(reason))
+    return { reason: "throttled", says };
+  if (reason === "quotaExceeded" || status === 507) return { reason: "full", says };
+  // 400 with this: what arrived is not what was sent.
+  if (status >= 500 || status === 408 || (status === 400 && /MD5|multipart/i.test(message)))
+    return { reason: "unavailable", says };
+  return { reason: "denied", says };
+}
+
+function judgeContent({ body, headers }: Response, { query }: GcsRequest): Verdict | undefined {
+  if (query?.alt !== "media") {
+    if (body.length === 0) return undefined;
+    try {
+      JSON.parse(body.toString());
+      return undefined;
+    } catch {
+      return { reason: "unavailable", says: "its response is not JSON" };
+    }
+  }
+  const md5 = /md5=([\w+/=]+)/.exec(headers.get("x-goog-hash") ?? "")?.[1];
+  if (md5 === undefined || md5 === createHash("md5").update(body).digest("base64")) return undefined;
+  return { reason: "damaged", says: "the checksum of an object is another one", again: true };
+}
+
+function readError(text: string): { message: string; reason: string } {
+  try {
+    const { error } = JSON.parse(text) as {
+      error?: { message?: string; errors?: readonly { reason?: string }[] };
+    };
+    return { message: (error?.message ?? "").slice(0, 300), reason: error?.errors?.[0]?.reason ?? "" };
+  } catch {
+    return { message: text.slice(0, 300), reason: "" };
+  }
+}

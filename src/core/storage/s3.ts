@@ -1,0 +1,269 @@
+import { createHash } from "node:crypto";
+import { type Environment, findAwsCredentials } from "./aws-credentials.ts";
+import { type Call, type CallLimits, type CallTools, converse, type Response, type Verdict } from "./call.ts";
+import { Renewed } from "./renewed.ts";
+import { type AwsCredentials, escapeUri, sha256Hex, signV4 } from "./sign-v4.ts";
+import {
+  type CreatingStorageDriver,
+  type OwnStorageDriver,
+  toKey,
+  toPath,
+  toPathPrefix,
+  toPrefix,
+} from "./storage-driver.ts";
+import { StorageFailure } from "./storage-failure.ts";
+
+/** Where an object has the SHA-256 of its content: what is read must be what was written. */
+const HASH = "x-amz-meta-sha256";
+
+export interface S3Options extends CallTools, CallLimits {
+  readonly bucket: string;
+  /** Folder in the bucket. @default the whole bucket */
+  readonly prefix?: string | undefined;
+  /** @default the variables AWS_REGION and AWS_DEFAULT_REGION; "auto" for R2; "us-east-1" with another endpoint */
+  readonly region?: string | undefined;
+  /** URL of an S3-compatible service: R2, Spaces, MinIO, and others. @default AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS */
+  readonly endpoint?: string | undefined;
+  /** The service refuses to overwrite with `If-None-Match`: AWS, R2 and new versions of MinIO do. @default true for AWS and R2 */
+  readonly conditional?: boolean | undefined;
+  /** @default what the environment has: variables, a profile, the role of the container or instance */
+  readonly credentials?: AwsCredentials | (() => Promise<AwsCredentials>) | undefined;
+  /** @default process.env */
+  readonly env?: Environment | undefined;
+}
+
+/**
+ * A driver for a bucket of S3 or of a service with the same interface. That of unstorage lists only the first 1000 keys,
+ * does not repeat a request, has no temporary credentials, and puts addresses in its errors.
+ *
+ * @example
+ * s3Driver({ bucket: "agents", prefix: "production", region: "eu-central-1" })
+ */
+export function s3Driver(options: S3Options): OwnStorageDriver | CreatingStorageDriver {
+  const bucket = new S3Bucket(options);
+  const prefix = toPrefix(options.prefix);
+  const read = async (key: string) => {
+    const response = await bucket.call({ method: "GET", path: toPath(prefix, key), absent: true });
+    return response.status === 404 ? undefined : response.body;
+  };
+  const driver = {
+    name: "agent-control-s3",
+    hasItem: async (key: string) =>
+      (await bucket.call({ method: "HEAD", path: toPath(prefix, key), absent: true })).status !== 404,
+    getItem: async (key: string) => (await read(key))?.toString() ?? null,
+    getItemRaw: async (key: string) => (await read(key)) ?? null,
+    setItem: (key: string, value: string) => driver.setItemRaw(key, Buffer.from(value)),
+    async setItemRaw(key: string, value: Uint8Array) {
+      await bucket.call({ method: "PUT", path: toPath(prefix, key), body: value });
+    },
+    async removeItem(key: string) {
+      await bucket.call({ method: "DELETE", path: toPath(prefix, key), absent: true });
+    },
+    async getKeys(base: string) {
+      const paths = await bucket.list(toPathPrefix(prefix, base));
+      return paths.map((path) => toKey(prefix, path));
+    },
+  };
+  if (!bucket.conditional) return driver;
+  return {
+    ...driver,
+    async createItemRaw(key: string, value: Uint8Array) {
+      const headers = { "if-none-match": "*" };
+      const { status } = await bucket.call({
+        method: "PUT",
+        path: toPath(prefix, key),
+        body: value,
+        headers,
+      });
+      // An earlier attempt may have stored it, and its response was lost.
+      return status !== 412 || (await read(key))?.equals(value) === true;
+    },
+  };
+}
+
+interface S3Request {
+  readonly method: Call["method"];
+  /** Path of the object; "" for the bucket. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array;
+  /** The object may be missing. */
+  readonly absent?: boolean;
+}
+
+class S3Bucket {
+  readonly conditional: boolean;
+  readonly #options: S3Options;
+  readonly #region: string;
+  readonly #base: string;
+  readonly #credentials: Renewed<AwsCredentials>;
+  readonly #now: () => Date;
+
+  constructor(options: S3Options) {
+    const { bucket, env = process.env, now = () => new Date(), credentials } = options;
+    const endpoint = options.endpoint ?? (env.AWS_ENDPOINT_URL_S3 || env.AWS_ENDPOINT_URL || undefined);
+    const isR2 = endpoint !== undefined && new URL(endpoint).hostname.endsWith(".r2.cloudflarestorage.com");
+    const region = options.region ?? (env.AWS_REGION || env.AWS_DEFAULT_REGION || undefined);
+    if (region === undefined && endpoint === undefined)
+      throw new TypeError(`The region of the bucket "${bucket}" is unknown: set region, or AWS_REGION`);
+    this.#options = options;
+    this.#region = region ?? (isR2 ? "auto" : "us-east-1");
+    this.#now = now;
+    this.conditional = options.conditional ?? (endpoint === undefined || isR2);
+    const aws = `s3.${this.#region}.amazonaws.com`;
+    if (endpoint !== undefined) this.#base = `${endpoint.replace(/\/+$/, "")}/${bucket}`;
+    // A certificate for all buckets does not cover names with dots.
+    else this.#base = bucket.includes(".") ? `https://${aws}/${bucket}` : `https://${bucket}.${aws}`;
+    const obtain =
+      typeof credentials === "function"
+        ? credentials
+        : async () => credentials ?? (await findAwsCredentials(env, options));
+    this.#credentials = new Renewed(obtain, now);
+  }
+
+  async call(request: S3Request): Promise<Response> {
+    let secrets: AwsCredentials | undefined;
+    return converse({
+      tools: this.#options,
+      limits: this.#options,
+      name: `The bucket "${this.#options.bucket}"`,
+      prepare: async () => {
+        secrets = await this.#credentials.get();
+        return this.#sign(request, secrets);
+      },
+      judge: (response) => judge(response, request, { secrets, now: this.#now() }),
+      renew: () => this.#credentials.discard(),
+    });
+  }
+
+  /** Paths that begin with a prefix, of all pages. */
+  async list(prefix: string): Promise<string[]> {
+    const paths: string[] = [];
+    for (let token: string | undefined; ; ) {
+      const { body } = await this.call({
+        method: "GET",
+        path: "",
+        query: {
+          ...{ "list-type": "2", "encoding-type": "url", prefix },
+          ...(token === undefined ? {} : { "continuation-token": token }),
+        },
+      });
+      const xml = body.toString();
+      for (const [, key] of xml.matchAll(/<Contents>.*?<Key>([^<]*)<\/Key>/gs))
+        paths.push(decodeURIComponent(unescapeXml(key!).replaceAll("+", "%20")));
+      if (elementOf(xml, "IsTruncated") !== "true") return paths;
+      token = elementOf(xml, "NextContinuationToken");
+      if (!token) throw malformed(this.#options.bucket);
+    }
+  }
+
+  #sign({ method, path, query = {}, headers = {}, body }: S3Request, credentials: AwsCredentials): Call {
+    const url = new URL(
+      path === "" ? `${this.#base}/` : `${this.#base}/${path.split("/").map(escapeUri).join("/")}`,
+    );
+    url.search = Object.entries(query)
+      .map(([name, value]) => `${name}=${escapeUri(value)}`)
+      .join("&");
+    const bodyHash = sha256Hex(body ?? "");
+    // What arrives must have both checksums, or it is not stored.
+    const checked = body && {
+      "content-md5": createHash("md5").update(body).digest("base64"),
+      "content-type": "application/octet-stream",
+      [HASH]: bodyHash,
+    };
+    const signed = signV4(
+      { method, url, headers: { ...headers, ...checked }, bodyHash },
+      { credentials, region: this.#region, now: this.#now() },
+    );
+    return { method, url: url.href, headers: signed, body };
+  }
+}
+
+interface Circumstances {
+  readonly secrets: AwsCredentials | undefined;
+  readonly now: Date;
+}
+
+const CREDENTIALS_OLD =
+  /^(ExpiredToken|InvalidToken|TokenRefreshRequired|InvalidAccessKeyId|ExpiredTokenException)$/;
+const THROTTLED = /^(SlowDown|TooManyRequests|Throttling|RequestLimitExceeded|ServiceUnavailable)/;
+const FULL = /^(QuotaExceeded|XMinioStorageFull|InsufficientStorage)/;
+const UPLOAD_BROKEN =
+  /^(BadDigest|IncompleteBody|RequestTimeout|XAmzContentSHA256Mismatch|OperationAborted)$/;
+
+function judge(response: Response, request: S3Request, circumstances: Circumstances): Verdict | undefined {
+  const { status, headers, body } = response;
+  if (status < 300) return judgeContent(response, request);
+  const xml = body.toString();
+  const code = elementOf(xml, "Code") ?? "";
+  if (status === 404 && request.absent && code !== "NoSuchBucket") return undefined;
+  if (status === 412 && request.headers?.["if-none-match"]) return undefined;
+  const says = `${[status, code].filter(Boolean).join(" ")}${sentenceOf(xml, circumstances.secrets)}`;
+  // Two creations of one object at the same moment.
+  if (code === "ConditionalRequestConflict") return { reason: "unavailable", says };
+  if (code === "NoSuchBucket" || status === 404) return { reason: "gone", says };
+  if (code === "RequestTimeTooSkewed")
+    return { reason: "clock", says: `${says}${skewOf(headers, circumstances.now)}` };
+  if (FULL.test(code) || status === 507) return { reason: "full", says };
+  if (CREDENTIALS_OLD.test(code)) return { reason: "denied", says, renew: true };
+  if (status === 429 || THROTTLED.test(code)) return { reason: "throttled", says };
+  if (status >= 500 || status === 408 || UPLOAD_BROKEN.test(code)) {
+    if (status === 501)
+      return {
+        reason: "denied",
+        says,
+        detail: "This service lacks a feature of S3 that is needed here.",
+        again: false,
+      };
+    return { reason: "unavailable", says };
+  }
+  const region = headers.get("x-amz-bucket-region") ?? elementOf(xml, "Region");
+  if (region && (status === 301 || status === 307 || status === 400))
+    return { reason: "denied", says, detail: `The bucket is in the region ${region}: set this region.` };
+  return { reason: "denied", says };
+}
+
+function judgeContent({ body, headers }: Response, { method, path }: S3Request): Verdict | undefined {
+  if (method !== "GET") return undefined;
+  if (path === "")
+    return body.includes("</ListBucketResult>")
+      ? undefined
+      : { reason: "unavailable", says: "its list is incomplete" };
+  const hash = headers.get(HASH);
+  if (hash === null || hash === sha256Hex(body)) return undefined;
+  return { reason: "damaged", says: `the checksum of ${path} is another one`, again: true };
+}
+
+/** What the provider says, without credentials, which some repeat. */
+function sentenceOf(xml: string, secrets: AwsCredentials | undefined): string {
+  let text = unescapeXml(elementOf(xml, "Message") ?? "").slice(0, 300);
+  for (const secret of [secrets?.secretAccessKey, secrets?.sessionToken, secrets?.accessKeyId])
+    if (secret) text = text.replaceAll(secret, "…");
+  return text === "" ? "" : `: ${text}`;
+}
+
+function skewOf(headers: Headers, now: Date): string {
+  const minutes = Math.round((now.getTime() - Date.parse(headers.get("date") ?? "")) / 60_000);
+  if (!Number.isFinite(minutes)) return "";
+  return `; this machine is ${Math.abs(minutes)} minutes ${minutes < 0 ? "behind" : "ahead"}`;
+}
+
+function elementOf(xml: string, name: string): string | undefined {
+  return new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1];
+}
+
+function unescapeXml(text: string): string {
+  const names: Readonly<Record<string, string>> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" };
+  return text.replace(/&(?:#(\d+)|#x([\da-f]+)|(\w+));/gi, (all, decimal, hex, name) => {
+    if (name !== undefined) return names[name] ?? all;
+    return String.fromCodePoint(decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal));
+  });
+}
+
+function malformed(bucket: string): StorageFailure {
+  return new StorageFailure(`The bucket "${bucket}" returned an incomplete list`, {
+    reason: "unavailable",
+    detail: "Check the endpoint: it must provide ListObjectsV2.",
+  });
+}
