@@ -234,6 +234,56 @@ test("an instance that hears so late of a job's stored beginning that it counted
   expect(tally.did).toEqual(["b s0", "b s1", "b s2", "b s3"]);
 });
 
+test("an instance that counts as dead, and whose store answers again, begins no job before it is stored as alive", async () => {
+  const store = await emptyStore();
+  let isAway = false;
+  const tally = new Tally();
+  const distant = withParts(store, {
+    now: async () => {
+      if (isAway) throw new Error("the store is away");
+      return store.now();
+    },
+  });
+  const a = await join(distant, tally.agent("a"), { shared: SHORT });
+  isAway = true;
+  await expect.poll(() => a.logs.some((line) => line.includes("left to others"))).toBe(true);
+
+  const { status } = await a.start();
+
+  expect(status).toBe("stopped");
+  const b = await join(store, tally.agent("b"), { shared: SHORT });
+  expect(await ended(b)).toMatchObject({ status: "completed", result: "b" });
+  expect(tally.did).toEqual(["b s0", "b s1", "b s2", "b s3"]);
+});
+
+test("a job that waits for its start here, and that another instance begins and gives up, is claimed as an interrupted one", async () => {
+  const store = await emptyStore();
+  const [busy, begun, held] = [gate(), gate(), gate()];
+  const tally = new Tally();
+  // It hears nothing of the others, and does not look.
+  const deaf = withParts(store, { hints: { ...store.hints, tell: () => {}, on: () => () => {} } });
+  const other = { name: "Other", version: "1.0.0", methods: { job_start: { run: () => busy.opened } } };
+  const b = await join(deaf, [tally.agent("b"), defineAgent(other)], {
+    shared: { ...PATIENT, look: 600_000 },
+    most: 1,
+  });
+  await b.runner.start("other", { job_context: jobContext("other"), job_fields: {} });
+  await b.start();
+  const a = await join(store, tally.agent("a", { at: 2, held: held.opened, begun: begun.open }));
+  await begun.opened;
+  await a.runner.close(0);
+  expect(await b.jobs.get(JOB)).toMatchObject({ status: "in_progress", owner: null });
+
+  busy.open();
+  await ended(b, "other");
+  await join(store, tally.agent("c"));
+
+  expect(await ended(b)).toMatchObject({ status: "completed", result: "c" });
+  const log = await b.jobs.log(JOB);
+  const marks = log.flatMap(({ entry }) => (entry.type === "mark" ? [entry.mark] : []));
+  expect(marks).toEqual(["interrupted", "resumed"]);
+});
+
 test("a held job is tried again by an instance that joins with code that fits", async () => {
   const store = await emptyStore();
   const begun = gate();

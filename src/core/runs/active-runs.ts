@@ -78,6 +78,8 @@ export interface ActiveRunsParts extends HandlerParts {
   readonly owner?: (() => string) | undefined;
   /** Called before a step begins: leaves all runs where the instance may count as dead. */
   readonly checkLease?: (() => void) | undefined;
+  /** Whether this instance counts as alive: others claim what a dead one begins. */
+  readonly isAlive?: (() => boolean) | undefined;
 }
 
 /** The turn of a job to run. */
@@ -293,6 +295,11 @@ export class ActiveRuns {
   /** What jobs that run here have as `owner`: null where only this process has the store. */
   get owner(): string | null {
     return this.#parts.owner?.() ?? null;
+  }
+
+  /** Whether what begins here stays here. */
+  get mayBegin(): boolean {
+    return this.#parts.isAlive?.() ?? true;
   }
 
   /** Whether another instance owns a job, alive or not. */
@@ -622,6 +629,7 @@ export class ActiveRuns {
     place: Place,
     { record = new RunRecord(), values, suspended }: LaunchOptions = {},
   ): void {
+    this.#parts.checkLease?.();
     // While its beginning was being stored, the service began to close, or counted as dead: others may have the job.
     if ((this.isClosed && this.owner !== null) || this.isElsewhere(job)) {
       place.release();
@@ -808,12 +816,15 @@ export class ActiveRuns {
     try {
       let agent: HostedAgent | undefined;
       let suspended = null as StoredJob["suspended"];
+      let isStale = false;
       const turn = await ledger.write(async (unit) => {
         const current = await unit.tx.get("Job", jobId);
         const isOpen =
           current && !isTerminal(current.status) && current.status !== "cancelling" && !current.parked;
         const isFree = current && !this.isElsewhere(current) && !this.isRunning(jobId);
-        const isDue = isOpen && isFree && !current.pulled_from && this.mayRun(current);
+        isStale = current !== undefined && this.#wasRunElsewhere(job, current);
+        const isDue =
+          isOpen && isFree && !isStale && !current.pulled_from && this.mayRun(current) && this.mayBegin;
         agent = isDue ? agents.of(current) : undefined;
         suspended = current?.suspended ?? null;
         if (!isDue || !agent) return undefined;
@@ -829,6 +840,7 @@ export class ActiveRuns {
       const begun = turn?.begun;
       if (!begun || !agent) {
         place.withdraw();
+        if (isStale) this.offer([jobId]);
         return undefined;
       }
       // Another job may have been given the id since its log was read.
@@ -840,6 +852,11 @@ export class ActiveRuns {
     } finally {
       this.#early.delete(jobId);
     }
+  }
+
+  /** Whether another instance has started a job and given it up since its turn was asked for: who claims it records that. */
+  #wasRunElsewhere(asked: StoredJob, { owner, run_count, created_at }: StoredJob): boolean {
+    return this.owner !== null && !owner && created_at === asked.created_at && run_count > asked.run_count;
   }
 }
 

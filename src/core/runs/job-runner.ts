@@ -76,7 +76,8 @@ class JobRunner implements Runner {
     this.#membership = parts.store.isShared ? this.#makeMembership(parts) : undefined;
     const owner = this.#membership && (() => this.#membership!.id);
     const checkLease = this.#membership && (() => this.#membership!.check());
-    this.#runs = new ActiveRuns({ ...parts, owner, checkLease });
+    const isAlive = this.#membership && (() => this.#membership!.isAlive);
+    this.#runs = new ActiveRuns({ ...parts, owner, checkLease, isAlive });
     this.#parts = { ...parts, runs: this.#runs };
     this.#rounds = this.#membership && new Rounds(this.#parts, this.#membership.times.dead);
     this.#stopSharing = this.#membership && shareJobs(this.#parts, this.#membership);

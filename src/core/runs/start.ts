@@ -96,9 +96,11 @@ export class Starts {
     const { input } = asked;
     try {
       const limits = await runs.limits?.of(input);
-      const { job, created, refusal } = await ledger.write(async (unit) => {
+      const { job, created, refusal, begins } = await ledger.write(async (unit) => {
         let refusal: Refusal | undefined;
+        const begins = runs.mayBegin;
         const stored = await storeJob(unit, asked, async () => {
+          if (!begins) return {};
           const isLimited = limits !== undefined && limits.all.length > 0;
           // One that already exists counts already.
           if (isLimited && (await unit.tx.get("Job", input.id))) return {};
@@ -107,10 +109,10 @@ export class Starts {
             : undefined;
           return refusal ? {} : { begin: true, owner: runs.owner };
         });
-        return { ...stored, refusal };
+        return { ...stored, refusal, begins };
       });
-      if (created && refusal) {
-        place.withdraw(() => runs.limits!.refused(refusal));
+      if (created && (refusal || !begins)) {
+        place.withdraw(refusal && (() => runs.limits!.refused(refusal)));
         void runs.queue(job, "start");
       } else if (created) runs.launch(job, agent, place, { values });
       else place.withdraw();

@@ -75,6 +75,12 @@ export class Membership {
     return this.#id;
   }
 
+  /** Whether it may begin a job: its id is stored as that of a living instance. */
+  get isAlive(): boolean {
+    this.check();
+    return !this.#isLost;
+  }
+
   /** Stores its row, and keeps it up to date from then on. */
   async join(): Promise<void> {
     this.#startedAt = (await this.#parts.store.now()).toISOString();
