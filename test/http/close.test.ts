@@ -2,11 +2,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { defineAgent } from "agent-control-service";
 import { H3_APP } from "agent-control-service/h3";
 import { JOBS, type Plugin } from "agent-control-service/plugin";
 import { testServer } from "agent-control-service/testing";
 import { describe, expect, it } from "vitest";
+import { serveWithNode } from "../../src/core/http/serve.ts";
 import { greeter } from "../_setup.ts";
 import { EventReader } from "./_event-reader.ts";
 import { storeJob } from "./_jobs.ts";
@@ -63,6 +65,31 @@ describe("closing a service", () => {
 
     await ended;
     expect(idle.destroyed).toBe(true);
+  });
+
+  it("beside others answers a connection that it accepted as the last one, whose request arrives later", async () => {
+    const app = { fetch: () => new Response("here") };
+    const server = await serveWithNode(app, { host: "127.0.0.1", port: 0, bodyLimit: 1000 });
+    const last = connect(server.port, "127.0.0.1");
+    await new Promise((resolve) => last.once("connect", resolve));
+    const answer = text(last);
+
+    const closed = server.close(false, 2000);
+    // It accepts no more.
+    const ask = () => fetch(`http://127.0.0.1:${server.port}`, { headers: { connection: "close" } });
+    await expect
+      .poll(() =>
+        ask().then(
+          () => "answers",
+          () => "refused",
+        ),
+      )
+      .toBe("refused");
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    last.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+
+    expect(await answer).toMatch(/^HTTP\/1.1 200.*\r\n\r\n.*here/s);
+    await closed;
   });
 
   it("cuts off requests that do not end in time", async () => {

@@ -13,7 +13,8 @@ export interface HttpServer {
   readonly protocol?: "http" | "https";
   /**
    * Stops accepting, waits for open requests; `force` aborts them. For `linger` milliseconds before, requests are still
-   * answered, and their connections closed: a proxy may send some until it knows. @default linger 0
+   * answered, and their connections closed: a proxy may send some until it knows. Connections that were accepted by then
+   * have as long again for their first request. @default linger 0
    */
   close(force?: boolean, linger?: number): Promise<void>;
 }
@@ -90,10 +91,13 @@ export const serveWithNode: Serve = async (app, { host, port, bodyLimit }) => {
         await immediate();
       }
       const closed = server.close(force);
+      const since = performance.now();
       // Node closes connections that are idle at this moment. Those with a response in progress would stay
       // for their keep-alive time after it, and those that browsers open ahead of any request even longer.
       const sweep = setInterval(() => {
         node.closeIdleConnections();
+        // The request of a connection that was just accepted may be on its way.
+        if (!force && performance.now() - since < linger) return;
         for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
       }, SWEEP);
       try {
