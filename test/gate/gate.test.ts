@@ -9,6 +9,8 @@ import { type Got, send } from "./_send.ts";
 import { CANARIES, openWorld, type World } from "./_world.ts";
 
 const LONG = 600_000;
+/** On a connection of its own: one that is idle may end while a request for it is on its way. */
+const ALONE = { connection: "close" };
 let world: World;
 
 beforeAll(async () => {
@@ -82,7 +84,9 @@ async function ask(
   { accept, way }: { accept: string; way: "key" | "session" },
 ): Promise<Got> {
   const who: Record<string, string> =
-    way === "key" ? { "x-api-key": world.key } : { cookie: await signIn(world.server), origin: world.url };
+    way === "key"
+      ? { "x-api-key": world.key }
+      : { cookie: await signIn(world.server, "", ALONE), origin: world.url };
   const { method, path, type, body } = await fill(world, route, who);
   return world.send({
     method,
