@@ -1,6 +1,9 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { openRun } from "./test/_once.ts";
+
+openRun();
 
 /**
  * The long files, in the order in which they begin: those that mostly wait are among those that compute. What needs programs
@@ -86,7 +89,6 @@ export default defineConfig({
     ],
   },
   test: {
-    globalSetup: ["test/_once.ts"],
     // A busy machine is slow, not wrong.
     testTimeout: 120_000,
     hookTimeout: 120_000,

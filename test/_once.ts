@@ -3,6 +3,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -13,20 +14,41 @@ import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
 const RUN = "SVC_TEST_RUN";
+const FOLDERS = "svc-run-";
 
 /**
- * Set up by vitest once for all files: a folder for what they share, and for all temporary files, so that also a test
- * that was cut short leaves nothing.
+ * Opens a folder for what all test files of a run share, and for all temporary files, those of vitest too: it is removed
+ * with the process, and what a killed run left is removed by the next one. Called by vitest.config.ts.
  */
-export default function openRun(): (() => void) | undefined {
-  // Each project of the configuration asks for it.
-  if (process.env[RUN] !== undefined) return undefined;
-  const folder = mkdtempSync(join(tmpdir(), "svc-run-"));
+export function openRun(): void {
+  // Each project of the configuration reads it.
+  if (process.env[RUN] !== undefined) return;
+  const place = tmpdir();
+  removeAbandoned(place);
+  const folder = mkdtempSync(join(place, `${FOLDERS}${process.pid}-`));
   // Where the tests run as root, Postgres runs as another user in a folder below.
   chmodSync(folder, 0o711);
   process.env[RUN] = folder;
   process.env.TMPDIR = folder;
-  return () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+  // Without this, the process ends without an exit event.
+  process.once("SIGTERM", () => process.exit(143));
+}
+
+/** Removes the folders of runs whose process is gone. */
+function removeAbandoned(place: string): void {
+  for (const name of readdirSync(place)) {
+    const pid = name.startsWith(FOLDERS) ? Number.parseInt(name.slice(FOLDERS.length), 10) : 0;
+    if (pid > 0 && !isAlive(pid)) rmSync(join(place, name), { recursive: true, force: true });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== "ESRCH";
+  }
 }
 
 /** A new folder on a disk, also where all other temporary files are in memory. */
