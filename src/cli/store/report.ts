@@ -1,3 +1,4 @@
+import type { Generation } from "../../core/store/backup/generation.ts";
 import type { PartSum } from "../../core/store/content.ts";
 import type { Copied, Problem } from "../../core/store/maintenance.ts";
 import type { CliContext } from "../context.ts";
@@ -13,7 +14,7 @@ export function tellProblems(problems: readonly Problem[], context: CliContext):
 /** Reports what a copy of a store contains. */
 export function tellCopied({ files, bytes, lines }: Copied, to: string, context: CliContext): void {
   context.print(
-    `${to}: ${lines} lines in ${files} ${files === 1 ? "file" : "files"}, ${(bytes / 1e6).toFixed(1)} MB, no damage`,
+    `${to}: ${lines} lines in ${files} ${files === 1 ? "file" : "files"}, ${megabytes(bytes)}, no damage`,
   );
 }
 
@@ -25,4 +26,29 @@ export function tellSums(sums: readonly PartSum[], place: string, context: CliCo
   if (rows.length > 0) context.print(renderTable(["table", "rows", "checksum"], rows, context.paint?.print));
   const total = sums.reduce((sum, each) => sum + each.rows, 0);
   context.print(`${place}: ${total} entities and log entries, no damage`);
+}
+
+/** Reports a backup that was shipped. */
+export function tellGeneration({ id, bytes, parts }: Generation, to: string, context: CliContext): void {
+  context.print(
+    `${to}: backup ${id}, ${megabytes(bytes)} in ${megabytes(shipped(parts))} of ${parts.length} ${parts.length === 1 ? "part" : "parts"}`,
+  );
+}
+
+/** Lists backups, the newest last. */
+export function tellGenerations(all: readonly Generation[], place: string, context: CliContext): void {
+  const rows = all.map(({ id, made_at, version, bytes, parts }) => [
+    ...[made_at, id, version, megabytes(bytes), megabytes(shipped(parts))],
+  ]);
+  const header = ["made at", "backup", "version", "size", "compressed"];
+  if (rows.length === 0) context.print(`${place}: no complete backup`);
+  else context.print(renderTable(header, rows, context.paint?.print));
+}
+
+function shipped(parts: Generation["parts"]): number {
+  return parts.reduce((sum, part) => sum + part.bytes, 0);
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
 }

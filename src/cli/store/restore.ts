@@ -1,32 +1,122 @@
-import { resolve } from "node:path";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import * as v from "valibot";
-import { readBackup, restoreStore } from "../../core/store/maintenance.ts";
+import { describeStorageUrl } from "../../core/storage/storage-url.ts";
+import { type Generation, readGeneration } from "../../core/store/backup/generation.ts";
+import { findGeneration, listGenerations } from "../../core/store/backup/generations.ts";
+import { parsed, sumsOf } from "../../core/store/content.ts";
+import { readBackup, restoreStore, saveBackup } from "../../core/store/maintenance.ts";
 import { fillPlace } from "../../core/store/move.ts";
 import { defineCommand } from "../command.ts";
+import type { CliContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
 import { dataFolderOf } from "./data-folder.ts";
-import { tellCopied, tellSums } from "./report.ts";
+import { openNamed, storageFlag } from "./named-storage.ts";
+import { tellCopied, tellGenerations, tellSums } from "./report.ts";
 import { STORE_FLAGS, withDatabase } from "./with-database.ts";
+
+const flags = v.object({
+  from: storageFlag("storage that has backups, instead of a folder"),
+  at: v.optional(
+    v.pipe(
+      v.string(),
+      v.check((text) => !Number.isNaN(Date.parse(text)), "must be a time such as 2026-03-01T09:30:00Z"),
+      v.description("with --from: the newest backup of this time or before it (default: the newest)"),
+      v.metadata({ value: "time" }),
+    ),
+  ),
+  list: v.optional(v.pipe(v.boolean(), v.description("with --from: only list the backups")), false),
+  dryRun: v.optional(
+    v.pipe(
+      v.boolean(),
+      v.description("restore into a temporary folder, check and count everything, and remove it again"),
+    ),
+    false,
+  ),
+  ...STORE_FLAGS,
+});
+type RestoreFlags = v.InferOutput<typeof flags>;
 
 /** `svc store restore`: creates a service's data from a backup. */
 export const restore = defineCommand({
-  usage: "restore <dir>",
-  summary: "Copy a backup into an empty data folder or database and verify it",
-  flags: v.object(STORE_FLAGS),
+  usage: "restore [dir]",
+  summary: "Copy a backup into an empty data folder or database and verify it, or test whether that works",
+  flags,
   examples: [
     "svc store restore backups/monday",
     "svc store restore backups/monday --data-dir /var/lib/agents",
+    "svc store restore --from gs://agents-backup/production --at 2026-03-01T09:30:00Z",
+    "svc store restore --from gs://agents-backup/production --dry-run",
   ],
   async run({ args, flags, context }) {
-    const from = resolve(context.cwd, args[0]!);
-    const restored = await withDatabase(flags, context, async (place) => ({
-      sums: await readBackup(from, (content) => fillPlace(place, content)),
-      to: place.name,
-    }));
-    if (restored !== undefined) tellSums(restored.sums, restored.to, context);
-    else {
-      const to = dataFolderOf(flags, context);
-      tellCopied(await restoreStore(from, to), to, context);
-    }
+    const [folder] = args;
+    if ((folder === undefined) === (flags.from === undefined))
+      throw new UsageError("Name either the folder of a backup or a storage with --from");
+    if (folder === undefined) return restoreFrom(flags.from!, flags, context);
+    if (flags.at !== undefined || flags.list) throw new UsageError("--at and --list need --from");
+    const from = resolve(context.cwd, folder);
+    if (flags.dryRun) await inTemporaryFolder((to) => test(() => restoreStore(from, to), to, context));
+    else await put(from, flags, context, (to) => restoreStore(from, to));
     return 0;
   },
 });
+
+async function restoreFrom(url: string, flags: RestoreFlags, context: CliContext): Promise<number> {
+  const storage = openNamed(url, context);
+  if (flags.list) {
+    tellGenerations(await listGenerations(storage), describeStorageUrl(url), context);
+    return 0;
+  }
+  const generation = await findGeneration(storage, flags.at === undefined ? undefined : new Date(flags.at));
+  context.note(describe(generation));
+  const save = (to: string) => saveBackup(readGeneration(storage, generation), to);
+  if (flags.dryRun) await inTemporaryFolder((to) => test(() => save(to), to, context));
+  else await put(undefined, flags, context, save);
+  return 0;
+}
+
+/** Restores into the database or the folder of the service; a database gets it from a folder, which is checked before. */
+async function put(
+  from: string | undefined,
+  flags: RestoreFlags,
+  context: CliContext,
+  save: (folder: string) => ReturnType<typeof saveBackup>,
+): Promise<void> {
+  const restored = await withDatabase(flags, context, async (place) => {
+    const fill = (folder: string) => readBackup(folder, (content) => fillPlace(place, content));
+    if (from !== undefined) return { sums: await fill(from), to: place.name };
+    return inTemporaryFolder(async (folder) => {
+      await save(folder);
+      return { sums: await fill(folder), to: place.name };
+    });
+  });
+  if (restored !== undefined) return tellSums(restored.sums, restored.to, context);
+  const to = dataFolderOf(flags, context);
+  tellCopied(await save(to), to, context);
+}
+
+/** Restores, opens what was restored, and reads all of it. */
+async function test(
+  save: () => ReturnType<typeof saveBackup>,
+  folder: string,
+  context: CliContext,
+): Promise<void> {
+  const copied = await save();
+  tellSums(await readBackup(folder, (content) => sumsOf(parsed(content))), "The backup", context);
+  tellCopied(copied, "Restored and removed again", context);
+}
+
+/** The folder is removed at the end. */
+async function inTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), "svc-restore-"));
+  try {
+    return await work(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function describe({ id, made_at, version }: Generation): string {
+  return `Backup ${id} of ${made_at}, by version ${version}`;
+}

@@ -106,10 +106,18 @@ export async function repairStore(dataDir: string): Promise<Repaired> {
 }
 
 /** Copies a store that is not in use into an empty folder, and checks the copy. */
-export async function backupStore(dataDir: string, to: string): Promise<Copied> {
+export function backupStore(dataDir: string, to: string): Promise<Copied> {
+  return sendStored(dataDir, (sent) => saveBackup(sent, to));
+}
+
+/** Passes on what a backup sends of a store that is not in use. */
+export async function sendStored<T>(
+  dataDir: string,
+  receive: (sent: AsyncIterable<Uint8Array>) => Promise<T>,
+): Promise<T> {
   const backend = await openStored(dataDir);
   try {
-    return await writeBackup(nodeIo, to, sendSnapshot(await backend.snapshot()));
+    return await receive(sendSnapshot(await backend.snapshot()));
   } finally {
     await backend.close();
   }

@@ -1,0 +1,24 @@
+import * as v from "valibot";
+import { openStorage, type UnstorageStorage } from "../../core/storage/open-storage.ts";
+import { storageFromUrl } from "../../core/storage/storage-url.ts";
+import type { CliContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
+
+/** An option that names a storage. */
+export const storageFlag = (what: string) =>
+  v.optional(
+    v.pipe(
+      v.string(),
+      v.description(`${what}: s3://bucket/prefix?region=…, gs://bucket/prefix or file:///folder`),
+      v.metadata({ value: "url" }),
+    ),
+  );
+
+/** The storage that an option names; its credentials are in the environment. */
+export function openNamed(url: string, { env }: Pick<CliContext, "env">): UnstorageStorage {
+  try {
+    return openStorage(storageFromUrl(url, { env }));
+  } catch (error) {
+    throw error instanceof TypeError ? new UsageError(error.message) : error;
+  }
+}

@@ -1,0 +1,16 @@
+import { createStorage, type Driver } from "unstorage";
+import type { StorageDriver } from "./storage-driver.ts";
+
+/** What is used of an unstorage `Storage`. Its own type would bring those of all drivers along. */
+export interface UnstorageStorage {
+  getItemRaw(key: string): Promise<unknown>;
+  setItemRaw(key: string, value: Uint8Array): Promise<void>;
+  removeItem(key: string): Promise<void>;
+  getKeys(base?: string): Promise<string[]>;
+  getMount(key?: string): object;
+}
+
+/** A storage of unstorage, for one of its drivers too. */
+export function openStorage(given: UnstorageStorage | StorageDriver): UnstorageStorage {
+  return "getMount" in given ? given : (createStorage({ driver: given as Driver }) as UnstorageStorage);
+}

@@ -1,0 +1,130 @@
+import { openStorage, type UnstorageStorage } from "../../storage/open-storage.ts";
+import type { StorageDriver } from "../../storage/storage-driver.ts";
+import { sendSnapshot } from "../snapshot.ts";
+import type { Store, StoreLogger } from "../store.ts";
+import { type Generation, writeGeneration } from "./generation.ts";
+import { listGenerations, pruneGenerations } from "./generations.ts";
+
+/** Milliseconds after which a backup that failed is tried again, at most. */
+const RETRY = 60_000;
+
+export interface BackupParts {
+  readonly storage: UnstorageStorage | StorageDriver;
+  /** Milliseconds from one backup to the next. */
+  readonly every: number;
+  /** Milliseconds for which backups are kept. */
+  readonly keep: number;
+  readonly store: Store;
+  readonly version: string;
+  readonly log: StoreLogger;
+  readonly clock: () => Date;
+}
+
+export interface BackupState {
+  /** The last complete backup, of any instance; `null` if there is none. */
+  readonly last: { readonly made_at: string; readonly bytes: number } | null;
+  /** Seconds since the last backup: what was stored since is not in one. */
+  readonly lag: number | null;
+  /** Seconds from one backup to the next. */
+  readonly every: number;
+  /** Why the last attempt failed. */
+  readonly error: string | null;
+}
+
+/** Ships the store of a service to a storage again and again. Of instances that share a store, one does at a time. */
+export class Backups {
+  readonly #parts: BackupParts;
+  readonly #storage: UnstorageStorage;
+  #last: Generation | undefined;
+  #error: string | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<unknown> | undefined;
+  #isClosed = false;
+
+  constructor(parts: BackupParts) {
+    if (parts.store.snapshot === undefined)
+      throw new TypeError(
+        "This store cannot be backed up: remove the option backup, or use the store's own tools",
+      );
+    this.#parts = parts;
+    this.#storage = openStorage(parts.storage);
+  }
+
+  state(): BackupState {
+    const { clock, every } = this.#parts;
+    const last = this.#last;
+    return {
+      last: last === undefined ? null : { made_at: last.made_at, bytes: last.bytes },
+      lag: last === undefined ? null : Math.max(0, (clock().getTime() - Date.parse(last.made_at)) / 1000),
+      every: every / 1000,
+      error: this.#error,
+    };
+  }
+
+  /** Makes a backup when the last one is old enough, from now on. */
+  start(): void {
+    const turn = (): void => {
+      this.#running = this.#turn().finally(() => {
+        if (!this.#isClosed) this.#timer = setTimeout(turn, this.#pause()).unref();
+      });
+    };
+    this.#timer = setTimeout(turn, 0).unref();
+  }
+
+  /** Makes a backup now, and removes those that have expired. */
+  async run(): Promise<Generation> {
+    const { store, clock, keep, version, log } = this.#parts;
+    const now = clock();
+    const sent = sendSnapshot(await store.snapshot!());
+    this.#last = await writeGeneration(this.#storage, this.#unlessClosed(sent), { now, version });
+    const { id, bytes, parts } = this.#last;
+    log.info("the store was backed up", { backup: id, bytes, parts: parts.length });
+    const removed = await pruneGenerations(this.#storage, { now, keep });
+    if (removed > 0) log.info("expired backups were removed", { backups: removed });
+    return this.#last;
+  }
+
+  /** Stops; a backup that is being shipped is left incomplete. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    await this.#running;
+  }
+
+  async #turn(): Promise<void> {
+    const { log, store } = this.#parts;
+    try {
+      this.#last = (await listGenerations(this.#storage)).at(-1);
+      // One that does not write has nothing of its own: another one has the store.
+      if (this.#left() <= 0 && store.health().writable) await this.run();
+      this.#error = null;
+    } catch (error) {
+      if (this.#isClosed) return;
+      this.#error = error instanceof Error ? error.message : String(error);
+      log.warn("the store could not be backed up yet", { error });
+    }
+  }
+
+  /** Milliseconds until the next backup is due. */
+  #left(): number {
+    const { clock, every } = this.#parts;
+    if (this.#last === undefined) return 0;
+    // A clock that was set back must not stop backups.
+    return Math.min(every, Date.parse(this.#last.made_at) + every - clock().getTime());
+  }
+
+  #pause(): number {
+    const { every, store } = this.#parts;
+    const left = this.#left();
+    if (left <= 0) return Math.min(RETRY, every);
+    // Instances that share a store do not all begin at the same moment.
+    return Math.min(store.isShared ? left * (1 + Math.random() / 10) : left, 2 ** 31 - 1);
+  }
+
+  async *#unlessClosed(sent: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+    for await (const chunk of sent) {
+      if (this.#isClosed) throw new Error("the service closes");
+      yield chunk;
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import type { UnstorageStorage } from "../../storage/open-storage.ts";
+import { storageError } from "../storage-error.ts";
+import { type Generation, generationKeys, readManifest, removeGeneration } from "./generation.ts";
+
+const DAY = 24 * 3_600_000;
+/** Backups that are kept however old they are: a clock that is wrong must not remove all. */
+const ALWAYS = 5;
+
+/** The complete backups in a storage, the newest last. */
+export async function listGenerations(storage: UnstorageStorage): Promise<Generation[]> {
+  const ids = [...(await generationKeys(storage)).keys()];
+  const found = await Promise.all(ids.map((id) => readManifest(storage, id)));
+  return found
+    .filter((one) => one !== undefined)
+    .sort((a, b) => a.made_at.localeCompare(b.made_at) || a.id.localeCompare(b.id));
+}
+
+/** The newest backup of a time or before it; of all, without a time. Rejects if there is none. */
+export async function findGeneration(storage: UnstorageStorage, at?: Date): Promise<Generation> {
+  const all = await listGenerations(storage);
+  const found = all.findLast(({ made_at }) => at === undefined || Date.parse(made_at) <= at.getTime());
+  if (found !== undefined) return found;
+  if (all.length === 0)
+    throw storageError("There is no complete backup", "Check the URL, its prefix included.");
+  throw storageError(
+    `There is no backup of ${at!.toISOString()} or before`,
+    `The first one is of ${all[0]!.made_at}.`,
+  );
+}
+
+/**
+ * Which backups are no longer kept: those older than `keep`, and of those older than a day all but the newest of each
+ * day. The newest five stay in any case.
+ */
+export function expired(
+  all: readonly Generation[],
+  { now, keep }: { now: Date; keep: number },
+): Generation[] {
+  const newestFirst = [...all].reverse();
+  const days = new Set<string>();
+  return newestFirst.filter(({ made_at }, at) => {
+    const age = now.getTime() - Date.parse(made_at);
+    const day = made_at.slice(0, 10);
+    const isFirst = !days.has(day);
+    days.add(day);
+    return at >= ALWAYS && (age > keep || (age > DAY && !isFirst));
+  });
+}
+
+/** Removes expired backups, and what interrupted ones have left more than a day ago. */
+export async function pruneGenerations(
+  storage: UnstorageStorage,
+  rule: { now: Date; keep: number },
+): Promise<number> {
+  const keys = await generationKeys(storage);
+  const all = await listGenerations(storage);
+  const complete = new Set(all.map(({ id }) => id));
+  const yesterday = new Date(rule.now.getTime() - DAY).toISOString().replace(/[-:.]/g, "");
+  const leftovers = [...keys.keys()].filter((id) => !complete.has(id) && id < yesterday);
+  const ids = [...expired(all, rule).map(({ id }) => id), ...leftovers];
+  for (const id of ids) await removeGeneration(storage, keys.get(id) ?? []);
+  return ids.length;
+}
