@@ -86,6 +86,8 @@ export interface Backend {
   commit(changes: readonly Change[], done: (error?: Error) => void): void;
   /** Its files as they are now; missing if it has none. */
   snapshot?(): Promise<StoreSnapshot>;
+  /** Why nothing can be stored at the moment, so that it is not tried; missing if that is not known before. */
+  refusal?(): Error | undefined;
   health(): StoreHealth;
   bytes(): number | undefined;
   details(): Readonly<Record<string, IndexValue>>;

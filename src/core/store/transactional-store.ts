@@ -105,6 +105,8 @@ export class TransactionalStore implements Store {
     { fence }: TransactionOptions = {},
   ): Promise<T> {
     this.#open(undefined);
+    const refusal = this.#backend.refusal?.();
+    if (refusal !== undefined) throw refusal;
     let abort: (error: Error) => void = () => {};
     const turn = this.#turns.take((error) => abort(error));
     if (turn) await turn;
@@ -232,6 +234,8 @@ export class TransactionalStore implements Store {
   /** Stages a write without waiting where nobody has the turn, so that a lone writer pays for no detour. */
   #single<T>(work: (stage: Stage) => T): Promise<T> {
     if (this.#closed !== undefined) return Promise.reject(closedError());
+    const refusal = this.#backend.refusal?.();
+    if (refusal !== undefined) return Promise.reject(refusal);
     return this.#turns.idle ? this.#stageAndSettle(work) : this.#singleInTurn(work);
   }
 

@@ -34,6 +34,12 @@ interface HealthParts {
   readonly onStillFull: () => void;
 }
 
+/** The state of a store that cannot be written to. */
+export function describeError(error: Error): StoreHealth {
+  const { message, detail } = error as ServiceError;
+  return { writable: false, error: detail === undefined ? message : `${message}. ${detail}` };
+}
+
 /** Whether a journal can be written to, and how it recovers. */
 export class JournalHealth {
   readonly #parts: HealthParts;
@@ -70,8 +76,7 @@ export class JournalHealth {
   /** The state as shown to people. */
   describe(): StoreHealth {
     if (this.#condition.kind === "sound") return { writable: true };
-    const { message, detail } = this.#condition.error as ServiceError;
-    return { writable: false, error: detail === undefined ? message : `${message}. ${detail}` };
+    return describeError(this.#condition.error);
   }
 
   /** Assumes that the end of the active file cannot be trusted. */

@@ -11,6 +11,7 @@ import { GroupPace } from "./group-pace.ts";
 import type { HeadroomOptions } from "./headroom.ts";
 import { JournalEnd } from "./journal-end.ts";
 import { JournalHealth } from "./journal-health.ts";
+import type { Remote } from "./remote.ts";
 import type { Reserve } from "./reserve.ts";
 import { rewriteActive } from "./rewrite-active.ts";
 import type { Timers } from "./timers.ts";
@@ -37,6 +38,8 @@ export interface JournalOptions {
   readonly headroom: HeadroomOptions;
   /** Called after each group of commits, and again and again while the disk is full: files may need to be compacted. */
   readonly onCheck: () => void;
+  /** Where each group is stored besides, before it is acknowledged. */
+  readonly remote?: Remote | undefined;
 }
 
 /**
@@ -304,12 +307,24 @@ export class Journal {
     const began = this.#options.timers.now();
     const onTheSpot = this.#pace.isOnTheSpot({ count, waiting: this.#waiting });
     await this.#end.write(bytes, { start, onTheSpot });
+    if (this.#options.remote !== undefined) await this.#send(this.#options.remote, bytes);
     this.#pace.noteGroup({ count, waiting: this.#waiting }, { began, onTheSpot });
     this.#health.confirm();
     active.size = start + bytes.length;
     this.#last += this.#underWay;
     this.#underWay = 0;
     return { batch, seq, segment: active.id, start };
+  }
+
+  /** If that fails, the folder no longer is what others will find: nothing more is written to it. */
+  async #send(remote: Remote, bytes: Uint8Array): Promise<void> {
+    try {
+      await remote.append(bytes);
+    } catch (error) {
+      this.#files.claim.lose(error as Error);
+      this.#health.fail(error);
+      throw error;
+    }
   }
 
   #apply({ batch, seq, segment, start }: Written): void {

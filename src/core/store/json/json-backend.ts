@@ -15,10 +15,12 @@ import type { HeadroomOptions } from "./headroom.ts";
 import { refuseIncomplete } from "./incomplete.ts";
 import type { FileSystem, StoreIo } from "./io.ts";
 import { Journal } from "./journal.ts";
+import { describeError } from "./journal-health.ts";
 import { loadFiles, openNamed } from "./load.ts";
 import type { Owner } from "./manifest.ts";
+import type { Remote } from "./remote.ts";
 import { Reserve } from "./reserve.ts";
-import { takeSnapshot } from "./take-snapshot.ts";
+import { type PinnedFile, pinFiles, takeSnapshot } from "./take-snapshot.ts";
 import type { Timers } from "./timers.ts";
 import { keepTornTail } from "./torn-tail.ts";
 
@@ -31,6 +33,8 @@ export interface BackendOptions {
   readonly reserveBytes: number;
   readonly headroom: HeadroomOptions;
   readonly lock: boolean;
+  /** Where each group of commits is stored besides. */
+  readonly remote?: Remote | undefined;
 }
 
 /** Opens the files in a folder: locks it, reads them into the index, and prepares them for writes. */
@@ -96,10 +100,11 @@ async function openFiles(
     limit: options.journalBytes,
     headroom: options.headroom,
     onCheck: () => compactor?.check(),
+    remote: options.remote,
   });
   compactor = new Compactor({ files, contents, journal, log, limit: options.journalBytes });
   await makeWritable({ files, journal, reserve });
-  return new JsonBackend({ files, contents, journal, compactor, lock });
+  return new JsonBackend({ files, contents, journal, compactor, lock, remote: options.remote });
 }
 
 /** An owner on this host is dead, or the lock would be taken. */
@@ -142,6 +147,7 @@ export class JsonBackend implements Backend {
   readonly #journal: Journal;
   readonly #compactor: Compactor;
   readonly #lock: FolderLock | undefined;
+  readonly #remote: Remote | undefined;
 
   constructor(parts: {
     files: FileSet;
@@ -149,12 +155,14 @@ export class JsonBackend implements Backend {
     journal: Journal;
     compactor: Compactor;
     lock: FolderLock | undefined;
+    remote: Remote | undefined;
   }) {
     this.#files = parts.files;
     this.#contents = parts.contents;
     this.#journal = parts.journal;
     this.#compactor = parts.compactor;
     this.#lock = parts.lock;
+    this.#remote = parts.remote;
   }
 
   body(table: StoreTable, slot: number): Body {
@@ -202,8 +210,18 @@ export class JsonBackend implements Backend {
     return this.#journal.exclusive(async () => takeSnapshot(this.#files.order));
   }
 
+  /** The files between two groups of commits, and what `note` returns at that moment. */
+  pin<T>(note: () => T): Promise<{ files: PinnedFile[]; noted: T }> {
+    return this.#journal.exclusive(async () => ({ files: pinFiles(this.#files.order), noted: note() }));
+  }
+
+  refusal(): Error | undefined {
+    return this.#remote?.refusal();
+  }
+
   health(): StoreHealth {
-    return this.#journal.health();
+    const refusal = this.refusal();
+    return refusal === undefined ? this.#journal.health() : describeError(refusal);
   }
 
   bytes(): number {
@@ -215,6 +233,7 @@ export class JsonBackend implements Backend {
       files: this.#files.order.length,
       compactions: this.#compactor.count,
       last_write: this.#journal.last,
+      ...this.#remote?.details(),
     };
   }
 

@@ -1,12 +1,25 @@
 import type { StoreSnapshot } from "../snapshot.ts";
 import { damageError, missingBytes } from "./damage-error.ts";
 import type { Segment } from "./segment.ts";
+import type { SharedFile } from "./shared-file.ts";
 
 const CHUNK = 1024 * 1024;
 
+/** A file as it is at some moment: later writes are beyond its size, and it stays open until `release` is called. */
+export interface PinnedFile {
+  readonly name: string;
+  readonly size: number;
+  readonly file: SharedFile;
+  readonly release: () => void;
+}
+
+export function pinFiles(order: readonly Segment[]): PinnedFile[] {
+  return order.map(({ name, size, file }) => ({ name, size, file, release: file.hold() }));
+}
+
 /** Pins files as they are now: later writes are beyond their recorded sizes, and removed files stay open. */
 export function takeSnapshot(order: readonly Segment[]): StoreSnapshot {
-  const pins = order.map(({ name, size, file }) => ({ name, size, file, release: file.hold() }));
+  const pins = pinFiles(order);
   const release = () => {
     for (const pin of pins.splice(0)) pin.release();
   };

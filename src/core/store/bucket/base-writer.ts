@@ -1,0 +1,161 @@
+import type { PinnedFile } from "../json/take-snapshot.ts";
+import type { StoreLogger } from "../store.ts";
+import type { BaseFile, Chain, Taken } from "./chain.ts";
+import { baseKey, inParallel, logKeys, sealBase } from "./chain.ts";
+import type { Objects } from "./objects.ts";
+import { seal } from "./objects.ts";
+
+/** Groups after which they are replaced by a base: a start reads each of them with a request. */
+const MOST_GROUPS = 48;
+const MOST_BYTES = 4 * 1024 * 1024;
+/** Bytes of an object. */
+const PART = 8 * 1024 * 1024;
+
+export interface BaseWriterOptions {
+  readonly objects: Objects;
+  readonly chain: Chain;
+  readonly log: StoreLogger;
+  /** The files as of the end of some slot. */
+  readonly pin: () => Promise<{ slot: number; files: readonly PinnedFile[] }>;
+  /** What the owner has found. */
+  readonly taken: Taken;
+}
+
+/**
+ * Replaces groups in the bucket by bases, which have the files of the store as of a slot. Objects are removed once a base
+ * replaces them and a group was acknowledged after it: then the next owner finds that base.
+ */
+export class BaseWriter {
+  readonly #options: BaseWriterOptions;
+  /** Parts of files that are in the bucket, by the file's name. */
+  #parts: ReadonlyMap<string, BaseFile["parts"]>;
+  /** All objects in the bucket that a next base may replace. */
+  readonly #keys: Set<string>;
+  #groups: number;
+  #bytes = 0;
+  #count = 0;
+  #running: Promise<void> | undefined;
+  #obsolete: string[] = [];
+  #removing: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(options: BaseWriterOptions) {
+    this.#options = options;
+    const { base, groups, keys } = options.taken;
+    this.#parts = new Map(base?.files.map(({ name, parts }) => [name, parts]));
+    this.#keys = new Set(keys.filter((key) => /^(log|base|part|owners):/.test(key)));
+    this.#groups = groups.length;
+  }
+
+  /** Notes an acknowledged group. */
+  note(bytes: number): void {
+    this.#keys.add(this.#options.chain.keyOf(this.#options.chain.slot));
+    this.#groups++;
+    this.#bytes += bytes;
+    if (this.#closed) return;
+    // This group was acknowledged after the base.
+    if (this.#obsolete.length > 0) this.#remove(this.#obsolete.splice(0));
+    const isDue = this.#groups >= MOST_GROUPS || this.#bytes >= MOST_BYTES;
+    if (isDue && this.#running === undefined) this.#begin();
+  }
+
+  /** Resolves once nothing is under way. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#running;
+    await this.#removing;
+  }
+
+  #begin(): void {
+    const { log } = this.#options;
+    const groups = this.#groups;
+    const bytes = this.#bytes;
+    this.#groups = 0;
+    this.#bytes = 0;
+    this.#running = this.#write()
+      .catch((error: unknown) => {
+        // The groups stay, and are replaced by a later base.
+        this.#groups += groups;
+        this.#bytes += bytes;
+        log.warn("Store: groups in the bucket could not be merged; retried later", { error: String(error) });
+      })
+      .finally(() => {
+        this.#running = undefined;
+      });
+  }
+
+  async #write(): Promise<void> {
+    const { objects, chain, pin } = this.#options;
+    const { slot, files: pinned } = await pin();
+    try {
+      const files: BaseFile[] = [];
+      for (const file of pinned)
+        files.push({ name: file.name, size: file.size, parts: await this.#upload(file) });
+      const key = baseKey(slot, chain.epoch);
+      await objects.put(key, sealBase({ slot, files, kept: this.#options.taken.kept }, chain.epoch));
+      this.#parts = new Map(files.map(({ name, parts }) => [name, parts]));
+      this.#obsolete = this.#replacedBy(slot, key);
+      this.#keys.add(key);
+    } finally {
+      for (const { release } of pinned) release();
+    }
+  }
+
+  /** Stores what is new of a file. Small parts before it are joined with it, so that there are never many. */
+  async #upload({ name, size, file }: PinnedFile): Promise<BaseFile["parts"]> {
+    const parts = [...(this.#parts.get(name) ?? [])];
+    let at = parts.reduce((sum, part) => sum + part.size, 0);
+    if (at === size) return parts;
+    for (let last = parts.at(-1); last !== undefined && last.size < 2 * (size - at); last = parts.at(-1)) {
+      if (size - at + last.size > PART) break;
+      at -= last.size;
+      parts.pop();
+    }
+    const { objects, chain } = this.#options;
+    while (at < size) {
+      const content = Buffer.allocUnsafe(Math.min(PART, size - at));
+      const count = await file.read(content, at);
+      if (count < content.length) throw new Error(`${name} is shorter than it was`);
+      const key = `part:${chain.epoch}-${this.#count++}`;
+      // Noted first: if the request fails, the object may be there anyway.
+      this.#keys.add(key);
+      await objects.put(key, seal({ kind: "part", name, at }, content));
+      parts.push({ key, size: content.length });
+      at += content.length;
+    }
+    return parts;
+  }
+
+  #replacedBy(slot: number, base: string): string[] {
+    const { chain, taken } = this.#options;
+    const needed = new Set([...this.#parts.values()].flat().map(({ key }) => key));
+    const replaced = logKeys([...this.#keys]).filter(
+      (entry) => entry.slot <= slot && !taken.kept.includes(entry.slot),
+    );
+    const groups = new Set(replaced.map((entry) => entry.key));
+    return [...this.#keys].filter((key) => {
+      if (key.startsWith("log:")) return groups.has(key);
+      if (key.startsWith("owners:")) return key < `owners:${chain.epoch}`;
+      return key !== base && !needed.has(key);
+    });
+  }
+
+  #remove(keys: readonly string[]): void {
+    const { objects, log } = this.#options;
+    const remove = async (key: string) => {
+      try {
+        await objects.remove(key);
+        this.#keys.delete(key);
+      } catch (error) {
+        // The next base finds it again.
+        log.warn("Store: an outdated object in the bucket could not be removed", {
+          key,
+          error: String(error),
+        });
+      }
+    };
+    this.#removing = (this.#removing ?? Promise.resolve())
+      .then(() => inParallel(keys, remove))
+      .then(() => {});
+  }
+}

@@ -1,0 +1,113 @@
+import { randomBytes } from "node:crypto";
+import type { Owner } from "../json/manifest.ts";
+import type { Chain, EntryHead, LogKey, Taken } from "./chain.ts";
+import { damagedChain, findBase, groupsOf, logKeys, OwnerLostError, pad, readEntries } from "./chain.ts";
+import type { Objects } from "./objects.ts";
+import { OWNER, seal, unseal } from "./objects.ts";
+
+/**
+ * A journal in a storage that only writes, reads and lists. Owners are in the order of their announcements. An owner
+ * announces itself, then writes the marker, once, then lists; it acknowledges a group after it was written and the marker,
+ * read after that, still names it. docs/store.md has the argument.
+ */
+export class MarkerChain implements Chain {
+  readonly #objects: Objects;
+  readonly #by: Owner | undefined;
+  readonly #token: string;
+  epoch = "";
+  #slot = 0;
+  /** The slots of a group whose marker could not be read yet are written already. */
+  #written = 0;
+
+  constructor(objects: Objects, options: { by?: Owner; epoch?: string } = {}) {
+    this.#objects = objects;
+    this.#by = options.by;
+    this.#token = options.epoch ?? randomBytes(8).toString("hex");
+  }
+
+  get slot(): number {
+    return this.#slot;
+  }
+
+  keyOf(slot: number): string {
+    return `log:${pad(slot)}.${this.epoch}`;
+  }
+
+  async take(): Promise<Taken> {
+    const number = Math.max(0, ...announced(await this.#objects.list()).map(numberOf)) + 1;
+    this.epoch = `${pad(number)}-${this.#token}`;
+    await this.#objects.put(`owners:${this.epoch}`, seal({ epoch: this.epoch }));
+    await this.#objects.put(OWNER, seal({ epoch: this.epoch, by: this.#by }));
+    const keys = await this.#objects.list();
+    if (announced(keys).some((epoch) => epoch > this.epoch)) throw new OwnerLostError();
+    const base = await findBase(this.#objects, keys);
+    const entries = findEntries(logKeys(keys), base);
+    const { groups, torn } = groupsOf(entries, await readEntries(this.#objects, entries));
+    const last = torn ? entries.at(-2) : entries.at(-1);
+    this.#slot = (last?.slot ?? base?.slot ?? 0) + 1;
+    const previous = last?.epoch ?? base?.epoch ?? "0";
+    const head: EntryHead = { kind: "owner", slot: this.#slot, epoch: this.epoch, by: this.#by };
+    await this.#objects.put(`${this.keyOf(this.#slot)}.${previous}`, seal(head));
+    await this.#check();
+    this.#written = this.#slot;
+    return { base, groups, keys, kept: [] };
+  }
+
+  async append(group: Uint8Array): Promise<void> {
+    const slot = this.#slot + 1;
+    if (this.#written < slot) {
+      const head: EntryHead = { kind: "group", slot, epoch: this.epoch };
+      await this.#objects.put(this.keyOf(slot), seal(head, group));
+      this.#written = slot;
+    }
+    await this.#check();
+    this.#slot = slot;
+  }
+
+  async #check(): Promise<void> {
+    const marker = unseal<{ epoch: string; by?: Owner }>(await this.#objects.get(OWNER));
+    // Some drivers show a file while it is written.
+    if (marker === undefined) throw new Error("the marker of the owner could not be read");
+    const { epoch, by } = marker.head;
+    if (epoch !== this.epoch) throw new OwnerLostError(by && `process ${by.pid} on ${by.host}`);
+  }
+}
+
+function announced(keys: readonly string[]): string[] {
+  return keys.flatMap((key) => (key.startsWith("owners:") ? [key.slice("owners:".length)] : []));
+}
+
+function numberOf(epoch: string): number {
+  return Number(epoch.split("-")[0]);
+}
+
+/**
+ * The entries after the base that belong to the journal: those of the latest owner that has started, before its first one
+ * those of the owner that it continues, and so on. Others of the same slots were written by owners that had lost it.
+ */
+function findEntries(all: readonly LogKey[], base: { slot: number; epoch: string } | undefined): LogKey[] {
+  const after = base?.slot ?? 0;
+  const later = all.filter(({ slot }) => slot > after);
+  const starts = new Map(
+    later.flatMap((entry) => (entry.previous === undefined ? [] : [[entry.epoch!, entry]])),
+  );
+  const bySlot = new Map(later.map((entry) => [`${entry.slot} ${entry.epoch}`, entry]));
+  const origin = base?.epoch ?? "0";
+  let epoch = [origin, ...starts.keys()].sort().at(-1)!;
+  let end = Math.max(after, ...later.filter((entry) => entry.epoch === epoch).map(({ slot }) => slot));
+  const found: LogKey[] = [];
+  for (;;) {
+    const start = epoch === origin ? undefined : starts.get(epoch);
+    if (epoch !== origin && start === undefined)
+      throw damagedChain(`the first entry of the owner ${epoch} is missing`);
+    const first = start?.slot ?? after + 1;
+    for (let slot = end; slot >= first; slot--) {
+      const entry = bySlot.get(`${slot} ${epoch}`);
+      if (entry === undefined) throw damagedChain(`log:${pad(slot)}.${epoch} is missing`);
+      found.push(entry);
+    }
+    if (start === undefined) return found.reverse();
+    end = first - 1;
+    epoch = start.previous!;
+  }
+}

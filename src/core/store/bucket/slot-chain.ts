@@ -1,0 +1,84 @@
+import { randomBytes } from "node:crypto";
+import type { Owner } from "../json/manifest.ts";
+import type { Chain, EntryHead, Taken } from "./chain.ts";
+import { damagedChain, findBase, groupsOf, logKeys, OwnerLostError, pad, readEntries } from "./chain.ts";
+import type { Objects } from "./objects.ts";
+import { seal, unseal } from "./objects.ts";
+
+/**
+ * A journal in a storage that creates objects atomically: each slot is created once, by the first one. An owner takes
+ * over by creating the next slot, which the previous owner then cannot, so a group is acknowledged when it is created: one
+ * request.
+ *
+ * The entries of owners are never removed: a slow request of a previous owner could otherwise create its slot later.
+ */
+export class SlotChain implements Chain {
+  readonly epoch: string;
+  readonly #objects: Objects;
+  readonly #by: Owner | undefined;
+  #slot = 0;
+
+  constructor(objects: Objects, options: { by?: Owner; epoch?: string } = {}) {
+    this.#objects = objects;
+    this.#by = options.by;
+    this.epoch = options.epoch ?? randomBytes(8).toString("hex");
+  }
+
+  get slot(): number {
+    return this.#slot;
+  }
+
+  keyOf(slot: number): string {
+    return `log:${pad(slot)}`;
+  }
+
+  async take(): Promise<Taken> {
+    let keys = await this.#objects.list();
+    for (;;) {
+      this.#slot = Math.max(0, ...slotsOf(keys)) + 1;
+      if (await this.#create("owner")) break;
+      keys = await this.#objects.list();
+    }
+    // From here on nobody else acknowledges or removes anything: what is listed now is all.
+    keys = await this.#objects.list();
+    const base = await findBase(this.#objects, keys);
+    const first = (base?.slot ?? 0) + 1;
+    const entries = logKeys(keys)
+      .filter(({ slot }) => slot >= first && slot < this.#slot)
+      .sort((a, b) => a.slot - b.slot);
+    if (entries.length !== this.#slot - first) {
+      const missing = entries.findIndex(({ slot }, at) => slot !== first + at);
+      throw damagedChain(`${this.keyOf(first + (missing < 0 ? entries.length : missing))} is missing`);
+    }
+    const { groups, owners, torn } = groupsOf(entries, await readEntries(this.#objects, entries));
+    if (torn) throw damagedChain(`${entries.at(-1)!.key} is not whole`);
+    return { base, groups, keys, kept: [...(base?.kept ?? []), ...owners, this.#slot] };
+  }
+
+  async append(group: Uint8Array): Promise<void> {
+    this.#slot++;
+    try {
+      if (await this.#create("group", group)) return;
+    } catch (error) {
+      this.#slot--;
+      throw error;
+    }
+    this.#slot--;
+    const entry = unseal<EntryHead>(await this.#objects.get(this.keyOf(this.#slot + 1)));
+    throw new OwnerLostError(entry?.head.by && `process ${entry.head.by.pid} on ${entry.head.by.host}`);
+  }
+
+  #create(kind: EntryHead["kind"], content?: Uint8Array): Promise<boolean> {
+    const head: EntryHead = {
+      kind,
+      slot: this.#slot,
+      epoch: this.epoch,
+      by: kind === "owner" ? this.#by : undefined,
+    };
+    return this.#objects.create!(this.keyOf(this.#slot), seal(head, content));
+  }
+}
+
+function slotsOf(keys: readonly string[]): number[] {
+  return logKeys(keys).map(({ slot }) => slot);
+}

@@ -1,0 +1,152 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createStorage } from "unstorage";
+import fsDriver from "unstorage/drivers/fs";
+import memoryDriver from "unstorage/drivers/memory";
+import { describe, expect, it, onTestFinished } from "vitest";
+import {
+  type BucketStorage,
+  bucketStore,
+  openBucketStore,
+} from "../../src/core/store/bucket/bucket-store.ts";
+import { openObjects } from "../../src/core/store/bucket/objects.ts";
+import { makeEntry, makeJob } from "../../src/core/store/contract/fixtures.ts";
+import type { Store, StoreFactory } from "../../src/core/store/store.ts";
+import { storeContract } from "../../src/core/store/store-contract.ts";
+import { CORE_TABLES } from "../../src/core/store/tables.ts";
+import { slotDriver } from "./slot-driver.ts";
+
+/** A storage for each data folder, which outlives what is in that folder. */
+function perFolder(make: (dataDir: string) => BucketStorage): StoreFactory {
+  const storages = new Map<string, BucketStorage>();
+  return (context) => {
+    const storage = storages.get(context.dataDir) ?? make(context.dataDir);
+    storages.set(context.dataDir, storage);
+    return bucketStore(storage)(context);
+  };
+}
+
+const opened = { describe, it, persistent: true };
+storeContract({ ...opened, name: "a bucket in memory", open: perFolder(() => memoryDriver()) });
+storeContract({
+  ...opened,
+  name: "a bucket with atomic creation",
+  open: perFolder(() => slotDriver(new Map())),
+});
+storeContract({
+  ...opened,
+  name: "a bucket of files",
+  open: perFolder((dataDir) => fsDriver({ base: join(dataDir, "bucket") }) as BucketStorage),
+});
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), "bucket-"));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+async function open(storage: BucketStorage, options: { journalBytes?: number } = {}): Promise<Store> {
+  const log = { info() {}, warn() {}, error() {} };
+  const context = { tables: CORE_TABLES, dataDir: folder(), log, objects: openObjects(storage) };
+  const store = await openBucketStore({ ...context, ...options });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+const KINDS = [
+  ["with atomic creation", (data: Map<string, Uint8Array>) => slotDriver(data)],
+  [
+    "with a marker",
+    (data: Map<string, Uint8Array>) => {
+      const { createItemRaw: _, ...driver } = slotDriver(data);
+      return driver;
+    },
+  ],
+] as const;
+
+describe.each(KINDS)("a store in a bucket %s", (_, driverOf) => {
+  it("opens on a blank disk where another one stopped, after many groups, bases and compactions", async () => {
+    const data = new Map<string, Uint8Array>();
+    let jobs = 0;
+    for (let life = 0; life < 3; life++) {
+      const store = await open(driverOf(data), { journalBytes: 20_000 });
+      expect(await store.table("Job").countBy("status")).toEqual(jobs === 0 ? {} : { in_progress: jobs });
+      for (let group = 0; group < 150; group++) {
+        await store.table("Job").insert(makeJob(`j${jobs++}`));
+        await store.log("Run").append("a", makeEntry(`${jobs}`));
+      }
+      expect(await store.log("Run").last("a")).toBe(jobs);
+      await store.close();
+    }
+    // Groups were merged and removed: a start reads few objects.
+    expect(data.size).toBeLessThan(jobs);
+  });
+
+  it("an owner that another one has deposed acknowledges nothing more, and says who has the store", async () => {
+    const data = new Map<string, Uint8Array>();
+    const old = await open(driverOf(data));
+    await old.table("Job").insert(makeJob("a"));
+    const next = await open(driverOf(data));
+    await expect(old.table("Job").insert(makeJob("b"))).rejects.toMatchObject({
+      type: "storage_error",
+      status: 503,
+      message: expect.stringContaining(`process ${process.pid}`),
+    });
+    expect(old.health()).toMatchObject({ writable: false });
+    await expect(old.table("Job").insert(makeJob("c"))).rejects.toMatchObject({ type: "storage_error" });
+    await next.table("Job").insert(makeJob("d"));
+    await next.close();
+    const third = await open(driverOf(data));
+    expect((await third.table("Job").list({ sort: "id" })).items.map(({ id }) => id)).toEqual(["a", "d"]);
+  });
+
+  it("while the storage fails, a write that was sent waits, new ones are refused, and both are right then", async () => {
+    const data = new Map<string, Uint8Array>();
+    const driver = driverOf(data) as ReturnType<typeof slotDriver>;
+    let isDown = false;
+    const fail =
+      <A extends unknown[], R>(work: (...args: A) => Promise<R>) =>
+      async (...args: A): Promise<R> => {
+        const result = isDown ? undefined : await work(...args);
+        if (isDown) throw new Error("503 Slow Down");
+        return result as R;
+      };
+    const store = await open({
+      ...driver,
+      setItemRaw: fail(driver.setItemRaw),
+      ...(driver.createItemRaw && { createItemRaw: fail(driver.createItemRaw) }),
+    });
+    await store.table("Job").insert(makeJob("a"));
+    isDown = true;
+    const waiting = store.table("Job").insert(makeJob("b"));
+    await expect.poll(() => store.health().writable).toBe(false);
+    await expect(store.table("Job").insert(makeJob("c"))).rejects.toMatchObject({ type: "storage_error" });
+    isDown = false;
+    await waiting;
+    expect(store.health()).toEqual({ writable: true });
+    await store.table("Job").insert(makeJob("d"));
+    expect(await store.table("Job").ids({ sort: "id" })).toEqual(["a", "b", "d"]);
+  });
+});
+
+describe("a bucket", () => {
+  it("with entries that were created atomically is refused to a driver that cannot do that", async () => {
+    const data = new Map<string, Uint8Array>();
+    const store = await open(slotDriver(data));
+    await store.close();
+    await expect(open(createStorage({ driver: slotDriver(data) as never }))).rejects.toMatchObject({
+      type: "storage_error",
+      detail: expect.stringContaining("pass the driver itself"),
+    });
+  });
+
+  it("continues with the marker that it was started with, also with a driver that creates atomically", async () => {
+    const data = new Map<string, Uint8Array>();
+    const old = await open(createStorage({ driver: slotDriver(data) as never }));
+    await old.table("Job").insert(makeJob("a"));
+    const next = await open(slotDriver(data));
+    await expect(old.table("Job").insert(makeJob("b"))).rejects.toMatchObject({ type: "storage_error" });
+    expect(await next.table("Job").ids()).toEqual(["a"]);
+  });
+});
