@@ -266,6 +266,7 @@
     }
     ticked = [];
     counted();
+    if (event.detail.requestConfig?.boosted) $("#step")?.scrollIntoView({ block: "nearest" });
     // An answered question's form is removed: the keyboard focus continues from there.
     if (event.detail.target?.matches?.(".ask")) $(`#${CSS.escape(event.detail.target.id)} .done`)?.focus();
   });
@@ -349,9 +350,9 @@
   });
 
   function step(by) {
-    const links = $$("main td a.title, main .list a.name, main .ask h2 + .meta a");
+    const links = $$("main td a.title, main .list a.name, main .fall a, main .ask h2 + .meta a");
     if (links.length === 0) return;
-    const row = document.activeElement.closest("tr, li, .ask");
+    const row = document.activeElement.closest("tr, li, .w-name, .ask");
     const at = links.findIndex((link) => link === document.activeElement || row?.contains(link));
     const next = links[Math.min(links.length - 1, Math.max(0, at === -1 ? 0 : at + by))];
     next.focus();
@@ -400,6 +401,19 @@
     }
   }
   setInterval(() => !document.hidden && tell(document), 20_000);
+
+  // What runs has a clock.
+  setInterval(() => {
+    if (document.hidden) return;
+    for (const place of $$("[data-since]")) {
+      const seconds = Math.max(0, Math.round((Date.now() - Date.parse(place.dataset.since)) / 1000));
+      const at = UNITS.findIndex(([, length]) => seconds >= length);
+      const [unit, length] = UNITS[at] ?? ["s", 1];
+      const smaller = UNITS[at + 1];
+      const rest = smaller ? Math.floor((seconds % length) / smaller[1]) : 0;
+      place.textContent = `${Math.floor(seconds / length)} ${unit}${rest > 0 ? ` ${rest} ${smaller[0]}` : ""}`;
+    }
+  }, 1000);
 
   function enhance(root) {
     tell(root);

@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 import type { StoredCase } from "../../src/core/models/case.ts";
-import type { Job } from "../../src/core/models/job.ts";
+import type { Job, StoredJob } from "../../src/core/models/job.ts";
 import type { RunEntry } from "../../src/core/models/run-entry.ts";
+import { duringRun, runsOf } from "../../src/plugins/admin/job/runs.ts";
 import { fold } from "../../src/plugins/admin/views/fold.ts";
 import { toStory } from "../../src/plugins/admin/views/story.ts";
 import { toTimeline } from "../../src/plugins/admin/views/timeline.ts";
@@ -106,7 +107,7 @@ it("downtime has its real length, starting at the last sign of life, and does no
   ];
 
   const timeline = toTimeline(job, [item], log, now);
-  const fall = toWaterfall(timeline, "$");
+  const fall = toWaterfall(timeline, { currency: "$" });
 
   expect([timeline.downtime, timeline.interruptions, fall.downtime]).toEqual([24_000, 1, "24 s"]);
   for (const row of timeline.rows.filter(({ name }) => name !== "one")) {
@@ -199,17 +200,17 @@ it("a waterfall places bars by percent and escapes their text", () => {
     entry.type === "attempt" ? { ...entry, error: "<script>" } : entry,
   );
 
-  const fall = toWaterfall(toTimeline(job, [item], hostile, now), "$");
+  const fall = toWaterfall(toTimeline(job, [item], hostile, now), { currency: "$" });
   const rows = fall.parts.flatMap((part) => part.items);
 
   expect(fall.duration).toBe("40 s");
   expect(fall.waited).toBe("10 s");
   expect(rows[0]!.shapes).toContain('class="w-waiting" x="62.5%" y="2" width="25%"');
   expect(rows[1]!.shapes).not.toContain("<script>");
-  expect(rows[1]).toMatchObject({ duration: "3 s", cost: "$1.00", note: "2 tries" });
+  expect(rows[1]).toMatchObject({ duration: "3 s", cost: "$1.00", note: "2 attempts" });
 });
 
-it("of a long run the beginning, the end and each failed or running line are visible", () => {
+it("of a long run the beginning, the end and each failed or running line are shown, with links to the rest", () => {
   const steps = Array.from({ length: 900 }, (_, position): RunEntry => {
     const entry = {
       type: "call",
@@ -230,18 +231,106 @@ it("of a long run the beginning, the end and each failed or running line are vis
     name: "Pay?",
     attempt: 1,
   };
-  const timeline = toTimeline(job, [item], [...steps.slice(0, 600), under, ...steps.slice(600)], now);
+  const log = [...steps.slice(0, 600), under, ...steps.slice(600)];
+  const options = { currency: "$", query: { run: 1, step: "7.c" } };
 
-  const fall = toWaterfall(timeline, "$");
-  const seen = fall.parts.filter((part) => part.label === "").flatMap((part) => part.items);
-  const drawn = fall.parts.flatMap((part) => part.items);
-  const left = fall.parts.map((part) => Number(/^\d+/.exec(part.note)?.[0] ?? 0));
+  const fall = toWaterfall(toTimeline(job, [item], log, now), options);
+  const page = toWaterfall(toTimeline(job, [item], log, now), {
+    ...options,
+    query: { ...options.query, line: 500 },
+  });
+  const seen = fall.parts.flatMap((part) => part.items);
+  const omitted = fall.parts.filter((part) => part.more !== "");
 
   expect(seen.filter((row) => row.failed).map((row) => row.name)).toEqual(["s480"]);
-  expect(seen.find((row) => row.running)?.name).toBe("Pay?");
+  expect(seen.find((row) => row.since !== "")?.name).toBe("Pay?");
   expect(seen.map((row) => row.name)).toEqual(expect.arrayContaining(["Job", "Case", "s0", "s899"]));
-  expect(drawn.length).toBe(300);
-  expect(drawn.length + left.reduce((sum, count) => sum + count, 0)).toBe(timeline.rows.length);
+  expect(seen.length).toBeLessThan(150);
+  expect(seen.length + omitted.reduce((sum, { more }) => sum + Number.parseInt(more, 10), 0)).toBe(903);
+  expect(omitted[0]!.moreHref).toBe("?run=1&step=7.c&line=45");
+  expect(page.parts[0]!.items.map((row) => row.name)).toHaveLength(60);
+  expect(page.pages).toEqual({
+    label: "Lines 501 to 560 of 903",
+    previous: "?run=1&step=7.c&line=440",
+    next: "?run=1&step=7.c&line=560",
+    all: "?run=1&step=7.c",
+  });
+});
+
+it("of several cases each is one line with the segments of its steps; the open one shows its lines, too", () => {
+  const other = { ...item, id: "d", name: "Other" };
+  const log: RunEntry[] = [
+    ...entries.slice(0, 2),
+    ...(["c", "d"] as const).flatMap((case_id): RunEntry[] => [
+      { type: "call", call: "step", at: at(9), case_id, position: 0, name: "one", started_at: at(7) },
+      {
+        ...{ type: "call", call: "step", at: at(12), case_id, position: 1, name: "ask model" },
+        ...{ kind: "model", started_at: at(9) },
+      },
+    ]),
+  ];
+  const timeline = toTimeline(job, [item, other], log, now);
+  const namesOf = (query: object, step?: string) =>
+    toWaterfall(timeline, { currency: "$", query, step }).parts.flatMap((part) =>
+      part.items.map(({ name }) => name),
+    );
+
+  const line = toWaterfall(timeline, { currency: "$" }).parts[0]!.items[1]!;
+
+  expect(namesOf({})).toEqual(["Job", "Case", "Other"]);
+  expect(namesOf({ case: "d" })).toEqual(["Job", "Case", "Other", "one", "ask model"]);
+  expect(namesOf({}, "1.c")).toEqual(["Job", "Case", "one", "ask model", "Other"]);
+  expect([...line.shapes.matchAll(/class="w-(\w+)"/g)].map((match) => match[1])).toEqual([
+    "open",
+    "work",
+    "model",
+  ]);
+  expect(line.href).toBe("?case=c");
+});
+
+it("a long wait between two moments of work is folded, and says how long it was", () => {
+  const log: RunEntry[] = [
+    { type: "status", at: at(0), from: null, to: "in_progress" },
+    { type: "call", call: "step", at: at(2), position: 0, name: "one", started_at: at(0) },
+    { type: "begun", call: "ask", at: at(2), case_id: "c", position: 0, name: "Pay?", attempt: 1 },
+    { type: "status", at: at(2), from: "in_progress", to: "awaiting" },
+    { type: "call", call: "ask", at: at(3002), case_id: "c", position: 0, name: "Pay?" },
+    { type: "status", at: at(3002), from: "awaiting", to: "in_progress" },
+    { type: "call", call: "step", at: at(3004), position: 1, name: "two", started_at: at(3002) },
+    { type: "status", at: at(3004), from: "in_progress", to: "completed" },
+  ];
+  const long = { ...job, finished_at: at(3004) };
+
+  const fall = toWaterfall(toTimeline(long, [], log, now), { currency: "$" });
+  const one = fall.parts[0]!.items.find(({ name }) => name === "one")!;
+
+  expect(fall.folded).toBe("50 min");
+  expect(fall.folds).toEqual([{ x: "47%", width: "6%", title: "50 min of waiting, folded" }]);
+  expect(one.shapes).toContain('x="0%" y="2" width="47%"');
+  expect(fall.ticks.at(-1)).toEqual({ x: "53%", label: "50 min 2 s" });
+});
+
+it("a retry after the end is another run, with its own part of the log", () => {
+  const failed: RunEntry[] = [
+    { type: "status", at: at(0), from: null, to: "in_progress" },
+    { type: "call", call: "step", at: at(2), position: 0, name: "one", started_at: at(0) },
+    { type: "status", at: at(3), from: "in_progress", to: "failed" },
+    { type: "mark", at: at(50), mark: "retried" },
+    { type: "status", at: at(50), from: "failed", to: "in_progress" },
+    { type: "call", call: "step", at: at(55), position: 1, name: "two", started_at: at(51) },
+  ];
+  const stored = { ...job, status: "in_progress", finished_at: null } as unknown as StoredJob;
+  const numbered = failed.map((entry, index) => ({ seq: index + 1, entry }));
+
+  const runs = runsOf(stored, numbered);
+  const first = duringRun(stored, [{ ...item, created_at: at(1), finished_at: null }], runs[0]!);
+
+  expect(runs.map(({ number, status, from, to }) => [number, status, from, to])).toEqual([
+    [1, "failed", at(0), at(3)],
+    [2, "in_progress", at(50), null],
+  ]);
+  expect(runs[1]!.entries.map(({ seq }) => seq)).toEqual([5, 6]);
+  expect([first.job.finished_at, first.cases[0]!.finished_at]).toEqual([at(3), at(3)]);
 });
 
 it("marks span the whole line of a case, however many there are", () => {
@@ -254,7 +343,7 @@ it("marks span the whole line of a case, however many there are", () => {
   );
   const timeline = toTimeline(job, [item], [...entries.slice(0, 2), ...updates], now);
 
-  const row = toWaterfall(timeline, "$").parts[0]!.items.find((one) => one.kind === "case")!;
+  const row = toWaterfall(timeline, { currency: "$" }).parts[0]!.items.find((one) => one.kind === "case")!;
   const marks = [...row.shapes.matchAll(/class="w-moment" x="([\d.]+)%"/g)].map((match) => Number(match[1]));
 
   expect(marks.length).toBeLessThanOrEqual(401);

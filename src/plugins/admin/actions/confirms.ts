@@ -99,13 +99,16 @@ export function jobConfirms({ options }: AdminParts, job: StoredJob, action: str
 /** Most calls that a job can be forked from by the form; the command line takes any. */
 const SHOWN_CALLS = 1000;
 
-/** The form that forks a job: from which call, and with which fields. */
-export function forkConfirm(job: StoredJob, calls: readonly NamedCall[]): Confirm {
+/**
+ * The form that forks a job: from which call, and with which fields. `line` is the line of the log that ended the call
+ * to select.
+ */
+export function forkConfirm(job: StoredJob, calls: readonly NamedCall[], line: number): Confirm {
   const names = [START, ...calls.map(({ name }) => name), END];
   const shown = names.length > SHOWN_CALLS ? names.slice(-SHOWN_CALLS) : names;
+  const wanted = calls.find((call) => call.line === line)?.name ?? shown.at(-2);
   const options = shown.map(
-    (name, at) =>
-      html`<option value="${name}"${at === shown.length - 2 ? html` selected` : ""}>${name}</option>`,
+    (name) => html`<option value="${name}"${name === wanted ? html` selected` : ""}>${name}</option>`,
   );
   // The id is created with the form: sending the form twice starts only one job.
   const fields = html`<input type="hidden" name="job_id" value="${randomUUID()}"><div class="field"><label for="fork-from">First call that is made again</label><select class="input" id="fork-from" name="from">${options}</select></div><div class="field"><label for="fork-fields">Other values for its fields, as JSON</label><textarea class="input" id="fork-fields" name="fields" rows="4" placeholder='{ "name": "value" }'></textarea></div>`;

@@ -39,11 +39,10 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
       pair(parts, "jobs", {
         action,
         act,
-        confirm: async (id) => {
+        confirm: async (id, query) => {
           const job = await parts.jobs.get(id);
-          return action === "fork"
-            ? forkConfirm(job, await parts.runner().calls(id))
-            : jobConfirms(parts, job, action);
+          if (action !== "fork") return jobConfirms(parts, job, action);
+          return forkConfirm(job, await parts.runner().calls(id), Number(query.get("line")));
         },
       }),
     ),
@@ -61,7 +60,7 @@ export function actionFormRoutes(parts: AdminParts): RouteDefinition[] {
 export interface Pair {
   readonly action: string;
   readonly act: Act;
-  readonly confirm: (id: string) => Promise<Confirm>;
+  readonly confirm: (id: string, query: URLSearchParams) => Promise<Confirm>;
 }
 
 /** The routes of a change: its confirmation, and the change. */
@@ -80,7 +79,7 @@ export function pair(
       summary: `Confirm: ${action}`,
       responses: { 200: { description: "What will happen", contentType: "text/html" } },
       handler: async ({ params, event }) => {
-        const state = { confirm: await confirm(params.id) };
+        const state = { confirm: await confirm(params.id, event.url.searchParams) };
         return negotiate(event, "page") === "fragment"
           ? renderFragment(parts, event, { template: "confirm", state })
           : renderPage(parts, event, { template: "confirm", state });

@@ -5,14 +5,16 @@ import type { HostedAgent } from "../../../core/agents/registry.ts";
 import { isServiceError, type ServiceError } from "../../../core/base/errors.ts";
 import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
 import type { AgentMethodField } from "../../../core/models/agent-method-field.ts";
+import type { StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { invalidFields } from "../../../core/runs/start-request.ts";
 import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
-import { readFields, renderFields } from "../forms/fields.ts";
+import { readFields, renderFields, toTyped } from "../forms/fields.ts";
 import { readForm } from "../forms/read-form.ts";
 import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
+import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
 import { renderFragment, renderPage } from "../respond.ts";
 import { formatCost, formatDuration } from "../views/format.ts";
 import { pathTo } from "../views/pieces.ts";
@@ -20,6 +22,8 @@ import { readForecast } from "./forecast.ts";
 import { INSTRUCTION_FIELDS, MISSION_FIELD, readInstructions } from "./instruction-fields.ts";
 
 const PathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) });
+/** `from` is a job whose input the form begins with. */
+const QuerySchema = filterQuery({ from: optionalText(EntityIdSchema) });
 
 /** Starting a job from a form with the agent's fields. */
 export function startRoutes(parts: AdminParts): RouteDefinition[] {
@@ -34,10 +38,14 @@ export function startRoutes(parts: AdminParts): RouteDefinition[] {
       hidden: true,
       params: PathSchema,
       responses: { 200: { description: "The page", contentType: "text/html" } },
-      handler: ({ params, event }) => {
+      query: QuerySchema,
+      handler: async ({ params, query, event }) => {
         const agent = parts.agents.get(params.slug);
         if (negotiate(event, "page") === "json") return { agent: agent.slug, fields: fieldsOf(agent) };
-        return showForm(parts, event, { agent });
+        const { from } = withoutEmpty(query);
+        if (from === undefined) return showForm(parts, event, { agent });
+        const job = await parts.jobs.get(from, agent.slug);
+        return showForm(parts, event, { agent, typed: asTyped(agent, job), from: job });
       },
     }),
     defineRoute({
@@ -98,10 +106,12 @@ interface FormView {
   readonly problems?: Readonly<Record<string, string>>;
   readonly error?: ServiceError;
   readonly status?: number;
+  /** The job that is run again with other inputs. */
+  readonly from?: StoredJob;
 }
 
 async function showForm(parts: AdminParts, event: HttpEvent, view: FormView): Promise<Response> {
-  const { agent, typed, problems, error, status } = view;
+  const { agent, typed, problems, error, status, from } = view;
   const forecast = await readForecast(parts, agent.slug);
   const { currency } = parts.options;
   const fields = fieldsOf(agent);
@@ -112,6 +122,9 @@ async function showForm(parts: AdminParts, event: HttpEvent, view: FormView): Pr
     form: {
       action: pathTo("agents", agent.slug, "start"),
       agent: agent.definition.name,
+      title: from ? "Run again" : "Start a job",
+      from: from?.name ?? "",
+      fromHref: from ? pathTo("jobs", from.id) : "",
       agentHref: pathTo("agents", agent.slug),
       description: agent.definition.methods.job_start.description ?? agent.definition.description ?? "",
       // The id is created with the form: sending the form twice starts only one job.
@@ -133,6 +146,16 @@ async function showForm(parts: AdminParts, event: HttpEvent, view: FormView): Pr
     return renderFragment(parts, event, { template: "start", state });
   }
   return renderPage(parts, event, { template: "start", state }, { status });
+}
+
+/** The input, mission and limits of a job, as if a person had typed them. */
+function asTyped(agent: HostedAgent, { job_fields, job_context }: StoredJob): URLSearchParams {
+  const { job_instructions, mission_name } = job_context;
+  const limits = { stop_on_error: true, ...job_instructions, mission: mission_name };
+  const typed = toTyped(fieldsOf(agent), job_fields);
+  for (const [name, text] of toTyped([MISSION_FIELD, ...INSTRUCTION_FIELDS], limits))
+    typed.append(name, text);
+  return typed;
 }
 
 function fieldsOf(agent: HostedAgent): readonly AgentMethodField[] {

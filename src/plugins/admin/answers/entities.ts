@@ -63,6 +63,10 @@ export const TimelineSchema = v.object({
       kind: v.picklist(["job", "case", "step", "question", "sleep", "child", "event"]),
       name: v.string(),
       case_id: v.optional(EntityIdSchema),
+      /** Names the call in `?step=` of the job's page. */
+      step: v.optional(v.string()),
+      /** What a step says that it does. */
+      work: v.optional(v.picklist(["model", "tool", "retrieval", "person"])),
       from: moment,
       to: moment,
       spans: v.array(SpanSchema),

@@ -8,7 +8,7 @@ import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { toAskView } from "../inbox/ask-view.ts";
 import type { ActionView } from "../job/actions.ts";
 import type { AdminParts } from "../parts.ts";
-import { withQuery } from "../query.ts";
+import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { readAnswer, renderMessage } from "../views/conversation.ts";
@@ -22,8 +22,10 @@ import { SHOWN_ENTRIES, toWaterfall } from "../views/waterfall.ts";
 import { toWork } from "../views/work.ts";
 
 const PathSchema = v.object({ id: EntityIdSchema });
-/** Lines that the page draws. */
-const MOST_LINES = 1000;
+/** `line` is the first line of a page of the timeline. */
+const QuerySchema = filterQuery({
+  line: optionalText(v.pipe(v.string(), v.regex(/^\d{1,9}$/, "must be a whole number"), v.transform(Number))),
+});
 /** Number of newest updates that are shown unfolded. */
 const SHOWN_UPDATES = 200;
 
@@ -33,22 +35,28 @@ export function caseRoutes(parts: AdminParts): RouteDefinition[] {
     page: ["/admin/cases/{id}", "Case page"],
     api: ["/admin/api/cases/{id}", "Show a case with its updates and final delivery"],
     params: PathSchema,
+    query: QuerySchema,
     answer: "The case",
     schema: CaseSchema,
-    resource: async ({ params }) => caseResource(parts, await parts.cases.summary(params.id)),
+    resource: async ({ params, query }) =>
+      caseResource(parts, await parts.cases.summary(params.id), withoutEmpty(query).line),
   });
 }
 
-function caseResource(parts: AdminParts, item: StoredCase): Resource {
+function caseResource(parts: AdminParts, item: StoredCase, line: number | undefined): Resource {
   return {
     page: "case",
     fragment: "case",
     json: () => parts.cases.get(item.id),
-    state: () => caseState(parts, item),
+    state: () => caseState(parts, item, line),
   };
 }
 
-async function caseState(parts: AdminParts, item: StoredCase): Promise<Record<string, unknown>> {
+async function caseState(
+  parts: AdminParts,
+  item: StoredCase,
+  line: number | undefined,
+): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
   const job = await parts.jobs.find(item.job_id);
@@ -56,12 +64,11 @@ async function caseState(parts: AdminParts, item: StoredCase): Promise<Record<st
   const updates = await parts.cases.updates(item.id, SHOWN_UPDATES);
   return {
     fall: {
-      ...toWaterfall(
-        caseTimeline(job, item, { entries: withRunning(parts, item.job_id, entries), now }),
+      ...toWaterfall(caseTimeline(job, item, { entries: withRunning(parts, item.job_id, entries), now }), {
         currency,
-        MOST_LINES,
-      ),
-      hint: "The job's timeline in the API has all.",
+        path: pathTo("jobs", item.job_id),
+        query: { case: item.id, line },
+      }),
     },
     work: toWork(entries, { now, currency, caseId: item.id }),
     ask:
@@ -72,7 +79,7 @@ async function caseState(parts: AdminParts, item: StoredCase): Promise<Record<st
       id: item.id,
       name: item.name,
       description: item.description === item.name ? "" : item.description,
-      api: `/admin/api/cases/${encodeURIComponent(item.id)}`,
+      api: withQuery(`/admin/api/cases/${encodeURIComponent(item.id)}`, { line }),
       live: withQuery("/admin/api/live", { job: item.job_id }),
       jobHref: pathTo("jobs", item.job_id),
       jobName: job?.name ?? item.job_id,

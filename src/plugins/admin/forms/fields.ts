@@ -138,6 +138,18 @@ function toTexts(value: unknown, type: AgentMethodField["field_type"]): string[]
   return [String(value)];
 }
 
+/** Values as a form would send them. */
+export function toTyped(
+  fields: readonly AgentMethodField[],
+  values: Readonly<Record<string, unknown>>,
+): URLSearchParams {
+  const typed = new URLSearchParams();
+  for (const { name, field_type } of fields)
+    if (Object.hasOwn(values, name))
+      for (const text of toTexts(values[name], field_type)) typed.append(PREFIX + name, text);
+  return typed;
+}
+
 /**
  * The submitted values of a form, by field name and converted to the field's type. Text that cannot be
  * converted stays text, so that validation reports the problem.

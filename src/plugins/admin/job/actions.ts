@@ -1,5 +1,6 @@
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import { isInCrashLoop, type StoredJob } from "../../../core/models/job.ts";
+import { withQuery } from "../query.ts";
 import { pathTo } from "../views/pieces.ts";
 
 /** A button of a page; it opens a confirmation. */
@@ -8,13 +9,15 @@ export interface ActionView {
   readonly href: string;
   readonly icon: string;
   readonly style: string;
+  /** Whether it opens a page, not a dialog. */
+  readonly page?: boolean;
 }
 
 /** Stop reasons that a raised limit can lift. */
 const LIMIT_REASONS: readonly string[] = ["max_cases", "max_cost", "max_duration"];
 
-/** The actions that are available for a job in its current status. */
-export function jobActions(job: StoredJob): ActionView[] {
+/** The actions that are available for a job in its current status; `hosted`: its agent is on this service. */
+export function jobActions(job: StoredJob, { hosted }: { hosted: boolean }): ActionView[] {
   const to = (action: string) => pathTo("jobs", job.id, action);
   const ended = isTerminal(job.status);
   const actions: ActionView[] = [];
@@ -22,7 +25,7 @@ export function jobActions(job: StoredJob): ActionView[] {
     actions.push({ label: "Stop", href: to("stop"), icon: "stop", style: "" });
   }
   if (ended && LIMIT_REASONS.includes(job.stop_reason ?? "")) {
-    actions.push({ label: "Raise limit and resume", href: to("resume"), icon: "play", style: "main" });
+    actions.push({ label: "Raise limit & resume", href: to("resume"), icon: "play", style: "main" });
   }
   if (job.held) {
     actions.push({ label: "Continue", href: to("continue"), icon: "play", style: "main" });
@@ -30,6 +33,10 @@ export function jobActions(job: StoredJob): ActionView[] {
   }
   if (job.status === "failed" || job.status === "cancelled" || isInCrashLoop(job)) {
     actions.push({ label: "Retry", href: to("retry"), icon: "retry", style: "" });
+  }
+  if (hosted) {
+    const href = withQuery(pathTo("agents", job.agent_name, "start"), { from: job.id });
+    actions.push({ label: "Run again…", href, icon: "play", style: "", page: true });
   }
   actions.push({ label: "Fork", href: to("fork"), icon: "jobs", style: "" });
   actions.push({ label: "Set status", href: to("status"), icon: "edit", style: "" });

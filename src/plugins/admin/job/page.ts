@@ -1,30 +1,36 @@
 import * as v from "valibot";
 import { LISTED_UPDATES } from "../../../core/entities/cases.ts";
 import { defineRoute, type RouteDefinition } from "../../../core/http/route.ts";
+import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import { type StoredJob, toJob } from "../../../core/models/job.ts";
+import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
 import { JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
 import { chatPath } from "../chat/page.ts";
 import { toCaseLine } from "../lists/rows.ts";
 import type { AdminParts } from "../parts.ts";
-import { withQuery } from "../query.ts";
+import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
+import { type Call, collectCalls } from "../views/calls.ts";
 import { toFacts } from "../views/facts.ts";
 import { fold } from "../views/fold.ts";
-import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
+import { countOf, formatCost, formatCount } from "../views/format.ts";
 import { type Html, html } from "../views/html.ts";
 import { renderJson } from "../views/json-tree.ts";
 import { labelOf, linkPiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { withRunning } from "../views/running.ts";
 import { toStory } from "../views/story.ts";
-import { toTimeline } from "../views/timeline.ts";
-import { SHOWN_ENTRIES, toWaterfall } from "../views/waterfall.ts";
+import { type TimelineCase, toTimeline } from "../views/timeline.ts";
+import { SHOWN_ENTRIES, toWaterfall, type WaterfallView } from "../views/waterfall.ts";
 import { toWork } from "../views/work.ts";
-import { jobActions } from "./actions.ts";
+import { type ActionView, jobActions } from "./actions.ts";
 import { limitNote, toMeters } from "./meters.ts";
 import { toNotes } from "./notes.ts";
+import { duringRun, type JobRun, runsOf } from "./runs.ts";
+import { firstCall, toStepView } from "./step-view.ts";
+import { toVerdict } from "./verdict.ts";
 
 /** Cases that a job's page shows; the rest are in the list of cases. */
 const SHOWN_CASES = 50;
@@ -33,10 +39,20 @@ const SUMMED_CHILDREN = 1000;
 const ALERTS = ["failed", "in_progress", "awaiting"] as const;
 /** Forks that a job's page names, the newest first. */
 const SHOWN_FORKS = 10;
-/** Lines of the history that are shown unfolded. */
-const SEEN_LINES = 40;
+/** Lines of the history that are shown unfolded, and all that the page has. */
+const SEEN_LINES = 20;
+const MOST_STORY = 100;
 
 const PathSchema = v.object({ id: EntityIdSchema });
+const whole = v.pipe(v.string(), v.regex(/^\d{1,9}$/, "must be a whole number"), v.transform(Number));
+/** What the page shows of the job: a step, a case, a run, a page of lines. */
+const QuerySchema = filterQuery({
+  step: optionalText(v.pipe(v.string(), v.maxLength(250))),
+  case: optionalText(EntityIdSchema),
+  run: optionalText(whole),
+  line: optionalText(whole),
+});
+type View = ReturnType<typeof withoutEmpty<v.InferOutput<typeof QuerySchema>>>;
 
 /** A job: page, API, timeline. */
 export function jobRoutes(parts: AdminParts): RouteDefinition[] {
@@ -45,9 +61,11 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
       page: ["/admin/jobs/{id}", "Job page"],
       api: ["/admin/api/jobs/{id}", "Show a job with its cases"],
       params: PathSchema,
+      query: QuerySchema,
       answer: "The job",
       schema: JobWithCasesSchema,
-      resource: async ({ params }) => jobResource(parts, await parts.jobs.get(params.id)),
+      resource: async ({ params, query }) =>
+        jobResource(parts, await parts.jobs.get(params.id), withoutEmpty(query)),
     }),
     defineRoute({
       method: "GET",
@@ -64,7 +82,7 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
   ];
 }
 
-function jobResource(parts: AdminParts, job: StoredJob): Resource {
+function jobResource(parts: AdminParts, job: StoredJob, view: View): Resource {
   return {
     page: "job",
     fragment: "job",
@@ -79,7 +97,7 @@ function jobResource(parts: AdminParts, job: StoredJob): Resource {
         cases: items,
       };
     },
-    state: () => jobState(parts, job),
+    state: () => jobState(parts, job, view),
   };
 }
 
@@ -116,7 +134,7 @@ async function readChildren({ jobs }: AdminParts, job: StoredJob) {
   };
 }
 
-async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<string, unknown>> {
+async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
   const [cases, children, entries, forks] = await Promise.all([
@@ -125,44 +143,70 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
     parts.jobs.logEnds(job.id, SHOWN_ENTRIES),
     parts.jobs.list({ where: { forked_from: job.id }, limit: SHOWN_FORKS }),
   ]);
-  const timeline = toTimeline(job, cases, withRunning(parts, job.id, entries), now);
-  const fall = toWaterfall(timeline, currency);
-  const waited = fall.waited ? `, ${fall.waited} waiting for a person` : "";
-  const times = fall.interruptions > 1 ? ` in ${countOf(fall.interruptions, "interruption")}` : "";
-  const breaks = fall.downtime ? `, down for ${fall.downtime}${times}` : "";
+  const runs = runsOf(job, entries);
+  const run = findRun(runs, view);
+  const isLast = run === runs.at(-1);
+  const during = runs.length > 1 ? duringRun(job, cases, run) : { job, cases };
+  const recorded = isLast ? withRunning(parts, job.id, run.entries) : run.entries.map(({ entry }) => entry);
+  const calls = collectCalls(recorded);
+  const picked =
+    view.case === undefined ? (calls.find(({ id }) => id === view.step) ?? firstCall(calls)) : undefined;
+  const draw = (shown: readonly StoredCase[]) =>
+    toWaterfall(toTimeline(during.job, [...shown, ...recordedCases(shown, recorded)], recorded, now), {
+      currency,
+      query: { ...view, run: isLast ? undefined : run.number },
+      step: picked?.id,
+    });
+  const further = await readFurther(parts, { known: during.cases, picked, fall: draw(during.cases) });
+  const fall = draw([...during.cases, ...further]);
+  const names = new Map([...cases, ...further].map(({ id, name }) => [id, name]));
+  const story = toStory(entries, now);
+  const line = entries.find(({ entry }) => entry === picked?.entry)?.seq;
   const context = job.job_context;
   const { job_instructions: _limits, ...shownContext } = context;
-  const api = `/admin/api/jobs/${encodeURIComponent(job.id)}`;
   const agent = parts.agents.of(job);
+  const api = `/admin/api/jobs/${encodeURIComponent(job.id)}`;
+  const verdict = toVerdict(job, { calls, caseNames: names, runs: runs.length, now, currency });
+  const { actions, main } = splitMain(jobActions(job, { hosted: agent !== undefined }));
   return {
     fall: {
       ...fall,
-      summary: waited + breaks,
-      hint: "Each case's page shows more of its own lines; the timeline in the API has all.",
+      summary: summaryOf(fall),
+      runs: runs.length > 1 ? runs.map((one) => toRunTab(one, { run, runs })) : [],
     },
+    verdict: { ...verdict, main },
+    step:
+      picked &&
+      toStepView(picked, {
+        jobId: job.id,
+        run: isLast ? undefined : run.number,
+        line,
+        caseName: names.get(picked.case_id ?? ""),
+        now,
+        currency,
+      }),
+    opened: view.case === undefined ? undefined : toOpened(cases, view.case, { now, currency }),
     work: toWork(entries, { now, currency }),
-    story: fold(toStory(entries, now), SEEN_LINES, (count) =>
+    story: fold(story.slice(0, MOST_STORY), SEEN_LINES, (count) =>
       countOf(count, "earlier entry", "earlier entries"),
     ),
+    storyNote: story.length > MOST_STORY ? `The newest ${MOST_STORY} entries.` : "",
     job: {
       id: job.id,
       name: job.name,
-      api,
+      api: withQuery(api, view),
       live: withQuery("/admin/api/live", { job: job.id }),
       agent: agent?.definition.name ?? job.agent_name,
       chatHref: agent?.definition.chats ? chatPath(job.id) : "",
       agentHref: pathTo("agents", job.agent_name),
-      status: statusPiece(job.status).toString(),
-      actions: jobActions(job),
+      actions,
       notes: toNotes(job, {
         position: isTerminal(job.status) ? undefined : await parts.runner().position(job.id),
         hosted: agent !== undefined,
       }),
-      // A held job says at the top why.
-      error: job.held ? null : job.error,
-      stopReason: job.stop_reason ? toLabel(job.stop_reason) : "",
-      traceback: job.responses.findLast((response) => response.error_traceback)?.error_traceback ?? "",
-      result: job.result === null ? "" : renderJson(job.result),
+      input: Object.keys(job.job_fields).length > 0 ? renderJson(job.job_fields) : "",
+      output: job.result === null ? "" : renderJson(job.result),
+      noOutput: isTerminal(job.status) ? "No result." : "Not yet.",
       caseCount: formatCount(job.case_count),
       casesHref: job.case_count > cases.length ? withQuery("/admin/cases", { job_id: job.id }) : "",
       cases: cases.map((item) => toCaseLine(item, { now, currency })),
@@ -198,9 +242,88 @@ async function jobState(parts: AdminParts, job: StoredJob): Promise<Record<strin
       ]),
       meters: toMeters(job, now, currency),
       limitNote: limitNote(job),
-      fields: renderJson(job.job_fields),
       context: renderJson(withoutNulls(shownContext)),
     },
+  };
+}
+
+function summaryOf(fall: ReturnType<typeof toWaterfall>): string {
+  const waited = fall.waited ? `, ${fall.waited} waiting for a person` : "";
+  const times = fall.interruptions > 1 ? ` in ${countOf(fall.interruptions, "interruption")}` : "";
+  const breaks = fall.downtime ? `, down for ${fall.downtime}${times}` : "";
+  return waited + breaks + (fall.folded ? `, ${fall.folded} of waiting folded` : "");
+}
+
+/** Cases that the page has not read, as far as the log has them. */
+function recordedCases(known: readonly StoredCase[], entries: readonly RunEntry[]): TimelineCase[] {
+  const ids = new Set(known.map(({ id }) => id));
+  const found = new Map<string, TimelineCase>();
+  for (const entry of entries) {
+    if (entry.type !== "call") continue;
+    if (entry.call === "open_case") {
+      const id = entry.result;
+      if (typeof id !== "string" || ids.has(id)) continue;
+      const base = { id, name: entry.name, created_at: entry.at, finished_at: null };
+      found.set(id, { ...base, status: "in_progress", total_cost: 0, last_error: null });
+      continue;
+    }
+    const item = found.get(entry.case_id ?? "");
+    if (!item) continue;
+    const end = entry.call === "close" ? { finished_at: entry.at, status: "completed" as const } : {};
+    found.set(item.id, { ...item, ...end, total_cost: item.total_cost + (entry.cost ?? 0) });
+  }
+  return [...found.values()];
+}
+
+/** The cases that the timeline draws, as far as they were not read. */
+async function readFurther(
+  { cases }: AdminParts,
+  { known, picked, fall }: { known: readonly StoredCase[]; picked: Call | undefined; fall: WaterfallView },
+): Promise<StoredCase[]> {
+  const ids = new Set(known.map(({ id }) => id));
+  const drawn = fall.parts.flatMap(({ items }) => items.flatMap((row) => row.caseId ?? []));
+  const wanted = [...new Set([...drawn, ...(picked?.case_id === undefined ? [] : [picked.case_id])])];
+  const missing = wanted.filter((id) => !ids.has(id));
+  if (missing.length === 0) return [];
+  return (await cases.list({ where: { id: missing }, limit: missing.length })).items;
+}
+
+/** The run that an address names, or that has the step; else the last one. */
+function findRun(runs: readonly JobRun[], { run, step }: View): JobRun {
+  const named = runs.find(({ number }) => number === run);
+  if (named || step === undefined || runs.length === 1) return named ?? runs.at(-1)!;
+  const has = ({ entries }: JobRun) =>
+    collectCalls(entries.map(({ entry }) => entry)).some(({ id }) => id === step);
+  return runs.findLast(has) ?? runs.at(-1)!;
+}
+
+function toRunTab(one: JobRun, { run, runs }: { run: JobRun; runs: readonly JobRun[] }) {
+  return {
+    label: `Run ${one.number}`,
+    status: labelOf(one.status),
+    href: one === runs.at(-1) ? "?" : `?run=${one.number}`,
+    current: one === run,
+  };
+}
+
+/** The case whose line is open. */
+function toOpened(
+  cases: readonly StoredCase[],
+  id: string,
+  { now, currency }: { now: Date; currency: string },
+) {
+  const item = cases.find((one) => one.id === id);
+  return item && { ...toCaseLine(item, { now, currency }), error: item.last_error ?? "" };
+}
+
+/** The action that the band at the top shows, and the others. */
+function splitMain(all: readonly ActionView[]) {
+  const main =
+    all.find(({ style }) => style === "main") ??
+    all.find(({ label }) => label === "Retry" || label === "Stop");
+  return {
+    main: main && { ...main, style: main.label === "Stop" ? "" : "main" },
+    actions: all.filter((action) => action !== main),
   };
 }
 

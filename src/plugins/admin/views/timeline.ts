@@ -1,10 +1,21 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
 import type { Job } from "../../../core/models/job.ts";
-import type { AnswerEntry, AttemptEntry, CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
+import type { StepKind } from "../../../core/models/model-use.ts";
+import type { CallEntry, RunEntry } from "../../../core/models/run-entry.ts";
+import { type Call, collectCalls } from "./calls.ts";
 
 /** What a time span was spent on. */
-export type SpanKind = "work" | "queued" | "waiting" | "sleeping" | "failed" | "interrupted";
+export type SpanKind =
+  | "work"
+  | "queued"
+  | "waiting"
+  | "sleeping"
+  | "failed"
+  | "interrupted"
+  // Only on pages: what a step says that it does, and the time of a case with steps.
+  | StepKind
+  | "open";
 
 /** A time span, in milliseconds since the epoch. */
 export interface Span {
@@ -19,6 +30,10 @@ export interface TimelineRow {
   readonly kind: "job" | "case" | "step" | "question" | "sleep" | "child" | "event";
   readonly name: string;
   readonly case_id?: string;
+  /** Names the call in `?step=` of the job's page; absent for the job and its cases. */
+  readonly step?: string;
+  /** What a step says that it does. */
+  readonly work?: StepKind;
   readonly from: number;
   readonly to: number;
   readonly spans: readonly Span[];
@@ -43,10 +58,16 @@ export interface Timeline {
   readonly waited: number;
 }
 
+/** What a timeline shows of a case. */
+export type TimelineCase = Pick<
+  StoredCase,
+  "id" | "name" | "status" | "created_at" | "finished_at" | "total_cost" | "last_error"
+>;
+
 /** Builds a job's timeline from its run log. */
 export function toTimeline(
   job: Omit<Job, "case_ids">,
-  stored: readonly StoredCase[],
+  stored: readonly TimelineCase[],
   recorded: readonly RunEntry[],
   now: Date,
 ): Timeline {
@@ -90,7 +111,7 @@ export function toTimeline(
 /** What a fork did itself: what it copied happened before it was created. */
 function withoutCopied(
   { created_at, forked_from }: Pick<Job, "created_at" | "forked_from">,
-  cases: readonly StoredCase[],
+  cases: readonly TimelineCase[],
   entries: readonly RunEntry[],
 ) {
   if (!forked_from) return { entries, cases };
@@ -100,86 +121,6 @@ function withoutCopied(
       .filter(({ finished_at }) => finished_at === null || finished_at >= created_at)
       .map((item) => (item.created_at < created_at ? { ...item, created_at } : item)),
   };
-}
-
-/** A call with its attempts, finished or not. */
-interface Call {
-  readonly case_id?: string;
-  readonly call: CallEntry["call"];
-  readonly name: string;
-  readonly begun: number;
-  readonly entry?: CallEntry;
-  /** When it ended, if no entry says so. */
-  readonly end?: number;
-  readonly tries: readonly AttemptEntry[];
-  readonly attempt: number;
-}
-
-function collectCalls(entries: readonly RunEntry[]): Call[] {
-  const open = new Map<string, Call>();
-  const done: Call[] = [];
-  const settled = new Set<string>();
-  for (const entry of entries) {
-    if (entry.type === "answer") {
-      settle(open, { done, settled }, entry);
-      continue;
-    }
-    if (entry.type !== "begun" && entry.type !== "attempt" && entry.type !== "call") continue;
-    const key = `${entry.case_id ?? ""}\n${entry.position}`;
-    if (settled.has(key)) continue;
-    const known = open.get(key);
-    const begun = known?.begun ?? time((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
-    if (entry.type === "begun") {
-      open.set(key, {
-        tries: [],
-        ...known,
-        case_id: entry.case_id,
-        call: entry.call,
-        name: entry.name,
-        begun,
-        attempt: entry.attempt,
-      });
-      continue;
-    }
-    if (entry.type === "attempt") {
-      open.set(key, {
-        call: "step",
-        ...known,
-        case_id: entry.case_id,
-        name: entry.name,
-        begun,
-        attempt: entry.attempt,
-        tries: [...(known?.tries ?? []), entry],
-      });
-      continue;
-    }
-    open.delete(key);
-    done.push({
-      case_id: entry.case_id,
-      call: entry.call,
-      name: entry.name,
-      begun: Math.min(begun, entry.started_at ? time(entry.started_at) : begun),
-      entry,
-      tries: known?.tries ?? [],
-      attempt: entry.attempts ?? known?.attempt ?? 1,
-    });
-  }
-  return [...done, ...open.values()].sort((a, b) => a.begun - b.begun);
-}
-
-/** An answer ends the open question of its case, whether or not the run has processed it yet. */
-function settle(
-  open: Map<string, Call>,
-  { done, settled }: { done: Call[]; settled: Set<string> },
-  answer: AnswerEntry,
-): void {
-  for (const [key, call] of open) {
-    if (call.call !== "ask" || call.case_id !== answer.case_id) continue;
-    open.delete(key);
-    // What the run records later is known.
-    settled.add(key);
-    done.push({ ...call, end: time(answer.at) });
-  }
 }
 
 /** How far lines reach, and when the service was down. */
@@ -202,7 +143,7 @@ const ROWS: Partial<
 function callRows(call: Call, axis: Axis): TimelineRow[] {
   const { kind, base } = ROWS[call.call] ?? {};
   if (!kind || !base) return [];
-  const to = call.entry ? time(call.entry.at) : (call.end ?? axis.to);
+  const to = call.end ?? (call.entry ? time(call.entry.at) : axis.to);
   const failures: Span[] = [];
   let from = call.begun;
   for (const one of call.tries) {
@@ -222,6 +163,8 @@ function callRows(call: Call, axis: Axis): TimelineRow[] {
       kind,
       name: call.name,
       case_id: call.case_id,
+      step: call.id,
+      work: call.entry?.kind ?? call.tries.at(-1)?.kind,
       from: call.begun,
       to,
       spans: withGaps(failures, axis.gaps),
@@ -235,7 +178,7 @@ function callRows(call: Call, axis: Axis): TimelineRow[] {
   ];
 }
 
-function caseRows(item: StoredCase, calls: readonly Call[], axis: Axis): TimelineRow[] {
+function caseRows(item: TimelineCase, calls: readonly Call[], axis: Axis): TimelineRow[] {
   const own = calls.filter((call) => call.case_id === item.id);
   const from = time(item.created_at);
   const to = item.finished_at ? time(item.finished_at) : axis.to;

@@ -1,19 +1,23 @@
+import { withQuery } from "../query.ts";
 import { escapeHtml } from "./escape.ts";
 import { countOf, formatCost, formatDuration, toLabel } from "./format.ts";
+import { type Scale, toScale } from "./scale.ts";
 import type { Span, Timeline, TimelineRow } from "./timeline.ts";
 
 /** Entries of a run log that a page reads: only the beginning and the end of a longer one. */
 export const SHOWN_ENTRIES = { first: 2000, last: 8000 } as const;
-/** Lines that a page renders; folded ones beyond it are only counted. */
-const MOST_ROWS = 300;
-/** Lines at the beginning and the end that are shown unfolded. */
+/** Lines at the beginning and the end that are shown of a longer timeline. */
 const SEEN_FIRST = 45;
 const SEEN_LAST = 15;
-/** Failing and running lines that are shown unfolded, wherever they are. */
-const SEEN_ALERTS = 100;
-/** Folding fewer lines would save nothing. */
-const LEAST_FOLD = 4;
-/** Smallest distance between marks on a line, as a share of the axis. */
+/** Failing and running lines that are shown, wherever they are. */
+const SEEN_ALERTS = 60;
+/** Lines before and after the selected one that are shown. */
+const SEEN_AROUND = 4;
+/** Omitting fewer lines would save nothing. */
+const LEAST_GAP = 4;
+/** Lines of one page, where a person pages through all of them. */
+const PAGE = 60;
+/** Smallest distance between marks and between segments on a line, as a share of the axis. */
 const MARKS = 400;
 /** Narrower bars could not be seen. */
 const LEAST_WIDTH = 0.35;
@@ -22,108 +26,229 @@ const LEAST_WIDTH = 0.35;
 export interface WaterfallRow {
   readonly kind: TimelineRow["kind"];
   readonly name: string;
+  readonly caseId: string | undefined;
   readonly href: string;
+  readonly selected: boolean;
   readonly duration: string;
+  /** Since when it runs, ISO 8601; empty if it does not. The page's script keeps its duration up to date. */
+  readonly since: string;
   readonly cost: string;
   readonly note: string;
   readonly failed: boolean;
-  readonly running: boolean;
+  /** Whether it belongs to the line of a case above it. */
+  readonly nested: boolean;
   /** SVG shapes; percentages, since the page allows no inline styles. */
   readonly shapes: string;
   /** The same for screen readers. */
   readonly spoken: string;
 }
 
-/** A section of lines; one with a label is folded and opened by it. */
+/** Lines that follow each other, or a link to those that are not shown between them. */
 export interface WaterfallPart {
-  readonly label: string;
   readonly items: readonly WaterfallRow[];
-  /** Says that lines at the end of a folded section are omitted; empty if all are shown. */
-  readonly note: string;
+  /** Empty if lines are shown. */
+  readonly more: string;
+  readonly moreHref: string;
 }
 
 export interface WaterfallView {
   readonly parts: readonly WaterfallPart[];
   readonly ticks: readonly { readonly x: string; readonly label: string }[];
+  /** Places of waits that are narrower than they are long. */
+  readonly folds: readonly { readonly x: string; readonly width: string; readonly title: string }[];
   readonly duration: string;
   readonly interruptions: number;
   /** How long the service was down, empty if it was not. */
   readonly downtime: string;
   readonly waited: string;
+  /** How much waiting is folded, empty if none is. */
+  readonly folded: string;
+  /** Links of a page of lines; all empty where the timeline is shown from above. */
+  readonly pages: {
+    readonly label: string;
+    readonly previous: string;
+    readonly next: string;
+    readonly all: string;
+  };
+}
+
+/** What a page shows of a timeline, as its address says. */
+export interface WaterfallQuery {
+  readonly run?: number | undefined;
+  readonly step?: string | undefined;
+  /** The case whose steps are shown. */
+  readonly case?: string | undefined;
+  /** The first line of a page of lines. */
+  readonly line?: number | undefined;
+}
+
+export interface WaterfallOptions {
+  readonly currency: string;
+  /** Path of the job's page. @default the page that shows the timeline */
+  readonly path?: string;
+  readonly query?: WaterfallQuery;
+  /** The step that is shown beside the timeline. */
+  readonly step?: string | undefined;
 }
 
 /**
- * The layout of a timeline: bars, ticks and labels. In a long one the beginning, the end, and every failed or
- * running line are visible; the rest is folded.
+ * The layout of a timeline: bars, ticks and labels. A case is one line with the segments of its steps; those of the
+ * open case follow it. In a long timeline the beginning, the end, and every failed or running line are shown, with
+ * links to the rest.
  */
-export function toWaterfall(timeline: Timeline, currency: string, most = MOST_ROWS): WaterfallView {
-  const seen = seenRows(timeline.rows);
-  let budget = Math.max(0, most - seen.size);
-  const parts: WaterfallPart[] = [];
-  for (const { rows, folded } of stretches(timeline.rows, seen)) {
-    const drawn = folded ? rows.slice(0, budget) : rows;
-    if (folded) budget -= drawn.length;
-    const left = rows.length - drawn.length;
-    parts.push({
-      label: folded ? countOf(rows.length, "more line") : "",
-      items: drawn.map((row) => toRow(row, timeline, currency)),
-      note: left > 0 ? `${countOf(left, "line")} not shown.` : "",
-    });
-  }
+export function toWaterfall(timeline: Timeline, options: WaterfallOptions): WaterfallView {
+  const { path = "", query = {} } = options;
+  const scale = toScale(timeline);
+  const lines = toLines(timeline.rows, options);
   const length = timeline.to - timeline.from;
+  const folded = scale.folds.reduce((sum, { from, to }) => sum + to - from, 0);
   return {
-    parts,
-    ticks: toTicks(length),
+    ...(query.line === undefined ? overview(lines) : pageOf(lines, query.line)),
+    ticks: toTicks(timeline, scale),
+    folds: scale.folds.map(({ from, to }) => ({
+      x: percent(scale.at(from)),
+      width: percent(scale.at(to) - scale.at(from)),
+      title: `${formatDuration(to - from)} of waiting, folded`,
+    })),
     duration: formatDuration(length),
     interruptions: timeline.interruptions,
     downtime: timeline.downtime > 0 ? formatDuration(timeline.downtime) : "",
     waited: timeline.waited > 0 ? formatDuration(timeline.waited) : "",
+    folded: folded > 0 ? formatDuration(folded) : "",
   };
+
+  function draw(line: Line): WaterfallRow {
+    const { row } = line;
+    const { run, line: page } = query;
+    const href = row.step
+      ? withQuery(path, { run, line: page, step: row.step })
+      : row.kind === "case"
+        ? withQuery(path, { run, case: row.case_id })
+        : "";
+    return toRow(line, { timeline, scale, options, href });
+  }
+
+  function linkTo(line: number | undefined): string {
+    return withQuery("", { ...query, line }) || "?";
+  }
+
+  function overview(all: readonly Line[]) {
+    const parts = stretches(all, options.step).map(({ lines: some, from, isGap }): WaterfallPart => {
+      if (!isGap) return { items: some.map(draw), more: "", moreHref: "" };
+      return { items: [], more: countOf(some.length, "more line"), moreHref: linkTo(from) };
+    });
+    return { parts, pages: { label: "", previous: "", next: "", all: "" } };
+  }
+
+  function pageOf(all: readonly Line[], given: number) {
+    const from = Math.min(given, Math.max(0, all.length - 1));
+    const to = Math.min(from + PAGE, all.length);
+    return {
+      parts: [{ items: all.slice(from, to).map(draw), more: "", moreHref: "" }],
+      pages: {
+        label: `Lines ${from + 1} to ${to} of ${all.length}`,
+        previous: from > 0 ? linkTo(Math.max(0, from - PAGE)) : "",
+        next: to < all.length ? linkTo(to) : "",
+        all: linkTo(undefined),
+      },
+    };
+  }
 }
 
-/** The visible lines; a case's lines include the case's own. */
-function seenRows(rows: readonly TimelineRow[]): ReadonlySet<TimelineRow> {
-  const alerts = rows.filter((row) => row.failed || (row.running && row.kind !== "case"));
+/** A row that is drawn, and the segments of a case. */
+interface Line {
+  readonly row: TimelineRow;
+  readonly spans: readonly Span[];
+  readonly nested: boolean;
+}
+
+/** Cases with closed lines hide their steps, except those that failed or run. */
+function toLines(rows: readonly TimelineRow[], { query, step }: WaterfallOptions): Line[] {
+  const shown = query?.case ?? rows.find((row) => row.step !== undefined && row.step === step)?.case_id;
+  const cases = new Set(rows.flatMap((row) => (row.kind === "case" ? [row.case_id] : [])));
+  const steps = new Map<string, TimelineRow[]>();
+  for (const row of rows) {
+    if (row.kind === "case" || row.case_id === undefined) continue;
+    const known = steps.get(row.case_id);
+    if (known) known.push(row);
+    else steps.set(row.case_id, [row]);
+  }
+  // The only case of a job is open.
+  const open = cases.size === 1 ? [...cases][0] : shown;
+  return rows.flatMap((row): Line[] => {
+    const own = row.kind === "case" ? steps.get(row.case_id ?? "") : undefined;
+    if (own) return [{ row, spans: segmentsOf(row, own), nested: false }];
+    const nested = row.case_id !== undefined && cases.has(row.case_id) && row.kind !== "case";
+    if (nested && row.case_id !== open && !isAlert(row)) return [];
+    return [{ row, spans: row.spans, nested }];
+  });
+}
+
+/** The line of a case: what its steps did, on a thin line of its own time. */
+function segmentsOf(row: TimelineRow, steps: readonly TimelineRow[]): Span[] {
+  const base: Span = { kind: "open", from: row.from, to: row.to };
+  const gaps = row.spans.filter(({ kind }) => kind === "interrupted");
+  const colored = steps.flatMap(({ spans, work, name }) =>
+    spans.map((span): Span => ({ ...span, kind: kindOf(span, work), note: name })),
+  );
+  return [base, ...colored, ...gaps];
+}
+
+function isAlert(row: TimelineRow): boolean {
+  return row.failed || (row.running && row.kind !== "case");
+}
+
+/** Splits the lines into those that are shown and those that are not. */
+function stretches(lines: readonly Line[], step: string | undefined) {
+  const alerts = lines.filter(({ row }) => isAlert(row));
+  const selected = lines.findIndex(({ row }) => row.step !== undefined && row.step === step);
   const seen = new Set([
-    ...rows.slice(0, SEEN_FIRST),
+    ...lines.slice(0, SEEN_FIRST),
     ...alerts.slice(-SEEN_ALERTS),
-    ...rows.slice(-SEEN_LAST),
+    ...lines.filter(({ nested }) => nested).slice(-SEEN_LAST),
+    ...(selected === -1 ? [] : lines.slice(Math.max(0, selected - SEEN_AROUND), selected + SEEN_AROUND + 1)),
+    ...lines.slice(-SEEN_LAST),
   ]);
-  const cases = new Map(rows.filter((row) => row.kind === "case").map((row) => [row.case_id, row]));
-  for (const { case_id } of [...seen]) {
-    const own = case_id === undefined ? undefined : cases.get(case_id);
+  const cases = new Map(
+    lines.flatMap((line) => (line.row.kind === "case" ? [[line.row.case_id, line]] : [])),
+  );
+  for (const { row } of [...seen]) {
+    const own = row.case_id === undefined ? undefined : cases.get(row.case_id);
     if (own) seen.add(own);
   }
-  return seen;
-}
-
-/** Splits the lines into visible and folded sections. */
-function stretches(rows: readonly TimelineRow[], seen: ReadonlySet<TimelineRow>) {
-  const parts: { folded: boolean; rows: TimelineRow[] }[] = [];
-  const add = (folded: boolean, some: readonly TimelineRow[]) => {
+  const parts: { lines: Line[]; from: number; isGap: boolean }[] = [];
+  const add = (isGap: boolean, some: readonly Line[], from: number) => {
     const last = parts.at(-1);
-    if (last?.folded === folded) last.rows.push(...some);
-    else parts.push({ folded, rows: [...some] });
+    if (last?.isGap === isGap) last.lines.push(...some);
+    else if (some.length > 0) parts.push({ lines: [...some], from, isGap });
   };
-  let hidden: TimelineRow[] = [];
-  const close = () => {
-    if (hidden.length > 0) add(hidden.length >= LEAST_FOLD, hidden);
+  let hidden: Line[] = [];
+  const close = (at: number) => {
+    add(hidden.length >= LEAST_GAP, hidden, at - hidden.length);
     hidden = [];
   };
-  for (const row of rows) {
-    if (!seen.has(row)) hidden.push(row);
-    else {
-      close();
-      add(false, [row]);
+  for (const [at, line] of lines.entries()) {
+    if (!seen.has(line)) {
+      hidden.push(line);
+      continue;
     }
+    close(at);
+    add(false, [line], at);
   }
-  close();
+  close(lines.length);
   return parts;
 }
 
-function toRow(row: TimelineRow, timeline: Timeline, currency: string): WaterfallRow {
+interface Drawing {
+  readonly timeline: Timeline;
+  readonly scale: Scale;
+  readonly options: WaterfallOptions;
+  readonly href: string;
+}
+
+function toRow({ row, spans, nested }: Line, { timeline, scale, options, href }: Drawing): WaterfallRow {
   const notes = [
-    row.attempts > 1 ? `${row.attempts} tries` : "",
+    row.attempts > 1 ? `${row.attempts} attempts` : "",
     row.kind === "question" ? (row.running ? "waits for an answer" : "answered") : "",
     row.running && row.kind === "step" ? "running" : "",
   ].filter((note) => note !== "");
@@ -131,32 +256,59 @@ function toRow(row: TimelineRow, timeline: Timeline, currency: string): Waterfal
   return {
     kind: row.kind,
     name: row.name,
-    href: row.kind === "case" ? `/admin/cases/${encodeURIComponent(row.case_id ?? "")}` : "",
+    caseId: row.case_id,
+    href,
+    selected:
+      row.step === undefined
+        ? row.kind === "case" && row.case_id === options.query?.case
+        : row.step === options.step,
     duration,
-    cost: row.cost === 0 ? "" : formatCost(row.cost, currency),
+    since: row.running ? new Date(row.from).toISOString() : "",
+    cost: row.cost === 0 ? "" : formatCost(row.cost, options.currency),
     note: notes.join(", "),
     failed: row.failed,
-    running: row.running,
-    shapes: row.spans.map((span) => bar(span, timeline)).join("") + moments(row, timeline),
+    nested,
+    // The segments of a case say what its marks would.
+    shapes: bars(spans, row, scale) + (spans[0]?.kind === "open" ? "" : moments(row, scale)),
     spoken: `starts after ${formatDuration(row.from - timeline.from)}, takes ${duration}${row.failed ? ", failed" : ""}`,
   };
 }
 
-function bar(span: Span, axis: Timeline): string {
-  const length = axis.to - axis.from;
-  const width = Math.max(LEAST_WIDTH, ((span.to - span.from) / length) * 100);
-  const x = Math.min(100 - width, ((span.from - axis.from) / length) * 100);
-  const title = `${toLabel(span.kind)} ${formatDuration(span.to - span.from)}${span.note ? `: ${span.note}` : ""}`;
-  const fill = span.kind === "interrupted" ? ' fill="url(#fall-hatch)"' : "";
-  return `<rect class="w-${span.kind}"${fill} x="${percent(x)}" y="2" width="${percent(width)}" height="10" rx="2"><title>${escapeHtml(title)}</title></rect>`;
+function kindOf(span: Span, work: TimelineRow["work"]): Span["kind"] {
+  return span.kind === "work" && work !== undefined ? work : span.kind;
 }
 
-function moments(row: TimelineRow, axis: Timeline): string {
-  const length = axis.to - axis.from;
+function bars(spans: readonly Span[], row: TimelineRow, scale: Scale): string {
+  const isCase = spans[0]?.kind === "open";
+  let last = "";
+  return spans
+    .map((span) => {
+      const kind = kindOf(span, row.work);
+      const x = scale.at(span.from);
+      const width = Math.max(LEAST_WIDTH, scale.at(span.to) - x);
+      // Segments of the same kind at the same place are one.
+      const place = `${kind} ${Math.round((x / 100) * MARKS)} ${Math.round((width / 100) * MARKS)}`;
+      if (isCase && place === last) return "";
+      last = place;
+      return bar(kind, { x: Math.min(100 - width, x), width, title: isCase ? "" : titleOf(span, kind) });
+    })
+    .join("");
+}
+
+function titleOf(span: Span, kind: Span["kind"]): string {
+  return `${toLabel(kind)} ${formatDuration(span.to - span.from)}${span.note ? `: ${span.note}` : ""}`;
+}
+
+function bar(kind: Span["kind"], { x, width, title }: { x: number; width: number; title: string }): string {
+  const fill = kind === "interrupted" ? ' fill="url(#fall-hatch)"' : "";
+  const place = `x="${percent(x)}" y="${kind === "open" ? 6 : 2}" width="${percent(width)}" height="${kind === "open" ? 2 : 10}" rx="${kind === "open" ? 1 : 2}"`;
+  const end = title === "" ? "/>" : `><title>${escapeHtml(title)}</title></rect>`;
+  return `<rect class="w-${kind}"${fill} ${place}${end}`;
+}
+
+function moments(row: TimelineRow, scale: Scale): string {
   // Those at the same position are one mark.
-  const places = new Map(
-    row.moments.map((one) => [Math.round(((one.at - axis.from) / length) * MARKS), one]),
-  );
+  const places = new Map(row.moments.map((one) => [Math.round((scale.at(one.at) / 100) * MARKS), one]));
   return [...places]
     .map(([place, { note }]) => {
       const x = Math.min(99.8, Math.max(0, (place / MARKS) * 100));
@@ -165,15 +317,20 @@ function moments(row: TimelineRow, axis: Timeline): string {
     .join("");
 }
 
-/** Four to seven round marks on the axis. */
-function toTicks(length: number): { x: string; label: string }[] {
-  const step = STEPS.find((one) => length / one <= 6) ?? Math.ceil(length / 6 / 86_400_000) * 86_400_000;
-  const ticks: { x: string; label: string }[] = [];
+/** Four to seven round marks on the axis; after a fold only where it ends. */
+function toTicks({ from, to }: Timeline, scale: Scale): { x: string; label: string }[] {
+  const [first] = scale.folds;
+  const length = (first?.from ?? to) - from;
+  const share = scale.at(first?.from ?? to) / 100;
+  const most = Math.max(1, Math.round(6 * share));
+  const step =
+    STEPS.find((one) => length / one <= most) ?? Math.ceil(length / most / 86_400_000) * 86_400_000;
+  const ticks: { at: number; x: number }[] = [];
+  for (let at = 0; at < length || at === 0; at += step) ticks.push({ at, x: scale.at(from + at) });
+  for (const fold of scale.folds) ticks.push({ at: fold.to - from, x: scale.at(fold.to) });
   // The last part is left free: a label there would overflow the edge.
-  for (let at = 0; at < length * 0.93; at += step) {
-    ticks.push({ x: percent((at / length) * 100), label: at === 0 ? "0" : formatDuration(at) });
-  }
-  return ticks;
+  const shown = ticks.filter(({ x }, at) => x < 93 && x - (ticks[at - 1]?.x ?? -100) > 5);
+  return shown.map(({ at, x }) => ({ x: percent(x), label: at === 0 ? "0" : formatDuration(at) }));
 }
 
 const STEPS = [

@@ -56,6 +56,18 @@ export function toWork(
 }
 
 function toLine(entry: CallEntry, now: Date, currency: string): WorkLine {
+  return {
+    kind: entry.kind ?? "",
+    name: entry.name,
+    about: aboutCall(entry, currency),
+    tone: entry.error ? "bad" : "",
+    time: timePiece(entry.at, now).toString(),
+    body: bodyOf(entry).toString(),
+  };
+}
+
+/** The model of a call, its tokens, time and cost, in one line. */
+export function aboutCall(entry: CallEntry, currency: string): string {
   const { model = {} } = entry;
   const took = Date.parse(entry.at) - Date.parse(entry.started_at ?? entry.at);
   const { first_token_ms } = model;
@@ -70,14 +82,7 @@ function toLine(entry: CallEntry, now: Date, currency: string): WorkLine {
     formatDuration(took),
     entry.cost ? formatCost(entry.cost, currency) : "",
   ];
-  return {
-    kind: entry.kind ?? "",
-    name: entry.name,
-    about: about.filter(Boolean).join(" · "),
-    tone: entry.error ? "bad" : "",
-    time: timePiece(entry.at, now).toString(),
-    body: bodyOf(entry).toString(),
-  };
+  return about.filter(Boolean).join(" · ");
 }
 
 function tokens(input: number | undefined, output: number | undefined): string {
@@ -85,17 +90,23 @@ function tokens(input: number | undefined, output: number | undefined): string {
   return `${formatCount(input ?? 0)} tokens in, ${formatCount(output ?? 0)} out`;
 }
 
-function bodyOf(entry: CallEntry): Html {
-  const error = entry.error ? html`<p class="bad">${entry.error.message}</p>` : "";
-  if (entry.kind !== "model")
-    return html`${part("Given", entry.input)}${error}${entry.error ? "" : part("Result", entry.result)}`;
+/** The conversation of a call of a model; nothing of other calls. */
+export function conversationOf(entry: CallEntry): { readonly asked: Html; readonly said: Html } | undefined {
+  if (entry.kind !== "model") return undefined;
   const messages = readMessages(entry.input);
   const answer = readAnswer(entry.result);
   const tools = readTools(entry.input);
-  const offered = tools.length > 0 ? html`<p class="soft">Tools: ${tools.join(", ")}</p>` : "";
+  const offered = tools.length > 0 ? html`<p class="soft">Tools: ${tools.join(", ")}</p>` : html``;
   const asked = messages ? renderMessages(messages) : part("Request", entry.input);
   const said = answer ? renderMessage(answer) : part("Answer", entry.result);
-  return html`${asked}${offered}${error}${entry.error ? "" : said}`;
+  return { asked: html`${asked}${offered}`, said: entry.error ? html`` : said };
+}
+
+function bodyOf(entry: CallEntry): Html {
+  const error = entry.error ? html`<p class="bad">${entry.error.message}</p>` : "";
+  const talk = conversationOf(entry);
+  if (talk) return html`${talk.asked}${error}${talk.said}`;
+  return html`${part("Input", entry.input)}${error}${entry.error ? "" : part("Output", entry.result)}`;
 }
 
 function part(title: string, value: unknown): Html {

@@ -1,0 +1,157 @@
+import type { AttemptEntry, CallEntry } from "../../../core/models/run-entry.ts";
+import { withQuery } from "../query.ts";
+import type { Call } from "../views/calls.ts";
+import { formatCost, formatDuration, toLabel } from "../views/format.ts";
+import { html } from "../views/html.ts";
+import { renderJson } from "../views/json-tree.ts";
+import { pathTo, statusPiece } from "../views/pieces.ts";
+import { aboutCall, conversationOf } from "../views/work.ts";
+
+/** The selected call of a job, beside its timeline. */
+export interface StepView {
+  /** Its own address. */
+  readonly href: string;
+  readonly name: string;
+  readonly kind: string;
+  readonly status: string;
+  readonly about: string;
+  readonly caseName: string;
+  readonly caseHref: string;
+  readonly error: string;
+  readonly stack: string;
+  readonly input: string;
+  readonly output: string;
+  /** Why there is no input or output. */
+  readonly note: string;
+  readonly talk: string;
+  readonly attempts: readonly StepAttempt[];
+  readonly forkHref: string;
+  /** Since when it runs, ISO 8601; empty if it does not. */
+  readonly since: string;
+}
+
+interface StepAttempt {
+  readonly number: string;
+  readonly tone: "" | "bad";
+  readonly took: string;
+  readonly cost: string;
+  readonly text: string;
+}
+
+const KINDS: Readonly<Record<CallEntry["call"], string>> = {
+  step: "Step",
+  ask: "Question",
+  sleep: "Sleep",
+  child: "Child",
+  event: "Event",
+  update: "Update",
+  open_case: "Case",
+  close: "Close",
+  start: "Start",
+  stop: "Stop",
+};
+
+/** The call that a job's page shows unless another one is selected: what failed, runs, or came last. */
+export function firstCall(calls: readonly Call[]): Call | undefined {
+  const shown = calls.filter(isLine);
+  return (
+    shown.findLast((call) => call.entry?.error !== undefined) ??
+    shown.findLast((call) => !hasEnded(call)) ??
+    shown.at(-1)
+  );
+}
+
+/** Whether the timeline has a line for it. */
+export function isLine({ call }: Call): boolean {
+  return call === "step" || call === "ask" || call === "sleep" || call === "child" || call === "event";
+}
+
+export function hasEnded({ entry, end }: Call): boolean {
+  return entry !== undefined || end !== undefined;
+}
+
+interface StepContext {
+  readonly jobId: string;
+  /** Its run, unless that is the last one. */
+  readonly run: number | undefined;
+  /** Line of the log that ended it. */
+  readonly line: number | undefined;
+  readonly caseName: string | undefined;
+  readonly now: Date;
+  readonly currency: string;
+}
+
+/** What is known of a call. */
+export function toStepView(call: Call, { jobId, run, line, caseName, now, currency }: StepContext): StepView {
+  const { entry } = call;
+  const ended = call.end ?? (entry ? Date.parse(entry.at) : now.getTime());
+  const status = entry?.error
+    ? "failed"
+    : hasEnded(call)
+      ? "completed"
+      : call.call === "step"
+        ? "in_progress"
+        : "awaiting";
+  const talk = entry && conversationOf(entry);
+  const output = call.answer?.answer ?? entry?.result;
+  return {
+    href: withQuery(pathTo("jobs", jobId), { run, step: call.id }),
+    name: call.name,
+    kind: entry?.kind ? toLabel(entry.kind) : KINDS[call.call],
+    status: statusPiece(status).toString(),
+    about: entry
+      ? aboutCall(entry, currency)
+      : [formatDuration(ended - call.begun), call.answer?.by ? `by ${call.answer.by}` : ""]
+          .filter(Boolean)
+          .join(" · "),
+    caseName: caseName ?? "",
+    caseHref: call.case_id === undefined ? "" : pathTo("cases", call.case_id),
+    error: entry?.error?.message ?? "",
+    stack: entry?.error?.stack ?? "",
+    input: talk ? "" : shown(entry?.input),
+    output: talk || entry?.error ? "" : shown(output),
+    note: noteOf(call),
+    talk: talk ? html`${talk.asked}${talk.said}`.toString() : "",
+    attempts: attemptsOf(call, currency),
+    forkHref: line === undefined ? "" : withQuery(pathTo("jobs", jobId, "fork"), { line }),
+    since: hasEnded(call) ? "" : new Date(call.begun).toISOString(),
+  };
+}
+
+function shown(value: unknown): string {
+  return value === undefined || value === null ? "" : renderJson(value);
+}
+
+function noteOf(call: Call): string {
+  if (!hasEnded(call)) return call.call === "ask" ? "Waits for an answer." : "";
+  const { entry } = call;
+  if (entry?.error || entry?.kind === "model") return "";
+  if (call.call === "step" && entry?.input === undefined)
+    return "Its input is not recorded. Pass it as option input of the step to see it here.";
+  return "";
+}
+
+function attemptsOf(call: Call, currency: string): StepAttempt[] {
+  const { entry, tries } = call;
+  if (tries.length === 0) return [];
+  const failed = tries.map((one) => attempt(one, { number: one.attempt, text: one.error, currency }));
+  if (!entry) return failed;
+  const last = attempt(
+    { ...entry, started_at: tries.at(-1)?.next_at ?? tries.at(-1)?.at ?? entry.started_at },
+    { number: entry.attempts ?? tries.length + 1, text: entry.error?.message ?? "", currency },
+  );
+  return [...failed, last];
+}
+
+function attempt(
+  { at, started_at, cost }: Pick<AttemptEntry | CallEntry, "at" | "started_at" | "cost">,
+  { number, text, currency }: { number: number; text: string; currency: string },
+): StepAttempt {
+  return {
+    number: `Attempt ${number}`,
+    tone: text === "" ? "" : "bad",
+    took: started_at === undefined ? "" : formatDuration(Date.parse(at) - Date.parse(started_at)),
+    cost: cost ? formatCost(cost, currency) : "",
+    text: text || "Succeeded",
+  };
+}

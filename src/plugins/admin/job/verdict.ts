@@ -1,0 +1,121 @@
+import { isTerminal } from "../../../core/models/entity-status.ts";
+import { isHeld, type StoredJob } from "../../../core/models/job.ts";
+import type { Call } from "../views/calls.ts";
+import { countOf, elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
+import { statusPiece } from "../views/pieces.ts";
+import { hasEnded, isLine } from "./step-view.ts";
+
+/** How a job ended, or what it does now: the first thing that its page says. */
+export interface VerdictView {
+  readonly tone: "good" | "bad" | "warn" | "run" | "";
+  readonly status: string;
+  readonly title: string;
+  /** The error, in full. */
+  readonly reason: string;
+  readonly traceback: string;
+  /** Link to the step that failed or runs. */
+  readonly stepHref: string;
+  readonly figures: readonly { readonly label: string; readonly value: string; readonly since: string }[];
+}
+
+interface VerdictContext {
+  readonly calls: readonly Call[];
+  readonly caseNames: ReadonlyMap<string, string>;
+  readonly runs: number;
+  readonly now: Date;
+  readonly currency: string;
+}
+
+/** The status of a job in words. */
+export function toVerdict(job: StoredJob, context: VerdictContext): VerdictView {
+  const { calls, runs, now, currency } = context;
+  const attempts = Math.max(1, ...calls.filter((call) => call.call === "step").map((call) => call.attempt));
+  const call = keyCall(job, calls);
+  const ended = isTerminal(job.status);
+  return {
+    tone: toneOf(job),
+    status: statusPiece(job.status).toString(),
+    title: titleOf(job, call, context),
+    // A held job says above why.
+    reason: job.held ? "" : (job.error ?? ""),
+    traceback: job.responses.findLast((response) => response.error_traceback)?.error_traceback ?? "",
+    stepHref: call ? `?step=${encodeURIComponent(call.id)}` : "",
+    figures: [
+      {
+        label: "Duration",
+        value: formatDuration(elapsed(job.created_at, job.finished_at, now)),
+        since: ended ? "" : job.created_at,
+      },
+      { label: "Cost", value: formatCost(job.total_cost, currency), since: "" },
+      { label: "Cases", value: formatCount(job.case_count), since: "" },
+      { label: "Runs", value: formatCount(runs), since: "" },
+      ...(attempts > 1
+        ? [{ label: "Most attempts of a step", value: formatCount(attempts), since: "" }]
+        : []),
+    ],
+  };
+}
+
+/** The call that the verdict names: what failed, or what runs now. */
+function keyCall(job: StoredJob, calls: readonly Call[]): Call | undefined {
+  const lines = calls.filter(isLine);
+  if (job.status === "failed") {
+    const failed = lines.filter((call) => call.entry?.error !== undefined);
+    return (
+      failed.findLast((call) => job.error?.includes(call.entry?.error?.message ?? "\n")) ?? failed.at(-1)
+    );
+  }
+  return isTerminal(job.status) ? undefined : lines.findLast((call) => !hasEnded(call));
+}
+
+function titleOf(job: StoredJob, call: Call | undefined, { caseNames, now }: VerdictContext): string {
+  const where = call ? placeOf(call, caseNames) : "";
+  const reason = job.stop_reason ? REASONS[job.stop_reason] : undefined;
+  switch (job.status) {
+    case "completed":
+      return `Completed in ${formatDuration(elapsed(job.created_at, job.finished_at, now))}`;
+    case "failed":
+      if (reason) return reason;
+      return call ? `Failed in ${where}` : "Failed outside of a step";
+    case "cancelled":
+      return reason ?? "Cancelled";
+    case "cancelling":
+      return "Stopping…";
+    case "stopped":
+      return job.parked ? "Stopped by an operator" : "Queued";
+    case "awaiting":
+      if (isHeld(job)) return reason ?? "Held until a person decides";
+      return job.open_questions > 0 ? `Waiting for ${countOf(job.open_questions, "answer")}` : "Waiting";
+    case "in_progress":
+      return call ? `${call.call === "step" ? "Running" : "In"} ${where}` : "Running";
+  }
+}
+
+function placeOf(call: Call, caseNames: ReadonlyMap<string, string>): string {
+  const what = call.entry?.kind ?? call.tries.at(-1)?.kind ?? (call.call === "ask" ? "question" : call.call);
+  const name = call.case_id === undefined ? undefined : caseNames.get(call.case_id);
+  const of = call.case_id === undefined ? "" : ` of ${name ?? call.case_id}`;
+  return `${toLabel(what).toLowerCase()} “${call.name}”${of}`;
+}
+
+const REASONS: Readonly<Partial<Record<NonNullable<StoredJob["stop_reason"]>, string>>> = {
+  max_cases: "Reached its limit of cases",
+  max_cost: "Reached its limit of cost",
+  max_duration: "Reached its time limit",
+  question_expired: "Nobody answered a question in time",
+  parent_ended: "Stopped because the job that started it ended",
+  nondeterministic: "Its code does not make the recorded calls",
+  code_changed: "Held: its code has changed",
+  pulled: "A copy of another service's job",
+  overridden: "Its status was set by an operator",
+  damaged: "Its record is damaged",
+  crash_loop: "Held: the process ended each time that it ran",
+  stopped: "Stopped by a person",
+};
+
+function toneOf(job: StoredJob): VerdictView["tone"] {
+  if (job.status === "completed") return "good";
+  if (job.status === "failed") return "bad";
+  if (job.status === "in_progress") return "run";
+  return job.status === "awaiting" || job.status === "cancelling" ? "warn" : "";
+}

@@ -1,0 +1,111 @@
+import type {
+  AnswerEntry,
+  AttemptEntry,
+  BegunEntry,
+  CallEntry,
+  RunEntry,
+} from "../../../core/models/run-entry.ts";
+
+/** A call of a job with its attempts, finished or not. */
+export interface Call {
+  /** Names it in addresses: `7` is call 7 of the job, `7.c-1` of case `c-1`, `7~2` the second one at its position. */
+  readonly id: string;
+  readonly case_id?: string;
+  readonly call: CallEntry["call"];
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly begun: number;
+  readonly entry?: CallEntry;
+  /** When it ended, if no entry says so. */
+  readonly end?: number;
+  readonly tries: readonly AttemptEntry[];
+  readonly attempt: number;
+  /** The answer to a question, once a person gave it. */
+  readonly answer?: AnswerEntry;
+}
+
+type Open = Omit<Call, "id">;
+type Position = Pick<CallEntry | AttemptEntry | BegunEntry, "case_id" | "position">;
+
+/** The calls of a run log, in the order in which they started. */
+export function collectCalls(entries: readonly RunEntry[]): Call[] {
+  const open = new Map<string, Open>();
+  const done: (Open & Position)[] = [];
+  const settled = new Map<string, Open & Position>();
+  for (const entry of entries) {
+    if (entry.type === "answer") {
+      settle(open, { done, settled }, entry);
+      continue;
+    }
+    if (entry.type !== "begun" && entry.type !== "attempt" && entry.type !== "call") continue;
+    const key = keyOf(entry);
+    const answered = settled.get(key);
+    if (answered && entry.type !== "begun") {
+      if (entry.type === "call") Object.assign(answered, { entry });
+      continue;
+    }
+    // The question of a job that started over.
+    settled.delete(key);
+    const known = open.get(key);
+    const begun = known?.begun ?? time((entry.type === "begun" ? undefined : entry.started_at) ?? entry.at);
+    const base = { tries: [], ...known, case_id: entry.case_id, name: entry.name, begun };
+    if (entry.type === "begun") open.set(key, { ...base, call: entry.call, attempt: entry.attempt });
+    else if (entry.type === "attempt") {
+      const tries = [...(known?.tries ?? []), entry];
+      open.set(key, { ...base, call: known?.call ?? "step", attempt: entry.attempt, tries });
+    } else {
+      open.delete(key);
+      done.push({
+        ...base,
+        position: entry.position,
+        call: entry.call,
+        begun: Math.min(begun, entry.started_at ? time(entry.started_at) : begun),
+        entry,
+        attempt: entry.attempts ?? known?.attempt ?? 1,
+      });
+    }
+  }
+  const under = [...open].map(([key, call]) => ({ ...call, position: positionIn(key) }));
+  return withIds([...done, ...under]).sort((a, b) => a.begun - b.begun);
+}
+
+/** An answer ends the open question of its case, whether or not the run has processed it yet. */
+function settle(
+  open: Map<string, Open>,
+  { done, settled }: { done: (Open & Position)[]; settled: Map<string, Open & Position> },
+  answer: AnswerEntry,
+): void {
+  for (const [key, call] of open) {
+    if (call.call !== "ask" || call.case_id !== answer.case_id) continue;
+    open.delete(key);
+    const one = { ...call, position: positionIn(key), end: time(answer.at), answer };
+    // What the run records later is known.
+    settled.set(key, one);
+    done.push(one);
+  }
+}
+
+/** A job that started over has several calls at a position; opened cases are counted separately. */
+function withIds(calls: readonly (Open & Position)[]): Call[] {
+  const seen = new Map<string, number>();
+  return calls.map(({ position, ...call }) => {
+    if (call.call === "open_case") return { ...call, id: "" };
+    const key = keyOf({ position, case_id: call.case_id });
+    const n = (seen.get(key) ?? 0) + 1;
+    seen.set(key, n);
+    const place = n === 1 ? String(position) : `${position}~${n}`;
+    return { ...call, id: call.case_id === undefined ? place : `${place}.${call.case_id}` };
+  });
+}
+
+function keyOf({ case_id, position }: Position): string {
+  return `${position}\n${case_id ?? ""}`;
+}
+
+function positionIn(key: string): number {
+  return Number(key.slice(0, key.indexOf("\n")));
+}
+
+function time(timestamp: string): number {
+  return Date.parse(timestamp);
+}

@@ -1,0 +1,168 @@
+import { defineAgent } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { openCase } from "../../src/core/entities/cases.ts";
+import { LEDGER } from "../../src/core/service/inner-tokens.ts";
+import { seedJob } from "./_seed.ts";
+
+const HOSTILE = `<img src=x onerror="alert(1)">`;
+
+const refunds = defineAgent({
+  name: "Refunds",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      fields: [
+        { name: "week", required: true },
+        { name: "orders", field_type: "IntegerField", default: 2 },
+        { name: "dry", field_type: "BooleanField", required: true },
+      ],
+      async run({ job, fields }) {
+        await job.step("fetch", () => ({ found: 2 }), { input: { week: fields.week } });
+        const item = await job.openCase({ id: `${job.id}-a`, name: `Order ${HOSTILE}` });
+        await item.step(
+          "classify",
+          () => ({ choices: [{ message: { role: "assistant", content: "damaged" } }] }),
+          {
+            kind: "model",
+            input: { messages: [{ role: "user", content: "What is it?" }] },
+          },
+        );
+        await item.step(
+          "send",
+          () => {
+            throw new Error(`connect ECONNREFUSED ${HOSTILE}`);
+          },
+          { retries: 1, backoff: { initial: 1, max: 1 } },
+        );
+      },
+    },
+  },
+});
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await testServer({ agents: [refunds] });
+  await server.request("/agents/refunds/jobs", {
+    json: {
+      job_context: { job_id: "failed" },
+      job_fields: { week: HOSTILE, dry: false },
+    },
+  });
+  await vi.waitUntil(async () => (await show("failed")).status === "failed", { timeout: 60_000 });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+async function show(id: string): Promise<{ status: string }> {
+  return (await (await server.request(`/admin/api/jobs/${id}`)).json()) as { status: string };
+}
+
+async function page(path: string): Promise<string> {
+  const response = await server.request(`/admin/${path}`, { headers: { accept: "text/html" } });
+  expect([path, response.status]).toEqual([path, 200]);
+  const text = await response.text();
+  expect(text.includes("<img src=x")).toBe(false);
+  return text;
+}
+
+/** The text of a part of a page. */
+function textOf(html: string, from: RegExp, to: string): string {
+  const start = html.search(from);
+  const part = html.slice(start, html.indexOf(to, start));
+  return part
+    .replace(/<[^>]*>/g, " ")
+    .replace(/\s+/g, " ")
+    .trim();
+}
+
+it("the first panel of a failed job says in which step it failed and why, with a link to that step", async () => {
+  const html = await page("jobs/failed");
+
+  const verdict = textOf(html, /<section class="panel verdict bad"/, "</section>");
+  expect(verdict).toContain("Failed in step “send” of Order &lt;img");
+  expect(verdict).toContain("connect ECONNREFUSED &lt;img");
+  expect(verdict).toContain("Retry");
+  const step = textOf(html, /<section class="panel step"/, "</section>");
+  expect(step).toMatch(/^Step send Failed 2 attempts/);
+  expect(step).toContain("Attempt 1");
+});
+
+it("each step has an address, and is shown beside the timeline with its input and output", async () => {
+  const timeline = (await (await server.request("/admin/api/jobs/failed/timeline")).json()) as {
+    rows: { name: string; step?: string; work?: string }[];
+  };
+  const [fetch, classify] = ["fetch", "classify"].map(
+    (name) => timeline.rows.find((row) => row.name === name)!,
+  );
+
+  const first = textOf(
+    await page(`jobs/failed?step=${fetch!.step}`),
+    /<section class="panel step"/,
+    "</section>",
+  );
+  const model = textOf(
+    await page(`jobs/failed?step=${classify!.step}`),
+    /<section class="panel step"/,
+    "</section>",
+  );
+
+  expect(first).toMatch(/Input week &lt;img.* Output found 2/);
+  expect(model).toMatch(/^Model classify Completed/);
+  expect(model).toMatch(/user What is it\? assistant damaged/);
+  expect(classify!.work).toBe("model");
+});
+
+it("a step's panel forks the job from that step", async () => {
+  const html = await page("jobs/failed?step=0");
+  const [, href] = /href="(\/admin\/jobs\/failed\/fork\?line=\d+)"/.exec(html)!;
+
+  expect(await page(href!.replace("/admin/", ""))).toContain('<option value="step:fetch" selected>');
+});
+
+it("run again begins with the input of the job, and changes nothing of it", async () => {
+  const form = await page("agents/refunds/start?from=failed");
+
+  expect(form).toMatch(/<h1>Run again<\/h1>/);
+  expect(form).toMatch(/name="f\.week" type="text" value="&lt;img/);
+  expect(form).toContain('name="f.orders" type="number" step="1" value="2"');
+  expect(form).toMatch(/value="false" checked/);
+  const [, id] = /name="job_id" value="([\w-]+)"/.exec(form)!;
+  expect(id).not.toBe("failed");
+  const other = await server.request("/admin/agents/refunds/start?from=unknown");
+  expect(other.status).toBe(404);
+});
+
+it("what a page is asked to show must be known", async () => {
+  const wrong = await server.request("/admin/jobs/failed?stepp=1", { headers: { accept: "text/html" } });
+  const gone = await page("jobs/failed?step=999.nothing&run=7");
+
+  expect(wrong.status).toBe(422);
+  expect(gone).toContain('<section class="panel step"');
+});
+
+it("a job of many cases and steps is a page below 100 kB, and all its lines can be reached", async () => {
+  const account = { workspace_id: "w", api_key: null, api_url: null };
+  await seedJob(server.service, { id: "large", status: "in_progress", agent: "refunds" });
+  for (let index = 0; index < 240; index++)
+    await server.service.get(LEDGER).write(async (unit) => {
+      const ref = `large-${index}`;
+      const named = { ref, name: `Order ${index}`, description: "" };
+      // Cases that the page cannot read are named by the log.
+      const { id } = index % 4 === 0 ? await openCase(unit, "large", named, account) : { id: ref };
+      await unit.record("large", { type: "call", call: "open_case", name: ref, position: index, result: id });
+      for (let position = 0; position < 10; position++)
+        await unit.record("large", {
+          ...{ type: "call", call: "step", name: `step ${position}`, position, case_id: id },
+          ...{ started_at: unit.now, result: position, cost: 0.001 },
+        });
+    });
+
+  const html = await page("jobs/large");
+  const further = await page("jobs/large?line=120");
+
+  expect(Math.max(html.length, further.length)).toBeLessThan(100_000);
+  expect(html.includes("<bdi>Order 0</bdi>")).toBe(true);
+  expect(html.includes('href="?line=45"')).toBe(true);
+  expect(/<bdi>Order 1[2-5]\d<\/bdi>/.test(further)).toBe(true);
+  expect(/<bdi>large-1[2-5]\d<\/bdi>/.test(further)).toBe(true);
+});
