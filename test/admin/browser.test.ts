@@ -120,8 +120,8 @@ for (const view of shareOf(VIEWS, 2)) {
       await page.getByRole("button", { name: "Start" }).click();
 
       await page.waitForURL(/\/admin\/jobs\/[\w-]+$/);
-      await page.locator(".top .st-awaiting").waitFor();
-      await page.getByRole("link", { name: "Answer" }).waitFor();
+      await page.locator(".verdict .st-awaiting").waitFor();
+      await page.getByRole("link", { name: "Answer", exact: true }).waitFor();
       await look({ page, complaints }, "job-waiting", view);
       const jobUrl = page.url();
 
@@ -135,11 +135,16 @@ for (const view of shareOf(VIEWS, 2)) {
       await page.getByLabel("Yes").check();
       await page.getByRole("button", { name: "Answer" }).click();
       await page.getByText("Answered. The agent continues.").waitFor();
-      await watcher.locator(".top .st-completed").waitFor();
+      await watcher.locator(".verdict .st-completed").waitFor();
       await watcher.getByText('says "Ada"').first().waitFor();
       await look({ page: watcher, complaints }, "job-completed", view);
       await watcher.bringToFront();
+      await watcher.getByRole("link", { name: "check", exact: true }).first().click();
+      await watcher.waitForURL(/\?step=/);
+      await watcher.locator("#step", { hasText: "1200" }).waitFor();
+      await look({ page: watcher, complaints }, "job-step", view);
       await watcher.getByRole("link", { name: "Invoice 1", exact: true }).first().click();
+      await watcher.getByRole("link", { name: "Open the case" }).click();
       await watcher.getByRole("heading", { name: "Final delivery" }).waitFor();
       await look({ page: watcher, complaints }, "case", view);
       await watcher.close();
@@ -221,7 +226,7 @@ chromium.it("everything that a person can do works without script", async () => 
   await page.getByRole("link", { name: "Set status" }).click();
   await page.getByLabel("Status").selectOption("failed");
   await page.getByRole("button", { name: "Set status" }).click();
-  await page.locator(".top .st-failed").waitFor();
+  await page.locator(".verdict .st-failed").waitFor();
   await page.getByText('says "Ada"').first().waitFor();
 
   expect(complaints).toEqual([]);
