@@ -95,8 +95,8 @@ export default defineConfig({
     expect: { poll: { timeout: 60_000 } },
     reporters: ["default"],
     pool: "forks",
-    // Many files wait most of the time: three more than the cores of a small machine keep these busy.
-    maxWorkers: 5,
+    // Many files wait most of the time: four more than the cores of a small machine keep these busy.
+    maxWorkers: 6,
     sequence: { sequencer: LongFirst },
     projects: [
       { extends: true, test: { name: "alone", include: ALONE } },

@@ -33,6 +33,7 @@ async function startServer() {
     await cluster.close();
     rmSync(folder, { recursive: true });
   });
+  await cluster.prepare();
   const data = join(cluster.folder, "data");
   const { uid, gid } = statSync(data);
   for (const kind of ["crt", "key"]) {
