@@ -76,6 +76,7 @@ export type {
 export type { ServiceKeys } from "./core/service/keys.ts";
 export type { PluginReport } from "./core/service/set-up-plugins.ts";
 export * from "./core/service/tokens.ts";
+export type { BackupState } from "./core/store/backup/backups.ts";
 
 // Routes
 

@@ -9,6 +9,7 @@ const ENTRIES = [
   "index",
   "plugin",
   "store",
+  "storage",
   "deploy",
   "testing",
   "a2a",

@@ -6,12 +6,7 @@ import memory from "unstorage/drivers/memory";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { UnstorageStorage } from "../../src/core/storage/open-storage.ts";
 import { Backups } from "../../src/core/store/backup/backups.ts";
-import {
-  type Generation,
-  ROOT,
-  readGeneration,
-  writeGeneration,
-} from "../../src/core/store/backup/generation.ts";
+import { ROOT, readGeneration, writeGeneration } from "../../src/core/store/backup/generation.ts";
 import {
   expired,
   findGeneration,
@@ -120,10 +115,7 @@ describe("a backup in a storage", () => {
 });
 
 describe("retention of backups", () => {
-  const made = (at: number): Generation => ({
-    ...{ format: 1, id: `${at}`, made_at: later(at).toISOString(), version: "1" },
-    ...{ bytes: 0, sha256: "", lines: 0, parts: [] },
-  });
+  const made = (at: number) => ({ id: `${at}`, made_at: later(at).toISOString() });
   const kept = (ages: readonly number[], keep: number, now: number) => {
     const all = ages.map(made);
     const gone = new Set(expired(all, { now: later(now), keep }).map(({ id }) => id));

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import * as v from "valibot";
 import { describeStorageUrl } from "../../core/storage/storage-url.ts";
 import { type Generation, readGeneration } from "../../core/store/backup/generation.ts";
-import { findGeneration, listGenerations } from "../../core/store/backup/generations.ts";
+import { findGeneration, readGenerations } from "../../core/store/backup/generations.ts";
 import { parsed, sumsOf } from "../../core/store/content.ts";
 import { readBackup, restoreStore, saveBackup } from "../../core/store/maintenance.ts";
 import { fillPlace } from "../../core/store/move.ts";
@@ -65,7 +65,7 @@ export const restore = defineCommand({
 async function restoreFrom(url: string, flags: RestoreFlags, context: CliContext): Promise<number> {
   const storage = openNamed(url, context);
   if (flags.list) {
-    tellGenerations(await listGenerations(storage), describeStorageUrl(url), context);
+    tellGenerations(await readGenerations(storage), describeStorageUrl(url), context);
     return 0;
   }
   const generation = await findGeneration(storage, flags.at === undefined ? undefined : new Date(flags.at));

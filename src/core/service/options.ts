@@ -21,8 +21,10 @@ import { HttpUrlSchema } from "../models/scalars.ts";
 import { type LeaseTimes, leaseTimes } from "../runs/ownership/membership.ts";
 import { type StartTimer, startTimer } from "../runs/run/timer.ts";
 import type { ScheduleDefinition } from "../runs/schedules/define-schedule.ts";
+import type { StorageLike } from "../storage/open-storage.ts";
 import { isPostgresUrl } from "../store/postgres/postgres-options.ts";
 import type { StoreFactory } from "../store/store.ts";
+import { type BackupOptions, type ResolvedBackup, resolveBackup } from "./backup-options.ts";
 import { describeWeakKeys } from "./key-strength.ts";
 import type { PluginInput } from "./plugin.ts";
 import { fingerprintOfProject } from "./project-code.ts";
@@ -160,6 +162,15 @@ export interface ServerOptions {
    * @default a store in the data folder
    */
   store?: StoreFactory;
+  /**
+   * Ships the store to a storage again and again, as backups: a `Storage` of unstorage or one of its drivers, or how
+   * often and for how long too. Variables `SERVICE_BACKUP_URL`, such as `s3://bucket/prefix?region=eu-central-1`,
+   * `SERVICE_BACKUP_EVERY` and `SERVICE_BACKUP_KEEP`.
+   *
+   * @default none: no backups are made
+   * @example { storage: s3Driver({ bucket: "agents-backup", region: "eu-central-1" }), every: "15m" }
+   */
+  backup?: StorageLike | BackupOptions;
   /** The time, for tests. @default the system's */
   clock?: () => Date;
   /** Sets the timers of jobs: sleeps, deadlines, limits, pauses between tries; for tests. @default by the system's time */
@@ -220,6 +231,7 @@ export interface ResolvedOptions {
   readonly store: StoreFactory | undefined;
   /** Where the database is that has the store, if it is not the option `store`. A secret. */
   readonly databaseUrl: string | undefined;
+  readonly backup: ResolvedBackup | undefined;
   readonly clock: () => Date;
   readonly startTimer: StartTimer;
   readonly advancedBy: (() => number) | undefined;
@@ -388,6 +400,11 @@ export function resolveOptions(
     build: nameOfBuild(options.build ?? text(env, "SERVICE_BUILD")),
     store: options.store,
     databaseUrl: options.store === undefined ? readDatabaseUrl(env) : undefined,
+    backup: resolveBackup(options.backup, {
+      url: text(env, "SERVICE_BACKUP_URL"),
+      every: text(env, "SERVICE_BACKUP_EVERY"),
+      keep: text(env, "SERVICE_BACKUP_KEEP"),
+    }),
     clock: options.clock ?? (() => new Date()),
     startTimer: options.startTimer ?? startTimer,
     advancedBy: options.advancedBy,

@@ -6,6 +6,7 @@ import { AgentRegistry } from "../agents/registry.ts";
 import { AuditLog } from "../audit/audit-log.ts";
 import { noteKeyChange } from "../audit/key-mark.ts";
 import { RejectedKeys } from "../audit/rejected-keys.ts";
+import { OptionsError } from "../base/check-options.ts";
 import { Container, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createLogger, type LoggerParts } from "../base/log.ts";
@@ -18,7 +19,7 @@ import { ReceivedEvents } from "../entities/received-events.ts";
 import { hearOthers } from "../entities/touched.ts";
 import { explainListenError } from "../http/listen-error.ts";
 import { type HttpServer, type Serve, serveWithNode } from "../http/serve.ts";
-import { ServiceState } from "../http/service-state.ts";
+import { ServiceState, VERSION } from "../http/service-state.ts";
 import { shortInstance } from "../models/own-rows.ts";
 import { Retention } from "../retention/retention.ts";
 import { openUnderWay } from "../runs/crashes/under-way.ts";
@@ -26,9 +27,11 @@ import { Emissions } from "../runs/emissions.ts";
 import { AgentProcesses } from "../runs/isolation/agent-processes.ts";
 import { createRunner } from "../runs/job-runner.ts";
 import { resolveSchedules } from "../runs/schedules/define-schedule.ts";
+import type { Backups } from "../store/backup/backups.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";
 import { createApp } from "./app.ts";
+import type { ResolvedBackup } from "./backup-options.ts";
 import { checkPlugins } from "./check-plugins.ts";
 import { explainDataFolderError } from "./data-folder-error.ts";
 import { EMISSIONS, EMITTER, LEDGER, SCHEDULES } from "./inner-tokens.ts";
@@ -41,6 +44,7 @@ import {
   AGENT_SETTINGS,
   AGENTS,
   AUDIT,
+  BACKUPS,
   CASES,
   CLOCK,
   HOOKS,
@@ -103,6 +107,9 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   let reports: readonly PluginReport[] = [];
   scope.value(PLUGINS, () => reports);
 
+  let backups: Backups | undefined;
+  scope.value(BACKUPS, () => backups?.state());
+
   let preparing: Promise<void> | undefined;
   let booting: Promise<void> | undefined;
   let isReady = false;
@@ -123,6 +130,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     scope.get(REDACTOR).add(keys.apiKey);
     scope.get(REDACTOR).add(keys.rsaPrivateKey);
     scope.value(KEYS, keys);
+    backups = options.backup && (await openBackups(options.backup, scope));
     app = createApp(scope);
     reports = await setUpPlugins(ordered, {
       scope,
@@ -152,6 +160,8 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     ).catch((error: unknown) => log.warn("whether the API key has changed could not be stored", { error }));
     scope.onClose(() => marked);
     scope.get(RETENTION).start();
+    scope.onClose(() => backups?.close());
+    backups?.start();
   };
 
   const prepared = (): Promise<void> => {
@@ -229,6 +239,22 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
   };
 
   return service;
+}
+
+/** Loaded for those who have backups only. */
+async function openBackups({ to, every, keep }: ResolvedBackup, scope: Container): Promise<Backups> {
+  const { Backups } = await import("../store/backup/backups.ts");
+  const { storageFromUrl } = await import("../storage/storage-url.ts");
+  const read = (url: string) => {
+    try {
+      return storageFromUrl(url, { name: "SERVICE_BACKUP_URL" });
+    } catch (error) {
+      throw error instanceof TypeError ? new OptionsError(error.message) : error;
+    }
+  };
+  const storage = typeof to === "string" ? read(to) : to;
+  const [store, log, clock] = [scope.get(STORE), scope.get(LOGGER), scope.get(CLOCK)];
+  return new Backups({ storage, every, keep, store, log, clock, version: VERSION });
 }
 
 /** A file in the data folder that instances in the same folder do not share. */

@@ -20,6 +20,7 @@ import type { Router } from "../http/route.ts";
 import type { ServiceState } from "../http/service-state.ts";
 import type { Retention } from "../retention/retention.ts";
 import type { Runner } from "../runs/runner.ts";
+import type { BackupState } from "../store/backup/backups.ts";
 import type { Store } from "../store/store.ts";
 import type { ServiceKeys } from "./keys.ts";
 import type { ResolvedOptions } from "./options.ts";
@@ -47,6 +48,8 @@ export const AUDIT = createSharedToken<AuditLog>("audit log");
 export const REJECTED_KEYS = createSharedToken<RejectedKeys>("rejected keys");
 /** Removes expired jobs. */
 export const RETENTION = createSharedToken<Retention>("retention");
+/** The backups of the store, if they are made. */
+export const BACKUPS = createSharedToken<() => BackupState | undefined>("backups");
 export const RUNNER = createSharedToken<Runner>("runner");
 export const ROUTER = createSharedToken<Router>("router");
 /** Determines where requests come from, including behind proxies. */

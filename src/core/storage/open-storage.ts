@@ -10,7 +10,10 @@ export interface UnstorageStorage {
   getMount(key?: string): object;
 }
 
+/** A `Storage` of unstorage, or one of its drivers. */
+export type StorageLike = UnstorageStorage | StorageDriver;
+
 /** A storage of unstorage, for one of its drivers too. */
-export function openStorage(given: UnstorageStorage | StorageDriver): UnstorageStorage {
+export function openStorage(given: StorageLike): UnstorageStorage {
   return "getMount" in given ? given : (createStorage({ driver: given as Driver }) as UnstorageStorage);
 }

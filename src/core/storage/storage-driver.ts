@@ -1,4 +1,4 @@
-type MaybePromise<T> = T | Promise<T>;
+import type { MaybePromise } from "../base/maybe-promise.ts";
 
 /**
  * What keeps files: an unstorage driver, reduced to what is used here. Its own type would bring those of all drivers

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import type { Environment } from "./aws-credentials.ts";
-import type { CallTools } from "./call.ts";
+import type { CallLimits, CallTools } from "./call.ts";
 import { fileDriver } from "./file.ts";
 import { gcsDriver } from "./gcs.ts";
 import { s3Driver } from "./s3.ts";
@@ -14,7 +14,7 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
 };
 const FORMS = "s3://bucket/prefix?region=eu-central-1, gs://bucket/prefix or file:///folder";
 
-export interface StorageUrlOptions extends CallTools {
+export interface StorageUrlOptions extends CallTools, CallLimits {
   /** Where credentials are looked for. @default process.env */
   readonly env?: Environment | undefined;
   /** Where the URL is from, for messages. @default "The URL of the storage" */

@@ -15,6 +15,7 @@ import type { Retention } from "../../core/retention/retention.ts";
 import type { Runner } from "../../core/runs/runner.ts";
 import type { ResolvedOptions } from "../../core/service/options.ts";
 import type { PluginReport } from "../../core/service/set-up-plugins.ts";
+import type { BackupState } from "../../core/store/backup/backups.ts";
 import type { Store } from "../../core/store/store.ts";
 import type { Activity } from "./activity.ts";
 import type { Assets } from "./assets.ts";
@@ -37,6 +38,8 @@ export interface AdminParts {
   readonly agents: AgentRegistry;
   readonly audit: AuditLog;
   readonly retention: Retention;
+  /** The backups of the store, if they are made. */
+  readonly backups: () => BackupState | undefined;
   readonly settings: AgentSettings;
   readonly store: Store;
   readonly clients: Clients;

@@ -4,6 +4,7 @@ import type { HookListener } from "../../core/entities/hooks.ts";
 import type { Jobs } from "../../core/entities/jobs.ts";
 import type { ServiceState } from "../../core/http/service-state.ts";
 import { isTerminal } from "../../core/models/entity-status.ts";
+import type { BackupState } from "../../core/store/backup/backups.ts";
 import type { Store } from "../../core/store/store.ts";
 import { genAiMetrics } from "./gen-ai.ts";
 import { watchHttp } from "./http-metrics.ts";
@@ -16,6 +17,8 @@ export interface BuiltInParts {
   readonly store: Store;
   readonly state: ServiceState;
   readonly control: ControlSystem;
+  /** The backups of the store, if they are made. */
+  readonly backups: () => BackupState | undefined;
   /** Dropped telemetry so far. */
   readonly dropped: () => number;
 }
@@ -104,6 +107,14 @@ export function builtInMetrics(parts: BuiltInParts): {
     new Gauge("svc_store_writable", "Whether the store can write", () =>
       one(store.health().writable ? 1 : 0),
     ),
+    new Gauge("svc_backup_lag_seconds", "Time since the last backup of the store", () => {
+      const lag = parts.backups()?.lag ?? null;
+      return lag === null ? [] : one(lag);
+    }),
+    new Gauge("svc_backup_ok", "Whether the last attempt to back up the store succeeded", () => {
+      const backup = parts.backups();
+      return backup === undefined ? [] : one(backup.error === null ? 1 : 0);
+    }),
     new Gauge("svc_uptime_seconds", "Time since the start", () => one(state.uptime())),
     new Gauge("process_resident_memory_bytes", "Memory of the process", () => one(process.memoryUsage.rss())),
     new Gauge(

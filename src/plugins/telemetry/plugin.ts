@@ -5,6 +5,7 @@ import type { Telemetry, TelemetrySeverity } from "../../core/models/telemetry.t
 import type { Plugin, PluginContext } from "../../core/service/plugin.ts";
 import {
   AGENTS,
+  BACKUPS,
   CASES,
   CONTROL_SYSTEM,
   EVENTS,
@@ -52,6 +53,7 @@ export function telemetry(options: TelemetryOptions = {}, fetch: Fetch = globalT
         store: context.get(STORE),
         state: context.get(SERVICE_STATE),
         control: context.get(CONTROL_SYSTEM),
+        backups: context.get(BACKUPS),
         dropped: () => pipeline?.buffer.dropped ?? 0,
       });
       context.onClose(stop);

@@ -15,6 +15,8 @@ const ServiceHealthSchema = v.object({
   uptime: v.number(),
   /** Whether this instance has run its probe job, where several share the store: until then it is `unhealthy`. */
   probe: v.optional(v.picklist(["pending", "done"])),
+  /** Where backups of the store are made: when the last one was, and the seconds since then. */
+  backup: v.optional(v.object({ last_at: v.nullable(TimestampSchema), lag: v.nullable(v.number()) })),
   /** The problem, if there is one. */
   detail: v.optional(v.string()),
 });
@@ -52,6 +54,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       handler: () => {
         const health = serviceHealth(parts);
         const { state } = parts;
+        const backup = parts.backups();
         return new Answer(
           {
             status: health.status,
@@ -59,6 +62,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
             version: VERSION,
             uptime: state.uptime(),
             probe: runner.probe,
+            backup: backup && { last_at: backup.last?.made_at ?? null, lag: backup.lag },
             detail: health.detail,
           },
           health.status === "unhealthy" ? 503 : 200,

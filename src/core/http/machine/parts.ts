@@ -5,6 +5,7 @@ import type { AuditLog } from "../../audit/audit-log.ts";
 import type { Cases } from "../../entities/cases.ts";
 import type { Jobs } from "../../entities/jobs.ts";
 import type { Runner } from "../../runs/runner.ts";
+import type { BackupState } from "../../store/backup/backups.ts";
 import type { Store } from "../../store/store.ts";
 import type { Threads } from "../chat/threads.ts";
 import type { EnvelopeGate } from "../envelope-gate.ts";
@@ -31,6 +32,8 @@ export interface MachineParts {
   readonly tokens: JobTokens;
   readonly audit: AuditLog;
   readonly state: ServiceState;
+  /** The backups of the store, if they are made. */
+  readonly backups: () => BackupState | undefined;
   readonly clock: () => Date;
   /** Whether jobs are reported to a control system. */
   readonly hasControlSystem: boolean;

@@ -1,15 +1,15 @@
-import { openStorage, type UnstorageStorage } from "../../storage/open-storage.ts";
-import type { StorageDriver } from "../../storage/storage-driver.ts";
+import { OptionsError } from "../../base/check-options.ts";
+import { openStorage, type StorageLike, type UnstorageStorage } from "../../storage/open-storage.ts";
 import { sendSnapshot } from "../snapshot.ts";
 import type { Store, StoreLogger } from "../store.ts";
-import { type Generation, writeGeneration } from "./generation.ts";
+import { type Generation, readManifest, writeGeneration } from "./generation.ts";
 import { listGenerations, pruneGenerations } from "./generations.ts";
 
 /** Milliseconds after which a backup that failed is tried again, at most. */
 const RETRY = 60_000;
 
 export interface BackupParts {
-  readonly storage: UnstorageStorage | StorageDriver;
+  readonly storage: StorageLike;
   /** Milliseconds from one backup to the next. */
   readonly every: number;
   /** Milliseconds for which backups are kept. */
@@ -43,7 +43,7 @@ export class Backups {
 
   constructor(parts: BackupParts) {
     if (parts.store.snapshot === undefined)
-      throw new TypeError(
+      throw new OptionsError(
         "This store cannot be backed up: remove the option backup, or use the store's own tools",
       );
     this.#parts = parts;
@@ -94,7 +94,7 @@ export class Backups {
   async #turn(): Promise<void> {
     const { log, store } = this.#parts;
     try {
-      this.#last = (await listGenerations(this.#storage)).at(-1);
+      await this.#findLast();
       // One that does not write has nothing of its own: another one has the store.
       if (this.#left() <= 0 && store.health().writable) await this.run();
       this.#error = null;
@@ -103,6 +103,12 @@ export class Backups {
       this.#error = error instanceof Error ? error.message : String(error);
       log.warn("the store could not be backed up yet", { error });
     }
+  }
+
+  /** Another instance may have made one. */
+  async #findLast(): Promise<void> {
+    const last = (await listGenerations(this.#storage)).at(-1);
+    if (last?.id !== this.#last?.id) this.#last = last && (await readManifest(this.#storage, last.id));
   }
 
   /** Milliseconds until the next backup is due. */

@@ -113,6 +113,16 @@ export async function readManifest(storage: UnstorageStorage, id: string): Promi
   );
 }
 
+/** The time in an id, ISO 8601. */
+export function timeOf(id: string): string {
+  return id.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z.*$/, "$1-$2-$3T$4:$5:$6.$7Z");
+}
+
+/** Whether the items of a generation include its manifest. */
+export function isComplete(keys: readonly string[]): boolean {
+  return keys.some((key) => key.endsWith(`:${MANIFEST}`));
+}
+
 /** Keys of the items of all generations, complete or not, by id. */
 export async function generationKeys(storage: UnstorageStorage): Promise<Map<string, string[]>> {
   const byId = new Map<string, string[]>();

@@ -1,25 +1,52 @@
 import type { UnstorageStorage } from "../../storage/open-storage.ts";
 import { storageError } from "../storage-error.ts";
-import { type Generation, generationKeys, readManifest, removeGeneration } from "./generation.ts";
+import {
+  type Generation,
+  generationKeys,
+  isComplete,
+  readManifest,
+  removeGeneration,
+  timeOf,
+} from "./generation.ts";
 
 const DAY = 24 * 3_600_000;
 /** Backups that are kept however old they are: a clock that is wrong must not remove all. */
 const ALWAYS = 5;
 
-/** The complete backups in a storage, the newest last. */
-export async function listGenerations(storage: UnstorageStorage): Promise<Generation[]> {
-  const ids = [...(await generationKeys(storage)).keys()];
-  const found = await Promise.all(ids.map((id) => readManifest(storage, id)));
-  return found
-    .filter((one) => one !== undefined)
-    .sort((a, b) => a.made_at.localeCompare(b.made_at) || a.id.localeCompare(b.id));
+/** A backup as a listing shows it. */
+export interface Listed {
+  readonly id: string;
+  readonly made_at: string;
+}
+
+/** The complete backups in a storage, the newest last: with one request for each 1000 items. */
+export async function listGenerations(storage: UnstorageStorage): Promise<Listed[]> {
+  return completeOf(await generationKeys(storage));
+}
+
+/** The same with what their manifests say. */
+export async function readGenerations(storage: UnstorageStorage): Promise<Generation[]> {
+  const found: Generation[] = [];
+  for (const { id } of await listGenerations(storage)) {
+    const one = await readManifest(storage, id);
+    if (one !== undefined) found.push(one);
+  }
+  return found;
+}
+
+function completeOf(keys: ReadonlyMap<string, readonly string[]>): Listed[] {
+  return [...keys]
+    .filter(([, own]) => isComplete(own))
+    .map(([id]) => ({ id, made_at: timeOf(id) }))
+    .sort((a, b) => a.id.localeCompare(b.id));
 }
 
 /** The newest backup of a time or before it; of all, without a time. Rejects if there is none. */
 export async function findGeneration(storage: UnstorageStorage, at?: Date): Promise<Generation> {
   const all = await listGenerations(storage);
   const found = all.findLast(({ made_at }) => at === undefined || Date.parse(made_at) <= at.getTime());
-  if (found !== undefined) return found;
+  const generation = found && (await readManifest(storage, found.id));
+  if (generation !== undefined) return generation;
   if (all.length === 0)
     throw storageError("There is no complete backup", "Check the URL, its prefix included.");
   throw storageError(
@@ -32,10 +59,10 @@ export async function findGeneration(storage: UnstorageStorage, at?: Date): Prom
  * Which backups are no longer kept: those older than `keep`, and of those older than a day all but the newest of each
  * day. The newest five stay in any case.
  */
-export function expired(
-  all: readonly Generation[],
+export function expired<T extends Listed>(
+  all: readonly T[],
   { now, keep }: { now: Date; keep: number },
-): Generation[] {
+): T[] {
   const newestFirst = [...all].reverse();
   const days = new Set<string>();
   return newestFirst.filter(({ made_at }, at) => {
@@ -53,7 +80,7 @@ export async function pruneGenerations(
   rule: { now: Date; keep: number },
 ): Promise<number> {
   const keys = await generationKeys(storage);
-  const all = await listGenerations(storage);
+  const all = completeOf(keys);
   const complete = new Set(all.map(({ id }) => id));
   const yesterday = new Date(rule.now.getTime() - DAY).toISOString().replace(/[-:.]/g, "");
   const leftovers = [...keys.keys()].filter((id) => !complete.has(id) && id < yesterday);

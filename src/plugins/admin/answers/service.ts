@@ -97,6 +97,15 @@ export const ServiceSchema = v.object({
       seconds_since: v.number(),
     }),
   ),
+  /** Backups of the store, where they are made; times in seconds. */
+  backup: v.nullable(
+    v.object({
+      last: v.nullable(v.object({ made_at: v.string(), bytes: v.number() })),
+      lag: v.nullable(v.number()),
+      every: v.number(),
+      error: v.nullable(v.string()),
+    }),
+  ),
   live: v.object({ open_pages: v.number() }),
   retention: RetentionSchema,
   schedules: v.array(ScheduleSchema),

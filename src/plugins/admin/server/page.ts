@@ -1,5 +1,6 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { VERSION } from "../../../core/http/service-state.ts";
+import type { BackupState } from "../../../core/store/backup/backups.ts";
 import { ServiceSchema } from "../answers/service.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
@@ -47,6 +48,7 @@ async function readServer(parts: AdminParts) {
     store: { ...(await store.stats()), health: store.health() },
     plugins: parts.plugins(),
     instances: await readInstances(parts),
+    backup: parts.backups() ?? null,
     live: { open_pages: hub.listeners },
     retention: await readRetention(parts),
     schedules: await parts.runner().schedules.list(),
@@ -106,6 +108,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           })),
         ],
       },
+      ...(data.backup ? [backupCard(data.backup)] : []),
       ...(data.instances.length > 0
         ? [{ title: "Instances", status: "", facts: data.instances.map(instanceFact) }]
         : []),
@@ -127,6 +130,20 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           value: `${formatDuration(setupTime)}${dependsOn.length > 0 ? `, after ${dependsOn.join(", ")}` : ""}`,
         })),
       },
+    ],
+  };
+}
+
+function backupCard({ last, lag, every, error }: BackupState) {
+  return {
+    title: "Backup",
+    status: statusPiece(error === null ? "healthy" : "unhealthy").toString(),
+    facts: [
+      ...(error === null ? [] : [{ name: "Trouble", value: error }]),
+      { name: "Last", value: last === null ? "–" : toUtc(last.made_at) },
+      ...(lag === null ? [] : [{ name: "Not in it", value: `the last ${formatDuration(lag * 1000)}` }]),
+      ...(last === null ? [] : [{ name: "Size", value: formatBytes(last.bytes) }]),
+      { name: "Every", value: formatDuration(every * 1000) },
     ],
   };
 }
