@@ -6,6 +6,7 @@ import { appRunner } from "./platforms/app-runner/index.ts";
 import { awsEcsExpress } from "./platforms/aws-ecs-express/index.ts";
 import { cloudRun } from "./platforms/cloud-run/index.ts";
 import { doAppPlatform } from "./platforms/do-app-platform/index.ts";
+import { server } from "./platforms/server/index.ts";
 
 const { env, stdin, stdout, stderr } = process;
 const argv = process.argv.slice(2);
@@ -37,6 +38,7 @@ const code = await main(argv, {
     ...appRunner.platforms,
     ...awsEcsExpress.platforms,
     ...doAppPlatform.platforms,
+    ...server.platforms,
   },
 });
 

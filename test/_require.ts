@@ -24,6 +24,7 @@ const CHECKS = {
   postgres: () => (findPostgres() === undefined ? "no Postgres server (initdb, postgres) found" : undefined),
   pgbouncer: () =>
     succeeds("sh", ["-c", "command -v pgbouncer"]) ? undefined : "no pgbouncer command found",
+  sshd: () => (findSshd() === undefined ? "no sshd found, or not root" : undefined),
   linux: () => (process.platform === "linux" ? undefined : "not Linux"),
 } as const;
 
@@ -76,6 +77,12 @@ function waitForProvided(): void {
 export function findChromium(): string | undefined {
   const places = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
   return [process.env.CHROMIUM_PATH, ...places].find((path) => path !== undefined && existsSync(path));
+}
+
+/** The server of OpenSSH, if it may be run here: only root can let others log in. */
+export function findSshd(): string | undefined {
+  const places = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"];
+  return process.getuid?.() === 0 ? places.find((path) => existsSync(path)) : undefined;
 }
 
 const DEBIAN_POSTGRES = "/usr/lib/postgresql";

@@ -14,12 +14,13 @@ export async function liveWork(
   live: Release | undefined,
   fate: "replaced" | "removed",
 ): Promise<OpenWork | undefined> {
-  const { config, platform, state } = deployment;
+  const { config, platform, session, state } = deployment;
   if (live === undefined) return undefined;
   // The new release may store its jobs elsewhere than the running one: the running one's jobs could be lost.
   const store = live.env === undefined ? (config.store ?? "file") : storeOf(live);
   if (store !== "file") return undefined;
-  if (fate === "replaced" && !platform.ephemeralDisk) return undefined;
+  const keeps = fate === "replaced" ? !platform.ephemeralDisk : session.keepsFiles;
+  if (keeps) return undefined;
   const recorded = await state.read();
   const neverServed =
     recorded?.status === "failed" && detailsOf(recorded).release?.revision === live.revision;

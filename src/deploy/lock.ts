@@ -60,20 +60,20 @@ export function readLock(path: string): LockHolder | undefined {
 async function takeOver(path: string, mine: LockFile, now: () => Date): Promise<string> {
   const held = read(path);
   // An empty file belongs to a run that is writing it right now, unless it is older.
-  if (held === undefined && (await ageInMs(path, now)) < TAKEOVER_STALE) throw locked(mine, now());
-  if (held !== undefined && (await alive(path, held, now))) throw locked(held, now());
+  if (held === undefined && (await ageInMs(path, now)) < TAKEOVER_STALE) throw lockedBy(mine, now());
+  if (held !== undefined && (await alive(path, held, now))) throw lockedBy(held, now());
   // Only one of several runs that see a dead holder may remove its lock: the others could remove its
   // successor's.
   const gate = `${path}.takeover`;
   if (!create(gate, mine)) {
     await removeIfOlder(gate, TAKEOVER_STALE, now);
-    throw locked(read(path) ?? mine, now());
+    throw lockedBy(read(path) ?? mine, now());
   }
   try {
     const still = read(path);
-    if (still !== undefined && still.id !== held?.id) throw locked(still, now());
+    if (still !== undefined && still.id !== held?.id) throw lockedBy(still, now());
     rmSync(path, { force: true });
-    if (!create(path, mine)) throw locked(read(path) ?? mine, now());
+    if (!create(path, mine)) throw lockedBy(read(path) ?? mine, now());
     return held?.holder ?? "a killed run";
   } finally {
     await rm(gate, { force: true });
@@ -134,7 +134,8 @@ async function removeIfOlder(path: string, age: number, now: () => Date): Promis
   if ((await ageInMs(path, now)) > age) await rm(path, { force: true });
 }
 
-function locked(held: LockHolder, now: Date): DeployError {
+/** The error that names who deploys a target now. */
+export function lockedBy(held: LockHolder, now: Date): DeployError {
   return new DeployError("locked", `Another deployment of this target is in progress: ${held.holder}`, {
     detail: `It has held the lock since ${held.since}, for ${ageOf(new Date(held.since), now)}`,
     fix: "Wait for it to finish and run the command again; the lock of a dead process is taken over automatically",

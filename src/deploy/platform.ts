@@ -169,6 +169,11 @@ export interface PlatformSession {
   registryLogin(): Promise<RegistryAuth | undefined>;
   /** Digest of the image that the registry holds under a tag; present only where a tag cannot be moved once it is given. */
   imageDigest?(tag: string): Promise<string | undefined>;
+  /**
+   * Present only where images reach the target without a registry: brings a local image there, and resolves with its
+   * digest or id, `sha256:…`.
+   */
+  push?(ref: string): Promise<string>;
   /** Present only where this target builds remotely: builds and pushes, and resolves with the digest, `sha256:…`. */
   build?(context: BuildContext, ref: string): Promise<string>;
   /** Creates or updates the given secrets, which are new or changed; others stay as they are. */
@@ -193,6 +198,8 @@ export interface PlatformSession {
    * succeeds.
    */
   remove(): Promise<void>;
+  /** Set if `remove` keeps the files of the service, with its jobs. */
+  readonly keepsFiles?: boolean;
   dropSecrets(names: readonly string[]): Promise<void>;
   /** The value of a secret that the platform stores, if the deploying user may read it; else undefined. */
   readSecret?(name: string): Promise<string | undefined>;

@@ -28,7 +28,8 @@ export const downCommand = platformCommand({
       shell.print("");
       for (const line of planTable(plan, shell.paint)) shell.print(line);
       shell.print("");
-      return shell.ask(`Remove ${plan.service_name}? Its jobs and cases are deleted too.`);
+      const fate = deployment.session.keepsFiles ? "are kept" : "are deleted too";
+      return shell.ask(`Remove ${plan.service_name}? Its jobs and cases ${fate}.`);
     });
     shell.progress.clear();
     const { serviceName } = deployment.target;

@@ -9,6 +9,8 @@ export const ResourceTypeSchema = v.picklist([
   "image",
   "environment_variable",
   "role",
+  "volume",
+  "proxy",
 ]);
 export type ResourceType = v.InferOutput<typeof ResourceTypeSchema>;
 

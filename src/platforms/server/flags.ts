@@ -1,0 +1,50 @@
+import * as v from "valibot";
+
+/** Removes a setting that the service has. */
+export const NONE = "none";
+
+const host = v.pipe(
+  v.string(),
+  v.regex(
+    /^[^-\s][^\s]*$/,
+    "must be user@machine, ssh://user@machine:port, or a host of your ssh configuration",
+  ),
+  v.description("Machine to deploy to, as ssh takes it: user@machine, or a host of your ssh configuration"),
+);
+
+/** Options of `--platform server`. */
+export const ServerFlagsSchema = v.object({
+  host,
+  bind: v.optional(
+    v.pipe(
+      v.string(),
+      v.ip("must be an IP address"),
+      v.description("Address of the server on which the port is open (new service: all of them)"),
+    ),
+  ),
+  memory: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^(\d+[kmg]|none)$/, `must be a number with k, m or g, or "${NONE}"`),
+      v.description(`Most memory of the container, such as 512m ("${NONE}" removes the limit)`),
+    ),
+  ),
+  cpus: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^(\d+(\.\d+)?|none)$/, `must be a number, or "${NONE}"`),
+      v.description(`Most CPUs of the container, such as 1.5 ("${NONE}" removes the limit)`),
+    ),
+  ),
+  sshConfig: v.optional(v.pipe(v.string(), v.description("ssh configuration file to use instead of yours"))),
+  acceptNewHost: v.optional(
+    v.pipe(v.boolean(), v.description("Trust the key of a server that this machine has never connected to")),
+  ),
+  removeData: v.optional(
+    v.pipe(
+      v.boolean(),
+      v.description("With down: remove the volume with all jobs and cases, and the images, too"),
+    ),
+  ),
+});
+export type ServerFlags = v.InferOutput<typeof ServerFlagsSchema>;

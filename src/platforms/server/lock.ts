@@ -1,0 +1,106 @@
+import { DeployError } from "../../deploy/errors.ts";
+import { lockedBy } from "../../deploy/lock.ts";
+import type { LockHolder } from "../../deploy/platform.ts";
+import { type Context, EMPTY, LABEL, namesOf, WITH_EMPTY } from "./context.ts";
+import { dockerError } from "./docker-error.ts";
+
+const HOLDER = `${LABEL}.lock`;
+const SESSION = `${LABEL}.session`;
+/** Milliseconds between two signs of life; the server gives the lock back after a minute without. */
+const BEAT = 15_000;
+
+/**
+ * A container that never starts: its name can be taken only once, for all users of the server. The script that created
+ * it removes it when its input ends, or has been silent for a minute: that is, when this process has died or lost the
+ * connection. A lock whose script no longer runs, because the server restarted, is replaced.
+ */
+const SCRIPT = `${WITH_EMPTY}
+  boot=$(cat /proc/sys/kernel/random/boot_id); self="$boot $$ $(cut -d ' ' -f 22 /proc/$$/stat)"
+  for attempt in 1 2 3 4 5; do
+    made=$(docker create --name "$1" --label "$2" --label "$3=$self" ${EMPTY} lock 2>&1) && { mine=yes; break; }
+    case $made in *"already in use"*) ;; *) echo "$made" >&2; exit 1 ;; esac
+    found=$(docker inspect --format "$4" "$1" 2>/dev/null) || continue
+    set -- "$1" "$2" "$3" "$4" $found
+    if [ "$6" = "$boot" ] && [ "$(cut -d ' ' -f 22 "/proc/$7/stat" 2>/dev/null)" = "$8" ]; then
+      docker inspect --format "held {{index .Config.Labels \\"\${2%%=*}\\"}}" "$5"; exit 0
+    fi
+    docker rm --force "$5" >/dev/null 2>&1
+  done
+  [ -n "$mine" ] || { echo "$made" >&2; exit 1; }
+  trap 'docker rm --force "$1" >/dev/null 2>&1' EXIT
+  trap 'exit 0' HUP INT TERM PIPE
+  echo taken
+  while [ -n "$(timeout 60 head -c 1)" ]; do :; done`;
+
+export interface ServerLock {
+  /** Rejects if the connection that holds the lock has ended, so that nothing more is changed. */
+  check(): void;
+  take(holder: LockHolder): Promise<() => Promise<void>>;
+}
+
+/** The lock of a service on its server, the same for all users, machines and checkouts. */
+export function serverLock(context: Context): ServerLock {
+  const { ssh, target, tools } = context;
+  let state: "free" | "held" | "lost" = "free";
+
+  async function take(holder: LockHolder): Promise<() => Promise<void>> {
+    let end = () => {};
+    const released = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    let answer: (line: string | undefined) => void = () => {};
+    const answered = new Promise<string | undefined>((resolve) => {
+      answer = resolve;
+    });
+    const format = `{{.Id}} {{index .Config.Labels "${SESSION}"}}`;
+    const values = [namesOf(target.serviceName).lock, `${HOLDER}=${JSON.stringify(holder)}`, SESSION, format];
+    const running = ssh.script(SCRIPT, values, {
+      input: beats(released),
+      onLine: (line) => {
+        if (/^(taken|held )/.test(line)) answer(line);
+      },
+    });
+    const ending = running.then(
+      () => answer(undefined),
+      () => answer(undefined),
+    );
+    const line = await answered;
+    if (line === undefined) {
+      const result = await running;
+      throw dockerError("The service could not be locked on the server", result);
+    }
+    if (line !== "taken") throw lockedBy(JSON.parse(line.slice("held ".length)) as LockHolder, tools.now());
+    state = "held";
+    void ending.then(() => {
+      if (state === "held") state = "lost";
+    });
+    return async () => {
+      state = "free";
+      end();
+      await ending;
+    };
+  }
+
+  return {
+    take,
+    check() {
+      if (state === "lost")
+        throw new DeployError("unreachable", `The connection to ${ssh.host} was lost, and with it the lock`, {
+          fix: "Run the same command again: it continues where this one stopped",
+        });
+    },
+  };
+}
+
+async function* beats(released: Promise<void>): AsyncGenerator<Uint8Array> {
+  for (let isHeld = true; isHeld; ) {
+    yield Buffer.from(".");
+    let timer: NodeJS.Timeout | undefined;
+    const pause = new Promise<boolean>((resolve) => {
+      timer = setTimeout(resolve, BEAT, true);
+      timer.unref();
+    });
+    isHeld = await Promise.race([pause, released.then(() => false)]);
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,52 @@
+import type { ResourceAction } from "../../core/models/deployment.ts";
+import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
+import { releaseActions, resourceAction } from "../cloud/actions.ts";
+import { type Context, namesOf, onServer } from "./context.ts";
+import { isServed } from "./proxy.ts";
+import { parseRecord, settingChanges, wantedSettings } from "./record.ts";
+
+/** What a release would change. */
+export async function planRelease(
+  context: Context,
+  spec: ReleaseSpec,
+  live: Release | undefined,
+): Promise<ResourceAction[]> {
+  const { serviceName, flags } = context.target;
+  const before = live === undefined ? undefined : parseRecord(String(live.data?.record));
+  const settings = wantedSettings(flags, spec.port, before);
+  const stopped =
+    live === undefined || live.status === "running"
+      ? []
+      : [{ field: "status", from: live.status, to: "running" }];
+  const { data } = namesOf(serviceName);
+  const names = await onServer(
+    context,
+    "The volumes of the server could not be read",
+    "docker volume ls --quiet",
+  );
+  return [
+    resourceAction(
+      "volume",
+      data,
+      names.split("\n").includes(data),
+      "Jobs and cases, kept over updates and restarts",
+    ),
+    ...(settings.domain === undefined
+      ? []
+      : [
+          resourceAction(
+            "proxy",
+            settings.domain,
+            await isServed(context, settings),
+            "HTTPS, by the server's Caddy",
+          ),
+        ]),
+    ...releaseActions({
+      serviceName,
+      spec,
+      live,
+      liveHashes: {},
+      changes: [...settingChanges(settings, before), ...stopped],
+    }),
+  ];
+}

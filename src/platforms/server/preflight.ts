@@ -1,0 +1,69 @@
+import type { Finding } from "../../deploy/platform.ts";
+import { listContainers, servingOf } from "./containers.ts";
+import { type Context, onServer, SERVICE } from "./context.ts";
+import { wantedSettings } from "./record.ts";
+
+/** Kilobytes below which an image may not fit. */
+const LITTLE = 1024 * 1024;
+
+/** Checks connection, Docker, disk and port; changes nothing. */
+export async function preflight(context: Context): Promise<Finding[]> {
+  const { ssh, target } = context;
+  const script = `version=$(docker version --format '{{.Server.Version}} {{.Server.Arch}}') || exit
+    root=$(docker info --format '{{.DockerRootDir}}'); free=$(df -Pk "$root" 2>/dev/null | awk 'NR == 2 { print $4 }')
+    echo "$version \${free:--}"`;
+  const text = await onServer(context, `${ssh.host} is not ready`, script);
+  const [version = "", arch = "", free = "-"] = text.split(/\s+/);
+  const live = servingOf(await listContainers(context));
+  const settings = wantedSettings(target.flags, target.port, live?.record);
+  return [
+    { level: "ok", subject: "Server", message: `${ssh.host}, Docker ${version}, ${arch}` },
+    ...diskFindings(free),
+    ...(settings.domain === undefined ? [plainFinding(settings.bind)] : []),
+    ...(live === undefined && settings.domain === undefined ? await portFindings(context) : []),
+  ];
+}
+
+function diskFindings(free: string): Finding[] {
+  const kilobytes = Number(free);
+  if (!Number.isFinite(kilobytes) || kilobytes > LITTLE) return [];
+  return [
+    {
+      level: "warning",
+      subject: "Disk",
+      message: `${Math.round(kilobytes / 1024)} MB are free on the server`,
+      fix: "Free space on the server: docker system df shows what Docker uses",
+    },
+  ];
+}
+
+function plainFinding(bind: string | undefined): Finding {
+  const isLocal = bind !== undefined && /^(127\.|::1$)/.test(bind);
+  if (isLocal) return { level: "ok", subject: "Port", message: `open on ${bind} only` };
+  return {
+    level: "warning",
+    subject: "HTTPS",
+    message: "without a domain the service is reached over plain http: keys and data can be read on the way",
+    fix: "Use --bind 127.0.0.1, and a proxy of your own with a certificate in front",
+  };
+}
+
+/** A new service must not take the port of another one. */
+async function portFindings(context: Context): Promise<Finding[]> {
+  const { port } = context.target;
+  const script = `docker ps --filter "publish=$1" --format '{{.Names}} {{.Label "'"$2"'"}}'`;
+  const text = await onServer(context, "The ports of the server could not be read", script, [
+    String(port),
+    SERVICE,
+  ]);
+  const [name, service] = text.split("\n")[0]?.split(" ") ?? [];
+  if (!name) return [];
+  return [
+    {
+      level: "error",
+      subject: "Port",
+      message: `port ${port} of the server is used by ${service ? `the service ${service}` : `container ${name}`}`,
+      fix: "Choose another with --port",
+    },
+  ];
+}

@@ -1,0 +1,121 @@
+import type { DeployTarget, PlatformSession, ReleaseSpec } from "../../deploy/platform.ts";
+import type { DeployTools } from "../../deploy/tools.ts";
+import type { ProxyOptions, Releasing } from "./change.ts";
+import { checkInside, HEALTH_PATH } from "./check-inside.ts";
+import { isRunning, listContainers, servingOf, toRelease } from "./containers.ts";
+import { namesOf } from "./context.ts";
+import type { ServerFlags } from "./flags.ts";
+import { sendImage } from "./image.ts";
+import { serverLock } from "./lock.ts";
+import { serverLogs } from "./logs.ts";
+import { planRelease } from "./plan.ts";
+import { preflight } from "./preflight.ts";
+import { removeService } from "./prune.ts";
+import { parseRecord, type ServerRecord, urlOf, wantedRecord, wantedSettings } from "./record.ts";
+import { earlierReleases, rollBackTo, runRecord } from "./release.ts";
+import { SECRETS_DIR, serverSecrets } from "./secrets.ts";
+import { openSsh } from "./ssh.ts";
+
+/** One service on one server. */
+export async function openSession(
+  target: DeployTarget<ServerFlags>,
+  tools: DeployTools,
+  proxy: ProxyOptions,
+): Promise<PlatformSession> {
+  const { serviceName, flags } = target;
+  const ssh = openSsh(tools, flags, target.cwd);
+  const context = { target, tools, ssh };
+  const lock = serverLock(context);
+  const at: Releasing = { ...context, lock, proxy };
+  const vault = serverSecrets(context);
+  const { repository } = namesOf(serviceName);
+  let known: Promise<string> | undefined;
+  const address = () => {
+    known ??= ssh.address();
+    return known;
+  };
+  const serving = async () => servingOf(await listContainers(context));
+
+  /** The spec with the address that the settings lead to, where the service has no other one. */
+  async function addressed(spec: ReleaseSpec, live: ServerRecord | undefined): Promise<ReleaseSpec> {
+    const host = await address();
+    const url = urlOf(wantedSettings(flags, spec.port, live), host);
+    const told = spec.env.SERVICE_PUBLIC_URL;
+    const isOwn = told === undefined || told === predicted || (live && told === urlOf(live, host));
+    return isOwn ? { ...spec, publicUrl: url, env: { ...spec.env, SERVICE_PUBLIC_URL: url } } : spec;
+  }
+  let predicted: string | undefined;
+
+  return {
+    preflight: () => preflight(context),
+    async inspect() {
+      const found = await serving();
+      return found && toRelease(context, found, await address());
+    },
+    ...vault,
+    async plan(spec, live) {
+      const record = live && parseRecord(String(live.data?.record));
+      return planRelease(context, await addressed(spec, record), live);
+    },
+    async predictUrl() {
+      const live = (await serving())?.record;
+      predicted = urlOf(wantedSettings(flags, live?.port ?? target.port, live), await address());
+      return predicted;
+    },
+    imageRef: (tag) => `${repository}:${tag}`,
+    registryLogin: async () => undefined,
+    push: (ref) => {
+      lock.check();
+      return sendImage(context, ref);
+    },
+    lock: (holder) => lock.take(holder),
+    async release(spec) {
+      const live = (await serving())?.record;
+      const wanted = await addressed(spec, live);
+      return runRecord(at, wantedRecord(wanted, wantedSettings(flags, spec.port, live)), await address());
+    },
+    rollback: async (to) => rollBackTo(at, to, await address()),
+    history: async () => earlierReleases(context, await address()),
+    scaleToZero: async () => undefined,
+    remove: () => removeService(at, flags.removeData === true),
+    keepsFiles: flags.removeData !== true,
+    async readSecret(name) {
+      const found = await serving();
+      const ref = found?.record.secrets[name];
+      if (!found || ref === undefined || !isRunning(found)) return undefined;
+      const path = `${SECRETS_DIR}/${ref}/${name}`;
+      const { code, stdout } = await ssh.silent('exec docker exec "$1" cat "$2"', [found.id, path]);
+      return code === 0 && stdout !== "" ? stdout : undefined;
+    },
+    secretCommand(name) {
+      return `ssh ${flags.host} 'docker exec $(docker ps --quiet --filter label=agent-control-service.service=${serviceName}) sh -c "cat ${SECRETS_DIR}/*/${name}"'`;
+    },
+    logs: (options) => serverLogs(context, options),
+    async probeBlocked() {
+      const found = await serving();
+      if (found === undefined || !isRunning(found)) return undefined;
+      const url = urlOf(found.record, await address());
+      const reason = await unreachable(tools, url);
+      if (reason === undefined) return undefined;
+      const isWell = await checkInside(context, found, 1).then(
+        () => true,
+        () => false,
+      );
+      return isWell ? `${url} cannot be reached from here (${reason})` : undefined;
+    },
+    close: () => ssh.close(),
+  };
+}
+
+/** Why nothing responds at an address, undefined if something does. */
+async function unreachable(tools: DeployTools, url: string): Promise<string | undefined> {
+  try {
+    const response = await tools.fetch(`${url}${HEALTH_PATH}`, { signal: AbortSignal.timeout(10_000) });
+    await response.body?.cancel();
+    return undefined;
+  } catch (error) {
+    if (tools.signal.aborted) throw tools.signal.reason;
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : (error as Error);
+    return (cause as NodeJS.ErrnoException).code ?? cause.message;
+  }
+}

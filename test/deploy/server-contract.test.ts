@@ -1,0 +1,67 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createDeployTools, platformContract } from "agent-control-service/testing";
+import { afterAll, beforeAll } from "vitest";
+import { toTar } from "../../src/deploy/tar.ts";
+import server from "../../src/platforms/server/platform.ts";
+import { requirement } from "../_require.ts";
+import { type Sshd, startSshd } from "../_sshd.ts";
+import { textFile } from "./_context.ts";
+import { docker, freePort } from "./_local-project.ts";
+import { removeAllOf } from "./_server.ts";
+
+const { describe, it, met } = requirement("docker", "sshd");
+const images: string[] = [];
+let sshd: Sshd | undefined;
+
+beforeAll(async () => {
+  if (!met) return;
+  sshd = await startSshd();
+  const tools = createDeployTools({ cwd: tmpdir() });
+  for (const word of ["one", "two"]) {
+    const answer = `{ status: 'healthy', word: '${word}' }`;
+    const script = `require('http').createServer((q, s) => s.end(JSON.stringify(${answer}))).listen(process.env.SERVICE_PORT)`;
+    const dockerfile = `FROM node:22-slim\nCMD ["node", "-e", ${JSON.stringify(script)}]\n`;
+    const built = await tools.exec("docker", ["build", "--quiet", "-"], {
+      input: toTar([textFile("Dockerfile", dockerfile)]),
+    });
+    images.push(`contract@${built.stdout.trim()}`);
+  }
+}, 120_000);
+
+afterAll(async () => {
+  await sshd?.close();
+  for (const image of images) docker("image", "rm", "--force", image.split("@")[1] ?? "");
+});
+
+platformContract("server", {
+  describe,
+  it,
+  timeout: 120_000,
+  async setup() {
+    const cwd = mkdtempSync(join(tmpdir(), "svc-server-"));
+    const serviceName = `contract-${Math.random().toString(36).slice(2, 8)}-dev`;
+    return {
+      platform: server,
+      target: {
+        name: "contract",
+        environment: "dev",
+        serviceName,
+        region: "server",
+        projectId: undefined,
+        port: await freePort(),
+        flags: { host: "server", sshConfig: sshd?.config, bind: "127.0.0.1" },
+        cwd,
+      },
+      settings: [{ memory: "256m" }, { cpus: "0.5" }, { memory: "none" }],
+      ways: ["host", "sshConfig", "acceptNewHost", "removeData", "bind"],
+      tools: createDeployTools({ cwd }),
+      images: [images[0] ?? "", images[1] ?? ""],
+      close() {
+        removeAllOf(serviceName);
+        rmSync(cwd, { recursive: true, force: true });
+      },
+    };
+  },
+});

@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, expect } from "vitest";
+import { isDeployError } from "../../src/deploy/errors.ts";
+import { requirement } from "../_require.ts";
+import { type Sshd, startSshd } from "../_sshd.ts";
+import { jobContext } from "../runs/_jobs.ts";
+import { docker, freePort } from "./_local-project.ts";
+import { allOf } from "./_server.ts";
+import { KEY, site } from "./server/site.ts";
+
+const { describe, it, met } = requirement("docker", "sshd");
+
+let sshd: Sshd;
+beforeAll(async () => {
+  if (met) sshd = await startSshd();
+});
+afterAll(() => sshd?.close());
+
+const failure = (error: unknown) => {
+  if (isDeployError(error)) return error;
+  throw error;
+};
+
+describe("svc deploy to a server over ssh", () => {
+  it("keeps a job open over three updates, a rollback and a removal, from any checkout", async () => {
+    const at = await site(sshd.config, await freePort());
+    const mine = at.checkout();
+    mine.step("one");
+
+    const first = await mine.up();
+    await at.ask("/agents/asker/jobs", { job_context: jobContext("open"), job_fields: {} });
+    const job = () => at.ask<{ status: string; message: string }>("/jobs/open");
+    await expect.poll(async () => (await job()).status, { timeout: 30_000 }).toBe("awaiting");
+    const idle = await mine.up();
+    const [before] = at.running();
+    mine.step("two");
+    await mine.up();
+    const [after] = at.running();
+    const theirs = at.checkout();
+    theirs.step("three");
+    await theirs.up();
+    expect((await job()).status).toBe("awaiting");
+    mine.step("four", { SICK: "exit" });
+    const sick = await mine.up().catch(failure);
+    const back = await theirs.rollback();
+    const { removed } = await theirs.down();
+    expect(at.running()).toEqual([]);
+    expect(allOf(at.serviceName)).toContain(`volume ${at.serviceName}.data`);
+    theirs.step("five");
+    await theirs.up();
+    await at.ask("/jobs/open/cases/one/update", { answer: { word: "done" } });
+    await expect.poll(async () => (await job()).message, { timeout: 30_000 }).toBe("done in five");
+
+    const volumes = docker("volume", "ls", "--quiet", "--filter", `name=${at.serviceName}.SERVICE_API_KEY`);
+    const inspected = docker("inspect", ...at.running(), ...volumes.split("\n"));
+    await theirs.down({ flags: { removeData: true } });
+
+    expect(first.result).toMatchObject({ success: true, service_url: at.url, health_status: "healthy" });
+    expect(idle.changed).toBe(false);
+    expect(before).not.toBe(after);
+    expect(sick).toMatchObject({ code: "rolled_back", exitCode: 3 });
+    expect(sick).toMatchObject({ log: expect.arrayContaining(["cannot find the controller"]) });
+    expect(back.release.env).toMatchObject({ STEP: "two" });
+    expect(removed).toEqual([`service ${at.serviceName}`, "secret SERVICE_API_KEY"]);
+    expect(inspected).not.toContain(KEY);
+    expect(JSON.parse(inspected)[0].HostConfig).toMatchObject({
+      ReadonlyRootfs: true,
+      CapDrop: ["ALL"],
+      SecurityOpt: ["no-new-privileges"],
+      RestartPolicy: { Name: "unless-stopped" },
+      LogConfig: { Type: "json-file", Config: { "max-size": "10m", "max-file": "3" } },
+    });
+    expect(allOf(at.serviceName)).toEqual([]);
+  }, 300_000);
+});

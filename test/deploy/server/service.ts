@@ -1,0 +1,28 @@
+// A service in one file, for an image that needs no installation. SICK keeps it from becoming healthy.
+import * as v from "valibot";
+import { readSecretFiles } from "../../../src/cli/secret-files.ts";
+import { createServer, defineAgent } from "../../../src/index.ts";
+
+if (process.env.SICK === "exit") {
+  console.error("cannot find the controller");
+  process.exit(1);
+}
+readSecretFiles(process.env);
+const asker = defineAgent({
+  name: "Asker",
+  version: "1.0.0",
+  methods: {
+    job_start: {
+      async run({ job }) {
+        const item = await job.openCase({ id: "one", name: "One question" });
+        const { word } = await item.ask({ question: "Which word?", fields: v.object({ word: v.string() }) });
+        await item.close({ word });
+        return { message: `${word} in ${process.env.STEP}` };
+      },
+    },
+  },
+});
+const service = createServer({ agents: [asker], admin: false });
+process.on("SIGTERM", () => void service.close().then(() => process.exit(0)));
+await service.listen();
+console.log(`listening in step ${process.env.STEP}`);
