@@ -1,8 +1,9 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
-import type { CaseHandle, StepOptions } from "../core/agents/run-context.ts";
+import type { CaseHandle, JobHandle, StepOptions } from "../core/agents/run-context.ts";
 import type { AgentMethodFieldInput } from "../core/models/agent-method-field.ts";
 import { fromRecord, toRecord } from "./json-codec.ts";
+import { isJob } from "./tools.ts";
 
 /** What a compiled graph of LangGraph has. */
 export interface GraphLike<Input, Output> {
@@ -38,7 +39,17 @@ export interface RunGraphOptions {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const HANDLE = "__durable";
+const DURABLE = "__durable";
+
+/** What nodes of a graph that runs in a job get in their config. */
+interface GraphRun {
+  readonly handle: Pick<JobHandle, "step">;
+  readonly interrupt: (value: unknown) => unknown;
+  /** Number of nodes that have begun. */
+  begun: number;
+  /** Which node has interrupted, by the interrupt's id. */
+  readonly nodes: Map<string, number>;
+}
 
 /**
  * A node of LangGraph as a step: in `runGraph` it runs once, whatever is resumed, and its update of the state is
@@ -53,10 +64,11 @@ export function durableNode<State, Update, Config extends NodeConfig>(
   options: Pick<StepOptions, "retries" | "backoff" | "timeout" | "retryIf"> = {},
 ): (state: State, config: Config) => Promise<Update> {
   return async (state, config) => {
-    const handle = config?.configurable?.[HANDLE] as Pick<CaseHandle, "step"> | undefined;
-    if (!handle) return fn(state, config);
+    const run = config?.configurable?.[DURABLE] as GraphRun | undefined;
+    if (!run) return fn(state, config);
+    const node = run.begun++;
     const inContext = graphContext();
-    const made = (await handle.step(
+    const made = (await run.handle.step(
       name,
       async ({ signal, idempotencyKey }) => {
         try {
@@ -70,42 +82,86 @@ export function durableNode<State, Update, Config extends NodeConfig>(
       },
       { ...options, input: toRecord(state) },
     )) as Fields;
-    if ("interrupts" in made) throw interruptOf(made.interrupts);
-    return fromRecord(made.update) as Update;
+    if (!("interrupts" in made)) return fromRecord(made.update) as Update;
+    try {
+      return interruptAgain(run, inContext, made.interrupts as readonly Interrupt[]);
+    } catch (error) {
+      if (isInterrupt(error)) for (const { id } of error.interrupts) if (id) run.nodes.set(id, node);
+      throw error;
+    }
   };
 }
 
+/** Interrupts the graph as a node has done when it ran: a replay gives the interrupt another id. */
+function interruptAgain(run: GraphRun, inContext: Inside, [interrupt]: readonly Interrupt[]): never {
+  // Those that have an answer return it.
+  for (;;) inContext(() => run.interrupt(interrupt?.value));
+}
+
 /**
- * Runs a graph in a case. Nodes made with `durableNode` are steps, and `interrupt` asks a person, for days if necessary.
- * The graph needs a checkpointer if it interrupts, and `MemorySaver` is enough: a replay rebuilds what it has. Rejects if
- * several nodes interrupt at the same time.
+ * Runs a graph in a case or job. Nodes made with `durableNode` are steps, and `interrupt` asks a person, for days if
+ * necessary. The graph needs a checkpointer if it interrupts, and `MemorySaver` is enough: a replay rebuilds what it has.
+ * If several nodes interrupt at the same time, the graph continues with all answers: those of a case are asked one after
+ * the other, as it has one open question at a time; those of a job at the same time, each in a case of its own.
  */
 export async function runGraph<Input, Output>(
   graph: GraphLike<Input, Output>,
-  item: CaseHandle,
+  handle: CaseHandle | JobHandle,
   input: Input,
   { question = readQuestion, config = {} }: RunGraphOptions = {},
 ): Promise<Output> {
+  const { interrupt } = await import("@langchain/langgraph");
+  const run: GraphRun = { handle, interrupt, begun: 0, nodes: new Map() };
   // What an earlier run of the job has left there does not count.
   const thread_id = randomUUID();
-  const configurable = { ...config.configurable, thread_id, [HANDLE]: item };
   let next: unknown = input;
   try {
     for (;;) {
+      const configurable = { ...config.configurable, thread_id, [DURABLE]: run };
       const result = await graph.invoke(next as Input, { ...config, configurable } as never);
-      const interrupts = (result as { readonly __interrupt__?: readonly { value?: unknown }[] } | null)
-        ?.__interrupt__;
+      const interrupts = (result as { readonly __interrupt__?: readonly Interrupt[] } | null)?.__interrupt__;
       if (!interrupts || interrupts.length === 0) return result;
-      if (interrupts.length > 1)
-        throw new TypeError(
-          "Several nodes of the graph interrupt at the same time: let them run one after the other",
-        );
-      next = new Resume(await ask(item, question(interrupts[0]!.value)));
+      next = new Resume(await askAll(handle, inOrder(interrupts, run), question));
     }
   } finally {
     const { deleteThread } = (graph.checkpointer ?? {}) as { deleteThread?: (id: string) => Promise<void> };
     await deleteThread?.call(graph.checkpointer, thread_id);
   }
+}
+
+/** Interrupts in the order in which their nodes began, which every replay repeats; those of other nodes at the end. */
+function inOrder(interrupts: readonly Interrupt[], { nodes }: GraphRun): readonly Interrupt[] {
+  const place = ({ id }: Interrupt) => nodes.get(id ?? "") ?? Number.MAX_SAFE_INTEGER;
+  return interrupts.toSorted((a, b) => place(a) - place(b));
+}
+
+/** What the graph continues with. */
+async function askAll(
+  handle: CaseHandle | JobHandle,
+  interrupts: readonly Interrupt[],
+  question: (value: unknown) => InterruptQuestion,
+): Promise<unknown> {
+  const answers: unknown[] = [];
+  if (isJob(handle)) {
+    const first = CASES.get(handle) ?? 1;
+    CASES.set(handle, first + interrupts.length);
+    const asked = interrupts.map(({ value }, index) => askApart(handle, first + index, question(value)));
+    answers.push(...(await Promise.all(asked)));
+  } else {
+    for (const { value } of interrupts) answers.push(await ask(handle, question(value)));
+  }
+  if (interrupts.length === 1 && interrupts[0]!.id === undefined) return answers[0];
+  return Object.fromEntries(interrupts.map(({ id }, index) => [id, answers[index]]));
+}
+
+/** Number of the next case for an interrupt, by the job. */
+const CASES = new WeakMap<JobHandle, number>();
+
+async function askApart(job: JobHandle, number: number, question: InterruptQuestion): Promise<unknown> {
+  const item = await job.openCase({ id: `interrupt-${number}`, name: `Interrupt ${number}` });
+  const answer = await ask(item, question);
+  await item.close();
+  return answer;
 }
 
 /** What LangGraph takes as its `Command`. */
@@ -135,24 +191,20 @@ function readQuestion(value: unknown): InterruptQuestion {
 /** Where LangChain keeps what `interrupt` reads. */
 const CONTEXT = Symbol.for("ls:tracing_async_local_storage");
 
+type Inside = <T>(fn: () => T) => T;
+
 /** Calls a function as if the graph called it: in an isolated agent, a step's function is called elsewhere. */
-function graphContext(): <T>(fn: () => T) => T {
+function graphContext(): Inside {
   const storage = (globalThis as { [CONTEXT]?: AsyncLocalStorage<unknown> })[CONTEXT];
   const store = storage?.getStore();
   return (fn) => (storage ? storage.run(store, fn) : fn());
 }
 
-interface Interrupt extends Error {
-  readonly interrupts: readonly unknown[];
+interface Interrupt {
+  readonly id?: string | undefined;
+  readonly value?: unknown;
 }
 
-function isInterrupt(error: unknown): error is Interrupt {
+function isInterrupt(error: unknown): error is Error & { readonly interrupts: readonly Interrupt[] } {
   return error instanceof Error && error.name === "GraphInterrupt" && "interrupts" in error;
-}
-
-/** What `interrupt` has thrown, as LangGraph recognizes it. */
-function interruptOf(interrupts: unknown): Error {
-  const error = new Error(JSON.stringify(interrupts));
-  error.name = "GraphInterrupt";
-  return Object.assign(error, { interrupts, is_bubble_up: true });
 }

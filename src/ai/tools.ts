@@ -188,7 +188,7 @@ async function askApart(
   return refusal;
 }
 
-function isJob(handle: JobHandle | CaseHandle): handle is JobHandle {
+export function isJob(handle: JobHandle | CaseHandle): handle is JobHandle {
   return "openCase" in handle;
 }
 
