@@ -45,8 +45,8 @@ const DURABLE = "__durable";
 interface GraphRun {
   readonly handle: Pick<JobHandle, "step">;
   readonly interrupt: (value: unknown) => unknown;
-  /** Number of nodes that have begun. */
-  begun: number;
+  /** Number of nodes that were started. */
+  started: number;
   /** Which node has interrupted, by the interrupt's id. */
   readonly nodes: Map<string, number>;
 }
@@ -66,7 +66,7 @@ export function durableNode<State, Update, Config extends NodeConfig>(
   return async (state, config) => {
     const run = config?.configurable?.[DURABLE] as GraphRun | undefined;
     if (!run) return fn(state, config);
-    const node = run.begun++;
+    const node = run.started++;
     const inContext = graphContext();
     const made = (await run.handle.step(
       name,
@@ -111,7 +111,7 @@ export async function runGraph<Input, Output>(
   { question = readQuestion, config = {} }: RunGraphOptions = {},
 ): Promise<Output> {
   const { interrupt } = await import("@langchain/langgraph");
-  const run: GraphRun = { handle, interrupt, begun: 0, nodes: new Map() };
+  const run: GraphRun = { handle, interrupt, started: 0, nodes: new Map() };
   // What an earlier run of the job has left there does not count.
   const thread_id = randomUUID();
   let next: unknown = input;
@@ -129,7 +129,7 @@ export async function runGraph<Input, Output>(
   }
 }
 
-/** Interrupts in the order in which their nodes began, which every replay repeats; those of other nodes at the end. */
+/** Interrupts in the order in which their nodes were started, which every replay repeats; those of other nodes at the end. */
 function inOrder(interrupts: readonly Interrupt[], { nodes }: GraphRun): readonly Interrupt[] {
   const place = ({ id }: Interrupt) => nodes.get(id ?? "") ?? Number.MAX_SAFE_INTEGER;
   return interrupts.toSorted((a, b) => place(a) - place(b));

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { shareOf } from "../_share.ts";
 import { access, project } from "../cli/_svc.ts";
 import { REFUNDS } from "../mcp/_controller.ts";
 import { ServiceProcess } from "../runs/_process.ts";
@@ -10,18 +11,21 @@ ${REFUNDS}
 export default createServer({ port: 0, agents: [refunds], plugins: [a2a()] });
 `;
 
-it("the process may be killed before each request", async () => {
-  const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
-  let isNew = true;
+it.each(shareOf(["JSONRPC", "HTTP+JSON"] as const, 2))(
+  "the process may be killed before each request of %s",
+  async (binding) => {
+    const service = await ServiceProcess.in(await project({ "controller.mjs": CONTROLLER }));
+    let isNew = true;
 
-  const walked = await walk(async () => {
-    if (!isNew) {
-      await service.kill();
-      await service.start();
-    }
-    isNew = false;
-    return access(service.folder);
-  }, "JSONRPC");
+    const walked = await walk(async () => {
+      if (!isNew) {
+        await service.kill();
+        await service.start();
+      }
+      isNew = false;
+      return access(service.folder);
+    }, binding);
 
-  expect(walked).toMatchObject(WALKED);
-});
+    expect(walked).toMatchObject(WALKED);
+  },
+);

@@ -88,3 +88,61 @@ it("another instance streams the run, and refuses what does not fit", async () =
   expect(last.at(-1)).toMatchObject({ type: "RUN_FINISHED", result: { approved: false } });
   expect((await one.request("/ag-ui/writer", { json: { threadId: "t", runId: "r" } })).status).toBe(422);
 });
+
+it("what a step emits are text messages while it runs; another attempt writes another one", async () => {
+  let letGo = () => {};
+  const isRead = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  const typist = defineAgent({
+    name: "Typist",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        run: ({ job }) =>
+          job.step(
+            "draft",
+            async ({ emit, attempt }) => {
+              for (const token of ["On ", "cats. "]) emit(token);
+              emit({ words: 2 });
+              if (attempt === 1) {
+                await isRead;
+                throw new Error("The model hung up");
+              }
+              return "On cats.";
+            },
+            { retries: 1, backoff: { initial: "1ms" } },
+          ),
+      },
+    },
+  });
+  await using server = await testServer({ agents: [typist], plugins: [agUi()] });
+  const body = { threadId: "t", runId: "r", messages: [], tools: [], context: [], state: {} };
+  const response = await server.request("/ag-ui/typist", { json: body });
+
+  const events: Sent[] = [];
+  let rest = "";
+  for await (const text of response.body!.pipeThrough(new TextDecoderStream())) {
+    const parts = (rest + text).split("\n\n");
+    rest = parts.pop()!;
+    for (const part of parts.filter((one) => one.startsWith("data: ")))
+      events.push(JSON.parse(part.slice(6)) as Sent);
+    // Only then does the attempt end.
+    if (events.some(({ type }) => type === "CUSTOM")) letGo();
+  }
+
+  for (const event of events) expect(EventSchema.safeParse(event).error).toBeUndefined();
+  const first = events.find(({ type }) => type === "TEXT_MESSAGE_START")!.messageId;
+  const ofFirst = events.filter(({ messageId }) => messageId === first);
+  expect(ofFirst.at(0)).toMatchObject({ type: "TEXT_MESSAGE_START", role: "assistant" });
+  expect(ofFirst.at(-1)?.type).toBe("TEXT_MESSAGE_END");
+  expect(ofFirst.map(({ delta }) => delta ?? "").join("")).toBe("On cats. ");
+  const custom = events.find(({ type }) => type === "CUSTOM");
+  expect(custom).toMatchObject({ name: "chunk", value: { messageId: first, value: { words: 2 } } });
+  const others = events.filter(
+    ({ type, messageId }) => type === "TEXT_MESSAGE_CONTENT" && messageId !== first,
+  );
+  // The second attempt may be over before its tokens are read: its result is in the record.
+  for (const { delta } of others) expect("On cats. ").toContain(delta);
+  expect(events.at(-1)).toMatchObject({ type: "RUN_FINISHED", result: "On cats." });
+});

@@ -268,7 +268,8 @@ describe("the text of a turn, for a reader that can only append", () => {
     const over = "\n\n[The answer was started over]\n\n";
     expect(read([chunk(["Hel"]), chunk(["Good"], again)], "Good day")).toBe(`Hel${over}Good day`);
     expect(read([chunk(["lo"], { index: 9, skipped: 9 })], "Hello")).toBe("Hello");
-    expect(read([chunk(["H"]), chunk(["lo"], { index: 9, skipped: 8 })], "Hello")).toBe(`H${over}Hello`);
+    expect(read([chunk(["H"]), chunk(["lo"], { index: 9, skipped: 8 })], "Hello")).toBe("Hello");
+    expect(read([chunk(["J"]), chunk(["lo"], { index: 9, skipped: 8 })], "Hello")).toBe(`J${over}Hello`);
     expect(read([chunk(["<b>"])], "Hello")).toBe("<b>\n\nHello");
   });
 });

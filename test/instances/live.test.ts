@@ -52,7 +52,7 @@ describe.each([
 
     expect((await (await ended).json()) as Job).toMatchObject({ status: "completed", result: 2 });
     const events = await stream.rest();
-    // What its steps emit stays at the instance that runs it.
+    // Its steps emit nothing.
     expect(seen.concat(events).filter(({ event }) => event === "chunks")).toMatchObject([
       { data: { available: false, message: expect.stringContaining("another instance") } },
       { data: { available: true } },

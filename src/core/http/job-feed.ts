@@ -3,6 +3,7 @@ import type { HookListener } from "../entities/hooks.ts";
 import type { Jobs } from "../entities/jobs.ts";
 import { isTerminal } from "../models/entity-status.ts";
 import type { RunEntry } from "../models/run-entry.ts";
+import type { EmissionRelay } from "../runs/emission-relay.ts";
 import type { Emissions, EmittedChunks } from "../runs/emissions.ts";
 import type { Log } from "../store/store.ts";
 import type { StreamSource } from "./live-streams.ts";
@@ -16,7 +17,7 @@ const LONG = 256 * 1024;
 
 const ELSEWHERE = {
   available: false,
-  message: "The job runs at another instance: what its steps emit does not reach this stream",
+  message: "The job runs at another instance: what its steps emit has not reached this one yet",
 };
 
 export interface WatchOptions {
@@ -28,13 +29,20 @@ export interface WatchOptions {
 
 type Source = () => Promise<readonly ServerEvent[] | undefined>;
 
+/** What a feed needs where several instances share the store. */
+export interface SharedFeed {
+  /** Id of this instance. */
+  readonly instance: () => string | undefined;
+  readonly relay: EmissionRelay;
+}
+
 interface JobFeedParts {
   readonly jobs: Jobs;
   readonly log: Log<RunEntry>;
   readonly hooks: HookListener;
   readonly emissions: Emissions;
-  /** Id of this instance, where several share the store. */
-  readonly instance?: () => string | undefined;
+  /** Where several instances share the store. */
+  readonly shared?: SharedFeed;
 }
 
 /** Reports what happens to jobs: what is in their run logs, and what their steps emit now. */
@@ -77,7 +85,7 @@ export class JobFeed {
    * The current job as `snapshot`, then each entry of its log after number `after` as it is written, named by its type,
    * `chunk` with what steps under way emit, and `end` once the job has ended. Entries are read from the log, not buffered
    * for each reader: a slow one gets all of them. Of chunks, those are counted that a slow reader does not get. Where the
-   * job runs at another instance, `chunks` says that they are not here, and once they are again.
+   * job runs at another instance, `chunks` says that they are not here, and once they come.
    */
   async *watch(jobId: string, { after = 0, signal }: WatchOptions = {}): AsyncGenerator<ServerEvent, void> {
     const left = new AbortController();
@@ -92,7 +100,7 @@ export class JobFeed {
 
   /** Gives what has happened since the last call, and waits until something has. */
   #open(jobId: string, after: number, signal: AbortSignal): Source {
-    const { jobs, log } = this.#parts;
+    const { jobs, log, shared } = this.#parts;
     let seen = after;
     let batch = FEWEST;
     let state: "new" | "following" | "over" = "new";
@@ -111,14 +119,19 @@ export class JobFeed {
             change.isStored = true;
             return [{ event: "snapshot", data: await jobs.show(job) }];
           }
-          const { instance } = this.#parts;
-          const runsHere = !job?.owner || isTerminal(job.status) || job.owner === instance?.();
-          if (instance && runsHere !== isHere) {
-            isHere = runsHere;
-            change.isStored = true;
-            return [{ event: "chunks", data: isHere ? { available: true } : ELSEWHERE }];
+          if (shared) {
+            const runsHere = !job?.owner || isTerminal(job.status) || job.owner === shared.instance();
+            if (!runsHere) change.relay();
+            shared.relay.setOwner(jobId, job?.owner);
+            const comeHere = runsHere || shared.relay.hears(jobId);
+            if (comeHere !== isHere) {
+              isHere = comeHere;
+              change.isStored = true;
+              return [{ event: "chunks", data: isHere ? { available: true } : ELSEWHERE }];
+            }
           }
           const entries = job ? await log.read(jobId, { after: seen, limit: batch }) : [];
+          shared?.relay.settle(jobId, entries);
           // They come before the entry that ends their attempt, which is read again.
           const ended = change.chunks("over");
           if (ended.length > 0) {
@@ -150,8 +163,14 @@ export class JobFeed {
   #subscribe(jobId: string, signal: AbortSignal) {
     let settle: (() => void) | undefined;
     const wake = (): void => settle?.();
-    const reader = this.#parts.emissions.follow(jobId, wake);
+    const { emissions, shared } = this.#parts;
+    const reader = emissions.follow(jobId, wake);
+    let stopRelay: (() => void) | undefined;
     const change = {
+      /** From now on, chunks come from other instances, too. */
+      relay: () => {
+        if (!signal.aborted) stopRelay ??= shared?.relay.follow(jobId, tell);
+      },
       /** Whether something may have been stored since it was set to false. */
       isStored: true,
       chunks: (which: "over" | "all") => reader.take(which).map(toEvent),
@@ -169,6 +188,7 @@ export class JobFeed {
     const followers = this.#followers.get(jobId) ?? new Set();
     this.#followers.set(jobId, followers.add(tell));
     const leave = (): void => {
+      stopRelay?.();
       reader.close();
       followers.delete(tell);
       if (followers.size === 0 && this.#followers.get(jobId) === followers) this.#followers.delete(jobId);

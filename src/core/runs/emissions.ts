@@ -27,13 +27,21 @@ export interface Emitter {
   end(): void;
 }
 
+/** For an attempt of a step at another instance. */
+export interface RelayedAttempt {
+  /** Chunks, masked, from number `at` on. Those that are known are ignored; those that are missing count as dropped. */
+  receive(at: number, chunks: readonly unknown[]): void;
+  /** Nothing more comes. */
+  end(): void;
+}
+
 /** What the attempts of a job's steps emit, for one reader. */
 export interface EmissionReader {
   /**
    * What was emitted since the last call, as far as it is still known, of attempts that are over, or of all. About
-   * 256 KiB at most; the rest comes with the next call.
+   * `most` bytes (default 256 KiB); the rest comes with the next call.
    */
-  take(which: "over" | "all"): EmittedChunks[];
+  take(which: "over" | "all", most?: number): EmittedChunks[];
   close(): void;
 }
 
@@ -66,7 +74,7 @@ export class Emissions {
     return {
       emit: (chunk) => {
         if (isOver) return;
-        attempt ??= this.#begin(jobId, describe());
+        attempt ??= this.#begin(jobId, describe(), { isRelayed: false });
         attempt.emit(chunk);
       },
       end: () => {
@@ -76,10 +84,15 @@ export class Emissions {
     };
   }
 
-  #begin(jobId: string, step: EmittingStep): Attempt {
+  /** For an attempt of a step of a job that another instance runs. */
+  relayed(jobId: string, step: EmittingStep): RelayedAttempt {
+    return this.#begin(jobId, step, { isRelayed: true });
+  }
+
+  #begin(jobId: string, step: EmittingStep, { isRelayed }: { readonly isRelayed: boolean }): Attempt {
     const { live, readers } = this.#jobOf(jobId);
     const name = this.#redactor.text(step.name);
-    const attempt = new Attempt({ ...step, name }, this.#redactor, {
+    const attempt = new Attempt({ ...step, name }, this.#redactor, isRelayed, {
       grown: (bytes) => {
         this.#size += bytes;
         if (this.#size > MOST) this.#shed();
@@ -102,10 +115,13 @@ export class Emissions {
     return attempt;
   }
 
-  /** Calls `tell` when there is something new of a job. The first `take` gives what its live attempts have emitted so far. */
-  follow(jobId: string, tell: () => void): EmissionReader {
+  /**
+   * Calls `tell` when there is something new of a job. The first `take` gives what its live attempts have emitted so far;
+   * with `own` only those at this instance.
+   */
+  follow(jobId: string, tell: () => void, { own = false } = {}): EmissionReader {
     const { live, readers } = this.#jobOf(jobId);
-    const reader = new Reader(tell, (attempt) => {
+    const reader = new Reader(tell, own, (attempt) => {
       if (--attempt.readers > 0) return;
       this.#over.delete(attempt);
       this.#forget(attempt);
@@ -113,7 +129,7 @@ export class Emissions {
     for (const attempt of live) reader.add(attempt);
     readers.add(reader);
     return {
-      take: (which) => reader.take(which),
+      take: (which, most) => reader.take(which, most),
       close: () => {
         readers.delete(reader);
         reader.leave();
@@ -148,8 +164,9 @@ export class Emissions {
 }
 
 /** What one attempt of a step has emitted, as far as it is kept. */
-class Attempt {
+class Attempt implements RelayedAttempt {
   readonly step: EmittingStep;
+  readonly isRelayed: boolean;
   /** Readers that have not read all of it, once it is over. */
   readers = 0;
   #isOver = false;
@@ -164,9 +181,11 @@ class Attempt {
   constructor(
     step: EmittingStep,
     redactor: Redactor,
+    isRelayed: boolean,
     told: { readonly grown: (bytes: number) => void; readonly over: () => void },
   ) {
     this.step = step;
+    this.isRelayed = isRelayed;
     this.#redactor = redactor;
     this.#told = told;
   }
@@ -189,6 +208,15 @@ class Attempt {
     const chunk = this.#redactor.json(toJsonValue(value, `A chunk of step "${this.step.name}"`));
     this.#flush();
     this.#push(chunk);
+  }
+
+  receive(at: number, chunks: readonly unknown[]): void {
+    if (this.#isOver) return;
+    if (at > this.count) {
+      this.#told.grown(-this.drop());
+      this.#first = at;
+    }
+    for (const chunk of chunks.slice(this.count - at)) this.#push(chunk);
   }
 
   end(): void {
@@ -255,16 +283,19 @@ class Attempt {
 
 class Reader {
   readonly tell: () => void;
+  readonly #isOwn: boolean;
   readonly #read: (attempt: Attempt) => void;
   /** The number of the next chunk that it gets, by attempt. */
   readonly #next = new Map<Attempt, number>();
 
-  constructor(tell: () => void, read: (attempt: Attempt) => void) {
+  constructor(tell: () => void, isOwn: boolean, read: (attempt: Attempt) => void) {
     this.tell = tell;
+    this.#isOwn = isOwn;
     this.#read = read;
   }
 
   add(attempt: Attempt): void {
+    if (attempt.isRelayed && this.#isOwn) return;
     this.#next.set(attempt, 0);
   }
 
@@ -277,9 +308,9 @@ class Reader {
     return false;
   }
 
-  take(which: "over" | "all"): EmittedChunks[] {
+  take(which: "over" | "all", most = LONG): EmittedChunks[] {
     const taken: EmittedChunks[] = [];
-    let left = LONG;
+    let left = most;
     for (const [attempt, next] of this.#next) {
       if (which === "over" && !attempt.isOver) continue;
       if (left <= 0) break;

@@ -8,12 +8,13 @@ import { Cors } from "../http/cors.ts";
 import { EnvelopeGate } from "../http/envelope-gate.ts";
 import { toErrorAnswer, toServiceError } from "../http/failure.ts";
 import { Gate } from "../http/gate.ts";
-import { JobFeed } from "../http/job-feed.ts";
+import { JobFeed, type SharedFeed } from "../http/job-feed.ts";
 import { JobTokens } from "../http/job-tokens.ts";
 import { LiveStreams } from "../http/live-streams.ts";
 import { machineRoutes } from "../http/machine/routes.ts";
 import { keepMiddlewareNear } from "../http/near-middleware.ts";
 import { AppRouter } from "../http/router.ts";
+import { EmissionRelay } from "../runs/emission-relay.ts";
 import { EMISSIONS } from "./inner-tokens.ts";
 import type { ResolvedOptions } from "./options.ts";
 import {
@@ -101,7 +102,7 @@ export function createApp(scope: Container): H3 {
   const feed = new JobFeed({
     ...{ jobs, hooks, emissions: scope.get(EMISSIONS) },
     log: store.log("Run"),
-    ...(store.isShared && { instance: () => scope.get(RUNNER).instance }),
+    ...(store.isShared && { shared: shareEmissions(scope) }),
   });
   scope.value(JOB_FEED, feed);
   const agents = scope.get(AGENTS);
@@ -189,4 +190,13 @@ function logRequests(log: Logger) {
       log.debug("request", { method: event.req.method, path, status: response.status, milliseconds });
     },
   };
+}
+
+/** Brings what steps emit to the streams of other instances, and here. */
+function shareEmissions(scope: Container): SharedFeed {
+  const instance = () => scope.get(RUNNER).instance;
+  const { hints } = scope.get(STORE);
+  const relay = new EmissionRelay({ hints, emissions: scope.get(EMISSIONS), instance });
+  scope.get(HOOKS).on("service:closing", () => relay.close());
+  return { instance, relay };
 }

@@ -29,6 +29,8 @@ export interface TurnParts {
   readonly cases: Cases;
 }
 
+const MOST_EARLY = 100;
+
 /** Which turn of a thread: the one of a message, a known one, or the first. */
 export interface TurnOf {
   readonly jobId: string;
@@ -49,9 +51,12 @@ export async function* followTurn(
   let turn = caseId;
   let isNext = messageId === undefined;
   const usage = { input: 0, output: 0 };
+  /** Chunks that come before the entry that says which turn it is, as they may from another instance. */
+  const early: EmittedChunks[] = [];
   for await (const { event, data } of feed.watch(jobId, { after, signal })) {
     if (event === "chunk") {
       const emitted = data as EmittedChunks;
+      if (turn === undefined && early.length < MOST_EARLY) early.push(emitted);
       const added = emitted.case_id !== undefined && emitted.case_id === turn ? text.add(emitted) : "";
       if (added !== "") yield { type: "text", text: added };
       continue;
@@ -70,6 +75,9 @@ export async function* followTurn(
       if (entry.type !== "call") continue;
       if (entry.call === "event") isNext ||= (entry.result as { id?: unknown } | null)?.id === messageId;
       else if (entry.call === "open_case" && isNext) turn = String(entry.result);
+      if (turn === undefined) continue;
+      const added = early.filter(({ case_id }) => case_id === turn).map((emitted) => text.add(emitted));
+      if (added.length > 0) yield { type: "text", text: added.join("") };
       continue;
     }
     if (entry.case_id !== turn) continue;

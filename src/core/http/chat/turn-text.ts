@@ -11,20 +11,28 @@ const STARTED_OVER = "[The answer was started over]";
 export class TurnText {
   #sent = "";
   /** The step whose text comes last: where that starts, and which attempt it is. */
-  #step: { readonly key: string; readonly start: number; attempt: string; text: string } | undefined;
+  #step:
+    | { readonly key: string; readonly start: number; attempt: string; text: string; next: number }
+    | undefined;
+  /** Whether something is missing in what the steps have emitted: no more of it is sent. */
+  #isBroken = false;
   /** Whether what was sent is not the beginning of what the steps have emitted. */
   #differs = false;
 
   /** What is to be sent of new chunks. */
-  add({ case_id, position, run, attempt, chunks, skipped = 0 }: EmittedChunks): string {
+  add({ case_id, position, run, attempt, index, chunks }: EmittedChunks): string {
     const key = `${case_id}/${position}`;
     const which = `${run}/${attempt}`;
     const step =
-      this.#step?.key === key ? this.#step : { key, start: this.#sent.length, attempt: which, text: "" };
+      this.#step?.key === key
+        ? this.#step
+        : { key, start: this.#sent.length, attempt: which, text: "", next: 0 };
     this.#step = step;
-    if (step.attempt !== which) Object.assign(step, { attempt: which, text: "" });
+    if (step.attempt !== which) Object.assign(step, { attempt: which, text: "", next: 0 });
+    this.#isBroken ||= index > step.next;
+    step.next = index + chunks.length;
     step.text += chunks.filter((chunk) => typeof chunk === "string").join("");
-    this.#differs ||= skipped > 0;
+    if (this.#isBroken) return "";
     const known = this.#sent.slice(step.start);
     if (step.text.startsWith(known)) {
       if (this.#differs) return "";
@@ -41,8 +49,8 @@ export class TurnText {
     if (this.#sent === "") return answer;
     if (!this.#differs) {
       if (answer.startsWith(this.#sent)) return answer.slice(this.#sent.length);
-      if (this.#sent.trimEnd().endsWith(answer.trim())) return "";
+      if (!this.#isBroken && this.#sent.trimEnd().endsWith(answer.trim())) return "";
     }
-    return `\n\n${this.#differs ? `${STARTED_OVER}\n\n` : ""}${answer}`;
+    return `\n\n${this.#differs || this.#isBroken ? `${STARTED_OVER}\n\n` : ""}${answer}`;
   }
 }
