@@ -321,7 +321,7 @@
   }
 
   // Keyboard
-  const GO = { d: "/admin/", j: "/admin/jobs", c: "/admin/cases", i: "/admin/inbox", a: "/admin/agents", l: "/admin/console", s: "/admin/server" };
+  const GO = { d: "/admin/", j: "/admin/jobs", c: "/admin/cases", i: "/admin/inbox", a: "/admin/agents", l: "/admin/console", s: "/admin/server", f: "/admin/failures" };
   let went = 0;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;

@@ -34,6 +34,11 @@ const SAMPLES: Readonly<Record<string, readonly object[]>> = {
       run_count: 2,
       owner: "instance-1",
     }),
+    makeJob("job-5", {
+      status: "failed",
+      error: "connect ECONNREFUSED 10.0.0.12:443\nat send",
+      stop_reason: "error",
+    }),
     makeJob("job-3", { suspended: { at: "2026-01-31T09:31:00Z", wake_at: "2026-02-28T23:59:59.999Z" } }),
     makeJob("job-4", { suspended: { at: "2026-01-31T09:31:00Z", wake_at: null } }),
   ],

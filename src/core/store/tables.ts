@@ -1,4 +1,5 @@
 import type { StoredCase } from "../models/case.ts";
+import { failureOf, firstLineOf } from "../models/failure.ts";
 import type { StoredJob } from "../models/job.ts";
 import type { ModelUse } from "../models/model-use.ts";
 import type {
@@ -29,7 +30,7 @@ export const NO_WAKE_TIME = Number.MAX_SAFE_INTEGER;
 
 const JOB_TABLE: TableSpec<StoredJob> = {
   name: "Job",
-  version: 4,
+  version: 5,
   entity: true,
   index: (job) => ({
     status: job.status,
@@ -53,6 +54,7 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     run_count: job.run_count,
     owner: job.owner ?? null,
     parked: job.parked === true,
+    failure: failureOf(job),
   }),
   facets: [
     "status",
@@ -63,11 +65,12 @@ const JOB_TABLE: TableSpec<StoredJob> = {
     "schedule_id",
     "forked_from",
     "owner",
+    "failure",
   ],
   sorted: ["created_at", "updated_at", "name"],
   counted: ["status", "agent_name"],
   sparse: ["finished_at", "wake_at"],
-  text: (job) => `${job.id}\n${job.name}`,
+  text: (job) => [job.id, job.name, ...(job.error ? [firstLineOf(job.error)] : [])].join("\n"),
 };
 
 const CASE_TABLE: TableSpec<StoredCase> = {

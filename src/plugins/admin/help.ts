@@ -15,6 +15,7 @@ const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
   [["g", "i"], "Inbox"],
   [["g", "a"], "Agents"],
   [["g", "l"], "Console"],
+  [["g", "f"], "Failures by reason"],
   [["g", "s"], "Server"],
   [["Esc"], "Close a dialog, leave the search field"],
   [["?"], "This help"],

@@ -12,10 +12,12 @@ import { chatRoutes } from "./chat/page.ts";
 import { consoleRoutes } from "./console/routes.ts";
 import { deliveryRoutes } from "./deliveries/routes.ts";
 import { eventRoutes } from "./events/routes.ts";
+import { failureRoutes } from "./failures/page.ts";
 import { helpRoutes } from "./help.ts";
 import { inboxRoutes } from "./inbox/routes.ts";
 import { jobRoutes } from "./job/page.ts";
 import { casesListRoutes } from "./lists/cases-list.ts";
+import { exportRoute } from "./lists/export.ts";
 import { jobsListRoutes } from "./lists/jobs-list.ts";
 import { liveRoute } from "./live/route.ts";
 import { modelRoutes } from "./models/page.ts";
@@ -33,6 +35,8 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
   return [
     ...dashboardRoutes(parts),
     ...jobsListRoutes(parts),
+    exportRoute(parts),
+    ...failureRoutes(parts),
     ...casesListRoutes(parts),
     ...jobRoutes(parts),
     ...caseRoutes(parts),

@@ -20,14 +20,19 @@ const SHARED = ["id", "name", "status", "created_at", "updated_at", "finished_at
 
 /** A job in a list. */
 export const JobRowSchema = v.object({
-  ...v.pick(JobSchema, [...SHARED, "agent_name", "stop_reason"]).entries,
+  ...v.pick(JobSchema, [...SHARED, "agent_name", "stop_reason", "error", "agent_version"]).entries,
   case_count: v.number(),
+  /** Names the reason why it failed: the same for all jobs that failed for that reason. */
+  failure: v.nullable(v.string()),
+  /** Runs started so far. */
+  run_count: v.number(),
 });
 
 /** A case in a list. */
 export const CaseRowSchema = v.object({
   ...v.pick(CaseSchema, [...SHARED, "description", "job_id"]).entries,
   update_count: v.number(),
+  error: v.nullable(v.string()),
 });
 
 /** A job with all its cases. */
@@ -37,6 +42,25 @@ export const JobWithCasesSchema = v.object({ ...JobSchema.entries, cases: v.arra
 export const InboxItemSchema = v.object({
   case_id: EntityIdSchema,
   ...v.pick(CaseSchema, ["job_id", "name", "description", "question"]).entries,
+});
+
+/** Jobs that failed for one reason, the most frequent first. */
+export const FailuresSchema = v.object({
+  items: v.array(
+    v.object({
+      failure: v.string(),
+      error: v.string(),
+      stop_reason: v.nullable(v.string()),
+      count: v.number(),
+      first_at: v.nullable(v.string()),
+      last_at: v.nullable(v.string()),
+      agents: v.array(v.object({ agent: v.string(), version: v.nullable(v.string()) })),
+    }),
+  ),
+  /** Failed jobs, of all reasons. */
+  total: v.number(),
+  /** Reasons, of which `items` has the most frequent ones. */
+  reasons: v.number(),
 });
 
 export const AnsweredSchema = v.object({

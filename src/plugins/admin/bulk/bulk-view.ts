@@ -1,6 +1,8 @@
 import { nameOf } from "../../../core/audit/caller.ts";
+import { firstLineOf } from "../../../core/models/failure.ts";
 import type { AdminParts } from "../parts.ts";
-import { countOf, formatCost, formatCount } from "../views/format.ts";
+import { withQuery } from "../query.ts";
+import { countOf, formatCost, formatCount, toLabel } from "../views/format.ts";
 import { pathTo, statusPiece } from "../views/pieces.ts";
 import type { BulkAction } from "./bulk-table.ts";
 import type { BulkOperation } from "./operations.ts";
@@ -33,6 +35,7 @@ export async function toBulkView(
   const sampleIds = shown.slice(0, SAMPLE);
   const { items } = await table.list({ where: { id: sampleIds }, limit: SAMPLE });
   const found = new Map(items.map((entity) => [entity.id, entity]));
+  const outcome = await readOutcome(parts, operation);
   const what = countOf(ids.length, noun);
   const path = `/admin/bulk/${id}`;
   return {
@@ -42,7 +45,9 @@ export async function toBulkView(
       back: `/admin/${kind}`,
       backLabel: kind === "jobs" ? "Jobs" : "Cases",
       api: `/admin/api/bulk/${id}`,
-      trigger: state === "running" ? "every 1s" : "none",
+      trigger: state === "running" ? "every 1s" : outcome?.isOpen ? "every 3s" : "none",
+      outcome: outcome?.text ?? "",
+      reasons: outcome?.reasons ?? [],
       canRun: state === "preview" && ids.length > 0,
       canAbort: state === "running",
       ended: state === "done" || state === "aborted" || ids.length === 0,
@@ -83,6 +88,43 @@ export async function toBulkView(
   };
 }
 
+/** Reasons that the outcome of a retry names. */
+const MOST_REASONS = 5;
+
+/** What became of the jobs that were told to run again. */
+async function readOutcome(
+  { jobs }: AdminParts,
+  { action, kind, ids, state, failures }: BulkOperation,
+): Promise<{ text: string; isOpen: boolean; reasons: { text: string; href: string }[] } | undefined> {
+  if (kind !== "jobs" || (action !== "retry" && action !== "restart") || state !== "done") return undefined;
+  const id = ids.filter((one) => !Object.hasOwn(failures, one));
+  if (id.length === 0) return undefined;
+  const [byStatus, byReason] = await Promise.all([
+    jobs.countBy("status", { where: { id } }),
+    jobs.countBy("failure", { where: { id, status: "failed" } }),
+  ]);
+  const { completed = 0, failed = 0 } = byStatus;
+  const ended = completed + failed + (byStatus.cancelled ?? 0);
+  const open = Object.values(byStatus).reduce((sum, count) => sum + count, 0) - ended;
+  const counts = Object.entries(byReason).sort(([, a], [, b]) => b - a);
+  const reasons = await Promise.all(
+    counts.slice(0, MOST_REASONS).map(async ([failure, count]) => {
+      const { items } = await jobs.list({ where: { failure, id }, sort: "-created_at", limit: 1 });
+      const error = firstLineOf(items[0]?.error ?? null);
+      return {
+        text: `${formatCount(count)} × ${error || toLabel(items[0]?.stop_reason ?? "error")}`,
+        href: withQuery("/admin/jobs", { status: "failed", failure }),
+      };
+    }),
+  );
+  const parts = [
+    `${formatCount(completed)} completed`,
+    `${formatCount(failed)} failed again`,
+    ...(open > 0 ? [`${formatCount(open)} not ended yet`] : []),
+  ];
+  return { text: `${countOf(id.length, "job")} retried: ${parts.join(", ")}.`, isOpen: open > 0, reasons };
+}
+
 const VERBS: Readonly<Record<BulkAction, string>> = {
   stop: "Stop",
   retry: "Retry",
@@ -111,7 +153,8 @@ const CONSEQUENCES: Readonly<Record<BulkAction, string>> = {
 
 const LEFT_OUT: Readonly<Record<BulkAction, string>> = {
   stop: "already ended, or over the limit of one operation",
-  retry: "neither failed, cancelled nor in a crash loop, or over the limit of one operation",
+  retry:
+    "neither failed, cancelled nor in a crash loop, or ended at a limit that a retry would meet again, or over the limit of one operation",
   continue: "not held, or over the limit of one operation",
   restart: "neither held, failed nor cancelled, or over the limit of one operation",
   delete: "over the limit of one operation",

@@ -8,6 +8,7 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import { isInCrashLoop, type StoredJob } from "../../../core/models/job.ts";
 import { EntityIdSchema, JsonMapSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
+import { FUTILE } from "../failures/page.ts";
 import {
   CasesFilterSchema,
   JobsFilterSchema,
@@ -100,6 +101,7 @@ function applies(action: BulkAction, entity: StoredJob | StoredCase): boolean {
   const isHeld = "held" in entity && Boolean(entity.held);
   if (action === "continue") return isHeld;
   if (action === "restart" && isHeld) return true;
+  if (action === "retry" && "stop_reason" in entity && FUTILE[entity.stop_reason ?? ""]) return false;
   if (action === "stop") return !isTerminal(status) && status !== "cancelling";
   if (action === "delete" || status === "failed" || status === "cancelled") return true;
   return "stop_reason" in entity && isInCrashLoop(entity);

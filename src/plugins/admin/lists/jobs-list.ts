@@ -15,11 +15,15 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
     kind: "jobs",
     title: "Jobs",
     description:
-      "Filters combine. `agent_name` is a part of the agent's slug, `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id and name.",
+      "Filters combine. `agent_name` is a part of the agent's slug, `stop_reason` is why they ended or are held, `parent_id` the id of the job that started them; `search` matches id, name and the first line of the error. `failure` is a reason of `/admin/api/failures`; `since` and `until` are about the creation, `min_duration` is in seconds.",
     schema: JobsQuerySchema,
     table: parts.jobs,
-    filters: ["search", "agent_name", "stop_reason", "parent_id"],
-    filterLabels: { search: "Search", agent_name: "Agent", stop_reason: "Reason", parent_id: "Parent" },
+    filters: FILTERS,
+    filterLabels: {
+      ...{ search: "Search", agent_name: "Agent", stop_reason: "Reason", parent_id: "Parent" },
+      ...{ failure: "Failure", since: "Created from", until: "Created before" },
+      ...{ min_cost: "Cost from", min_duration: "Seconds from", min_runs: "Runs from" },
+    },
     columns: [
       { label: "Status", key: "status" },
       { label: "Name", key: "name", style: "main" },
@@ -42,11 +46,23 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
       },
       { name: "stop_reason", label: "Reason", options: REASONS },
     ],
+    inputs: [
+      { name: "since", label: "Created from", type: "date" },
+      { name: "until", label: "Created before", type: "date" },
+      { name: "min_cost", label: "Cost from", type: "number" },
+      { name: "min_duration", label: "Seconds from", type: "number" },
+      { name: "min_runs", label: "Runs from", type: "number" },
+    ],
     get startable() {
       return startable(parts.agents);
     },
   });
 }
+
+const FILTERS = [
+  ...(["search", "agent_name", "stop_reason", "parent_id", "failure"] as const),
+  ...(["since", "until", "min_cost", "min_duration", "min_runs"] as const),
+] as const;
 
 const REASONS = [
   { value: "", label: "Any reason" },

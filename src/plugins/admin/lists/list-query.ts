@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { pageQuery } from "../../../core/http/query.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { StopReasonSchema } from "../../../core/models/job.ts";
-import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { EntityIdSchema, TimestampSchema } from "../../../core/models/scalars.ts";
 import type { ListQuery } from "../../../core/store/store.ts";
 import { filterQuery, optionalText, withoutEmpty } from "../query.ts";
 
@@ -12,8 +12,26 @@ export const DEFAULT_SORT = "-created_at";
 const text = v.pipe(v.string(), v.maxLength(200));
 const page = pageQuery({ max: 100, default: DEFAULT_LIMIT });
 const common = { status: optionalText(EntityStatusSchema), search: optionalText(text) };
+/** A time, or a day for its start. */
+const moment = v.union(
+  [v.pipe(v.string(), v.isoDate()), TimestampSchema],
+  "must be a day such as 2026-01-31, or a time such as 2026-01-31T09:30:00Z",
+);
+const amount = v.pipe(
+  v.string(),
+  v.regex(/^\d{1,12}(\.\d{1,9})?$/, "must be a number of at least 0"),
+  v.transform(Number),
+);
 const jobFilters = {
   ...common,
+  /** Names a reason; see `failureOf`. */
+  failure: optionalText(v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be the id of a reason"))),
+  since: optionalText(moment),
+  until: optionalText(moment),
+  min_cost: optionalText(amount),
+  /** Seconds. */
+  min_duration: optionalText(amount),
+  min_runs: optionalText(amount),
   agent_name: optionalText(text),
   stop_reason: optionalText(StopReasonSchema),
   parent_id: optionalText(EntityIdSchema),
@@ -67,9 +85,17 @@ export const CasesFilterSchema = filterQuery(caseFilters);
 
 /** The store's query for a list of jobs. */
 export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery {
-  const { status, agent_name, stop_reason, parent_id, search, limit, skip, sort } = withoutEmpty(query);
-  const agent = agent_name === undefined ? undefined : { contains: agent_name };
-  const where = { status, agent_name: agent, stop_reason, parent_id };
+  const { status, agent_name, stop_reason, parent_id, failure, search, limit, skip, sort, ...ranges } =
+    withoutEmpty(query);
+  const { since, until, min_cost, min_duration, min_runs } = ranges;
+  const where = {
+    ...{ status, stop_reason, parent_id, failure },
+    agent_name: agent_name === undefined ? undefined : { contains: agent_name },
+    created_at: range(since && Date.parse(since), until && Date.parse(until)),
+    total_cost: range(min_cost),
+    duration: range(min_duration === undefined ? undefined : min_duration * 1000),
+    run_count: range(min_runs),
+  };
   return { where, search, sort: sort ?? DEFAULT_SORT, limit, skip };
 }
 
@@ -77,6 +103,11 @@ export function toJobsListQuery(query: Partial<JobsQuery>): ListQuery {
 export function toCasesListQuery(query: Partial<CasesQuery>): ListQuery {
   const { status, job_id, search, limit, skip, sort } = withoutEmpty(query);
   return { where: { status, job_id }, search, sort: sort ?? DEFAULT_SORT, limit, skip };
+}
+
+function range(gte: number | undefined | "", lt?: number | undefined | "") {
+  if (gte === undefined && lt === undefined) return undefined;
+  return { ...(typeof gte === "number" && { gte }), ...(typeof lt === "number" && { lt }) };
 }
 
 function sortBy(keys: readonly string[]) {

@@ -31,6 +31,7 @@ export interface ListOf<E, Q extends Query> extends Pick<ListSource, "kind" | "f
   toRow(entity: E): unknown;
   toLine(entity: E, context: RowContext): EntityLine;
   selects?(query: Q): ListSource["selects"];
+  readonly inputs?: ListSource["inputs"];
   readonly startable?: readonly unknown[];
 }
 
@@ -111,6 +112,10 @@ function listResource<E, Q extends Query>(parts: AdminParts, list: ListOf<E, Q>,
   };
 }
 
+function textOf(value: unknown): string | undefined {
+  return value === undefined ? undefined : String(value);
+}
+
 /** What the list shows around its rows. */
 async function readSource<E, Q extends Query>(list: ListOf<E, Q>, given: Q) {
   const { where, search } = list.toListQuery(given);
@@ -119,7 +124,7 @@ async function readSource<E, Q extends Query>(list: ListOf<E, Q>, given: Q) {
   const query = withoutEmpty(given) as Record<string, unknown> & Pick<ListSource, "status" | "sort">;
   return {
     kind: list.kind,
-    filters: Object.fromEntries(list.filters.map((name) => [name, query[name] as string | undefined])),
+    filters: Object.fromEntries(list.filters.map((name) => [name, textOf(query[name])])),
     filterLabels: list.filterLabels,
     status: query.status,
     sort: query.sort,
@@ -128,5 +133,6 @@ async function readSource<E, Q extends Query>(list: ListOf<E, Q>, given: Q) {
     counts,
     columns: list.columns,
     selects: list.selects?.(given) ?? [],
+    inputs: list.inputs ?? [],
   };
 }

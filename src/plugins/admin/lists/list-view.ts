@@ -22,6 +22,7 @@ export interface ListSource {
   readonly counts: Readonly<Record<string, number>>;
   readonly columns: readonly Column[];
   readonly selects: readonly Select[];
+  readonly inputs: readonly Input[];
 }
 
 /** The same with the entities of one page. */
@@ -37,6 +38,13 @@ export interface Column {
   readonly label: string;
   readonly key?: string;
   readonly style?: string;
+}
+
+/** A filter that a person types. */
+export interface Input {
+  readonly name: string;
+  readonly label: string;
+  readonly type: "date" | "number";
 }
 
 export interface Select {
@@ -92,7 +100,7 @@ export function toListView(source: PageSource) {
       .filter(([name, value]) => value !== undefined && name !== "search" && !isSelected(name, source))
       .map(([name, value]) => ({ name, value })),
     search: filters.search ?? "",
-    searchLabel: kind === "jobs" ? "Search id or name" : "Search id, name or description",
+    searchLabel: kind === "jobs" ? "Search id, name or error" : "Search id, name or description",
     selects: source.selects.map((select) => ({
       ...select,
       options: select.options.map((option) => ({
@@ -100,6 +108,18 @@ export function toListView(source: PageSource) {
         selected: option.value === (filters[select.name] ?? ""),
       })),
     })),
+    inputs: source.inputs.map((input) => {
+      const value = filters[input.name] ?? "";
+      return { ...input, value: input.type === "date" ? value.slice(0, 10) : value };
+    }),
+    narrowed: source.inputs.some(({ name }) => filters[name] !== undefined),
+    exports:
+      kind === "jobs"
+        ? ["csv", "json"].map((format) => ({
+            label: format.toUpperCase(),
+            href: withQuery("/admin/api/jobs/export", { ...filters, status, sort, format }),
+          }))
+        : [],
     chips: [
       ...(status === undefined
         ? []
@@ -158,7 +178,7 @@ function sumOf(counts: Readonly<Record<string, number>>): number {
 }
 
 function isSelected(name: string, source: ListSource): boolean {
-  return source.selects.some((select) => select.name === name);
+  return [...source.selects, ...source.inputs].some((field) => field.name === name);
 }
 
 type To = (changes: Readonly<Record<string, string | number | undefined>>) => string;

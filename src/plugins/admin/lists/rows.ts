@@ -1,5 +1,6 @@
 import type { StoredCase } from "../../../core/models/case.ts";
 import { isTerminal } from "../../../core/models/entity-status.ts";
+import { failureOf, firstLineOf } from "../../../core/models/failure.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
 import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
@@ -22,6 +23,8 @@ export function toJobRow(job: StoredJob) {
     total_cost,
     stop_reason,
     case_count,
+    error,
+    run_count,
   } = job;
   return {
     id,
@@ -34,6 +37,10 @@ export function toJobRow(job: StoredJob) {
     case_count,
     total_cost,
     stop_reason,
+    error,
+    failure: failureOf(job),
+    agent_version: job.agent_version ?? null,
+    run_count,
   };
 }
 
@@ -51,6 +58,7 @@ export function toCaseRow(item: StoredCase) {
     finished_at,
     total_cost,
     update_count: item.update_count,
+    error: item.last_error ?? null,
   };
 }
 
@@ -63,6 +71,7 @@ export function toJobLine(job: StoredJob, { now, currency }: RowContext) {
     href: pathTo("jobs", job.id),
     status: statusPiece(job.status).toString(),
     agent: job.agent_name,
+    error: job.status === "failed" ? firstLineOf(job.error) : "",
     cases: formatCount(job.case_count),
     cost: costOf(job.total_cost, currency),
     duration: durationOf(job, now),
@@ -79,6 +88,7 @@ export function toCaseLine(item: StoredCase, { now, currency }: RowContext) {
     name: item.name,
     href: pathTo("cases", item.id),
     status: statusPiece(item.status).toString(),
+    error: item.status === "failed" ? firstLineOf(item.last_error ?? null) : "",
     jobId: item.job_id,
     jobHref: pathTo("jobs", item.job_id),
     updates: formatCount(item.update_count),

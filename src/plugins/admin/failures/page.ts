@@ -1,0 +1,92 @@
+import * as v from "valibot";
+import type { RouteDefinition } from "../../../core/http/route.ts";
+import { FailuresSchema } from "../answers/entities.ts";
+import type { AdminParts } from "../parts.ts";
+import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
+import { resourceRoutes } from "../resource-routes.ts";
+import type { Resource } from "../respond.ts";
+import { countOf, formatCount, toLabel } from "../views/format.ts";
+import { pathTo, timePiece } from "../views/pieces.ts";
+import { type FailureGroup, readFailures } from "./read-failures.ts";
+
+const DAY = 86_400_000;
+const PERIODS = [
+  ["1", "24 hours"],
+  ["7", "7 days"],
+  ["30", "30 days"],
+  ["", "All"],
+] as const;
+
+const QuerySchema = filterQuery({ days: optionalText(v.picklist(["1", "7", "30"])) });
+
+/** Stop reasons that a retry meets again, and what helps. */
+export const FUTILE: Readonly<Record<string, string>> = {
+  max_cost: "A retry would meet the limit of cost again: raise it on the job's page.",
+  max_duration: "A retry would meet the time limit again: raise it on the job's page.",
+  max_cases: "A retry would meet the limit of cases again: raise it on the job's page.",
+};
+
+/** Failed jobs by reason: page and API. */
+export function failureRoutes(parts: AdminParts): RouteDefinition[] {
+  return resourceRoutes(parts, {
+    page: ["/admin/failures", "Failures page"],
+    api: [
+      "/admin/api/failures",
+      "Failed jobs by reason",
+      "Jobs have one reason if their `stop_reason` and the first line of their error are the same, whatever the numbers and ids in it. `days`: only jobs created since then.",
+    ],
+    query: QuerySchema,
+    answer: "Reasons, the most frequent first",
+    schema: FailuresSchema,
+    resource: ({ query }) => failuresResource(parts, withoutEmpty(query).days),
+  });
+}
+
+function failuresResource(parts: AdminParts, days: string | undefined): Resource {
+  const now = parts.clock();
+  const since = days === undefined ? undefined : now.getTime() - Number(days) * DAY;
+  const read = () => readFailures(parts, { since });
+  return {
+    page: "failures",
+    fragment: "failures",
+    json: read,
+    state: async () => {
+      const { items, total, reasons } = await read();
+      const rest = reasons - items.length;
+      return {
+        summary: `${countOf(total, "failed job")}, ${countOf(reasons, "reason")}.`,
+        api: withQuery("/admin/api/failures", { days }),
+        periods: PERIODS.map(([value, label]) => ({
+          label,
+          href: withQuery("/admin/failures", { days: value }),
+          current: value === (days ?? ""),
+        })),
+        groups: items.map((group) => toGroupView(group, now, since)),
+        note: rest > 0 ? `${countOf(rest, "rarer reason")} not shown.` : "",
+      };
+    },
+  };
+}
+
+function toGroupView(group: FailureGroup, now: Date, since: number | undefined) {
+  const { failure, error, stop_reason, count, first_at, last_at, agents } = group;
+  const query = {
+    status: "failed",
+    failure,
+    since: since === undefined ? undefined : new Date(since).toISOString(),
+  };
+  return {
+    reason: error || (stop_reason ? toLabel(stop_reason) : "No error was recorded"),
+    count: formatCount(count),
+    jobs: countOf(count, "job"),
+    first: timePiece(first_at, now).toString(),
+    last: timePiece(last_at, now).toString(),
+    agents: agents.map(({ agent, version }) => ({
+      label: version === null ? agent : `${agent} ${version}`,
+      href: pathTo("agents", agent),
+    })),
+    href: withQuery("/admin/jobs", query),
+    query: new URLSearchParams(withQuery("", query).slice(1)).toString(),
+    futile: FUTILE[stop_reason ?? ""] ?? "",
+  };
+}

@@ -1,0 +1,68 @@
+import { firstLineOf } from "../../../core/models/failure.ts";
+import type { StopReason } from "../../../core/models/job.ts";
+import type { AdminParts } from "../parts.ts";
+
+/** Reasons that are read; the rarest ones are only counted. */
+const SHOWN = 50;
+/** Jobs of a reason of which agents and versions are named. */
+const NAMED = 20;
+
+/** Jobs that failed for one reason. */
+export interface FailureGroup {
+  readonly failure: string;
+  /** First line of the error of the newest one. */
+  readonly error: string;
+  readonly stop_reason: StopReason | null;
+  readonly count: number;
+  /** When the first and the last of them ended, ISO 8601. */
+  readonly first_at: string | null;
+  readonly last_at: string | null;
+  readonly agents: readonly { readonly agent: string; readonly version: string | null }[];
+}
+
+export interface Failures {
+  readonly items: readonly FailureGroup[];
+  readonly total: number;
+  readonly reasons: number;
+}
+
+/** Failed jobs by reason, the most frequent first. `since`: only those created since then, milliseconds. */
+export async function readFailures(
+  { jobs }: Pick<AdminParts, "jobs">,
+  { since, limit = SHOWN }: { since?: number | undefined; limit?: number } = {},
+): Promise<Failures> {
+  const where = { status: "failed", ...(since !== undefined && { created_at: { gte: since } }) };
+  const counts = Object.entries(await jobs.countBy("failure", { where })).filter(([id]) => id !== "null");
+  counts.sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
+  const items = await Promise.all(
+    counts.slice(0, limit).map(async ([failure, count]): Promise<FailureGroup | undefined> => {
+      const of = { ...where, failure };
+      const [newest, oldest] = await Promise.all([
+        jobs.list({ where: of, sort: "-finished_at", limit: NAMED }),
+        jobs.list({ where: of, sort: "finished_at", limit: 1 }),
+      ]);
+      const [job] = newest.items;
+      if (!job) return undefined;
+      const agents = new Map(
+        newest.items.map(({ agent_name, agent_version }) => {
+          const version = agent_version ?? null;
+          return [`${agent_name}\n${version}`, { agent: agent_name, version }];
+        }),
+      );
+      return {
+        failure,
+        error: firstLineOf(job.error),
+        stop_reason: job.stop_reason,
+        count,
+        first_at: oldest.items[0]?.finished_at ?? null,
+        last_at: job.finished_at,
+        agents: [...agents.values()],
+      };
+    }),
+  );
+  return {
+    items: items.filter((group) => group !== undefined),
+    total: counts.reduce((sum, [, count]) => sum + count, 0),
+    reasons: counts.length,
+  };
+}

@@ -1,0 +1,150 @@
+import { defineAgent } from "agent-control-service";
+import { type TestServer, testServer } from "agent-control-service/testing";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { failureOf } from "../../src/core/models/failure.ts";
+import { greeter } from "../_setup.ts";
+import { seedJob } from "./_seed.ts";
+
+const REFUSED = "connect ECONNREFUSED 10.0.0.12:443";
+const HOSTILE = '=HYPERLINK("http://x","<b>")';
+
+/** Refuses each time, except for its job "lucky". */
+const sender = defineAgent({
+  name: "Sender",
+  version: "3.0.0",
+  methods: {
+    job_start: {
+      run({ job }) {
+        if (job.id === "lucky") return { message: "sent" };
+        throw new Error("connect ECONNREFUSED 10.0.0.99:80");
+      },
+    },
+  },
+});
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await testServer({ agents: [greeter, sender] });
+  const failed = { status: "failed", agent: "sender" } as const;
+  await seedJob(server.service, { id: "done", status: "completed" });
+  await seedJob(server.service, { ...failed, id: "lucky", error: REFUSED });
+  await seedJob(server.service, { ...failed, id: "again", error: `${REFUSED}1\nat send` });
+  await seedJob(server.service, { ...failed, id: "strange", agent: "greeter", error: HOSTILE });
+  await seedJob(server.service, { ...failed, id: "dear", error: "too dear", stop_reason: "max_cost" });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+interface List {
+  items: {
+    id: string;
+    error: string | null;
+    failure: string | null;
+    count: number;
+    stop_reason: string | null;
+  }[];
+  total: number;
+  reasons: number;
+}
+const list = async (path: string) => (await (await server.request(`/admin/api/${path}`)).json()) as List;
+const ids = async (query: string) => (await list(`jobs?sort=name&${query}`)).items.map(({ id }) => id);
+const page = async (path: string, init: object = {}) =>
+  (await server.request(`/admin/${path}`, { headers: { accept: "text/html" }, ...init })).text();
+
+const failed = (error: string | null, stop_reason: "error" | "max_cost" | null = "error") =>
+  failureOf({ status: "failed", error, stop_reason });
+
+it("errors that differ in numbers and ids only are one reason", () => {
+  expect(failed("connect ECONNREFUSED 10.0.0.12:443")).toBe(failed("connect ECONNREFUSED 10.0.1.7:8443"));
+  expect(failed("Job 0b5f9c1e-33aa-4d55-9c8e-0a1b2c3d4e5f is gone")).toBe(failed("Job deadbeef01 is gone"));
+  expect(failed("no\nat a:1")).toBe(failed("no\nat b:2"));
+  expect(failed("no")).not.toBe(failed("yes"));
+  expect(failed("no", "max_cost")).not.toBe(failed("no"));
+  expect(failureOf({ status: "completed", error: null, stop_reason: null })).toBe(null);
+  // Stored indexes have it: another value needs another version of the table.
+  expect(failed("connect ECONNREFUSED 10.0.0.12:443")).toBe("79afbb6d7c9c");
+});
+
+it("lists have the error, its first line is shown, and searches find it", async () => {
+  expect((await list("jobs?search=again")).items).toMatchObject([
+    { id: "again", error: `${REFUSED}1\nat send`, failure: failed(REFUSED) },
+  ]);
+  expect(await ids("search=econnrefused")).toEqual(["again", "lucky"]);
+  const text = await page("jobs?status=failed");
+  expect(text.includes(`<span class="err" title="${REFUSED}1">${REFUSED}1</span>`)).toBe(true);
+  expect(text.includes("<b>&quot;)")).toBe(false);
+});
+
+it("failed jobs are grouped by reason, the most frequent first, with agents and versions", async () => {
+  const { items, total, reasons } = await list("failures");
+
+  expect([total, reasons]).toEqual([4, 3]);
+  expect(items[0]).toMatchObject({
+    count: 2,
+    failure: failed(REFUSED),
+    agents: [{ agent: "sender", version: null }],
+  });
+  expect(await ids(`failure=${items[0]!.failure}`)).toEqual(["again", "lucky"]);
+  expect((await list("failures?days=1")).total).toBe(4);
+  const text = await page("failures");
+  expect(text).toContain("4 failed jobs, 3 reasons.");
+  expect(text).toContain("A retry would meet the limit of cost again");
+});
+
+it("jobs are filtered by time, cost, duration and runs", async () => {
+  const tomorrow = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
+
+  expect(await ids(`since=${tomorrow}`)).toEqual([]);
+  expect(await ids(`until=${tomorrow}`)).toHaveLength(5);
+  expect(await ids("min_cost=0.5")).toEqual([]);
+  expect(await ids("min_runs=0&min_duration=0")).toHaveLength(5);
+  expect(await ids("min_runs=9")).toEqual([]);
+  for (const wrong of ["min_cost=-1", "since=monday", "failure=x"])
+    expect([wrong, (await server.request(`/admin/api/jobs?${wrong}`)).status]).toEqual([wrong, 422]);
+  const form = await page("jobs?min_cost=0.5&status=failed");
+  expect(form).toMatch(/name="min_cost" value="0\.5"/);
+  expect(form.match(/name="min_cost"/g)).toHaveLength(1);
+});
+
+it("a download has exactly the jobs that match, in their order, and no formula", async () => {
+  const csv = await server.request("/admin/api/jobs/export?status=failed&sort=name&format=csv");
+  const json = await server.request("/admin/api/jobs/export?status=failed&sort=-name&format=json");
+
+  const lines = (await csv.text()).trimEnd().split("\r\n");
+  expect(csv.headers.get("content-disposition")).toBe('attachment; filename="jobs.csv"');
+  expect(lines[0]).toMatch(/^id,name,agent_name,agent_version,status,stop_reason,error,failure,/);
+  expect(lines.slice(1).map((line) => line.split(",")[0])).toEqual(["again", "dear", "lucky", "strange"]);
+  expect(lines.at(-1)).toContain(`"'=HYPERLINK(""http://x"",""<b>"")"`);
+  const rows = (await json.json()) as { id: string }[];
+  expect(rows.map(({ id }) => id)).toEqual(["strange", "lucky", "dear", "again"]);
+  const none = await server.request("/admin/api/jobs/export?search=nothing&format=json");
+  expect(await none.json()).toEqual([]);
+});
+
+it("a retry of a reason says afterwards how many failed again and why; jobs at a limit are skipped", async () => {
+  const failure = failed(REFUSED);
+  const form = new URLSearchParams({ kind: "jobs", action: "retry", all: "1", query: "status=failed" });
+  const everything = await list("jobs?status=failed");
+  const preview = await server.request("/admin/api/bulk", {
+    json: { kind: "jobs", action: "retry", ids: everything.items.map(({ id }) => id) },
+  });
+  expect(await preview.json()).toMatchObject({ count: 3, left_out: 1 });
+
+  form.set("query", `status=failed&failure=${failure}`);
+  const headers = { "content-type": "application/x-www-form-urlencoded", origin: server.url };
+  const posted = await server.request("/admin/bulk", {
+    method: "POST",
+    body: form.toString(),
+    headers,
+    redirect: "manual",
+  });
+  const path = posted.headers.get("location")!;
+  const shown = (await (await server.request(`/admin/api${path.replace("/admin", "")}`)).json()) as {
+    hash: string;
+  };
+  await server.request(`/admin/api${path.replace("/admin", "")}/run`, { json: { hash: shown.hash } });
+
+  const outcome = () => page(path.replace("/admin/", ""));
+  await expect.poll(outcome).toContain("2 jobs retried: 1 completed, 1 failed again.");
+  expect(await outcome()).toContain(`1 × connect ECONNREFUSED 10.0.0.99:80`);
+  expect(await ids(`failure=${failure}`)).toEqual(["again"]);
+});
