@@ -20,6 +20,7 @@ const extension: Plugin = {
 
 const STREAMS = ["/admin/api/live", "/admin/api/console/stream"];
 const QUERIES: Readonly<Record<string, string>> = {
+  "/admin/api/jobs/export": "?format=json",
   "/admin/api/jobs/rows": "?ids=job-1",
   "/admin/api/cases/rows": "?ids=case-1",
 };

@@ -120,7 +120,7 @@ it("a download has exactly the jobs that match, in their order, and no formula",
   expect(await none.json()).toEqual([]);
 });
 
-it("a retry of a reason says afterwards how many failed again and why; jobs at a limit are skipped", async () => {
+it("a retry of a reason then says how many failed again and why; jobs at a limit are skipped", async () => {
   const failure = failed(REFUSED);
   const form = new URLSearchParams({ kind: "jobs", action: "retry", all: "1", query: "status=failed" });
   const everything = await list("jobs?status=failed");

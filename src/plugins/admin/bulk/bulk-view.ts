@@ -91,7 +91,7 @@ export async function toBulkView(
 /** Reasons that the outcome of a retry names. */
 const MOST_REASONS = 5;
 
-/** What became of the jobs that were told to run again. */
+/** The status of the jobs of a retry, once it is done. */
 async function readOutcome(
   { jobs }: AdminParts,
   { action, kind, ids, state, failures }: BulkOperation,
