@@ -1,14 +1,19 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, rmSync, symlinkSync } from "node:fs";
+import { chmodSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { build } from "rolldown";
 import config from "./rolldown.config.ts";
+import { editorSchema } from "./src/deploy/file/editor-schema.ts";
+import { PLATFORMS } from "./src/platforms/all.ts";
 
-/** Builds `dist`: the types from TypeScript, the rest as rolldown.config.ts says; then links `svc` to it. */
+/** Builds `dist`: the types from TypeScript, the schema of deploy.yaml, the rest as rolldown.config.ts says; then links `svc` to it. */
 rmSync("dist", { recursive: true, force: true });
 await build(config);
 execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"], {
   stdio: "inherit",
 });
+
+const loaded = await Promise.all(Object.values(PLATFORMS).map(async (load) => (await load()).default));
+writeFileSync("dist/deploy.schema.json", `${JSON.stringify(editorSchema([...new Set(loaded)]), null, 1)}\n`);
 
 const svc = "node_modules/.bin/svc";
 chmodSync("dist/cli.js", 0o755);

@@ -2,11 +2,7 @@
 import "./cli/require-node.ts";
 import { main } from "./cli/main.ts";
 import { createPaint } from "./cli/paint.ts";
-import { appRunner } from "./platforms/app-runner/index.ts";
-import { awsEcsExpress } from "./platforms/aws-ecs-express/index.ts";
-import { cloudRun } from "./platforms/cloud-run/index.ts";
-import { doAppPlatform } from "./platforms/do-app-platform/index.ts";
-import { server } from "./platforms/server/index.ts";
+import { PLATFORMS } from "./platforms/all.ts";
 
 const { env, stdin, stdout, stderr } = process;
 const argv = process.argv.slice(2);
@@ -33,13 +29,7 @@ const code = await main(argv, {
   paint: { print: createPaint(stdout, env), note: createPaint(stderr, env) },
   interactive: stdin.isTTY === true && stdout.isTTY === true && !env.CI,
   terminal: stderr.isTTY && !env.CI ? screen : undefined,
-  platforms: {
-    ...cloudRun.platforms,
-    ...appRunner.platforms,
-    ...awsEcsExpress.platforms,
-    ...doAppPlatform.platforms,
-    ...server.platforms,
-  },
+  platforms: PLATFORMS,
 });
 
 // Handles that an agent left open must not keep a finished command alive; pending output is flushed first.

@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import { describeIssue } from "../core/base/describe-issue.ts";
+import { suggest } from "../core/base/suggest.ts";
 import type { FlagsSchema } from "./command.ts";
 import { UsageError } from "./errors.ts";
-import { suggest } from "./suggest.ts";
 
 /** One option of a command, as read from its schema. */
 export interface Flag {
@@ -18,6 +18,8 @@ export interface Flag {
   readonly value: string;
   readonly description: string;
   readonly fallback: unknown;
+  /** Accepted, and not in the help: it has no effect on this command. */
+  readonly hidden: boolean;
 }
 
 type AnySchema = v.GenericSchema & {
@@ -61,6 +63,7 @@ function toFlag(key: string, entry: AnySchema): Flag {
   const metadata = Object.assign({}, ...layers.map((layer) => v.getMetadata(layer))) as {
     value?: string;
     alias?: string;
+    hidden?: boolean;
   };
   const choices = base.options?.filter((one) => typeof one === "string").join("|");
   return {
@@ -72,6 +75,7 @@ function toFlag(key: string, entry: AnySchema): Flag {
     value: metadata.value ?? (choices || (kind === "number" ? "number" : "text")),
     description: layers.map((layer) => v.getDescription(layer)).find((text) => text !== undefined) ?? "",
     fallback: v.getDefault(entry as v.GenericSchema),
+    hidden: metadata.hidden === true,
   };
 }
 

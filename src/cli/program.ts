@@ -1,11 +1,11 @@
 import { cac } from "cac";
+import { suggest } from "../core/base/suggest.ts";
 import type { Command, CommandGroup } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { UsageError } from "./errors.ts";
 import { describeFlags, type Flag, readFlags } from "./flags.ts";
 import { guardNumbers, unguard } from "./number-guard.ts";
 import { reportError } from "./report-error.ts";
-import { suggest } from "./suggest.ts";
 
 /** A program name and its commands. */
 export interface Program {
@@ -62,7 +62,13 @@ async function complete(program: Program, words: readonly string[], context: Cli
   const known = isOwn ? program : await withProject(program, words);
   const command = known.commands.find((one) => nameOf(one.usage) === words[0]);
   const all =
-    words.length <= 1 ? namesOf(known) : command?.flags ? describeFlags(command.flags).map(longSpelling) : [];
+    words.length <= 1
+      ? namesOf(known)
+      : command?.flags
+        ? describeFlags(command.flags)
+            .filter(({ hidden }) => !hidden)
+            .map(longSpelling)
+        : [];
   for (const one of all) if (one.startsWith(last)) context.print(one);
   return 0;
 }
@@ -118,9 +124,22 @@ function createParser(program: Program): ReturnType<typeof cac> {
   if (program.version !== undefined) cli.version(program.version);
   cli.help((sections) => {
     const [, ...rest] = sections.filter((section) => !section.title?.startsWith("For more information"));
-    return [{ body: cli.matchedCommand?.description ?? program.summary }, ...rest.map(tidy)];
+    const name = cli.matchedCommand?.name;
+    const flags = program.commands.find(({ usage }) => nameOf(usage) === name)?.flags;
+    const hidden = flags ? describeFlags(flags).filter((flag) => flag.hidden) : [];
+    const shown = rest.map((section) => without(section, hidden.map(spelling))).map(tidy);
+    return [{ body: cli.matchedCommand?.description ?? program.summary }, ...shown];
   });
   return cli;
+}
+
+/** A section without the lines of some options. */
+function without(
+  section: { title?: string; body: string },
+  spellings: readonly string[],
+): { title?: string; body: string } {
+  const isShown = (line: string) => !spellings.some((one) => line.trim().split(/ {2,}/)[0] === one);
+  return { ...section, body: section.body.split("\n").filter(isShown).join("\n") };
 }
 
 /** A switch written `--no-…` is off by default, whatever the parser says. */

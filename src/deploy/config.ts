@@ -40,14 +40,23 @@ const DeployConfigSchema = v.strictObject({
 
 export interface DeployConfig {
   readonly environment: Readonly<Record<string, string>>;
-  readonly secrets: readonly { readonly name: string; readonly value: string | undefined }[];
+  readonly secrets: readonly {
+    readonly name: string;
+    readonly value: string | undefined;
+    /** Where its value would be: a variable or a file. @default the variable of its name */
+    readonly source?: string;
+  }[];
   /** As written; what counts besides it is whether there is a database. */
   readonly store: "file" | "external" | undefined;
+  /** Variables and secrets that the service no longer receives. */
+  readonly removed?: readonly string[];
   /**
-   * Whether a config file exists. Without one the wanted variables are unknown, and the running service keeps
-   * its own.
+   * Whether these are all variables and secrets, as in `config.yaml`: what it does not list is removed. Otherwise
+   * the running service keeps what is not listed.
    */
   readonly known: boolean;
+  /** The file that this was read from, if there is one. */
+  readonly file?: string;
 }
 
 /** Variables that hold secrets of the service itself, wherever they are set. */
@@ -55,7 +64,7 @@ export const SERVICE_SECRETS = ["SERVICE_API_KEY", "SERVICE_RSA_PRIVATE_KEY"] as
 /** The secret that moves a service's jobs and cases into a Postgres database. */
 export const DATABASE_URL = "SERVICE_DATABASE_URL";
 /** Variables of the service that must not be plain variables. */
-const SECRET: readonly string[] = [
+export const SECRETS_ONLY: readonly string[] = [
   ...SERVICE_SECRETS,
   "SERVICE_PREVIOUS_API_KEY",
   "SERVICE_ACCOUNT_API_KEY",
@@ -63,14 +72,28 @@ const SECRET: readonly string[] = [
 ];
 /** Records for later deployments where the jobs are stored; set if that is external. */
 export const STORE = "SERVICE_STORE";
+/**
+ * Records with a release which files its image was built from, so that any checkout can tell whether it has the same.
+ */
+export const CONTEXT = "SVC_CONTEXT";
 /** Variables that are derived from the command's options. */
-const SET = ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_ENVIRONMENT", "PORT", STORE];
+export const SET_BY_OPTIONS: readonly string[] = [
+  "SERVICE_HOST",
+  "SERVICE_PORT",
+  "SERVICE_ENVIRONMENT",
+  "PORT",
+  STORE,
+  CONTEXT,
+];
 /** Variables that svc sets by itself. */
-export const OURS: readonly string[] = [...SET, "SERVICE_PUBLIC_URL"];
+export const OURS: readonly string[] = [...SET_BY_OPTIONS, "SERVICE_PUBLIC_URL"];
 
-/** Reads the project's deploy configuration; an error names the line. */
+/** Where the configuration was before there was a committed `deploy.yaml`. */
+export const OLD_CONFIG = join(".deployment", "config.yaml");
+
+/** Reads the configuration of a project without a `deploy.yaml`; an error names the line. */
 export async function readConfig(cwd: string): Promise<DeployConfig> {
-  const path = join(cwd, ".deployment", "config.yaml");
+  const path = join(cwd, OLD_CONFIG);
   let text = "";
   try {
     text = await readFile(path, "utf8");
@@ -104,14 +127,16 @@ export function parseConfig(text: string): DeployConfig {
   });
   for (const name of Object.keys(environment ?? {})) {
     const line = lineOf(document, lines, ["environment", name]);
-    if (SECRET.includes(name)) throw wrong(line, `${name} is a secret: move it to "secrets"`);
-    if (SET.includes(name)) throw wrong(line, `${name} is set by the options of svc deploy: remove it`);
+    if (SECRETS_ONLY.includes(name)) throw wrong(line, `${name} is a secret: move it to "secrets"`);
+    if (SET_BY_OPTIONS.includes(name))
+      throw wrong(line, `${name} is set by the options of svc deploy: remove it`);
   }
   return {
     environment: environment ?? {},
     secrets: (secrets ?? []).map(({ name, value }) => ({ name, value: value ?? undefined })),
     store: store ?? undefined,
     known: says(content),
+    ...(says(content) ? { file: OLD_CONFIG } : {}),
   };
 }
 

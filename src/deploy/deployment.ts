@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { Redactor } from "../core/base/redactor.ts";
 import type { DeployConfig } from "./config.ts";
-import { readConfig } from "./config.ts";
 import { createDeployTools } from "./create-tools.ts";
 import { DeployError } from "./errors.ts";
 import type { Emit } from "./events.ts";
+import { DEPLOY_FILE, readSettings } from "./file/deploy-file.ts";
 import { refuseLinks, USED_ENTRIES } from "./files.ts";
 import { parseFlags } from "./flags.ts";
 import { checkInstances } from "./job-store.ts";
@@ -16,7 +16,7 @@ import type { LogFile } from "./log-file.ts";
 import { createLogFile } from "./log-file.ts";
 import { resolveName, toServiceName } from "./name.ts";
 import type { DeployOptions } from "./options.ts";
-import { DEFAULT_PORT, DEFAULT_TIMEOUT } from "./options.ts";
+import { DEFAULT_OPTIONS, DEFAULT_PORT, DEFAULT_TIMEOUT } from "./options.ts";
 import type { DeployTarget, Platform, PlatformSession } from "./platform.ts";
 import type { StateFile } from "./state.ts";
 import { openState, stateBase } from "./state.ts";
@@ -29,8 +29,10 @@ export interface Deployment {
   readonly platform: Platform<never>;
   readonly target: DeployTarget;
   readonly options: DeployOptions;
+  /** The options that were typed: the others come from `deploy.yaml`, or are defaults. */
+  readonly typed: Partial<DeployOptions>;
   readonly config: DeployConfig;
-  /** Those of the platform's own options that were given. */
+  /** Those of the platform's own options that were typed, or are in `deploy.yaml`. */
   readonly given: Readonly<Record<string, unknown>>;
   readonly session: PlatformSession;
   readonly tools: DeployTools;
@@ -59,8 +61,9 @@ export interface Polling {
 
 export interface OpenOptions {
   readonly platform: Platform<never>;
-  readonly options: DeployOptions;
-  /** Those of the platform's own options that were given, by key. */
+  /** The options that were typed: they go before those of `deploy.yaml`. */
+  readonly options: Partial<DeployOptions>;
+  /** Those of the platform's own options that were typed, by key. */
   readonly flags: Readonly<Record<string, unknown>>;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -80,10 +83,13 @@ export interface OpenOptions {
 
 /** Resolves the target, connects the platform and opens state and journal. Writes nothing. */
 export async function openDeployment(open: OpenOptions): Promise<Deployment> {
-  const { platform, options, cwd, env, command, now = () => new Date(), newId = randomUUID } = open;
+  const { platform, options: typed, cwd, env, command, now = () => new Date(), newId = randomUUID } = open;
   await refuseLinks(cwd, USED_ENTRIES);
-  const config = await readConfig(cwd);
-  if (config.store === "file") checkInstances(open.flags);
+  const settings = await readSettings(cwd, typed.env ?? DEFAULT_OPTIONS.env, platform, env);
+  const { config } = settings;
+  const options: DeployOptions = { ...DEFAULT_OPTIONS, ...settings.options, ...typed };
+  const given = { ...settings.flags, ...open.flags };
+  if (config.store === "file") checkInstances(given);
   const name = resolveName(options.name, cwd);
   const serviceName = toServiceName(name, options.env);
   const complaint = platform.checkName?.(serviceName);
@@ -100,9 +106,11 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     region: options.region ?? defaults.region?.value ?? platform.defaultRegion,
     projectId: options.projectId ?? defaults.projectId?.value,
     port: options.port ?? DEFAULT_PORT,
-    flags: parseFlags(platform.flags, open.flags),
+    flags: parseFlags(platform.flags, given),
     cwd,
   };
+  const sourceOf = (option: "region" | "projectId", flag: string) =>
+    typed[option] !== undefined ? flag : options[option] !== undefined ? DEPLOY_FILE : undefined;
   const key = { cwd, platform: platform.name, serviceName };
   const redactor = open.redactor ?? new Redactor();
   const log = createLogFile(cwd, now);
@@ -140,8 +148,9 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     platform,
     target,
     options,
+    typed,
     config,
-    given: open.flags,
+    given,
     session,
     tools,
     limits,
@@ -150,8 +159,8 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     log,
     emit,
     sources: {
-      region: options.region === undefined ? (defaults.region?.source ?? "default") : "--region",
-      projectId: options.projectId === undefined ? defaults.projectId?.source : "--project-id",
+      region: sourceOf("region", "--region") ?? defaults.region?.source ?? "default",
+      projectId: sourceOf("projectId", "--project-id") ?? defaults.projectId?.source,
     },
     state: openState(key),
     polling: open.polling ?? {},

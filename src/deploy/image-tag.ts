@@ -3,8 +3,8 @@ import type { DeployTools } from "./tools.ts";
 
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 
-/** Login files that pipeline steps write beside the sources; they are never part of an image. */
-const NOT_OURS = [":(exclude,glob)**/gha-creds-*.json"];
+/** Not part of an image: login files that pipeline steps write beside the sources, and the settings of deployments. */
+const NOT_OURS = [":(exclude,glob)**/gha-creds-*.json", ":(exclude)deploy.yaml"];
 
 /** The tag of an image: as typed, else from the git commit (marked when the tree differs from it), else from the content. */
 export async function resolveImageTag(

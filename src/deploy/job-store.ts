@@ -19,7 +19,7 @@ export function storeOf(live: Pick<Release, "env" | "secretNames">): JobStore {
 
 /** Where a service will store them: a URL in the environment, the configuration or the platform's vault decides. */
 export function wantedStore(
-  { store, secrets }: Pick<DeployConfig, "store" | "secrets">,
+  { store, secrets, file }: Pick<DeployConfig, "store" | "secrets" | "file">,
   env: Readonly<Record<string, string | undefined>>,
   kept: readonly string[],
 ): JobStore {
@@ -32,7 +32,7 @@ export function wantedStore(
       "bad_config",
       `${DATABASE_URL} is given, and the configuration says "store: file"`,
       {
-        fix: `Remove "store: file" from .deployment/config.yaml to store jobs in the database, or unset ${DATABASE_URL}`,
+        fix: `Remove "store: file" from ${file ?? "the configuration"} to store jobs in the database, or unset ${DATABASE_URL}`,
       },
     );
   if (isGiven || (store !== "file" && kept.includes(DATABASE_URL))) return "database";

@@ -1,6 +1,7 @@
 import type { DeployConfig } from "./config.ts";
-import { OURS } from "./config.ts";
+import { DATABASE_URL, OLD_CONFIG, OURS } from "./config.ts";
 import type { Deployment } from "./deployment.ts";
+import { DEPLOY_FILE } from "./file/deploy-file.ts";
 import { type JobStore, storeOf, wantedStore } from "./job-store.ts";
 import type { Release } from "./platform.ts";
 
@@ -12,8 +13,8 @@ export interface EffectiveConfig extends Omit<DeployConfig, "store"> {
 }
 
 /**
- * The configuration. Without a file (a fresh checkout or a pipeline: the file is not committed), the wanted
- * values are unknown rather than empty: variables, secrets and store stay as they are in the running service.
+ * The configuration. What `deploy.yaml` does not list stays as it is in the running service: variables, secrets
+ * and store. A `config.yaml`, where there is no `deploy.yaml`, is complete.
  */
 export function effectiveConfig(
   { config, tools }: Pick<Deployment, "config" | "tools">,
@@ -23,13 +24,20 @@ export function effectiveConfig(
   const vault = stored.map(({ name }) => name);
   if (config.known || live === undefined)
     return { ...config, store: wantedStore(config, tools.env, vault), keptSecrets: [] };
-  const keptSecrets = live.secretNames ?? [];
+  const { removed = [], secrets } = config;
+  const gone = [...removed, ...(config.store === "file" ? [DATABASE_URL] : [])];
+  const keptSecrets = (live.secretNames ?? []).filter(
+    (name) => !gone.includes(name) && config.environment[name] === undefined,
+  );
   const before = storeOf(live) === "external" ? ("external" as const) : undefined;
-  const store = wantedStore({ ...config, store: before }, tools.env, [...vault, ...keptSecrets]);
-  const environment = Object.entries(live.env ?? {}).filter(([name]) => !OURS.includes(name));
+  const names = [...vault, ...keptSecrets].filter((name) => !gone.includes(name));
+  const store = wantedStore({ ...config, store: config.store ?? before }, tools.env, names);
+  const isOther = (name: string) =>
+    OURS.includes(name) || removed.includes(name) || secrets.some((secret) => secret.name === name);
+  const environment = Object.entries(live.env ?? {}).filter(([name]) => !isOther(name));
   return {
     ...config,
-    environment: Object.fromEntries(environment),
+    environment: { ...Object.fromEntries(environment), ...config.environment },
     store,
     keptSecrets,
   };
@@ -37,28 +45,43 @@ export function effectiveConfig(
 
 /** Reports what is kept although no file lists it, and what is removed because the file does not list it. */
 export function tellKept(
-  { emit }: Deployment,
+  deployment: Pick<Deployment, "config" | "emit">,
   plan: {
     readonly config: EffectiveConfig;
     readonly env: Readonly<Record<string, string>>;
     readonly live: Release | undefined;
   },
 ): void {
+  const { emit } = deployment;
   const { config, env, live } = plan;
   const list = (names: readonly string[]) => [...names].sort().join(", ");
-  const theirs = Object.keys(live?.env ?? {}).filter((name) => !name.startsWith("SERVICE_"));
-  const kept = config.known ? [] : [...theirs, ...config.keptSecrets];
+  const theirs = Object.keys(live?.env ?? {}).filter(
+    (name) => !name.startsWith("SERVICE_") && !OURS.includes(name),
+  );
+  const listed = [...Object.keys(deployment.config.environment), ...config.secrets.map(({ name }) => name)];
+  const kept = [...theirs, ...config.keptSecrets].filter(
+    (name) => (env[name] !== undefined || config.keptSecrets.includes(name)) && !listed.includes(name),
+  );
+  const file = config.file ?? DEPLOY_FILE;
   if (kept.length > 0)
     emit({
       type: "notice",
       level: "info",
-      message: `There is no .deployment/config.yaml with the service's variables: it keeps ${list(kept)}`,
+      message: `${config.file === undefined ? `There is no ${file}` : `${file} does not list all`} of the service's variables: it keeps ${list(kept)}`,
     });
-  const lost = theirs.filter((name) => env[name] === undefined);
+  const lost = [...theirs, ...(live?.secretNames ?? [])].filter((name) =>
+    theirs.includes(name) ? env[name] === undefined : config.removed?.includes(name),
+  );
   if (lost.length > 0)
     emit({
       type: "notice",
       level: "warning",
-      message: `.deployment/config.yaml does not list ${list(lost)}: the service will no longer receive it`,
+      message: `${file} ${config.known ? "does not list" : "removes"} ${list(lost)}: the service will no longer receive it`,
+    });
+  if (config.known)
+    emit({
+      type: "notice",
+      level: "info",
+      message: `${OLD_CONFIG} is not committed, so colleagues and pipelines do not have it: svc deploy init moves it to ${DEPLOY_FILE}`,
     });
 }

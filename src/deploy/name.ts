@@ -5,9 +5,8 @@ const RULE = /^[a-z](?:[a-z0-9-]*[a-z0-9])?$/;
 /** A DNS label: the strictest limit that all platforms share; a platform may be stricter. */
 const LONGEST = 63;
 
-/** Environments a service can be deployed for. */
-export const ENVIRONMENTS = ["dev", "staging", "prod"] as const;
-export type DeployEnvironment = (typeof ENVIRONMENTS)[number];
+/** The name of an environment: a part of the service's name. */
+export const ENVIRONMENT_NAME = /^[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?$/;
 
 /** Text as a service name: lower case, words joined by hyphens. */
 export function toName(text: string): string {
@@ -38,7 +37,7 @@ export function resolveName(typed: string | undefined, cwd: string): string {
 }
 
 /** `${name}-${environment}`, checked against the rules that all platforms share. */
-export function toServiceName(name: string, environment: DeployEnvironment): string {
+export function toServiceName(name: string, environment: string): string {
   const serviceName = `${name}-${environment}`;
   if (serviceName.length > LONGEST)
     throw new DeployError("usage", `The service name "${serviceName}" has ${serviceName.length} characters`, {

@@ -1,9 +1,9 @@
-import type { DeployEnvironment } from "./name.ts";
-
 /** Options that every deploy command shares, resolved. */
 export interface DeployOptions {
+  /** Name of the platform, where it was typed. */
+  readonly platform?: string | undefined;
   readonly name?: string | undefined;
-  readonly env: DeployEnvironment;
+  readonly env: string;
   readonly region?: string | undefined;
   readonly projectId?: string | undefined;
   /** Port that the service listens on. @default that of the running service, else 8000 */

@@ -1,7 +1,7 @@
 import type { DeploymentPlan, DeploymentState, ResourceAction } from "../core/models/deployment.ts";
 import type { PackedContext } from "./build-context.ts";
 import { packContext } from "./build-context.ts";
-import { DATABASE_URL, STORE } from "./config.ts";
+import { CONTEXT, DATABASE_URL, STORE } from "./config.ts";
 import { checkContext, sizeOf } from "./context-findings.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
@@ -113,13 +113,17 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
     });
     findings.push(...checkContext(context, emit));
     const imageTag = await resolveImageTag(tools, { typed: options.image, cwd, contentHash: context.hash });
+    const mark = live?.env?.[CONTEXT];
     const imageCurrent =
-      live?.image !== undefined && details.image === live.image && details.context_hash === context.hash;
+      live?.image !== undefined &&
+      (mark === undefined
+        ? details.image === live.image && details.context_hash === context.hash
+        : mark === contextMark(context.hash, live.image));
     const spec: ReleaseSpec = {
       image: imageCurrent ? (live.image ?? "") : session.imageRef(imageTag),
       imageTag,
       port,
-      env,
+      env: imageCurrent ? { ...env, ...(mark === undefined ? {} : { [CONTEXT]: mark }) } : env,
       secrets: plannedSecrets(secrets, stored),
       secretHashes: Object.fromEntries(Object.entries(secrets.values).map(([key, { hash }]) => [key, hash])),
       publicUrl: env.SERVICE_PUBLIC_URL,
@@ -167,6 +171,11 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
       },
     };
   });
+}
+
+/** Names the files and the image that was built from them: an image that was put there by other means has another mark. */
+export function contextMark(contextHash: string, image: string): string {
+  return `${contextHash.slice(0, 24)}-${(image.split("@")[1] ?? image).replace("sha256:", "").slice(0, 12)}`;
 }
 
 /** Reports findings before a deployment, and rejects if one of them prevents it. */

@@ -15,7 +15,8 @@ export type PlatformFlags = v.ObjectSchema<v.ObjectEntries, undefined>;
 export interface DeployTarget<Flags = Record<string, unknown>> {
   /** Base name, as typed. */
   readonly name: string;
-  readonly environment: "dev" | "staging" | "prod";
+  /** `dev`, `staging`, `prod`, or any other name in lower-case letters, digits and hyphens. */
+  readonly environment: string;
   /** `${name}-${environment}`: what the platform's resources are called. */
   readonly serviceName: string;
   readonly region: string;

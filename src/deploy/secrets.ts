@@ -24,7 +24,7 @@ export interface SecretPlan {
 }
 
 export interface SecretOptions {
-  readonly config: Pick<DeployConfig, "secrets">;
+  readonly config: Pick<DeployConfig, "secrets" | "file">;
   /** Secrets of the running service that stay, although the configuration does not list them. */
   readonly keep: readonly string[];
   /** Whether the jobs are in a database: its URL is a secret then. */
@@ -46,14 +46,16 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
   const texts = new Map<string, string>();
   const own = hasDatabase ? [...SERVICE_SECRETS, DATABASE_URL] : SERVICE_SECRETS;
   const wanted = new Set<string>([...own, ...keep]);
-  for (const { name, value } of config.secrets) {
+  for (const { name, value, source = name } of config.secrets) {
     wanted.add(name);
-    const found = value ?? tools.env[name];
+    const found = value ?? (source === name ? tools.env[name] : undefined);
     if (found !== undefined && found !== "") texts.set(name, found);
-    else if (!stored.some((secret) => secret.name === name))
+    else if (![...stored.map((secret) => secret.name), ...keep].includes(name))
       throw new DeployError("bad_config", `Secret ${name} has no value`, {
-        detail: ".deployment/config.yaml lists it without one, and the platform does not store it yet",
-        fix: `Set it for this command (${name}=… svc deploy …), or write a value into the file`,
+        detail: `${config.file ?? "The configuration"} lists it, and the platform does not store it yet`,
+        fix: isFile(source)
+          ? `Write it into ${source}`
+          : `Set it for this command: ${source}=… svc deploy …; or name a file that has it: ${name}: { file: path }`,
       });
   }
   for (const name of own) {
@@ -85,6 +87,11 @@ export async function planSecrets(options: SecretOptions): Promise<SecretPlan> {
     unused: stored.filter((secret) => !wanted.has(secret.name)),
     generated,
   };
+}
+
+/** Whether a secret's source is a file: the name of a variable has neither dots nor slashes. */
+export function isFile(source: string): boolean {
+  return /[./\\]/.test(source);
 }
 
 /** A new service key: 32 random bytes. */

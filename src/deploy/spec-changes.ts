@@ -1,3 +1,4 @@
+import { CONTEXT } from "./config.ts";
 import type { Release, ReleaseSpec } from "./platform.ts";
 
 /** A field that a release would change; the values of secrets are never shown. */
@@ -23,7 +24,10 @@ export function specChanges(
   };
   compare("image", live?.image, spec.image);
 
-  for (const key of sorted(Object.keys(live?.env ?? {}), Object.keys(spec.env)))
+  // The mark changes with the image only, and its new value is not known before that.
+  for (const key of sorted(Object.keys(live?.env ?? {}), Object.keys(spec.env)).filter(
+    (one) => one !== CONTEXT,
+  ))
     compare(`env.${key}`, live?.env?.[key], spec.env[key]);
 
   const wanted = Object.keys(spec.secrets);

@@ -48,7 +48,6 @@ export async function renderTemplates(input: FileInput): Promise<Record<string, 
     "docker-compose.yml": "docker-compose.yml",
     "cloudbuild.yaml": "cloudbuild.yaml",
     "do-app-spec.yaml": "do-app-spec.yaml",
-    "config.yaml": "config.yaml",
     "DEPLOY_AUTOMATION.md": "DEPLOY_AUTOMATION.md",
   };
   const files: Record<string, string> = {};

@@ -1,4 +1,5 @@
 import type { DeploymentPlan, DeploymentResult, HealthCheckResult } from "../core/models/deployment.ts";
+import { CONTEXT } from "./config.ts";
 import { type ContinuedJobs, continuedJobs, jobsBefore } from "./continued.ts";
 import type { Deployment } from "./deployment.ts";
 import { findDocker } from "./docker.ts";
@@ -11,7 +12,7 @@ import { liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
 import { guardOpenWork } from "./open-work.ts";
 import type { Prepared } from "./plan.ts";
-import { prepare } from "./plan.ts";
+import { contextMark, prepare } from "./plan.ts";
 import type { Release, ReleaseSpec, SecretRef } from "./platform.ts";
 import { endRecovery, recover } from "./recover.ts";
 import { isWell, releaseHealth } from "./release-health.ts";
@@ -152,7 +153,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   if (session.prepare) await step(emit, "prepare", () => session.prepare?.() ?? Promise.resolve());
   const image = await publishImage(deployment, prepared);
   const secrets = await storeSecrets(deployment, prepared);
-  const spec: ReleaseSpec = { ...prepared.spec, image, secrets };
+  const spec: ReleaseSpec = { ...prepared.spec, env: markedEnv(prepared, image), image, secrets };
 
   const startedAt = releaseStart(deployment);
   const until = tools.now().getTime() + deployment.timeout * 1000;
@@ -197,6 +198,11 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
   );
   journal.finish();
   return { release, image, health, continued: await continuedJobs(deployment, open, release) };
+}
+
+/** The variables, with the mark of the files that a new image was built from. */
+function markedEnv({ spec, imageCurrent, context }: Prepared, image: string): ReleaseSpec["env"] {
+  return imageCurrent ? spec.env : { ...spec.env, [CONTEXT]: contextMark(context.hash, image) };
 }
 
 function guard({ target, options, journal, emit }: Deployment, work: OpenWork | undefined): void {

@@ -1,41 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { CliContext } from "../../src/cli/context.ts";
-import { run } from "../../src/cli/deploy/main.ts";
 import { DeployError } from "../../src/deploy/errors.ts";
 import type { Platform } from "../../src/deploy/platform.ts";
-import type { Stage } from "./_fixture.ts";
+import { svc } from "./_cli.ts";
 import { stage, writeAll } from "./_fixture.ts";
-
-interface Ran {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
-async function svc(at: Stage, line: string, some: Partial<CliContext> = {}): Promise<Ran> {
-  const argv = line.split(" ").filter(Boolean);
-  const out: string[] = [];
-  const err: string[] = [];
-  const print = console.info;
-  // The help comes from the parser, which prints by itself.
-  console.info = (text: string) => void out.push(text);
-  try {
-    const code = await run(argv, {
-      argv: ["deploy", ...argv],
-      self: [],
-      cwd: at.cwd,
-      env: { PATH: process.env.PATH },
-      print: (text) => void out.push(text),
-      note: (text) => void err.push(text),
-      interactive: false,
-      platforms: { memory: async () => ({ default: at.platform as Platform<never> }) },
-      ...some,
-    });
-    return { code, out: out.join("\n"), err: err.join("\n") };
-  } finally {
-    console.info = print;
-  }
-}
 
 const UP = "up --platform memory --name hello --yes";
 
@@ -194,7 +161,7 @@ describe("svc deploy on the command line", () => {
       "up --platform memory --max-instance 2",
       /Unknown option --max-instance\. Did you mean --max-instances\?/,
     ],
-    ["up --platform memory --env production", /Option --env must be one of dev, staging, prod/],
+    ["up --platform memory --env Production", /Option --env must be at most 32 lower-case letters/],
     ["up --platform memory --port x", /Option --port must be a number/],
     ["up --platform memory --max-instances 1001", /--max-instances/],
     ["upp --platform memory", /Unknown command "upp"\. Did you mean "svc deploy up"\?/],

@@ -195,7 +195,7 @@ describe("svc deploy clean", () => {
 
     const { removed, kept } = await clean(at.cwd, { all: false });
 
-    expect([...kept].sort()).toEqual(["Dockerfile", "config.yaml", "state", "state.json"]);
+    expect([...kept].sort()).toEqual(["Dockerfile", "state", "state.json"]);
     expect(removed).toContain("logs");
     expect(removed).toContain("docker-compose.yml");
   });

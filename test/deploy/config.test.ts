@@ -16,6 +16,7 @@ describe("the config file", () => {
       ],
       store: undefined,
       known: true,
+      file: ".deployment/config.yaml",
     });
   });
 

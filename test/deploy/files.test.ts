@@ -32,14 +32,6 @@ describe("generated files", () => {
     expect(text).toContain("FROM two\nUSER me");
   });
 
-  it("the config is the user's from the start", async () => {
-    const cwd = temporaryProject({ ".deployment/config.yaml": "environment: {A: b}\n" });
-
-    const [outcome] = await writeFiles(cwd, { "config.yaml": "environment: {}\n" });
-
-    expect(outcome?.outcome).toBe("kept");
-  });
-
   it.each([
     ["", ".deployment/\n", true],
     ["node_modules", "node_modules\n.deployment/\n", true],

@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/deploy/config.ts";
 import { prepare } from "../../src/deploy/plan.ts";
@@ -62,20 +60,6 @@ describe("a deployment without a config file", () => {
     const actions = await planned(at, {}, { cwd });
 
     expect(JSON.stringify(actions)).not.toMatch(/GREETING|PAY_TOKEN|SERVICE_STORE|"to":null/);
-  });
-
-  it("keeps them the second time too, after the file for the user was written", async () => {
-    const { at, cwd } = await freshCheckout();
-    await deploy(at, {}, { cwd });
-    writeAll(cwd, { "src/controller.ts": "export default { next: true };\n" });
-
-    await deploy(at, {}, { cwd });
-
-    expect(parseConfig(readFileSync(join(cwd, CONFIG), "utf8")).known).toBe(false);
-    expect(newest(at)).toMatchObject({
-      env: { GREETING: "hello" },
-      secrets: { PAY_TOKEN: "PAY_TOKEN:1" },
-    });
   });
 
   it("keeps a secret that was attached by other means", async () => {

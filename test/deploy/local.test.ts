@@ -278,7 +278,6 @@ describe("svc deploy local --docker-files-only", () => {
       "docker-compose.yml",
       "cloudbuild.yaml",
       "do-app-spec.yaml",
-      "config.yaml",
       "DEPLOY_AUTOMATION.md",
     ]);
     expect(statSync(join(at.cwd, ".deployment")).mode & 0o777).toBe(0o700);

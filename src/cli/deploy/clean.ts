@@ -10,6 +10,7 @@ export const cleanCommand = defineCommand({
   usage: "clean",
   summary: "Remove generated files and logs from .deployment/; edited files are kept",
   flags: v.object({
+    ...flags.COMMON,
     all: flags.switchOff("remove the whole folder, including state, configuration and edited files"),
     ...flags.YES,
     ...flags.JSON_FLAG,

@@ -16,6 +16,7 @@ export const doctorCommand: PlatformCommand = ({ entries, platform }) =>
     usage: "doctor",
     summary: "Check everything that a deployment needs, and say how to fix what is missing",
     flags: v.object({
+      ...flags.COMMON,
       ...flags.TARGET_FLAGS,
       ...flags.SOURCE_FLAGS,
       ...flags.VERBOSE,

@@ -11,12 +11,13 @@ export function facts(
   return shown.map(([name, value]) => `  ${paint("dim", name.padEnd(width))}${value}`);
 }
 
-/** The command for the next step, on the same target. */
-export function nextCommand(command: string, { platform, target, options }: Deployment): string {
-  const words = ["svc deploy", command, "--platform", platform.name];
-  if (options.name !== undefined) words.push("--name", options.name);
+/** The command for the next step, on the same target; what `deploy.yaml` says is not repeated. */
+export function nextCommand(command: string, { platform, target, typed }: Deployment): string {
+  const words = ["svc deploy", command];
+  if (typed.platform !== undefined) words.push("--platform", platform.name);
+  if (typed.name !== undefined) words.push("--name", typed.name);
   if (target.environment !== "dev") words.push("--env", target.environment);
-  if (options.region !== undefined) words.push("--region", options.region);
-  if (options.projectId !== undefined) words.push("--project-id", options.projectId);
+  if (typed.region !== undefined) words.push("--region", typed.region);
+  if (typed.projectId !== undefined) words.push("--project-id", typed.projectId);
   return words.join(" ");
 }

@@ -1,5 +1,6 @@
 import * as v from "valibot";
-import { ENVIRONMENTS } from "../../deploy/name.ts";
+import { SETTINGS } from "../../deploy/file/settings.ts";
+import { ENVIRONMENT_NAME } from "../../deploy/name.ts";
 
 const text = (description: string, value: string) =>
   v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
@@ -24,13 +25,21 @@ const port = (description: string) =>
 /** The target of a deployment: options of every command with a platform. */
 export const TARGET_FLAGS = {
   platform: v.pipe(v.string(), v.description("where to deploy to"), v.metadata({ value: "name" })),
-  name: text("base name of the service (default: the folder's name)", "name"),
+  name: SETTINGS.name,
   env: v.optional(
-    v.pipe(v.picklist(ENVIRONMENTS), v.description("environment; part of the service's name")),
+    v.pipe(
+      v.string(),
+      v.regex(
+        ENVIRONMENT_NAME,
+        "must be at most 32 lower-case letters, digits and hyphens, starting with a letter",
+      ),
+      v.description("environment, such as dev, staging or prod; part of the service's name"),
+      v.metadata({ value: "name" }),
+    ),
     "dev",
   ),
-  region: text("the provider's region (default: the platform's)", "region"),
-  projectId: text("cloud project or account (default: from the provider's own settings)", "id"),
+  region: SETTINGS.region,
+  projectId: SETTINGS.projectId,
 };
 
 /** Accepts the loss of what the service stores in files. */
@@ -40,18 +49,13 @@ export const ACCEPT_DATA_LOSS = {
 
 /** What to run there. */
 export const RELEASE_FLAGS = {
-  port: v.optional(
-    port("port that the service listens on (default: that of the running service, else 8000)"),
-  ),
+  port: SETTINGS.port,
   image: text("image tag (default: from the git commit)", "tag"),
-  generateApiKey: switchOff("generate an API key if the platform stores none"),
-  generateRsa: switchOff("generate an RSA private key if the platform stores none"),
-  publicUrl: text("public URL of the service, such as your own domain (default: unchanged)", "url"),
-  sourceDir: v.optional(
-    v.pipe(v.string(), v.description("folder of the controller"), v.metadata({ value: "folder" })),
-    "src",
-  ),
-  controllerFile: text("controller file in that folder (default: controller.ts)", "file"),
+  generateApiKey: SETTINGS.generateApiKey,
+  generateRsa: SETTINGS.generateRsa,
+  publicUrl: SETTINGS.publicUrl,
+  sourceDir: SETTINGS.sourceDir,
+  controllerFile: SETTINGS.controllerFile,
   ...ACCEPT_DATA_LOSS,
 };
 
@@ -66,10 +70,33 @@ export const VERBOSE = { verbose: switchOff("show the output of the underlying t
 export const OVERWRITE = {
   overwriteFiles: switchOff("overwrite generated files that you edited"),
 };
-export const TIMEOUT = {
-  timeout: v.optional(
-    seconds("limit for rollout and health checks (default: 300, or what the platform needs)"),
+export const TIMEOUT = { timeout: SETTINGS.timeout };
+export const BUILD_TIMEOUT = { buildTimeout: SETTINGS.buildTimeout };
+export const ROLLBACK = {
+  rollback: v.optional(
+    v.pipe(v.boolean(), v.description("keep a failed revision instead of rolling back")),
+    true,
   ),
 };
-export const BUILD_TIMEOUT = { buildTimeout: v.optional(seconds("limit for the build and the push"), 900) };
+
+/** The common options, for commands that do not use them: one line of options serves all commands of a script. */
+export const COMMON = hidden({
+  ...TARGET_FLAGS,
+  ...RELEASE_FLAGS,
+  ...ROLLBACK,
+  ...TIMEOUT,
+  ...YES,
+  ...VERBOSE,
+  platform: text("where to deploy to", "name"),
+});
+
+function hidden(entries: v.ObjectEntries): v.ObjectEntries {
+  return Object.fromEntries(
+    Object.entries(entries).map(([key, entry]) => [
+      key,
+      v.pipe(entry as v.GenericSchema, v.metadata({ hidden: true })),
+    ]),
+  );
+}
+
 export { port, seconds, switchOff, text };

@@ -16,6 +16,7 @@ export const localCommand = defineCommand({
   usage: "local",
   summary: "Test the service in containers on this machine; needs Docker",
   flags: v.object({
+    ...flags.COMMON,
     name: flags.TARGET_FLAGS.name,
     env: flags.TARGET_FLAGS.env,
     port: v.optional(flags.port("port that the service listens on"), 8000),

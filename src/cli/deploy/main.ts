@@ -1,4 +1,6 @@
+import * as v from "valibot";
 import { DeployError, EXIT, isDeployError } from "../../deploy/errors.ts";
+import { DEPLOY_FILE, openDeployFile } from "../../deploy/file/deploy-file.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { runProgram } from "../program.ts";
@@ -6,7 +8,8 @@ import { reportError } from "../report-error.ts";
 import { cleanCommand } from "./clean.ts";
 import { doctorCommand } from "./doctor.ts";
 import { downCommand } from "./down.ts";
-import { failureResult } from "./failure.ts";
+import { failureResult, tellFailure } from "./failure.ts";
+import { initCommand } from "./init.ts";
 import { localCommand } from "./local.ts";
 import { logsCommand } from "./logs.ts";
 import { planCommand } from "./plan.ts";
@@ -32,9 +35,9 @@ const NO_PLATFORM: PlatformSource = {
     throw new UsageError("Option --platform is missing", "Write --platform <name>.");
   },
 };
-const NAMES = [...WITH_PLATFORM.map((make) => make(NO_PLATFORM)), localCommand, cleanCommand].map(
-  ({ usage }) => usage.split(" ")[0]!,
-);
+const nameOf = ({ usage }: { readonly usage: string }) => usage.split(" ")[0]!;
+const PLATFORM_NAMES = WITH_PLATFORM.map((make) => nameOf(make(NO_PLATFORM)));
+const NAMES = [...PLATFORM_NAMES, ...[initCommand({}), localCommand, cleanCommand].map(nameOf)];
 
 /** Runs `svc deploy` with its arguments; resolves with the exit code. */
 export async function run(argv: readonly string[], context: CliContext): Promise<number> {
@@ -42,7 +45,8 @@ export async function run(argv: readonly string[], context: CliContext): Promise
   try {
     const known = argv.length === 0 || /^-|^help$/.test(argv[0]!) || NAMES.includes(argv[0]!);
     const source = known ? await findPlatform(argv, context) : NO_PLATFORM;
-    const commands = [...WITH_PLATFORM.map((make) => make(source)), localCommand, cleanCommand];
+    const others = [initCommand(source.entries), localCommand, cleanCommand];
+    const commands = [...WITH_PLATFORM.map((make) => make(source)), ...others];
     const summary = "Build the service into an image, run it on a platform, and manage it there";
     // For an unknown command only the name matters: its options cannot be known.
     return await runProgram({ name, summary, commands, report }, known ? argv : argv.slice(0, 1), context);
@@ -53,7 +57,11 @@ export async function run(argv: readonly string[], context: CliContext): Promise
 
 /** A failure outside a command: as text, and as a document if one was requested. */
 function report(error: unknown, program: string, context: CliContext): number {
-  const code = reportError(error, program, context);
+  if (isDeployError(error) && !isGiven(context.argv, "json")) {
+    tellFailure(context, error, undefined);
+    return error.exitCode;
+  }
+  const code = isDeployError(error) ? error.exitCode : reportError(error, program, context);
   if (!isGiven(context.argv, "json")) return code;
   const { message } = error as Error;
   const fix = error instanceof UsageError ? error.hint : undefined;
@@ -65,11 +73,16 @@ function report(error: unknown, program: string, context: CliContext): number {
 }
 
 async function findPlatform(argv: readonly string[], context: CliContext): Promise<PlatformSource> {
-  const wanted = wordOf(argv, "platform");
+  const typed = wordOf(argv, "platform");
   const help = argv.length === 0 || argv[0] === "help" || argv.includes("--help") || argv.includes("-h");
+  const file = help || !PLATFORM_NAMES.includes(argv[0]!) ? undefined : await openDeployFile(context.cwd);
+  const wanted = typed ?? file?.platformOf(wordOf(argv, "env") ?? "dev");
   if (wanted !== undefined && !(help && wanted.startsWith("-"))) {
     const platform = await loadPlatform(wanted, context);
-    return { entries: { ...platformFlag(context), ...platform.flags.entries }, platform: () => platform };
+    const { entries } = platform.flags;
+    // What the file sets need not be typed; what both lack is reported when they are joined.
+    const own = file === undefined ? entries : v.entriesFromObjects([v.partial(v.object(entries))]);
+    return { entries: { ...platformFlag(context), ...own }, platform: () => platform };
   }
   return {
     // Without a platform the options of all platforms are accepted, so that only the missing platform is
@@ -78,7 +91,7 @@ async function findPlatform(argv: readonly string[], context: CliContext): Promi
     platform() {
       throw new UsageError(
         "Option --platform is missing",
-        `Set --platform to one of: ${Object.keys(context.platforms).join(", ")}.`,
+        `Set --platform to one of: ${Object.keys(context.platforms).join(", ")}. Or write it in ${DEPLOY_FILE}: svc deploy init does so.`,
       );
     },
   };

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import type { Deployment } from "../../deploy/deployment.ts";
 import type { Platform, PlatformFlags } from "../../deploy/platform.ts";
 import { type Command, defineCommand } from "../command.ts";
+import { COMMON } from "./flags.ts";
 import { openFrom, type Shell, withShell } from "./session.ts";
 
 /** Creates a command for one platform; the platform's own options are included. */
@@ -35,7 +36,7 @@ export function platformCommand(command: {
     defineCommand({
       usage,
       summary,
-      flags: v.object({ ...flags, ...entries }),
+      flags: v.object({ ...COMMON, ...flags, ...entries }),
       examples,
       run: ({ flags: given, context }) =>
         withShell(context, given, async (shell) => {

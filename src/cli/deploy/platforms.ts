@@ -1,11 +1,11 @@
 import * as v from "valibot";
+import { suggest } from "../../core/base/suggest.ts";
 import { listPlugins } from "../../core/service/plugin.ts";
 import type { Platform, PlatformFlags, PlatformLoader } from "../../deploy/platform.ts";
 import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { describeFlags } from "../flags.ts";
 import { findController, loadController } from "../load-controller.ts";
-import { suggest } from "../suggest.ts";
 
 /** The value of an option in the arguments of a command line. */
 export function wordOf(argv: readonly string[], flag: string): string | undefined {

@@ -6,8 +6,8 @@ import { type Deployment, openDeployment } from "../../deploy/deployment.ts";
 import { DeployError, isDeployError, toDeployError } from "../../deploy/errors.ts";
 import type { DeployEvent } from "../../deploy/events.ts";
 import { run as runProgram } from "../../deploy/exec.ts";
+import { toFlagName } from "../../deploy/flags.ts";
 import type { DeployOptions } from "../../deploy/options.ts";
-import { DEFAULT_OPTIONS } from "../../deploy/options.ts";
 import type { Platform } from "../../deploy/platform.ts";
 import type { CliContext } from "../context.ts";
 import { CliError, UsageError } from "../errors.ts";
@@ -122,11 +122,13 @@ export async function openFrom(
     .filter((flag) => isGiven(context.argv, flag.name))
     .map((flag) => [flag.key, flags[flag.key]]);
   const options = Object.fromEntries(
-    OPTION_KEYS.filter((key) => flags[key] !== undefined).map((key) => [key, flags[key]]),
+    OPTION_KEYS.filter((key) => flags[key] !== undefined && isGiven(context.argv, toFlagName(key))).map(
+      (key) => [key, flags[key]],
+    ),
   ) as Partial<DeployOptions>;
   const deployment = await openDeployment({
     platform,
-    options: { ...DEFAULT_OPTIONS, ...options },
+    options,
     flags: Object.fromEntries(own),
     cwd: context.cwd,
     env: context.env,
@@ -141,6 +143,7 @@ export async function openFrom(
 
 /** Options that are passed to the engine unchanged. */
 const OPTION_KEYS: readonly (keyof DeployOptions)[] = [
+  "platform",
   "name",
   "env",
   "region",

@@ -18,10 +18,7 @@ export const upCommand = platformCommand({
   flags: {
     ...flags.TARGET_FLAGS,
     ...flags.RELEASE_FLAGS,
-    rollback: v.optional(
-      v.pipe(v.boolean(), v.description("keep a failed revision instead of rolling back")),
-      true,
-    ),
+    ...flags.ROLLBACK,
     ...flags.TIMEOUT,
     ...flags.BUILD_TIMEOUT,
     showApiKey: flags.switchOff("print a newly generated API key, once"),

@@ -1,6 +1,6 @@
+import { suggest } from "../../core/base/suggest.ts";
 import type { AgentMethodField } from "../../core/models/agent-method-field.ts";
 import { UsageError } from "../errors.ts";
-import { suggest } from "../suggest.ts";
 
 /**
  * Converts `name=value` to the type that the method declares, and `name:=json` to the JSON value.

@@ -1,13 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { Redactor } from "../../core/base/redactor.ts";
 import type { DeployConfig } from "../config.ts";
-import { readConfig } from "../config.ts";
 import { createDeployTools } from "../create-tools.ts";
 import type { Emit } from "../events.ts";
+import { readSettings } from "../file/deploy-file.ts";
 import { refuseLinks, USED_ENTRIES } from "../files.ts";
 import type { LogFile } from "../log-file.ts";
 import { createLogFile } from "../log-file.ts";
-import type { DeployEnvironment } from "../name.ts";
 import { resolveName, toServiceName } from "../name.ts";
 import type { TimeLimits } from "../time-limits.ts";
 import { createTimeLimits } from "../time-limits.ts";
@@ -17,7 +16,7 @@ import { readTrustedFiles } from "./trusted-files.ts";
 
 export interface LocalOptions {
   readonly name: string | undefined;
-  readonly env: DeployEnvironment;
+  readonly env: string;
   readonly port: number;
   readonly generateApiKey: boolean;
   readonly generateRsa: boolean;
@@ -73,7 +72,8 @@ export interface OpenLocal {
 /** Resolves names and reads the configuration; starts nothing. */
 export async function openLocal(open: OpenLocal): Promise<LocalRun> {
   const { options, cwd, env, now = () => new Date(), redactor = new Redactor() } = open;
-  const name = resolveName(options.name, cwd);
+  const settings = await readSettings(cwd, options.env, undefined, env);
+  const name = resolveName(options.name ?? settings.options.name, cwd);
   const serviceName = toServiceName(name, options.env);
   await refuseLinks(cwd, [...USED_ENTRIES, "secrets", `secrets/${serviceName}`]);
   const log = createLogFile(cwd, now);
@@ -90,7 +90,7 @@ export async function openLocal(open: OpenLocal): Promise<LocalRun> {
     project: `svc-${serviceName}`,
     image: `${serviceName}:local-test`,
     url: `http://127.0.0.1:${options.port}`,
-    config: await readConfig(cwd),
+    config: settings.config,
     trusted: await readTrustedFiles(cwd, env),
     ask: open.ask,
     limits,

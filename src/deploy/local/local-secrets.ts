@@ -67,7 +67,7 @@ export async function gatherLocalSecrets(run: LocalRun, database?: WithDatabase)
     const value = given ?? kept ?? make[name]?.();
     if (value === undefined)
       throw new DeployError("bad_config", `Secret ${name} has no value`, {
-        fix: `Set it for this command (${name}=… svc deploy local), or write a value into .deployment/config.yaml`,
+        fix: `Set it for this command (${name}=… svc deploy local), or name a file that has it in deploy.yaml: ${name}: { file: path }`,
       });
     tools.redact(value);
     values[name] = value;

@@ -1,0 +1,106 @@
+import * as v from "valibot";
+
+type Entry = v.GenericSchema & { readonly wrapped?: Entry };
+
+const text = (description: string, value: string) =>
+  v.optional(v.pipe(v.string(), v.description(description), v.metadata({ value })));
+const choice = (description: string) => v.optional(v.pipe(v.boolean(), v.description(description)));
+const seconds = (description: string) =>
+  v.optional(
+    v.pipe(
+      v.number(),
+      v.minValue(1, "must be at least 1"),
+      v.description(description),
+      v.metadata({ value: "seconds" }),
+    ),
+  );
+
+/** Options of every platform that can be written in `deploy.yaml`, and as flags: `publicUrl` is `--public-url`. */
+export const SETTINGS = {
+  name: text("base name of the service (default: the folder's name)", "name"),
+  region: text("the provider's region (default: the platform's)", "region"),
+  projectId: text("cloud project or account (default: from the provider's own settings)", "id"),
+  port: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(1, "must be 1 to 65535"),
+      v.maxValue(65535, "must be 1 to 65535"),
+      v.description("port that the service listens on (default: that of the running service, else 8000)"),
+    ),
+  ),
+  publicUrl: text("public URL of the service, such as your own domain (default: unchanged)", "url"),
+  generateApiKey: choice("generate an API key if the platform stores none"),
+  generateRsa: choice("generate an RSA private key if the platform stores none"),
+  sourceDir: text("folder of the controller (default: src)", "folder"),
+  controllerFile: text("controller file in that folder (default: controller.ts)", "file"),
+  timeout: seconds("limit for rollout and health checks (default: 300, or what the platform needs)"),
+  buildTimeout: seconds("limit for the build and the push (default: 900)"),
+} satisfies v.ObjectEntries;
+
+const VariableNameSchema = v.pipe(
+  v.string(),
+  v.regex(
+    /^[A-Za-z_][A-Za-z0-9_]*$/,
+    "must be a variable name: letters, digits and _, not starting with a digit",
+  ),
+);
+
+/** Where the value of a secret comes from. */
+const SecretSchema = v.strictObject({
+  env: v.optional(v.pipe(VariableNameSchema, v.description("environment variable that has the value"))),
+  file: v.optional(
+    v.pipe(v.string("must be text"), v.description("file that has the value, relative to deploy.yaml")),
+  ),
+  remove: v.optional(
+    v.pipe(v.literal(true, "must be true"), v.description("the service no longer receives it")),
+  ),
+  description: v.optional(v.pipe(v.string("must be text"), v.description("for people"))),
+});
+export type SecretSource = v.InferOutput<typeof SecretSchema>;
+
+/** What a service receives, and where its jobs are stored. */
+export const CONTENTS = {
+  variables: v.optional(
+    v.pipe(
+      v.nullable(
+        v.record(
+          VariableNameSchema,
+          v.nullable(v.string("must be text: put quotes around numbers, true and false")),
+        ),
+      ),
+      v.description("plain variables of the service, by name; null removes one"),
+    ),
+  ),
+  secrets: v.optional(
+    v.pipe(
+      v.nullable(v.record(VariableNameSchema, v.nullable(SecretSchema))),
+      v.description(
+        "secrets by name: nothing (the environment variable of that name), { env: NAME }, { file: path } or { remove: true }",
+      ),
+    ),
+  ),
+  store: v.optional(
+    v.pipe(
+      v.picklist(["file", "external"], 'must be "file" or "external"'),
+      v.description(
+        'where jobs are stored without a database: "file" (the container\'s disk) or "external" (a store of your controller)',
+      ),
+    ),
+  ),
+} satisfies v.ObjectEntries;
+
+/** The platform of a part of the file. */
+export const PLATFORM = {
+  platform: v.optional(v.pipe(v.string("must be text"), v.description("where to deploy to"))),
+} satisfies v.ObjectEntries;
+
+/** Everything that one part of the file may have, besides the options of its platform. */
+export const PART = { ...PLATFORM, ...SETTINGS, ...CONTENTS };
+
+/** Whether an option is text: YAML reads `cpu: 1` as a number, and the platform wants "1". */
+export function isText(entry: v.GenericSchema): boolean {
+  let base = entry as Entry;
+  while (base.wrapped) base = base.wrapped;
+  return base.type === "string" || base.type === "picklist";
+}
