@@ -18,6 +18,7 @@ import { resolveName, toServiceName } from "./name.ts";
 import type { DeployOptions } from "./options.ts";
 import { DEFAULT_OPTIONS, DEFAULT_PORT, DEFAULT_TIMEOUT } from "./options.ts";
 import type { DeployTarget, Platform, PlatformSession } from "./platform.ts";
+import { pipelineOf } from "./remote-lock.ts";
 import type { StateFile } from "./state.ts";
 import { openState, stateBase } from "./state.ts";
 import type { TimeLimits } from "./time-limits.ts";
@@ -81,6 +82,9 @@ export interface OpenOptions {
   readonly polling?: Polling;
 }
 
+/** Seconds that a run may take besides the build, the rollout and a rollback. */
+const SPARE = 600;
+
 /** Resolves the target, connects the platform and opens state and journal. Writes nothing. */
 export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   const { platform, options: typed, cwd, env, command, now = () => new Date(), newId = randomUUID } = open;
@@ -143,6 +147,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   });
   const session = await platform.connect(target as DeployTarget<never>, tools);
   const unlock: (() => Promise<void>)[] = [];
+  const timeout = options.timeout ?? platform.timeout ?? DEFAULT_TIMEOUT;
 
   return {
     platform,
@@ -164,12 +169,20 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
     },
     state: openState(key),
     polling: open.polling ?? {},
-    timeout: options.timeout ?? platform.timeout ?? DEFAULT_TIMEOUT,
+    timeout,
     async lock() {
-      const lock = await takeLock(`${stateBase(key)}.lock`, { id: run, command, now });
+      const lock = await takeLock(`${stateBase(key)}.lock`, {
+        id: run,
+        command,
+        now,
+        pipeline: pipelineOf(env),
+      });
       unlock.push(() => lock.release());
       logs = true;
-      const away = await session.lock?.(lock.holder);
+      const away = await session.lock?.(lock.holder, {
+        seconds: options.buildTimeout + 2 * timeout + SPARE,
+        breakLock: options.breakLock === true,
+      });
       if (away) unlock.push(away);
       return lock;
     },

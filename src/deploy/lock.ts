@@ -26,10 +26,17 @@ export interface Lock {
 /** Acquires the lock of a target, or rejects with `DeployError` "locked" that names the holder. */
 export async function takeLock(
   path: string,
-  options: { readonly id: string; readonly command: string; readonly now: () => Date },
+  options: {
+    readonly id: string;
+    readonly command: string;
+    readonly now: () => Date;
+    /** The pipeline that runs the command, for people. */
+    readonly pipeline?: string | undefined;
+  },
 ): Promise<Lock> {
   const { id, command, now } = options;
-  const who = `${userName()}@${hostname()}, process ${process.pid} (${command})`;
+  const place = options.pipeline ?? `${userName()}@${hostname()}, process ${process.pid}`;
+  const who = `${place} (${command})`;
   const mine: LockFile = {
     id,
     holder: who,
@@ -93,7 +100,8 @@ async function ageInMs(path: string, now: () => Date): Promise<number> {
   }
 }
 
-function isRunning(pid: number): boolean {
+/** Whether a process of this machine is alive. */
+export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
@@ -142,7 +150,8 @@ export function lockedBy(held: LockHolder, now: Date): DeployError {
   });
 }
 
-function ageOf(since: Date, now: Date): string {
+/** Time since then, as text. */
+export function ageOf(since: Date, now: Date): string {
   const seconds = Math.max(0, Math.round((now.getTime() - since.getTime()) / 1000));
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }

@@ -26,6 +26,8 @@ export interface DeployOptions {
   readonly acceptDataLoss: boolean;
   /** Whether open jobs that the new code does not fit stop the deployment, or are held. @default "stop" */
   readonly heldJobs?: "stop" | "ok" | undefined;
+  /** Take over the lock of another run, which is dead. */
+  readonly breakLock?: boolean | undefined;
   /** Overwrite generated files that were edited. */
   readonly overwriteFiles: boolean;
 }

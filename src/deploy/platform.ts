@@ -137,6 +137,14 @@ export interface LockHolder {
   readonly since: string;
 }
 
+/** How a lock is taken. */
+export interface LockRequest {
+  /** For how long at most the run needs it: afterwards it counts as left behind. */
+  readonly seconds: number;
+  /** Takes over a lock that somebody else holds. */
+  readonly breakLock: boolean;
+}
+
 /**
  * One target on one platform. `preflight`, `inspect`, `listSecrets`, `plan`, `estimate`, `predictUrl`, `readSecret`, `history`
  * and `logs` never write. Every other call to the outside that changes something goes through `tools.journal`.
@@ -157,8 +165,11 @@ export interface PlatformSession {
   estimate?(spec: ReleaseSpec, live?: Release): Promise<Estimate>;
   /** The URL, if the platform can predict it before the first release. */
   predictUrl?(): Promise<string | undefined>;
-  /** Locks the target for this run across machines; rejects with `DeployError` "locked" naming the holder. */
-  lock?(holder: LockHolder): Promise<() => Promise<void>>;
+  /**
+   * Locks the target for this run across machines; resolves with how to release it, and rejects with `DeployError`
+   * "locked" naming the holder.
+   */
+  lock?(holder: LockHolder, request: LockRequest): Promise<() => Promise<void>>;
   /**
    * Creates what else a release needs (APIs, roles): after consent, before the build. A second call changes
    * nothing.

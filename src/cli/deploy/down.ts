@@ -12,6 +12,7 @@ export const downCommand = platformCommand({
     ...flags.TARGET_FLAGS,
     ...flags.TIMEOUT,
     ...flags.ACCEPT_DATA_LOSS,
+    ...flags.BREAK_LOCK,
     ...flags.YES,
     ...flags.VERBOSE,
     ...flags.JSON_FLAG,

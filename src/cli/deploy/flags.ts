@@ -70,6 +70,9 @@ export const VERBOSE = { verbose: switchOff("show the output of the underlying t
 export const OVERWRITE = {
   overwriteFiles: switchOff("overwrite generated files that you edited"),
 };
+export const BREAK_LOCK = {
+  breakLock: switchOff("take over the lock of another run that is dead"),
+};
 export const TIMEOUT = { timeout: SETTINGS.timeout };
 export const BUILD_TIMEOUT = { buildTimeout: SETTINGS.buildTimeout };
 export const ROLLBACK = {

@@ -13,6 +13,7 @@ export const rollbackCommand = platformCommand({
     to: flags.text("revision to roll back to (default: the previous one)", "revision"),
     ...flags.TIMEOUT,
     ...flags.ACCEPT_DATA_LOSS,
+    ...flags.BREAK_LOCK,
     ...flags.YES,
     ...flags.VERBOSE,
     ...flags.JSON_FLAG,

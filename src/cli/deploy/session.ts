@@ -161,6 +161,7 @@ const OPTION_KEYS: readonly (keyof DeployOptions)[] = [
   "acceptDataLoss",
   "overwriteFiles",
   "heldJobs",
+  "breakLock",
 ];
 
 /** If a platform's packages are missing, offers at a terminal to install them and continues. */

@@ -30,6 +30,7 @@ export const upCommand = platformCommand({
       "stop",
     ),
     ...flags.OVERWRITE,
+    ...flags.BREAK_LOCK,
     ...flags.YES,
     ...flags.VERBOSE,
     ...flags.JSON_FLAG,

@@ -9,6 +9,7 @@ import { findIdentity } from "./credentials.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import { checkFlags } from "./flags.ts";
 import { Google } from "./google.ts";
+import { takeLock } from "./lock.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
 import { preflight } from "./preflight.ts";
@@ -49,6 +50,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
         ? undefined
         : `https://${target.serviceName}-${number}.${target.region}.run.app`;
     },
+    lock: (holder, request) => takeLock(context, holder, request),
     async prepare() {
       await enableApis(context);
       await ensureRepository(context);

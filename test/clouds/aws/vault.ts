@@ -118,10 +118,11 @@ export function registryApi(state: AwsState, operation: string, input: Json): An
     });
   }
   if (operation === "DescribeImages") return describeImage(state, input);
-  const name =
-    operation === "CreateRepository"
-      ? String(input.repositoryName)
-      : String((input.repositoryNames as string[])[0]);
+  const name = String(
+    operation === "ListTagsForResource"
+      ? String(input.resourceArn).split(":repository/")[1]
+      : (input.repositoryName ?? (input.repositoryNames as string[])[0]),
+  );
   const repository = {
     repositoryName: name,
     repositoryUri: `${state.account}.dkr.ecr.${state.region}.amazonaws.com/${name}`,
@@ -137,6 +138,11 @@ export function registryApi(state: AwsState, operation: string, input: Json): An
       "RepositoryNotFoundException",
       `The repository with name '${name}' does not exist in the registry with id '${state.account}'`,
     );
+  if (operation === "ListTagsForResource") return ok({ tags: state.repositories.get(name)?.tags });
+  if (operation === "DeleteRepository") {
+    state.repositories.delete(name);
+    return ok({ repository });
+  }
   return ok({ repositories: [repository] });
 }
 

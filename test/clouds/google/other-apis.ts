@@ -39,7 +39,7 @@ export async function secretManagerApi(state: GoogleState, request: Received, bo
     if (!/^[A-Za-z0-9_-]{1,255}$/.test(id)) return invalid("secret_id");
     if (state.secrets.has(id)) return exists();
     if (!body.replication) return invalid("replication is required");
-    const resource: Json = { ...body, name: `projects/${state.number}/secrets/${id}` };
+    const resource: Json = { ...body, name: `projects/${state.number}/secrets/${id}`, etag: newEtag() };
     state.secrets.set(id, { resource, versions: [], policy: newPolicy(state) });
     return { status: 200, body: resource };
   }
@@ -71,14 +71,24 @@ export async function secretManagerApi(state: GoogleState, request: Received, bo
   if (method === "GET") return { status: 200, body: secret.resource };
   if (method === "PATCH") {
     for (const key of (query.get("updateMask") ?? "").split(",")) secret.resource[key] = body[key];
+    secret.resource.etag = newEtag();
     return { status: 200, body: secret.resource };
   }
   if (method === "DELETE") {
+    const etag = query.get("etag");
+    if (etag !== null && etag !== secret.resource.etag)
+      return {
+        status: 400,
+        body: { error: { code: 400, message: "The etag does not match", status: "FAILED_PRECONDITION" } },
+      };
     state.secrets.delete(id);
     return { status: 200, body: {} };
   }
   return notFound();
 }
+
+let etags = 0;
+const newEtag = () => `"${(++etags).toString(16)}"`;
 
 function filtered(state: GoogleState, filter: string): Json[] {
   const pairs = [...filter.matchAll(/labels\.([\w-]+)=([\w-]+)/g)];

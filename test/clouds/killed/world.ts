@@ -62,7 +62,7 @@ function googleOf({ apis, repositories, secrets, services, buckets }: GoogleStat
     apis: [...apis].sort(),
     repositories: [...repositories],
     secrets: [...secrets.values()].map(({ resource, versions, policy }) => [
-      resource,
+      { ...resource, etag: "" },
       versions,
       policy.bindings,
     ]),

@@ -1,0 +1,95 @@
+import { hostname } from "node:os";
+import { DeployError } from "./errors.ts";
+import { ageOf, isRunning } from "./lock.ts";
+import type { LockHolder, LockRequest } from "./platform.ts";
+import type { DeployTools } from "./tools.ts";
+
+/** Where a platform keeps the lock of a target: one text, which only one of several callers can create. */
+export interface LockPlace {
+  /** Creates it with this text; false if it exists. */
+  create(text: string): Promise<boolean>;
+  /** The text, and what tells this lock from a later one; undefined if there is none. */
+  read(): Promise<{ readonly text: string; readonly version: string } | undefined>;
+  /** Removes the lock with this version; nothing happens if it is another one by now, or gone. */
+  remove(version: string): Promise<void>;
+}
+
+interface Held extends LockHolder {
+  readonly pid: number;
+  readonly host: string;
+  /** From then on it counts as left behind. */
+  readonly until: string;
+}
+
+/** More tries than others can have left locks behind. */
+const TRIES = 4;
+
+/**
+ * Takes the lock of a target for all machines; resolves with how to release it. A lock that is over its time, or
+ * whose process on this machine has ended, is taken over, as is every lock with `breakLock`. Otherwise it rejects with
+ * `DeployError` "locked", which names the holder.
+ */
+export async function takeRemoteLock(
+  place: LockPlace,
+  holder: LockHolder,
+  { seconds, breakLock }: LockRequest,
+  tools: Pick<DeployTools, "now" | "report" | "env">,
+): Promise<() => Promise<void>> {
+  const until = new Date(tools.now().getTime() + seconds * 1000).toISOString();
+  const mine: Held = { ...holder, pid: process.pid, host: hostname(), until };
+  for (let tries = 0; tries < TRIES; tries++) {
+    if (await place.create(JSON.stringify(mine)))
+      return async () => {
+        const found = await place.read();
+        if (found !== undefined && parse(found.text)?.id === holder.id) await place.remove(found.version);
+      };
+    const found = await place.read();
+    if (found === undefined) continue;
+    const held = parse(found.text);
+    // A killed run whose answer was lost: the lock is ours.
+    if (held?.id === holder.id) continue;
+    if (!breakLock && !isLeft(held, tools.now())) throw locked(held, tools.now());
+    await place.remove(found.version);
+    tools.report(`took over the lock of ${held?.holder ?? "an unknown run"}, held since ${held?.since ?? "?"}`);
+  }
+  throw locked(undefined, tools.now());
+}
+
+/** Who deploys, for people: the job of a pipeline, where its variables say so. */
+export function pipelineOf(env: Readonly<Record<string, string | undefined>>): string | undefined {
+  if (env.GITHUB_ACTIONS && env.GITHUB_REPOSITORY)
+    return `GitHub ${env.GITHUB_REPOSITORY}, run ${env.GITHUB_RUN_ID ?? "?"}${env.GITHUB_ACTOR ? ` of ${env.GITHUB_ACTOR}` : ""}`;
+  if (env.GITLAB_CI && env.CI_PROJECT_PATH)
+    return `GitLab ${env.CI_PROJECT_PATH}, job ${env.CI_JOB_ID ?? "?"}${env.GITLAB_USER_LOGIN ? ` of ${env.GITLAB_USER_LOGIN}` : ""}`;
+  return undefined;
+}
+
+function parse(text: string): Held | undefined {
+  try {
+    return JSON.parse(text) as Held;
+  } catch {
+    return undefined;
+  }
+}
+
+function isLeft(held: Held | undefined, now: Date): boolean {
+  if (held === undefined) return false;
+  if (held.host === hostname() && !isRunning(held.pid)) return true;
+  return new Date(held.until).getTime() <= now.getTime();
+}
+
+function locked(held: Held | undefined, now: Date): DeployError {
+  return new DeployError(
+    "locked",
+    `Another deployment of this target is in progress: ${held?.holder ?? "unknown holder"}`,
+    {
+      ...(held
+        ? {
+            detail: `It has held the lock since ${held.since}, for ${ageOf(new Date(held.since), now)}. The lock ends by itself at ${held.until}`,
+          }
+        : {}),
+      outcome: "Nothing was changed",
+      fix: "Wait for it to finish and run the command again. If that run is dead, add --break-lock",
+    },
+  );
+}

@@ -1,0 +1,77 @@
+import type { LockHolder, LockRequest } from "../../deploy/platform.ts";
+import { type LockPlace, takeRemoteLock } from "../../deploy/remote-lock.ts";
+import { isCloudError } from "../cloud/cloud-error.ts";
+import { ownershipOf } from "../cloud/ownership.ts";
+import type { Context } from "./context.ts";
+import { isNotFound } from "./google-error.ts";
+
+interface LockSecret {
+  readonly etag?: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+const TEXT = "svc-lock";
+
+/** Locks the target for all machines. Where it may not, because the project is new, it says so. */
+export async function takeLock(
+  context: Context,
+  holder: LockHolder,
+  request: LockRequest,
+): Promise<() => Promise<void>> {
+  try {
+    return await takeRemoteLock(lockPlace(context), holder, request, context.tools);
+  } catch (error) {
+    if (!isCloudError(error) || error.status !== 403) throw error;
+    // What is missing is found by the checks that follow.
+    context.tools.report(`the target is not locked for other machines: ${error.message}`);
+    return async () => undefined;
+  }
+}
+
+/**
+ * The lock of a target: a secret without a value, as Secret Manager creates a name only once and deletes by etag. It
+ * is there only while a command runs.
+ */
+function lockPlace(context: Context): LockPlace {
+  const { project, target } = context;
+  // Services are per region, secrets are not.
+  const id = `${target.serviceName}-${target.region}-svc-lock`;
+  const path = `/v1/projects/${project}/secrets/${id}`;
+  const find = async () => (await context.google()).find<LockSecret>("secretmanager", path);
+  return {
+    async create(text) {
+      const google = await context.google();
+      try {
+        await google.send("secretmanager", "POST", `/v1/projects/${project}/secrets`, {
+          query: { secretId: id },
+          body: {
+            replication: { automatic: {} },
+            labels: ownershipOf(target),
+            annotations: { [TEXT]: text },
+          },
+          reread: async () => {
+            const found = await find();
+            return found?.annotations?.[TEXT] === text ? found : undefined;
+          },
+        });
+        return true;
+      } catch (error) {
+        if (isCloudError(error) && error.status === 409) return false;
+        throw error;
+      }
+    },
+    async read() {
+      const found = await find();
+      return found && { text: found.annotations?.[TEXT] ?? "", version: found.etag ?? "" };
+    },
+    async remove(etag) {
+      const google = await context.google();
+      try {
+        await google.send("secretmanager", "DELETE", path, { query: { etag } });
+      } catch (error) {
+        const isOther = isCloudError(error) && [400, 409, 412].includes(error.status);
+        if (!isNotFound(error) && !isOther) throw error;
+      }
+    },
+  };
+}

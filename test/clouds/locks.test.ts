@@ -1,0 +1,67 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { PlatformSession } from "../../src/deploy/platform.ts";
+import appRunner from "../../src/platforms/app-runner/platform.ts";
+import ecsExpress from "../../src/platforms/aws-ecs-express/platform.ts";
+import { type AwsHarness, awsHarness } from "./aws/harness.ts";
+import { type CloudRunHarness, cloudRunHarness } from "./google/harness.ts";
+
+let aws: AwsHarness;
+let google: CloudRunHarness;
+beforeAll(async () => {
+  [aws, google] = await Promise.all([awsHarness(), cloudRunHarness()]);
+});
+afterAll(async () => {
+  await Promise.all([aws.close(), google.close()]);
+});
+
+const CLOUDS: readonly [string, () => Promise<PlatformSession>][] = [
+  ["cloud-run", () => google.connect()],
+  ["aws-ecs-express", async () => ecsExpress.connect(aws.target({}), aws.tools())],
+  ["aws-app-runner", async () => appRunner.connect(aws.target({}), aws.tools())],
+];
+
+const who = (id: string, seconds = 1800, breakLock = false) =>
+  [
+    { id, holder: `${id}@checkout (svc deploy up, first)`, since: new Date().toISOString() },
+    { seconds, breakLock },
+  ] as const;
+
+/** The outcomes of several at the same time: how to release it, or the message of the refusal. */
+async function race(takes: readonly Promise<() => Promise<void>>[]) {
+  const ended = await Promise.allSettled(takes);
+  const won = ended.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  const lost = ended.flatMap((one) => (one.status === "rejected" ? [String(one.reason)] : []));
+  return { won, lost };
+}
+
+describe.each(CLOUDS)("the lock of a target on %s", (_, connect) => {
+  it("is for one of two checkouts, the other is rejected by name; then it is free", async () => {
+    const [ann, ben] = [await connect(), await connect()];
+
+    const { won, lost } = await race([ann.lock!(...who("ann")), ben.lock!(...who("ben"))]);
+
+    expect(won).toHaveLength(1);
+    expect(lost).toEqual([expect.stringMatching(/in progress: (ann|ben)@checkout \(svc deploy up, first\)/)]);
+    await won[0]!();
+    const release = await ben.lock!(...who("ben"));
+    await release();
+  });
+
+  it("is taken over by one of two where its holder is over its time, and broken where that is wanted", async () => {
+    const [ann, ben, cleo] = [await connect(), await connect(), await connect()];
+    await ann.lock!(...who("ann", -1));
+
+    const { won, lost } = await race([ben.lock!(...who("ben")), cleo.lock!(...who("cleo"))]);
+    const release = await ann.lock!(...who("eve", 1800, true));
+
+    expect(won).toHaveLength(1);
+    expect(lost).toHaveLength(1);
+    await won[0]!();
+    await expect(cleo.lock!(...who("dan"))).rejects.toThrow(/eve@checkout/);
+    await release();
+  });
+});
+
+it("no call of a lock violates the contract of its cloud", () => {
+  expect([...aws.cloud.recorder.violations, ...google.emulator.recorder.violations]).toEqual([]);
+});

@@ -1,0 +1,86 @@
+import { hostname } from "node:os";
+import { describe, expect, it } from "vitest";
+import type { LockPlace } from "../../src/deploy/remote-lock.ts";
+import { pipelineOf, takeRemoteLock } from "../../src/deploy/remote-lock.ts";
+
+/** A place in memory, and what it was told to say. */
+function placeOf(text?: object) {
+  let held = text && { text: JSON.stringify(text), version: "0" };
+  let versions = 0;
+  const place: LockPlace = {
+    async create(wanted) {
+      if (held !== undefined) return false;
+      held = { text: wanted, version: String(++versions) };
+      return true;
+    },
+    read: async () => held,
+    async remove(version) {
+      if (held?.version === version) held = undefined;
+    },
+  };
+  return { place, now: () => held && (JSON.parse(held.text) as { id: string; holder: string }) };
+}
+
+const NOW = new Date("2026-11-23T10:00:00Z");
+const tools = { now: () => NOW, report: () => undefined, env: {} };
+const me = { id: "mine", holder: "me@here (svc deploy up)", since: NOW.toISOString() };
+const ann = {
+  id: "hers",
+  holder: "ann@elsewhere (svc deploy up)",
+  since: "2026-11-23T09:55:00Z",
+  pid: 1,
+  host: "elsewhere",
+  until: "2026-11-23T10:25:00Z",
+};
+const request = { seconds: 1800, breakLock: false };
+
+describe("the lock of a target for all machines", () => {
+  it("is taken by one run, which another one is told by name, and is free after it", async () => {
+    const { place, now } = placeOf();
+
+    const release = await takeRemoteLock(place, me, request, tools);
+    const second = takeRemoteLock(place, { ...me, id: "second" }, request, tools);
+
+    await expect(second).rejects.toMatchObject({ code: "locked", exitCode: 6, message: expect.stringContaining("me@here") });
+    await release();
+    expect(now()).toBeUndefined();
+  });
+
+  it("names who holds it, since when, and what to do", async () => {
+    await expect(takeRemoteLock(placeOf(ann).place, me, request, tools)).rejects.toMatchObject({
+      message: expect.stringContaining("ann@elsewhere"),
+      detail: expect.stringMatching(/since 2026-11-23T09:55:00Z, for 5 min\. .* ends by itself at 2026-11-23T10:25/),
+      fix: expect.stringContaining("--break-lock"),
+    });
+  });
+
+  it.each([
+    ["is over its time", { ...ann, until: "2026-11-23T09:59:00Z" }, false],
+    ["belongs to a process of this machine that has ended", { ...ann, host: hostname(), pid: 2 ** 22 + 7 }, false],
+    ["is broken by --break-lock", ann, true],
+  ])("is taken over if it %s", async (_, held, breakLock) => {
+    const { place, now } = placeOf(held);
+
+    await takeRemoteLock(place, me, { seconds: 1800, breakLock }, tools);
+
+    expect(now()).toMatchObject({ id: "mine" });
+  });
+
+  it("is not released by a run that has lost it", async () => {
+    const { place, now } = placeOf();
+    const release = await takeRemoteLock(place, me, request, tools);
+    await takeRemoteLock(place, { ...me, id: "second" }, { ...request, breakLock: true }, tools);
+
+    await release();
+
+    expect(now()).toMatchObject({ id: "second" });
+  });
+
+  it("names the job of a pipeline", () => {
+    expect(pipelineOf({ GITHUB_ACTIONS: "true", GITHUB_REPOSITORY: "a/b", GITHUB_RUN_ID: "7", GITHUB_ACTOR: "ann" })).toBe(
+      "GitHub a/b, run 7 of ann",
+    );
+    expect(pipelineOf({ GITLAB_CI: "true", CI_PROJECT_PATH: "a/b", CI_JOB_ID: "8" })).toBe("GitLab a/b, job 8");
+    expect(pipelineOf({})).toBeUndefined();
+  });
+});
