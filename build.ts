@@ -2,8 +2,8 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { build } from "rolldown";
 import config from "./rolldown.config.ts";
+import { PLATFORMS } from "./src/cli/deploy/built-in.ts";
 import { editorSchema } from "./src/deploy/file/editor-schema.ts";
-import { PLATFORMS } from "./src/platforms/all.ts";
 
 /** Builds `dist`: the types from TypeScript, the schema of deploy.yaml, the rest as rolldown.config.ts says; then links `svc` to it. */
 rmSync("dist", { recursive: true, force: true });

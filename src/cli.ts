@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import "./cli/require-node.ts";
+import { PLATFORMS } from "./cli/deploy/built-in.ts";
 import { main } from "./cli/main.ts";
 import { createPaint } from "./cli/paint.ts";
-import { PLATFORMS } from "./platforms/all.ts";
 
 const { env, stdin, stdout, stderr } = process;
 const argv = process.argv.slice(2);

@@ -123,7 +123,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
       image: imageCurrent ? (live.image ?? "") : session.imageRef(imageTag),
       imageTag,
       port,
-      env: imageCurrent ? { ...env, ...(mark === undefined ? {} : { [CONTEXT]: mark }) } : env,
+      env: imageCurrent ? { ...(mark === undefined ? {} : { [CONTEXT]: mark }), ...env } : env,
       secrets: plannedSecrets(secrets, stored),
       secretHashes: Object.fromEntries(Object.entries(secrets.values).map(([key, { hash }]) => [key, hash])),
       publicUrl: env.SERVICE_PUBLIC_URL,

@@ -139,7 +139,7 @@ export interface LockHolder {
 
 /** How a lock is taken. */
 export interface LockRequest {
-  /** For how long at most the run needs it: afterwards it counts as left behind. */
+  /** Longest time that the run needs it: a lock that is older was left behind by a killed run. */
   readonly seconds: number;
   /** Takes over a lock that somebody else holds. */
   readonly breakLock: boolean;

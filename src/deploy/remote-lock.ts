@@ -50,7 +50,9 @@ export async function takeRemoteLock(
     if (held?.id === holder.id) continue;
     if (!breakLock && !isLeft(held, tools.now())) throw locked(held, tools.now());
     await place.remove(found.version);
-    tools.report(`took over the lock of ${held?.holder ?? "an unknown run"}, held since ${held?.since ?? "?"}`);
+    tools.report(
+      `took over the lock of ${held?.holder ?? "an unknown run"}, held since ${held?.since ?? "?"}`,
+    );
   }
   throw locked(undefined, tools.now());
 }

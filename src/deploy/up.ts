@@ -202,7 +202,7 @@ async function deploy(deployment: Deployment, prepared: Prepared): Promise<Done>
 
 /** The variables, with the mark of the files that a new image was built from. */
 function markedEnv({ spec, imageCurrent, context }: Prepared, image: string): ReleaseSpec["env"] {
-  return imageCurrent ? spec.env : { ...spec.env, [CONTEXT]: contextMark(context.hash, image) };
+  return imageCurrent ? spec.env : { [CONTEXT]: contextMark(context.hash, image), ...spec.env };
 }
 
 function guard({ target, options, journal, emit }: Deployment, work: OpenWork | undefined): void {

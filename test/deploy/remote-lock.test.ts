@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { LockPlace } from "../../src/deploy/remote-lock.ts";
 import { pipelineOf, takeRemoteLock } from "../../src/deploy/remote-lock.ts";
 
-/** A place in memory, and what it was told to say. */
+/** A place in memory, with the lock that it holds. */
 function placeOf(text?: object) {
   let held = text && { text: JSON.stringify(text), version: "0" };
   let versions = 0;
@@ -35,13 +35,17 @@ const ann = {
 const request = { seconds: 1800, breakLock: false };
 
 describe("the lock of a target for all machines", () => {
-  it("is taken by one run, which another one is told by name, and is free after it", async () => {
+  it("is taken by one run, the next one is rejected by its name, and then it is free", async () => {
     const { place, now } = placeOf();
 
     const release = await takeRemoteLock(place, me, request, tools);
     const second = takeRemoteLock(place, { ...me, id: "second" }, request, tools);
 
-    await expect(second).rejects.toMatchObject({ code: "locked", exitCode: 6, message: expect.stringContaining("me@here") });
+    await expect(second).rejects.toMatchObject({
+      code: "locked",
+      exitCode: 6,
+      message: expect.stringContaining("me@here"),
+    });
     await release();
     expect(now()).toBeUndefined();
   });
@@ -49,14 +53,20 @@ describe("the lock of a target for all machines", () => {
   it("names who holds it, since when, and what to do", async () => {
     await expect(takeRemoteLock(placeOf(ann).place, me, request, tools)).rejects.toMatchObject({
       message: expect.stringContaining("ann@elsewhere"),
-      detail: expect.stringMatching(/since 2026-11-23T09:55:00Z, for 5 min\. .* ends by itself at 2026-11-23T10:25/),
+      detail: expect.stringMatching(
+        /since 2026-11-23T09:55:00Z, for 5 min\. .* ends by itself at 2026-11-23T10:25/,
+      ),
       fix: expect.stringContaining("--break-lock"),
     });
   });
 
   it.each([
     ["is over its time", { ...ann, until: "2026-11-23T09:59:00Z" }, false],
-    ["belongs to a process of this machine that has ended", { ...ann, host: hostname(), pid: 2 ** 22 + 7 }, false],
+    [
+      "belongs to a process of this machine that has ended",
+      { ...ann, host: hostname(), pid: 2 ** 22 + 7 },
+      false,
+    ],
     ["is broken by --break-lock", ann, true],
   ])("is taken over if it %s", async (_, held, breakLock) => {
     const { place, now } = placeOf(held);
@@ -77,10 +87,17 @@ describe("the lock of a target for all machines", () => {
   });
 
   it("names the job of a pipeline", () => {
-    expect(pipelineOf({ GITHUB_ACTIONS: "true", GITHUB_REPOSITORY: "a/b", GITHUB_RUN_ID: "7", GITHUB_ACTOR: "ann" })).toBe(
-      "GitHub a/b, run 7 of ann",
+    expect(
+      pipelineOf({
+        GITHUB_ACTIONS: "true",
+        GITHUB_REPOSITORY: "a/b",
+        GITHUB_RUN_ID: "7",
+        GITHUB_ACTOR: "ann",
+      }),
+    ).toBe("GitHub a/b, run 7 of ann");
+    expect(pipelineOf({ GITLAB_CI: "true", CI_PROJECT_PATH: "a/b", CI_JOB_ID: "8" })).toBe(
+      "GitLab a/b, job 8",
     );
-    expect(pipelineOf({ GITLAB_CI: "true", CI_PROJECT_PATH: "a/b", CI_JOB_ID: "8" })).toBe("GitLab a/b, job 8");
     expect(pipelineOf({})).toBeUndefined();
   });
 });
