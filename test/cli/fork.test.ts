@@ -138,10 +138,13 @@ describe("svc job fork", { timeout: PROCESS_TIME }, () => {
       // Three kills in a row may have met it: then a person has to retry it.
       if (((await one.json()) as Job).stop_reason === "crash_loop")
         await fetch(`${path}/retry`, { method: "POST", headers, body: '{ "from": "last_step" }' });
-      const job = async () => (await (await read()).json()) as Job;
-      await expect.poll(job).toMatchObject({ status: "completed" });
-      const { result, case_ids } = await job();
-      found.set(id, JSON.stringify([result, case_ids]));
+      let job = {} as Job;
+      const status = async () => {
+        job = (await (await read()).json()) as Job;
+        return job.status;
+      };
+      await expect.poll(status).toBe("completed");
+      found.set(id, JSON.stringify([job.result, job.case_ids]));
     }
     const after = await lines();
 
