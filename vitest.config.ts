@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { NATIVE, nativeSources } from "./test/_native.ts";
 import { openRun } from "./test/_once.ts";
 
 openRun();
@@ -81,6 +82,7 @@ const ALONE = [
 ];
 
 export default defineConfig({
+  plugins: [nativeSources()],
   resolve: {
     alias: [
       { find: /^agent-control-service\/testing$/, replacement: source("./test/_testing.ts") },
@@ -89,6 +91,7 @@ export default defineConfig({
     ],
   },
   test: {
+    server: { deps: { external: [NATIVE] } },
     // A busy machine is slow, not wrong.
     testTimeout: 120_000,
     hookTimeout: 120_000,
