@@ -1,5 +1,7 @@
 import { resolveOptions, type ServerOptions } from "./core/service/options.ts";
 import { createService, type Service } from "./core/service/service.ts";
+import type { StorageLike } from "./core/storage/open-storage.ts";
+import { Standby } from "./core/store/bucket/standby.ts";
 import { hasOpenStore } from "./core/store/json/folder-place.ts";
 import { openJsonStore } from "./core/store/json/json-store.ts";
 import type { StoreFactory } from "./core/store/store.ts";
@@ -16,11 +18,34 @@ import { telemetry } from "./plugins/telemetry/plugin.ts";
  */
 export function createServer(options: ServerOptions): Service {
   const resolved = resolveOptions(options);
+  const { storage } = resolved;
+  const standby = storage === undefined ? undefined : new Standby();
   return createService({
     options: resolved,
     plugins: [docs(), events(), telemetry(), resolved.admin && admin()],
-    openStore: resolved.store ?? storeFor(resolved.databaseUrl),
+    openStore:
+      resolved.store ?? (storage !== undefined ? storeIn(storage, standby) : storeFor(resolved.databaseUrl)),
+    standby,
   });
+}
+
+/** The store whose journal is in a storage. */
+function storeIn(storage: StorageLike | string, standby: Standby | undefined): StoreFactory {
+  return async (context) => {
+    if (hasOpenStore(context.dataDir)) {
+      context.log.warn(
+        "The data folder has a store that is not the one in the storage: its jobs are not used. Remove it",
+        { folder: context.dataDir },
+      );
+    }
+    const { bucketStore } = await import("./core/store/bucket/bucket-store.ts");
+    const { storageFromUrl } = await import("./core/storage/storage-url.ts");
+    const driver =
+      typeof storage === "string"
+        ? storageFromUrl(storage, { name: "The URL of the store's storage" })
+        : storage;
+    return bucketStore(driver, standby)(context);
+  };
 }
 
 /** The store of those who have not passed one: in a database where there is its URL, else in the data folder. */

@@ -5,11 +5,8 @@ import { createStorage } from "unstorage";
 import fsDriver from "unstorage/drivers/fs";
 import memoryDriver from "unstorage/drivers/memory";
 import { describe, expect, it, onTestFinished } from "vitest";
-import {
-  type BucketStorage,
-  bucketStore,
-  openBucketStore,
-} from "../../src/core/store/bucket/bucket-store.ts";
+import type { StorageLike } from "../../src/core/storage/open-storage.ts";
+import { bucketStore, openBucketStore } from "../../src/core/store/bucket/bucket-store.ts";
 import { openObjects } from "../../src/core/store/bucket/objects.ts";
 import { makeEntry, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import type { Store, StoreFactory } from "../../src/core/store/store.ts";
@@ -18,8 +15,8 @@ import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { slotDriver } from "./slot-driver.ts";
 
 /** A storage for each data folder, which outlives what is in that folder. */
-function perFolder(make: (dataDir: string) => BucketStorage): StoreFactory {
-  const storages = new Map<string, BucketStorage>();
+function perFolder(make: (dataDir: string) => StorageLike): StoreFactory {
+  const storages = new Map<string, StorageLike>();
   return (context) => {
     const storage = storages.get(context.dataDir) ?? make(context.dataDir);
     storages.set(context.dataDir, storage);
@@ -37,7 +34,7 @@ storeContract({
 storeContract({
   ...opened,
   name: "a bucket of files",
-  open: perFolder((dataDir) => fsDriver({ base: join(dataDir, "bucket") }) as BucketStorage),
+  open: perFolder((dataDir) => fsDriver({ base: join(dataDir, "bucket") }) as StorageLike),
 });
 
 function folder(): string {
@@ -46,7 +43,7 @@ function folder(): string {
   return path;
 }
 
-async function open(storage: BucketStorage, options: { journalBytes?: number } = {}): Promise<Store> {
+async function open(storage: StorageLike, options: { journalBytes?: number } = {}): Promise<Store> {
   const log = { info() {}, warn() {}, error() {} };
   const context = { tables: CORE_TABLES, dataDir: folder(), log, objects: openObjects(storage) };
   const store = await openBucketStore({ ...context, ...options });

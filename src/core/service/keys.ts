@@ -29,7 +29,8 @@ export async function loadKeys(
   { isShared = false } = {},
 ): Promise<ServiceKeys> {
   const { dataDir, previousApiKey } = options;
-  if (isShared) requireKeys(options);
+  if (isShared)
+    requireKeys(options, "Instances that share a store need the same keys", "to the same value on each");
   for (const weak of describeWeakKeys(options)) log.warn(weak);
   return {
     apiKey: options.apiKey ?? (await readApiKey(join(dataDir, "api-key"), log)),
@@ -39,14 +40,19 @@ export async function loadKeys(
   };
 }
 
-function requireKeys({ apiKey, rsaPrivateKey }: ResolvedOptions): void {
+/** Generated keys would be lost with the disk, and what they have encrypted could not be read any longer. */
+export function requireLastingKeys(options: ResolvedOptions): void {
+  requireKeys(options, "A store that outlives this disk needs keys that do, too", "");
+}
+
+function requireKeys({ apiKey, rsaPrivateKey }: ResolvedOptions, why: string, how: string): void {
   const missing = [
     ...(apiKey === undefined ? ["SERVICE_API_KEY (option apiKey)"] : []),
     ...(rsaPrivateKey === undefined ? ["SERVICE_RSA_PRIVATE_KEY (option rsaPrivateKey)"] : []),
   ];
   if (missing.length === 0) return;
   throw new OptionsError(
-    `Instances that share a store need the same keys: set ${missing.join(" and ")} to the same value on each. A service that had a data folder has its keys there, in api-key and rsa-private-key.pem. New ones: openssl rand -base64 32, and openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048`,
+    `${why}: set ${missing.join(" and ")}${how && ` ${how}`}. A service that had a data folder has its keys there, in api-key and rsa-private-key.pem. New ones: openssl rand -base64 32, and openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048`,
   );
 }
 

@@ -171,6 +171,15 @@ export interface ServerOptions {
    * @example { storage: s3Driver({ bucket: "agents-backup", region: "eu-central-1" }), every: "15m" }
    */
   backup?: StorageLike | BackupOptions;
+  /**
+   * Where the store keeps its journal, so that it outlives the machine: the URL of a bucket or folder, such as
+   * `s3://bucket/prefix?region=eu-central-1`, `gs://bucket/prefix` or `file:///folder`; a driver of unstorage; or a `Storage`
+   * of it. The data folder is only a cache then. Not together with another store. `apiKey` and `rsaPrivateKey` must be
+   * given. Variable `SERVICE_STORAGE_URL`.
+   *
+   * @default none: the store is in the data folder
+   */
+  storage?: StorageLike | string;
   /** The time, for tests. @default the system's */
   clock?: () => Date;
   /** Sets the timers of jobs: sleeps, deadlines, limits, pauses between tries; for tests. @default by the system's time */
@@ -229,6 +238,8 @@ export interface ResolvedOptions {
   /** Gives the build's name. */
   readonly build: () => string;
   readonly store: StoreFactory | undefined;
+  /** Where the store's journal is, if not in the data folder. */
+  readonly storage: StorageLike | string | undefined;
   /** Where the database is that has the store, if it is not the option `store`. A secret. */
   readonly databaseUrl: string | undefined;
   readonly backup: ResolvedBackup | undefined;
@@ -373,6 +384,12 @@ export function resolveOptions(
       cancelled: options.retention?.cancelled ?? text(env, "SERVICE_RETENTION_CANCELLED") ?? "keep",
     },
   };
+  const storage = options.storage ?? text(env, "SERVICE_STORAGE_URL");
+  if (storage !== undefined && (options.store !== undefined || readDatabaseUrl(env) !== undefined)) {
+    throw new OptionsError(
+      "There are two stores: use either the option storage or SERVICE_STORAGE_URL, or the option store or SERVICE_DATABASE_URL",
+    );
+  }
   const checked = checkOptions(ScalarsSchema, scalars, { variables: VARIABLES });
   const [weak] = describeWeakKeys(checked);
   if (weak !== undefined && checked.environment === "prod") {
@@ -399,6 +416,7 @@ export function resolveOptions(
     account: readAccount(options.account, env),
     build: nameOfBuild(options.build ?? text(env, "SERVICE_BUILD")),
     store: options.store,
+    storage,
     databaseUrl: options.store === undefined ? readDatabaseUrl(env) : undefined,
     backup: resolveBackup(options.backup, {
       url: text(env, "SERVICE_BACKUP_URL"),

@@ -20,6 +20,7 @@ import { hearOthers } from "../entities/touched.ts";
 import { explainListenError } from "../http/listen-error.ts";
 import { type HttpServer, type Serve, serveWithNode } from "../http/serve.ts";
 import { ServiceState, VERSION } from "../http/service-state.ts";
+import { answerInStandby } from "../http/standby-answer.ts";
 import { shortInstance } from "../models/own-rows.ts";
 import { Retention } from "../retention/retention.ts";
 import { openUnderWay } from "../runs/crashes/under-way.ts";
@@ -28,6 +29,7 @@ import { AgentProcesses } from "../runs/isolation/agent-processes.ts";
 import { createRunner } from "../runs/job-runner.ts";
 import { resolveSchedules } from "../runs/schedules/define-schedule.ts";
 import type { Backups } from "../store/backup/backups.ts";
+import type { Standby } from "../store/bucket/standby.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { CORE_TABLES } from "../store/tables.ts";
 import { createApp } from "./app.ts";
@@ -35,7 +37,7 @@ import type { ResolvedBackup } from "./backup-options.ts";
 import { checkPlugins } from "./check-plugins.ts";
 import { explainDataFolderError } from "./data-folder-error.ts";
 import { EMISSIONS, EMITTER, LEDGER, SCHEDULES } from "./inner-tokens.ts";
-import { loadKeys } from "./keys.ts";
+import { loadKeys, requireLastingKeys } from "./keys.ts";
 import { leaveLifeSigns } from "./life-sign.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { orderPlugins, type Plugin } from "./plugin.ts";
@@ -92,13 +94,15 @@ export interface ServiceParts {
   /** Built-in plugins, then the user's. */
   readonly plugins: readonly (Plugin | false | null | undefined)[];
   readonly openStore: StoreFactory;
+  /** Where another instance may have the store: decides when it is taken over. */
+  readonly standby?: Standby | undefined;
 }
 
 /** Milliseconds in which an instance that closes beside others still answers requests. */
 const LINGER = 1000;
 
 /** Wires the parts of one service. Nothing starts before `ready`, `fetch` or `listen`. */
-export function createService({ options, plugins, openStore }: ServiceParts): Service {
+export function createService({ options, plugins, openStore, standby }: ServiceParts): Service {
   const scope = createScope(options);
   const ordered = orderPlugins([plugins, options.plugins]);
   const log = scope.get(LOGGER);
@@ -121,6 +125,8 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     scope.value(SCHEDULES, await resolveSchedules(options.schedules, scope.get(AGENTS)));
     const pluginOptions = await checkPlugins(ordered);
     const tables = [...CORE_TABLES, ...ordered.flatMap((plugin) => plugin.tables ?? [])];
+    // Before another instance loses the store.
+    if (standby) requireLastingKeys(options);
     const store = await openStore({ tables, dataDir: options.dataDir, log });
     scope.onClose(() => store.close());
     scope.value(STORE, store);
@@ -171,6 +177,13 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     return preparing;
   };
 
+  const waiting = {
+    wake: () => standby?.wake(),
+    answer: (request: Request) => service.fetch(request),
+    clock: options.clock,
+    uptime: () => state.uptime(),
+  };
+
   const service: Service = {
     options,
     get url() {
@@ -178,6 +191,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     },
     get: (token) => scope.get(token),
     async fetch(request) {
+      standby?.wake();
       await service.ready();
       return (app as H3).fetch(request);
     },
@@ -193,11 +207,15 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
     },
     async listen({ host = options.host, port = options.port, serve = serveWithNode } = {}) {
       if (state.closing && !preparing) throw closedError();
-      await prepared();
+      // One that waits to take over is reachable meanwhile.
+      if (!standby) await prepared();
       if (state.closing) throw closedError();
       // Before jobs are resumed: the jobs of a service that cannot listen stay unchanged. Requests wait until
       // jobs are resumed.
-      const fetch = (request: Request) => (isReady ? (app as H3).fetch(request) : service.fetch(request));
+      const fetch = (request: Request) => {
+        if (isReady) return (app as H3).fetch(request);
+        return standby ? answerInStandby(request, waiting) : service.fetch(request);
+      };
       listening ??= serve({ fetch }, { host, port, bodyLimit: options.bodyLimit });
       try {
         server = await listening;
@@ -222,6 +240,7 @@ export function createService({ options, plugins, openStore }: ServiceParts): Se
 
   const close = async (): Promise<void> => {
     state.closing = true;
+    standby?.close();
     await (booting ?? preparing)?.catch(() => {});
     await listening?.catch(() => {});
     scope.get(EMITTER).emit("service:closing", { reason: undefined });

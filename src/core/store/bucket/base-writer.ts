@@ -2,8 +2,8 @@ import type { PinnedFile } from "../json/take-snapshot.ts";
 import type { StoreLogger } from "../store.ts";
 import type { BaseFile, Chain, Taken } from "./chain.ts";
 import { baseKey, inParallel, logKeys, sealBase } from "./chain.ts";
-import type { Objects } from "./objects.ts";
-import { seal } from "./objects.ts";
+import type { Objects } from "./sealed.ts";
+import { seal } from "./sealed.ts";
 
 /** Groups after which they are replaced by a base: a start reads each of them with a request. */
 const MOST_GROUPS = 48;

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import type { StorageDriver } from "../../storage/storage-driver.ts";
+import type { StorageLike } from "../../storage/open-storage.ts";
 import { lockFolder } from "../json/folder-lock.ts";
 import type { StoreIo } from "../json/io.ts";
 import { openBackend } from "../json/json-backend.ts";
@@ -16,12 +16,11 @@ import { BaseWriter } from "./base-writer.ts";
 import { BucketJournal, ownerLostError } from "./bucket-journal.ts";
 import { type Chain, logKeys, OwnerLostError, type Taken } from "./chain.ts";
 import { MarkerChain } from "./marker-chain.ts";
-import { type Objects, OWNER, openObjects, RELEASED, seal, type UnstorageStorage } from "./objects.ts";
+import { openObjects } from "./objects.ts";
 import { restoreFolder } from "./restore.ts";
+import { ALIVE, type Objects, OWNER, RELEASED, seal } from "./sealed.ts";
 import { SlotChain } from "./slot-chain.ts";
-
-/** A storage for a journal: one of unstorage, or a driver of it. */
-export type BucketStorage = UnstorageStorage | StorageDriver;
+import type { Standby } from "./standby.ts";
 
 export interface BucketStoreOptions {
   readonly tables: readonly TableSpec[];
@@ -46,11 +45,17 @@ const CACHE = "bucket-cache";
 const CACHE_OWNER = "bucket-cache-owner";
 /** Take-overs at the same moment defeat each other; one of them succeeds after a while. */
 const ATTEMPTS = 6;
+/** Milliseconds between two signs of life. */
+const BEAT = 10_000;
 
-/** Makes a factory of stores whose journal is in a storage. */
-export function bucketStore(storage: BucketStorage): StoreFactory {
+/** Makes a factory of stores whose journal is in a storage; they are opened when `standby` says so. */
+export function bucketStore(storage: StorageLike, standby?: Standby): StoreFactory {
   const objects = openObjects(storage);
-  return (context) => openBucketStore({ ...context, objects });
+  return (context) =>
+    openBucketStore({
+      ...{ ...context, objects },
+      mayTake: standby && ((last) => standby.wait(objects, last, context.log)),
+    });
 }
 
 /**
@@ -101,9 +106,14 @@ async function openInFolder(
   };
   const writer = new BaseWriter({ objects, chain, log, pin, taken });
   bases = writer;
+  // Only hints, for one that waits to take over.
+  let beats = 0;
+  const beat = setInterval(() => {
+    if (!journal.isLost) objects.put(ALIVE, seal({ epoch: chain.epoch, beat: ++beats })).catch(() => {});
+  }, BEAT).unref();
   const closed = async () => {
+    clearInterval(beat);
     await writer.close();
-    // Only a hint, for one that waits to take over.
     if (!journal.isLost) await objects.put(RELEASED, seal({ epoch: chain.epoch })).catch(() => {});
     await release();
   };

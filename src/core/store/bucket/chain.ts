@@ -1,7 +1,7 @@
 import type { Owner } from "../json/manifest.ts";
 import { storageError } from "../storage-error.ts";
-import type { Objects } from "./objects.ts";
-import { seal, unseal } from "./objects.ts";
+import type { Objects } from "./sealed.ts";
+import { seal, unseal } from "./sealed.ts";
 
 /** A file of the store as of some slot, in parts of which each is an object. */
 export interface BaseFile {

@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import type { Owner } from "../json/manifest.ts";
 import type { Chain, EntryHead, LogKey, Taken } from "./chain.ts";
 import { damagedChain, findBase, groupsOf, logKeys, OwnerLostError, pad, readEntries } from "./chain.ts";
-import type { Objects } from "./objects.ts";
-import { OWNER, seal, unseal } from "./objects.ts";
+import type { Objects } from "./sealed.ts";
+import { OWNER, seal, unseal } from "./sealed.ts";
 
 /**
  * A journal in a storage that only writes, reads and lists. Owners are in the order of their announcements. An owner

@@ -1,42 +1,17 @@
-import { crc32 } from "node:zlib";
-import { createStorage } from "unstorage";
-import { type StorageDriver, toBytes } from "../../storage/storage-driver.ts";
-
-/** What is used of an unstorage `Storage`. Its own type would bring those of all drivers along. */
-export interface UnstorageStorage {
-  getItemRaw(key: string): Promise<unknown>;
-  setItemRaw(key: string, value: Uint8Array): Promise<void>;
-  removeItem(key: string): Promise<void>;
-  getKeys(base?: string): Promise<string[]>;
-  getMount(key?: string): object;
-}
-
-/** Where a journal is kept: immutable objects by key, except for marks. All calls reject if the storage fails. */
-export interface Objects {
-  /** `undefined` if there is none. */
-  get(key: string): Promise<Buffer | undefined>;
-  put(key: string, bytes: Uint8Array): Promise<void>;
-  /** Stores it only if there is none; resolves with whether it is now this one. Absent where drivers cannot do that. */
-  readonly create?: ((key: string, bytes: Uint8Array) => Promise<boolean>) | undefined;
-  /** All keys of the store. */
-  list(): Promise<string[]>;
-  remove(key: string): Promise<void>;
-}
+import { openStorage, type StorageLike } from "../../storage/open-storage.ts";
+import { toBytes } from "../../storage/storage-driver.ts";
+import type { Objects } from "./sealed.ts";
 
 /** All keys begin with it, so that a bucket may have other objects beside them. */
 const ROOT = "svc-store";
-
-/** The key of the object that names the owner, and of that with which it releases the store. */
-export const OWNER = "owner";
-export const RELEASED = "released";
 
 /**
  * The objects in a storage of unstorage, or of one of its drivers. Only a driver that is passed itself can create objects
  * atomically: a `Storage` has no call for that.
  */
-export function openObjects(storage: UnstorageStorage | StorageDriver): Objects {
+export function openObjects(storage: StorageLike): Objects {
   const isStorage = "getMount" in storage;
-  const items = isStorage ? storage : (createStorage({ driver: storage as never }) as UnstorageStorage);
+  const items = openStorage(storage);
   const create = isStorage ? undefined : storage.createItemRaw?.bind(storage);
   const get = async (key: string) => toBytes(await items.getItemRaw(`${ROOT}:${key}`));
   return {
@@ -55,37 +30,4 @@ export function openObjects(storage: UnstorageStorage | StorageDriver): Objects 
     },
     remove: (key) => items.removeItem(`${ROOT}:${key}`),
   };
-}
-
-/** An object: what it is, and its content. */
-export interface Sealed<H> {
-  readonly head: H;
-  readonly content: Buffer;
-}
-
-/** Bytes of an object with a head in its first line, its size and a checksum, so that a part of it is not taken for it. */
-export function seal(head: object, content: Uint8Array = Buffer.alloc(0)): Buffer {
-  const text = JSON.stringify({ format: 1, ...head, size: content.length, crc: crc32(content) });
-  const line = Buffer.from(`${text.slice(0, -1)},"head":${crc32(text)}}\n`);
-  return Buffer.concat([line, content]);
-}
-
-/** Throws if the format is not supported. `undefined` if the object is damaged, or was not written whole. */
-export function unseal<H>(bytes: Buffer | undefined): Sealed<H> | undefined {
-  const end = bytes?.indexOf(10) ?? -1;
-  if (bytes === undefined || end < 0) return undefined;
-  let head: H & { format: number; size: number; crc: number; head: number };
-  try {
-    head = JSON.parse(bytes.toString("utf8", 0, end)) as typeof head;
-  } catch {
-    return undefined;
-  }
-  const content = bytes.subarray(end + 1);
-  const { head: sum, ...rest } = head;
-  if (sum !== crc32(JSON.stringify(rest))) return undefined;
-  if (head.format !== 1)
-    throw new TypeError(
-      `The bucket has format ${head.format}; this version supports format 1: use a newer one`,
-    );
-  return head.size === content.length && head.crc === crc32(content) ? { head, content } : undefined;
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { fileHeader } from "../json/line.ts";
 import { MANIFEST, manifestText } from "../json/manifest.ts";
 import { damagedChain, inParallel, type Taken } from "./chain.ts";
-import { type Objects, unseal } from "./objects.ts";
+import { type Objects, unseal } from "./sealed.ts";
 
 const FILE = /^[A-Za-z][A-Za-z0-9_-]*\.(\d+)\.jsonl$/;
 

@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import type { Owner } from "../json/manifest.ts";
 import type { Chain, EntryHead, Taken } from "./chain.ts";
 import { damagedChain, findBase, groupsOf, logKeys, OwnerLostError, pad, readEntries } from "./chain.ts";
-import type { Objects } from "./objects.ts";
-import { seal, unseal } from "./objects.ts";
+import type { Objects } from "./sealed.ts";
+import { seal, unseal } from "./sealed.ts";
 
 /**
  * A journal in a storage that creates objects atomically: each slot is created once, by the first one. An owner takes

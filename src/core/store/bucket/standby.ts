@@ -1,0 +1,85 @@
+import { closedError } from "../storage-error.ts";
+import type { StoreLogger } from "../store.ts";
+import { ALIVE, type Objects, OWNER, RELEASED, unseal } from "./sealed.ts";
+
+/** Milliseconds between two checks of the owner. */
+const POLL = 500;
+/** Milliseconds without a sign of life after which an owner counts as dead. */
+const DEAD = 30_000;
+
+export interface StandbyOptions {
+  /** Milliseconds without a sign of life after which an owner counts as dead. @default 30000 */
+  readonly dead?: number;
+}
+
+/**
+ * An instance that waits to take the store over. It does so when a request reaches it, when the owner releases the store,
+ * or when the owner has given no sign of life for a while. Taking over is safe at any moment: this only decides when.
+ */
+export class Standby {
+  readonly #dead: number;
+  #isWoken = false;
+  #isClosed = false;
+  #next: (() => void) | undefined;
+
+  constructor({ dead = DEAD }: StandbyOptions = {}) {
+    this.#dead = dead;
+  }
+
+  /** A request has reached this instance. */
+  wake(): void {
+    this.#isWoken = true;
+    this.#next?.();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#next?.();
+  }
+
+  /** Resolves when the store should be taken over. `last` is the token of the last owner on this disk, which has died. */
+  async wait(objects: Objects, last: string | undefined, log: StoreLogger): Promise<void> {
+    let sign: string | undefined;
+    let since = performance.now();
+    for (let poll = 0; ; poll++) {
+      if (this.#isClosed) throw closedError();
+      if (this.#isWoken) return;
+      const [owner, released, alive] = await Promise.all(
+        [OWNER, RELEASED, ALIVE].map((key) => objects.get(key)),
+      );
+      if (owner === undefined) return;
+      const head = unseal<{ epoch: string; by?: { token: string; host: string; pid: number } }>(owner)?.head;
+      if (head !== undefined && (isOf(released, head.epoch) || head.by?.token === last)) return;
+      const now = `${head?.epoch} ${alive?.toString()}`;
+      if (now !== sign) since = performance.now();
+      sign = now;
+      if (performance.now() - since >= this.#dead) {
+        log.warn(
+          "Store: the owner of the store in the bucket gives no sign of life; this instance takes over",
+        );
+        return;
+      }
+      if (poll === 0)
+        log.info("Standby: another instance has the store; this one takes over when a request reaches it", {
+          host: head?.by?.host,
+          pid: head?.by?.pid,
+        });
+      await this.#pause();
+    }
+  }
+
+  #pause(): Promise<void> {
+    if (this.#isWoken || this.#isClosed) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, POLL);
+      this.#next = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}
+
+function isOf(released: Buffer | undefined, epoch: string): boolean {
+  return unseal<{ epoch: string }>(released)?.head.epoch === epoch;
+}

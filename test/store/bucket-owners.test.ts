@@ -1,0 +1,290 @@
+import { crc32 } from "node:zlib";
+import { describe, expect, it } from "vitest";
+import { type Chain, OwnerLostError } from "../../src/core/store/bucket/chain.ts";
+import { MarkerChain } from "../../src/core/store/bucket/marker-chain.ts";
+import type { Objects } from "../../src/core/store/bucket/sealed.ts";
+import { SlotChain } from "../../src/core/store/bucket/slot-chain.ts";
+
+/** Every order of the requests of several owners, with the code of the real protocol. */
+
+type Data = Map<string, Buffer>;
+type Mutate = (objects: Objects) => Objects;
+type Open = (objects: Objects, token: string) => Chain;
+
+/** The requests of one owner: each waits until the schedule lets it happen, in one moment. */
+class Requests {
+  readonly waiting: (() => void)[] = [];
+  /** Checksum of all responses: an owner's state depends on nothing else. */
+  history = 0;
+  #lists = 0;
+
+  of(data: Data): Objects {
+    const request = <T>(perform: () => T, show: (result: T) => string) =>
+      new Promise<T>((resolve) => {
+        this.waiting.push(() => {
+          const result = perform();
+          this.history = crc32(show(result), this.history);
+          resolve(result);
+        });
+      });
+    return {
+      get: (key) =>
+        request(
+          () => data.get(key),
+          (bytes) => `get ${key} ${bytes?.toString()}`,
+        ),
+      put: (key, bytes) =>
+        request(
+          () => void data.set(key, Buffer.from(bytes)),
+          () => `put ${key}`,
+        ),
+      create: (key, bytes) =>
+        request(
+          () => {
+            if (!data.has(key)) data.set(key, Buffer.from(bytes));
+            return data.get(key)!.equals(bytes);
+          },
+          (created) => `create ${key} ${created}`,
+        ),
+      list: () =>
+        request(
+          () => [...data.keys()],
+          (keys) => `list ${this.#describe(keys)}`,
+        ),
+      remove: (key) =>
+        request(
+          () => void data.delete(key),
+          () => `remove ${key}`,
+        ),
+    };
+  }
+
+  /** Of its first list, an owner uses only who has announced itself, or how many slots there are. */
+  #describe(keys: readonly string[]): string {
+    const announced = keys.filter((key) => key.startsWith("owners:"));
+    return this.#lists++ > 0 || announced.length === 0 ? keys.join() : announced.join();
+  }
+}
+
+/** One owner's life: takes over, then has groups acknowledged until another one has taken over. */
+class Life {
+  readonly requests = new Requests();
+  seen: string[] | undefined;
+  readonly acknowledged: string[] = [];
+
+  constructor(data: Data, token: string, { open, mutate, groups }: Model & { groups: number }) {
+    void this.#run(open(mutate(this.requests.of(data)), token), token, groups);
+  }
+
+  async #run(chain: Chain, token: string, groups: number): Promise<void> {
+    try {
+      const taken = await chain.take();
+      this.seen = taken.groups.map(String);
+      this.requests.history = crc32(`${this.seen.join()} ${chain.slot}`);
+      for (let group = 1; group <= groups; group++) {
+        await chain.append(Buffer.from(`${token}${group}`));
+        this.acknowledged.push(`${token}${group}`);
+      }
+    } catch (error) {
+      if (!(error instanceof OwnerLostError)) throw error;
+    }
+    // How it came to its end makes no difference to others.
+    this.requests.history = -1;
+  }
+}
+
+interface Model {
+  readonly open: Open;
+  readonly mutate: Mutate;
+}
+
+/** Lets everything happen that needs no request. */
+async function settle(): Promise<void> {
+  for (let tick = 0; tick < 24; tick++) await undefined;
+}
+
+/** What the next owner would find now. */
+async function findAll(data: Data, { open }: Model): Promise<string[]> {
+  const copy = new Map(data);
+  const requests = new Requests();
+  const taking = open(requests.of(copy), "z").take();
+  let found: string[] | undefined;
+  taking.then(({ groups }) => {
+    found = groups.map(String);
+  });
+  while (found === undefined) {
+    await settle();
+    const next = requests.waiting.shift();
+    if (next === undefined) return await taking.then(({ groups }) => groups.map(String));
+    next();
+    await settle();
+  }
+  return found;
+}
+
+/** Says what is wrong if the next owner took over now. */
+function judge(lives: readonly Life[], found: readonly string[]): string | undefined {
+  for (const { seen, acknowledged } of lives) {
+    if (seen === undefined || acknowledged.length === 0) continue;
+    const history = [...seen, ...acknowledged];
+    if (history.some((group, at) => found[at] !== group))
+      return `acknowledged ${history.join(" ")}; the next owner finds ${found.join(" ")}`;
+  }
+  return undefined;
+}
+
+/**
+ * Tries every order in which owners are interrupted by others at most `interruptions` times; resolves with the number of
+ * different states and the first thing that is wrong.
+ */
+async function explore(
+  model: Model,
+  owners: readonly { token: string; groups: number }[],
+  interruptions = Number.POSITIVE_INFINITY,
+): Promise<{ states: number; wrong: string | undefined; acknowledged: number }> {
+  const visited = new Set<string>();
+  const left: { schedule: number[]; used: number }[] = [{ schedule: [], used: 0 }];
+  const finds = new Map<string, string[]>();
+  let acknowledged = 0;
+  while (left.length > 0) {
+    const { schedule, ...rest } = left.pop()!;
+    const { used } = rest;
+    const data: Data = new Map();
+    const lives = owners.map(({ token, groups }) => new Life(data, token, { ...model, groups }));
+    await settle();
+    for (const owner of schedule) {
+      lives[owner]!.requests.waiting.shift()!();
+      await settle();
+    }
+    const path = [...schedule];
+    for (;;) {
+      const content = [...data].map(([key, bytes]) => `${key} ${crc32(bytes)}`).sort();
+      const stored = content.join();
+      const state = `${lives.map(({ requests }) => requests.history).join()} ${crc32(stored)} ${interruptions === Number.POSITIVE_INFINITY ? "" : `${used} ${path.at(-1)}`}`;
+      if (visited.has(state)) break;
+      visited.add(state);
+      const found = finds.get(stored) ?? (await findAll(data, model));
+      finds.set(stored, found);
+      const wrong = judge(lives, found);
+      if (wrong !== undefined) return { states: visited.size, wrong, acknowledged };
+      const able = lives.flatMap(({ requests }, owner) => (requests.waiting.length > 0 ? [owner] : []));
+      const last = path.at(-1);
+      const goesOn = last !== undefined && able.includes(last);
+      const first = goesOn ? last : able[0];
+      if (first === undefined) {
+        acknowledged = Math.max(acknowledged, ...lives.map((life) => life.acknowledged.length));
+        break;
+      }
+      const next = used + Number(goesOn);
+      for (const owner of able)
+        if (owner !== first && next <= interruptions) left.push({ schedule: [...path, owner], used: next });
+      lives[first]!.requests.waiting.shift()!();
+      path.push(first);
+      await settle();
+    }
+  }
+  return { states: visited.size, wrong: undefined, acknowledged };
+}
+
+const marker: Open = (objects, token) => new MarkerChain(objects, { epoch: token });
+const slots: Open = (objects, token) => new SlotChain(objects, { epoch: token });
+const asIs: Mutate = (objects) => objects;
+
+const two = [
+  { token: "a", groups: 2 },
+  { token: "b", groups: 2 },
+];
+const three = [
+  { token: "b", groups: 1 },
+  { token: "a", groups: 1 },
+  { token: "c", groups: 1 },
+];
+/** Of three owners: all orders take minutes. */
+const INTERRUPTIONS = Number(process.env.SVC_INTERRUPTIONS ?? 2);
+
+describe.each([
+  ["a marker", marker],
+  ["atomic creation", slots],
+])("owners that exclude each other by %s", (_, open) => {
+  it.each([
+    ["two", two, undefined],
+    ["three", three, INTERRUPTIONS],
+  ])(
+    "in every order of the requests of %s, nothing that was acknowledged is lost or forked",
+    async (_, owners, most) => {
+      const { states, wrong, acknowledged } = await explore({ open, mutate: asIs }, owners, most);
+      expect(wrong).toBeUndefined();
+      expect(states).toBeGreaterThan(100);
+      expect(acknowledged).toBe(owners[0]!.groups);
+    },
+  );
+});
+
+/** Checks the marker before it writes the group, instead of after. */
+const checkFirst: Mutate = (objects) => {
+  let early: Buffer | undefined;
+  let isGroup = false;
+  return {
+    ...objects,
+    put: async (key, bytes) => {
+      isGroup = /^log:\d+\.[^.]+$/.test(key);
+      if (isGroup) early = await objects.get("owner");
+      await objects.put(key, bytes);
+    },
+    get: async (key) => {
+      if (key !== "owner" || !isGroup) return objects.get(key);
+      isGroup = false;
+      return early;
+    },
+  };
+};
+
+/** Lists what there is before it writes the marker, or its entry, instead of after. */
+const listFirst: Mutate = (objects) => {
+  let early: string[] | undefined;
+  const remember = async () => {
+    early = await objects.list();
+  };
+  return {
+    ...objects,
+    put: async (key, bytes) => {
+      if (key === "owner") await remember();
+      await objects.put(key, bytes);
+    },
+    list: async () => {
+      const keys = early ?? (await objects.list());
+      early = undefined;
+      return keys;
+    },
+  };
+};
+
+/** Does not announce itself: of several that take over, none knows who was last. */
+const silent: Mutate = (objects) => ({
+  ...objects,
+  put: async (key, bytes) => {
+    if (!key.startsWith("owners:")) await objects.put(key, bytes);
+  },
+});
+
+/** Looks whether there is an object, then writes it. */
+const notAtomic: Mutate = (objects) => ({
+  ...objects,
+  create: async (key, bytes) => {
+    if ((await objects.get(key)) !== undefined) return false;
+    await objects.put(key, bytes);
+    return true;
+  },
+});
+
+describe("a protocol that is wrong is caught", () => {
+  it.each([
+    ["the check before the write", marker, checkFirst, two],
+    ["the list before the marker", marker, listFirst, two],
+    ["no announcement", marker, silent, three],
+    ["a creation in two requests", slots, notAtomic, two],
+  ])("%s", async (_, open, mutate, owners) => {
+    const { wrong } = await explore({ open, mutate }, owners);
+    expect(wrong).toContain("acknowledged");
+  });
+});
