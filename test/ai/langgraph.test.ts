@@ -1,7 +1,7 @@
 import { Annotation, interrupt, MemorySaver, START, StateGraph } from "@langchain/langgraph";
 import { defineAgent } from "agent-control-service";
 import { durableNode, runGraph } from "agent-control-service/ai";
-import { CASES, JOBS } from "agent-control-service/plugin";
+import { CASES, JOBS, RUNNER } from "agent-control-service/plugin";
 import { crashTest, modelServer, testServer } from "agent-control-service/testing";
 import { expect, test } from "vitest";
 import { createShop } from "../../examples/refund-agent/shop.ts";
@@ -54,6 +54,62 @@ test.each(shareOf([true, false], 2))(
     expect(model.paidTwice).toEqual([]);
   },
 );
+
+test("a fork before an interrupt answers it another way, and runs only the nodes after it", async () => {
+  await using model = await modelServer();
+  const agent = refundGraph(model.url, createShop());
+  await using server = await testServer({ agents: [agent] });
+  const { job } = await server.run(agent, { fields, answers: { interrupt: { approved: true } } });
+  const runner = server.service.get(RUNNER);
+
+  const { id } = await runner.fork(job.id, { from: "ask:interrupt" });
+  const open = () => server.service.get(CASES).list({ where: { job_id: id, status: "awaiting" } });
+  await expect.poll(async () => (await open()).total).toBe(1);
+  const [item] = (await open()).items;
+  await runner.answer(id, item!.id, { answer: { approved: false }, message: null });
+  const { result } = await runner.ended(id, 60_000);
+
+  const text = "(stand-in) You wrote: Refund 12 and 13: refused";
+  expect(result).toEqual({ text, approved: false, orders: ["12", "13"] });
+  const ran = (await server.service.get(JOBS).log(id)).map(({ entry }) => entry as CallEntry);
+  const write = ran.find(({ type, name }) => type === "call" && name === "write");
+  // The state that the node was given.
+  expect(write?.input).toMatchObject({ request: "Refund 12 and 13", approved: false });
+  expect(model.paid.length).toBe(2);
+});
+
+test("killed at every recorded line, a graph continues in one job with the state that it returned before", async () => {
+  const State = Annotation.Root({
+    said: Annotation<string[]>({ reducer: (all, more) => [...all, ...more], default: () => [] }),
+  });
+  const graph = new StateGraph(State)
+    .addNode(
+      "echo",
+      durableNode("echo", ({ said }: typeof State.State) => ({ said: [`after ${said.length}`] })),
+    )
+    .addEdge(START, "echo")
+    .compile();
+  const seen = new Set<string>();
+  const agent = defineAgent({
+    name: "Thread",
+    version: "1.0.0",
+    methods: {
+      job_start: {
+        async run({ job }) {
+          let state: typeof State.State = { said: [] };
+          for (const word of ["one", "two"])
+            state = await runGraph(graph, job, { said: [...state.said, word] });
+          seen.add(state.said.join(", "));
+          return state.said;
+        },
+      },
+    },
+  });
+
+  await crashTest(agent);
+
+  expect([...seen]).toEqual(["one, after 1, two, after 3"]);
+});
 
 /** An agent whose graph has three nodes that interrupt at the same time, one of them twice. */
 function askingAgent(where: "case" | "job") {
