@@ -64,7 +64,7 @@ it("pages show prompt, answer, tools, tokens and cost of a job, without secrets,
   }
 
   const { items } = (await (await get("/admin/api/models", "application/json")).json()) as {
-    items: { model: string; calls: number; failed: number; cost: number }[];
+    items: { day: string; agent: string; model: string; calls: number; failed: number; cost: number }[];
   };
   const log = await server.service.get(JOBS).log(id);
   const entries = log.map(({ entry }) => entry as CallEntry).filter(({ kind }) => kind === "model");
@@ -76,6 +76,13 @@ it("pages show prompt, answer, tools, tokens and cost of a job, without secrets,
   const sum = items.reduce((all, item) => all + item.cost, 0);
   expect(sum).toBeCloseTo(spent, 10);
   expect(sum).toBeCloseTo(total_cost, 10);
+  for (const model of ["large", "small"]) {
+    const ofModel = entries.filter(({ name }) => (name === "ask 1") === (model === "large"));
+    const cost = ofModel.reduce((all, entry) => all + (entry.cost ?? 0), 0);
+    expect(items.find((item) => item.model === model)?.cost).toBeCloseTo(cost, 10);
+  }
+  const days = new Set(entries.map(({ at }) => at.slice(0, 10)));
+  expect(items.every(({ day, agent }) => agent === "worker" && days.has(day))).toBe(true);
 
   const page = await (await get("/admin/models")).text();
   for (const name of ["By Model", "By Agent", "By Day", "worker", "large", "small"])
