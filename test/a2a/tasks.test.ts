@@ -3,7 +3,7 @@ import { AgentCard, type StreamResponse, verifyAgentCardSignature } from "@a2a-j
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
 import { a2a } from "../../src/a2a.ts";
-import { STORE } from "../../src/core/service/tokens.ts";
+import { RUNNER, STORE } from "../../src/core/service/tokens.ts";
 import { startInstances } from "../instances/_instances.ts";
 import { refunds } from "../mcp/_agent.ts";
 import { connect, messageOf, send, shown, stateOf } from "./_client.ts";
@@ -115,4 +115,45 @@ it("what is kept of messages goes with their job", async () => {
   await server.request(`/admin/api/jobs/${id}`, { method: "DELETE" });
 
   expect(await kept()).toBe(0);
+});
+
+it("lists tasks as the protocol says: the newest first, in pages, without artifacts unless asked for", async () => {
+  await using server = await testServer(options);
+  const client = await connect(server, "JSONRPC");
+  const first = await send(client, messageOf("m1", [{ text: "A1" }]));
+  const cancelled = await send(client, messageOf("m2", [{ text: "A2" }]));
+  await client.cancelTask({ tenant: "", id: cancelled.id, metadata: undefined });
+  await server.service.get(RUNNER).ended(cancelled.id, 60_000);
+  const list = async (params: object) => {
+    const json = { jsonrpc: "2.0", id: 1, method: "ListTasks", params };
+    const answer = await server.request("/a2a/refunds", { json, headers: { "a2a-version": "1.0" } });
+    const { result, error } = (await answer.json()) as {
+      result?: { tasks?: { id: string }[]; nextPageToken?: string; totalSize?: number };
+      error?: { code: number };
+    };
+    return error ? error.code : { ...result, tasks: result?.tasks?.map(({ id }) => id) ?? [] };
+  };
+
+  expect(await list({})).toMatchObject({ tasks: [cancelled.id, first.id], totalSize: 2 });
+  const page = await list({ pageSize: 1 });
+  expect(page).toMatchObject({ tasks: [cancelled.id], nextPageToken: "1", totalSize: 2 });
+  expect(await list({ pageSize: 1, pageToken: "1" })).toMatchObject({ tasks: [first.id] });
+  expect(await list({ status: "TASK_STATE_CANCELED" })).toMatchObject({ tasks: [cancelled.id] });
+  expect(await list({ statusTimestampAfter: new Date(Date.now() + 60_000).toISOString() })).toMatchObject({
+    tasks: [],
+  });
+  for (const wrong of [
+    { pageSize: 0 },
+    { pageSize: -1 },
+    { pageSize: 101 },
+    { pageToken: "nonsense" },
+    { historyLength: -1 },
+    { status: "TASK_STATE_UNHEARD_OF" },
+    { statusTimestampAfter: "yesterday" },
+  ])
+    expect(await list(wrong), JSON.stringify(wrong)).toBe(-32602);
+  const rest = async (query: string) =>
+    (await (await server.request(`/a2a/refunds/tasks?${query}`)).json()) as { tasks: object[] };
+  for (const task of (await rest("includeArtifacts=false")).tasks)
+    expect(task).not.toHaveProperty("artifacts");
 });

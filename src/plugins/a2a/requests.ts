@@ -94,21 +94,34 @@ export class AgentRequests implements Server.A2ARequestHandler {
 
   async listTasks(request: Sdk.ListTasksRequest): Promise<Sdk.ListTasksResponse> {
     const { types, errors } = this.#sdk;
+    const { pageSize = 50, pageToken, statusTimestampAfter, historyLength = 0, includeArtifacts } = request;
     if (request.contextId !== "")
       throw new errors.UnsupportedOperationError("Tasks cannot be listed by contextId");
-    const skip = /^\d{1,9}$/.test(request.pageToken) ? Number(request.pageToken) : 0;
-    const pageSize = Math.min(Math.max(request.pageSize ?? 50, 1), MOST_LISTED);
+    const check = (fits: boolean, rule: string) => {
+      if (!fits) throw new errors.RequestMalformedError(rule);
+    };
+    check(pageSize >= 1 && pageSize <= MOST_LISTED, `pageSize must be from 1 to ${MOST_LISTED}`);
+    check(/^\d{0,9}$/.test(pageToken), "pageToken must be the nextPageToken of an earlier answer");
+    check(historyLength >= 0, "historyLength must not be negative");
+    check(request.status >= 0, "status is no state of a task");
+    const after = statusTimestampAfter ? Date.parse(statusTimestampAfter) : 0;
+    check(!Number.isNaN(after), "statusTimestampAfter must be a time in ISO 8601");
+    const skip = Number(pageToken);
     const { items, total } = await this.#parts.jobs.list({
       where: {
         agent_name: this.#agent.slug,
         ...(request.status && { status: statusesOf(types.taskStateToJSON(request.status)) }),
+        ...(after > 0 && { updated_at: { gte: after } }),
       },
       sort: "-updated_at",
       limit: pageSize,
       skip,
     });
     const tasks: Sdk.Task[] = [];
-    for (const job of items) tasks.push(await this.#toTask(job));
+    for (const job of items) {
+      const task = await this.#toTask(job);
+      tasks.push(includeArtifacts ? task : { ...task, artifacts: [] });
+    }
     const next = skip + items.length;
     return { tasks, nextPageToken: next < total ? String(next) : "", pageSize, totalSize: total };
   }

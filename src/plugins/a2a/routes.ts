@@ -198,6 +198,8 @@ export function a2aRoutes(sdk: A2aSdk, parts: A2aParts, shared: Shared): RouteDe
           const request = types.ListTasksRequest.fromJSON({
             ...others,
             ...(pageSize !== undefined && { pageSize: Number(pageSize) }),
+            ...(historyLength !== undefined && { historyLength: Number(historyLength) }),
+            includeArtifacts: includeArtifacts === "true",
           });
           return types.ListTasksResponse.toJSON(await requestsOf(params.slug, event).listTasks(request));
         }),
