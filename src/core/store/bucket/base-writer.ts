@@ -19,6 +19,8 @@ export interface BaseWriterOptions {
   readonly pin: () => Promise<{ slot: number; files: readonly PinnedFile[] }>;
   /** What the owner has found. */
   readonly taken: Taken;
+  /** Groups after which they are replaced. @default 48 */
+  readonly groups?: number | undefined;
 }
 
 /**
@@ -55,7 +57,7 @@ export class BaseWriter {
     if (this.#closed) return;
     // This group was acknowledged after the base.
     if (this.#obsolete.length > 0) this.#remove(this.#obsolete.splice(0));
-    const isDue = this.#groups >= MOST_GROUPS || this.#bytes >= MOST_BYTES;
+    const isDue = this.#groups >= (this.#options.groups ?? MOST_GROUPS) || this.#bytes >= MOST_BYTES;
     if (isDue && this.#running === undefined) this.#begin();
   }
 

@@ -32,6 +32,8 @@ export interface BucketStoreOptions {
   readonly timers?: Timers;
   /** Bytes after which a new journal file is started. @default 16 MiB */
   readonly journalBytes?: number;
+  /** Groups after which they are replaced by a base. @default 48 */
+  readonly groupsPerBase?: number;
   /**
    * Resolves when the store may be taken over; with the folder's lock held. `last` is the token of the last owner on this
    * disk, which is dead. @default immediately
@@ -104,7 +106,7 @@ async function openInFolder(
     const { files, noted } = await backend.pin(() => chain.slot);
     return { slot: noted, files };
   };
-  const writer = new BaseWriter({ objects, chain, log, pin, taken });
+  const writer = new BaseWriter({ objects, chain, log, pin, taken, groups: options.groupsPerBase });
   bases = writer;
   // Only hints, for one that waits to take over.
   let beats = 0;
