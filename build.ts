@@ -12,8 +12,10 @@ execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconf
   stdio: "inherit",
 });
 
-const loaded = await Promise.all(Object.values(PLATFORMS).map(async (load) => (await load()).default));
-writeFileSync("dist/deploy.schema.json", `${JSON.stringify(editorSchema([...new Set(loaded)]), null, 1)}\n`);
+// One after the other: of two imports of one module at the same time, jiti gives the second an unfinished one.
+const platforms = new Set<Awaited<ReturnType<(typeof PLATFORMS)[string]>>["default"]>();
+for (const load of Object.values(PLATFORMS)) platforms.add((await load()).default);
+writeFileSync("dist/deploy.schema.json", `${JSON.stringify(editorSchema([...platforms]), null, 1)}\n`);
 
 const svc = "node_modules/.bin/svc";
 chmodSync("dist/cli.js", 0o755);
