@@ -152,6 +152,8 @@ describe("svc store backup --to and svc store restore --from", () => {
     expect((await svc(["store", "backup"])).code).toBe(2);
     expect((await svc(["store", "backup", "folder", "--to", url])).code).toBe(2);
     expect((await svc(["store", "restore", "folder", "--at", "2026-01-01"])).code).toBe(2);
+    const elsewhere = await svc(["store", "verify"], { SERVICE_STORAGE_URL: "gs://agents" });
+    expect(elsewhere.text).toContain("SERVICE_STORAGE_URL is set");
     const secret = await svc(["store", "backup", "--to", "s3://AKID:hunter2@backups?region=x"]);
     expect(secret.text).toContain("has credentials");
     expect(secret.text).not.toContain("hunter2");

@@ -206,6 +206,26 @@ describe("backups of a service", () => {
     await store.close();
   });
 
+  it("do not hold up the stop of a service whose storage hangs", async () => {
+    const store = await openStore();
+    let writing = false;
+    const hanging: UnstorageStorage = {
+      ...newStorage(),
+      setItemRaw: () => {
+        writing = true;
+        return new Promise(() => {});
+      },
+    };
+    const backups = new Backups({ ...parts, storage: hanging, store, clock: () => START });
+    backups.start();
+    await expect.poll(() => writing).toBe(true);
+
+    await backups.close();
+
+    expect(backups.state().last).toBeNull();
+    await store.close();
+  });
+
   it("are not made by an instance that cannot write", async () => {
     const storage = newStorage();
     const store = await openStore();

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { OptionsError } from "../../base/check-options.ts";
 import { openStorage, type StorageLike, type UnstorageStorage } from "../../storage/open-storage.ts";
 import { sendSnapshot } from "../snapshot.ts";
@@ -5,6 +6,8 @@ import type { Store, StoreLogger } from "../store.ts";
 import { type Generation, readManifest, writeGeneration } from "./generation.ts";
 import { listGenerations, pruneGenerations } from "./generations.ts";
 
+/** Milliseconds that a request gets to end when the service closes. */
+const GRACE = 1000;
 /** Milliseconds after which a backup that failed is tried again, at most. */
 const RETRY = 60_000;
 
@@ -84,11 +87,13 @@ export class Backups {
     return this.#last;
   }
 
-  /** Stops; a backup that is being shipped is left incomplete. */
+  /** Stops; a backup that is being shipped is left incomplete. A request that hangs is not waited for. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
-    await this.#running;
+    const patience = new AbortController();
+    await Promise.race([this.#running, delay(GRACE, undefined, patience).catch(() => {})]);
+    patience.abort();
   }
 
   async #turn(): Promise<void> {
