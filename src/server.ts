@@ -40,9 +40,10 @@ function storeIn(storage: StorageLike | string, standby: Standby | undefined): S
     }
     const { bucketStore } = await import("./core/store/bucket/bucket-store.ts");
     const { storageFromUrl } = await import("./core/storage/storage-url.ts");
+    // The store itself repeats what fails, and says meanwhile what is wrong.
     const driver =
       typeof storage === "string"
-        ? storageFromUrl(storage, { name: "The URL of the store's storage" })
+        ? storageFromUrl(storage, { name: "SERVICE_STORAGE_URL", patience: 2000 })
         : storage;
     return bucketStore(driver, standby)(context);
   };
