@@ -325,7 +325,7 @@
   let went = 0;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    const typing = event.target.matches("input:not([type=checkbox]), select, textarea");
+    const typing = event.target.matches("input:not([type=checkbox], [type=radio]), select, textarea");
     if (event.key === "Escape" && event.target.id === "search") return event.target.blur();
     if (typing || dialog.open) return;
     if (event.key === "/") {
@@ -344,6 +344,15 @@
       return;
     }
     if (event.key === "j" || event.key === "k") return step(event.key === "j" ? 1 : -1);
+    // A question is answered by keyboard: yes, no, a message; Enter sends it.
+    const choice = { y: 'input[value="true"]', n: 'input[value="false"]', e: "input[name=message]" }[event.key];
+    const ask = $("main .ask:focus-within") ?? $("main .ask:has(form)");
+    const field = choice && ask && $(choice, ask);
+    if (field) {
+      event.preventDefault();
+      if (event.key !== "e") field.checked = true;
+      return field.focus();
+    }
     if (event.key === "x") return pick();
     if (event.key === "n") return $('a[rel="next"]:not([aria-disabled])')?.click();
     if (event.key === "p") return $('a[rel="prev"]:not([aria-disabled])')?.click();

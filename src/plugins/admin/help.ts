@@ -8,6 +8,7 @@ const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
   [["j", "k"], "Next and previous row"],
   [["Enter"], "Open the row"],
   [["x"], "Select the row"],
+  [["y", "n", "e"], "In the inbox: yes, no, message"],
   [["n", "p"], "Next and previous page of a list"],
   [["g", "d"], "Dashboard"],
   [["g", "j"], "Jobs"],

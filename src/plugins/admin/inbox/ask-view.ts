@@ -1,5 +1,10 @@
 import type { StoredCase } from "../../../core/models/case.ts";
+import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
+import type { Question } from "../../../core/models/question.ts";
 import { type FormState, renderFields } from "../forms/fields.ts";
+import { readAnswer, renderMessage } from "../views/conversation.ts";
+import { toLabel } from "../views/format.ts";
+import { renderJson } from "../views/json-tree.ts";
 import { duePiece, pathTo, timePiece } from "../views/pieces.ts";
 
 export interface AskContext {
@@ -8,12 +13,14 @@ export interface AskContext {
   /** The typed values and their problems, after a refused answer. */
   readonly form?: Omit<FormState, "id">;
   readonly problem?: string;
+  /** Updates of its case, which may help to decide. */
+  readonly evidence?: readonly CaseNodeUpdate[];
   /** Shown instead of the form, once the question is settled. */
   readonly done?: string;
 }
 
 /** A question with its form. */
-export function toAskView(item: StoredCase, { now, agent, form, problem, done }: AskContext) {
+export function toAskView(item: StoredCase, { now, agent, form, problem, done, evidence = [] }: AskContext) {
   const { question } = item;
   const domId = toDomId(item.id);
   return {
@@ -29,17 +36,36 @@ export function toAskView(item: StoredCase, { now, agent, form, problem, done }:
     due: duePiece(question?.deadline, now).toString(),
     action: pathTo("cases", item.id, "answer"),
     fields: renderFields(question?.fields ?? [], { id: `ask-${domId}`, ...form }).toString(),
-    timeoutNote: question?.deadline ? TIMEOUT_NOTES[question.on_timeout] : "",
+    timeoutNote: question?.deadline ? timeoutNote(question) : "",
+    alike: false,
+    alikeHref: pathTo("cases", item.id, "alike"),
+    evidence: evidence.toReversed().flatMap((update) => toEvidence(update)),
     problem: problem ?? "",
     done: done ?? "",
   };
 }
 
-const TIMEOUT_NOTES = {
-  fail: "Without an answer the case fails.",
-  cancel: "Without an answer the case is cancelled.",
-  default: "Without an answer the default is used.",
-} as const;
+/** What a step of the case found; the question itself is no evidence. */
+function toEvidence({ name, payload, error }: CaseNodeUpdate) {
+  if (!payload || "supervaizer_form" in payload) return [];
+  const answer = "usage" in payload ? readAnswer(payload) : undefined;
+  const body = answer ? renderMessage(answer).toString() : renderJson(payload);
+  return [{ name: name ?? "Update", body, error: error ?? "" }];
+}
+
+function timeoutNote(question: Question): string {
+  if (question.on_timeout === "fail") return "Without an answer the case fails.";
+  if (question.on_timeout === "cancel") return "Without an answer the case is cancelled.";
+  const values = Object.entries(question.default ?? {}).map(
+    ([name, value]) => `${toLabel(name)}: ${inWords(value)}`,
+  );
+  return `Without an answer the default is used${values.length > 0 ? `: ${values.join(", ")}` : ""}.`;
+}
+
+function inWords(value: unknown): string {
+  if (typeof value === "boolean") return value ? "Yes" : "No";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
 
 /** An id as part of selectors: ids may contain dots. */
 function toDomId(id: string): string {

@@ -19,8 +19,13 @@ import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts"
 import { resourceRoutes } from "../resource-routes.ts";
 import { type Resource, renderFragment, renderPage } from "../respond.ts";
 import { countOf, formatCount } from "../views/format.ts";
+import { kindOfQuestion, withAgents } from "./alike.ts";
+import { alikeRoutes } from "./alike-page.ts";
 import { toAskView } from "./ask-view.ts";
 import { readInbox, toInboxItem } from "./read-inbox.ts";
+
+/** Updates of a case that are shown beside its question. */
+const EVIDENCE = 4;
 
 const PathSchema = v.object({ id: EntityIdSchema });
 const QuerySchema = filterQuery({
@@ -67,6 +72,7 @@ export function inboxRoutes(parts: AdminParts): RouteDefinition[] {
       responses: { 303: { description: "Redirect to the inbox" } },
       handler: ({ params, event, caller }) => answerByForm(parts, event, { id: params.id, caller }),
     }),
+    ...alikeRoutes(parts),
   ];
 }
 
@@ -97,13 +103,17 @@ function inboxResource(parts: AdminParts, given: Query): Resource {
 
 async function renderAsks(parts: AdminParts, items: readonly StoredCase[]): Promise<string[]> {
   const now = parts.clock();
-  const jobs = await Promise.all(items.map((item) => parts.jobs.find(item.job_id)));
+  const questions = await withAgents(parts, items);
+  const kinds = questions.map(kindOfQuestion);
   return Promise.all(
-    items.map((item, index) =>
-      parts.renderer.render("fragments/ask", {
-        ask: toAskView(item, { now, agent: jobs[index]?.agent_name ?? "" }),
-      }),
-    ),
+    questions.map(async ({ item, agent }, index) => {
+      const isFirst = kinds.indexOf(kinds[index]) === index;
+      const alike = isFirst ? kinds.filter((kind) => kind === kinds[index]).length : 1;
+      const evidence = (await parts.cases.updates(item.id, EVIDENCE)).filter(({ payload }) => payload);
+      return parts.renderer.render("fragments/ask", {
+        ask: { ...toAskView(item, { now, agent, evidence }), alike: alike > 1 },
+      });
+    }),
   );
 }
 

@@ -1,5 +1,5 @@
 import type { EntityStatus } from "../../../core/models/entity-status.ts";
-import { formatRelative, type TimeView, toLabel, toTimeView } from "./format.ts";
+import { formatDuration, type TimeView, toLabel, toTimeView } from "./format.ts";
 import { Html, html } from "./html.ts";
 
 /** A status with its mark; the text carries the meaning, the color only repeats it. */
@@ -59,5 +59,5 @@ export function duePiece(deadline: string | null | undefined, now: Date): Html {
   const time = toTimeView(deadline, now);
   if (!time) return html``;
   const late = new Date(time.iso) <= now;
-  return html`<span class="due${late ? " late" : ""}" title="${time.full}">${late ? "overdue since" : "due"} ${formatRelative(new Date(time.iso), now).replace(/ ago$/, "")}</span>`;
+  return html`<span class="due${late ? " late" : ""}" title="${time.full}">${late ? "overdue for" : "due in"} ${formatDuration(Math.abs(Date.parse(time.iso) - now.getTime()))}</span>`;
 }

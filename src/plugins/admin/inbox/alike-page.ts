@@ -1,0 +1,130 @@
+import * as v from "valibot";
+import { readFields as readCoreFields } from "../../../core/agents/fields.ts";
+import type { Caller } from "../../../core/audit/caller.ts";
+import { isServiceError, ServiceError } from "../../../core/base/errors.ts";
+import { defineRoute, type HttpEvent, type RouteDefinition } from "../../../core/http/route.ts";
+import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import { redirect } from "../answer.ts";
+import { flashCookie } from "../flash.ts";
+import { readFields, renderFields } from "../forms/fields.ts";
+import { readForm } from "../forms/read-form.ts";
+import { wantsJson } from "../negotiate.ts";
+import type { AdminParts } from "../parts.ts";
+import { renderPage } from "../respond.ts";
+import { countOf } from "../views/format.ts";
+import { duePiece, pathTo } from "../views/pieces.ts";
+import { MOST_ALIKE, type OpenQuestion, readAlike } from "./alike.ts";
+
+const PathSchema = v.object({ id: EntityIdSchema });
+const PATH = "/admin/cases/{id}/alike";
+
+/** Equal questions answered with one form: exactly those that it lists, and only as long as they ask the same. */
+export function alikeRoutes(parts: AdminParts): RouteDefinition[] {
+  const about = { path: PATH, auth: "session", tag: "Admin", hidden: true, params: PathSchema } as const;
+  return [
+    defineRoute({
+      ...about,
+      method: "GET",
+      summary: "Form that answers equal questions together",
+      responses: { 200: { description: "The page", contentType: "text/html" } },
+      handler: async ({ params, event }) => {
+        const alike = await readAlike(parts, await parts.cases.summary(params.id));
+        if (wantsJson(event)) return { items: alike.map(({ item }) => item.id) };
+        if (alike.length === 0) return redirect("/admin/inbox");
+        return showForm(parts, event, { alike });
+      },
+    }),
+    defineRoute({
+      ...about,
+      method: "POST",
+      summary: "Answer equal questions together (form)",
+      responses: { 303: { description: "Redirect to the inbox" } },
+      handler: ({ params, event, caller }) => answerAll(parts, event, { id: params.id, caller }),
+    }),
+  ];
+}
+
+interface FormView {
+  readonly alike: readonly OpenQuestion[];
+  readonly typed?: URLSearchParams;
+  readonly problems?: Readonly<Record<string, string>>;
+  readonly problem?: string;
+}
+
+async function showForm(
+  parts: AdminParts,
+  event: HttpEvent,
+  { alike, typed, problems, problem }: FormView,
+): Promise<Response> {
+  const now = parts.clock();
+  const { item, agent } = alike[0]!;
+  const picked = typed && new Set(typed.getAll("pick"));
+  const state = {
+    form: {
+      title: `Answer ${countOf(alike.length, "question")} together`,
+      agent,
+      action: pathTo("cases", item.id, "alike"),
+      problem: problem ?? "",
+      fields: renderFields(item.question?.fields ?? [], { id: "alike", typed, problems }).toString(),
+      message: typed?.get("message") ?? "",
+      items: alike.map(({ item: one }) => {
+        const value = `${one.id} ${one.question?.id ?? ""}`;
+        return {
+          value,
+          picked: picked?.has(value) ?? true,
+          name: one.name,
+          href: pathTo("cases", one.id),
+          question: one.question?.question ?? "",
+          due: duePiece(one.question?.deadline, now).toString(),
+        };
+      }),
+    },
+  };
+  return renderPage(parts, event, { template: "alike", state }, { status: typed ? 422 : 200 });
+}
+
+async function answerAll(
+  parts: AdminParts,
+  event: HttpEvent,
+  { id, caller }: { id: string; caller: Caller },
+): Promise<Response> {
+  const typed = await readForm(event);
+  const first = await parts.cases.summary(id);
+  const fields = first.question?.fields ?? [];
+  const answer = readFields(typed, fields);
+  const picked = typed.getAll("pick").slice(0, MOST_ALIKE);
+  const refuse = async (view: Omit<FormView, "alike" | "typed">) => {
+    const alike = await readAlike(parts, first);
+    if (wantsJson(event) || alike.length === 0)
+      throw new ServiceError("invalid_parameters", view.problem ?? "The answer is incomplete");
+    return showForm(parts, event, { alike, typed, ...view });
+  };
+  if (picked.length === 0) return refuse({ problem: "No question is selected." });
+  const verdict = await readCoreFields(fields).check(answer);
+  if (!verdict.ok) return refuse({ problems: verdict.problems });
+
+  const message = typed.get("message") || null;
+  let answered = 0;
+  const problems = new Set<string>();
+  for (const one of picked) {
+    const [caseId = "", question_id = ""] = one.split(" ");
+    try {
+      const { job_id } = await parts.cases.summary(caseId);
+      // One that asks something else by now is not answered.
+      await parts.runner().answer(job_id, caseId, { answer, message, question_id }, caller);
+      answered++;
+    } catch (error) {
+      if (!isServiceError(error) || error.status >= 500) throw error;
+      problems.add(error.message);
+    }
+  }
+  const left = picked.length - answered;
+  const [why] = problems;
+  const text = [
+    `${countOf(answered, "question")} answered.`,
+    left > 0 ? `${countOf(left, "question")} not answered: ${why ?? ""}.` : "",
+  ];
+  return redirect("/admin/inbox", [
+    flashCookie(parts, event, left > 0 ? "bad" : "good", text.filter(Boolean).join(" ")),
+  ]);
+}
