@@ -8,9 +8,9 @@ import { redirect } from "../answer.ts";
 import { flashCookie } from "../flash.ts";
 import { readFields, renderFields } from "../forms/fields.ts";
 import { readForm } from "../forms/read-form.ts";
-import { wantsJson } from "../negotiate.ts";
+import { negotiate, wantsJson } from "../negotiate.ts";
 import type { AdminParts } from "../parts.ts";
-import { renderPage } from "../respond.ts";
+import { renderFragment, renderPage } from "../respond.ts";
 import { countOf } from "../views/format.ts";
 import { duePiece, pathTo } from "../views/pieces.ts";
 import { MOST_ALIKE, type OpenQuestion, readAlike } from "./alike.ts";
@@ -80,7 +80,11 @@ async function showForm(
       }),
     },
   };
-  return renderPage(parts, event, { template: "alike", state }, { status: typed ? 422 : 200 });
+  const template = { template: "alike", state };
+  const answer = { status: typed ? 422 : 200 };
+  return negotiate(event, "page") === "fragment"
+    ? renderFragment(parts, event, template, answer)
+    : renderPage(parts, event, template, answer);
 }
 
 async function answerAll(
