@@ -79,7 +79,7 @@ export function createDeployTools(options: DeployToolsOptions): DeployTools {
       await sleep(milliseconds, mine);
     },
     report: (message) => onReport?.(redactor.text(message)),
-    importPeer: (name, together = []) => importPeer(name, { cwd, together }),
+    importPeer: (name, together = []) => importPeer(name, { cwd, together, development: true }),
     journal: (step, call) => journal.record(step, call),
     recall: (step) => journal.recall(step)?.data,
     redact: (secret) => redactor.add(secret),

@@ -15,8 +15,14 @@ const { peerDependencies } = createRequire(import.meta.url)("../../package.json"
  */
 export async function importPeer<T>(
   name: string,
-  { cwd, together = [] }: { readonly cwd: string; readonly together?: readonly string[] },
+  options: {
+    readonly cwd: string;
+    readonly together?: readonly string[];
+    /** Whether the service itself does not need it, so that it stays out of its image. */
+    readonly development?: boolean;
+  },
 ): Promise<T> {
+  const { cwd, together = [], development = false } = options;
   try {
     return (await import(name)) as T;
   } catch (error) {
@@ -31,20 +37,24 @@ export async function importPeer<T>(
     missing.length === 1
       ? `Package ${packages} is required by this platform and not installed`
       : `Packages ${packages} are required by this platform and not installed`,
-    { fix: installCommand(missing, cwd) },
+    { fix: installCommand(missing, cwd, development) },
   );
 }
 
-/** The command that adds packages to a project with its own package manager. */
-export function installCommand(names: readonly string[], cwd: string): string {
+/**
+ * The command that adds packages to a project with its own package manager; as development dependencies, they stay
+ * out of its image.
+ */
+export function installCommand(names: readonly string[], cwd: string, development = false): string {
   const packages = names.map(withMajor).join(" ");
+  const save = (flag: string) => (development ? `${flag} ` : "");
   for (let folder = cwd; ; folder = dirname(folder)) {
-    if (existsSync(join(folder, "pnpm-lock.yaml"))) return `pnpm add ${packages}`;
-    if (existsSync(join(folder, "yarn.lock"))) return `yarn add ${packages}`;
+    if (existsSync(join(folder, "pnpm-lock.yaml"))) return `pnpm add ${save("--save-dev")}${packages}`;
+    if (existsSync(join(folder, "yarn.lock"))) return `yarn add ${save("--dev")}${packages}`;
     // Above the first lock file is another project.
     if (existsSync(join(folder, "package-lock.json")) || folder === dirname(folder)) break;
   }
-  return `npm install ${packages}`;
+  return `npm install ${save("--save-dev")}${packages}`;
 }
 
 /** With the major version that this package works with: a later one may need a later Node. */

@@ -1,5 +1,7 @@
 import { existsSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
+import intersects from "semver/ranges/intersects.js";
+import validRange from "semver/ranges/valid.js";
 import { readIfThere } from "./atomic-file.ts";
 import type { ContextSource } from "./context-files.ts";
 import { DeployError } from "./errors.ts";
@@ -28,6 +30,7 @@ export interface Project extends ContextSource {
 }
 
 interface Manifest {
+  readonly engines?: { readonly node?: string };
   readonly packageManager?: string;
   readonly scripts?: Readonly<Record<string, string>>;
   readonly dependencies?: Readonly<Record<string, string>>;
@@ -35,7 +38,8 @@ interface Manifest {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
-const DEFAULT_NODE = "22";
+/** Major versions with an image, the preferred one first. */
+const NODE_VERSIONS = ["22", "24", "20"];
 
 /** Reads a project's structure; an error says what is missing. */
 export async function readProject(
@@ -59,7 +63,7 @@ export async function readProject(
     secretFiles: await secretFilesOf(cwd),
     controller: controllerOf(cwd, options),
     dependencies: Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies }),
-    nodeVersion: await nodeVersionOf(cwd),
+    nodeVersion: await nodeVersionOf(cwd, manifest),
   };
 }
 
@@ -161,8 +165,17 @@ function controllerOf(cwd: string, options: { sourceDir?: string; controllerFile
   });
 }
 
-async function nodeVersionOf(cwd: string): Promise<string> {
+/** The version that the project names, else the first of ours that its `engines.node` allows. */
+async function nodeVersionOf(cwd: string, { engines }: Manifest): Promise<string> {
   const written = (await readIfThere(join(cwd, ".nvmrc"))) ?? (await readIfThere(join(cwd, ".node-version")));
   const major = /^v?(\d+)/.exec(written?.trim() ?? "")?.[1];
-  return major !== undefined && Number(major) >= 20 ? major : DEFAULT_NODE;
+  if (major !== undefined && Number(major) >= 20) return major;
+  const range = validRange(engines?.node ?? "*");
+  const allowed = NODE_VERSIONS.find((one) => intersects(`^${one}`, range ?? "*"));
+  if (allowed !== undefined) return allowed;
+  throw new DeployError("usage", `"engines.node" in package.json is ${JSON.stringify(engines?.node)}`, {
+    detail: `An image can have Node ${[...NODE_VERSIONS].sort().join(", ")}`,
+    outcome: "Nothing was built",
+    fix: "Allow one of these, or write another version to .nvmrc",
+  });
 }

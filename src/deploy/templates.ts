@@ -30,9 +30,11 @@ export async function renderTemplates(input: FileInput): Promise<Record<string, 
   const edge = Edge.create({ cache: false });
   edge.mount(TEMPLATES);
   const balancer = await readFile(new URL("balancer.cjs", TEMPLATES), "utf8");
+  const prune = await readFile(new URL("prune.cjs", TEMPLATES), "utf8");
   const { database } = input;
   const data = {
     ...toData(input),
+    prune: JSON.stringify(prune),
     database: database && {
       ...database,
       passwordFile: "POSTGRES_PASSWORD",
@@ -114,7 +116,7 @@ function managerCommands(project: Project): ManagerCommands {
   const version = project.packageManagerVersion;
   const commands: Readonly<Record<PackageManager, () => ManagerCommands>> = {
     npm: () => ({
-      installTool: "",
+      installTool: version ?? "",
       installProduction: `npm ${locked ? "ci" : "install"} --omit=dev --no-audit --no-fund`,
       installAll: `npm ${locked ? "ci" : "install"} --no-audit --no-fund`,
       runBuild: "npm run build",

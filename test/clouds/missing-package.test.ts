@@ -15,7 +15,7 @@ import type { RunningServer } from "./http-server.ts";
 import { serveHttp } from "./http-server.ts";
 
 const PEERS = ["svc-lab-client", "svc-lab-registry"];
-const COMMAND = `npm install ${PEERS.join(" ")}`;
+const COMMAND = `npm install --save-dev ${PEERS.join(" ")}`;
 
 let built: BuiltPackage;
 let registry: RunningServer;
@@ -165,6 +165,9 @@ describe("the command that adds packages", () => {
   it("names the major version that this package works with", () => {
     expect(installCommand(["google-auth-library"], tmpdir())).toBe("npm install google-auth-library@10");
     expect(installCommand(["@aws-sdk/client-ecs"], tmpdir())).toBe("npm install @aws-sdk/client-ecs@3");
+    expect(installCommand(["google-auth-library"], tmpdir(), true)).toBe(
+      "npm install --save-dev google-auth-library@10",
+    );
   });
 
   it("names all missing ones of those needed together, and none that is installed", async () => {

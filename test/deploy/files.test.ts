@@ -215,3 +215,32 @@ describe("the Dockerfile", () => {
     });
   });
 });
+
+describe("the Node version of the image", () => {
+  it.each([
+    [undefined, {}, "22"],
+    [">=20.19", {}, "22"],
+    [">=24", {}, "24"],
+    ["^20.19.0", {}, "20"],
+    ["*", { ".nvmrc": "v24.1.0\n" }, "24"],
+  ])("is one that engines.node allows (%s, %j)", async (node, files, version) => {
+    const cwd = temporaryProject({ ...PROJECT, ...files });
+    const path = join(cwd, "package.json");
+    const manifest = JSON.parse(readFileSync(path, "utf8"));
+    writeFileSync(path, JSON.stringify({ ...manifest, ...(node ? { engines: { node } } : {}) }));
+
+    expect((await readProject(cwd)).nodeVersion).toBe(version);
+  });
+
+  it("is refused if no image has it", async () => {
+    const cwd = temporaryProject({ ...PROJECT });
+    const path = join(cwd, "package.json");
+    const manifest = JSON.parse(readFileSync(path, "utf8"));
+    writeFileSync(path, JSON.stringify({ ...manifest, engines: { node: ">=99" } }));
+
+    await expect(readProject(cwd)).rejects.toMatchObject({
+      exitCode: 2,
+      message: expect.stringContaining("engines.node"),
+    });
+  });
+});

@@ -40,7 +40,8 @@ function setDependency(cwd: string, dependency: string, others: Record<string, s
   const path = join(cwd, "package.json");
   const manifest = JSON.parse(readFileSync(path, "utf8"));
   Object.assign(manifest.dependencies, { "agent-control-service": dependency, ...others });
-  delete manifest.devDependencies;
+  // An optional peer of the package: its manager installs it with the production dependencies.
+  manifest.devDependencies = { "google-auth-library": "^10.0.0" };
   writeFileSync(path, JSON.stringify(manifest, null, 2));
 }
 
@@ -152,6 +153,50 @@ function leftOf(name: string): string[] {
 
 const unique = () => `r${Math.random().toString(36).slice(2, 8)}`;
 
+/** A command in a container of the image, as the service runs there. */
+function inside(image: string, script: string): string {
+  return docker("run", "--rm", "--read-only", "--cap-drop", "ALL", image, "node", "-e", script);
+}
+
+/** The image has what the service needs, and nothing that only a build or a deployment needs. */
+function expectLean({ cwd, name }: Running): void {
+  const image = `${name}-dev:local-test`;
+  expect(Number(docker("image", "inspect", "--format", "{{.Size}}", image))).toBeLessThan(220e6);
+  const script = `const { existsSync, readdirSync } = require("node:fs");
+    const have = (path) => existsSync(path);
+    const files = readdirSync("/app/node_modules", { recursive: true });
+    console.log(JSON.stringify({
+      user: process.getuid(),
+      own: have("/app/node_modules/agent-control-service"),
+      deploys: files.filter((file) => /^(google-auth-library|@aws-sdk|@smithy|typescript|@typescript)\\b/.test(file)),
+      maps: files.filter((file) => file.endsWith(".map")),
+      tools: ["npm", "npx", "corepack", "yarn", "gcc", "cc", "make", "python3"].filter((one) =>
+        ["/usr/local/bin/", "/usr/bin/"].some((folder) => have(folder + one)),
+      ),
+    }))`;
+  expect(JSON.parse(inside(image, script))).toEqual({
+    user: 1000,
+    own: true,
+    deploys: [],
+    maps: [],
+    tools: [],
+  });
+
+  const compose = JSON.parse(
+    docker(
+      "inspect",
+      docker("ps", "--quiet", "--filter", `label=com.docker.compose.project=svc-${name}-dev`),
+    ),
+  )[0].HostConfig;
+  expect(compose).toMatchObject({
+    ReadonlyRootfs: true,
+    CapDrop: ["ALL"],
+    SecurityOpt: ["no-new-privileges:true"],
+  });
+  const path = join(cwd, "package-lock.json");
+  expect(readFileSync(path, "utf8")).toContain("node_modules/google-auth-library");
+}
+
 /** How projects are installed. */
 const NPM = ["npm"] as const;
 const OTHERS = [
@@ -174,7 +219,10 @@ describe("a new project in containers of this machine", () => {
       await run("npm", ["install", "--package-lock-only", "--no-audit", "--no-fund"], { cwd });
 
       const words = ["word-counter", "--wait", "--field", 'texts:=["Hello"]'];
-      const { told, job } = await lifeOf(cwd, name, words, withPostgres.met ? surviveAKill : undefined);
+      const { told, job } = await lifeOf(cwd, name, words, async (at) => {
+        expectLean(at);
+        if (withPostgres.met) await surviveAKill(at);
+      });
 
       expect(told).toMatch(/Checked +\/\.well-known\/health 200/);
       expect(told).toMatch(/Checked +\/agents\/health 200/);

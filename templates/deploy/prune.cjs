@@ -1,0 +1,66 @@
+// Runs in the image, after the production dependencies are installed. Package managers also install optional peers
+// that only development asks for; here what no production dependency needs is removed, and all source maps.
+const fs = require("node:fs");
+const path = require("node:path");
+
+const read = (folder) => JSON.parse(fs.readFileSync(path.join(folder, "package.json"), "utf8"));
+
+const find = (name, from) => {
+  for (let at = from; ; at = path.dirname(at)) {
+    const folder = path.join(at, "node_modules", name);
+    if (fs.existsSync(path.join(folder, "package.json"))) return fs.realpathSync(folder);
+    if (at === path.dirname(at)) return undefined;
+  }
+};
+
+const used = new Set();
+const visit = (folder) => {
+  const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } = read(folder);
+  const peers = Object.keys(peerDependencies ?? {}).filter((name) => !peerDependenciesMeta?.[name]?.optional);
+  for (const name of [...Object.keys({ ...dependencies, ...optionalDependencies }), ...peers]) {
+    const found = find(name, folder);
+    if (found === undefined || used.has(found)) continue;
+    used.add(found);
+    visit(found);
+  }
+};
+
+const folders = (folder) => fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+
+/** Removes the packages of a node_modules folder in which nothing is used. */
+const prune = (modules) => {
+  for (const { name } of folders(modules)) {
+    const folder = path.join(modules, name);
+    if (name.startsWith("@")) {
+      prune(folder);
+      if (fs.readdirSync(folder).length === 0) fs.rmdirSync(folder);
+    } else if (name === ".pnpm") {
+      for (const one of folders(folder)) {
+        const inside = path.join(folder, one.name, "node_modules");
+        if (fs.existsSync(inside)) prune(inside);
+      }
+    } else if (!name.startsWith(".")) {
+      const inside = (one) => one === folder || one.startsWith(folder + path.sep);
+      if (![...used].some(inside)) fs.rmSync(folder, { recursive: true });
+    }
+  }
+};
+
+/** Removes source maps, and links to what was removed. */
+const sweep = (folder) => {
+  for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+    const file = path.join(folder, entry.name);
+    if (entry.isDirectory()) sweep(file);
+    else if (entry.isFile() ? entry.name.endsWith(".map") : entry.isSymbolicLink() && !fs.existsSync(file)) fs.rmSync(file);
+  }
+};
+
+const top = fs.realpathSync(".");
+const modules = path.join(top, "node_modules");
+fs.mkdirSync(modules, { recursive: true });
+// The packages of a workspace are not here, so what they need is unknown.
+if (!read(top).workspaces) {
+  visit(top);
+  prune(modules);
+}
+sweep(modules);

@@ -1,0 +1,108 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, symlinkSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { temporaryProject } from "./_fixture.ts";
+
+const SCRIPT = new URL("../../templates/deploy/prune.cjs", import.meta.url).pathname;
+
+/** The files of packages, by folder and manifest. */
+function packages(manifests: Record<string, object>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(manifests).map(([folder, manifest]) => [
+      join(folder, "package.json"),
+      JSON.stringify(manifest),
+    ]),
+  );
+}
+
+/** Runs the script as the image does; which of these paths are left. */
+function leftIn(cwd: string, paths: readonly string[]): string[] {
+  execFileSync(process.execPath, [SCRIPT], { cwd });
+  return paths.filter((path) => existsSync(join(cwd, path)));
+}
+
+describe("the packages of an image", () => {
+  it("are those that a production dependency needs, with the peers that it requires", () => {
+    const kept = {
+      "node_modules/agent": {
+        dependencies: { "@x/used": "1" },
+        peerDependencies: { schema: "1", cloud: "1" },
+        peerDependenciesMeta: { cloud: { optional: true } },
+      },
+      "node_modules/@x/used": { optionalDependencies: { native: "1", absent: "1" } },
+      "node_modules/native": {},
+      "node_modules/schema": { dependencies: { nested: "2" } },
+      "node_modules/schema/node_modules/nested": {},
+      "node_modules/outer/node_modules/alone": {},
+      "node_modules/local-peer": {},
+    };
+    const dropped = {
+      "node_modules/cloud": { dependencies: { "@y/deep": "1" } },
+      "node_modules/@y/deep": {},
+      "node_modules/nested": {},
+    };
+    const cwd = temporaryProject({
+      ...packages({
+        ".": {
+          dependencies: { agent: "1", outer: "1" },
+          devDependencies: { cloud: "1" },
+          peerDependencies: { "local-peer": "1" },
+        },
+        "node_modules/outer": { dependencies: { alone: "1" } },
+        ...kept,
+        ...dropped,
+      }),
+      "node_modules/agent/index.js": "",
+      "node_modules/agent/index.js.map": "{}",
+      "node_modules/agent/dist/node_modules/vendored/index.js": "",
+    });
+    mkdirSync(join(cwd, "node_modules/.bin"));
+    symlinkSync("../cloud/package.json", join(cwd, "node_modules/.bin/cloud"));
+    symlinkSync("../agent/index.js", join(cwd, "node_modules/.bin/agent"));
+
+    const inAgent = ["index.js", "dist/node_modules/vendored/index.js"].map((file) =>
+      join("node_modules/agent", file),
+    );
+    const all = [...Object.keys(kept), ...Object.keys(dropped), ...inAgent, "node_modules/@y"];
+    const left = leftIn(cwd, [...all, "node_modules/agent/index.js.map", "node_modules/.bin/agent"]);
+
+    expect(left).toEqual([...Object.keys(kept), ...inAgent, "node_modules/.bin/agent"]);
+    expect(() => execFileSync("readlink", [join(cwd, "node_modules/.bin/cloud")])).toThrow();
+  });
+
+  it("are found behind the links of pnpm", () => {
+    const agent = "node_modules/.pnpm/agent@1_cloud@1/node_modules/agent";
+    const used = "node_modules/.pnpm/used@1/node_modules/used";
+    const cloud = "node_modules/.pnpm/cloud@1/node_modules/cloud";
+    const cwd = temporaryProject(
+      packages({
+        ".": { dependencies: { agent: "1" }, devDependencies: { cloud: "1" } },
+        [agent]: {
+          dependencies: { used: "1" },
+          peerDependencies: { cloud: "1" },
+          peerDependenciesMeta: { cloud: { optional: true } },
+        },
+        [used]: {},
+        [cloud]: {},
+      }),
+    );
+    symlinkSync(join(cwd, agent), join(cwd, "node_modules/agent"));
+    for (const one of [used, cloud])
+      symlinkSync(join(cwd, one), join(cwd, dirname(agent), one.split("/").at(-1) ?? ""));
+
+    expect(leftIn(cwd, [agent, used, cloud, "node_modules/agent"])).toEqual([
+      agent,
+      used,
+      "node_modules/agent",
+    ]);
+  });
+
+  it("stay as they are at the root of a workspace, whose own packages are not in the image", () => {
+    const cwd = temporaryProject(
+      packages({ ".": { workspaces: ["packages/*"] }, "node_modules/of-a-package": {} }),
+    );
+
+    expect(leftIn(cwd, ["node_modules/of-a-package"])).toEqual(["node_modules/of-a-package"]);
+  });
+});
