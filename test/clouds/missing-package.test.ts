@@ -173,7 +173,9 @@ describe("the command that adds packages", () => {
   it("names all missing ones of those needed together, and none that is installed", async () => {
     const together = ["valibot", "svc-lab-registry", "svc-lab-client"];
 
-    await expect(importPeer("svc-lab-client", { cwd: process.cwd(), together })).rejects.toMatchObject({
+    await expect(
+      importPeer("svc-lab-client", { cwd: process.cwd(), together, development: true }),
+    ).rejects.toMatchObject({
       exitCode: 5,
       fix: COMMAND,
     });
