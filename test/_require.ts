@@ -25,6 +25,7 @@ const CHECKS = {
   pgbouncer: () =>
     succeeds("sh", ["-c", "command -v pgbouncer"]) ? undefined : "no pgbouncer command found",
   sshd: () => (findSshd() === undefined ? "no sshd found, or not root" : undefined),
+  caddy: () => (findCaddy() === undefined ? "no caddy command found" : undefined),
   linux: () => (process.platform === "linux" ? undefined : "not Linux"),
 } as const;
 
@@ -83,6 +84,11 @@ export function findChromium(): string | undefined {
 export function findSshd(): string | undefined {
   const places = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"];
   return process.getuid?.() === 0 ? places.find((path) => existsSync(path)) : undefined;
+}
+
+/** The program of Caddy, a web server. */
+export function findCaddy(): string | undefined {
+  return ["/usr/bin/caddy", "/usr/local/bin/caddy"].find((path) => existsSync(path));
 }
 
 const DEBIAN_POSTGRES = "/usr/lib/postgresql";

@@ -100,6 +100,12 @@ async function ageInMs(path: string, now: () => Date): Promise<number> {
   }
 }
 
+/** Whether a holder was a process of this machine that has ended. */
+export function hasEndedHere({ holder }: LockHolder): boolean {
+  const [, host, pid] = /^[^@]*@(.+), process (\d+) \(/.exec(holder) ?? [];
+  return host === hostname() && !isRunning(Number(pid));
+}
+
 /** Whether a process of this machine is alive. */
 export function isRunning(pid: number): boolean {
   try {

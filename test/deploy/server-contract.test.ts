@@ -55,7 +55,7 @@ platformContract("server", {
         cwd,
       },
       settings: [{ memory: "256m" }, { cpus: "0.5" }, { memory: "none" }],
-      ways: ["host", "sshConfig", "acceptNewHost", "removeData", "bind"],
+      ways: ["host", "sshConfig", "acceptNewHost", "removeData", "bind", "domain"],
       tools: createDeployTools({ cwd }),
       images: [images[0] ?? "", images[1] ?? ""],
       close() {

@@ -3,10 +3,14 @@ import type { ServerLock } from "./lock.ts";
 
 /** How the proxy is run. */
 export interface ProxyOptions {
+  /** Name of its container, and beginning of the names of its volumes. */
+  readonly name: string;
   /** Image of Caddy. */
   readonly image: string;
   readonly httpPort: number;
   readonly httpsPort: number;
+  /** Seconds to wait for the certificate of a new domain. */
+  readonly patience: number;
 }
 
 /** A session that changes something: its context, its lock, and how the proxy of its server is run. */

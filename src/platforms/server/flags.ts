@@ -12,14 +12,26 @@ const host = v.pipe(
   v.description("Machine to deploy to, as ssh takes it: user@machine, or a host of your ssh configuration"),
 );
 
+const domain = v.pipe(
+  v.string(),
+  v.regex(
+    /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/,
+    "must be a host name in lower case",
+  ),
+  v.description(`Domain of the service, served over HTTPS by a Caddy on the server ("${NONE}" removes it)`),
+);
+
 /** Options of `--platform server`. */
 export const ServerFlagsSchema = v.object({
   host,
+  domain: v.optional(domain),
   bind: v.optional(
     v.pipe(
       v.string(),
       v.ip("must be an IP address"),
-      v.description("Address of the server on which the port is open (new service: all of them)"),
+      v.description(
+        "Address of the server on which the port is open without a domain (new service: all of them)",
+      ),
     ),
   ),
   memory: v.optional(

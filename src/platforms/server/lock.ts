@@ -1,6 +1,6 @@
 import { DeployError } from "../../deploy/errors.ts";
-import { lockedBy } from "../../deploy/lock.ts";
-import type { LockHolder } from "../../deploy/platform.ts";
+import { hasEndedHere, lockedBy } from "../../deploy/lock.ts";
+import type { LockHolder, LockRequest } from "../../deploy/platform.ts";
 import { type Context, EMPTY, LABEL, namesOf, WITH_EMPTY } from "./context.ts";
 import { dockerError } from "./docker-error.ts";
 
@@ -8,6 +8,8 @@ const HOLDER = `${LABEL}.lock`;
 const SESSION = `${LABEL}.session`;
 /** Milliseconds between two signs of life; the server gives the lock back after a minute without. */
 const BEAT = 15_000;
+/** Milliseconds in which the server notices that a killed command of this machine has ended. */
+const NOTICED = 30_000;
 
 /**
  * A container that never starts: its name can be taken only once, for all users of the server. The script that created
@@ -17,17 +19,17 @@ const BEAT = 15_000;
 const SCRIPT = `${WITH_EMPTY}
   boot=$(cat /proc/sys/kernel/random/boot_id); self="$boot $$ $(cut -d ' ' -f 22 /proc/$$/stat)"
   for attempt in 1 2 3 4 5; do
-    made=$(docker create --name "$1" --label "$2" --label "$3=$self" ${EMPTY} lock 2>&1) && { mine=yes; break; }
+    made=$(docker create --name "$1" --label "$2" --label "$3=$self" ${EMPTY} lock 2>&1) && { mine=$(docker inspect --format '{{.Id}}' "$1"); break; }
     case $made in *"already in use"*) ;; *) echo "$made" >&2; exit 1 ;; esac
     found=$(docker inspect --format "$4" "$1" 2>/dev/null) || continue
-    set -- "$1" "$2" "$3" "$4" $found
-    if [ "$6" = "$boot" ] && [ "$(cut -d ' ' -f 22 "/proc/$7/stat" 2>/dev/null)" = "$8" ]; then
-      docker inspect --format "held {{index .Config.Labels \\"\${2%%=*}\\"}}" "$5"; exit 0
+    set -- "$1" "$2" "$3" "$4" "$5" $found
+    if [ "$5" = no ] && [ "$7" = "$boot" ] && [ "$(cut -d ' ' -f 22 "/proc/$8/stat" 2>/dev/null)" = "$9" ]; then
+      docker inspect --format "held {{index .Config.Labels \\"\${2%%=*}\\"}}" "$6"; exit 0
     fi
-    docker rm --force "$5" >/dev/null 2>&1
+    docker rm --force "$6" >/dev/null 2>&1
   done
   [ -n "$mine" ] || { echo "$made" >&2; exit 1; }
-  trap 'docker rm --force "$1" >/dev/null 2>&1' EXIT
+  trap 'docker rm --force "$mine" >/dev/null 2>&1' EXIT
   trap 'exit 0' HUP INT TERM PIPE
   echo taken
   while [ -n "$(timeout 60 head -c 1)" ]; do :; done`;
@@ -35,7 +37,7 @@ const SCRIPT = `${WITH_EMPTY}
 export interface ServerLock {
   /** Rejects if the connection that holds the lock has ended, so that nothing more is changed. */
   check(): void;
-  take(holder: LockHolder): Promise<() => Promise<void>>;
+  take(holder: LockHolder, request: LockRequest): Promise<() => Promise<void>>;
 }
 
 /** The lock of a service on its server, the same for all users, machines and checkouts. */
@@ -43,7 +45,11 @@ export function serverLock(context: Context): ServerLock {
   const { ssh, target, tools } = context;
   let state: "free" | "held" | "lost" = "free";
 
-  async function take(holder: LockHolder): Promise<() => Promise<void>> {
+  async function take(
+    holder: LockHolder,
+    breakLock: boolean,
+    until = tools.now().getTime() + NOTICED,
+  ): Promise<() => Promise<void>> {
     let end = () => {};
     const released = new Promise<void>((resolve) => {
       end = resolve;
@@ -53,7 +59,13 @@ export function serverLock(context: Context): ServerLock {
       answer = resolve;
     });
     const format = `{{.Id}} {{index .Config.Labels "${SESSION}"}}`;
-    const values = [namesOf(target.serviceName).lock, `${HOLDER}=${JSON.stringify(holder)}`, SESSION, format];
+    const values = [
+      namesOf(target.serviceName).lock,
+      `${HOLDER}=${JSON.stringify(holder)}`,
+      SESSION,
+      format,
+      breakLock ? "yes" : "no",
+    ];
     const running = ssh.script(SCRIPT, values, {
       input: beats(released),
       onLine: (line) => {
@@ -69,7 +81,12 @@ export function serverLock(context: Context): ServerLock {
       const result = await running;
       throw dockerError("The service could not be locked on the server", result);
     }
-    if (line !== "taken") throw lockedBy(JSON.parse(line.slice("held ".length)) as LockHolder, tools.now());
+    if (line !== "taken") {
+      const held = JSON.parse(line.slice("held ".length)) as LockHolder;
+      if (!hasEndedHere(held) || tools.now().getTime() > until) throw lockedBy(held, tools.now());
+      await tools.sleep(300);
+      return take(holder, breakLock, until);
+    }
     state = "held";
     void ending.then(() => {
       if (state === "held") state = "lost";
@@ -82,7 +99,7 @@ export function serverLock(context: Context): ServerLock {
   }
 
   return {
-    take,
+    take: (holder, { breakLock }) => take(holder, breakLock),
     check() {
       if (state === "lost")
         throw new DeployError("unreachable", `The connection to ${ssh.host} was lost, and with it the lock`, {

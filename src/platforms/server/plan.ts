@@ -1,13 +1,14 @@
 import type { ResourceAction } from "../../core/models/deployment.ts";
 import type { Release, ReleaseSpec } from "../../deploy/platform.ts";
 import { releaseActions, resourceAction } from "../cloud/actions.ts";
-import { type Context, namesOf, onServer } from "./context.ts";
+import type { Releasing } from "./change.ts";
+import { namesOf, onServer } from "./context.ts";
 import { isServed } from "./proxy.ts";
 import { parseRecord, settingChanges, wantedSettings } from "./record.ts";
 
 /** What a release would change. */
 export async function planRelease(
-  context: Context,
+  context: Releasing,
   spec: ReleaseSpec,
   live: Release | undefined,
 ): Promise<ResourceAction[]> {

@@ -1,5 +1,6 @@
 import type { Platform } from "../../deploy/platform.ts";
 import type { ProxyOptions } from "./change.ts";
+import { LABEL } from "./context.ts";
 import type { ServerFlags } from "./flags.ts";
 import { ServerFlagsSchema } from "./flags.ts";
 import { openSession } from "./session.ts";
@@ -14,4 +15,10 @@ export function serverPlatform(proxy: ProxyOptions): Platform<ServerFlags> {
   };
 }
 
-export default serverPlatform({ image: "docker.io/library/caddy:2", httpPort: 80, httpsPort: 443 });
+export default serverPlatform({
+  name: `${LABEL}.proxy`,
+  image: "docker.io/library/caddy:2",
+  httpPort: 80,
+  httpsPort: 443,
+  patience: 60,
+});

@@ -1,6 +1,7 @@
+import { lookup } from "node:dns/promises";
 import type { Finding } from "../../deploy/platform.ts";
 import { listContainers, servingOf } from "./containers.ts";
-import { type Context, onServer, SERVICE } from "./context.ts";
+import { type Context, onServer, RECORD, SERVICE } from "./context.ts";
 import { wantedSettings } from "./record.ts";
 
 /** Kilobytes below which an image may not fit. */
@@ -19,7 +20,9 @@ export async function preflight(context: Context): Promise<Finding[]> {
   return [
     { level: "ok", subject: "Server", message: `${ssh.host}, Docker ${version}, ${arch}` },
     ...diskFindings(free),
-    ...(settings.domain === undefined ? [plainFinding(settings.bind)] : []),
+    ...(settings.domain === undefined
+      ? [plainFinding(settings.bind)]
+      : await domainFindings(context, settings.domain)),
     ...(live === undefined && settings.domain === undefined ? await portFindings(context) : []),
   ];
 }
@@ -44,7 +47,7 @@ function plainFinding(bind: string | undefined): Finding {
     level: "warning",
     subject: "HTTPS",
     message: "without a domain the service is reached over plain http: keys and data can be read on the way",
-    fix: "Use --bind 127.0.0.1, and a proxy of your own with a certificate in front",
+    fix: "Give a --domain, or --bind 127.0.0.1 with a proxy of your own in front",
   };
 }
 
@@ -63,7 +66,44 @@ async function portFindings(context: Context): Promise<Finding[]> {
       level: "error",
       subject: "Port",
       message: `port ${port} of the server is used by ${service ? `the service ${service}` : `container ${name}`}`,
-      fix: "Choose another with --port",
+      fix: "Choose another with --port, or give a --domain: those share one port",
+    },
+  ];
+}
+
+/** A domain belongs to one service of the server, and its name must lead there before it gets a certificate. */
+async function domainFindings(context: Context, domain: string): Promise<Finding[]> {
+  const script = `docker ps --all --filter "label=$2" --format '{{.Label "'"$1"'"}} {{.Label "'"$2"'"}}'`;
+  const text = await onServer(context, "The services of the server could not be read", script, [
+    SERVICE,
+    RECORD,
+  ]);
+  const other = text
+    .split("\n")
+    .map((line) => /^(\S+) (.*)$/.exec(line) ?? [])
+    .find(
+      ([, name, record]) => name !== context.target.serviceName && record?.includes(`"domain":"${domain}"`),
+    );
+  if (other?.[1] !== undefined)
+    return [
+      {
+        level: "error",
+        subject: "Domain",
+        message: `${domain} belongs to the service ${other[1]} of this server`,
+        fix: "Choose another with --domain",
+      },
+    ];
+  const leads = await lookup(domain).then(
+    () => true,
+    () => false,
+  );
+  if (leads) return [{ level: "ok", subject: "Domain", message: domain }];
+  return [
+    {
+      level: "warning",
+      subject: "Domain",
+      message: `${domain} cannot be resolved: there is no certificate before its name leads to the server`,
+      fix: `Create an A or AAAA record for ${domain} with the server's address`,
     },
   ];
 }

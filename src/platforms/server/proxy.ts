@@ -1,10 +1,8 @@
 import { toTar } from "../../deploy/tar.ts";
 import { change, type Releasing } from "./change.ts";
-import { type Context, LABEL, namesOf, onServer, SERVICE } from "./context.ts";
+import { namesOf, onServer, SERVICE } from "./context.ts";
 import type { ServerRecord, Settings } from "./record.ts";
 
-/** The container that serves all domains of a server. */
-const PROXY = `${LABEL}.proxy`;
 const FOLDER = "/etc/caddy/services";
 const CADDYFILE = `${FOLDER}/Caddyfile`;
 
@@ -54,7 +52,10 @@ export async function serveDomain(at: Releasing, record: ServerRecord): Promise<
     await change(at, "proxy.start", { image: at.proxy.image }, () => startProxy(at, before.proxy !== ""));
   if (!before.networks.includes(network))
     await change(at, "proxy.connect", { network }, () =>
-      onServer(at, "The proxy was not connected", 'docker network connect "$1" "$2"', [network, PROXY]),
+      onServer(at, "The proxy was not connected", 'docker network connect "$1" "$2"', [
+        network,
+        at.proxy.name,
+      ]),
     );
   const site = siteOf(at.target.serviceName, domain, record.port);
   if (site === before.site) return false;
@@ -63,7 +64,7 @@ export async function serveDomain(at: Releasing, record: ServerRecord): Promise<
 }
 
 /** Whether the proxy serves the domain of these settings. */
-export async function isServed(context: Context, { domain, port }: Settings): Promise<boolean> {
+export async function isServed(context: Releasing, { domain, port }: Settings): Promise<boolean> {
   const { proxy, site } = await readState(context);
   return (
     domain !== undefined && proxy === "running" && site === siteOf(context.target.serviceName, domain, port)
@@ -79,7 +80,7 @@ export async function leaveProxy(at: Releasing): Promise<void> {
     await change(at, "proxy.disconnect", { network }, () =>
       onServer(at, "The proxy was not disconnected", 'docker network disconnect --force "$1" "$2"', [
         network,
-        PROXY,
+        at.proxy.name,
       ]),
     );
   if (before.network)
@@ -89,18 +90,18 @@ export async function leaveProxy(at: Releasing): Promise<void> {
   const served = before.networks.filter((name) => name.endsWith(".net") && name !== network);
   if (before.proxy === "" || served.length > 0) return;
   await change(at, "proxy.remove", {}, () =>
-    onServer(at, "The proxy was not removed", 'docker rm --force "$1" >/dev/null', [PROXY]),
+    onServer(at, "The proxy was not removed", 'docker rm --force "$1" >/dev/null', [at.proxy.name]),
   );
 }
 
-async function readState(context: Context): Promise<ProxyState> {
+async function readState(context: Releasing): Promise<ProxyState> {
   const { serviceName } = context.target;
   const script = `docker network ls --format 'network {{.Name}}' || exit
     docker inspect --type container --format 'proxy {{.State.Status}}{{range $name, $_ := .NetworkSettings.Networks}} {{$name}}{{end}}' "$1" 2>/dev/null
     docker cp "$1:$2" - 2>/dev/null | tar -xOf - 2>/dev/null
     true`;
   const text = await onServer(context, "The proxy could not be read", script, [
-    PROXY,
+    context.proxy.name,
     `${FOLDER}/${serviceName}.site`,
   ]);
   const lines = text.split("\n");
@@ -132,14 +133,14 @@ function siteOf(serviceName: string, domain: string, port: number): string {
 }
 
 async function startProxy(at: Releasing, exists: boolean): Promise<void> {
-  const { image, httpPort, httpsPort } = at.proxy;
+  const { name, image, httpPort, httpsPort } = at.proxy;
   const words = [
-    ...["--name", PROXY, "--init", "--restart", "unless-stopped"],
+    ...["--name", name, "--init", "--restart", "unless-stopped"],
     ...["--log-driver", "json-file", "--log-opt", "max-size=10m", "--log-opt", "max-file=3"],
     ...["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--cap-add", "NET_BIND_SERVICE"],
     ...["--security-opt", "no-new-privileges"],
     ...["--publish", `${httpPort}:80`, "--publish", `${httpsPort}:443`, "--publish", `${httpsPort}:443/udp`],
-    ...["--volume", `${PROXY}-data:/data`, "--volume", `${PROXY}-sites:${FOLDER}`],
+    ...["--volume", `${name}-data:/data`, "--volume", `${name}-sites:${FOLDER}`],
     ...["--env", "XDG_DATA_HOME=/data", "--env", "XDG_CONFIG_HOME=/tmp", "--env", "HOME=/tmp"],
     ...[image, "caddy", "run", "--config", CADDYFILE],
   ];
@@ -151,7 +152,7 @@ async function startProxy(at: Releasing, exists: boolean): Promise<void> {
     at,
     "The proxy for HTTPS was not started",
     script,
-    [PROXY, exists ? "yes" : "no", ...words],
+    [at.proxy.name, exists ? "yes" : "no", ...words],
     {
       input: file("Caddyfile", MAIN),
     },
@@ -169,7 +170,7 @@ async function writeSite(at: Releasing, site: string, before: string): Promise<v
         case $said in *"connection refused"*|*"no such file"*|*"connect:"*) sleep 1 ;; *) break ;; esac
       done
       echo "$said" >&2; exit 1`;
-    await onServer(at, "The proxy does not accept its configuration", script, [PROXY], {
+    await onServer(at, "The proxy does not accept its configuration", script, [at.proxy.name], {
       input: file(name, text),
     });
   };

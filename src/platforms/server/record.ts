@@ -38,7 +38,7 @@ export function revisionOf(text: string): string {
 export function wantedSettings(flags: ServerFlags, port: number, live: Settings | undefined): Settings {
   const settings: Record<string, string> = {};
   for (const key of ["bind", "domain", "memory", "cpus"] as const) {
-    const value = (flags as Partial<Record<typeof key, string>>)[key] ?? live?.[key];
+    const value = flags[key] ?? live?.[key];
     if (value !== undefined && value !== NONE) settings[key] = value;
   }
   return { port, ...settings };

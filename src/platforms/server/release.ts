@@ -1,4 +1,3 @@
-import { STORE } from "../../deploy/config.ts";
 import { storeOf } from "../../deploy/job-store.ts";
 import type { Release } from "../../deploy/platform.ts";
 import { change, type Releasing } from "./change.ts";
@@ -21,7 +20,8 @@ export async function runRecord(at: Releasing, record: ServerRecord, address: st
   const revision = revisionOf(text);
   const name = names.candidate(revision);
   let all = await listContainers(at);
-  await ensureNetwork(at, record);
+  const proxied = [record, ...all.map((one) => one.record)].some(({ domain }) => domain !== undefined);
+  if (proxied) await ensureNetwork(at, record);
   if (!all.some((one) => one.text === text)) {
     await change(at, "container.create", { name }, () => createContainer(at, name, text));
     all = await listContainers(at);
@@ -38,7 +38,7 @@ export async function runRecord(at: Releasing, record: ServerRecord, address: st
         names.container(revision),
       ]),
     );
-  await serveDomain(at, record);
+  if (proxied) await serveDomain(at, record);
   await dropOld(at, await listContainers(at));
   const serving = servingOf(await listContainers(at));
   if (serving === undefined) throw new Error(`Container ${name} was removed while it was being released`);
@@ -117,8 +117,5 @@ async function replace(at: Releasing, mine: Container, others: readonly Containe
 
 /** Whether two containers may run at the same time: they share no port, and their jobs are not in files. */
 function canRunBeside({ record: { domain, env, secrets } }: Container): boolean {
-  return (
-    domain !== undefined &&
-    (storeOf({ env, secretNames: Object.keys(secrets) }) !== "file" || env[STORE] === "external")
-  );
+  return domain !== undefined && storeOf({ env, secretNames: Object.keys(secrets) }) !== "file";
 }

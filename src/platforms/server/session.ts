@@ -55,7 +55,7 @@ export async function openSession(
     ...vault,
     async plan(spec, live) {
       const record = live && parseRecord(String(live.data?.record));
-      return planRelease(context, await addressed(spec, record), live);
+      return planRelease(at, await addressed(spec, record), live);
     },
     async predictUrl() {
       const live = (await serving())?.record;
@@ -68,7 +68,7 @@ export async function openSession(
       lock.check();
       return sendImage(context, ref);
     },
-    lock: (holder) => lock.take(holder),
+    lock: (holder, request) => lock.take(holder, request),
     async release(spec) {
       const live = (await serving())?.record;
       const wanted = await addressed(spec, live);
@@ -95,7 +95,7 @@ export async function openSession(
       const found = await serving();
       if (found === undefined || !isRunning(found)) return undefined;
       const url = urlOf(found.record, await address());
-      const reason = await unreachable(tools, url);
+      const reason = await unreachable(tools, url, url.startsWith("https:") ? proxy.patience : 0);
       if (reason === undefined) return undefined;
       const isWell = await checkInside(context, found, 1).then(
         () => true,
@@ -107,15 +107,21 @@ export async function openSession(
   };
 }
 
-/** Why nothing responds at an address, undefined if something does. */
-async function unreachable(tools: DeployTools, url: string): Promise<string | undefined> {
-  try {
-    const response = await tools.fetch(`${url}${HEALTH_PATH}`, { signal: AbortSignal.timeout(10_000) });
-    await response.body?.cancel();
-    return undefined;
-  } catch (error) {
-    if (tools.signal.aborted) throw tools.signal.reason;
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : (error as Error);
-    return (cause as NodeJS.ErrnoException).code ?? cause.message;
+/**
+ * Why nothing responds at an address, undefined if something does. The certificate of a new domain takes some seconds.
+ */
+async function unreachable(tools: DeployTools, url: string, patience: number): Promise<string | undefined> {
+  const end = tools.now().getTime() + patience * 1000;
+  for (;;) {
+    try {
+      const response = await tools.fetch(`${url}${HEALTH_PATH}`, { signal: AbortSignal.timeout(10_000) });
+      await response.body?.cancel();
+      return undefined;
+    } catch (error) {
+      if (tools.signal.aborted) throw tools.signal.reason;
+      const cause = error instanceof Error && error.cause instanceof Error ? error.cause : (error as Error);
+      if (tools.now().getTime() > end) return (cause as NodeJS.ErrnoException).code ?? cause.message;
+    }
+    await tools.sleep(3000);
   }
 }

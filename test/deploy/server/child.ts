@@ -1,0 +1,36 @@
+// Deploys to a server in a process of its own, which ends at a line of its journal: node child.js <json>
+import { openDeployment } from "../../../src/deploy/deployment.ts";
+import { DEFAULT_OPTIONS } from "../../../src/deploy/options.ts";
+import { up } from "../../../src/deploy/up.ts";
+import platform from "../../../src/platforms/server/platform.ts";
+
+export interface ServerChild {
+  readonly name: string;
+  readonly port: number;
+  readonly cwd: string;
+  readonly flags: Readonly<Record<string, unknown>>;
+  readonly env: Readonly<Record<string, string>>;
+  /** Counted from 1; 0 for none. */
+  readonly killAt: number;
+}
+
+const { name, port, cwd, flags, env, killAt } = JSON.parse(process.argv[2] ?? "{}") as ServerChild;
+let lines = 0;
+const deployment = await openDeployment({
+  platform: platform as never,
+  options: { ...DEFAULT_OPTIONS, name, port },
+  flags,
+  cwd,
+  env: { ...process.env, ...env },
+  command: "svc deploy up",
+  emit: () => undefined,
+  polling: { firstWait: 20, interval: 0.3, timeout: 20 },
+  onJournal() {
+    lines += 1;
+    if (lines === killAt) process.kill(process.pid, "SIGKILL");
+  },
+});
+await up(deployment, async () => true);
+await deployment.close();
+console.log(lines);
+process.exit(0);
