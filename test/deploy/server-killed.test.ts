@@ -53,7 +53,7 @@ describe("svc deploy up to a server, killed at a line of its journal", () => {
     const failures: string[] = [];
     const kills = shareOf(
       Array.from({ length: lines }, (_, index) => index + 1),
-      6,
+      8,
     );
     for (const killAt of kills) {
       mine.step(`killed at ${killAt}`);

@@ -13,6 +13,9 @@ const MAIN = `{
 import ${FOLDER}/*.site
 `;
 
+/** Content of a site's file once the service has no domain: Caddy rejects an empty file. */
+const NO_SITE = "# no domain\n";
+
 interface ProxyState {
   readonly network: boolean;
   /** Docker's word for the proxy's state; empty if there is none. */
@@ -114,7 +117,7 @@ async function readState(context: Releasing): Promise<ProxyState> {
     network: lines.includes(`network ${namesOf(serviceName).network}`),
     proxy: found[1] ?? "",
     networks: found.slice(2),
-    site: rest === "" ? "" : `${rest}\n`,
+    site: rest === "" || `${rest}\n` === NO_SITE ? "" : `${rest}\n`,
   };
 }
 
@@ -171,7 +174,7 @@ async function writeSite(at: Releasing, site: string, before: string): Promise<v
       done
       echo "$said" >&2; exit 1`;
     await onServer(at, "The proxy does not accept its configuration", script, [at.proxy.name], {
-      input: file(name, text),
+      input: file(name, text === "" ? NO_SITE : text),
     });
   };
   await change(at, "proxy.site", { domain: site.split(" ")[0] }, async () => {
