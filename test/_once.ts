@@ -30,7 +30,13 @@ export function openRun(): void {
   chmodSync(folder, 0o711);
   process.env[RUN] = folder;
   process.env.TMPDIR = folder;
-  process.once("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+  process.once("exit", () => {
+    try {
+      rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+    } catch {
+      // A process that is about to end still writes: the next run removes it.
+    }
+  });
   // Without this, the process ends without an exit event.
   process.once("SIGTERM", () => process.exit(143));
 }
