@@ -53,6 +53,8 @@ interface CallParts {
 interface KnownStep {
   readonly name: string;
   readonly fn: StepFunction<unknown>;
+  /** Calls a function in the async context of the handler that made the step: libraries keep traces there. */
+  readonly inContext: <T>(fn: () => T) => T;
   readonly retryIf: StepOptions["retryIf"];
   /** The last try, and what it has given. */
   attempt?: number | undefined;
@@ -157,7 +159,7 @@ export class RemoteHandler {
       { op: "step", name, options: told },
       { ...(caseId !== undefined && { caseId }), mayBegin: needsNothing(name, fn, options) },
       (id) => {
-        this.#steps.set(id, { name, fn, retryIf });
+        this.#steps.set(id, { name, fn, retryIf, inContext: AsyncLocalStorage.snapshot() });
       },
     );
   }
@@ -330,14 +332,14 @@ export class RemoteHandler {
   /** Without a message where the step has started by itself: its function takes nothing. */
   async #runStep(id: number, message?: Message<"run">): Promise<void> {
     const step = this.#steps.get(id)!;
-    const { name, fn, retryIf } = step;
+    const { name, fn, retryIf, inContext } = step;
     const attempt = message?.attempt;
     step.attempt = attempt;
     step.report = undefined;
     const reported = () => (step.attempt === attempt && step.report ? { report: step.report } : {});
     try {
       const info = message && this.#infoOf(message, step);
-      const value = await INSIDE.run(id, async () => fn(info!));
+      const value = await inContext(() => INSIDE.run(id, async () => fn(info!)));
       try {
         const result = toJsonValue(value, `The result of step "${name}"`);
         this.#send({ type: "ran", id, attempt, value: result, ...reported() });
