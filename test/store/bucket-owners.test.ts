@@ -16,7 +16,6 @@ class Requests {
   readonly waiting: (() => void)[] = [];
   /** Checksum of all responses: an owner's state depends on nothing else. */
   history = 0;
-  #lists = 0;
 
   of(data: Data): Objects {
     const request = <T>(perform: () => T, show: (result: T) => string) =>
@@ -46,10 +45,10 @@ class Requests {
           },
           (created) => `create ${key} ${created}`,
         ),
-      list: () =>
+      list: (word) =>
         request(
-          () => [...data.keys()],
-          (keys) => `list ${this.#describe(keys)}`,
+          () => [...data.keys()].filter((key) => word === undefined || key.startsWith(`${word}:`)),
+          (keys) => `list ${keys.join()}`,
         ),
       remove: (key) =>
         request(
@@ -57,12 +56,6 @@ class Requests {
           () => `remove ${key}`,
         ),
     };
-  }
-
-  /** Of its first list, an owner uses only who has announced itself, or how many slots there are. */
-  #describe(keys: readonly string[]): string {
-    const announced = keys.filter((key) => key.startsWith("owners:"));
-    return this.#lists++ > 0 || announced.length === 0 ? keys.join() : announced.join();
   }
 }
 
@@ -220,38 +213,35 @@ describe.each([
   );
 });
 
-/** Checks the marker before it writes the group, instead of after. */
+/** Looks for higher markers before it writes the group, instead of after. */
 const checkFirst: Mutate = (objects) => {
-  let early: Buffer | undefined;
-  let isGroup = false;
+  let early: string[] | undefined;
   return {
     ...objects,
     put: async (key, bytes) => {
-      isGroup = /^log:\d+\.[^.]+$/.test(key);
-      if (isGroup) early = await objects.get("owner");
+      if (/^log:\d+\.[^.]+$/.test(key)) early = await objects.list("owners");
       await objects.put(key, bytes);
     },
-    get: async (key) => {
-      if (key !== "owner" || !isGroup) return objects.get(key);
-      isGroup = false;
-      return early;
+    list: async (word) => {
+      if (word === undefined || early === undefined) return objects.list(word);
+      const keys = early;
+      early = undefined;
+      return keys;
     },
   };
 };
 
-/** Lists what there is before it writes the marker, or its entry, instead of after. */
+/** Lists what there is before it writes its marker, instead of after. */
 const listFirst: Mutate = (objects) => {
   let early: string[] | undefined;
-  const remember = async () => {
-    early = await objects.list();
-  };
   return {
     ...objects,
     put: async (key, bytes) => {
-      if (key === "owner") await remember();
+      if (key.startsWith("owners:")) early = await objects.list();
       await objects.put(key, bytes);
     },
-    list: async () => {
+    list: async (word) => {
+      if (word !== undefined) return objects.list(word);
       const keys = early ?? (await objects.list());
       early = undefined;
       return keys;
@@ -259,7 +249,7 @@ const listFirst: Mutate = (objects) => {
   };
 };
 
-/** Does not announce itself: of several that take over, none knows who was last. */
+/** Writes no marker: of several that take over, none knows who was last. */
 const silent: Mutate = (objects) => ({
   ...objects,
   put: async (key, bytes) => {
@@ -281,10 +271,37 @@ describe("a protocol that is wrong is caught", () => {
   it.each([
     ["the check before the write", marker, checkFirst, two],
     ["the list before the marker", marker, listFirst, two],
-    ["no announcement", marker, silent, three],
+    ["no marker", marker, silent, three],
     ["a creation in two requests", slots, notAtomic, two],
   ])("%s", async (_, open, mutate, owners) => {
     const { wrong } = await explore({ open, mutate }, owners);
     expect(wrong).toContain("acknowledged");
   });
+});
+
+it("a marker whose write takes effect late once more gives the journal to nobody", async () => {
+  const data: Data = new Map();
+  let late = () => {};
+  const objects: Objects = {
+    get: async (key) => data.get(key),
+    put: async (key, bytes) => {
+      data.set(key, Buffer.from(bytes));
+      if (/^owner.*old/.test(key) || key === "owner") late = () => void data.set(key, Buffer.from(bytes));
+    },
+    list: async (word) => [...data.keys()].filter((key) => word === undefined || key.startsWith(`${word}:`)),
+    remove: async (key) => void data.delete(key),
+  };
+  const old = new MarkerChain(objects, { epoch: "old" });
+  const next = new MarkerChain(objects, { epoch: "next" });
+  await old.take();
+  const again = late;
+  await next.take();
+  await next.append(Buffer.from("1"));
+
+  again();
+
+  await expect(old.append(Buffer.from("2"))).rejects.toThrow(OwnerLostError);
+  await next.append(Buffer.from("3"));
+  const { groups } = await new MarkerChain(objects, { epoch: "last" }).take();
+  expect(groups.map(String)).toEqual(["1", "3"]);
 });

@@ -165,7 +165,7 @@ async function takeOver(objects: Objects, by: Owner): Promise<{ chain: Chain; ta
     try {
       const taken = await chain.take();
       // For people and for those that wait to take over; who may write is decided elsewhere.
-      if (chain instanceof SlotChain) await objects.put(OWNER, seal({ epoch: chain.epoch, by }));
+      await objects.put(OWNER, seal({ epoch: chain.epoch, by }));
       return { chain, taken };
     } catch (error) {
       if (!(error instanceof OwnerLostError)) throw error;

@@ -3,12 +3,12 @@ import type { Owner } from "../json/manifest.ts";
 import type { Chain, EntryHead, LogKey, Taken } from "./chain.ts";
 import { damagedChain, findBase, groupsOf, logKeys, OwnerLostError, pad, readEntries } from "./chain.ts";
 import type { Objects } from "./sealed.ts";
-import { OWNER, seal, unseal } from "./sealed.ts";
+import { seal, unseal } from "./sealed.ts";
 
 /**
- * A journal in a storage that only writes, reads and lists. Owners are in the order of their announcements. An owner
- * announces itself, then writes the marker, once, then lists; it acknowledges a group after it was written and the marker,
- * read after that, still names it. docs/store.md has the argument.
+ * A journal in a storage that only writes, reads and lists. Each owner writes a marker of its own, with a number higher than
+ * all others, then lists what there is. It acknowledges a group after it was written and no higher marker is listed after
+ * that. docs/store.md has the argument.
  */
 export class MarkerChain implements Chain {
   readonly #objects: Objects;
@@ -16,7 +16,7 @@ export class MarkerChain implements Chain {
   readonly #token: string;
   epoch = "";
   #slot = 0;
-  /** The slots of a group whose marker could not be read yet are written already. */
+  /** A group is written already whose markers could not be listed yet. */
   #written = 0;
 
   constructor(objects: Objects, options: { by?: Owner; epoch?: string } = {}) {
@@ -34,12 +34,12 @@ export class MarkerChain implements Chain {
   }
 
   async take(): Promise<Taken> {
-    const number = Math.max(0, ...announced(await this.#objects.list()).map(numberOf)) + 1;
+    const number = Math.max(0, ...markersOf(await this.#objects.list(MARKERS)).map(numberOf)) + 1;
     this.epoch = `${pad(number)}-${this.#token}`;
-    await this.#objects.put(`owners:${this.epoch}`, seal({ epoch: this.epoch }));
-    await this.#objects.put(OWNER, seal({ epoch: this.epoch, by: this.#by }));
+    // Never written again: an attempt that takes effect late changes nothing.
+    await this.#objects.put(`${MARKERS}:${this.epoch}`, seal({ epoch: this.epoch, by: this.#by }));
     const keys = await this.#objects.list();
-    if (announced(keys).some((epoch) => epoch > this.epoch)) throw new OwnerLostError();
+    await this.#refuseBehind(keys);
     const base = await findBase(this.#objects, keys);
     const entries = findEntries(logKeys(keys), base);
     const { groups, torn } = groupsOf(entries, await readEntries(this.#objects, entries));
@@ -65,16 +65,23 @@ export class MarkerChain implements Chain {
   }
 
   async #check(): Promise<void> {
-    const marker = unseal<{ epoch: string; by?: Owner }>(await this.#objects.get(OWNER));
-    // Some drivers show a file while it is written.
-    if (marker === undefined) throw new Error("the marker of the owner could not be read");
-    const { epoch, by } = marker.head;
-    if (epoch !== this.epoch) throw new OwnerLostError(by && `process ${by.pid} on ${by.host}`);
+    await this.#refuseBehind(await this.#objects.list(MARKERS));
+  }
+
+  /** Rejects if there is a higher marker, with whose it is. */
+  async #refuseBehind(keys: readonly string[]): Promise<void> {
+    const highest = markersOf(keys).sort().at(-1);
+    if (highest === undefined || highest <= this.epoch) return;
+    const by = unseal<{ by?: Owner }>(await this.#objects.get(`${MARKERS}:${highest}`))?.head.by;
+    throw new OwnerLostError(by && `process ${by.pid} on ${by.host}`);
   }
 }
 
-function announced(keys: readonly string[]): string[] {
-  return keys.flatMap((key) => (key.startsWith("owners:") ? [key.slice("owners:".length)] : []));
+const MARKERS = "owners";
+
+/** The epochs of those who have written a marker. */
+function markersOf(keys: readonly string[]): string[] {
+  return keys.flatMap((key) => (key.startsWith(`${MARKERS}:`) ? [key.slice(MARKERS.length + 1)] : []));
 }
 
 function numberOf(epoch: string): number {

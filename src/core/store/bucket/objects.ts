@@ -24,8 +24,8 @@ export function openObjects(storage: StorageLike): Objects {
         // The first attempt of a repeated call may have stored it.
         return (await get(key))?.equals(bytes) === true;
       }),
-    list: async () => {
-      const keys = await items.getKeys(ROOT);
+    list: async (word) => {
+      const keys = await items.getKeys(word === undefined ? ROOT : `${ROOT}:${word}`);
       return keys.map((key) => key.slice(ROOT.length + 1));
     },
     remove: (key) => items.removeItem(`${ROOT}:${key}`),

@@ -7,8 +7,8 @@ export interface Objects {
   put(key: string, bytes: Uint8Array): Promise<void>;
   /** Stores it only if there is none; resolves with whether it is now this one. Absent where drivers cannot do that. */
   readonly create?: ((key: string, bytes: Uint8Array) => Promise<boolean>) | undefined;
-  /** All keys of the store. */
-  list(): Promise<string[]>;
+  /** All keys of the store, or those that begin with a word and a colon. */
+  list(word?: string): Promise<string[]>;
   remove(key: string): Promise<void>;
 }
 
