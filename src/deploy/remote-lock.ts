@@ -10,8 +10,11 @@ export interface LockPlace {
   create(text: string): Promise<boolean>;
   /** The text, and what tells this lock from a later one; undefined if there is none. */
   read(): Promise<{ readonly text: string; readonly version: string } | undefined>;
-  /** Removes the lock with this version; nothing happens if it is another one by now, or gone. */
-  remove(version: string): Promise<void>;
+  /**
+   * Removes the lock with this version; nothing happens if it is another one by now, or gone. One's own is removed by
+   * nobody else as long as its time lasts.
+   */
+  remove(version: string, isOwn: boolean): Promise<void>;
 }
 
 interface Held extends LockHolder {
@@ -37,19 +40,19 @@ export async function takeRemoteLock(
 ): Promise<() => Promise<void>> {
   const until = new Date(tools.now().getTime() + seconds * 1000).toISOString();
   const mine: Held = { ...holder, pid: process.pid, host: hostname(), until };
+  const release = async () => {
+    const found = await place.read();
+    if (found !== undefined && parse(found.text)?.id === holder.id) await place.remove(found.version, true);
+  };
   for (let tries = 0; tries < TRIES; tries++) {
-    if (await place.create(JSON.stringify(mine)))
-      return async () => {
-        const found = await place.read();
-        if (found !== undefined && parse(found.text)?.id === holder.id) await place.remove(found.version);
-      };
+    if (await place.create(JSON.stringify(mine))) return release;
     const found = await place.read();
     if (found === undefined) continue;
     const held = parse(found.text);
-    // A killed run whose answer was lost: the lock is ours.
-    if (held?.id === holder.id) continue;
+    // The answer to our own call was lost.
+    if (held?.id === holder.id) return release;
     if (!breakLock && !isLeft(held, tools.now())) throw locked(held, tools.now());
-    await place.remove(found.version);
+    await place.remove(found.version, false);
     tools.report(
       `took over the lock of ${held?.holder ?? "an unknown run"}, held since ${held?.since ?? "?"}`,
     );

@@ -62,7 +62,8 @@ function lockPlace({ aws, target, identity, tools }: AwsContext): LockPlace {
   return {
     create: (text) => create(repositoryName, text),
     read,
-    async remove(version) {
+    async remove(version, isOwn) {
+      if (isOwn) return void (await drop(repositoryName));
       // Of several callers that found the same lock, one may remove it: the others would remove the next one.
       // The gate of a killed run is in the way for its time only.
       const turn = Math.floor(tools.now().getTime() / GATE);
