@@ -39,11 +39,11 @@ function storeIn(storage: StorageLike | string, standby: Standby | undefined): S
       );
     }
     const { bucketStore } = await import("./core/store/bucket/bucket-store.ts");
-    const { storageFromUrl } = await import("./core/storage/storage-url.ts");
+    const { storageFromVariable } = await import("./core/storage/storage-url.ts");
     // The store itself repeats what fails, and says meanwhile what is wrong.
     const driver =
       typeof storage === "string"
-        ? storageFromUrl(storage, { name: "SERVICE_STORAGE_URL", patience: 2000 })
+        ? storageFromVariable("SERVICE_STORAGE_URL", storage, { patience: 2000 })
         : storage;
     return bucketStore(driver, standby)(context);
   };

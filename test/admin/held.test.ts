@@ -116,7 +116,7 @@ chromium.it(
     await page.getByRole("button", { name: "Continue" }).click();
     await expect.poll(async () => (await server.service.get(JOBS).get("one")).held).toBeNull();
     await page.goto(`${server.url}/admin/jobs/one`);
-    await page.getByRole("link", { name: "Answer" }).waitFor();
+    await page.getByRole("link", { name: "Answer", exact: true }).waitFor();
     await look("continued");
 
     await page.goto(`${server.url}/admin/jobs/two`);

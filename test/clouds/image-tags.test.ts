@@ -17,6 +17,8 @@ afterEach(() => site.close());
 /** Deploys as from a machine that knows nothing of earlier deployments; the salt makes a build differ from others. */
 async function deployAnew(salt: string) {
   rmSync(join(site.cwd, ".deployment"), { recursive: true, force: true });
+  // As one that an earlier version deployed: what its image was built from is not known.
+  forgetContexts(site.cloud.state);
   const deployment = await site.open(
     {},
     { SERVICE_API_KEY: "planted-api-key-0123456789", STAND_IN_SALT: salt },
@@ -25,6 +27,15 @@ async function deployAnew(salt: string) {
     return await up(deployment, async () => true);
   } finally {
     await deployment.close();
+  }
+}
+
+function forgetContexts(state: unknown): void {
+  if (typeof state !== "object" || state === null) return;
+  for (const value of state instanceof Map ? state.values() : Object.values(state)) forgetContexts(value);
+  if (Array.isArray(state)) {
+    const kept = state.filter((one) => one?.name !== "SVC_CONTEXT");
+    if (kept.length < state.length) state.splice(0, state.length, ...kept);
   }
 }
 

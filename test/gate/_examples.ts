@@ -269,6 +269,10 @@ const EXAMPLES: Readonly<Record<string, (world: World, who: Values) => Example |
     const { id, question } = await openCaseOf(world, await world.job());
     return { params: { id }, form: { "f.approved": "true", question_id: question?.id ?? "" } };
   },
+  "POST /admin/cases/{id}/alike": async (world) => {
+    const { id, question } = await openCaseOf(world, await world.job());
+    return { params: { id }, form: { "f.approved": "true", pick: `${id} ${question?.id ?? ""}` } };
+  },
   "POST /admin/cases/{id}/status": () => ({ form: { status: "failed" } }),
   "POST /admin/jobs/{id}/status": () => ({ form: { status: "failed" } }),
   "POST /admin/jobs/{id}/resume": limited,

@@ -14,6 +14,7 @@ const agent = (name, run, more = {}) => defineAgent({
 const family = (child) => async ({ job }) => {
   const children = await Promise.all([1, 2].map((n) => job.start(child, { n }, { key: "child " + n })));
   await job.step("between", () => did("between"));
+  did("recorded");
   const { id, data } = await job.waitFor("go", { where: { "job.id": job.id }, deadline: "1h" });
   const late = await job.waitFor("never", { deadline: "10ms" }).catch((error) => error instanceof EventTimeoutError && error.event);
   const bad = await job.start(child, { n: "x" }, { key: "bad" }).catch((error) => error instanceof ChildFailedError && error.child);
@@ -45,7 +46,7 @@ test.each(["family", "isolated"])(
     const children = async () =>
       (await (await service.send("/jobs?parent_id=job-1")).json()) as { status: string }[];
     await service.startJob(agent, "job-1");
-    await expect.poll(() => service.did()).toContain("between");
+    await expect.poll(() => service.did()).toContain("recorded");
 
     await service.kill();
     await service.start();

@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { describeStorageUrl, storageFromUrl } from "../../src/core/storage/storage-url.ts";
+import { OptionsError } from "../../src/core/base/check-options.ts";
+import {
+  describeStorageUrl,
+  storageFromUrl,
+  storageFromVariable,
+} from "../../src/core/storage/storage-url.ts";
 
 describe("the URL of a storage", () => {
   it.each([
@@ -40,6 +45,13 @@ describe("the URL of a storage", () => {
 
     expect(open).toThrow(says);
     expect(open).not.toThrow("hunter2");
+  });
+
+  it("that a variable names and that is wrong is an invalid option of the service", () => {
+    const open = () => storageFromVariable("SERVICE_STORAGE_URL", "s3://agents?secret=hunter2");
+
+    expect(open).toThrow(OptionsError);
+    expect(open).toThrow("SERVICE_STORAGE_URL has the unknown parameter");
   });
 
   it("is shown without its parameters", () => {

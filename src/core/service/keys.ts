@@ -56,8 +56,14 @@ function requireKeys({ apiKey, rsaPrivateKey }: ResolvedOptions, why: string, ho
   );
 }
 
+/** Does not begin with a hyphen: a command line would take it for an option. */
+function makeApiKey(): string {
+  const key = randomBytes(32).toString("base64url");
+  return key.startsWith("-") ? makeApiKey() : key;
+}
+
 async function readApiKey(file: string, log: Logger): Promise<string> {
-  const { value, made } = await readOrMake(file, async () => randomBytes(32).toString("base64url"));
+  const { value, made } = await readOrMake(file, async () => makeApiKey());
   const which = made ? "a new one was generated" : "the generated one is used";
   log.warn(`No API key is set: ${which}. Read it from the file, or set SERVICE_API_KEY`, { file });
   return value;

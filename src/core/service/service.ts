@@ -6,7 +6,6 @@ import { AgentRegistry } from "../agents/registry.ts";
 import { AuditLog } from "../audit/audit-log.ts";
 import { noteKeyChange } from "../audit/key-mark.ts";
 import { RejectedKeys } from "../audit/rejected-keys.ts";
-import { OptionsError } from "../base/check-options.ts";
 import { Container, type Token } from "../base/container.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createLogger, type LoggerParts } from "../base/log.ts";
@@ -263,15 +262,8 @@ export function createService({ options, plugins, openStore, standby }: ServiceP
 /** Loaded for those who have backups only. */
 async function openBackups({ to, every, keep }: ResolvedBackup, scope: Container): Promise<Backups> {
   const { Backups } = await import("../store/backup/backups.ts");
-  const { storageFromUrl } = await import("../storage/storage-url.ts");
-  const read = (url: string) => {
-    try {
-      return storageFromUrl(url, { name: "SERVICE_BACKUP_URL" });
-    } catch (error) {
-      throw error instanceof TypeError ? new OptionsError(error.message) : error;
-    }
-  };
-  const storage = typeof to === "string" ? read(to) : to;
+  const { storageFromVariable } = await import("../storage/storage-url.ts");
+  const storage = typeof to === "string" ? storageFromVariable("SERVICE_BACKUP_URL", to) : to;
   const [store, log, clock] = [scope.get(STORE), scope.get(LOGGER), scope.get(CLOCK)];
   return new Backups({ storage, every, keep, store, log, clock, version: VERSION });
 }

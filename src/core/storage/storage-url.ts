@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import { OptionsError } from "../base/check-options.ts";
 import type { Environment } from "./aws-credentials.ts";
 import type { CallLimits, CallTools } from "./call.ts";
 import { fileDriver } from "./file.ts";
@@ -19,6 +20,15 @@ export interface StorageUrlOptions extends CallTools, CallLimits {
   readonly env?: Environment | undefined;
   /** Where the URL is from, for messages. @default "The URL of the storage" */
   readonly name?: string | undefined;
+}
+
+/** The storage that a variable of a service names. @throws {OptionsError} */
+export function storageFromVariable(name: string, url: string, limits: CallLimits = {}): StorageDriver {
+  try {
+    return storageFromUrl(url, { name, ...limits });
+  } catch (error) {
+    throw error instanceof TypeError ? new OptionsError(error.message) : error;
+  }
 }
 
 /**
