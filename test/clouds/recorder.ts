@@ -13,6 +13,8 @@ export type Fault = (call: SeenCall, request: Received) => Answer | "cut" | unde
 export class Recorder {
   readonly calls: SeenCall[] = [];
   readonly violations: string[] = [];
+  /** Calls that were answered with an error. */
+  readonly refused = new Set<SeenCall>();
   readonly #faults: Fault[] = [];
   /** Called after a change took effect and before it is answered: where a kill hurts most. */
   afterChange: ((call: SeenCall, count: number) => Promise<void> | void) | undefined;
@@ -42,6 +44,7 @@ export class Recorder {
     }
     if (call.mutating && (await this.cutBefore?.(call, this.changes.length))) return undefined;
     const answer = await act();
+    if (answer.status >= 300) this.refused.add(call);
     if (call.mutating && answer.status < 300) await this.afterChange?.(call, this.changes.length);
     return answer;
   }
