@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { html } from "agent-control-service/plugin";
 import { expect, it } from "vitest";
 import type { AgentMethodField } from "../../src/core/models/agent-method-field.ts";
@@ -233,4 +234,17 @@ it.each([
   const event = { req: { headers: new Headers(headers) } };
 
   expect(negotiate(event as never, route)).toBe(wanted);
+});
+
+it("two rules of the style sheet do not lay out one class in two ways", () => {
+  const css = readFileSync(new URL("../../public/admin/admin.css", import.meta.url), "utf8")
+    .replaceAll(/\/\*[^]*?\*\//g, "")
+    // What a condition changes, it changes on purpose.
+    .replaceAll(/@[^{};]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}/g, "");
+  const selectors = [...css.matchAll(/([^{}]+)\{[^{}]*display:/g)].map(([, selector = ""]) =>
+    selector.trim(),
+  );
+
+  expect(selectors.length).toBeGreaterThan(50);
+  expect(selectors.filter((one, at) => selectors.indexOf(one) !== at)).toEqual([]);
 });
