@@ -5,7 +5,7 @@ import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ServiceClient } from "../../src/cli/job/service-client.ts";
 import { JOURNAL_FILE, mixOf } from "../../src/cli/torture/mix/agents.ts";
-import { whyNotHeld } from "../../src/cli/torture/mix/check-plan.ts";
+import { isBeginning, whyNotHeld } from "../../src/cli/torture/mix/check-plan.ts";
 import { Mix } from "../../src/cli/torture/mix/mix.ts";
 import type { MixJob } from "../../src/cli/torture/mix/mix-job.ts";
 import { planOf } from "../../src/cli/torture/mix/plans.ts";
@@ -416,6 +416,22 @@ describe("the checks of svc torture --mix", () => {
     );
 
     expect(wrong.join("\n")).toMatch(/r2-moved-1: step "\w+" of process 2 was stored while process 1 had/);
+  });
+
+  test("know that a call which was added before an open question fits the code that added it", () => {
+    const call = (type: "begun" | "call", kind: string, name: string) =>
+      ({ type, call: kind, name, at: "", position: 0 }) as RunEntry;
+    const log = [
+      call("call", "open_case", "a"),
+      call("call", "step", "one"),
+      call("begun", "ask", "amount"),
+      call("call", "step", "added"),
+      call("begun", "ask", "amount"),
+    ];
+
+    expect(isBeginning(planOf("added_before", 2), log)).toBe(true);
+    expect(isBeginning(planOf("added_before", 4), log)).toBe(false);
+    expect(isBeginning(planOf("moved", 1), [...log.slice(0, 2)])).toBe(false);
   });
 
   test("find a job that is held although it fits", () => {

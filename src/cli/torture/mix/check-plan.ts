@@ -114,11 +114,19 @@ export function whyNotHeld(
   return isAddedBefore ? undefined : `its code makes ${held.expected} too, and the record has nothing else`;
 }
 
-/** Whether a record is the beginning of what a plan does: then it fits, beyond doubt. */
+/**
+ * Whether a record is the beginning of what a plan does: then it fits, beyond doubt. Where other code has asked a
+ * question, new calls may have come before it since.
+ */
 export function isBeginning(plan: Plan | undefined, log: readonly RunEntry[]): boolean {
   if (!plan) return true;
-  const calls = callsOf(plan);
-  return recordedCalls(log).every((call, at) => calls[at] === call);
+  const isQuestion = (call: string) => call.startsWith("ask ");
+  const [calls, recorded] = [callsOf(plan), recordedCalls(log)];
+  const others = calls.filter((call) => !isQuestion(call));
+  return (
+    recorded.filter(isQuestion).every((call) => calls.includes(call)) &&
+    recorded.filter((call) => !isQuestion(call)).every((call, at) => others[at] === call)
+  );
 }
 
 function callsOf(plan: Plan): string[] {

@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ReceivedEvent } from "../../../core/agents/run-context.ts";
-import type { EntityStatus } from "../../../core/models/entity-status.ts";
+import { type EntityStatus, isTerminal } from "../../../core/models/entity-status.ts";
 import type { Schedule } from "../../../core/models/schedule.ts";
 import type { OpenJob } from "../../../core/runs/check-job.ts";
 import { readPages } from "../../job/list-cases.ts";
@@ -187,9 +187,13 @@ export class Mix implements Target {
 
   async checkRest(client: ServiceClient, findings: Findings): Promise<MixCounts> {
     const members = new Map(this.#ended);
-    const all = await readPages<{ job_id: string }>(client, "/jobs?limit=1000", 1000);
-    await inLanes(all, async ({ job_id: id }) => {
+    const all = await readPages<{ job_id: string; status: EntityStatus }>(client, "/jobs?limit=1000", 1000);
+    await inLanes(all, async ({ job_id: id, status }) => {
       if (members.has(id)) return;
+      if (!isTerminal(status)) {
+        findings.wrong.push(`job ${id} has not ended, its status is ${status}`);
+        return;
+      }
       const outcome = await readOutcome(client, id);
       const { parent, schedule, job_fields } = outcome.job;
       const label = parent ? `child ${job_fields?.tag} (${id})` : `job ${id}`;
