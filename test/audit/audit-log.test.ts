@@ -1,3 +1,4 @@
+import { scryptSync } from "node:crypto";
 import type { ServerOptions } from "agent-control-service";
 import { AUDIT, STORE } from "agent-control-service/plugin";
 import { type TestServer, testServer } from "agent-control-service/testing";
@@ -250,21 +251,49 @@ describe("the audit log", () => {
     expect((await second.audit.verify()).problem).toBeUndefined();
   });
 
-  it("records at a start that the API key has changed, and nothing if it is the same", async () => {
-    const actions = async (server: TestServer) =>
-      (await server.service.get(AUDIT).list()).items.map(({ action }) => action);
-    const first = await serve({ store: undefined, apiKey: "the-first-key" });
-    await using _first = first.server;
-    await first.server.service.close();
-    const { dataDir } = first.server;
-    const same = await serve({ store: undefined, dataDir, apiKey: "the-first-key" });
-    await same.server.service.close();
-    const other = await serve({ store: undefined, dataDir, apiKey: "the-second-key" });
-    await using _ = other.server;
+  it.each([
+    ["weak", "the-first-key", "the-second-key"],
+    ["strong", "Zt5qkL0vXw2Rb8yNfJc4Hs7dGm1Ke9Pa", "vR3bX8wL1qZk6TfNy0cJ5Hs9dGm2Ke7Pa"],
+  ])(
+    "records at a start that a %s API key has changed, and nothing if it is the same",
+    async (_kind, one, two) => {
+      const actions = async (server: TestServer) =>
+        (await server.service.get(AUDIT).list()).items.map(({ action }) => action);
+      const first = await serve({ store: undefined, apiKey: one });
+      await using _first = first.server;
+      await first.server.service.close();
+      const { dataDir } = first.server;
+      const same = await serve({ store: undefined, dataDir, apiKey: one });
+      await same.server.service.close();
+      const other = await serve({ store: undefined, dataDir, apiKey: two });
+      await using _ = other.server;
 
-    await expect.poll(() => actions(other.server)).toEqual(["key.changed"]);
+      await expect.poll(() => actions(other.server)).toEqual(["key.changed"]);
 
-    expect(JSON.stringify(await other.audit.list())).not.toContain("second-key");
+      expect(JSON.stringify(await other.audit.list())).not.toContain(two);
+    },
+  );
+
+  it("knows a strong key by the slow hash that earlier versions made of it", async () => {
+    const apiKey = "Zt5qkL0vXw2Rb8yNfJc4Hs7dGm1Ke9Pa";
+    const before = await serve({ store: undefined, apiKey });
+    await using _before = before.server;
+    const { dataDir } = before.server;
+    const hash = scryptSync(apiKey, "some-salt", 32, { N: 4096 }).toString("base64url");
+    const store = before.server.service.get(STORE);
+    await store.transaction((tx) =>
+      tx.change("KeyMark", "api-key", (mark) => ({ ...mark, salt: "some-salt", hash })),
+    );
+    await before.server.service.close();
+    const after = await serve({ store: undefined, dataDir, apiKey });
+    await after.server.service.close();
+    const other = await serve({ store: undefined, dataDir, apiKey: `${apiKey}2` });
+    await using _other = other.server;
+
+    // Once: not at the start with the same key.
+    await expect
+      .poll(async () => (await other.audit.list()).items.map(({ action }) => action))
+      .toEqual(["key.changed"]);
   });
 });
 

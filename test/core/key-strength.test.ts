@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { describeWeakKeys, estimateBits } from "../../src/core/service/key-strength.ts";
+import { describeWeakKeys, estimateBits } from "../../src/core/base/key-strength.ts";
 
 describe("a key", () => {
   it("of 128 random bits or more is strong, in any encoding", () => {

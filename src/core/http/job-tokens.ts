@@ -45,13 +45,25 @@ const PREFIX = "svct.";
  * Every instance with these keys accepts it.
  */
 export class JobTokens {
-  readonly #keys: readonly Buffer[];
+  readonly #given: TokenKeys;
+  #derived: readonly Buffer[] | undefined;
   readonly #clock: () => Date;
 
-  constructor({ apiKeys, rsaPrivateKey }: TokenKeys, clock: () => Date) {
-    const secret = createPrivateKey(rsaPrivateKey).export({ type: "pkcs8", format: "der" });
-    this.#keys = apiKeys.map((key) => Buffer.from(hkdfSync("sha256", secret, key, "svc job token 1", 32)));
+  constructor(keys: TokenKeys, clock: () => Date) {
+    this.#given = keys;
     this.#clock = clock;
+  }
+
+  /** Derived at the first use: it takes milliseconds, and many services have no tokens. */
+  get #keys(): readonly Buffer[] {
+    if (!this.#derived) {
+      const { apiKeys, rsaPrivateKey } = this.#given;
+      const secret = createPrivateKey(rsaPrivateKey).export({ type: "pkcs8", format: "der" });
+      this.#derived = apiKeys.map((key) =>
+        Buffer.from(hkdfSync("sha256", secret, key, "svc job token 1", 32)),
+      );
+    }
+    return this.#derived;
   }
 
   create(grant: TokenGrant): string {

@@ -3,8 +3,8 @@ import { mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { OptionsError } from "../base/check-options.ts";
+import { describeWeakKeys } from "../base/key-strength.ts";
 import type { Logger } from "../base/log.ts";
-import { describeWeakKeys } from "./key-strength.ts";
 import type { ResolvedOptions } from "./options.ts";
 import { isRsaPrivateKey } from "./rsa-key.ts";
 

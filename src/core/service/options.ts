@@ -13,6 +13,7 @@ import {
 import { isSuspendAfter, SUSPEND_RULE, type SuspendAfter, toSuspendAfter } from "../agents/suspend-after.ts";
 import { atLeast, checkOptions, OptionsError, wholeAtLeast } from "../base/check-options.ts";
 import type { Duration } from "../base/duration.ts";
+import { describeWeakKeys } from "../base/key-strength.ts";
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log.ts";
 import { readNetworks } from "../base/networks.ts";
 import type { TrustProxy } from "../http/clients.ts";
@@ -25,7 +26,6 @@ import type { StorageLike } from "../storage/open-storage.ts";
 import { isPostgresUrl } from "../store/postgres/postgres-options.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { type BackupOptions, type ResolvedBackup, resolveBackup } from "./backup-options.ts";
-import { describeWeakKeys } from "./key-strength.ts";
 import type { PluginInput } from "./plugin.ts";
 import { fingerprintOfProject } from "./project-code.ts";
 import { isRsaPrivateKey } from "./rsa-key.ts";

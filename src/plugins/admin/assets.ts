@@ -30,13 +30,25 @@ export class Assets {
   /** Addresses by name, for templates. */
   readonly urls: Readonly<Record<AssetName, string>>;
   readonly #byPath: ReadonlyMap<string, Asset>;
+  static #loading: Promise<Assets> | undefined;
 
   private constructor(urls: Record<AssetName, string>, byPath: ReadonlyMap<string, Asset>) {
     this.urls = urls;
     this.#byPath = byPath;
   }
 
+  /** Read once in a process, for all its services. */
   static async load(): Promise<Assets> {
+    Assets.#loading ??= Assets.#read();
+    try {
+      return await Assets.#loading;
+    } catch (error) {
+      Assets.#loading = undefined;
+      throw error;
+    }
+  }
+
+  static async #read(): Promise<Assets> {
     const urls = {} as Record<AssetName, string>;
     const byPath = new Map<string, Asset>();
     const compress = promisify(gzip);

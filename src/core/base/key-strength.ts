@@ -20,11 +20,16 @@ export function describeWeakKeys(keys: {
     ["previousApiKey (SERVICE_PREVIOUS_API_KEY)", keys.previousApiKey],
   ] as const;
   return given
-    .filter(([, key]) => key !== undefined && estimateBits(key) < STRONG)
+    .filter(([, key]) => key !== undefined && !isStrong(key))
     .map(
       ([name]) =>
         `Option ${name} is a key of less than ${STRONG} bits. Generate a stronger one: openssl rand -hex 32`,
     );
+}
+
+/** Whether a key has so many bits that nobody guesses it. */
+export function isStrong(key: string): boolean {
+  return estimateBits(key) >= STRONG;
 }
 
 /**
