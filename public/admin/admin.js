@@ -168,6 +168,19 @@
     callbacks.afterNodeMorphed = (node) => node.nodeType === 1 && tell(node);
   }
 
+  // A log that is shown to its end stays at its end.
+  const follows = (log) => log.scrollHeight - log.scrollTop - log.clientHeight < 24;
+  let following = [];
+  document.addEventListener("htmx:beforeSwap", () => {
+    following = $$("[data-follow]").filter(follows).map((log) => log.id);
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const id of following) toEnd(document.getElementById(id));
+  });
+  function toEnd(log) {
+    if (log) log.scrollTop = log.scrollHeight;
+  }
+
   // Lists: rows that are shown change in place; new ones wait behind a button, so that nothing moves.
   async function updateRows(list, change) {
     const kind = list.dataset.kind;
@@ -430,5 +443,6 @@
   }
   document.addEventListener("htmx:load", (event) => enhance(event.detail.elt));
   enhance(document);
+  for (const log of $$("[data-follow]")) toEnd(log);
   connect();
 })();

@@ -3,6 +3,7 @@ import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { openCase } from "../../src/core/entities/cases.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";
+import { STORE } from "../../src/core/service/tokens.ts";
 import { seedJob } from "./_seed.ts";
 
 const HOSTILE = `<img src=x onerror="alert(1)">`;
@@ -17,9 +18,13 @@ const refunds = defineAgent({
         { name: "orders", field_type: "IntegerField", default: 2 },
         { name: "dry", field_type: "BooleanField", required: true },
       ],
-      async run({ job, fields }) {
+      async run({ job, fields, log }) {
+        log.info("begins", { week: String(fields.week) });
         await job.step("fetch", () => ({ found: 2 }), { input: { week: fields.week } });
+        if (fields.dry) await job.step("dry", () => "nothing is sent");
+        for (let line = 0; line < (fields.orders as number); line++) log.info(`order ${line}`);
         const item = await job.openCase({ id: `${job.id}-a`, name: `Order ${HOSTILE}` });
+        if (fields.dry) return;
         await item.step(
           "classify",
           () => ({ choices: [{ message: { role: "assistant", content: "damaged" } }] }),
@@ -43,15 +48,16 @@ const refunds = defineAgent({
 let server: TestServer;
 beforeAll(async () => {
   server = await testServer({ agents: [refunds] });
-  await server.request("/agents/refunds/jobs", {
-    json: {
-      job_context: { job_id: "failed" },
-      job_fields: { week: HOSTILE, dry: false },
-    },
-  });
-  await vi.waitUntil(async () => (await show("failed")).status === "failed", { timeout: 60_000 });
+  await start("failed", { week: HOSTILE, dry: false });
 });
 afterAll(() => server[Symbol.asyncDispose]());
+
+async function start(id: string, job_fields: Record<string, unknown>): Promise<void> {
+  await server.request("/agents/refunds/jobs", { json: { job_context: { job_id: id }, job_fields } });
+  await vi.waitUntil(async () => ["failed", "completed"].includes((await show(id)).status), {
+    timeout: 60_000,
+  });
+}
 
 async function show(id: string): Promise<{ status: string }> {
   return (await (await server.request(`/admin/api/jobs/${id}`)).json()) as { status: string };
@@ -165,4 +171,59 @@ it("a job of many cases and steps is a page below 100 kB, and all its lines can 
   expect(html.includes('href="?line=45"')).toBe(true);
   expect(/<bdi>Order 1[2-5]\d<\/bdi>/.test(further)).toBe(true);
   expect(/<bdi>large-1[2-5]\d<\/bdi>/.test(further)).toBe(true);
+});
+
+async function logOf(id: string): Promise<string[]> {
+  const answer = await server.request(`/admin/api/jobs/${id}/log`);
+  const { items } = (await answer.json()) as { items: { message: string }[] };
+  return items.map(({ message }) => message);
+}
+
+it("the last lines that a job has logged are on its page, are kept with it and removed with it", async () => {
+  await start("chatty", { week: "w", dry: true, orders: 1200 });
+  await expect.poll(() => logOf("chatty")).toContain("order 1199");
+
+  const lines = await logOf("chatty");
+  const html = await page("jobs/chatty");
+  await expect.poll(() => logOf("failed")).toContain("begins");
+  expect((await page("jobs/failed")).includes("week=&lt;img")).toBe(true);
+
+  expect(lines.filter((line) => line.startsWith("order "))).toEqual(
+    Array.from({ length: 1200 }, (_, line) => `order ${line}`).slice(-lines.length),
+  );
+  expect(lines.length).toBeGreaterThanOrEqual(500);
+  expect(lines.length).toBeLessThanOrEqual(550);
+  expect(textOf(html, /<section class="panel job-log"/, "</section>")).toMatch(
+    /^Log \d+ The last 100 lines\./,
+  );
+  const table = server.service.get(STORE).table("JobLog");
+  expect((await table.ids({ where: { job_id: "chatty" } })).length).toBeGreaterThan(5);
+  await server.request("/admin/api/jobs/chatty", { method: "DELETE" });
+  expect(await table.ids({ where: { job_id: "chatty" } })).toEqual([]);
+});
+
+it("two jobs are compared: what differs in input, output and each call, and what only one of them did", async () => {
+  await start("dry-run", { week: "w", dry: true });
+  const first = await page("jobs/failed/compare");
+  const html = await page("jobs/failed/compare?with=dry-run");
+  const answer = await server.request("/admin/api/jobs/failed/compare?with=dry-run");
+  const { calls } = (await answer.json()) as { calls: { name: string; differs: string[] }[] };
+
+  expect(first.includes('href="/admin/jobs/failed/compare?with=dry-run"')).toBe(true);
+  expect(calls.map(({ name, differs }) => [name, ...differs])).toEqual([
+    ["fetch", "input"],
+    ["dry", "missing"],
+    ["classify", "missing"],
+    ["send", "missing"],
+  ]);
+  const different = textOf(html, /id="different-title"/, "</section>");
+  expect(different).toMatch(/fetch input Step Completed .* Input week &lt;img.* Input week w/);
+  expect(different).toMatch(/dry only in one Not in this job\. Step Completed/);
+  const itself = await server.request("/admin/api/jobs/failed/compare?with=failed");
+  expect(((await itself.json()) as typeof answer & { calls: { differs: string[] }[] }).calls).toMatchObject([
+    { differs: [] },
+    { differs: [] },
+    { differs: [] },
+  ]);
+  expect((await server.request("/admin/jobs/failed/compare?with=none")).status).toBe(404);
 });

@@ -15,6 +15,7 @@ import {
   JOBS,
   KEYS,
   OPTIONS,
+  PARAMETERS,
   PLUGINS,
   REDACTOR,
   RETENTION,
@@ -35,6 +36,8 @@ import { BulkOperations } from "./bulk/operations.ts";
 import { ConsoleBuffer } from "./console/buffer.ts";
 import { guardAdmin } from "./errors.ts";
 import { ADMIN, Extensions } from "./extension.ts";
+import { forgetLog, JobLog } from "./job-log/job-log.ts";
+import { JOB_LOG_TABLE } from "./job-log/job-log-table.ts";
 import { LiveHub } from "./live/hub.ts";
 import { type AdminOptions, resolveAdminOptions } from "./options.ts";
 import type { AdminParts } from "./parts.ts";
@@ -56,7 +59,7 @@ export function admin(options: AdminOptions = {}): Plugin {
   return {
     name: "admin",
     dependsOn: ["events"],
-    tables: [SESSION_TABLE, LINK_TABLE, BULK_TABLE, BULK_SELECTION_TABLE],
+    tables: [SESSION_TABLE, LINK_TABLE, BULK_TABLE, BULK_SELECTION_TABLE, JOB_LOG_TABLE],
     async setup(context) {
       const parts = await createParts(context, options);
       context.provide(ADMIN, () => parts.extensions);
@@ -78,8 +81,8 @@ function findControl(context: PluginContext): ControlSystem | undefined {
   }
 }
 
-/** Differs once a job or case has changed, or the log of one of these jobs. */
-async function newestChange(store: Store, jobIds: readonly string[]): Promise<string> {
+/** Differs once a job or case has changed, or what is recorded or logged of one of these jobs. */
+async function newestChange(store: Store, jobLog: JobLog, jobIds: readonly string[]): Promise<string> {
   const query = { sort: "-updated_at", limit: 1 };
   const [[job], [item]] = await Promise.all([store.table("Job").ids(query), store.table("Case").ids(query)]);
   const [changedJob, changedCase] = await Promise.all([
@@ -87,7 +90,8 @@ async function newestChange(store: Store, jobIds: readonly string[]): Promise<st
     item === undefined ? undefined : store.table("Case").peek(item),
   ]);
   const lines = await Promise.all(jobIds.map((id) => store.log("Run").last(id)));
-  return JSON.stringify([job, changedJob?.updated_at, item, changedCase?.updated_at, jobIds, lines]);
+  const logged = await Promise.all(jobIds.map((id) => jobLog.mark(id)));
+  return JSON.stringify([job, changedJob?.updated_at, item, changedCase?.updated_at, jobIds, lines, logged]);
 }
 
 async function createParts(context: PluginContext, given: AdminOptions): Promise<AdminParts> {
@@ -111,9 +115,19 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     log,
   });
   await sessions.load();
-  const hub = new LiveHub({
+  const jobLog = new JobLog({
     hooks,
-    newest: (ids) => newestChange(context.get(STORE), ids),
+    store: context.get(STORE),
+    most: options.jobLogLines,
+    onStored: (id) => hub.touch(id),
+    onError: (error) => log.warn("log lines of jobs could not be stored with them", { error }),
+  });
+  context.participate((change, tx) =>
+    change.kind === "job:deleted" ? forgetLog(tx, change.job.id) : undefined,
+  );
+  const hub: LiveHub = new LiveHub({
+    hooks,
+    newest: (ids) => newestChange(context.get(STORE), jobLog, ids),
     countQuestions: async () => (await cases.countBy("status")).awaiting ?? 0,
     onError: (error) => log.error("open pages could not be notified of a change", { error }),
   });
@@ -124,7 +138,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     store: context.get(STORE),
     redactor: context.get(REDACTOR),
   });
-  for (const part of [hub, activity, console, bulk, sessions]) context.onClose(() => part.close());
+  for (const part of [hub, activity, console, bulk, sessions, jobLog]) context.onClose(() => part.close());
   return {
     options,
     service: context.get(OPTIONS),
@@ -136,6 +150,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     retention: context.get(RETENTION),
     backups: context.get(BACKUPS),
     settings: context.get(AGENT_SETTINGS),
+    parameters: context.get(PARAMETERS),
     store: context.get(STORE),
     clients,
     gate: context.get(GATE),
@@ -155,6 +170,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     hub,
     activity,
     console,
+    jobLog,
     bulk,
   };
 }

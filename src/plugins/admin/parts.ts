@@ -1,4 +1,5 @@
 import type { AgentSettings } from "../../core/agents/agent-settings.ts";
+import type { Parameters } from "../../core/agents/parameters.ts";
 import type { AgentRegistry } from "../../core/agents/registry.ts";
 import type { AuditLog } from "../../core/audit/audit-log.ts";
 import type { Logger } from "../../core/base/log.ts";
@@ -22,6 +23,7 @@ import type { Assets } from "./assets.ts";
 import type { BulkOperations } from "./bulk/operations.ts";
 import type { ConsoleBuffer } from "./console/buffer.ts";
 import type { Extensions } from "./extension.ts";
+import type { JobLog } from "./job-log/job-log.ts";
 import type { LiveHub } from "./live/hub.ts";
 import type { ResolvedAdminOptions } from "./options.ts";
 import type { Renderer } from "./renderer.ts";
@@ -41,6 +43,7 @@ export interface AdminParts {
   /** The backups of the store, if they are made. */
   readonly backups: () => BackupState | undefined;
   readonly settings: AgentSettings;
+  readonly parameters: Parameters;
   readonly store: Store;
   readonly clients: Clients;
   readonly gate: Gate;
@@ -61,6 +64,7 @@ export interface AdminParts {
   readonly hub: LiveHub;
   readonly activity: Activity;
   readonly console: ConsoleBuffer;
+  readonly jobLog: JobLog;
   readonly bulk: BulkOperations;
 }
 

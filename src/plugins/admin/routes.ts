@@ -9,6 +9,7 @@ import { auditRoutes } from "./audit/routes.ts";
 import { bulkRoutes } from "./bulk/routes.ts";
 import { caseRoutes } from "./case/page.ts";
 import { chatRoutes } from "./chat/page.ts";
+import { compareRoutes } from "./compare/page.ts";
 import { consoleRoutes } from "./console/routes.ts";
 import { deliveryRoutes } from "./deliveries/routes.ts";
 import { eventRoutes } from "./events/routes.ts";
@@ -39,6 +40,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...failureRoutes(parts),
     ...casesListRoutes(parts),
     ...jobRoutes(parts),
+    ...compareRoutes(parts),
     ...caseRoutes(parts),
     ...inboxRoutes(parts),
     ...agentRoutes(parts),

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { LOG_LEVELS } from "../../../core/base/log.ts";
 import { CaseSchema } from "../../../core/models/case.ts";
 import { EntityStatusSchema } from "../../../core/models/entity-status.ts";
 import { JobSchema } from "../../../core/models/job.ts";
@@ -33,6 +34,44 @@ export const CaseRowSchema = v.object({
   ...v.pick(CaseSchema, [...SHARED, "description", "job_id"]).entries,
   update_count: v.number(),
   error: v.nullable(v.string()),
+});
+
+const ComparedCallSchema = v.nullable(
+  v.object({
+    /** Names it in the address of its job's page. */
+    step: v.string(),
+    status: v.picklist(["completed", "failed", "open"]),
+    /** Milliseconds. */
+    duration: v.nullable(v.number()),
+    cost: v.number(),
+    attempts: v.number(),
+    input: v.unknown(),
+    output: v.unknown(),
+    error: v.nullable(v.string()),
+  }),
+);
+
+/** Two jobs, and the calls of their last runs in pairs. */
+export const ComparisonSchema = v.object({
+  left: JobRowSchema,
+  right: v.nullable(JobRowSchema),
+  calls: v.array(
+    v.object({
+      case_name: v.nullable(v.string()),
+      name: v.string(),
+      kind: v.string(),
+      differs: v.array(v.picklist(["missing", "status", "attempts", "input", "output", "error"])),
+      left: ComparedCallSchema,
+      right: ComparedCallSchema,
+    }),
+  ),
+});
+
+/** What a job has logged, oldest first. */
+export const JobLogSchema = v.object({
+  items: v.array(
+    v.object({ time: v.string(), level: v.picklist(LOG_LEVELS), message: v.string(), fields: v.string() }),
+  ),
 });
 
 /** A job with all its cases. */

@@ -82,11 +82,16 @@ export class ConsoleBuffer {
   }
 }
 
-function toLine(seq: number, { time, level, message, fields }: LogRecord): ConsoleLine {
+/** A line as pages show it; `without` names fields that its place shows already. */
+export function toLine(
+  seq: number,
+  { time, level, message, fields }: LogRecord,
+  { without = [] }: { readonly without?: readonly string[] } = {},
+): ConsoleLine {
   const { error, ...rest } = fields;
-  const pairs = Object.entries(rest).map(
-    ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
-  );
+  const pairs = Object.entries(rest)
+    .filter(([key]) => !without.includes(key))
+    .map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
   const text = [pairs.join(" "), typeof error === "string" ? error : ""]
     .filter((part) => part !== "")
     .join("\n");

@@ -38,6 +38,7 @@ export function jobActions(job: StoredJob, { hosted }: { hosted: boolean }): Act
     const href = withQuery(pathTo("agents", job.agent_name, "start"), { from: job.id });
     actions.push({ label: "Run again…", href, icon: "play", style: "", page: true });
   }
+  actions.push({ label: "Compare…", href: to("compare"), icon: "events", style: "", page: true });
   actions.push({ label: "Fork", href: to("fork"), icon: "jobs", style: "" });
   actions.push({ label: "Set status", href: to("status"), icon: "edit", style: "" });
   actions.push({ label: "Delete", href: to("delete"), icon: "trash", style: "danger" });

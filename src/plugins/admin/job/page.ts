@@ -6,7 +6,7 @@ import { isTerminal } from "../../../core/models/entity-status.ts";
 import { type StoredJob, toJob } from "../../../core/models/job.ts";
 import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
-import { JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
+import { JobLogSchema, JobWithCasesSchema, TimelineSchema } from "../answers/entities.ts";
 import { chatPath } from "../chat/page.ts";
 import { toCaseLine } from "../lists/rows.ts";
 import type { AdminParts } from "../parts.ts";
@@ -39,6 +39,8 @@ const SUMMED_CHILDREN = 1000;
 const ALERTS = ["failed", "in_progress", "awaiting"] as const;
 /** Forks that a job's page names, the newest first. */
 const SHOWN_FORKS = 10;
+/** Lines of its log that a job's page shows. */
+const SHOWN_LINES = 100;
 /** Lines of the history that are shown unfolded, and all that the page has. */
 const SEEN_LINES = 20;
 const MOST_STORY = 100;
@@ -78,6 +80,20 @@ export function jobRoutes(parts: AdminParts): RouteDefinition[] {
         200: { description: "Rows with spans, in milliseconds since the epoch", schema: TimelineSchema },
       },
       handler: async ({ params }) => readWholeTimeline(parts, await parts.jobs.get(params.id)),
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/admin/api/jobs/{id}/log",
+      auth: "session",
+      summary: "Last lines that a job has logged",
+      description: "They are kept with the job, stored about once a second.",
+      tag: "Admin",
+      params: PathSchema,
+      responses: { 200: { description: "Lines, oldest first", schema: JobLogSchema } },
+      handler: async ({ params }) => {
+        const { id } = await parts.jobs.get(params.id);
+        return { items: await parts.jobLog.read(id) };
+      },
     }),
   ];
 }
@@ -137,11 +153,12 @@ async function readChildren({ jobs }: AdminParts, job: StoredJob) {
 async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<Record<string, unknown>> {
   const now = parts.clock();
   const { currency } = parts.options;
-  const [cases, children, entries, forks] = await Promise.all([
+  const [cases, children, entries, forks, logged] = await Promise.all([
     readCases(parts, job),
     readChildren(parts, job),
     parts.jobs.logEnds(job.id, SHOWN_ENTRIES),
     parts.jobs.list({ where: { forked_from: job.id }, limit: SHOWN_FORKS }),
+    parts.jobLog.read(job.id),
   ]);
   const runs = runsOf(job, entries);
   const run = findRun(runs, view);
@@ -186,6 +203,12 @@ async function jobState(parts: AdminParts, job: StoredJob, view: View): Promise<
         currency,
       }),
     opened: view.case === undefined ? undefined : toOpened(cases, view.case, { now, currency }),
+    log: {
+      count: formatCount(logged.length),
+      note: logged.length > SHOWN_LINES ? `The last ${SHOWN_LINES} lines.` : "",
+      href: `${api}/log`,
+      lines: logged.slice(-SHOWN_LINES).map((line) => ({ ...line, clock: line.time.slice(11, 23) })),
+    },
     work: toWork(entries, { now, currency }),
     story: fold(story.slice(0, MOST_STORY), SEEN_LINES, (count) =>
       countOf(count, "earlier entry", "earlier entries"),

@@ -96,6 +96,11 @@ export class LiveHub {
     return () => void this.#subscribers.delete(subscriber);
   }
 
+  /** Notifies the open page of a job: what it shows beside the job and its cases has changed. */
+  touch(jobId: string): void {
+    if ([...this.#subscribers].some((one) => one.jobId === jobId)) this.#note("jobs", jobId, jobId);
+  }
+
   close(): void {
     clearTimeout(this.#timer);
     for (const stop of this.#stop) stop();
