@@ -20,7 +20,7 @@ import { DEFAULT_OPTIONS, DEFAULT_PORT, DEFAULT_TIMEOUT } from "./options.ts";
 import type { DeployTarget, Platform, PlatformSession } from "./platform.ts";
 import { pipelineOf } from "./remote-lock.ts";
 import type { StateFile } from "./state.ts";
-import { openState, stateBase } from "./state.ts";
+import { openState, stateBase, stateKey } from "./state.ts";
 import type { TimeLimits } from "./time-limits.ts";
 import { createTimeLimits } from "./time-limits.ts";
 import type { DeployTools } from "./tools.ts";
@@ -115,7 +115,7 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
   };
   const sourceOf = (option: "region" | "projectId", flag: string) =>
     typed[option] !== undefined ? flag : options[option] !== undefined ? DEPLOY_FILE : undefined;
-  const key = { cwd, platform: platform.name, serviceName };
+  const key = stateKey({ platform, target });
   const redactor = open.redactor ?? new Redactor();
   const log = createLogFile(cwd, now);
   let logs = false;

@@ -10,9 +10,14 @@ import type { DeployTools, ExecResult } from "./tools.ts";
 export interface Docker {
   readonly version: string;
   readonly buildx: boolean;
+  /** Processor of the engine, as Docker names it: `amd64`, `arm64`. */
+  readonly architecture: string;
   /** The command that runs compose files, in its spelling here. */
   readonly compose: readonly string[] | undefined;
 }
+
+/** The processor that an image is for, where the platform names no other. */
+export const DEFAULT_ARCHITECTURE = "amd64";
 
 const LAST_LINES = 25;
 /** Attempts, a second apart, while Docker prunes for somebody else. */
@@ -20,7 +25,7 @@ const PRUNE_TRIES = 60;
 
 /** Looks for a running engine; rejects with what to do if there is none. */
 export async function findDocker(tools: DeployTools): Promise<Docker> {
-  const engine = await tools.exec("docker", ["version", "--format", "{{.Server.Version}}"]);
+  const engine = await tools.exec("docker", ["version", "--format", "{{.Server.Version}} {{.Server.Arch}}"]);
   if (engine.code !== 0)
     throw new DeployError("preflight", "Docker is installed, but its engine does not answer", {
       detail: lastLine(engine),
@@ -30,16 +35,46 @@ export async function findDocker(tools: DeployTools): Promise<Docker> {
     works(tools, "docker", ["buildx", "version"]),
     findCompose(tools),
   ]);
-  return { version: engine.stdout.trim(), buildx, compose };
+  const [version = "", architecture = DEFAULT_ARCHITECTURE] = engine.stdout.trim().split(" ");
+  return { version, architecture, buildx, compose };
 }
 
-/** Builds an image for linux/amd64 from a packed context. */
+/**
+ * Rejects where this machine cannot build an image for another processor than the usual one. Whether an engine can
+ * build for that one is reported by the build itself.
+ */
+export async function checkArchitecture(
+  tools: DeployTools,
+  { architecture: own, buildx }: Docker,
+  wanted: string,
+): Promise<void> {
+  if (wanted === own || wanted === DEFAULT_ARCHITECTURE) return;
+  if (buildx) {
+    const { stdout } = await tools.exec("docker", ["buildx", "inspect"]);
+    const platforms = /^Platforms:(.*)$/m.exec(stdout)?.[1] ?? "";
+    if (platforms.split(/[,*\s]+/).includes(`linux/${wanted}`)) return;
+  }
+  throw new DeployError(
+    "preflight",
+    `The image must be built for ${wanted}, and Docker here builds for ${own}`,
+    {
+      outcome: "Nothing was built",
+      fix: buildx
+        ? `Let this machine run the programs of that processor: docker run --privileged --rm tonistiigi/binfmt --install ${wanted}`
+        : `Build on a machine with that processor, or install the Docker buildx plugin: https://docs.docker.com/go/buildx/`,
+    },
+  );
+}
+
+/** Builds an image from a packed context. */
 export async function buildImage(
   tools: DeployTools,
   docker: Docker,
   options: {
     readonly tar: AsyncIterable<Uint8Array>;
     readonly ref: string;
+    /** Processor that it is for, as Docker names it. @default "amd64" */
+    readonly architecture?: string;
     /** Labels of the image, by name. */
     readonly labels?: Readonly<Record<string, string>>;
     /** Files that only the installation sees, absolute. */
@@ -47,7 +82,7 @@ export async function buildImage(
     readonly env?: Record<string, string>;
   },
 ): Promise<void> {
-  const { tar, ref, labels = {}, secretFiles = [], env = {} } = options;
+  const { tar, ref, architecture = DEFAULT_ARCHITECTURE, labels = {}, secretFiles = [], env = {} } = options;
   const [first] = secretFiles;
   if (first !== undefined && !docker.buildx)
     throw new DeployError(
@@ -63,7 +98,7 @@ export async function buildImage(
     ? ["buildx", "build", "--load", "--provenance=false", "--progress=plain", ...secret]
     : ["build", "--force-rm"];
   const marks = Object.entries(labels).flatMap(([name, value]) => ["--label", `${name}=${value}`]);
-  const words = [...args, "--platform", "linux/amd64", ...marks, "--tag", ref, "-"];
+  const words = [...args, "--platform", `linux/${architecture}`, ...marks, "--tag", ref, "-"];
   const result = await tools.exec("docker", words, {
     input: tar,
     env: { DOCKER_CLI_HINTS: "false", ...env },
@@ -193,7 +228,7 @@ const NO_WAY =
 
 function fixFor(output: string): string {
   if (/exec format error/i.test(output))
-    return "The image is built for linux/amd64 and this machine cannot run that: docker run --privileged --rm tonistiigi/binfmt --install amd64";
+    return "The image is for another processor than this machine has, and it cannot run that: docker run --privileged --rm tonistiigi/binfmt --install all";
   if (/no space left on device/i.test(output)) return "Free disk space: docker system prune";
   if (/unauthorized|denied|authentication required/i.test(output))
     return "The registry refused the login: check the permissions with svc deploy doctor";

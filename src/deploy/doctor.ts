@@ -7,7 +7,7 @@ import { diskFindings } from "./plan.ts";
 import type { Finding } from "./platform.ts";
 import { readProject } from "./project.ts";
 import { standing } from "./standing.ts";
-import { stateBase } from "./state.ts";
+import { stateBase, stateKey } from "./state.ts";
 import type { DeployTools } from "./tools.ts";
 
 /**
@@ -16,7 +16,6 @@ import type { DeployTools } from "./tools.ts";
  */
 export async function doctor(deployment: Deployment): Promise<Finding[]> {
   const { session, tools, target, platform, journal, options } = deployment;
-  const key = { cwd: target.cwd, platform: platform.name, serviceName: target.serviceName };
   const findings: Finding[] = [
     ...(await machineFindings({
       tools,
@@ -27,7 +26,7 @@ export async function doctor(deployment: Deployment): Promise<Finding[]> {
     ...(await tryFinding(platform.name, () => session.preflight())),
     ...diskFindings(deployment, (await configNow(deployment)).store),
   ];
-  const lock = readLock(`${stateBase(key)}.lock`);
+  const lock = readLock(`${stateBase(stateKey(deployment))}.lock`);
   if (lock !== undefined)
     findings.push({
       level: "warning",

@@ -1,6 +1,14 @@
 import { join } from "node:path";
 import type { Deployment } from "./deployment.ts";
-import { buildImage, findDocker, nameByContent, pushImage } from "./docker.ts";
+import type { Docker } from "./docker.ts";
+import {
+  buildImage,
+  checkArchitecture,
+  DEFAULT_ARCHITECTURE,
+  findDocker,
+  nameByContent,
+  pushImage,
+} from "./docker.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import type { Prepared } from "./plan.ts";
@@ -37,6 +45,17 @@ export async function publishImage(deployment: Deployment, prepared: Prepared): 
   return `${repository}@${digest}`;
 }
 
+/** The engine that builds the image here; rejects where it cannot, before anything is changed. */
+export async function findBuilder({
+  session,
+  tools,
+}: Deployment): Promise<{ readonly docker: Docker; readonly architecture: string }> {
+  const docker = await findDocker(tools);
+  const architecture = (await session.architecture?.()) ?? DEFAULT_ARCHITECTURE;
+  await checkArchitecture(tools, docker, architecture);
+  return { docker, architecture };
+}
+
 async function makeImage(
   deployment: Deployment,
   { context, imageTag, project }: Prepared,
@@ -62,10 +81,10 @@ async function makeImage(
       }),
     );
   }
-  const docker = await findDocker(tools);
+  const { docker, architecture } = await findBuilder(deployment);
   await step(emit, "build", async ({ note }) => {
     const secretFiles = project.secretFiles.map((file) => join(project.root, file));
-    await buildImage(tools, docker, { tar: context.tar(), ref, secretFiles });
+    await buildImage(tools, docker, { tar: context.tar(), ref, architecture, secretFiles });
     note(ref);
   });
   return step(emit, "push", ({ note }) =>

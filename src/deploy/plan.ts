@@ -4,6 +4,7 @@ import { packContext } from "./build-context.ts";
 import { CONTEXT, DATABASE_URL, STORE } from "./config.ts";
 import { checkContext, sizeOf } from "./context-findings.ts";
 import type { Deployment } from "./deployment.ts";
+import { DEFAULT_ARCHITECTURE } from "./docker.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { effectiveFile } from "./files.ts";
@@ -130,7 +131,7 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
       healthPath: HEALTH_PATH,
     };
     const actions = [
-      ...imageActions(spec, imageCurrent, options.image, sizeOf(context)),
+      ...imageActions(spec, imageCurrent, options.image, sizeOf(context), await session.architecture?.()),
       ...secretActions(secrets, stored),
       ...(await session.plan(spec, live)),
     ];
@@ -315,6 +316,7 @@ function imageActions(
   current: boolean,
   typed: string | undefined,
   size: string,
+  architecture = DEFAULT_ARCHITECTURE,
 ): ResourceAction[] {
   return [
     {
@@ -323,7 +325,7 @@ function imageActions(
       resource_name: spec.image,
       description: current
         ? "already running, built from these files"
-        : `build for linux/amd64 from ${size} and push${typed === undefined ? "" : " under the tag you gave"}`,
+        : `build for linux/${architecture} from ${size} and push${typed === undefined ? "" : " under the tag you gave"}`,
       cost_estimate: null,
       metadata: null,
     },

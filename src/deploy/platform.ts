@@ -175,6 +175,8 @@ export interface PlatformSession {
    * nothing.
    */
   prepare?(): Promise<void>;
+  /** Processor that the image must be built for, as Docker names it, such as `arm64`. @default "amd64" */
+  architecture?(): Promise<string>;
   /** The name under which an image is pushed. */
   imageRef(tag: string): string;
   /** Makes sure that the registry exists and returns a login to it; undefined if pushing needs none. */
@@ -257,6 +259,8 @@ export interface Platform<Flags = Record<string, unknown>> {
   readonly proxies?: number;
   /** Seconds for rollout and health if the default 300 are too few. */
   readonly timeout?: number;
+  /** What tells two targets of the same service name apart besides the platform, such as their machine. */
+  placeOf?(flags: Flags): string | undefined;
   /** Further rule for `${name}-${environment}`: resolves with the problem, if any. */
   checkName?(serviceName: string): string | undefined;
   /**

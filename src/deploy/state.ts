@@ -4,6 +4,7 @@ import * as v from "valibot";
 import type { DeploymentState } from "../core/models/deployment.ts";
 import { DeploymentStateSchema } from "../core/models/deployment.ts";
 import { readIfThere, writeAtomic } from "./atomic-file.ts";
+import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import type { Release } from "./platform.ts";
 
@@ -36,11 +37,23 @@ export interface StateKey {
   readonly cwd: string;
   readonly platform: string;
   readonly serviceName: string;
+  /** Where the platform has several places for services of the same name, such as machines. */
+  readonly place?: string | undefined;
 }
 
-/** The folder of a target's state, journal and lock. */
-export function stateBase({ cwd, platform, serviceName }: StateKey): string {
-  return join(cwd, ".deployment", "state", platform, serviceName);
+export function stateKey({ platform, target }: Pick<Deployment, "platform" | "target">): StateKey {
+  const { cwd, serviceName, flags } = target;
+  return { cwd, serviceName, platform: platform.name, place: platform.placeOf?.(flags as never) };
+}
+
+/** Beginning of the paths of a target's state, journal and lock. */
+export function stateBase({ cwd, platform, serviceName, place }: StateKey): string {
+  const folder = join(cwd, ".deployment", "state", platform);
+  return join(
+    folder,
+    place === undefined ? "" : encodeURIComponent(place).replace(/^\./, "%2E"),
+    serviceName,
+  );
 }
 
 /**
@@ -58,6 +71,8 @@ export function openState(key: StateKey): StateFile {
       const shared = await readIfThere(latest);
       if (shared === undefined) return undefined;
       const state = parseState(shared, latest);
+      // It does not say at which place.
+      if (key.place !== undefined) return undefined;
       const mine = state.platform === key.platform && state.service_name === key.serviceName;
       return mine ? state : undefined;
     },

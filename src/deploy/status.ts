@@ -6,7 +6,7 @@ import { driftOf, HEALTH_PATH } from "./plan.ts";
 import type { LockHolder, Release } from "./platform.ts";
 import { checkedElsewhere } from "./release-health.ts";
 import { standing } from "./standing.ts";
-import { stateBase } from "./state.ts";
+import { stateBase, stateKey } from "./state.ts";
 
 /** The current state of a deployment. */
 export interface Status {
@@ -26,9 +26,7 @@ export async function status(deployment: Deployment): Promise<Status> {
   const state = await deployment.state.read();
   const live = await session.inspect();
   const secretNames = (await session.listSecrets()).map((secret) => secret.name);
-  const lock = readLock(
-    `${stateBase({ cwd: target.cwd, platform: platform.name, serviceName: target.serviceName })}.lock`,
-  );
+  const lock = readLock(`${stateBase(stateKey(deployment))}.lock`);
   const blocked = live === undefined ? undefined : await session.probeBlocked?.();
   const headers = live === undefined || blocked ? undefined : await session.probeHeaders?.();
   const health =

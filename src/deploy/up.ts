@@ -2,12 +2,11 @@ import type { DeploymentPlan, DeploymentResult, HealthCheckResult } from "../cor
 import { CONTEXT } from "./config.ts";
 import { type ContinuedJobs, continuedJobs, jobsBefore } from "./continued.ts";
 import type { Deployment } from "./deployment.ts";
-import { findDocker } from "./docker.ts";
 import { DeployError, isDeployError, toDeployError } from "./errors.ts";
 import { step } from "./events.ts";
 import { ignoreFolder, writeFiles } from "./files.ts";
 import { type CheckJobs, guardHeldJobs } from "./held-jobs.ts";
-import { publishImage } from "./image.ts";
+import { findBuilder, publishImage } from "./image.ts";
 import { liveWork } from "./live-work.ts";
 import type { OpenWork } from "./open-work.ts";
 import { guardOpenWork } from "./open-work.ts";
@@ -65,7 +64,7 @@ export async function up(
   const prepared = await prepare(deployment);
   await endRecovery(deployment, { prepared, previous: previousOf(deployment, prepared) });
   // Reported before consent: a build that cannot work here must not fail only after it.
-  if (!prepared.imageCurrent && !deployment.session.build) await findDocker(tools);
+  if (!prepared.imageCurrent && !deployment.session.build) await findBuilder(deployment);
   guard(deployment, prepared.openWork);
   if (prepared.changes) await guardHeldJobs(deployment, prepared.live, checkJobs);
   emit({ type: "plan", plan: prepared.plan });

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, expect } from "vitest";
-import { isDeployError } from "../../src/deploy/errors.ts";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
 import { jobContext } from "../runs/_jobs.ts";
 import { docker, freePort } from "./_local-project.ts";
 import { allOf } from "./_server.ts";
-import { KEY, site } from "./server/site.ts";
+import { failure, KEY, site } from "./server/site.ts";
 
 const { describe, it, met } = requirement("docker", "sshd");
 
@@ -14,11 +13,6 @@ beforeAll(async () => {
   if (met) sshd = await startSshd();
 });
 afterAll(() => sshd?.close());
-
-const failure = (error: unknown) => {
-  if (isDeployError(error)) return error;
-  throw error;
-};
 
 describe("svc deploy to a server over ssh", () => {
   it("keeps a job open over three updates, a rollback and a removal, from any checkout", async () => {

@@ -46,6 +46,19 @@ describe("the state file", () => {
     expect(JSON.parse(readFileSync(join(cwd, ".deployment/state.json"), "utf8")).revision).toBe("r7");
   });
 
+  it("is one per machine where a platform has several, inside of its folder", async () => {
+    const cwd = temporaryProject();
+    const at = (place: string) => openState({ cwd, platform: "server", serviceName: "hello-dev", place });
+    const state = { ...STATE, platform: "server" };
+
+    await at("me@one.example").write(state);
+    await at("..").write({ ...state, revision: "r2" });
+
+    expect((await at("me@one.example").read())?.revision).toBe("r1");
+    expect(await at("me@two.example").read()).toBeUndefined();
+    expect(at("..").path).toBe(join(cwd, ".deployment/state/server/%2E./hello-dev.json"));
+  });
+
   it("of version 1 is read", async () => {
     const old = {
       service_name: "hello-dev",

@@ -37,7 +37,7 @@ const KNOWN: readonly Known[] = [
   {
     pattern: /exec format error|does not match the detected host platform/,
     message: "The image is built for another processor than the server has",
-    fix: "Build it for the server's architecture",
+    fix: "Use a base image that exists for the server's processor",
   },
 ];
 

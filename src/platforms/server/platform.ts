@@ -11,6 +11,7 @@ export function serverPlatform(proxy: ProxyOptions): Platform<ServerFlags> {
     name: "server",
     defaultRegion: "server",
     flags: ServerFlagsSchema,
+    placeOf: ({ host }) => host,
     connect: (target, tools) => openSession(target, tools, proxy),
   };
 }

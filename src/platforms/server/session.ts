@@ -3,7 +3,7 @@ import type { DeployTools } from "../../deploy/tools.ts";
 import type { ProxyOptions, Releasing } from "./change.ts";
 import { checkInside, HEALTH_PATH } from "./check-inside.ts";
 import { isRunning, listContainers, servingOf, toRelease } from "./containers.ts";
-import { namesOf } from "./context.ts";
+import { namesOf, onServer } from "./context.ts";
 import type { ServerFlags } from "./flags.ts";
 import { sendImage } from "./image.ts";
 import { serverLock } from "./lock.ts";
@@ -62,6 +62,8 @@ export async function openSession(
       predicted = urlOf(wantedSettings(flags, live?.port ?? target.port, live), await address());
       return predicted;
     },
+    architecture: () =>
+      onServer(context, `${ssh.host} is not ready`, "docker version --format '{{.Server.Arch}}'"),
     imageRef: (tag) => `${repository}:${tag}`,
     registryLogin: async () => undefined,
     push: (ref) => {

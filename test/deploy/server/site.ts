@@ -27,6 +27,12 @@ USER node
 CMD ["node", "child.js"]
 `;
 
+/** The error of a deploy command as a value. */
+export function failure(error: unknown) {
+  if (isDeployError(error)) return error;
+  throw error;
+}
+
 export const KEY = "a-key-of-the-server-test-0123456789";
 
 /** What a command of a test says besides its name. */
