@@ -99,6 +99,16 @@ export interface Finding {
   readonly fix?: string;
 }
 
+/** A change of a machine that `setup` makes after consent. */
+export interface SetupAction {
+  readonly what: string;
+  /** The command that runs as root there. */
+  readonly command: string;
+}
+
+/** Resolves with whether these changes may be made. */
+export type SetupConsent = (actions: readonly SetupAction[]) => Promise<boolean>;
+
 /** Login to an image registry. */
 export interface RegistryAuth {
   readonly registry: string;
@@ -152,6 +162,11 @@ export interface LockRequest {
 export interface PlatformSession {
   /** Credentials, permissions, APIs, quotas and names. */
   preflight(): Promise<Finding[]>;
+  /**
+   * Present only where services run on machines of the user: prepares one, after consent, and resolves with its state. A machine
+   * that is ready is not changed.
+   */
+  setup?(consent: SetupConsent): Promise<Finding[]>;
   /** What runs now. */
   inspect(): Promise<Release | undefined>;
   /** The secrets of this target that the platform stores. */

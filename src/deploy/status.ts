@@ -22,7 +22,7 @@ export interface Status {
 
 /** Reads the running service and checks its health. The result is stored in the state file. */
 export async function status(deployment: Deployment): Promise<Status> {
-  const { session, tools, journal, target, platform } = deployment;
+  const { session, tools, journal } = deployment;
   const state = await deployment.state.read();
   const live = await session.inspect();
   const secretNames = (await session.listSecrets()).map((secret) => secret.name);

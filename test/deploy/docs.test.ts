@@ -12,7 +12,18 @@ it("the page on platforms shows the current example", () => {
 it("the page on deploying names every exit code and command", () => {
   const page = read("docs/deploy.md");
 
-  for (const command of ["plan", "up", "status", "logs", "rollback", "down", "doctor", "local", "clean"])
+  for (const command of [
+    "plan",
+    "up",
+    "status",
+    "logs",
+    "rollback",
+    "down",
+    "doctor",
+    "local",
+    "clean",
+    "setup",
+  ])
     expect(page).toContain(`\`svc deploy ${command}\``);
   for (const code of [0, 1, 2, 3, 4, 5, 6, 7]) expect(page).toMatch(new RegExp(`\\| ${code} +\\|`));
 });

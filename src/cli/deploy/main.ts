@@ -16,6 +16,7 @@ import { planCommand } from "./plan.ts";
 import type { PlatformCommand, PlatformSource } from "./platform-command.ts";
 import { allFlags, isGiven, loadPlatform, platformFlag, wordOf } from "./platforms.ts";
 import { rollbackCommand } from "./rollback.ts";
+import { setupCommand } from "./setup.ts";
 import { statusCommand } from "./status.ts";
 import { upCommand } from "./up.ts";
 
@@ -27,6 +28,7 @@ const WITH_PLATFORM: readonly PlatformCommand[] = [
   logsCommand,
   rollbackCommand,
   doctorCommand,
+  setupCommand,
 ];
 
 const NO_PLATFORM: PlatformSource = {

@@ -14,6 +14,7 @@ import { removeService } from "./prune.ts";
 import { parseRecord, type ServerRecord, urlOf, wantedRecord, wantedSettings } from "./record.ts";
 import { earlierReleases, rollBackTo, runRecord } from "./release.ts";
 import { SECRETS_DIR, serverSecrets } from "./secrets.ts";
+import { setupServer } from "./setup.ts";
 import { openSsh } from "./ssh.ts";
 
 /** One service on one server. */
@@ -48,6 +49,7 @@ export async function openSession(
 
   return {
     preflight: () => preflight(context),
+    setup: (consent) => setupServer(context, consent),
     async inspect() {
       const found = await serving();
       return found && toRelease(context, found, await address());

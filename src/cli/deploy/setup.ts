@@ -1,0 +1,53 @@
+import { DeployError, EXIT } from "../../deploy/errors.ts";
+import type { SetupAction } from "../../deploy/platform.ts";
+import { UsageError } from "../errors.ts";
+import { nextCommand } from "./facts.ts";
+import { findingLines } from "./findings.ts";
+import * as flags from "./flags.ts";
+import { platformCommand } from "./platform-command.ts";
+
+/** `svc deploy setup`: prepares the machine that a service will be deployed to. */
+export const setupCommand = platformCommand({
+  usage: "setup",
+  summary: "Check and prepare your own server: Docker, the rights to use it, disk and firewall",
+  flags: {
+    ...flags.TARGET_FLAGS,
+    port: flags.RELEASE_FLAGS.port,
+    ...flags.YES,
+    ...flags.VERBOSE,
+    ...flags.JSON_FLAG,
+  },
+  examples: ["svc deploy setup --platform server --host me@server.example"],
+  run: async ({ shell, deployment, given }) => {
+    const { session, platform } = deployment;
+    if (!session.setup)
+      throw new UsageError(
+        `Platform ${platform.name} has no machine of yours to set up`,
+        "svc deploy doctor checks what a deployment needs.",
+      );
+    const consent = async (actions: readonly SetupAction[]): Promise<boolean> => {
+      if (given.yes !== true && (shell.json || !shell.context.interactive))
+        throw new DeployError("declined", "The server was not set up: there is no terminal to confirm it", {
+          detail: actions.map(({ what }) => what).join("\n"),
+          outcome: "Nothing was changed",
+          fix: "Add --yes to do this without confirmation",
+        });
+      shell.progress.clear();
+      if (!shell.json)
+        for (const { what, command } of actions) {
+          shell.print(what);
+          shell.print(shell.paint("dim", `  ${command}`));
+        }
+      return shell.ask("Do this on the server?");
+    };
+    const findings = await session.setup(consent);
+    const ok = findings.every(({ level }) => level !== "error");
+    shell.progress.clear();
+    if (shell.json) shell.document({ ok, findings });
+    else {
+      for (const line of findingLines(findings, shell.paint)) shell.print(line);
+      if (ok) shell.print(`Next: ${nextCommand("up", deployment)}`);
+    }
+    return ok ? EXIT.done : EXIT.preflight;
+  },
+});
