@@ -19,8 +19,8 @@ import type { DeployOptions } from "./options.ts";
 import { DEFAULT_OPTIONS, DEFAULT_PORT, DEFAULT_TIMEOUT } from "./options.ts";
 import type { DeployTarget, Platform, PlatformSession } from "./platform.ts";
 import { pipelineOf } from "./remote-lock.ts";
-import type { StateFile } from "./state.ts";
-import { openState, stateBase, stateKey } from "./state.ts";
+import type { StateFile, StateKey } from "./state.ts";
+import { openState, stateBase } from "./state.ts";
 import type { TimeLimits } from "./time-limits.ts";
 import { createTimeLimits } from "./time-limits.ts";
 import type { DeployTools } from "./tools.ts";
@@ -191,4 +191,10 @@ export async function openDeployment(open: OpenOptions): Promise<Deployment> {
       await session.close?.();
     },
   };
+}
+
+/** What the state of a target is kept by. */
+export function stateKey({ platform, target }: Pick<Deployment, "platform" | "target">): StateKey {
+  const { cwd, serviceName, flags } = target;
+  return { cwd, serviceName, platform: platform.name, place: platform.placeOf?.(flags as never) };
 }

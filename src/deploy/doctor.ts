@@ -1,4 +1,4 @@
-import type { Deployment } from "./deployment.ts";
+import { type Deployment, stateKey } from "./deployment.ts";
 import { findDocker } from "./docker.ts";
 import { isDeployError } from "./errors.ts";
 import { type EffectiveConfig, effectiveConfig } from "./kept.ts";
@@ -7,7 +7,7 @@ import { diskFindings } from "./plan.ts";
 import type { Finding } from "./platform.ts";
 import { readProject } from "./project.ts";
 import { standing } from "./standing.ts";
-import { stateBase, stateKey } from "./state.ts";
+import { stateBase } from "./state.ts";
 import type { DeployTools } from "./tools.ts";
 
 /**

@@ -4,7 +4,6 @@ import * as v from "valibot";
 import type { DeploymentState } from "../core/models/deployment.ts";
 import { DeploymentStateSchema } from "../core/models/deployment.ts";
 import { readIfThere, writeAtomic } from "./atomic-file.ts";
-import type { Deployment } from "./deployment.ts";
 import { DeployError } from "./errors.ts";
 import type { Release } from "./platform.ts";
 
@@ -39,11 +38,6 @@ export interface StateKey {
   readonly serviceName: string;
   /** Where the platform has several places for services of the same name, such as machines. */
   readonly place?: string | undefined;
-}
-
-export function stateKey({ platform, target }: Pick<Deployment, "platform" | "target">): StateKey {
-  const { cwd, serviceName, flags } = target;
-  return { cwd, serviceName, platform: platform.name, place: platform.placeOf?.(flags as never) };
 }
 
 /** Beginning of the paths of a target's state, journal and lock. */

@@ -1,12 +1,12 @@
 import type { DeploymentState, HealthCheckResult } from "../core/models/deployment.ts";
-import type { Deployment } from "./deployment.ts";
+import { type Deployment, stateKey } from "./deployment.ts";
 import { checkWithRetries } from "./health.ts";
 import { readLock } from "./lock.ts";
 import { driftOf, HEALTH_PATH } from "./plan.ts";
 import type { LockHolder, Release } from "./platform.ts";
 import { checkedElsewhere } from "./release-health.ts";
 import { standing } from "./standing.ts";
-import { stateBase, stateKey } from "./state.ts";
+import { stateBase } from "./state.ts";
 
 /** The current state of a deployment. */
 export interface Status {
