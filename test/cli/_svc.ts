@@ -5,11 +5,19 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
+import { sharedRsaKey } from "../../src/testing/rsa-key.ts";
 import { findBuild } from "../_built.ts";
+import { once } from "../_once.ts";
 
 export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 const CLI = join(REPOSITORY, "dist/cli.js");
 if (!existsSync(CLI)) throw new Error("The command line is not built: run npm run build (npm test does it)");
+
+/** Of all services that a run of the tests starts: to make one takes longer than to start a service. */
+const RSA_KEY = await readFile(
+  join(await once("rsa-key", (folder) => writeFile(join(folder, "key.pem"), sharedRsaKey())), "key.pem"),
+  "utf8",
+);
 
 /** Milliseconds for a test that starts several processes on a busy machine. */
 export const PROCESS_TIME = 120_000;
@@ -128,5 +136,5 @@ function cleanEnvironment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
     ([name]) => !/^(SERVICE_|SVC_|VITEST|NODE_ENV$|PORT$|HOST$)/.test(name),
   );
-  return { ...Object.fromEntries(kept), CI: "1" };
+  return { ...Object.fromEntries(kept), CI: "1", SERVICE_RSA_PRIVATE_KEY: RSA_KEY };
 }
