@@ -229,6 +229,13 @@ export interface PlatformSession {
   remove(): Promise<void>;
   /** Set if `remove` keeps the files of the service, with its jobs. */
   readonly keepsFiles?: boolean;
+  /** Present only where a service's jobs are on the user's own machine: what its running service sends as its backup. */
+  backup?(): AsyncIterable<Uint8Array>;
+  /**
+   * Replaces the files with its jobs by these, a tar archive with their checksums in its file SUMS; the service is stopped
+   * meanwhile. Resolves with where the former files are.
+   */
+  restore?(files: AsyncIterable<Uint8Array>): Promise<string>;
   dropSecrets(names: readonly string[]): Promise<void>;
   /** The value of a secret that the platform stores, if the deploying user may read it; else undefined. */
   readSecret?(name: string): Promise<string | undefined>;

@@ -23,6 +23,8 @@ it("the page on deploying names every exit code and command", () => {
     "local",
     "clean",
     "setup",
+    "backup",
+    "restore",
   ])
     expect(page).toContain(`\`svc deploy ${command}\``);
   for (const code of [0, 1, 2, 3, 4, 5, 6, 7]) expect(page).toMatch(new RegExp(`\\| ${code} +\\|`));

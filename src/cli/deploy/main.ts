@@ -5,6 +5,7 @@ import type { CliContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { runProgram } from "../program.ts";
 import { reportError } from "../report-error.ts";
+import { backupCommand } from "./backup.ts";
 import { cleanCommand } from "./clean.ts";
 import { doctorCommand } from "./doctor.ts";
 import { downCommand } from "./down.ts";
@@ -15,6 +16,7 @@ import { logsCommand } from "./logs.ts";
 import { planCommand } from "./plan.ts";
 import type { PlatformCommand, PlatformSource } from "./platform-command.ts";
 import { allFlags, isGiven, loadPlatform, platformFlag, wordOf } from "./platforms.ts";
+import { restoreCommand } from "./restore.ts";
 import { rollbackCommand } from "./rollback.ts";
 import { setupCommand } from "./setup.ts";
 import { statusCommand } from "./status.ts";
@@ -29,6 +31,8 @@ const WITH_PLATFORM: readonly PlatformCommand[] = [
   rollbackCommand,
   doctorCommand,
   setupCommand,
+  backupCommand,
+  restoreCommand,
 ];
 
 const NO_PLATFORM: PlatformSource = {

@@ -4,6 +4,7 @@ import type { ProxyOptions, Releasing } from "./change.ts";
 import { checkInside, HEALTH_PATH } from "./check-inside.ts";
 import { isRunning, listContainers, servingOf, toRelease } from "./containers.ts";
 import { namesOf, onServer } from "./context.ts";
+import { restoreData, sendBackup } from "./data.ts";
 import type { ServerFlags } from "./flags.ts";
 import { sendImage } from "./image.ts";
 import { serverLock } from "./lock.ts";
@@ -83,6 +84,8 @@ export async function openSession(
     scaleToZero: async () => undefined,
     remove: () => removeService(at, flags.removeData === true),
     keepsFiles: flags.removeData !== true,
+    backup: () => sendBackup(context),
+    restore: (files) => restoreData(at, files),
     async readSecret(name) {
       const found = await serving();
       const ref = found?.record.secrets[name];

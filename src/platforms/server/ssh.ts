@@ -1,9 +1,11 @@
+import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { PassThrough } from "node:stream";
 import { run } from "../../deploy/exec.ts";
 import type { DeployTools, ExecInput, ExecResult } from "../../deploy/tools.ts";
+import { dockerError } from "./docker-error.ts";
 import type { ServerFlags } from "./flags.ts";
 import { sshError } from "./ssh-error.ts";
 
@@ -25,6 +27,8 @@ export interface Ssh {
   script(text: string, values?: readonly string[], options?: ScriptOptions): Promise<ExecResult>;
   /** The same; its output appears in no log. */
   silent(text: string, values?: readonly string[]): Promise<ExecResult>;
+  /** Runs a script like `script` and yields what it writes, whatever bytes; throws with `what` if it fails. */
+  stream(what: string, text: string, values?: readonly string[]): AsyncIterable<Uint8Array>;
   /** The name or address behind `host`, from the ssh configuration. */
   address(): Promise<string>;
   close(): Promise<void>;
@@ -86,6 +90,31 @@ export function openSsh(
       const result = await run("ssh", words, { env: tools.env, signal: tools.signal });
       if (result.code === SSH_FAILED) throw sshError(host, result.stderr);
       return result;
+    },
+    async *stream(what, text, values = []) {
+      const words = [...(await shared()), "--", host, remote(text, values)];
+      const child = spawn("ssh", words, {
+        env: { ...tools.env },
+        stdio: ["ignore", "pipe", "pipe"],
+        signal: tools.signal,
+      });
+      let stderr = "";
+      child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+        stderr = (stderr + chunk).slice(-10_000);
+      });
+      const ended = new Promise<number>((resolve, reject) => {
+        child.once("error", (error) => reject(tools.signal.aborted ? tools.signal.reason : error));
+        child.once("close", (code) => resolve(code ?? 1));
+      });
+      ended.catch(() => undefined);
+      try {
+        yield* child.stdout;
+        const code = await ended;
+        if (code === SSH_FAILED) throw sshError(host, stderr);
+        if (code !== 0) throw dockerError(what, { code, stdout: "", stderr });
+      } finally {
+        child.kill();
+      }
     },
     async address() {
       const { code, stdout, stderr } = await tools.exec("ssh", [...options, "-G", "--", host]);

@@ -1,0 +1,98 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { readGeneration } from "../../core/store/backup/generation.ts";
+import { findGeneration } from "../../core/store/backup/generations.ts";
+import { restoreStore, saveBackup } from "../../core/store/maintenance.ts";
+import { DeployError, EXIT } from "../../deploy/errors.ts";
+import type { TarEntry } from "../../deploy/tar.ts";
+import { toTar } from "../../deploy/tar.ts";
+import type { CliContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { openNamed } from "../store/named-storage.ts";
+import { ability, isStorage } from "./backup.ts";
+import { facts } from "./facts.ts";
+import * as flags from "./flags.ts";
+import { platformCommand } from "./platform-command.ts";
+
+/** `svc deploy restore`: replaces a server's jobs and cases by those of a backup. */
+export const restoreCommand = platformCommand({
+  usage: "restore",
+  summary:
+    "Replace the jobs and cases of a service on your own server by those of a backup; the service is stopped meanwhile",
+  flags: {
+    ...flags.TARGET_FLAGS,
+    from: flags.text("folder of a backup, or a storage that has backups", "place"),
+    at: flags.text(
+      "with a storage: the newest backup of this time or before it (default: the newest)",
+      "time",
+    ),
+    ...flags.BREAK_LOCK,
+    ...flags.YES,
+    ...flags.VERBOSE,
+    ...flags.JSON_FLAG,
+  },
+  examples: [
+    "svc deploy restore --platform server --host me@server.example --from backups/monday",
+    "svc deploy restore --env prod --from s3://agents-backup/production?region=eu-central-1 --at 2026-03-01T09:30:00Z",
+  ],
+  run: async ({ shell, deployment, given }) => {
+    const { from, at } = given as { from?: string; at?: string };
+    if (from === undefined)
+      throw new UsageError("Option --from is missing", "Name the folder of a backup, or a storage.");
+    if (at !== undefined && (!isStorage(from) || Number.isNaN(Date.parse(at))))
+      throw new UsageError(`--at ${at}: it needs a storage, and a time such as 2026-03-01T09:30:00Z`);
+    const { session, journal, target } = deployment;
+    const restore = ability(deployment.platform.name, session.restore);
+    const folder = await mkdtemp(join(tmpdir(), "svc-restore-"));
+    try {
+      const { lines } = await fetchBackup(from, at, folder, shell.context);
+      shell.needYes("svc deploy restore");
+      const question = `Replace the jobs and cases of ${target.serviceName} by this backup (${lines} lines)? It is stopped meanwhile.`;
+      if (!(await shell.ask(question)))
+        throw new DeployError("declined", "Not restored", { outcome: "Nothing was changed" });
+      await deployment.lock();
+      const former = await restore(toTar(await archive(folder)));
+      shell.progress.clear();
+      if (shell.json) shell.document({ success: true, lines, former });
+      else {
+        shell.print(shell.paint("bold", `${target.serviceName} runs with the backup, and is healthy`));
+        for (const line of facts(shell.paint, [
+          ["Restored", `${lines} lines`],
+          ["Before", `what was there is in ${former} of its volume: remove it when you no longer need it`],
+        ]))
+          shell.print(line);
+      }
+      return EXIT.done;
+    } finally {
+      // Nothing has to be continued: a repeated restore starts over.
+      journal.finish();
+      await rm(folder, { recursive: true, force: true });
+    }
+  },
+});
+
+/** Brings a backup into an empty folder, and verifies it there. */
+async function fetchBackup(from: string, at: string | undefined, folder: string, context: CliContext) {
+  if (!isStorage(from)) return restoreStore(resolve(context.cwd, from), folder);
+  const storage = openNamed(from, context);
+  const generation = await findGeneration(storage, at === undefined ? undefined : new Date(at));
+  return saveBackup(readGeneration(storage, generation), folder);
+}
+
+/** The files of a folder, and their checksums. */
+async function archive(folder: string): Promise<TarEntry[]> {
+  const entries: TarEntry[] = [];
+  let sums = "";
+  for (const name of (await readdir(folder)).sort()) {
+    const path = join(folder, name);
+    const hash = createHash("sha256");
+    for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
+    sums += `${hash.digest("hex")}  ${name}\n`;
+    entries.push({ path: name, size: (await stat(path)).size, content: () => createReadStream(path) });
+  }
+  const text = Buffer.from(sums);
+  return [...entries, { path: "SUMS", size: text.length, content: () => [text] }];
+}

@@ -1,0 +1,78 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
+import server from "../../src/platforms/server/platform.ts";
+import { requirement } from "../_require.ts";
+import { type Sshd, startSshd } from "../_sshd.ts";
+import { jobContext } from "../runs/_jobs.ts";
+import { svc } from "./_cli.ts";
+import { docker, freePort } from "./_local-project.ts";
+import { site } from "./server/site.ts";
+
+const { describe, it, met } = requirement("docker", "sshd");
+
+let sshd: Sshd;
+beforeAll(async () => {
+  if (met) sshd = await startSshd();
+});
+afterAll(() => sshd?.close());
+
+describe("backup and restore of a server", () => {
+  it("bring back what was there, to a folder and a storage; a kill in between lets no service start", async () => {
+    const at = await site(sshd.config, await freePort());
+    const checkout = at.checkout();
+    checkout.step("one");
+    await checkout.up();
+    const folder = mkdtempSync(join(tmpdir(), "svc-server-backup-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const run = (line: string) =>
+      svc(
+        { cwd: folder } as never,
+        `${line} --platform server --host server --ssh-config ${sshd.config} --name ${at.name} --port ${new URL(at.url).port}`,
+        { platforms: { server: async () => ({ default: server as never }) } },
+      );
+    const start = (id: string) =>
+      at.ask("/agents/asker/jobs", { job_context: jobContext(id), job_fields: {} });
+    const statuses = async () => {
+      const jobs = await at.ask<{ job_id: string; status: string }[]>("/jobs");
+      return Object.fromEntries(jobs.map(({ job_id, status }) => [job_id, status]));
+    };
+    const [container = ""] = at.running();
+    const inside = (...words: string[]) => docker("exec", container, ...words);
+
+    const logs = () =>
+      execFileSync("sh", ["-c", `docker logs --tail 20 ${container} 2>&1`], { encoding: "utf8" });
+
+    await start("before");
+    await expect.poll(async () => (await statuses()).before, { timeout: 30_000 }).toBe("awaiting");
+    const copied = await run("backup --to copy --json");
+    const shipped = await run(`backup --to file://${folder}/store`);
+    await at.ask("/jobs/before/cases/one/update", { answer: { word: "done" } });
+    await start("after");
+    await expect
+      .poll(statuses, { timeout: 30_000 })
+      .toMatchObject({ before: "completed", after: "awaiting" });
+
+    const refused = await run("restore --from copy");
+    const restored = await run("restore --from copy --yes");
+    const first = await statuses();
+    // As if the machine had stopped while the files were exchanged.
+    inside("sh", "-c", "cd /data && : > INCOMPLETE && rm MANIFEST.json");
+    docker("restart", container);
+    await expect.poll(() => logs()).toContain("incomplete store");
+    const again = await run(`restore --from file://${folder}/store --yes`);
+
+    expect(copied).toMatchObject({ code: 0, out: expect.stringContaining('"success": true') });
+    expect(shipped).toMatchObject({ code: 0, out: expect.stringMatching(/no damage.*Backup/s) });
+    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining("--yes") });
+    expect(restored).toMatchObject({ code: 0, out: expect.stringMatching(/is healthy.*\/data\/replaced-/s) });
+    expect(first).toEqual({ before: "awaiting" });
+    expect(again.code).toBe(0);
+    expect(await statuses()).toEqual({ before: "awaiting" });
+    expect(inside("sh", "-c", "ls -a /data")).not.toMatch(/INCOMPLETE|\.restore/);
+    expect(inside("sh", "-c", "ls -d /data/replaced-*").split("\n")).toHaveLength(2);
+    expect(readdirSync(folder).sort()).toEqual([".deployment", "copy", "store"]);
+  }, 300_000);
+});
