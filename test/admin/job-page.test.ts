@@ -5,12 +5,19 @@ import { openCase } from "../../src/core/entities/cases.ts";
 import { LEDGER } from "../../src/core/service/inner-tokens.ts";
 import { STORE } from "../../src/core/service/tokens.ts";
 import { seedJob } from "./_seed.ts";
+import { postForm, signIn } from "./_sign-in.ts";
 
 const HOSTILE = `<img src=x onerror="alert(1)">`;
+
+let seenToken: string | undefined;
 
 const refunds = defineAgent({
   name: "Refunds",
   version: "1.0.0",
+  parameters: [
+    { name: "TOKEN", is_secret: true, is_required: true, value: "declared-token" },
+    { name: "REGION", is_secret: false },
+  ],
   methods: {
     job_start: {
       fields: [
@@ -18,7 +25,8 @@ const refunds = defineAgent({
         { name: "orders", field_type: "IntegerField", default: 2 },
         { name: "dry", field_type: "BooleanField", required: true },
       ],
-      async run({ job, fields, log }) {
+      async run({ job, fields, log, parameters }) {
+        seenToken = parameters.TOKEN;
         log.info("begins", { week: String(fields.week) });
         await job.step("fetch", () => ({ found: 2 }), { input: { week: fields.week } });
         if (fields.dry) await job.step("dry", () => "nothing is sent");
@@ -226,4 +234,49 @@ it("two jobs are compared: what differs in input, output and each call, and what
     { differs: [] },
   ]);
   expect((await server.request("/admin/jobs/failed/compare?with=none")).status).toBe(404);
+});
+
+it("an agent's parameters are set on its page: encrypted, for its next runs, and a secret is never shown", async () => {
+  const set = async (parameters: Record<string, string | null>) => {
+    const answer = await server.request("/admin/api/agents/refunds/parameters", { json: { parameters } });
+    return { status: answer.status, body: await answer.text() };
+  };
+  const cookie = await signIn(server, "Ada");
+  const form = await postForm(
+    server,
+    "/admin/agents/refunds/parameters",
+    { "p.TOKEN": "first-secret", "p.REGION": "" },
+    { cookie },
+  );
+  expect(form.status).toBe(303);
+  await Promise.all([set({ REGION: "north" }), set({ TOKEN: "second-secret" })]);
+  await start("with-token", { week: "w", dry: true });
+  const html = await page("agents/refunds");
+  const stored = await server.service.get(STORE).table("AgentSetting").get("refunds");
+
+  expect(seenToken).toBe("second-secret");
+  expect(JSON.stringify(stored)).not.toMatch(/secret"|north/);
+  expect(stored?.parameters_encrypted).toMatch(/^v2\.refunds\./);
+  expect(html).not.toContain("second-secret");
+  expect(html).toMatch(/name="p\.TOKEN" type="password" value=""/);
+  expect(html).toMatch(/name="p\.REGION" type="text" value="north"/);
+  expect(textOf(html, /Version that runs/, "</dl>")).toMatch(
+    /^Version that runs 1\.0\.0 \(code [0-9a-f]{12}\)/,
+  );
+  expect(textOf(html, /id="failed-title"/, "</section>")).toContain("connect ECONNREFUSED");
+
+  const removed = await set({ TOKEN: null });
+  expect(JSON.parse(removed.body)).toEqual({
+    parameters: [
+      { name: "TOKEN", source: "declared" },
+      { name: "REGION", source: "stored" },
+    ],
+  });
+  expect(await set({ OTHER: "x" })).toMatchObject({
+    status: 422,
+    body: expect.stringContaining("TOKEN, REGION"),
+  });
+  const audit = await (await server.request("/admin/api/audit")).text();
+  expect(audit).toContain("agent.parameters");
+  expect(audit).not.toMatch(/(first|second)-secret/);
 });

@@ -30,20 +30,40 @@ export class AgentSettings {
 
   /** Changes the keys of `patch`; keys that are `null` or omitted stay unchanged. */
   change(slug: string, patch: SettingPatch, by: Actor): Promise<AgentSetting> {
+    return this.#write(slug, by, (before) => ({
+      onboarding_status: patch.onboarding_status ?? before?.onboarding_status ?? null,
+      parameters_encrypted: patch.parameters_encrypted ?? before?.parameters_encrypted ?? null,
+    }));
+  }
+
+  /** Replaces the stored parameters by what `make` makes of them; it may be called more than once. */
+  changeParameters(
+    slug: string,
+    make: (encrypted: string | null) => string | null,
+    by: Actor,
+  ): Promise<AgentSetting> {
+    return this.#write(slug, by, (before) => ({
+      onboarding_status: before?.onboarding_status ?? null,
+      parameters_encrypted: make(before?.parameters_encrypted ?? null),
+    }));
+  }
+
+  #write(
+    slug: string,
+    by: Actor,
+    make: (
+      before: AgentSetting | undefined,
+    ) => Pick<AgentSetting, "onboarding_status" | "parameters_encrypted">,
+  ): Promise<AgentSetting> {
     return this.#ledger.write(async (unit) => {
       const before = await unit.tx.get("AgentSetting", slug);
-      const next: AgentSetting = {
-        id: slug,
-        onboarding_status: patch.onboarding_status ?? before?.onboarding_status ?? null,
-        parameters_encrypted: patch.parameters_encrypted ?? before?.parameters_encrypted ?? null,
-        updated_at: unit.now,
-      };
+      const next: AgentSetting = { id: slug, ...make(before), updated_at: unit.now };
       if (before) await unit.tx.change("AgentSetting", slug, () => next);
       else await unit.tx.insert("AgentSetting", next);
       const [was, is] = [describe(before), describe(next)];
-      const isReplaced = before?.parameters_encrypted !== next.parameters_encrypted;
+      const isReplaced = (before?.parameters_encrypted ?? null) !== next.parameters_encrypted;
       if (isReplaced || was.onboarding_status !== is.onboarding_status) {
-        const after = isReplaced && was.parameters === "set" ? { ...is, parameters: "replaced" } : is;
+        const after = isReplaced && was.parameters === is.parameters ? { ...is, parameters: "replaced" } : is;
         const target = { kind: "agent", id: slug };
         await this.#audit.write(unit, { by, action: "agent.parameters", target, before: was, after });
       }

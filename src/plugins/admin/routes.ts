@@ -3,6 +3,7 @@ import type { RouteDefinition } from "../../core/http/route.ts";
 import { actionApiRoutes } from "./actions/api.ts";
 import { actionFormRoutes } from "./actions/forms.ts";
 import { agentRoutes } from "./agents/agents-page.ts";
+import { parameterFormRoutes } from "./agents/parameters.ts";
 import { startRoutes } from "./agents/start-page.ts";
 import { assetRoutes } from "./asset-routes.ts";
 import { auditRoutes } from "./audit/routes.ts";
@@ -45,6 +46,7 @@ export function adminRoutes(parts: AdminParts, streams: LiveStreams): RouteDefin
     ...inboxRoutes(parts),
     ...agentRoutes(parts),
     ...startRoutes(parts),
+    ...parameterFormRoutes(parts),
     ...chatRoutes(parts),
     ...consoleRoutes(parts, streams),
     ...modelRoutes(parts),

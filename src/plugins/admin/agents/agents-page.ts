@@ -8,13 +8,18 @@ import type { FieldType } from "../../../core/models/agent-method-field.ts";
 import type { AgentResponse } from "../../../core/models/agent-response.ts";
 import { AgentSchema } from "../answers/service.ts";
 import { newChatPath } from "../chat/page.ts";
+import { toJobLine } from "../lists/rows.ts";
 import type { AdminParts } from "../parts.ts";
 import { withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { formatCount, formatDuration } from "../views/format.ts";
-import { pathTo, statusPiece } from "../views/pieces.ts";
+import { pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { readForecast } from "./forecast.ts";
+import { readParameters } from "./parameters.ts";
+
+/** Failed jobs that an agent's page names, the newest first. */
+const SHOWN_FAILURES = 5;
 
 const PathSchema = v.object({ slug: v.pipe(v.string(), v.maxLength(500)) });
 
@@ -70,9 +75,14 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
     fragment: "agent",
     json: () => readAgent(parts, hosted),
     state: async () => {
-      const [agent, forecast] = await Promise.all([
+      const now = parts.clock();
+      const where = { agent_name: hosted.slug, status: "failed" };
+      const [agent, forecast, parameters, failed, schedules] = await Promise.all([
         readAgent(parts, hosted),
         readForecast(parts, hosted.slug),
+        readParameters(parts, hosted),
+        parts.jobs.list({ where, limit: SHOWN_FAILURES, sort: "-updated_at" }),
+        parts.runner().schedules.list(),
       ]);
       const usual = forecast ? formatDuration(forecast.medianDuration) : "–";
       return {
@@ -83,23 +93,33 @@ function agentResource(parts: AdminParts, hosted: HostedAgent): Resource {
           figures: [
             ...toStatistics(agent),
             {
-              label: "Takes",
+              label: "Median duration",
               value: usual,
-              note: forecast ? "median of the last jobs" : "no finished jobs",
+              note: forecast ? "of the last jobs" : "no finished jobs",
               tone: "",
             },
           ],
-          facts: toAbout(agent, hosted),
+          facts: toAbout(agent, hosted, parts.agents.versions(hosted.slug)),
+          failed: failed.items.map((job) => toJobLine(job, { now, currency: parts.options.currency })),
+          failedHref: withQuery("/admin/jobs", where),
+          schedules: schedules
+            .filter((one) => one.agent === hosted.slug)
+            .map(({ id, cron, paused, next }) => ({
+              ...{ id, cron },
+              next: paused ? "paused" : timePiece(next, now).toString(),
+            })),
           methods: toMethods(agent),
-          parameters: (agent.parameters_setup ?? []).map((parameter) => ({
-            name: String(parameter.name),
-            description: typeof parameter.description === "string" ? parameter.description : "",
-            tags: [
-              parameter.is_required ? "required" : "",
-              parameter.is_secret ? "secret" : "",
-              parameter.is_environment ? "environment" : "",
-            ].filter((tag) => tag !== ""),
+          parameters: parameters.items.map((one) => ({
+            ...one,
+            state: one.source ? SOURCES[one.source] : one.isRequired ? "missing" : "not set",
+            isMissing: one.source === null && one.isRequired,
+            isStored: one.source === "stored",
+            tags: [one.isRequired ? "required" : "", one.isSecret ? "secret" : ""].filter(
+              (tag) => tag !== "",
+            ),
           })),
+          areUnreadable: parameters.isUnreadable,
+          parametersHref: pathTo("agents", agent.slug, "parameters"),
         },
       };
     },
@@ -132,16 +152,19 @@ function toStatistics({ statistics }: AgentData) {
       tone: failed_jobs > 0 ? "bad" : "",
     },
     {
-      label: "Success",
+      label: "Success rate",
       value: completed_jobs + failed_jobs === 0 ? "–" : `${success_rate} %`,
-      note: "of all jobs",
+      note: "of the jobs that ended",
       tone: "",
     },
   ];
 }
 
-function toAbout(agent: AgentData, { definition, id }: HostedAgent) {
+function toAbout(agent: AgentData, { definition, id, code }: HostedAgent, versions: readonly HostedAgent[]) {
+  const older = versions.slice(1).map((one) => `${one.definition.version} (code ${one.code})`);
   const facts: [string, string | null | undefined][] = [
+    ["Version that runs", `${definition.version} (code ${code})`],
+    ["For older jobs", older.join(", ")],
     ["Id", id],
     ["Path", agent.api_path],
     ["Author", agent.author],
@@ -155,6 +178,8 @@ function toAbout(agent: AgentData, { definition, id }: HostedAgent) {
   ];
   return facts.flatMap(([name, value]) => (value ? [{ name, value }] : []));
 }
+
+const SOURCES = { stored: "stored", environment: "from the environment", declared: "default" } as const;
 
 const INTERRUPTIONS = { resume: "resumes", restart: "starts over", fail: "fails" } as const;
 
