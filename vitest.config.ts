@@ -4,6 +4,8 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { NATIVE, nativeSources } from "./test/_native.ts";
 import { openRun } from "./test/_once.ts";
 
+// Each project of it reads this file.
+const isFirst = process.env.SVC_TEST_RUN === undefined;
 openRun();
 
 /**
@@ -81,6 +83,19 @@ const ALONE = [
   "test/store/{full-disk,kill,power-cut,simulation,shim}.test.ts",
 ];
 
+/**
+ * Costly files, of which the check of a commit runs one column or the other (`SVC_SHARE`, as in test/_share.ts);
+ * `npm test` alone runs all.
+ */
+const IN_TURN = [
+  ["docs/site", "compilers"],
+  ["deploy/ssh-docker", "deploy/server-contract"],
+  ["clouds/independent-clients", "deploy/server-proxy"],
+];
+const share = process.env.SVC_SHARE;
+const leftOut = share ? IN_TURN.map((pair) => `test/${pair[(Number(share) + 1) % 2]}.test.ts`) : [];
+if (isFirst && leftOut.length > 0) console.log(`In the check of the next commits: ${leftOut.join(", ")}`);
+
 export default defineConfig({
   plugins: [nativeSources()],
   resolve: {
@@ -102,10 +117,15 @@ export default defineConfig({
     maxWorkers: 6,
     sequence: { sequencer: LongFirst },
     projects: [
-      { extends: true, test: { name: "alone", include: ALONE } },
+      { extends: true, test: { name: "alone", include: ALONE, exclude: leftOut } },
       {
         extends: true,
-        test: { name: "together", include: ["test/**/*.test.ts"], exclude: ALONE, isolate: false },
+        test: {
+          name: "together",
+          include: ["test/**/*.test.ts"],
+          exclude: [...ALONE, ...leftOut],
+          isolate: false,
+        },
       },
     ],
   },
