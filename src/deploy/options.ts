@@ -22,6 +22,10 @@ export interface DeployOptions {
   readonly publicUrl?: string | undefined;
   readonly sourceDir?: string | undefined;
   readonly controllerFile?: string | undefined;
+  /** The user's own Dockerfile, relative to the project. @default the generated one */
+  readonly dockerfile?: string | undefined;
+  /** Debian packages of the image, separated by spaces. */
+  readonly apt?: string | undefined;
   /** Continue even if jobs and cases in the service's files will be lost. */
   readonly acceptDataLoss: boolean;
   /** Whether open jobs that the new code does not fit stop the deployment, or are held. @default "stop" */

@@ -7,7 +7,7 @@ import type { Deployment } from "./deployment.ts";
 import { DEFAULT_ARCHITECTURE } from "./docker.ts";
 import { DeployError } from "./errors.ts";
 import { step } from "./events.ts";
-import { effectiveFile } from "./files.ts";
+import { imageFiles } from "./image-files.ts";
 import { resolveImageTag } from "./image-tag.ts";
 import type { JobStore } from "./job-store.ts";
 import { databaseFindings, leftBehind, settleInstances } from "./job-store.ts";
@@ -106,12 +106,10 @@ export async function prepare(deployment: Deployment): Promise<Prepared> {
         imageTag,
         env,
         secretNames: secretNames(secrets),
+        apt: options.apt,
       });
     const draft = await render("latest");
-    const context = await packContext(project, {
-      dockerfile: await effectiveFile(cwd, "Dockerfile", draft.Dockerfile ?? ""),
-      dockerignore: await effectiveFile(cwd, ".dockerignore", draft[".dockerignore"] ?? ""),
-    });
+    const context = await packContext(project, await imageFiles(cwd, draft, deployment));
     findings.push(...checkContext(context, emit));
     const imageTag = await resolveImageTag(tools, { typed: options.image, cwd, contentHash: context.hash });
     const mark = live?.env?.[CONTEXT];

@@ -17,6 +17,8 @@ export interface FileInput {
   readonly env: Readonly<Record<string, string>>;
   /** Variables whose value compose reads from its own environment. */
   readonly secretNames: readonly string[];
+  /** Debian packages of the image, separated by spaces. */
+  readonly apt?: string | undefined;
   /** Of a local test whose instances share a database. */
   readonly database?:
     | { readonly instances: readonly string[]; readonly image: string | undefined }
@@ -65,7 +67,17 @@ export function secretId(file: string): string {
   return basename(file).slice(1).replaceAll(".", "-");
 }
 
-function toData({ project, name, serviceName, port, localImage, imageTag, env, secretNames }: FileInput) {
+function toData({
+  apt = "",
+  project,
+  name,
+  serviceName,
+  port,
+  localImage,
+  imageTag,
+  env,
+  secretNames,
+}: FileInput) {
   const folders = project.installFiles.filter((path) => path.includes("/") || !/\./.test(path.slice(1)));
   const rootFiles = project.installFiles.filter((path) => !folders.includes(path));
   const manager = managerCommands(project);
@@ -75,6 +87,7 @@ function toData({ project, name, serviceName, port, localImage, imageTag, env, s
     serviceName,
     port,
     imageTag,
+    apt: apt.split(/\s+/).filter(Boolean).sort().join(" "),
     image: localImage,
     nodeVersion: project.nodeVersion,
     controller: project.controller,

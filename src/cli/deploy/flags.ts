@@ -56,6 +56,8 @@ export const RELEASE_FLAGS = {
   publicUrl: SETTINGS.publicUrl,
   sourceDir: SETTINGS.sourceDir,
   controllerFile: SETTINGS.controllerFile,
+  dockerfile: SETTINGS.dockerfile,
+  apt: SETTINGS.apt,
   ...ACCEPT_DATA_LOSS,
 };
 
@@ -63,6 +65,8 @@ export const SOURCE_FLAGS = {
   sourceDir: RELEASE_FLAGS.sourceDir,
   controllerFile: RELEASE_FLAGS.controllerFile,
 };
+
+export const IMAGE_FLAGS = { dockerfile: RELEASE_FLAGS.dockerfile, apt: RELEASE_FLAGS.apt };
 
 export const YES = { yes: switchOff("do not ask for confirmation") };
 export const JSON_FLAG = { json: switchOff("print a single JSON document") };

@@ -37,6 +37,7 @@ export const localCommand = defineCommand({
     timeout: v.optional(flags.seconds("limit for the start"), 30),
     dockerFilesOnly: flags.switchOff("write the files only; run nothing"),
     ...flags.SOURCE_FLAGS,
+    ...flags.IMAGE_FLAGS,
     stop: flags.switchOff("remove the test's containers, data, images and keys"),
     ...flags.OVERWRITE,
     ...flags.ACCEPT_DATA_LOSS,

@@ -158,6 +158,8 @@ const OPTION_KEYS: readonly (keyof DeployOptions)[] = [
   "publicUrl",
   "sourceDir",
   "controllerFile",
+  "dockerfile",
+  "apt",
   "acceptDataLoss",
   "overwriteFiles",
   "heldJobs",

@@ -34,6 +34,18 @@ export const SETTINGS = {
   generateRsa: choice("generate an RSA private key if the platform stores none"),
   sourceDir: text("folder of the controller (default: src)", "folder"),
   controllerFile: text("controller file in that folder (default: controller.ts)", "file"),
+  dockerfile: text("your own Dockerfile, instead of the generated one", "file"),
+  apt: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(
+        /^[a-z0-9][a-z0-9+.-]*(\s+[a-z0-9][a-z0-9+.-]*)*$/,
+        "must be names of Debian packages, separated by spaces",
+      ),
+      v.description("Debian packages that the image has too, separated by spaces"),
+      v.metadata({ value: "packages" }),
+    ),
+  ),
   timeout: seconds("limit for rollout and health checks (default: 300, or what the platform needs)"),
   buildTimeout: seconds("limit for the build and the push (default: 900)"),
 } satisfies v.ObjectEntries;

@@ -25,6 +25,10 @@ export interface LocalOptions {
   readonly filesOnly: boolean;
   readonly sourceDir: string;
   readonly controllerFile: string | undefined;
+  /** @default that of `deploy.yaml`, else the generated one */
+  readonly dockerfile?: string | undefined;
+  /** Debian packages of the image. @default those of `deploy.yaml` */
+  readonly apt?: string | undefined;
   readonly overwriteFiles: boolean;
   /** Whether open jobs may be lost with the data that `localStop` removes. */
   readonly acceptDataLoss: boolean;
@@ -71,8 +75,14 @@ export interface OpenLocal {
 
 /** Resolves names and reads the configuration; starts nothing. */
 export async function openLocal(open: OpenLocal): Promise<LocalRun> {
-  const { options, cwd, env, now = () => new Date(), redactor = new Redactor() } = open;
-  const settings = await readSettings(cwd, options.env, undefined, env);
+  const { cwd, env, now = () => new Date(), redactor = new Redactor() } = open;
+  const settings = await readSettings(cwd, open.options.env, undefined, env);
+  const { dockerfile, apt } = settings.options;
+  const options = {
+    ...open.options,
+    dockerfile: open.options.dockerfile ?? dockerfile,
+    apt: open.options.apt ?? apt,
+  };
   const name = resolveName(options.name ?? settings.options.name, cwd);
   const serviceName = toServiceName(name, options.env);
   await refuseLinks(cwd, [...USED_ENTRIES, "secrets", `secrets/${serviceName}`]);

@@ -6,8 +6,9 @@ import { buildImage, findDocker } from "../docker.ts";
 import { DeployError } from "../errors.ts";
 import { step } from "../events.ts";
 import type { FileOutcome } from "../files.ts";
-import { effectiveFile, ignoreFolder, writeFiles } from "../files.ts";
+import { ignoreFolder, writeFiles } from "../files.ts";
 import { waitHealthy } from "../health.ts";
+import { imageFiles } from "../image-files.ts";
 import { HEALTH_PATH } from "../plan.ts";
 import { readProject } from "../project.ts";
 import { superseded } from "../serving.ts";
@@ -70,6 +71,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     env: localEnv(run, database),
     secretNames,
     database,
+    apt: options.apt,
   });
   const outcomes = await step(emit, "files", async ({ note }) => {
     const written = await writeFiles(run.cwd, files, () => options.overwriteFiles);
@@ -93,10 +95,7 @@ export async function localUp(run: LocalRun): Promise<LocalOutcome> {
     return gathered;
   });
   const hash = await step(emit, "build", async ({ note }) => {
-    const context = await packContext(project, {
-      dockerfile: await effectiveFile(run.cwd, "Dockerfile", files.Dockerfile ?? ""),
-      dockerignore: await effectiveFile(run.cwd, ".dockerignore", files[".dockerignore"] ?? ""),
-    });
+    const context = await packContext(project, await imageFiles(run.cwd, files, run));
     const tooLong = () =>
       new DeployError("build_failed", `The image was not ready within ${BUILD_TIMEOUT} s`, {
         fix: `Check ${run.log.path} for what is slow`,
