@@ -1,6 +1,5 @@
-import { resolveOptions, type ServerOptions } from "./core/service/options.ts";
+import { type ResolvedOptions, resolveOptions, type ServerOptions } from "./core/service/options.ts";
 import { createService, type Service } from "./core/service/service.ts";
-import type { StorageLike } from "./core/storage/open-storage.ts";
 import { Standby } from "./core/store/bucket/standby.ts";
 import { hasOpenStore } from "./core/store/json/folder-place.ts";
 import { openJsonStore } from "./core/store/json/json-store.ts";
@@ -24,15 +23,22 @@ export function createServer(options: ServerOptions): Service {
     options: resolved,
     plugins: [docs(), events(), telemetry(), resolved.admin && admin()],
     openStore:
-      resolved.store ?? (storage !== undefined ? storeIn(storage, standby) : storeFor(resolved.databaseUrl)),
+      resolved.store ??
+      (storage !== undefined ? storeIn({ ...resolved, storage }, standby) : storeFor(resolved.databaseUrl)),
     standby,
   });
 }
 
 /** The store whose journal is in a storage. */
-function storeIn(storage: StorageLike | string, standby: Standby | undefined): StoreFactory {
+function storeIn(
+  {
+    storage,
+    durability,
+  }: Pick<ResolvedOptions, "durability"> & { storage: NonNullable<ResolvedOptions["storage"]> },
+  standby: Standby | undefined,
+): StoreFactory {
   return async (context) => {
-    if (hasOpenStore(context.dataDir)) {
+    if (durability === "bucket" && hasOpenStore(context.dataDir)) {
       context.log.warn(
         "The data folder has a store that is not the one in the storage: its jobs are not used. Remove it",
         { folder: context.dataDir },
@@ -45,7 +51,7 @@ function storeIn(storage: StorageLike | string, standby: Standby | undefined): S
       typeof storage === "string"
         ? storageFromVariable("SERVICE_STORAGE_URL", storage, { patience: 2000 })
         : storage;
-    return bucketStore(driver, standby)(context);
+    return bucketStore(driver, { standby, durability })(context);
   };
 }
 

@@ -140,6 +140,41 @@ describe("a service whose store is in a bucket", () => {
     await startJob(old);
   });
 
+  it("with durability on disk shows how far the bucket is behind, and what a restore may lack", async () => {
+    const data = new Map<string, Uint8Array>();
+    const first = instance(data, { durability: "disk", admin: true });
+    await (await first.listen()).active;
+    const id = await startJob(first);
+    const health = async (one: Instance) =>
+      (await (await one.call("/.well-known/health")).json()) as { status: string; storage: object };
+    await expect
+      .poll(async () => (await health(first)).storage)
+      .toMatchObject({ groups: 0, bytes: 0, lag: 0 });
+    expect(await (await first.call("/metrics")).text()).toMatch(/svc_storage_lag_seconds 0\n/);
+    expect(await (await first.call("/admin/api/server")).json()).toMatchObject({
+      store: {
+        health: { shipping: { last_at: expect.stringMatching(/^2\d+-/), restored: null, set_aside: [] } },
+      },
+    });
+    expect(await (await first.call("/admin/server")).text()).toContain("On this disk only");
+
+    // The first one has not stopped: the second one cannot know whether everything was shipped.
+    const second = instance(data, { durability: "disk" });
+    const { active } = await second.listen();
+    expect(await statusOf(second, id)).toBe("awaiting");
+    await active;
+    expect(await health(second)).toMatchObject({
+      status: "healthy",
+      storage: { restored: { as_of: expect.stringMatching(/^2\d+-/), may_lack: true }, set_aside: 0 },
+    });
+  });
+
+  it("is refused with a durability that is not known, or needs a bucket", () => {
+    const of = (options: object) => () => instance(new Map(), options);
+    expect(of({ durability: "memory" })).toThrow("SERVICE_DURABILITY");
+    expect(of({ durability: "disk", storage: undefined })).toThrow("needs the option storage");
+  });
+
   it("is refused beside another store", () => {
     expect(() => instance(new Map(), { store: async () => Promise.reject(new Error("unused")) })).toThrow(
       "There are two stores",

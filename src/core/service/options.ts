@@ -23,6 +23,7 @@ import { type LeaseTimes, leaseTimes } from "../runs/ownership/membership.ts";
 import { type StartTimer, startTimer } from "../runs/run/timer.ts";
 import type { ScheduleDefinition } from "../runs/schedules/define-schedule.ts";
 import type { StorageLike } from "../storage/open-storage.ts";
+import { DURABILITIES, type Durability } from "../store/durability.ts";
 import { isPostgresUrl } from "../store/postgres/postgres-options.ts";
 import type { StoreFactory } from "../store/store.ts";
 import { type BackupOptions, type ResolvedBackup, resolveBackup } from "./backup-options.ts";
@@ -180,6 +181,14 @@ export interface ServerOptions {
    * @default none: the store is in the data folder
    */
   storage?: StorageLike | string;
+  /**
+   * When a write is acknowledged, with the option `storage`: `bucket`, once it is in the storage, or `disk`, once it is on the
+   * disk of the data folder, from where it is shipped to the storage within a second. If that disk is lost, so is what was
+   * not shipped. Variable `SERVICE_DURABILITY`.
+   *
+   * @default "bucket"
+   */
+  durability?: Durability;
   /** The time, for tests. @default the system's */
   clock?: () => Date;
   /** Sets the timers of jobs: sleeps, deadlines, limits, pauses between tries; for tests. @default by the system's time */
@@ -240,6 +249,7 @@ export interface ResolvedOptions {
   readonly store: StoreFactory | undefined;
   /** Where the store's journal is, if not in the data folder. */
   readonly storage: StorageLike | string | undefined;
+  readonly durability: Durability;
   /** Where the database is that has the store, if it is not the option `store`. A secret. */
   readonly databaseUrl: string | undefined;
   readonly backup: ResolvedBackup | undefined;
@@ -305,6 +315,7 @@ const ScalarsSchema = v.object({
     v.transform((value) => ({ milliseconds: toSuspendAfter(value) })),
   ),
   pluginTimeout: seconds,
+  durability: v.picklist(DURABILITIES),
   retention: v.strictObject(
     { completed: keepTime, failed: keepTime, cancelled: keepTime },
     "must have only the keys completed, failed and cancelled",
@@ -334,6 +345,7 @@ const VARIABLES = {
   logFormat: "SERVICE_LOG_FORMAT",
   maxConcurrentJobs: "SERVICE_MAX_CONCURRENT_JOBS",
   suspendAfter: "SERVICE_SUSPEND_AFTER",
+  durability: "SERVICE_DURABILITY",
   auditRetention: "SERVICE_AUDIT_RETENTION",
   eventRetention: "SERVICE_EVENT_RETENTION",
   "retention.completed": "SERVICE_RETENTION_COMPLETED",
@@ -375,6 +387,7 @@ export function resolveOptions(
     stopGrace: options.stopGrace ?? 10,
     suspendAfter: options.suspendAfter ?? suspendAfter(env) ?? "10s",
     pluginTimeout: options.pluginTimeout ?? 10,
+    durability: options.durability ?? text(env, "SERVICE_DURABILITY") ?? "bucket",
     auditRetention: options.auditRetention ?? text(env, "SERVICE_AUDIT_RETENTION") ?? "keep",
     eventRetention: options.eventRetention ?? text(env, "SERVICE_EVENT_RETENTION") ?? "30d",
     retention: {
@@ -388,6 +401,11 @@ export function resolveOptions(
   if (storage !== undefined && (options.store !== undefined || readDatabaseUrl(env) !== undefined)) {
     throw new OptionsError(
       "There are two stores: use either the option storage or SERVICE_STORAGE_URL, or the option store or SERVICE_DATABASE_URL",
+    );
+  }
+  if (storage === undefined && scalars.durability !== "bucket") {
+    throw new OptionsError(
+      "The option durability (SERVICE_DURABILITY) needs the option storage (SERVICE_STORAGE_URL): without it, writes are acknowledged once they are on the disk",
     );
   }
   const checked = checkOptions(ScalarsSchema, scalars, { variables: VARIABLES });

@@ -223,6 +223,27 @@ export interface StoreHealth {
   readonly writable: boolean;
   /** What is wrong, and what to do, while not writable. */
   readonly error?: string;
+  /** Of a store that acknowledges what is on its disk, and ships it to a storage. */
+  readonly shipping?: ShippingHealth;
+}
+
+/** How far a storage is behind the disk. */
+export interface ShippingHealth {
+  /** Seconds since the oldest write that is not in the storage; 0 if all are. */
+  readonly lag: number;
+  /** Groups of writes that are not in the storage, and their bytes. */
+  readonly groups: number;
+  readonly bytes: number;
+  /** Everything acknowledged until then is in the storage: ISO 8601; `null` if nothing was shipped yet. */
+  readonly last_at: string | null;
+  /** Why the storage takes nothing at the moment. */
+  readonly error: string | null;
+  /**
+   * If this start restored the store from the storage: as of when, and whether what was acknowledged later may be missing.
+   */
+  readonly restored: { readonly as_of: string | null; readonly may_lack: boolean } | null;
+  /** Folders in the data folder with writes that were not shipped before another instance took over. */
+  readonly set_aside: readonly string[];
 }
 
 export interface StoreStats {

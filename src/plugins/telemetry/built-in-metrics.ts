@@ -107,6 +107,14 @@ export function builtInMetrics(parts: BuiltInParts): {
     new Gauge("svc_store_writable", "Whether the store can write", () =>
       one(store.health().writable ? 1 : 0),
     ),
+    new Gauge("svc_storage_lag_seconds", "Age of the oldest write that is not in the storage yet", () => {
+      const { shipping } = store.health();
+      return shipping === undefined ? [] : one(shipping.lag);
+    }),
+    new Gauge("svc_storage_unshipped_bytes", "Bytes of writes that are not in the storage yet", () => {
+      const { shipping } = store.health();
+      return shipping === undefined ? [] : one(shipping.bytes);
+    }),
     new Gauge("svc_backup_lag_seconds", "Time since the last backup of the store", () => {
       const lag = parts.backups()?.lag ?? null;
       return lag === null ? [] : one(lag);

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { readAgentHealth } from "../../agents/agent-health.ts";
 import { TimestampSchema } from "../../models/scalars.ts";
+import type { ShippingHealth } from "../../store/store.ts";
 import { Answer } from "../answer.ts";
 import { defineRoute, type RouteDefinition } from "../route.ts";
 import { VERSION } from "../service-state.ts";
@@ -17,6 +18,21 @@ const ServiceHealthSchema = v.object({
   probe: v.optional(v.picklist(["pending", "done"])),
   /** Where backups of the store are made: when the last one was, and the seconds since then. */
   backup: v.optional(v.object({ last_at: v.nullable(TimestampSchema), lag: v.nullable(v.number()) })),
+  /**
+   * Of a store that ships what is on its disk to a storage: seconds since the oldest write that is not there, the number of
+   * groups of writes that are not there and their bytes, when the last one was shipped, what this start has restored, and the
+   * number of folders with writes that were not shipped before another instance took over.
+   */
+  storage: v.optional(
+    v.object({
+      lag: v.number(),
+      groups: v.number(),
+      bytes: v.number(),
+      last_at: v.nullable(TimestampSchema),
+      restored: v.nullable(v.object({ as_of: v.nullable(TimestampSchema), may_lack: v.boolean() })),
+      set_aside: v.number(),
+    }),
+  ),
   /** The problem, if there is one. */
   detail: v.optional(v.string()),
 });
@@ -55,6 +71,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
         const health = serviceHealth(parts);
         const { state } = parts;
         const backup = parts.backups();
+        const { shipping } = parts.store.health();
         return new Answer(
           {
             status: health.status,
@@ -63,6 +80,7 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
             uptime: state.uptime(),
             probe: runner.probe,
             backup: backup && { last_at: backup.last?.made_at ?? null, lag: backup.lag },
+            storage: shipping && describeShipping(shipping),
             detail: health.detail,
           },
           health.status === "unhealthy" ? 503 : 200,
@@ -101,6 +119,10 @@ export function healthRoutes(parts: MachineParts): RouteDefinition[] {
       },
     }),
   ];
+}
+
+function describeShipping({ error: _, set_aside, ...shipping }: ShippingHealth) {
+  return { ...shipping, set_aside: set_aside.length };
 }
 
 /** Anyone may read this: it contains no paths or error messages. */

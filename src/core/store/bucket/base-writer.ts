@@ -1,6 +1,7 @@
+import { crc32 } from "node:zlib";
 import type { PinnedFile } from "../json/take-snapshot.ts";
 import type { StoreLogger } from "../store.ts";
-import type { BaseFile, Chain, Taken } from "./chain.ts";
+import type { Base, BaseFile, Chain, Taken } from "./chain.ts";
 import { baseKey, inParallel, logKeys, sealBase } from "./chain.ts";
 import type { Objects } from "./sealed.ts";
 import { seal } from "./sealed.ts";
@@ -16,11 +17,20 @@ export interface BaseWriterOptions {
   readonly chain: Chain;
   readonly log: StoreLogger;
   /** The files as of the end of some slot. */
-  readonly pin: () => Promise<{ slot: number; files: readonly PinnedFile[] }>;
+  readonly pin: () => Promise<Pinned>;
   /** What the owner has found. */
   readonly taken: Taken;
+  /** Whether the files are those that were found; else those of the same name may have another content. */
+  readonly isRestored: boolean;
   /** Groups after which they are replaced. @default 48 */
   readonly groups?: number | undefined;
+}
+
+export interface Pinned {
+  readonly slot: number;
+  readonly files: readonly PinnedFile[];
+  /** As in a base. */
+  readonly at?: string | undefined;
 }
 
 /**
@@ -31,6 +41,8 @@ export class BaseWriter {
   readonly #options: BaseWriterOptions;
   /** Parts of files that are in the bucket, by the file's name. */
   #parts: ReadonlyMap<string, BaseFile["parts"]>;
+  /** Files of `#parts` whose content was not compared yet. */
+  readonly #unknown: Set<string>;
   /** All objects in the bucket that a next base may replace. */
   readonly #keys: Set<string>;
   #groups: number;
@@ -39,12 +51,14 @@ export class BaseWriter {
   #running: Promise<void> | undefined;
   #obsolete: string[] = [];
   #removing: Promise<void> | undefined;
+  #isReplacing = false;
   #closed = false;
 
   constructor(options: BaseWriterOptions) {
     this.#options = options;
     const { base, groups, keys } = options.taken;
     this.#parts = new Map(base?.files.map(({ name, parts }) => [name, parts]));
+    this.#unknown = new Set(options.isRestored ? [] : this.#parts.keys());
     this.#keys = new Set(keys.filter((key) => /^(log|base|part|owners):/.test(key)));
     this.#groups = groups.length;
   }
@@ -58,7 +72,7 @@ export class BaseWriter {
     // This group was acknowledged after the base.
     if (this.#obsolete.length > 0) this.#remove(this.#obsolete.splice(0));
     const isDue = this.#groups >= (this.#options.groups ?? MOST_GROUPS) || this.#bytes >= MOST_BYTES;
-    if (isDue && this.#running === undefined) this.#begin();
+    if (isDue && this.#running === undefined && !this.#isReplacing) this.#begin();
   }
 
   /** Resolves once nothing is under way. */
@@ -69,7 +83,6 @@ export class BaseWriter {
   }
 
   #begin(): void {
-    const { log } = this.#options;
     const groups = this.#groups;
     const bytes = this.#bytes;
     this.#groups = 0;
@@ -79,33 +92,67 @@ export class BaseWriter {
         // The groups stay, and are replaced by a later base.
         this.#groups += groups;
         this.#bytes += bytes;
-        log.warn("Store: groups in the bucket could not be merged; retried later", { error: String(error) });
+        this.#warn(error);
       })
       .finally(() => {
         this.#running = undefined;
       });
   }
 
+  /**
+   * Makes everything before outdated by files that have more than the journal: `append` adds the base to the journal, so
+   * that it counts only while this is the owner.
+   */
+  async replace(pinned: Pinned, append: (base: Base) => Promise<void>): Promise<void> {
+    this.#isReplacing = true;
+    try {
+      await this.#running;
+      const base = await this.#upload(pinned);
+      await append(base);
+      this.#groups = 0;
+      this.#bytes = 0;
+      this.#keep(base);
+      // If that fails, the next owner finds the one in the journal, until the next base.
+      await this.#publish(base).catch((error: unknown) => this.#warn(error));
+    } finally {
+      this.#isReplacing = false;
+    }
+  }
+
   async #write(): Promise<void> {
-    const { objects, chain, pin } = this.#options;
-    const { slot, files: pinned } = await pin();
+    await this.#publish(await this.#upload(await this.#options.pin()));
+  }
+
+  async #publish(base: Base): Promise<void> {
+    const { objects, chain } = this.#options;
+    const key = baseKey(base.slot, chain.epoch);
+    await objects.put(key, sealBase(base, chain.epoch));
+    this.#keep(base);
+    this.#obsolete = this.#replacedBy(base.slot, key);
+    this.#keys.add(key);
+  }
+
+  #keep({ files }: Base): void {
+    this.#parts = new Map(files.map(({ name, parts }) => [name, parts]));
+    this.#unknown.clear();
+  }
+
+  async #upload({ slot, files: pinned, at }: Pinned): Promise<Base> {
+    const { kept, store } = this.#options.taken;
     try {
       const files: BaseFile[] = [];
       for (const file of pinned)
-        files.push({ name: file.name, size: file.size, parts: await this.#upload(file) });
-      const key = baseKey(slot, chain.epoch);
-      await objects.put(key, sealBase({ slot, files, kept: this.#options.taken.kept }, chain.epoch));
-      this.#parts = new Map(files.map(({ name, parts }) => [name, parts]));
-      this.#obsolete = this.#replacedBy(slot, key);
-      this.#keys.add(key);
+        files.push({ name: file.name, size: file.size, parts: await this.#uploadFile(file) });
+      return { slot, files, kept, store, at };
     } finally {
       for (const { release } of pinned) release();
     }
   }
 
   /** Stores what is new of a file. Small parts before it are joined with it, so that there are never many. */
-  async #upload({ name, size, file }: PinnedFile): Promise<BaseFile["parts"]> {
-    const parts = [...(this.#parts.get(name) ?? [])];
+  async #uploadFile({ name, size, file }: PinnedFile): Promise<BaseFile["parts"]> {
+    const known = this.#parts.get(name) ?? [];
+    const parts = this.#unknown.has(name) ? await equalParts(known, { size, file }) : [...known];
     let at = parts.reduce((sum, part) => sum + part.size, 0);
     if (at === size) return parts;
     for (let last = parts.at(-1); last !== undefined && last.size < 2 * (size - at); last = parts.at(-1)) {
@@ -122,10 +169,15 @@ export class BaseWriter {
       // Noted first: if the request fails, the object may be there anyway.
       this.#keys.add(key);
       await objects.put(key, seal({ kind: "part", name, at }, content));
-      parts.push({ key, size: content.length });
+      parts.push({ key, size: content.length, crc: crc32(content) });
       at += content.length;
     }
     return parts;
+  }
+
+  #warn(error: unknown): void {
+    const { log } = this.#options;
+    log.warn("Store: groups in the bucket could not be merged; retried later", { error: String(error) });
   }
 
   #replacedBy(slot: number, base: string): string[] {
@@ -160,4 +212,22 @@ export class BaseWriter {
       .then(() => inParallel(keys, remove))
       .then(() => {});
   }
+}
+
+/** The parts at the beginning that have what the file has. */
+async function equalParts(
+  parts: BaseFile["parts"],
+  { size, file }: Pick<PinnedFile, "size" | "file">,
+): Promise<BaseFile["parts"][number][]> {
+  const equal: BaseFile["parts"][number][] = [];
+  let at = 0;
+  for (const part of parts) {
+    if (part.crc === undefined || at + part.size > size) break;
+    const content = Buffer.allocUnsafe(part.size);
+    const count = await file.read(content, at);
+    if (count < part.size || crc32(content) !== part.crc) break;
+    equal.push(part);
+    at += part.size;
+  }
+  return equal;
 }

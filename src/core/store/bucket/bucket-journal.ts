@@ -3,7 +3,7 @@ import type { Remote } from "../json/remote.ts";
 import type { Timers } from "../json/timers.ts";
 import { storageError } from "../storage-error.ts";
 import type { IndexValue, StoreLogger } from "../store.ts";
-import { type Chain, OwnerLostError } from "./chain.ts";
+import { type Chain, type EntryNote, OwnerLostError } from "./chain.ts";
 
 const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 5000;
@@ -16,6 +16,8 @@ export interface BucketJournalOptions {
   readonly log: StoreLogger;
   /** Called after each acknowledged group. */
   readonly onGroup: (bytes: number) => void;
+  /** What follows for the log while the bucket fails. @default "writes wait" */
+  readonly consequence?: string;
 }
 
 /**
@@ -39,17 +41,19 @@ export class BucketJournal implements Remote {
     return this.#lost !== undefined;
   }
 
-  async append(group: Uint8Array): Promise<void> {
-    const { chain, timers, log, onGroup } = this.#options;
+  async append(group: Uint8Array, note?: EntryNote): Promise<void> {
+    const { chain, timers, log, onGroup, consequence = "writes wait" } = this.#options;
     if (this.#lost !== undefined) throw this.#lost;
     for (let attempt = 0; ; attempt++) {
       try {
-        await chain.append(group);
+        await chain.append(group, note);
         break;
       } catch (error) {
         if (error instanceof OwnerLostError) throw this.#lose(error);
         if (this.#failure === undefined)
-          log.error("Store: the bucket does not respond as it should; writes wait", { error: String(error) });
+          log.error(`Store: the bucket does not respond as it should; ${consequence}`, {
+            error: String(error),
+          });
         this.#failure = toFailure(error);
         if (timers.now() >= this.#until) throw unknownOutcome(this.#failure);
         await this.#pause(attempt);
@@ -64,6 +68,11 @@ export class BucketJournal implements Remote {
 
   refusal(): ServiceError | undefined {
     return this.#lost ?? this.#failure;
+  }
+
+  /** Why nothing will be stored any more. */
+  get lost(): ServiceError | undefined {
+    return this.#lost;
   }
 
   details(): Readonly<Record<string, IndexValue>> {

@@ -7,7 +7,7 @@ import { seal, unseal } from "./sealed.ts";
 export interface BaseFile {
   readonly name: string;
   readonly size: number;
-  readonly parts: readonly { readonly key: string; readonly size: number }[];
+  readonly parts: readonly { readonly key: string; readonly size: number; readonly crc?: number }[];
 }
 
 /** Everything up to a slot, so that older groups are not needed. */
@@ -16,13 +16,21 @@ export interface Base {
   readonly files: readonly BaseFile[];
   /** Slots up to it whose entries must never be removed. */
   readonly kept: readonly number[];
+  /** The id of the store, from its first owner. */
+  readonly store?: string | undefined;
+  /** ISO 8601: everything that was acknowledged on the owner's disk until then is in it, if the owner ships what it has. */
+  readonly at?: string | undefined;
 }
 
 /** What an owner finds when it takes over. */
 export interface Taken {
-  readonly base: Base | undefined;
+  readonly base: (Base & { readonly epoch: string }) | undefined;
   /** Groups of lines that follow it, in their order. */
   readonly groups: readonly Buffer[];
+  /** The entries of the journal that are still there, in their order, without that of this owner. */
+  readonly entries: readonly EntryHead[];
+  /** The id of the store: the epoch of its first owner. */
+  readonly store: string;
   /** All objects that were there. */
   readonly keys: readonly string[];
   /** Slots, up to that of this owner, whose entries must never be removed. */
@@ -46,7 +54,7 @@ export interface Chain {
    * whether the group was stored, and only the same call with the same group may follow. Rejects with `OwnerLostError` if
    * another owner has taken over. One call at a time.
    */
-  append(group: Uint8Array): Promise<void>;
+  append(group: Uint8Array, note?: EntryNote): Promise<void>;
   /** The key of an own group. */
   keyOf(slot: number): string;
 }
@@ -56,13 +64,24 @@ export class OwnerLostError extends Error {
   override readonly name = "OwnerLostError";
 }
 
-export type Kind = "group" | "owner";
+/** `base`: the content is that of a base, which replaces everything before. */
+export type Kind = "group" | "base" | "owner";
+
+/** What an entry with content says besides. */
+export interface EntryNote {
+  readonly kind?: "group" | "base" | undefined;
+  /** As in a base. */
+  readonly at?: string | undefined;
+}
 
 export interface EntryHead {
   readonly kind: Kind;
   readonly slot: number;
   readonly epoch: string;
   readonly by?: Owner | undefined;
+  readonly at?: string | undefined;
+  /** Checksum of the content. */
+  readonly crc?: number | undefined;
 }
 
 const DIGITS = 12;
@@ -98,18 +117,27 @@ export async function findBase(
     const base = unseal<{ slot: number; epoch: string }>(await objects.get(key));
     // One that was not written whole has replaced nothing yet.
     if (base === undefined) continue;
-    const { files, kept } = JSON.parse(base.content.toString()) as Omit<Base, "slot">;
-    return { slot: base.head.slot, epoch: base.head.epoch, files, kept };
+    return parseBase(base);
   }
   return undefined;
+}
+
+function parseBase({ head, content }: { head: { slot: number; epoch: string }; content: Buffer }) {
+  const base = JSON.parse(content.toString()) as Omit<Base, "slot">;
+  return { ...base, slot: head.slot, epoch: head.epoch };
 }
 
 export function baseKey(slot: number, epoch: string): string {
   return `base:${pad(slot)}.${epoch}`;
 }
 
-export function sealBase({ slot, ...content }: Base, epoch: string): Buffer {
-  return seal({ kind: "base", slot, epoch }, Buffer.from(JSON.stringify(content)));
+/** The content of a base, or of an entry that is one. */
+export function baseContent({ slot: _, ...content }: Base): Buffer {
+  return Buffer.from(JSON.stringify(content));
+}
+
+export function sealBase(base: Base, epoch: string): Buffer {
+  return seal({ kind: "base", slot: base.slot, epoch }, baseContent(base));
 }
 
 /** Reads entries, several at a time. */
@@ -146,20 +174,40 @@ export function damagedChain(what: string): Error {
   );
 }
 
-/** The groups among entries that must all be there; the last one may be absent if it was not written whole. */
-export function groupsOf(
+export interface EntriesFound {
+  /** The last base, which may be among the entries, and the groups after it. */
+  readonly base: Taken["base"];
+  readonly groups: Buffer[];
+  readonly entries: EntryHead[];
+  /** Slots of owners. */
+  readonly owners: number[];
+  /** Whether the last entry was not written whole. */
+  readonly torn: boolean;
+  readonly store: string | undefined;
+}
+
+/** What the entries after a base say. All must be there; the last one may be absent if it was not written whole. */
+export function readJournal(
+  before: Taken["base"],
   keys: readonly LogKey[],
-  entries: readonly ({ head: EntryHead; content: Buffer } | undefined)[],
-): { groups: Buffer[]; owners: number[]; torn: boolean } {
-  const groups: Buffer[] = [];
-  const owners: number[] = [];
-  for (const [at, entry] of entries.entries()) {
+  contents: readonly ({ head: EntryHead; content: Buffer } | undefined)[],
+): EntriesFound {
+  let base = before;
+  let groups: Buffer[] = [];
+  let torn = false;
+  const entries: EntryHead[] = [];
+  for (const [at, entry] of contents.entries()) {
     if (entry === undefined) {
-      if (at === entries.length - 1) return { groups, owners, torn: true };
+      torn = at === contents.length - 1;
+      if (torn) break;
       throw damagedChain(`${keys[at]!.key} is not whole`);
     }
-    if (entry.head.kind === "group") groups.push(entry.content);
-    else owners.push(entry.head.slot);
+    const { head, content } = entry;
+    entries.push(head);
+    if (head.kind === "group") groups.push(content);
+    if (head.kind === "base") [base, groups] = [parseBase(entry), []];
   }
-  return { groups, owners, torn: false };
+  const owners = entries.filter(({ kind }) => kind === "owner");
+  const store = before?.store ?? owners[0]?.epoch;
+  return { base, groups, entries, owners: owners.map(({ slot }) => slot), torn, store };
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Owner } from "../json/manifest.ts";
-import type { Chain, EntryHead, LogKey, Taken } from "./chain.ts";
-import { damagedChain, findBase, groupsOf, logKeys, OwnerLostError, pad, readEntries } from "./chain.ts";
+import type { Chain, EntryHead, EntryNote, LogKey, Taken } from "./chain.ts";
+import { damagedChain, findBase, logKeys, OwnerLostError, pad, readEntries, readJournal } from "./chain.ts";
 import type { Objects } from "./sealed.ts";
 import { seal, unseal } from "./sealed.ts";
 
@@ -42,21 +42,22 @@ export class MarkerChain implements Chain {
     await this.#refuseBehind(keys);
     const base = await findBase(this.#objects, keys);
     const entries = findEntries(logKeys(keys), base);
-    const { groups, torn } = groupsOf(entries, await readEntries(this.#objects, entries));
-    const last = torn ? entries.at(-2) : entries.at(-1);
+    const found = readJournal(base, entries, await readEntries(this.#objects, entries));
+    const last = found.torn ? entries.at(-2) : entries.at(-1);
     this.#slot = (last?.slot ?? base?.slot ?? 0) + 1;
     const previous = last?.epoch ?? base?.epoch ?? "0";
     const head: EntryHead = { kind: "owner", slot: this.#slot, epoch: this.epoch, by: this.#by };
     await this.#objects.put(`${this.keyOf(this.#slot)}.${previous}`, seal(head));
     await this.#check();
     this.#written = this.#slot;
-    return { base, groups, keys, kept: [] };
+    const { groups, store = this.epoch } = found;
+    return { base: found.base, groups, entries: found.entries, keys, kept: [], store };
   }
 
-  async append(group: Uint8Array): Promise<void> {
+  async append(group: Uint8Array, { kind = "group", at }: EntryNote = {}): Promise<void> {
     const slot = this.#slot + 1;
     if (this.#written < slot) {
-      const head: EntryHead = { kind: "group", slot, epoch: this.epoch };
+      const head: EntryHead = { kind, slot, epoch: this.epoch, at };
       await this.#objects.put(this.keyOf(slot), seal(head, group));
       this.#written = slot;
     }

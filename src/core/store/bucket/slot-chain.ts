@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Owner } from "../json/manifest.ts";
-import type { Chain, EntryHead, Taken } from "./chain.ts";
-import { damagedChain, findBase, groupsOf, logKeys, OwnerLostError, pad, readEntries } from "./chain.ts";
+import type { Chain, EntryHead, EntryNote, Taken } from "./chain.ts";
+import { damagedChain, findBase, logKeys, OwnerLostError, pad, readEntries, readJournal } from "./chain.ts";
 import type { Objects } from "./sealed.ts";
 import { seal, unseal } from "./sealed.ts";
 
@@ -36,7 +36,7 @@ export class SlotChain implements Chain {
     let keys = await this.#objects.list();
     for (;;) {
       this.#slot = Math.max(0, ...slotsOf(keys)) + 1;
-      if (await this.#create("owner")) break;
+      if (await this.#create({ kind: "owner", by: this.#by })) break;
       keys = await this.#objects.list();
     }
     // From here on nobody else acknowledges or removes anything: what is listed now is all.
@@ -50,15 +50,19 @@ export class SlotChain implements Chain {
       const missing = entries.findIndex(({ slot }, at) => slot !== first + at);
       throw damagedChain(`${this.keyOf(first + (missing < 0 ? entries.length : missing))} is missing`);
     }
-    const { groups, owners, torn } = groupsOf(entries, await readEntries(this.#objects, entries));
-    if (torn) throw damagedChain(`${entries.at(-1)!.key} is not whole`);
-    return { base, groups, keys, kept: [...(base?.kept ?? []), ...owners, this.#slot] };
+    const found = readJournal(base, entries, await readEntries(this.#objects, entries));
+    if (found.torn) throw damagedChain(`${entries.at(-1)!.key} is not whole`);
+    return {
+      ...{ base: found.base, groups: found.groups, entries: found.entries, keys },
+      kept: [...(base?.kept ?? []), ...found.owners, this.#slot],
+      store: found.store ?? this.epoch,
+    };
   }
 
-  async append(group: Uint8Array): Promise<void> {
+  async append(group: Uint8Array, { kind = "group", at }: EntryNote = {}): Promise<void> {
     this.#slot++;
     try {
-      if (await this.#create("group", group)) return;
+      if (await this.#create({ kind, at }, group)) return;
     } catch (error) {
       this.#slot--;
       throw error;
@@ -68,14 +72,9 @@ export class SlotChain implements Chain {
     throw new OwnerLostError(entry?.head.by && `process ${entry.head.by.pid} on ${entry.head.by.host}`);
   }
 
-  #create(kind: EntryHead["kind"], content?: Uint8Array): Promise<boolean> {
-    const head: EntryHead = {
-      kind,
-      slot: this.#slot,
-      epoch: this.epoch,
-      by: kind === "owner" ? this.#by : undefined,
-    };
-    return this.#objects.create!(this.keyOf(this.#slot), seal(head, content));
+  #create(head: Omit<EntryHead, "slot" | "epoch">, content?: Uint8Array): Promise<boolean> {
+    const sealed = seal({ ...head, slot: this.#slot, epoch: this.epoch }, content);
+    return this.#objects.create!(this.keyOf(this.#slot), sealed);
   }
 }
 

@@ -221,6 +221,11 @@ export class FileSet {
       .map(({ name }) => name);
   }
 
+  /** Files of lines that are not open here. */
+  strays(): string[] {
+    return this.#strays().map(({ name }) => name);
+  }
+
   /** Removes files that no manifest names: what a crash left of a compaction. */
   sweep(): void {
     for (const { name } of this.#strays()) this.removeFile(name);

@@ -307,19 +307,24 @@ export class Journal {
     const began = this.#options.timers.now();
     const onTheSpot = this.#pace.isOnTheSpot({ count, waiting: this.#waiting });
     await this.#end.write(bytes, { start, onTheSpot });
-    if (this.#options.remote !== undefined) await this.#send(this.#options.remote, bytes);
+    const { remote } = this.#options;
+    if (remote?.append !== undefined) await this.#orLose(() => remote.append!(bytes));
     this.#pace.noteGroup({ count, waiting: this.#waiting }, { began, onTheSpot });
-    this.#health.confirm();
+    // What a remote has must stay what the folder has: the numbers of these writes are used.
+    if (remote?.append !== undefined) await this.#orLose(() => this.#health.confirm());
+    else this.#health.confirm();
+    if (remote?.stored !== undefined)
+      await this.#orLose(() => remote.stored!(bytes, this.#last + this.#underWay));
     active.size = start + bytes.length;
     this.#last += this.#underWay;
     this.#underWay = 0;
     return { batch, seq, segment: active.id, start };
   }
 
-  /** If that fails, the folder no longer is what others will find: nothing more is written to it. */
-  async #send(remote: Remote, bytes: Uint8Array): Promise<void> {
+  /** If `work` fails, the folder no longer is what others will find: nothing more is written to it. */
+  async #orLose(work: () => void | Promise<void>): Promise<void> {
     try {
-      await remote.append(bytes);
+      await work();
     } catch (error) {
       this.#files.claim.lose(error as Error);
       this.#health.fail(error);

@@ -215,13 +215,20 @@ export class JsonBackend implements Backend {
     return this.#journal.exclusive(async () => ({ files: pinFiles(this.#files.order), noted: note() }));
   }
 
+  /** Number of the last write that is on disk. */
+  get last(): number {
+    return this.#journal.last;
+  }
+
   refusal(): Error | undefined {
     return this.#remote?.refusal();
   }
 
   health(): StoreHealth {
     const refusal = this.refusal();
-    return refusal === undefined ? this.#journal.health() : describeError(refusal);
+    const health = refusal === undefined ? this.#journal.health() : describeError(refusal);
+    const shipping = this.#remote?.shipping?.();
+    return shipping === undefined ? health : { ...health, shipping };
   }
 
   bytes(): number {
@@ -244,6 +251,7 @@ export class JsonBackend implements Backend {
 
   async close(): Promise<void> {
     await this.#compactor.close();
+    await this.#remote?.finish?.();
     await this.#journal.close();
     this.#files.close();
     await this.#lock?.release();

@@ -3,7 +3,7 @@ import { createStoreTables, TransactionalStore } from "../transactional-store.ts
 import type { HeadroomOptions } from "./headroom.ts";
 import { HEADROOM } from "./headroom.ts";
 import type { StoreIo } from "./io.ts";
-import { openBackend } from "./json-backend.ts";
+import { type BackendOptions, openBackend } from "./json-backend.ts";
 import { nodeIo } from "./node-io.ts";
 import type { Timers } from "./timers.ts";
 import { nodeTimers } from "./timers.ts";
@@ -32,7 +32,13 @@ export const openJsonStore: StoreFactory = (context) => openJsonStoreWith(contex
 /** The same with parts of it replaced. */
 export async function openJsonStoreWith(options: JsonStoreOptions): Promise<TransactionalStore> {
   const tables = createStoreTables(options.tables);
-  const backend = await openBackend(tables, {
+  const backend = await openBackend(tables, toBackendOptions(options));
+  return new TransactionalStore({ backend, tables });
+}
+
+/** What is left out has its default. */
+export function toBackendOptions(options: JsonStoreOptions): BackendOptions {
+  return {
     folder: options.dataDir,
     log: options.log,
     io: options.io ?? nodeIo,
@@ -41,6 +47,5 @@ export async function openJsonStoreWith(options: JsonStoreOptions): Promise<Tran
     reserveBytes: options.reserveBytes ?? 1024 * 1024,
     headroom: options.headroom ?? HEADROOM,
     lock: options.lock ?? true,
-  });
-  return new TransactionalStore({ backend, tables });
+  };
 }

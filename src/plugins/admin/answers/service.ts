@@ -70,7 +70,23 @@ export const ServiceSchema = v.object({
     reads: v.number(),
     writes: v.number(),
     details: v.optional(v.record(v.string(), value)),
-    health: v.object({ writable: v.boolean(), error: v.optional(v.string()) }),
+    health: v.object({
+      writable: v.boolean(),
+      error: v.optional(v.string()),
+      /** How far a storage is behind the disk, where the store is shipped to one. */
+      shipping: v.optional(
+        v.object({
+          /** Seconds since the oldest write that is not there. */
+          lag: v.number(),
+          groups: v.number(),
+          bytes: v.number(),
+          last_at: v.nullable(v.string()),
+          error: v.nullable(v.string()),
+          restored: v.nullable(v.object({ as_of: v.nullable(v.string()), may_lack: v.boolean() })),
+          set_aside: v.array(v.string()),
+        }),
+      ),
+    }),
   }),
   plugins: v.array(
     v.object({

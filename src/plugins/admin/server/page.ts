@@ -1,6 +1,7 @@
 import type { RouteDefinition } from "../../../core/http/route.ts";
 import { VERSION } from "../../../core/http/service-state.ts";
 import type { BackupState } from "../../../core/store/backup/backups.ts";
+import type { ShippingHealth } from "../../../core/store/store.ts";
 import { ServiceSchema } from "../answers/service.ts";
 import { readControlView } from "../deliveries/control-view.ts";
 import type { AdminParts } from "../parts.ts";
@@ -108,6 +109,7 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           })),
         ],
       },
+      ...(store.health.shipping ? [shippingCard(store.health.shipping)] : []),
       ...(data.backup ? [backupCard(data.backup)] : []),
       ...(data.instances.length > 0
         ? [{ title: "Instances", status: "", facts: data.instances.map(instanceFact) }]
@@ -130,6 +132,29 @@ async function serverState(parts: AdminParts): Promise<Record<string, unknown>> 
           value: `${formatDuration(setupTime)}${dependsOn.length > 0 ? `, after ${dependsOn.join(", ")}` : ""}`,
         })),
       },
+    ],
+  };
+}
+
+function shippingCard({ lag, groups, bytes, last_at, error, restored, set_aside }: ShippingHealth) {
+  const isWell = error === null && set_aside.length === 0;
+  return {
+    title: "Storage",
+    status: statusPiece(isWell ? "healthy" : "degraded").toString(),
+    facts: [
+      ...(error === null ? [] : [{ name: "Trouble", value: error }]),
+      { name: "Last shipped", value: last_at === null ? "–" : toUtc(last_at) },
+      { name: "On this disk only", value: `${formatCount(groups)} groups, ${formatBytes(bytes)}` },
+      { name: "Since", value: lag === 0 ? "–" : formatDuration(lag * 1000) },
+      ...(restored === null
+        ? []
+        : [
+            {
+              name: "Restored",
+              value: `${restored.as_of === null ? "" : `as of ${toUtc(restored.as_of)}, `}${restored.may_lack ? "later writes may be missing" : "with everything"}`,
+            },
+          ]),
+      ...set_aside.map((folder) => ({ name: "Set aside, not shipped", value: folder })),
     ],
   };
 }

@@ -1,0 +1,91 @@
+import type { Durability } from "../durability.ts";
+import type { Owner } from "../json/manifest.ts";
+import { storageError } from "../storage-error.ts";
+import { ownerLostError } from "./bucket-journal.ts";
+import { type Chain, logKeys, OwnerLostError, type Taken } from "./chain.ts";
+import { MarkerChain } from "./marker-chain.ts";
+import { ALIVE, type Objects, OWNER, RELEASED, seal, unseal } from "./sealed.ts";
+import { SlotChain } from "./slot-chain.ts";
+
+/** What the last owner says of itself, for people and for those that wait. */
+export interface OwnerMark {
+  readonly epoch: string;
+  readonly by?: Owner;
+  readonly durability?: Durability;
+  /** Id of the store. */
+  readonly store?: string;
+}
+
+/** Take-overs at the same moment defeat each other; one of them succeeds after a while. */
+const ATTEMPTS = 6;
+/** Milliseconds between two signs of life. */
+const BEAT = 10_000;
+
+export interface TakeOverOptions {
+  readonly by: Owner;
+  readonly durability: Durability;
+  /** A new token for each attempt. @default a random one */
+  readonly token?: () => string;
+}
+
+/** Becomes the owner of the journal. */
+export async function takeOver(
+  objects: Objects,
+  { by, durability, token }: TakeOverOptions,
+): Promise<{ chain: Chain; taken: Taken }> {
+  for (let attempt = 1; ; attempt++) {
+    const chain = await chooseChain(objects, { by, ...(token && { epoch: token() }) });
+    try {
+      const taken = await chain.take();
+      const mark: OwnerMark = { epoch: chain.epoch, by, durability, store: taken.store };
+      await objects.put(OWNER, seal(mark));
+      return { chain, taken };
+    } catch (error) {
+      if (!(error instanceof OwnerLostError)) throw error;
+      if (attempt === ATTEMPTS) throw ownerLostError(error.message);
+    }
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * 100 * 2 ** attempt));
+  }
+}
+
+/** All owners of a journal must use the same way to exclude each other. */
+export async function chooseChain(
+  objects: Objects,
+  options: { by?: Owner; epoch?: string } = {},
+): Promise<Chain> {
+  const keys = await objects.list();
+  if (keys.some((key) => key.startsWith("owners:"))) return new MarkerChain(objects, options);
+  if (objects.create !== undefined) return new SlotChain(objects, options);
+  if (logKeys(keys).length === 0) return new MarkerChain(objects, options);
+  throw storageError(
+    "The store in the bucket was written by a driver that creates objects atomically, and this one cannot",
+    "Use the same driver as before, and pass the driver itself as the option storage, not a Storage made of it.",
+  );
+}
+
+/** The last owner, and whether it has stopped with everything that it acknowledged in the storage. */
+export async function readOwner(
+  objects: Objects,
+): Promise<{ owner: OwnerMark | undefined; isReleased: boolean }> {
+  const [mark, released] = await Promise.all([objects.get(OWNER), objects.get(RELEASED)]);
+  const owner = unseal<OwnerMark>(mark)?.head;
+  const isReleased = owner !== undefined && unseal<{ epoch: string }>(released)?.head.epoch === owner.epoch;
+  return { owner, isReleased };
+}
+
+/** Gives signs of life, which are only hints for one that waits to take over; ends with whether this owner releases the store. */
+export function showLife(
+  objects: Objects,
+  { chain, isLost }: { chain: Chain; isLost: () => boolean },
+): { end(releases: boolean): Promise<void> } {
+  let beats = 0;
+  const beat = setInterval(() => {
+    if (!isLost()) objects.put(ALIVE, seal({ epoch: chain.epoch, beat: ++beats })).catch(() => {});
+  }, BEAT).unref();
+  return {
+    async end(releases) {
+      clearInterval(beat);
+      if (releases && !isLost()) await objects.put(RELEASED, seal({ epoch: chain.epoch })).catch(() => {});
+    },
+  };
+}
