@@ -5,11 +5,8 @@ import fsDriver from "unstorage/drivers/fs";
 import memoryDriver from "unstorage/drivers/memory";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { StorageLike } from "../../src/core/storage/open-storage.ts";
-import {
-  type BucketStoreOptions,
-  bucketStore,
-  openBucketStore,
-} from "../../src/core/store/bucket/bucket-store.ts";
+import { bucketStore, openBucketStore } from "../../src/core/store/bucket/bucket-store.ts";
+import type { BucketStoreOptions } from "../../src/core/store/bucket/bucket-store-options.ts";
 import { openObjects } from "../../src/core/store/bucket/objects.ts";
 import type { Objects } from "../../src/core/store/bucket/sealed.ts";
 import { makeEntry, makeJob } from "../../src/core/store/contract/fixtures.ts";
@@ -249,7 +246,7 @@ describe.each(KINDS)("a store on disk that is shipped to a bucket %s", (_, drive
     const { store } = await open(bucket, { dataDir });
     await insert(store, "c");
     await store.close();
-    // Without the storage it goes on as a folder; with it, what came meanwhile is shipped.
+    // It can be used without the storage; what is stored then is shipped later.
     const between = await openJsonStoreWith({ tables: CORE_TABLES, dataDir, log });
     await insert(between, "d");
     await between.close();

@@ -70,7 +70,7 @@ export class BucketJournal implements Remote {
     return this.#lost ?? this.#failure;
   }
 
-  /** Why nothing will be stored any more. */
+  /** Why nothing will be stored from now on. */
   get lost(): ServiceError | undefined {
     return this.#lost;
   }

@@ -11,7 +11,7 @@ import { storageError } from "../storage-error.ts";
 import type { ShippingHealth } from "../store.ts";
 import { createStoreTables, type TransactionalStore } from "../transactional-store.ts";
 import { BaseWriter } from "./base-writer.ts";
-import type { BucketStoreOptions } from "./bucket-store.ts";
+import type { BucketStoreOptions } from "./bucket-store-options.ts";
 import type { Taken } from "./chain.ts";
 import { EndedStore } from "./ended-store.ts";
 import { restoreFolder } from "./restore.ts";
@@ -120,7 +120,7 @@ export async function openDiskStore(
   });
 }
 
-/** Finishes what an earlier start has begun. */
+/** Finishes what an earlier start was doing. */
 async function finish(folder: ShippedFolder, record: ShippingRecord): Promise<void> {
   const { doing } = record.value;
   if (typeof doing === "object") {

@@ -36,7 +36,7 @@ export async function openJsonStoreWith(options: JsonStoreOptions): Promise<Tran
   return new TransactionalStore({ backend, tables });
 }
 
-/** What is left out has its default. */
+/** Missing options get their defaults. */
 export function toBackendOptions(options: JsonStoreOptions): BackendOptions {
   return {
     folder: options.dataDir,
