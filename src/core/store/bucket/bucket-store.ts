@@ -10,7 +10,7 @@ import { openBackend } from "../json/json-backend.ts";
 import type { Owner } from "../json/manifest.ts";
 import { nodeIo } from "../json/node-io.ts";
 import { nodeTimers } from "../json/timers.ts";
-import type { StoreFactory, StoreLogger, TableSpec } from "../store.ts";
+import type { StoreFactory } from "../store.ts";
 import { createStoreTables, type TransactionalStore } from "../transactional-store.ts";
 import { BaseWriter } from "./base-writer.ts";
 import { BucketJournal } from "./bucket-journal.ts";
