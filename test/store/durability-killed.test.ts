@@ -161,7 +161,10 @@ it.each(
       ...of(first).map((at) => ({ first: at })),
       ...of(second).map((at) => ({ first: early, second: at })),
     ];
-    for (const death of shareOf(deaths, 120)) await story(bucket(), disks, death, isTaken);
+    for (const death of shareOf(deaths, 120)) {
+      const trouble = await story(bucket(), disks, death, isTaken).catch((error: unknown) => error);
+      if (trouble instanceof Error) throw new Error(JSON.stringify(death), { cause: trouble });
+    }
   },
   600_000,
 );

@@ -81,9 +81,8 @@ export class Mortal {
     const io = { ...nodeIo, open: quick(nodeIo.open) } as Record<string, unknown>;
     for (const name of CHANGES) io[name] = quick(nodeIo[name] as never);
     for (const name of SLOW_CHANGES) io[name] = slow(nodeIo[name] as never);
-    io.discard = (path: string, failed: (error: unknown) => void) => {
-      if (!this.isDead) nodeIo.discard(path, failed);
-    };
+    // Immediately, so that nothing of a process is under way after its end.
+    io.discard = quick(nodeIo.remove);
     return io as unknown as StoreIo;
   }
 

@@ -79,8 +79,6 @@ export async function openDiskStore(
     if (shipped === undefined || backend.last >= shipped) break;
     log.warn("Store: the disk has less than the storage has of it; it is restored from the storage");
     await backend.close();
-    await record.write({ ...record.value, doing: "restore" });
-    await finish(folder, record);
     [hasStore, shipped] = [false, undefined];
   }
   const pin = async <T>(note: () => T) => {
@@ -127,7 +125,6 @@ async function finish(folder: ShippedFolder, record: ShippingRecord): Promise<vo
     await folder.moveInto(doing.aside);
     await record.write({ ...record.value, doing: "restore" });
   }
-  // What a restore has left.
   await folder.clear();
 }
 
@@ -190,11 +187,8 @@ async function giveWay({ folder, record, taken, log }: Found): Promise<void> {
   const isSent = taken.entries.some(({ slot, crc }) => slot === sent?.slot && crc === sent.crc);
   const known = isSent ? sent!.last : shipped.last;
   const last = await folder.lastWrite();
-  if (last <= known) {
-    await record.write({ ...record.value, doing: "restore" });
-    await finish(folder, record);
-    return;
-  }
+  // The storage has all of it.
+  if (last <= known) return;
   const aside = ShippedFolder.asideName(new Date());
   await record.write({ ...record.value, doing: { aside } });
   await finish(folder, record);
@@ -217,6 +211,7 @@ async function restore({
   previous: Awaited<ReturnType<typeof readOwner>>;
 }): Promise<ShippingHealth["restored"]> {
   await record.write({ ...record.value, doing: "restore" });
+  await finish(folder, record);
   await restoreFolder(objects, folder.path, taken);
   await folder.sync();
   return describeRestore({ taken, owner, isReleased, log });
