@@ -110,4 +110,5 @@ it("equal questions are answered with one form: those that are ticked, and only 
   expect(again.status).toBe(303);
   const item = async () => (await server.request(`/admin/api/cases/${second!.split(" ")[0]}`)).json();
   await expect.poll(item).toMatchObject({ final_delivery: { approved: true } });
+  expect(await page(`cases/${second!.split(" ")[0]}`)).toMatch(/<dt>Answered by<\/dt><dd>api-key/);
 });

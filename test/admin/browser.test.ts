@@ -8,6 +8,7 @@ import { requirement } from "../_require.ts";
 import { shareOf } from "../_share.ts";
 import { DESKTOP, findings, launch, PHONE, signIn, type View, type Visit, visit } from "./_browser.ts";
 import { type IdleTab, openIdleTab } from "./_idle-tab.ts";
+import { seedJob } from "./_seed.ts";
 
 const auditor = defineAgent({
   name: "Invoice Auditor",
@@ -130,6 +131,10 @@ for (const view of shareOf(VIEWS, 2)) {
       await watcher.locator("#signal[data-state=live]").waitFor({ state: "attached" });
       await page.goto(`${server.url}/admin/inbox`);
       await look({ page, complaints }, "inbox", view);
+      await page.goto(`${server.url}/admin/cases/${jobUrl.split("/").at(-1)}-1/alike`);
+      await page.getByRole("button", { name: "Answer the ticked ones" }).waitFor();
+      await look({ page, complaints }, "alike", view);
+      await page.goto(`${server.url}/admin/inbox`);
       await page.getByRole("button", { name: "Answer" }).click();
       await page.locator(".problem, .note.bad").first().waitFor();
       await page.getByLabel("Yes").check();
@@ -185,8 +190,14 @@ for (const view of shareOf(VIEWS, 2)) {
       await page.getByRole("button", { name: "Delete the job" }).click();
       await page.getByText("The job was deleted with 1 case.").waitFor();
 
-      for (const name of ["cases", "console", "deliveries", "server", "help"]) {
-        await page.goto(`${server.url}/admin/${name}`);
+      await seedJob(server.service, { id: "lost", agent: "quick", status: "failed" });
+      const others = {
+        ...{ cases: "cases", console: "console", deliveries: "deliveries", server: "server", help: "help" },
+        ...{ failures: "failures", agent: "agents/invoice-auditor", dashboard: "?range=7d" },
+        ...{ compare: "jobs/lost/compare?with=quick-020", "compare-with": "jobs/lost/compare" },
+      };
+      for (const [name, path] of Object.entries(others)) {
+        await page.goto(`${server.url}/admin/${path}`);
         await look({ page, complaints }, name, view);
       }
 

@@ -2,6 +2,7 @@ import { defineAgent } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { failureOf } from "../../src/core/models/failure.ts";
+import type { Wellbeing } from "../../src/plugins/admin/pages/well.ts";
 import { greeter } from "../_setup.ts";
 import { seedJob } from "./_seed.ts";
 
@@ -147,4 +148,23 @@ it("a retry of a reason then says how many failed again and why; jobs at a limit
   await expect.poll(outcome).toContain("2 jobs retried: 1 completed, 1 failed again.");
   expect(await outcome()).toContain(`1 × connect ECONNREFUSED 10.0.0.99:80`);
   expect(await ids(`failure=${failure}`)).toEqual(["again"]);
+});
+
+it("the dashboard says why jobs failed, how long they take and what they cost, over a time that can be chosen", async () => {
+  const answer = await server.request("/admin/api/dashboard?range=7d");
+  const { well } = (await answer.json()) as { well: Wellbeing };
+  const html = await (await server.request("/admin/?range=1h", { headers: { accept: "text/html" } })).text();
+
+  const { items } = (await (await server.request("/admin/api/failures?days=7")).json()) as List;
+  expect(well).toMatchObject({ range: "7d", p50: expect.any(Number), p95: expect.any(Number) });
+  expect(well.failures.map(({ failure, count }) => [failure, count])).toEqual(
+    items.map(({ failure, count }) => [failure, count]),
+  );
+  const inColumns = well.columns.reduce((sum, { counts }) => sum + counts.failed, 0);
+  expect(inColumns).toBe(well.failed);
+  expect(html).toMatch(/Failures, last 1 hour/);
+  expect(html).toContain('hx-get="/admin/api/dashboard?range=1h"');
+  expect(html).toMatch(/Health<\/span> All is well/);
+  expect(html.includes("&lt;b&gt;")).toBe(true);
+  expect((await server.request("/admin/api/dashboard?range=2h")).status).toBe(422);
 });

@@ -1,6 +1,9 @@
+import { readFileSync } from "node:fs";
 import { events, telemetry } from "agent-control-service";
 import { testServer } from "agent-control-service/testing";
 import { expect, it } from "vitest";
+import { parse } from "yaml";
+import { EntityStatusSchema } from "../../src/core/models/entity-status.ts";
 import { EMITTER } from "../../src/core/service/inner-tokens.ts";
 import { CONTROL_SYSTEM, REDACTOR } from "../../src/core/service/tokens.ts";
 import { greeter } from "../_setup.ts";
@@ -140,4 +143,30 @@ it("/metrics needs the key and counts jobs, cases and requests in Prometheus' fo
   for (const line of text.trimEnd().split("\n")) {
     expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{(\w+="[^"]*",?)+\})? -?[\d.e+-]+)$/);
   }
+});
+
+it("the alert rules and the Grafana dashboard name only metrics and statuses that the service has", async () => {
+  await using server = await start();
+  const metrics = await (await server.request("/metrics")).text();
+  const known = new Set([...metrics.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name));
+  const read = (name: string) =>
+    readFileSync(new URL(`../../docs/monitoring/${name}`, import.meta.url), "utf8");
+  const rules = parse(read("alerts.yml")) as { groups: { rules: { alert: string; expr: string }[] }[] };
+  const board = JSON.parse(read("grafana.json")) as { panels: { targets: { expr: string }[] }[] };
+  const queries = [
+    ...rules.groups.flatMap((group) => group.rules.map(({ expr }) => expr)),
+    ...board.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),
+  ];
+
+  const named = queries.flatMap((query) => query.match(/\b(?:svc|process)_\w+/g) ?? []);
+  const unknown = named.filter((name) => !known.has(name) && !known.has(name.replace(/_bucket$/, "")));
+  const statuses = queries.flatMap((query) =>
+    [...query.matchAll(/status="(\w+)"/g)].map(([, status]) => status),
+  );
+
+  expect(unknown).toEqual([]);
+  expect(named.length).toBeGreaterThan(30);
+  expect(statuses.filter((status) => !(EntityStatusSchema.options as string[]).includes(status!))).toEqual(
+    [],
+  );
 });

@@ -40,6 +40,7 @@ import { forgetLog, JobLog } from "./job-log/job-log.ts";
 import { JOB_LOG_TABLE } from "./job-log/job-log-table.ts";
 import { LiveHub } from "./live/hub.ts";
 import { type AdminOptions, resolveAdminOptions } from "./options.ts";
+import { Wellness } from "./pages/well.ts";
 import type { AdminParts } from "./parts.ts";
 import { Renderer } from "./renderer.ts";
 import { adminRoutes } from "./routes.ts";
@@ -133,12 +134,14 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
   });
   const activity = new Activity(jobs, hooks, clock, context.get(STORE));
   const console = new ConsoleBuffer(hooks, options.consoleLines);
+  const wellness = new Wellness(jobs, hub, clock);
   const bulk = new BulkOperations({
     ...{ runner, clock, log },
     store: context.get(STORE),
     redactor: context.get(REDACTOR),
   });
-  for (const part of [hub, activity, console, bulk, sessions, jobLog]) context.onClose(() => part.close());
+  for (const part of [hub, activity, console, bulk, sessions, jobLog, wellness])
+    context.onClose(() => part.close());
   return {
     options,
     service: context.get(OPTIONS),
@@ -169,6 +172,7 @@ async function createParts(context: PluginContext, given: AdminOptions): Promise
     extensions: new Extensions(),
     hub,
     activity,
+    wellness,
     console,
     jobLog,
     bulk,

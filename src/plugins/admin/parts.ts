@@ -26,6 +26,7 @@ import type { Extensions } from "./extension.ts";
 import type { JobLog } from "./job-log/job-log.ts";
 import type { LiveHub } from "./live/hub.ts";
 import type { ResolvedAdminOptions } from "./options.ts";
+import type { Wellness } from "./pages/well.ts";
 import type { Renderer } from "./renderer.ts";
 import type { Sessions } from "./sessions.ts";
 import type { OneTimeLinks } from "./sign-in-links.ts";
@@ -63,6 +64,7 @@ export interface AdminParts {
   readonly extensions: Extensions;
   readonly hub: LiveHub;
   readonly activity: Activity;
+  readonly wellness: Wellness;
   readonly console: ConsoleBuffer;
   readonly jobLog: JobLog;
   readonly bulk: BulkOperations;

@@ -205,4 +205,23 @@ export const DashboardSchema = v.object({
       counts: v.object({ completed: v.number(), failed: v.number(), running: v.number() }),
     }),
   ),
+  /** Over the time `range`; computed at most every ten seconds. */
+  well: v.object({
+    range: v.picklist(["1h", "24h", "7d", "30d"]),
+    completed: v.number(),
+    failed: v.number(),
+    /** Milliseconds that half of the completed jobs took at most, and 95 of 100. */
+    p50: v.nullable(v.number()),
+    p95: v.nullable(v.number()),
+    columns: v.array(
+      v.object({
+        from: moment,
+        counts: v.object({ completed: v.number(), failed: v.number(), running: v.number() }),
+      }),
+    ),
+    failures: FailuresSchema.entries.items,
+    costs: v.array(v.object({ agent: v.string(), cost: v.number(), jobs: v.number() })),
+    /** Whether more jobs had a cost than were summed up. */
+    costsArePartial: v.boolean(),
+  }),
 });

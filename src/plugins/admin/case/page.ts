@@ -4,7 +4,9 @@ import { CaseSchema, type StoredCase } from "../../../core/models/case.ts";
 import type { CaseNode } from "../../../core/models/case-node.ts";
 import type { CaseNodeUpdate } from "../../../core/models/case-node-update.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
+import type { RunEntry } from "../../../core/models/run-entry.ts";
 import { EntityIdSchema } from "../../../core/models/scalars.ts";
+import type { LogEntry } from "../../../core/store/store.ts";
 import { toAskView } from "../inbox/ask-view.ts";
 import type { ActionView } from "../job/actions.ts";
 import type { AdminParts } from "../parts.ts";
@@ -96,10 +98,19 @@ async function caseState(
         ["Changed", timePiece(item.updated_at, now)],
         ["Finished", item.finished_at ? timePiece(item.finished_at, now) : undefined],
         ["Cost", formatCost(item.total_cost, currency)],
+        ["Answered by", answerersOf(entries, item.id)],
       ]),
       nodes: await toNodes(parts, job, item),
     },
   };
+}
+
+/** Who answered the questions of a case, the first one first. */
+function answerersOf(entries: readonly LogEntry<RunEntry>[], caseId: string): string {
+  const by = entries.flatMap(({ entry }) =>
+    entry.type === "answer" && entry.case_id === caseId ? (entry.by ?? []) : [],
+  );
+  return [...new Set(by)].join("; ");
 }
 
 /** The case's own lines, on its own axis. */

@@ -90,7 +90,10 @@ async function toPairView(parts: AdminParts, left: StoredJob, right: StoredJob) 
     input: [left, right].map((job) => renderJson(job.job_fields)),
     isSameOutput: isDeepStrictEqual(left.result, right.result),
     output: [left, right].map((job) => (job.result === null ? "" : renderJson(job.result))),
-    summary: `${countOf(different.length, "call")} of ${formatCount(calls.length)} ${different.length === 1 ? "differs" : "differ"}.`,
+    summary:
+      calls.length === 0
+        ? "Neither of them has recorded a call."
+        : `${countOf(different.length, "call")} of ${formatCount(calls.length)} ${different.length === 1 ? "differs" : "differ"}.`,
     different: different.slice(0, SHOWN).map((pair) => toRow(pair, context)),
     more:
       different.length > SHOWN

@@ -101,6 +101,14 @@ export class LiveHub {
     if ([...this.#subscribers].some((one) => one.jobId === jobId)) this.#note("jobs", jobId, jobId);
   }
 
+  /** Has the open pages that show figures of the whole service read them again. */
+  refresh(): void {
+    if (this.#subscribers.size === 0) return;
+    this.tick++;
+    this.#pending.topics.add("service");
+    this.#schedule();
+  }
+
   close(): void {
     clearTimeout(this.#timer);
     for (const stop of this.#stop) stop();

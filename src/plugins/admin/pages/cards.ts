@@ -28,7 +28,11 @@ export interface AlertView {
  * The cards with the health of the service's dependencies, then those of plugins; and what needs immediate
  * attention.
  */
-export async function readCards(parts: AdminParts): Promise<{ cards: CardView[]; alerts: AlertView[] }> {
+export async function readCards(parts: AdminParts): Promise<{
+  cards: CardView[];
+  health: HealthView;
+  alerts: AlertView[];
+}> {
   const link = parts.control();
   const control = link ? await readControlView(link) : undefined;
   const health = parts.store.health();
@@ -40,24 +44,49 @@ export async function readCards(parts: AdminParts): Promise<{ cards: CardView[];
   if (control?.alert) {
     alerts.push({ kind: "warn", text: control.alert, href: "/admin/deliveries", link: "Deliveries" });
   }
-  return {
-    alerts,
-    cards: [
-      await storeCard(parts),
-      queueCard(parts),
-      ...(control
-        ? [
-            {
-              title: "Control system",
-              status: statusPiece(control.status, control.label).toString(),
-              facts: control.facts,
-              html: "",
-            },
-          ]
-        : []),
-      ...(await pluginCards(parts)),
-    ],
-  };
+  const backup = parts.backups();
+  if (backup?.error) {
+    const text = `The store could not be backed up: ${backup.error}.`;
+    alerts.push({ kind: "warn", text, href: "/admin/server", link: "Server page" });
+  }
+  const cards = [
+    await storeCard(parts),
+    queueCard(parts),
+    ...(control
+      ? [
+          {
+            title: "Control system",
+            status: statusPiece(control.status, control.label).toString(),
+            facts: control.facts,
+            html: "",
+          },
+        ]
+      : []),
+  ];
+  return { alerts, health: toHealth(parts, alerts.length, cards), cards: await pluginCards(parts) };
+}
+
+/** The health of the service in one line; the cards are behind it, and open where something is wrong. */
+export interface HealthView {
+  readonly isWell: boolean;
+  readonly text: string;
+  readonly cards: readonly CardView[];
+}
+
+function toHealth(
+  { runner, service, state }: AdminParts,
+  problems: number,
+  cards: readonly CardView[],
+): HealthView {
+  const { running, queued } = runner().load();
+  const text = [
+    state.closing ? "The service is closing" : problems === 0 ? "All is well" : countOf(problems, "problem"),
+    `${formatCount(running)} of ${countOf(service.maxConcurrentJobs, "slot")} in use`,
+    queued > 0 ? `${formatCount(queued)} queued` : "",
+    `up for ${formatDuration(state.uptime() * 1000)}`,
+  ];
+  const isWell = problems === 0 && !state.closing;
+  return { isWell, text: text.filter(Boolean).join(" · "), cards };
 }
 
 async function storeCard({ store }: AdminParts): Promise<CardView> {

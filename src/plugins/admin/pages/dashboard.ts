@@ -3,20 +3,25 @@ import type { RouteDefinition } from "../../../core/http/route.ts";
 import type { StoredCase } from "../../../core/models/case.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { DashboardSchema, RecentSchema, StatsSchema } from "../answers/entities.ts";
+import type { FailureGroup } from "../failures/read-failures.ts";
 import { readInbox } from "../inbox/read-inbox.ts";
 import { startable } from "../lists/jobs-list.ts";
 import type { AdminParts } from "../parts.ts";
+import { filterQuery, optionalText, withoutEmpty, withQuery } from "../query.ts";
 import { resourceRoutes } from "../resource-routes.ts";
 import type { Resource } from "../respond.ts";
 import { renderChart } from "../views/chart.ts";
-import { elapsed, formatCost, formatCount, formatDuration } from "../views/format.ts";
-import { duePiece, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
+import { elapsed, formatCost, formatCount, formatDuration, toLabel } from "../views/format.ts";
+import { duePiece, meterBar, pathTo, statusPiece, timePiece } from "../views/pieces.ts";
 import { readCards } from "./cards.ts";
 import { readRecent, toRecentLine } from "./recent.ts";
 import { readStats } from "./stats.ts";
+import { RANGES, type RangeName, type Wellbeing } from "./well.ts";
 
 const DAY = 24 * 3_600_000;
 const SHOWN = 6;
+
+const QuerySchema = filterQuery({ range: optionalText(v.picklist(["1h", "24h", "7d", "30d"])) });
 
 /** The dashboard, and the two API routes that return parts of it. */
 export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
@@ -24,9 +29,10 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
     ...resourceRoutes(parts, {
       page: ["/admin/", "Dashboard page"],
       api: ["/admin/api/dashboard", "What the dashboard shows"],
+      query: QuerySchema,
       answer: "What the dashboard shows",
       schema: DashboardSchema,
-      resource: () => dashboard(parts),
+      resource: ({ query }) => dashboard(parts, withoutEmpty(query).range ?? "24h"),
     }),
     ...resourceRoutes(parts, {
       api: ["/admin/api/stats", "System statistics"],
@@ -55,33 +61,35 @@ export function dashboardRoutes(parts: AdminParts): RouteDefinition[] {
   ];
 }
 
-function dashboard(parts: AdminParts): Resource {
+function dashboard(parts: AdminParts, range: RangeName): Resource {
   return {
     page: "dashboard",
     fragment: "dashboard",
     json: async () => {
-      const [stats, recent, activity] = await Promise.all([
+      const [stats, recent, activity, well] = await Promise.all([
         readStats(parts),
         readRecent(parts),
         parts.activity.read(),
+        parts.wellness.read(range),
       ]);
       return {
         ...stats,
         recent_activity: recent.items,
         cost_today: activity.costToday,
         hours: activity.hours,
+        well,
       };
     },
-    state: () => dashboardState(parts),
+    state: () => dashboardState(parts, range),
   };
 }
 
-async function dashboardState(parts: AdminParts): Promise<Record<string, unknown>> {
+async function dashboardState(parts: AdminParts, range: RangeName): Promise<Record<string, unknown>> {
   const { jobs, options } = parts;
   const now = parts.clock();
-  const [figures, activity, running, waiting, failed, recent, cards] = await Promise.all([
+  const [figures, well, running, waiting, failed, recent, cards] = await Promise.all([
     readFigures(parts),
-    parts.activity.read(),
+    parts.wellness.read(range),
     jobs.list({ where: { status: ["in_progress", "cancelling"] }, sort: "-updated_at", limit: SHOWN }),
     readInbox(parts, { limit: SHOWN, skip: 0 }),
     jobs.list({ where: failedSince(now), sort: "-finished_at", limit: SHOWN }),
@@ -93,16 +101,31 @@ async function dashboardState(parts: AdminParts): Promise<Record<string, unknown
     alerts: cards.alerts,
     figures: toFigures(figures, options.currency),
     chart: renderChart(
-      activity.hours.map(({ from, counts }) => ({
-        label: `${new Date(from).toISOString().slice(11, 16)} UTC`,
+      well.columns.map(({ from, counts }) => ({
+        label: `${new Date(from).toISOString().slice(0, 16).replace("T", " ")} UTC`,
+        href: withQuery("/admin/jobs", {
+          since: new Date(from).toISOString(),
+          until: new Date(from + RANGES[range].step).toISOString(),
+        }),
         parts: [
           { name: "completed", count: counts.completed },
           { name: "failed", count: counts.failed },
           { name: "running", count: counts.running },
         ],
       })),
-      "Jobs started in the last 24 hours",
+      `Jobs started in the last ${RANGES[range].label}`,
     ),
+    range: RANGES[range].label,
+    api: withQuery("/admin/api/dashboard", { range }),
+    ranges: Object.entries(RANGES).map(([name, { label }]) => ({
+      label,
+      href: name === "24h" ? "/admin/" : withQuery("/admin/", { range: name }),
+      current: name === range,
+    })),
+    ends: toEnds(well, now),
+    reasons: well.failures.map((group) => toReason(group, now, RANGES[range].length)),
+    costs: toCosts(well, options.currency),
+    costsArePartial: well.costsArePartial,
     running: { total: formatCount(running.total), items: running.items.map((job) => toRunning(job, now)) },
     waiting: {
       total: formatCount(waiting.total),
@@ -111,8 +134,51 @@ async function dashboardState(parts: AdminParts): Promise<Record<string, unknown
     },
     failed: { total: formatCount(failed.total), items: failed.items.map((job) => toFailed(job, now)) },
     recent: recent.items.map((item) => toRecentLine(item, now)),
+    health: cards.health,
     cards: cards.cards,
   };
+}
+
+/** What ended, and how long it took. */
+function toEnds({ completed, failed, p50, p95, range }: Wellbeing, now: Date) {
+  const since = new Date(now.getTime() - RANGES[range].length).toISOString();
+  const all = completed + failed;
+  const took = (milliseconds: number | null) => (milliseconds === null ? "–" : formatDuration(milliseconds));
+  const of = (status: string) => withQuery("/admin/jobs", { status, since });
+  return [
+    { label: "Completed", value: formatCount(completed), tone: "", href: of("completed") },
+    { label: "Failed", value: formatCount(failed), tone: failed > 0 ? "bad" : "", href: of("failed") },
+    {
+      label: "Success rate",
+      value: all === 0 ? "–" : `${Math.floor((1000 * completed) / all) / 10} %`,
+      tone: "",
+      href: "/admin/failures",
+    },
+    { label: "Median duration", value: took(p50), tone: "", href: "/admin/jobs?sort=-duration" },
+    { label: "95 of 100 within", value: took(p95), tone: "", href: "/admin/jobs?sort=-duration" },
+  ];
+}
+
+function toReason(group: FailureGroup, now: Date, length: number) {
+  const since = new Date(now.getTime() - length).toISOString();
+  return {
+    reason: group.error || toLabel(group.stop_reason ?? "No error was recorded"),
+    count: formatCount(group.count),
+    last: timePiece(group.last_at, now).toString(),
+    agents: group.agents.map(({ agent }) => agent).join(", "),
+    href: withQuery("/admin/jobs", { status: "failed", failure: group.failure, since }),
+  };
+}
+
+/** The dearest agents, with bars against the dearest. */
+function toCosts({ costs }: Wellbeing, currency: string) {
+  return costs.slice(0, SHOWN).map(({ agent, cost, jobs }) => ({
+    agent,
+    href: pathTo("agents", agent),
+    cost: formatCost(cost, currency),
+    each: `${formatCost(cost / jobs, currency)} a job`,
+    bar: meterBar(cost / costs[0]!.cost).toString(),
+  }));
 }
 
 interface Figures {

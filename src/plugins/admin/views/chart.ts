@@ -4,6 +4,8 @@ import { countOf } from "./format.ts";
 /** One column of the chart, its parts from the bottom up. */
 export interface ChartColumn {
   readonly label: string;
+  /** Where a click on it leads. */
+  readonly href?: string;
   readonly parts: readonly { readonly name: string; readonly count: number }[];
 }
 
@@ -30,7 +32,7 @@ export function renderChart(
   });
   const bars = columns.map((column, at) => drawColumn(column, { x: at * slot, slot, height, top }));
   return (
-    `<svg class="chart" viewBox="0 0 ${width} ${height + 1}" preserveAspectRatio="none" role="img" aria-label="${escapeHtml(describe(columns, title))}">` +
+    `<svg class="chart" viewBox="0 0 ${width} ${height + 1}" preserveAspectRatio="none" role="${columns.some(isLinked) ? "group" : "img"}" aria-label="${escapeHtml(describe(columns, title))}">` +
     `${grid.join("")}${bars.join("")}<line class="c-base" x1="0" x2="${width}" y1="${height + 0.5}" y2="${height + 0.5}"/></svg>`
   );
 }
@@ -57,7 +59,10 @@ function drawColumn(
     y -= size;
     return `<rect class="c-${escapeHtml(part.name)}" x="${x}" y="${round(y)}" width="${width}" height="${round(size)}"/>`;
   });
-  return `<g><title>${escapeHtml(title)}</title><rect class="c-hit" x="${round(at.x)}" y="0" width="${round(at.slot)}" height="${at.height}"/>${parts.join("")}</g>`;
+  const drawn = `<g><title>${escapeHtml(title)}</title><rect class="c-hit" x="${round(at.x)}" y="0" width="${round(at.slot)}" height="${at.height}"/>${parts.join("")}</g>`;
+  return isLinked(column)
+    ? `<a href="${escapeHtml(column.href!)}" aria-label="${escapeHtml(title)}">${drawn}</a>`
+    : drawn;
 }
 
 function describe(columns: readonly ChartColumn[], title: string): string {
@@ -68,6 +73,11 @@ function describe(columns: readonly ChartColumn[], title: string): string {
   const total = [...sums.values()].reduce((sum, count) => sum + count, 0);
   const parts = [...sums].map(([name, count]) => `${count} ${name}`);
   return `${title}: ${countOf(total, "job")}${parts.length > 0 ? ` (${parts.join(", ")})` : ""}`;
+}
+
+/** An empty column has nothing to lead to. */
+function isLinked(column: ChartColumn): boolean {
+  return column.href !== undefined && totalOf(column) > 0;
 }
 
 function totalOf(column: ChartColumn): number {

@@ -1,0 +1,153 @@
+import type { StoredJob } from "../../../core/models/job.ts";
+import { type FailureGroup, readFailures } from "../failures/read-failures.ts";
+import type { AdminParts } from "../parts.ts";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** Times that the dashboard can show: their length, and that of a column of its chart; milliseconds. */
+export const RANGES = {
+  "1h": { label: "1 hour", length: HOUR, step: 5 * MINUTE },
+  "24h": { label: "24 hours", length: DAY, step: HOUR },
+  "7d": { label: "7 days", length: 7 * DAY, step: 6 * HOUR },
+  "30d": { label: "30 days", length: 30 * DAY, step: DAY },
+} as const;
+export type RangeName = keyof typeof RANGES;
+
+/** Jobs read to sum up cost by agent: the dearest ones. */
+const SUMMED = 1000;
+/** Reasons of failures that are shown. */
+const REASONS = 6;
+/** A dashboard that is open while jobs run asks each second: its figures are computed as often as this. */
+const STALE = 10_000;
+
+/** Whether the service does well, over a time. */
+export interface Wellbeing {
+  readonly range: RangeName;
+  /** Jobs that ended in it. */
+  readonly completed: number;
+  readonly failed: number;
+  /** Milliseconds that half of the completed jobs took at most, and 95 of 100; `null` where none was completed. */
+  readonly p50: number | null;
+  readonly p95: number | null;
+  /** Jobs by when they were created, oldest first. */
+  readonly columns: readonly {
+    readonly from: number;
+    readonly counts: { readonly completed: number; readonly failed: number; readonly running: number };
+  }[];
+  /** Why jobs that were created in it failed, the most frequent reasons first. */
+  readonly failures: readonly FailureGroup[];
+  /** Cost of jobs that were created in it, the dearest agent first. */
+  readonly costs: readonly { readonly agent: string; readonly cost: number; readonly jobs: number }[];
+  /** Whether more jobs had a cost than were summed up. */
+  readonly costsArePartial: boolean;
+}
+
+/** Reads it at most every ten seconds for each time, however many pages are open. */
+export class Wellness {
+  readonly #jobs: AdminParts["jobs"];
+  readonly #hub: Pick<AdminParts["hub"], "tick" | "refresh">;
+  readonly #clock: () => Date;
+  readonly #known = new Map<RangeName, { at: number; tick: number; reading: Promise<Wellbeing> }>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(jobs: AdminParts["jobs"], hub: Pick<AdminParts["hub"], "tick" | "refresh">, clock: () => Date) {
+    this.#jobs = jobs;
+    this.#hub = hub;
+    this.#clock = clock;
+  }
+
+  read(range: RangeName): Promise<Wellbeing> {
+    const now = this.#clock().getTime();
+    const known = this.#known.get(range);
+    if (known && now >= known.at && now - known.at < STALE) {
+      if (known.tick !== this.#hub.tick) this.#readAgain(known.at + STALE - now);
+      return known.reading;
+    }
+    const reading = readWellbeing(this.#jobs, range, now);
+    this.#known.set(range, { at: now, tick: this.#hub.tick, reading });
+    reading.catch(() => this.#known.delete(range));
+    return reading;
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /** The last change before it becomes quiet is shown, too. */
+  #readAgain(wait: number): void {
+    if (this.#timer) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#hub.refresh();
+    }, wait + 1);
+    this.#timer.unref();
+  }
+}
+
+async function readWellbeing(jobs: AdminParts["jobs"], range: RangeName, now: number): Promise<Wellbeing> {
+  const { length, step } = RANGES[range];
+  const since = now - length;
+  const ended = { finished_at: { gte: since } };
+  const completed = { ...ended, status: "completed" };
+  const count = async (where: Parameters<typeof jobs.countBy>[1]) => jobs.countBy("status", where);
+  const [counts, failures, costs, columns] = await Promise.all([
+    count({ where: ended }),
+    readFailures({ jobs }, { since, limit: REASONS }),
+    readCosts(jobs, since),
+    readColumns(jobs, { from: Math.floor(since / step) * step + step, to: now, step }),
+  ]);
+  const total = counts.completed ?? 0;
+  const [p50, p95] = await Promise.all(
+    [0.5, 0.95].map((share) => durationAt(jobs, completed, Math.ceil(total * share) - 1)),
+  );
+  return {
+    range,
+    ...{ completed: total, failed: counts.failed ?? 0, p50: p50!, p95: p95!, columns },
+    failures: failures.items,
+    ...costs,
+  };
+}
+
+/** How long the job took that so many were quicker than. */
+async function durationAt(jobs: AdminParts["jobs"], where: object, place: number): Promise<number | null> {
+  if (place < 0) return null;
+  const { items } = await jobs.list({ where: { ...where }, sort: "duration", skip: place, limit: 1 });
+  return items[0] ? durationOf(items[0]) : null;
+}
+
+function durationOf({ created_at, finished_at }: StoredJob): number | null {
+  return finished_at === null ? null : Date.parse(finished_at) - Date.parse(created_at);
+}
+
+async function readColumns(
+  jobs: AdminParts["jobs"],
+  { from, to, step }: { readonly from: number; readonly to: number; readonly step: number },
+): Promise<Wellbeing["columns"]> {
+  const starts = Array.from({ length: Math.ceil((to - from) / step) }, (_, at) => from + at * step);
+  return Promise.all(
+    starts.map(async (start) => {
+      const where = { created_at: { gte: start, lt: start + step } };
+      const by = await jobs.countBy("status", { where });
+      const failed = (by.failed ?? 0) + (by.cancelled ?? 0);
+      const completed = by.completed ?? 0;
+      const all = Object.values(by).reduce((sum, count) => sum + count, 0);
+      return { from: start, counts: { completed, failed, running: all - completed - failed } };
+    }),
+  );
+}
+
+async function readCosts(
+  jobs: AdminParts["jobs"],
+  since: number,
+): Promise<Pick<Wellbeing, "costs" | "costsArePartial">> {
+  const where = { created_at: { gte: since }, total_cost: { gte: Number.MIN_VALUE } };
+  const { items, total } = await jobs.list({ where, sort: "-total_cost", limit: SUMMED });
+  const sums = new Map<string, { agent: string; cost: number; jobs: number }>();
+  for (const { agent_name: agent, total_cost } of items) {
+    const sum = sums.get(agent) ?? { agent, cost: 0, jobs: 0 };
+    sums.set(agent, { agent, cost: sum.cost + total_cost, jobs: sum.jobs + 1 });
+  }
+  return { costs: [...sums.values()].sort((a, b) => b.cost - a.cost), costsArePartial: total > items.length };
+}
