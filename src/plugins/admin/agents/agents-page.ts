@@ -154,7 +154,7 @@ function toStatistics({ statistics }: AgentData) {
     {
       label: "Success rate",
       value: completed_jobs + failed_jobs === 0 ? "–" : `${success_rate} %`,
-      note: "of the jobs that ended",
+      note: "of all jobs",
       tone: "",
     },
   ];

@@ -1,6 +1,6 @@
+import type { Jobs } from "../../../core/entities/jobs.ts";
 import { firstLineOf } from "../../../core/models/failure.ts";
 import type { StopReason } from "../../../core/models/job.ts";
-import type { AdminParts } from "../parts.ts";
 
 /** Reasons that are read; the rarest ones are only counted. */
 const SHOWN = 50;
@@ -28,7 +28,7 @@ export interface Failures {
 
 /** Failed jobs by reason, the most frequent first. `since`: only those created since then, milliseconds. */
 export async function readFailures(
-  { jobs }: Pick<AdminParts, "jobs">,
+  { jobs }: { readonly jobs: Jobs },
   { since, limit = SHOWN }: { since?: number | undefined; limit?: number } = {},
 ): Promise<Failures> {
   const where = { status: "failed", ...(since !== undefined && { created_at: { gte: since } }) };

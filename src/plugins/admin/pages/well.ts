@@ -1,6 +1,7 @@
+import type { Jobs } from "../../../core/entities/jobs.ts";
 import type { StoredJob } from "../../../core/models/job.ts";
 import { type FailureGroup, readFailures } from "../failures/read-failures.ts";
-import type { AdminParts } from "../parts.ts";
+import type { LiveHub } from "../live/hub.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -46,13 +47,13 @@ export interface Wellbeing {
 
 /** Reads it at most every ten seconds for each time, however many pages are open. */
 export class Wellness {
-  readonly #jobs: AdminParts["jobs"];
-  readonly #hub: Pick<AdminParts["hub"], "tick" | "refresh">;
+  readonly #jobs: Jobs;
+  readonly #hub: Pick<LiveHub, "tick" | "refresh">;
   readonly #clock: () => Date;
   readonly #known = new Map<RangeName, { at: number; tick: number; reading: Promise<Wellbeing> }>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(jobs: AdminParts["jobs"], hub: Pick<AdminParts["hub"], "tick" | "refresh">, clock: () => Date) {
+  constructor(jobs: Jobs, hub: Pick<LiveHub, "tick" | "refresh">, clock: () => Date) {
     this.#jobs = jobs;
     this.#hub = hub;
     this.#clock = clock;
@@ -86,7 +87,7 @@ export class Wellness {
   }
 }
 
-async function readWellbeing(jobs: AdminParts["jobs"], range: RangeName, now: number): Promise<Wellbeing> {
+async function readWellbeing(jobs: Jobs, range: RangeName, now: number): Promise<Wellbeing> {
   const { length, step } = RANGES[range];
   const since = now - length;
   const ended = { finished_at: { gte: since } };
@@ -111,7 +112,7 @@ async function readWellbeing(jobs: AdminParts["jobs"], range: RangeName, now: nu
 }
 
 /** How long the job took that so many were quicker than. */
-async function durationAt(jobs: AdminParts["jobs"], where: object, place: number): Promise<number | null> {
+async function durationAt(jobs: Jobs, where: object, place: number): Promise<number | null> {
   if (place < 0) return null;
   const { items } = await jobs.list({ where: { ...where }, sort: "duration", skip: place, limit: 1 });
   return items[0] ? durationOf(items[0]) : null;
@@ -122,7 +123,7 @@ function durationOf({ created_at, finished_at }: StoredJob): number | null {
 }
 
 async function readColumns(
-  jobs: AdminParts["jobs"],
+  jobs: Jobs,
   { from, to, step }: { readonly from: number; readonly to: number; readonly step: number },
 ): Promise<Wellbeing["columns"]> {
   const starts = Array.from({ length: Math.ceil((to - from) / step) }, (_, at) => from + at * step);
@@ -138,10 +139,7 @@ async function readColumns(
   );
 }
 
-async function readCosts(
-  jobs: AdminParts["jobs"],
-  since: number,
-): Promise<Pick<Wellbeing, "costs" | "costsArePartial">> {
+async function readCosts(jobs: Jobs, since: number): Promise<Pick<Wellbeing, "costs" | "costsArePartial">> {
   const where = { created_at: { gte: since }, total_cost: { gte: Number.MIN_VALUE } };
   const { items, total } = await jobs.list({ where, sort: "-total_cost", limit: SUMMED });
   const sums = new Map<string, { agent: string; cost: number; jobs: number }>();
