@@ -10,14 +10,23 @@ export function createAgent(model: Model) {
     version: "0.1.0",
     description: "Talks about anything",
     async reply({ messages, turn, signal }) {
+      let failure: unknown;
       const { text } = streamText({
         // Each call is a step: its tokens are sent as they come, and it is made once, whatever happens to this process.
         model: durable(model, turn),
         system: "You are a helpful assistant. Answer in a few sentences.",
         messages: [...messages],
         abortSignal: signal,
+        // What `text` rejects with does not say why.
+        onError: ({ error }) => {
+          failure = error;
+        },
       });
-      return text;
+      try {
+        return await text;
+      } catch (error) {
+        throw failure ?? error;
+      }
     },
   });
 }

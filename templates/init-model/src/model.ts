@@ -23,7 +23,8 @@ export async function openModel(reply: (request: ModelServerRequest) => ModelRep
   const apiKey = provider && process.env[provider.key];
   const baseURL = MODEL_URL || provider?.url || (await modelServer({ reply })).url;
   const name = provider?.name ?? "stand-in";
-  const open = createOpenAICompatible({ name, baseURL, ...(apiKey && { apiKey }) });
+  // Streams say how many tokens they took only if they are asked.
+  const open = createOpenAICompatible({ name, baseURL, includeUsage: true, ...(apiKey && { apiKey }) });
   return open(MODEL || provider?.model || "stand-in");
 }
 
