@@ -229,6 +229,8 @@ export interface PlatformSession {
   remove(): Promise<void>;
   /** Set if `remove` keeps the files of the service, with its jobs. */
   readonly keepsFiles?: boolean;
+  /** Writers of a release in formats of the platform's own tools, by the format's name; they only read. */
+  readonly exports?: Readonly<Record<string, (spec: ReleaseSpec) => Promise<string>>>;
   /** Present only where a service's jobs are on the user's own machine: what its running service sends as its backup. */
   backup?(): AsyncIterable<Uint8Array>;
   /**

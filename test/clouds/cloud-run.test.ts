@@ -1,7 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import { platformContract } from "../../src/deploy/platform-contract.ts";
+import type { CloudRunFlags } from "../../src/platforms/cloud-run/flags.ts";
 import cloudRunPlatform from "../../src/platforms/cloud-run/platform.ts";
 import type { Template } from "../../src/platforms/cloud-run/service-types.ts";
+import { checkGoogle } from "./contract/google.ts";
 import type { CloudRunHarness } from "./google/harness.ts";
 import { BROKEN, cloudRunHarness, deploy, ONE, secret, specOf, TWO } from "./google/harness.ts";
 
@@ -51,6 +54,81 @@ async function served(path = "/") {
 }
 
 const service = () => at.emulator.state.services.get("hello-dev");
+
+describe("an export", () => {
+  const exported = async (flags: CloudRunFlags, spec: Parameters<typeof deploy>[1]) => {
+    const session = await at.connect(flags);
+    const text = (await session.exports?.["cloud-run"]?.(spec)) ?? "";
+    const path = "/apis/serving.knative.dev/v1/namespaces/demo-project/services";
+    const body = parse(text) as Record<string, never>;
+    const problems = checkGoogle("run", { method: "POST", path, query: new URLSearchParams(), body });
+    // The model of metadata is that of a service; a template has no namespace.
+    expect(problems.filter((one) => !one.endsWith('template.metadata lacks "namespace"'))).toEqual([]);
+    return { text, body };
+  };
+
+  it("of a new service has what svc would create; its secrets are references", async () => {
+    const spec = specOf(ONE, { secrets: { TOKEN: undefined } });
+
+    const { text, body } = await exported({ private: true, cpu: "2", concurrency: 5 }, spec);
+
+    expect(at.emulator.recorder.changes).toEqual([]);
+    expect(body).toMatchObject({
+      kind: "Service",
+      metadata: { name: "hello-dev", annotations: { "run.googleapis.com/minScale": "1" } },
+      spec: {
+        template: {
+          metadata: { annotations: { "run.googleapis.com/cpu-throttling": "false" } },
+          spec: {
+            containerConcurrency: 5,
+            containers: [
+              {
+                image: ONE,
+                resources: { limits: { cpu: "2", memory: "512Mi" } },
+                env: [
+                  { name: "GREETING", value: "hello" },
+                  {
+                    name: "TOKEN",
+                    valueFrom: { secretKeyRef: { name: "hello-dev-TOKEN", key: "latest" } },
+                  },
+                ],
+              },
+            ],
+          },
+        },
+      },
+    });
+    expect(text).not.toContain("invoker-iam-disabled");
+  });
+
+  it("of a running service keeps what it has, and is refused where it would lose something", async () => {
+    const session = await at.connect({ memory: "1Gi", maxInstances: 4, public: true });
+    const secrets = await session.putSecrets({ TOKEN: secret("planted-value") });
+    await deploy(session, specOf(ONE, { secrets }));
+
+    const { text, body } = await exported({}, specOf(TWO, { secrets }));
+    const template = service()?.resource.template as { vpcAccess?: unknown };
+    template.vpcAccess = { connector: "projects/demo-project/locations/us-central1/connectors/one" };
+
+    expect(body).toMatchObject({
+      metadata: {
+        labels: { "managed-by": "svc" },
+        annotations: {
+          "run.googleapis.com/maxScale": "4",
+          "run.googleapis.com/invoker-iam-disabled": "true",
+        },
+      },
+      spec: {
+        template: { spec: { containers: [{ image: TWO, resources: { limits: { memory: "1Gi" } } }] } },
+      },
+    });
+    expect(text).toContain('key: "1"');
+    expect(text).not.toContain("planted-value");
+    await expect(exported({}, specOf(TWO, { secrets }))).rejects.toMatchObject({
+      message: expect.stringContaining("vpcAccess"),
+    });
+  });
+});
 
 describe("traps", () => {
   it("traffic pinned after a rollback: the next release takes all traffic again", async () => {

@@ -23,6 +23,7 @@ it("the page on deploying names every exit code and command", () => {
     "local",
     "clean",
     "setup",
+    "export",
     "backup",
     "restore",
   ])

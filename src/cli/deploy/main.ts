@@ -9,6 +9,7 @@ import { backupCommand } from "./backup.ts";
 import { cleanCommand } from "./clean.ts";
 import { doctorCommand } from "./doctor.ts";
 import { downCommand } from "./down.ts";
+import { exportCommand } from "./export.ts";
 import { failureResult, tellFailure } from "./failure.ts";
 import { initCommand } from "./init.ts";
 import { localCommand } from "./local.ts";
@@ -30,6 +31,7 @@ const WITH_PLATFORM: readonly PlatformCommand[] = [
   logsCommand,
   rollbackCommand,
   doctorCommand,
+  exportCommand,
   setupCommand,
   backupCommand,
   restoreCommand,

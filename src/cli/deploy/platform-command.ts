@@ -19,6 +19,7 @@ interface PlatformRun {
   readonly deployment: Deployment;
   /** The options of the command line. */
   readonly given: Readonly<Record<string, unknown>>;
+  readonly args: readonly string[];
 }
 
 /** A command on the deployment that its options describe, which is closed after it. */
@@ -38,11 +39,11 @@ export function platformCommand(command: {
       summary,
       flags: v.object({ ...COMMON, ...flags, ...entries }),
       examples,
-      run: ({ flags: given, context }) =>
+      run: ({ flags: given, args, context }) =>
         withShell(context, given, async (shell) => {
           const deployment = await openFrom(shell, platform(), given, `svc deploy ${usage}`);
           try {
-            return await command.run({ shell, deployment, given });
+            return await command.run({ shell, deployment, given, args });
           } finally {
             await deployment.close();
           }

@@ -9,6 +9,7 @@ import { findIdentity } from "./credentials.ts";
 import type { CloudRunFlags } from "./flags.ts";
 import { checkFlags } from "./flags.ts";
 import { Google } from "./google.ts";
+import { exportKnative } from "./knative.ts";
 import { takeLock } from "./lock.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
@@ -69,6 +70,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
     remove: () => removeService(context),
     dropSecrets: (names) => dropSecrets(context, names),
     readSecret: (name) => readSecret(context, name),
+    exports: { "cloud-run": (spec) => exportKnative(context, spec) },
     logs: (options) => serviceLogs(context, options),
     probeHeaders: () => invokerHeaders(context),
     probeBlocked: () => invokerProblem(context),

@@ -1,3 +1,4 @@
+import { composeFile } from "../../deploy/export/compose.ts";
 import type { DeployTarget, PlatformSession, ReleaseSpec } from "../../deploy/platform.ts";
 import type { DeployTools } from "../../deploy/tools.ts";
 import type { ProxyOptions, Releasing } from "./change.ts";
@@ -84,6 +85,12 @@ export async function openSession(
     scaleToZero: async () => undefined,
     remove: () => removeService(at, flags.removeData === true),
     keepsFiles: flags.removeData !== true,
+    exports: {
+      async compose(spec) {
+        const settings = wantedSettings(flags, spec.port, (await serving())?.record);
+        return composeFile(spec, settings);
+      },
+    },
     backup: () => sendBackup(context),
     restore: (files) => restoreData(at, files),
     async readSecret(name) {

@@ -1,0 +1,49 @@
+import { writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { EXIT } from "../../deploy/errors.ts";
+import { exportRelease } from "../../deploy/export/export.ts";
+import { UsageError } from "../errors.ts";
+import * as flags from "./flags.ts";
+import { platformCommand } from "./platform-command.ts";
+
+/** `svc deploy export`: what `up` would release, for another tool. */
+export const exportCommand = platformCommand({
+  usage: "export [format]",
+  summary:
+    "Write what svc deploy up would release as a file of another tool: compose, or cloud-run (Knative YAML)",
+  flags: {
+    ...flags.TARGET_FLAGS,
+    ...flags.RELEASE_FLAGS,
+    to: flags.text("file to write (default: standard output)", "file"),
+    ...flags.VERBOSE,
+    ...flags.JSON_FLAG,
+  },
+  examples: [
+    "svc deploy export compose --to ../compose.yaml",
+    "svc deploy export cloud-run --env prod --to ../service.yaml",
+  ],
+  run: async ({ shell, deployment, given, args }) => {
+    const [format] = args;
+    if (format === undefined)
+      throw new UsageError("The format is missing", "Write svc deploy export compose, or cloud-run.");
+    const { text, image, secrets } = await exportRelease(deployment, format);
+    const to = given.to as string | undefined;
+    shell.progress.clear();
+    if (to !== undefined)
+      await writeFile(resolve(shell.context.cwd, to), text, { flag: "wx" }).catch(refuse(to));
+    if (shell.json)
+      shell.document({ format, image, secrets, text: to === undefined ? text : null, file: to ?? null });
+    else if (to === undefined) for (const line of text.trimEnd().split("\n")) shell.print(line);
+    else {
+      shell.print(`Wrote ${to}, for the image ${image}`);
+      if (secrets.length > 0) shell.print(`Secrets that it refers to: ${secrets.join(", ")}`);
+    }
+    return EXIT.done;
+  },
+});
+
+const refuse = (to: string) => (error: NodeJS.ErrnoException) => {
+  if (error.code === "EEXIST")
+    throw new UsageError(`${to} already exists`, "Remove it, or name another file.");
+  throw new UsageError(`${to} cannot be written: ${error.code}`);
+};

@@ -1,0 +1,142 @@
+import { stringify } from "yaml";
+import { DeployError } from "../../deploy/errors.ts";
+import type { ReleaseSpec } from "../../deploy/platform.ts";
+import { ownershipOf } from "../cloud/ownership.ts";
+import { isPublic, wantedAccess } from "./access.ts";
+import type { Context } from "./context.ts";
+import { newServiceBody } from "./release.ts";
+import { listSecrets } from "./secrets.ts";
+import type { Container, Service, ServiceScaling, Template } from "./service-types.ts";
+import { newScaling, wantedScaling, wantedTemplate } from "./template.ts";
+
+/** Settings that the export has; a service with others would lose them. */
+const KNOWN = {
+  template: [
+    ...["labels", "annotations", "revision", "serviceAccount", "maxInstanceRequestConcurrency", "containers"],
+    ...["scaling", "timeout"],
+  ],
+  container: ["name", "image", "env", "ports", "resources", "startupProbe", "livenessProbe"],
+};
+/** Settings of the service itself that it does not have. */
+const FOREIGN = ["binaryAuthorization", "customAudiences", "defaultUriDisabled", "iapEnabled", "buildConfig"];
+
+const INGRESS: Readonly<Record<string, string>> = {
+  INGRESS_TRAFFIC_INTERNAL_ONLY: "internal",
+  INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER: "internal-and-cloud-load-balancing",
+};
+
+/** The service that a release leads to, as `gcloud run services replace` reads it. */
+export async function exportKnative(context: Context, spec: ReleaseSpec): Promise<string> {
+  const { target, project } = context;
+  const { flags, serviceName } = target;
+  const google = await context.google();
+  const live = await google.find<Service>("run", `/v2/${context.service}`);
+  const stored = await listSecrets(context);
+  // The newest version of a secret that the next deployment stores.
+  const latest = (name: string) => ({
+    name,
+    ref: `projects/${project}/secrets/${serviceName}-${name}/versions/latest`,
+  });
+  const known = Object.fromEntries(
+    Object.entries(spec.secrets).map(([name, ref]) => [
+      name,
+      ref ?? stored.find((one) => one.name === name) ?? latest(name),
+    ]),
+  );
+  const wanted = { ...spec, secrets: known };
+  const template = live
+    ? wantedTemplate(wanted, flags, live.template)
+    : (newServiceBody(context, wanted).template ?? {});
+  const scaling = live ? wantedScaling(flags, live.scaling) : newScaling(flags);
+  refuseUnknown(serviceName, template, live);
+  const [container = {}] = template.containers ?? [];
+  const access = wantedAccess(flags) ?? (live && !(await isPublic(context, live)) ? "private" : "public");
+  const { cpuIdle, startupCpuBoost, limits } = container.resources ?? {};
+  const limitsOf = { ...live?.scaling, ...scaling };
+  const ingress = INGRESS[String(read(live).ingress)];
+  const seconds = /^(\d+)s$/.exec(String(read(template).timeout))?.[1];
+  return stringify({
+    apiVersion: "serving.knative.dev/v1",
+    kind: "Service",
+    metadata: {
+      name: serviceName,
+      namespace: project,
+      labels: { ...live?.labels, ...ownershipOf(target), "cloud.googleapis.com/location": target.region },
+      annotations: {
+        ...scale("run.googleapis.com", limitsOf),
+        ...(ingress === undefined ? {} : { "run.googleapis.com/ingress": ingress }),
+        ...(access === "public" ? { "run.googleapis.com/invoker-iam-disabled": "true" } : {}),
+      },
+    },
+    spec: {
+      template: {
+        metadata: {
+          labels: template.labels ?? {},
+          annotations: {
+            ...scale("autoscaling.knative.dev", read(template).scaling as ServiceScaling | undefined),
+            "run.googleapis.com/cpu-throttling": String(cpuIdle === true),
+            ...(startupCpuBoost === true ? { "run.googleapis.com/startup-cpu-boost": "true" } : {}),
+          },
+        },
+        spec: {
+          ...(template.maxInstanceRequestConcurrency === undefined
+            ? {}
+            : { containerConcurrency: template.maxInstanceRequestConcurrency }),
+          ...(template.serviceAccount === undefined ? {} : { serviceAccountName: template.serviceAccount }),
+          ...(seconds === undefined ? {} : { timeoutSeconds: Number(seconds) }),
+          containers: [
+            {
+              image: container.image,
+              ports: container.ports?.map(({ containerPort }) => ({ containerPort })),
+              env: (container.env ?? []).map(toVariable),
+              resources: { limits },
+              startupProbe: container.startupProbe,
+              ...("livenessProbe" in container ? { livenessProbe: container.livenessProbe } : {}),
+            },
+          ],
+        },
+      },
+      traffic: [{ latestRevision: true, percent: 100 }],
+    },
+  });
+}
+
+/** What was set elsewhere too. */
+function read(resource: Service | Template | undefined): Readonly<Record<string, unknown>> {
+  return { ...resource };
+}
+
+function scale(prefix: string, { minInstanceCount: least, maxInstanceCount: most }: ServiceScaling = {}) {
+  return {
+    ...(least === undefined ? {} : { [`${prefix}/minScale`]: String(least) }),
+    ...(most === undefined ? {} : { [`${prefix}/maxScale`]: String(most) }),
+  };
+}
+
+function toVariable({ name, value = "", valueSource }: NonNullable<Container["env"]>[number]): object {
+  const ref = valueSource?.secretKeyRef;
+  if (ref === undefined) return { name, value };
+  return {
+    name,
+    valueFrom: { secretKeyRef: { name: ref.secret.split("/").at(-1), key: ref.version ?? "latest" } },
+  };
+}
+
+/** Rejects rather than to drop what was set elsewhere. */
+function refuseUnknown(serviceName: string, template: Template, live: Service | undefined): void {
+  const [container = {}, ...others] = template.containers ?? [];
+  const found = [
+    ...Object.keys(template).filter((key) => !KNOWN.template.includes(key)),
+    ...Object.keys(container).filter((key) => !KNOWN.container.includes(key)),
+    ...FOREIGN.filter((key) => Boolean(read(live)[key])),
+    ...(others.length > 0 ? ["further containers"] : []),
+  ];
+  if (found.length === 0) return;
+  throw new DeployError(
+    "usage",
+    `"${serviceName}" has settings that the export would lose: ${found.join(", ")}`,
+    {
+      fix: `Export it with Google's own tool: gcloud run services describe ${serviceName} --format export`,
+    },
+  );
+}
