@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { defineAgent } from "agent-control-service";
 import { type TestServer, testServer } from "agent-control-service/testing";
 import type { Browser, Locator, Page } from "playwright-core";
@@ -37,6 +38,8 @@ const desk = defineAgent({
     },
   },
 });
+
+const IMAGES = new URL("../../docs/images/", import.meta.url);
 
 const chromium = requirement("chromium");
 let browser: Browser;
@@ -272,6 +275,48 @@ function tasksOf(how: string): Task[] {
   ];
 }
 
+/** The pictures of the readme and of docs/admin.md: pages, and how wide the window is. */
+const PICTURES = {
+  dashboard: ["", 1360],
+  job: ["jobs/mouse-lost", 1360],
+  inbox: ["inbox", 1360],
+  failures: ["failures", 1360],
+  compare: ["jobs/mouse-lost/compare?with=mouse-sent", 1360],
+  agent: ["agents/desk", 1360],
+  phone: ["jobs/mouse-asks", 390],
+} as const;
+
+chromium.it("the pictures of the documentation are pages of the admin interface, and small", async () => {
+  const docs = ["../../README.md", "../../docs/admin.md"].map((path) =>
+    readFileSync(new URL(path, import.meta.url), "utf8"),
+  );
+  const files = Object.keys(PICTURES).map((name) => `admin-${name}.png`);
+  // They have times in them, so they are not compared: `SVC_UPDATE_DOCS=1` takes them again.
+  if (process.env.SVC_UPDATE_DOCS === "1") {
+    await startAll("mouse");
+    const { page, context } = await visit(browser, server.url, DESKTOP);
+    await signIn(page, server.url, server.key);
+    for (const [name, [path, width]] of Object.entries(PICTURES)) {
+      await page.setViewportSize({ width, height: 850 });
+      await page.goto(`${server.url}/admin/${path}`);
+      await page.screenshot({ path: fileURLToPath(new URL(`admin-${name}.png`, IMAGES)) });
+    }
+    await context.close();
+  }
+
+  for (const file of files) {
+    expect([file, docs.some((text) => text.includes(`images/${file})`))]).toEqual([file, true]);
+    expect([file, statSync(new URL(file, IMAGES)).size < 150_000]).toEqual([file, true]);
+  }
+});
+
+async function startAll(how: string): Promise<void> {
+  await start(`${how}-lost`, "lost", "failed");
+  await start(`${how}-sent`, "fine", "completed");
+  await start(`${how}-asks`, "asks", "awaiting");
+  await start(`${how}-endless`, "endless", "in_progress");
+}
+
 /** Clicks by task, as the documentation has them. */
 function documented(): Record<string, number> {
   const text = readFileSync(new URL("../../docs/admin.md", import.meta.url), "utf8");
@@ -288,10 +333,7 @@ for (const how of shareOf(["mouse", "keyboard"], 2)) {
   chromium.it(
     `the tasks of an operator are done with the ${how}, with as many clicks as the documentation says`,
     async () => {
-      await start(`${how}-lost`, "lost", "failed");
-      await start(`${how}-sent`, "fine", "completed");
-      await start(`${how}-asks`, "asks", "awaiting");
-      await start(`${how}-endless`, "endless", "in_progress");
+      await startAll(how);
       const { page, context, complaints } = await visit(browser, server.url, DESKTOP);
       await signIn(page, server.url, server.key);
       const clicks: Record<string, number> = {};
