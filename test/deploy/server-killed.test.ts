@@ -51,6 +51,9 @@ describe("svc deploy up to a server, killed at a line of its journal", () => {
     expect(lines).toBeGreaterThan(8);
 
     const failures: string[] = [];
+    // Below the platform and its host.
+    const journal = join(mine.cwd, `.deployment/state/server/server/${serviceName}.journal`);
+    expect(existsSync(journal.replace(/journal$/, "json"))).toBe(true);
     const kills = shareOf(
       Array.from({ length: lines }, (_, index) => index + 1),
       8,
@@ -76,8 +79,7 @@ describe("svc deploy up to a server, killed at a line of its journal", () => {
       if (left.length !== 1 || candidates !== "") failures.push(`${killAt}: ${left} ${candidates}`);
       if (docker("ps", "--all", "--quiet", "--filter", `name=${serviceName}.lock`) !== "")
         failures.push(`${killAt}: the lock is left`);
-      if (existsSync(join(mine.cwd, `.deployment/state/server/${serviceName}.journal`)))
-        failures.push(`${killAt}: the journal is left`);
+      if (existsSync(journal)) failures.push(`${killAt}: the journal is left`);
     }
 
     expect(failures).toEqual([]);

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, expect } from "vitest";
 import { requirement } from "../_require.ts";
 import { type Sshd, startSshd } from "../_sshd.ts";
@@ -24,6 +25,14 @@ describe("svc deploy to a server over ssh", () => {
     await at.ask("/agents/asker/jobs", { job_context: jobContext("open"), job_fields: {} });
     const job = () => at.ask<{ status: string; message: string }>("/jobs/open");
     await expect.poll(async () => (await job()).status, { timeout: 30_000 }).toBe("awaiting");
+    // All its processes but the first are killed; the engine starts the container again.
+    const [killed = ""] = at.running();
+    spawnSync("docker", ["exec", killed, "sh", "-c", "kill -9 -1"]);
+    const restarts = () => docker("inspect", "--format", "{{.RestartCount}}", killed);
+    await expect.poll(restarts, { timeout: 30_000 }).not.toBe("0");
+    await expect
+      .poll(async () => (await job().catch(() => undefined))?.status, { timeout: 30_000 })
+      .toBe("awaiting");
     const idle = await mine.up();
     const [before] = at.running();
     mine.step("two");
