@@ -126,6 +126,7 @@ describe.each([
     expect(Buffer.compare((await storage.getItemRaw<Buffer>("folder:bytes"))!, BYTES)).toBe(0);
     expect(await storage.getItem("folder:text")).toBe("hello");
     expect((await storage.getKeys("folder")).sort()).toEqual(["folder:bytes", "folder:text"]);
+    expect(await storage.getKeys()).toEqual(expect.arrayContaining(["folder:bytes", "folder:text"]));
   });
 });
 

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { FileSystem } from "../../src/core/storage/file-io.ts";
+import { findMount } from "../../src/core/storage/file-system.ts";
+import { nodeIo } from "../../src/core/storage/node-io.ts";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";
-import { findMount } from "../../src/core/store/json/file-system.ts";
-import type { FileSystem } from "../../src/core/store/json/io.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
-import { nodeIo } from "../../src/core/store/json/node-io.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 

@@ -2,10 +2,10 @@ import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { StoreIo } from "../../src/core/storage/file-io.ts";
+import { nodeIo } from "../../src/core/storage/node-io.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
-import type { StoreIo } from "../../src/core/store/json/io.ts";
 import { openBackend } from "../../src/core/store/json/json-backend.ts";
-import { nodeIo } from "../../src/core/store/json/node-io.ts";
 import { nodeTimers } from "../../src/core/store/json/timers.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";

@@ -2,8 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { StoreIo } from "../../src/core/storage/file-io.ts";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";
-import type { StoreIo } from "../../src/core/store/json/io.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";

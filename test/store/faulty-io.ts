@@ -1,5 +1,5 @@
-import type { StoreIo } from "../../src/core/store/json/io.ts";
-import { nodeIo } from "../../src/core/store/json/node-io.ts";
+import type { StoreIo } from "../../src/core/storage/file-io.ts";
+import { nodeIo } from "../../src/core/storage/node-io.ts";
 
 /** The real file system, of which single calls can be made to fail. */
 export class FaultyIo {

@@ -2,11 +2,11 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { StoreIo } from "../../src/core/storage/file-io.ts";
+import { nodeIo } from "../../src/core/storage/node-io.ts";
 import { makeJob } from "../../src/core/store/contract/fixtures.ts";
-import type { StoreIo } from "../../src/core/store/json/io.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import { readManifest } from "../../src/core/store/json/manifest.ts";
-import { nodeIo } from "../../src/core/store/json/node-io.ts";
 import { verifyFiles } from "../../src/core/store/json/verify.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";

@@ -1,6 +1,6 @@
+import type { StoreIo } from "../../src/core/storage/file-io.ts";
+import { nodeIo } from "../../src/core/storage/node-io.ts";
 import type { Objects } from "../../src/core/store/bucket/sealed.ts";
-import type { StoreIo } from "../../src/core/store/json/io.ts";
-import { nodeIo } from "../../src/core/store/json/node-io.ts";
 import { nodeTimers, type Timers } from "../../src/core/store/json/timers.ts";
 
 /** A step at which a process ends: before or after it takes effect. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { StoreIo } from "../../src/core/store/json/io.ts";
+import type { StoreIo } from "../../src/core/storage/file-io.ts";
 import { scanLines } from "../../src/core/store/json/scan-lines.ts";
 
 const MIB = 1024 * 1024;

@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import type { FileIdentity, StoreIo } from "../../src/core/store/json/io.ts";
+import type { FileIdentity, StoreIo } from "../../src/core/storage/file-io.ts";
 import type { SimRandom } from "./sim-random.ts";
 
 const SECTOR = 512;

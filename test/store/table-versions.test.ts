@@ -2,10 +2,10 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { nodeIo } from "../../src/core/storage/node-io.ts";
 import { makeCase, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { openBackend } from "../../src/core/store/json/json-backend.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
-import { nodeIo } from "../../src/core/store/json/node-io.ts";
 import { nodeTimers } from "../../src/core/store/json/timers.ts";
 import type { Entity, TableSpec } from "../../src/core/store/store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { link, mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { dirname, join, sep } from "node:path";
-import { type CreatingStorageDriver, toPath } from "./storage-driver.ts";
+import { nodeIo } from "./node-io.ts";
+import { type AppendingStorageDriver, toPath } from "./storage-driver.ts";
 import { StorageFailure, type StorageFailureReason } from "./storage-failure.ts";
 
 /** Files that are being written; one that a crash has left is never read. */
@@ -14,12 +15,12 @@ export interface FileOptions {
 
 /**
  * A driver for a folder of a disk, or of a network file system: each item is a file, which is complete and synced before a
- * write resolves. unstorage's own writes in place and without a sync: a crash leaves half a file, or none.
+ * write resolves, and which a store can append to. unstorage's own writes in place and without a sync: a crash leaves half a file, or none.
  *
  * @example
  * fileDriver({ folder: "/mnt/backups" })
  */
-export function fileDriver({ folder }: FileOptions): CreatingStorageDriver {
+export function fileDriver({ folder }: FileOptions): AppendingStorageDriver {
   const pathOf = (key: string) => join(folder, toPath("", key));
   const read = async (key: string) => {
     try {
@@ -52,8 +53,9 @@ export function fileDriver({ folder }: FileOptions): CreatingStorageDriver {
       throw failureOf(error, folder);
     }
   };
-  const driver: CreatingStorageDriver = {
+  const driver: AppendingStorageDriver = {
     name: "agent-control-file",
+    files: { folder, io: nodeIo },
     async hasItem(key) {
       try {
         return (await stat(pathOf(key))).isFile();
@@ -86,7 +88,7 @@ export function fileDriver({ folder }: FileOptions): CreatingStorageDriver {
         ifMissing(error, folder, undefined);
       }
     },
-    async getKeys(base) {
+    async getKeys(base = "") {
       try {
         const found = await readdir(folder, { recursive: true, withFileTypes: true });
         return found

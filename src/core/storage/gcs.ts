@@ -55,7 +55,7 @@ export function gcsDriver(options: GcsOptions): CreatingStorageDriver {
     async removeItem(key: string) {
       await bucket.call({ method: "DELETE", path: bucket.objectPath(toPath(prefix, key)), absent: true });
     },
-    async getKeys(base: string) {
+    async getKeys(base = "") {
       const paths = await bucket.list(toPathPrefix(prefix, base));
       return paths.map((path) => toKey(prefix, path));
     },

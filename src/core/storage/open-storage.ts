@@ -1,5 +1,5 @@
 import { createStorage, type Driver } from "unstorage";
-import type { StorageDriver } from "./storage-driver.ts";
+import type { AppendableFiles, StorageDriver } from "./storage-driver.ts";
 
 /** What is used of an unstorage `Storage`. Its own type would bring those of all drivers along. */
 export interface UnstorageStorage {
@@ -16,4 +16,13 @@ export type StorageLike = UnstorageStorage | StorageDriver;
 /** A storage of unstorage, for one of its drivers too. */
 export function openStorage(given: StorageLike): UnstorageStorage {
   return "getMount" in given ? given : (createStorage({ driver: given as Driver }) as UnstorageStorage);
+}
+
+/** The files of a storage whose driver can append to them. @throws {TypeError} if it cannot */
+export function filesOf(storage: UnstorageStorage): AppendableFiles {
+  const { driver } = storage.getMount("") as { driver: StorageDriver };
+  if (driver.files !== undefined) return driver.files;
+  throw new TypeError(
+    `The storage driver ${driver.name ?? ""} cannot append to files, which a journal on a disk needs: use fileDriver`,
+  );
 }

@@ -59,7 +59,7 @@ export function s3Driver(options: S3Options): OwnStorageDriver | CreatingStorage
     async removeItem(key: string) {
       await bucket.call({ method: "DELETE", path: toPath(prefix, key), absent: true });
     },
-    async getKeys(base: string) {
+    async getKeys(base = "") {
       const paths = await bucket.list(toPathPrefix(prefix, base));
       return paths.map((path) => toKey(prefix, path));
     },

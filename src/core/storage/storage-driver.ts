@@ -1,4 +1,5 @@
 import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { StoreIo } from "./file-io.ts";
 
 /**
  * What keeps files: an unstorage driver, reduced to what is used here. Its own type would bring those of all drivers
@@ -23,6 +24,17 @@ export interface StorageDriver {
    * item has this value now because of this call; a repeated call with a value that nobody else writes may say `true` again.
    */
   createItemRaw?(key: string, value: Uint8Array): Promise<boolean>;
+  /**
+   * Not part of unstorage, and optional: items as files that can be appended to and synced. A store that has it keeps its
+   * journal in these files, line by line.
+   */
+  readonly files?: AppendableFiles;
+}
+
+/** Where the items of a driver are files: the item `a:b` is the file `a/b` in the folder. */
+export interface AppendableFiles {
+  readonly folder: string;
+  readonly io: StoreIo;
 }
 
 /** A driver of this package. */
@@ -40,6 +52,11 @@ export interface OwnStorageDriver extends StorageDriver {
 /** One that can also create an item only if there is none. */
 export interface CreatingStorageDriver extends OwnStorageDriver {
   createItemRaw(key: string, value: Uint8Array): Promise<boolean>;
+}
+
+/** One whose items can also be appended to. */
+export interface AppendingStorageDriver extends CreatingStorageDriver {
+  readonly files: AppendableFiles;
 }
 
 /** Bytes that a driver has returned, whichever type it uses for them; `undefined` if there is no item. */

@@ -8,6 +8,7 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
+import { nodeIo } from "../storage/node-io.ts";
 import { type Content, type ContentPart, counted, type PartSum } from "./content.ts";
 import { FileSet } from "./json/file-set.ts";
 import { readContent, writeContent } from "./json/folder-content.ts";
@@ -18,7 +19,6 @@ import { fillFolder, refuseIncomplete } from "./json/incomplete.ts";
 import type { JsonBackend } from "./json/json-backend.ts";
 import { openBackend } from "./json/json-backend.ts";
 import { readManifest } from "./json/manifest.ts";
-import { nodeIo } from "./json/node-io.ts";
 import type { Repaired } from "./json/repair.ts";
 import { repairFiles } from "./json/repair.ts";
 import { takeSnapshot } from "./json/take-snapshot.ts";

@@ -1,5 +1,5 @@
+import type { StoreIo } from "../../storage/file-io.ts";
 import type { Durability } from "../durability.ts";
-import type { StoreIo } from "../json/io.ts";
 import type { Timers } from "../json/timers.ts";
 import type { StoreLogger, TableSpec } from "../store.ts";
 import type { Objects } from "./sealed.ts";

@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
+import type { StoreIo } from "../../storage/file-io.ts";
+import { nodeIo } from "../../storage/node-io.ts";
 import { refuseIncomplete } from "../json/incomplete.ts";
-import type { StoreIo } from "../json/io.ts";
 import { type JsonBackend, openBackend } from "../json/json-backend.ts";
 import { toBackendOptions } from "../json/json-store.ts";
 import type { Owner } from "../json/manifest.ts";
-import { nodeIo } from "../json/node-io.ts";
 import { nodeTimers } from "../json/timers.ts";
 import { storageError } from "../storage-error.ts";
 import type { ShippingHealth } from "../store.ts";

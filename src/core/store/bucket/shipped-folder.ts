@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
+import type { StoreIo } from "../../storage/file-io.ts";
 import { Contents } from "../json/contents.ts";
 import { FileSet } from "../json/file-set.ts";
-import type { StoreIo } from "../json/io.ts";
 import { loadFiles, openNamed } from "../json/load.ts";
 import { MANIFEST, readManifest } from "../json/manifest.ts";
 import { storageError } from "../storage-error.ts";

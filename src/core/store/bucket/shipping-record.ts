@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { readFully, type StoreIo, writeFully } from "../json/io.ts";
+import { readFully, type StoreIo, writeFully } from "../../storage/file-io.ts";
 import { storageError } from "../storage-error.ts";
 import { seal, unseal } from "./sealed.ts";
 

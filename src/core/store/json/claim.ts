@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
+import type { FileIdentity, StoreIo } from "../../storage/file-io.ts";
+import { codeOf, isNoRoom, isSameFile, isUnchanged, writeFully } from "../../storage/file-io.ts";
 import { storageError } from "../storage-error.ts";
 import { folderGoneError, folderReplacedError, ownerLostError } from "./disk-errors.ts";
-import type { FileIdentity, StoreIo } from "./io.ts";
-import { codeOf, isNoRoom, isSameFile, isUnchanged, writeFully } from "./io.ts";
 import type { ClosedManifest, Manifest, Owner } from "./manifest.ts";
 import { MANIFEST, manifestText, parseManifest, readManifestText } from "./manifest.ts";
 

@@ -1,9 +1,9 @@
+import { isNoRoom } from "../../storage/file-io.ts";
 import type { StoreLogger } from "../store.ts";
 import type { Compacted } from "./compaction.ts";
 import { compactFiles } from "./compaction.ts";
 import type { Contents } from "./contents.ts";
 import type { FileSet } from "./file-set.ts";
-import { isNoRoom } from "./io.ts";
 import type { Journal } from "./journal.ts";
 import type { Segment } from "./segment.ts";
 

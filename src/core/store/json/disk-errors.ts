@@ -1,6 +1,6 @@
 import { isServiceError } from "../../base/errors.ts";
+import { codeOf, isNoRoom } from "../../storage/file-io.ts";
 import { storageError } from "../storage-error.ts";
-import { codeOf, isNoRoom } from "./io.ts";
 import type { Owner } from "./manifest.ts";
 
 /** The disk is full. */

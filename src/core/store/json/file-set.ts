@@ -1,11 +1,11 @@
+import type { FileIdentity, StoreIo } from "../../storage/file-io.ts";
+import { codeOf, isSameFile, isUnchanged, readFully, writeFully } from "../../storage/file-io.ts";
 import type { Mark } from "../closed.ts";
 import type { StoreLogger } from "../store.ts";
 import { Claim } from "./claim.ts";
 import { damageError } from "./damage-error.ts";
 import { folderGoneError } from "./disk-errors.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
-import type { FileIdentity, StoreIo } from "./io.ts";
-import { codeOf, isSameFile, isUnchanged, readFully, writeFully } from "./io.ts";
 import { fileHeader } from "./line.ts";
 import type { Manifest } from "./manifest.ts";
 import { Removals } from "./removals.ts";

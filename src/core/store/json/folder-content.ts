@@ -1,3 +1,4 @@
+import type { StoreIo } from "../../storage/file-io.ts";
 import type { Mark } from "../closed.ts";
 import type { Content, ContentPart, ContentRow } from "../content.ts";
 import { findSlots } from "../query.ts";
@@ -6,7 +7,6 @@ import { readBodies } from "./bodies.ts";
 import { Contents } from "./contents.ts";
 import { FileSet } from "./file-set.ts";
 import { refuseIncomplete } from "./incomplete.ts";
-import type { StoreIo } from "./io.ts";
 import { LineBuffer } from "./line.ts";
 import { loadFiles, openNamed } from "./load.ts";
 import type { Locator } from "./locators.ts";

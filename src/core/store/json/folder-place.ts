@@ -1,4 +1,6 @@
 import { existsSync, realpathSync } from "node:fs";
+import type { StoreIo } from "../../storage/file-io.ts";
+import { nodeIo } from "../../storage/node-io.ts";
 import type { Mark } from "../closed.ts";
 import { type Content, type PartSum, sumsOf } from "../content.ts";
 import type { Place, PlaceState } from "../move.ts";
@@ -8,10 +10,8 @@ import { readContent, readFiles, writeContent } from "./folder-content.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { HEADROOM } from "./headroom.ts";
 import { clearIncomplete, fillFolder, incompleteMove, isOfStore } from "./incomplete.ts";
-import type { StoreIo } from "./io.ts";
 import { openBackend } from "./json-backend.ts";
 import { readAnyManifest } from "./manifest.ts";
-import { nodeIo } from "./node-io.ts";
 import { nodeTimers } from "./timers.ts";
 
 const SILENT: StoreLogger = { info() {}, warn() {}, error() {} };

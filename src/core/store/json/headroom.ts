@@ -1,5 +1,5 @@
-import type { StoreIo } from "./io.ts";
-import { codeOf, writeFully } from "./io.ts";
+import type { StoreIo } from "../../storage/file-io.ts";
+import { codeOf, writeFully } from "../../storage/file-io.ts";
 import type { Segment } from "./segment.ts";
 import type { SharedFile } from "./shared-file.ts";
 

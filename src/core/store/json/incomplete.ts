@@ -1,5 +1,5 @@
+import { readFully, type StoreIo, writeFully } from "../../storage/file-io.ts";
 import { storageError } from "../storage-error.ts";
-import { readFully, type StoreIo, writeFully } from "./io.ts";
 
 /** File that is in a folder while a store is copied into it. Of a move it has the id. */
 const INCOMPLETE = "INCOMPLETE";

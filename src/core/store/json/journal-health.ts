@@ -1,8 +1,8 @@
 import type { ServiceError } from "../../base/errors.ts";
+import { isNoRoom } from "../../storage/file-io.ts";
 import type { StoreHealth, StoreLogger } from "../store.ts";
 import { diskError, fullError } from "./disk-errors.ts";
 import type { FileSet } from "./file-set.ts";
-import { isNoRoom } from "./io.ts";
 import type { Reserve } from "./reserve.ts";
 import type { Timers } from "./timers.ts";
 

@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
+import type { FileSystem, StoreIo } from "../../storage/file-io.ts";
 import type { Backend, Change, EntryRange, StoreLog, StoreTable } from "../backend.ts";
 import { Body } from "../body.ts";
 import type { StoreSnapshot } from "../snapshot.ts";
@@ -13,7 +14,6 @@ import type { FolderLock } from "./folder-lock.ts";
 import { lockFolder } from "./folder-lock.ts";
 import type { HeadroomOptions } from "./headroom.ts";
 import { refuseIncomplete } from "./incomplete.ts";
-import type { FileSystem, StoreIo } from "./io.ts";
 import { Journal } from "./journal.ts";
 import { describeError } from "./journal-health.ts";
 import { loadFiles, openNamed } from "./load.ts";

@@ -1,10 +1,11 @@
+import { fileDriver } from "../../storage/file.ts";
+import type { StoreIo } from "../../storage/file-io.ts";
+import { filesOf, openStorage, type StorageLike } from "../../storage/open-storage.ts";
 import type { StoreFactory, StoreLogger, TableSpec } from "../store.ts";
 import { createStoreTables, TransactionalStore } from "../transactional-store.ts";
 import type { HeadroomOptions } from "./headroom.ts";
 import { HEADROOM } from "./headroom.ts";
-import type { StoreIo } from "./io.ts";
 import { type BackendOptions, openBackend } from "./json-backend.ts";
-import { nodeIo } from "./node-io.ts";
 import type { Timers } from "./timers.ts";
 import { nodeTimers } from "./timers.ts";
 
@@ -12,7 +13,12 @@ export interface JsonStoreOptions {
   readonly tables: readonly TableSpec[];
   readonly dataDir: string;
   readonly log: StoreLogger;
-  /** @default the file system of this machine */
+  /**
+   * Where its files are: a storage of unstorage, or a driver, whose driver can append to files.
+   * @default that of `fileDriver` for `dataDir`
+   */
+  readonly storage?: StorageLike;
+  /** How files are appended to and synced. @default by the driver */
   readonly io?: StoreIo;
   /** @default the clock of this machine */
   readonly timers?: Timers;
@@ -26,7 +32,7 @@ export interface JsonStoreOptions {
   readonly lock?: boolean;
 }
 
-/** Opens the store in `dataDir`: JSON lines on disk, indexes in memory. */
+/** Opens the store in `dataDir`: JSON lines in a storage of unstorage that can append to files, indexes in memory. */
 export const openJsonStore: StoreFactory = (context) => openJsonStoreWith(context);
 
 /** The same with parts of it replaced. */
@@ -38,10 +44,12 @@ export async function openJsonStoreWith(options: JsonStoreOptions): Promise<Tran
 
 /** Missing options get their defaults. */
 export function toBackendOptions(options: JsonStoreOptions): BackendOptions {
+  const storage = openStorage(options.storage ?? fileDriver({ folder: options.dataDir }));
+  const { folder, io } = filesOf(storage);
   return {
-    folder: options.dataDir,
+    folder,
     log: options.log,
-    io: options.io ?? nodeIo,
+    io: options.io ?? io,
     timers: options.timers ?? nodeTimers,
     journalBytes: options.journalBytes ?? 16 * 1024 * 1024,
     reserveBytes: options.reserveBytes ?? 1024 * 1024,

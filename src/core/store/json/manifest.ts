@@ -1,9 +1,9 @@
 import { crc32 } from "node:zlib";
+import type { StoreIo } from "../../storage/file-io.ts";
+import { readFully } from "../../storage/file-io.ts";
 import { ClosedStoreError, type Mark } from "../closed.ts";
 import { storageError } from "../storage-error.ts";
 import { damageError } from "./damage-error.ts";
-import type { StoreIo } from "./io.ts";
-import { readFully } from "./io.ts";
 
 /** A process that has the store open. */
 export interface Owner {

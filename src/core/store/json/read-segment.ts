@@ -1,5 +1,5 @@
+import type { StoreIo } from "../../storage/file-io.ts";
 import { missingBytes } from "./damage-error.ts";
-import type { StoreIo } from "./io.ts";
 import type { LineHeader } from "./line.ts";
 import { isSealed, readHeader } from "./line.ts";
 import type { Locator } from "./locators.ts";

@@ -1,12 +1,12 @@
 import { getOrMake } from "../../base/get-or-make.ts";
 import type { DamagedJob } from "../../models/own-rows.ts";
+import { codeOf, type StoreIo, writeFully } from "../../storage/file-io.ts";
 import { ClosedStoreError } from "../closed.ts";
 import { DAMAGED_JOB_TABLE, ownerOf } from "../damaged-jobs.ts";
 import { missingBytes } from "./damage-error.ts";
 import { FileSet } from "./file-set.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
 import { refuseIncomplete } from "./incomplete.ts";
-import { codeOf, type StoreIo, writeFully } from "./io.ts";
 import { KeptLines } from "./kept-lines.ts";
 import { LineBuffer, type LineHeader, type LineNames, readBody } from "./line.ts";
 import { MANIFEST, type Manifest, readManifest } from "./manifest.ts";

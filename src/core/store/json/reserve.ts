@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
+import type { StoreIo } from "../../storage/file-io.ts";
+import { isNoRoom, writeFully } from "../../storage/file-io.ts";
 import type { StoreLogger } from "../store.ts";
-import type { StoreIo } from "./io.ts";
-import { isNoRoom, writeFully } from "./io.ts";
 
 /** Space reserved on the disk, so that entities can still be removed when it is full. */
 export class Reserve {

@@ -1,7 +1,7 @@
+import { writeFully } from "../../storage/file-io.ts";
 import { beginJournal } from "./begin-journal.ts";
 import { damageError } from "./damage-error.ts";
 import type { FileSet } from "./file-set.ts";
-import { writeFully } from "./io.ts";
 import { LineBuffer } from "./line.ts";
 import { sealedPart } from "./read-segment.ts";
 import { scanLines } from "./scan-lines.ts";

@@ -1,4 +1,4 @@
-import type { StoreIo } from "./io.ts";
+import type { StoreIo } from "../../storage/file-io.ts";
 
 const NEWLINE = 10;
 const CHUNK = 2 * 1024 * 1024;

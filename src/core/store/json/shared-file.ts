@@ -1,5 +1,5 @@
-import type { FileIdentity, StoreIo } from "./io.ts";
-import { readFully } from "./io.ts";
+import type { FileIdentity, StoreIo } from "../../storage/file-io.ts";
+import { readFully } from "../../storage/file-io.ts";
 
 /** An open file that is closed only once all reads have finished. */
 export class SharedFile {

@@ -1,4 +1,4 @@
-import type { StoreIo } from "./io.ts";
+import type { StoreIo } from "../../storage/file-io.ts";
 import type { LineHeader, LineNames } from "./line.ts";
 import { isSealed, readHeader, readNames } from "./line.ts";
 import { withoutFlippedBit } from "./one-bit.ts";

@@ -1,5 +1,5 @@
+import { writeFully } from "../../storage/file-io.ts";
 import type { FileSet } from "./file-set.ts";
-import { writeFully } from "./io.ts";
 import { LineBuffer } from "./line.ts";
 import type { Locator } from "./locators.ts";
 import type { Segment } from "./segment.ts";

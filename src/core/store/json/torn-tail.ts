@@ -1,6 +1,6 @@
+import type { StoreIo } from "../../storage/file-io.ts";
+import { writeFully } from "../../storage/file-io.ts";
 import { damageError } from "./damage-error.ts";
-import type { StoreIo } from "./io.ts";
-import { writeFully } from "./io.ts";
 import { isSealed, readHeader } from "./line.ts";
 import type { Flaw, SegmentEnd } from "./read-segment.ts";
 import { scanLines } from "./scan-lines.ts";

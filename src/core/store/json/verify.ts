@@ -1,6 +1,6 @@
+import type { StoreIo } from "../../storage/file-io.ts";
 import { missingBytes } from "./damage-error.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
-import type { StoreIo } from "./io.ts";
 import { readManifest } from "./manifest.ts";
 import { siftFile } from "./sift.ts";
 

@@ -1,7 +1,7 @@
+import type { StoreIo } from "../../storage/file-io.ts";
+import { writeFully } from "../../storage/file-io.ts";
 import { storageError } from "../storage-error.ts";
 import { fillFolder } from "./incomplete.ts";
-import type { StoreIo } from "./io.ts";
-import { writeFully } from "./io.ts";
 import { MANIFEST, manifestText } from "./manifest.ts";
 import { verifyFiles } from "./verify.ts";
 

@@ -1,7 +1,7 @@
 import * as fs from "node:fs";
 import { promisify } from "node:util";
+import type { FileIdentity, StoreIo } from "./file-io.ts";
 import { fileSystem } from "./file-system.ts";
-import type { FileIdentity, StoreIo } from "./io.ts";
 
 const fdatasync = promisify(fs.fdatasync);
 const fsync = promisify(fs.fsync);

@@ -1,5 +1,5 @@
 import { readFileSync, realpathSync, statfsSync } from "node:fs";
-import type { FileSystem } from "./io.ts";
+import type { FileSystem } from "./file-io.ts";
 
 /** `f_type` of file systems that several hosts may share: NFS, SMB 1 to 3, CIFS, FUSE, 9P, Ceph, AFS. */
 const SHARED = new Set([

@@ -1,6 +1,6 @@
 /**
- * Everything that the JSON store needs from a file system. Injected, so that crash tests can use a simulated
- * disk. Fast or rare operations are synchronous; those that wait for the disk are not.
+ * Files that can be appended to and synced: what a journal needs that is acknowledged line by line, and an optional
+ * capability of drivers. Injected, so that crash tests can use a simulated disk. Fast or rare operations are synchronous; those that wait for the disk are not.
  */
 export interface StoreIo {
   /** The current identity of a name; `undefined` if there is no such file or folder. */
