@@ -4,8 +4,8 @@
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import { nodeIo } from "../../src/core/storage/node-io.ts";
+import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
 import { caseOf, job } from "./entities.mjs";
 import { lowdbUpdates, rawAppends, sqliteUpdates, wholeFileUpdates } from "./peers.mjs";
