@@ -205,7 +205,7 @@ export const DashboardSchema = v.object({
       counts: v.object({ completed: v.number(), failed: v.number(), running: v.number() }),
     }),
   ),
-  /** Over the time `range`; computed at most every ten seconds. */
+  /** Over the time `range`; computed at most every ten seconds, over days every minute. */
   well: v.object({
     range: v.picklist(["1h", "24h", "7d", "30d"]),
     completed: v.number(),

@@ -22,7 +22,7 @@ export function casesListRoutes(parts: AdminParts): RouteDefinition[] {
       { label: "Job", key: "job_id", style: "wide" },
       { label: "Updates", style: "num wide c-count" },
       { label: "Cost", key: "total_cost", style: "num wide c-cost" },
-      { label: "Took", key: "duration", style: "num wide c-took" },
+      { label: "Duration", key: "duration", style: "num wide c-took" },
       { label: "Changed", key: "updated_at", style: "wide c-changed" },
       { label: "Created", key: "created_at" },
     ],

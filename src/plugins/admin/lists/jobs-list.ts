@@ -30,7 +30,7 @@ export function jobsListRoutes(parts: AdminParts): RouteDefinition[] {
       { label: "Agent", key: "agent_name", style: "wide agent" },
       { label: "Cases", key: "case_count", style: "num wide c-count" },
       { label: "Cost", key: "total_cost", style: "num wide c-cost" },
-      { label: "Took", key: "duration", style: "num wide c-took" },
+      { label: "Duration", key: "duration", style: "num wide c-took" },
       { label: "Changed", key: "updated_at", style: "wide c-changed" },
       { label: "Created", key: "created_at" },
     ],

@@ -7,12 +7,15 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** Times that the dashboard can show: their length, and that of a column of its chart; milliseconds. */
+/**
+ * Times that the dashboard can show: their length, that of a column of its chart, and how long figures are kept, as a
+ * dashboard that is open while jobs run asks each second; milliseconds.
+ */
 export const RANGES = {
-  "1h": { label: "1 hour", length: HOUR, step: 5 * MINUTE },
-  "24h": { label: "24 hours", length: DAY, step: HOUR },
-  "7d": { label: "7 days", length: 7 * DAY, step: 6 * HOUR },
-  "30d": { label: "30 days", length: 30 * DAY, step: DAY },
+  "1h": { label: "1 hour", length: HOUR, step: 5 * MINUTE, stale: 10_000 },
+  "24h": { label: "24 hours", length: DAY, step: HOUR, stale: 10_000 },
+  "7d": { label: "7 days", length: 7 * DAY, step: 6 * HOUR, stale: MINUTE },
+  "30d": { label: "30 days", length: 30 * DAY, step: DAY, stale: MINUTE },
 } as const;
 export type RangeName = keyof typeof RANGES;
 
@@ -20,8 +23,6 @@ export type RangeName = keyof typeof RANGES;
 const SUMMED = 1000;
 /** Reasons of failures that are shown. */
 const REASONS = 6;
-/** A dashboard that is open while jobs run asks each second: its figures are computed as often as this. */
-const STALE = 10_000;
 
 /** Whether the service does well, over a time. */
 export interface Wellbeing {
@@ -45,7 +46,7 @@ export interface Wellbeing {
   readonly costsArePartial: boolean;
 }
 
-/** Reads it at most every ten seconds for each time, however many pages are open. */
+/** Reads it at most once within `stale` for each time, however many pages are open. */
 export class Wellness {
   readonly #jobs: Jobs;
   readonly #hub: Pick<LiveHub, "tick" | "refresh">;
@@ -62,8 +63,9 @@ export class Wellness {
   read(range: RangeName): Promise<Wellbeing> {
     const now = this.#clock().getTime();
     const known = this.#known.get(range);
-    if (known && now >= known.at && now - known.at < STALE) {
-      if (known.tick !== this.#hub.tick) this.#readAgain(known.at + STALE - now);
+    const { stale } = RANGES[range];
+    if (known && now >= known.at && now - known.at < stale) {
+      if (known.tick !== this.#hub.tick) this.#readAgain(known.at + stale - now);
       return known.reading;
     }
     const reading = readWellbeing(this.#jobs, range, now);
