@@ -91,6 +91,7 @@ const IN_TURN = [
   ["docs/site", "compilers"],
   ["deploy/ssh-docker", "deploy/server-contract"],
   ["clouds/independent-clients", "deploy/server-proxy"],
+  ["deploy/server-killed", "deploy/server-backup"],
 ];
 const share = process.env.SVC_SHARE;
 const leftOut = share ? IN_TURN.map((pair) => `test/${pair[(Number(share) + 1) % 2]}.test.ts`) : [];

@@ -106,8 +106,9 @@ describe("an export", () => {
     const secrets = await session.putSecrets({ TOKEN: secret("planted-value") });
     await deploy(session, specOf(ONE, { secrets }));
 
+    const template = service()?.resource.template as { vpcAccess?: unknown; annotations?: unknown };
+    template.annotations = { team: "billing" };
     const { text, body } = await exported({}, specOf(TWO, { secrets }));
-    const template = service()?.resource.template as { vpcAccess?: unknown };
     template.vpcAccess = { connector: "projects/demo-project/locations/us-central1/connectors/one" };
 
     expect(body).toMatchObject({
@@ -119,7 +120,10 @@ describe("an export", () => {
         },
       },
       spec: {
-        template: { spec: { containers: [{ image: TWO, resources: { limits: { memory: "1Gi" } } }] } },
+        template: {
+          metadata: { annotations: { team: "billing" } },
+          spec: { containers: [{ image: TWO, resources: { limits: { memory: "1Gi" } } }] },
+        },
       },
     });
     expect(text).toContain('key: "1"');

@@ -63,6 +63,7 @@ export async function exportKnative(context: Context, spec: ReleaseSpec): Promis
       namespace: project,
       labels: { ...live?.labels, ...ownershipOf(target), "cloud.googleapis.com/location": target.region },
       annotations: {
+        ...(read(live).annotations as Readonly<Record<string, string>> | undefined),
         ...scale("run.googleapis.com", limitsOf),
         ...(ingress === undefined ? {} : { "run.googleapis.com/ingress": ingress }),
         ...(access === "public" ? { "run.googleapis.com/invoker-iam-disabled": "true" } : {}),
@@ -73,6 +74,7 @@ export async function exportKnative(context: Context, spec: ReleaseSpec): Promis
         metadata: {
           labels: template.labels ?? {},
           annotations: {
+            ...(read(template).annotations as Readonly<Record<string, string>> | undefined),
             ...scale("autoscaling.knative.dev", read(template).scaling as ServiceScaling | undefined),
             "run.googleapis.com/cpu-throttling": String(cpuIdle === true),
             ...(startupCpuBoost === true ? { "run.googleapis.com/startup-cpu-boost": "true" } : {}),
