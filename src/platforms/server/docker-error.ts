@@ -12,7 +12,7 @@ const KNOWN: readonly Known[] = [
   {
     pattern: /docker: (command )?not found|docker: No such file/,
     message: "Docker is not installed on the server",
-    fix: "On the server: sudo apt-get install docker.io",
+    fix: "Run svc deploy setup; or, on the server: sudo apt-get install docker.io",
   },
   {
     pattern: /permission denied.*docker|Got permission denied/is,
