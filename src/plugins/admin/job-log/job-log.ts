@@ -34,6 +34,7 @@ export class JobLog {
   #timer: NodeJS.Timeout | undefined;
   #storing: Promise<void> = Promise.resolve();
   #isClosed = false;
+  #isFailing = false;
 
   constructor(parts: JobLogParts) {
     this.#parts = parts;
@@ -103,10 +104,12 @@ export class JobLog {
         await this.#parts.store.transaction(async (tx) => {
           for (const [job, lines] of some) await append(tx, { job, lines, most: this.#parts.most });
         });
+        this.#isFailing = false;
         for (const [job] of some) this.#parts.onStored(job);
       } catch (error) {
-        // The log of the service still has them.
-        this.#parts.onError(error);
+        // The log of the service still has them. It is reported once, not each second.
+        if (!this.#isFailing) this.#parts.onError(error);
+        this.#isFailing = true;
       }
     }
   }
