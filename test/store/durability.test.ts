@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fsDriver from "unstorage/drivers/fs";
@@ -12,6 +12,7 @@ import { openObjects } from "../../src/core/store/bucket/objects.ts";
 import type { Objects } from "../../src/core/store/bucket/sealed.ts";
 import { makeEntry, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import { openJsonStoreWith } from "../../src/core/store/json/json-store.ts";
+import { repairFiles } from "../../src/core/store/json/repair.ts";
 import type { Store, StoreFactory } from "../../src/core/store/store.ts";
 import { storeContract } from "../../src/core/store/store-contract.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
@@ -284,6 +285,19 @@ describe.each(KINDS)("a store on disk that is shipped to a bucket %s", (_, drive
     await insert(theirs.store, "c");
     await shipped(theirs.store);
     expect(theirs.store.health().writable).toBe(true);
+  });
+
+  it("does not ship a repaired folder over what the bucket has of it", async () => {
+    const bucket = openObjects(driverOf(new Map()));
+    const { store, dataDir } = await open(bucket);
+    await insert(store, "a", "b");
+    await store.close();
+    const journal = readdirSync(dataDir).find((name) => name.endsWith(".jsonl"))!;
+    const text = readFileSync(join(dataDir, journal), "utf8");
+    writeFileSync(join(dataDir, journal), text.replace('"id":"b"', '"id":"x"'));
+    await repairFiles(nodeIo, dataDir, () => new Date());
+    await expect(open(bucket, { dataDir })).rejects.toThrow("has another one");
+    expect(await idsOf((await open(bucket)).store)).toEqual(["a", "b"]);
   });
 
   it("refuses a bucket that lacks what it has confirmed, and ships everything to an empty one", async () => {

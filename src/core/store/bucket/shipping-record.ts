@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { readFully, type StoreIo, writeFully } from "../../storage/file-io.ts";
+import { SHIPPING } from "../json/incomplete.ts";
 import { storageError } from "../storage-error.ts";
 import { seal, unseal } from "./sealed.ts";
 
@@ -26,7 +27,6 @@ export interface Shipping {
   readonly doing?: { readonly aside: string } | "restore" | undefined;
 }
 
-const FOLDER = "shipping";
 const FILE = "record";
 
 /**
@@ -41,7 +41,7 @@ export class ShippingRecord {
   /** Reads it; without one, the folder was never shipped. */
   constructor(io: StoreIo, dataDir: string) {
     this.#io = io;
-    this.#folder = `${dataDir}/${FOLDER}`;
+    this.#folder = `${dataDir}/${SHIPPING}`;
     this.#value = ShippingRecord.isIn(io, dataDir)
       ? this.#read()
       : { folder: randomBytes(8).toString("hex"), shipped: { slot: 0, last: 0 } };
@@ -49,8 +49,8 @@ export class ShippingRecord {
 
   /** Whether a folder has one. */
   static isIn(io: StoreIo, dataDir: string): boolean {
-    if (!io.list(dataDir).includes(FOLDER)) return false;
-    return io.list(`${dataDir}/${FOLDER}`).includes(FILE);
+    if (!io.list(dataDir).includes(SHIPPING)) return false;
+    return io.list(`${dataDir}/${SHIPPING}`).includes(FILE);
   }
 
   get value(): Shipping {

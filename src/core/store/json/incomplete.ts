@@ -4,6 +4,16 @@ import { storageError } from "../storage-error.ts";
 /** File that is in a folder while a store is copied into it. Of a move it has the id. */
 const INCOMPLETE = "INCOMPLETE";
 
+/** Folder with the record of how far the store was shipped to a storage. */
+export const SHIPPING = "shipping";
+
+/** Removes that record: what a folder has from now on did not become of what was shipped. */
+export async function forgetShipping(io: StoreIo, folder: string): Promise<void> {
+  if (!io.list(folder).includes(SHIPPING)) return;
+  for (const name of io.list(`${folder}/${SHIPPING}`)) io.remove(`${folder}/${SHIPPING}/${name}`);
+  await io.syncFolder(`${folder}/${SHIPPING}`);
+}
+
 /** Refuses a folder with an incomplete copy of a store. */
 export function refuseIncomplete(io: StoreIo, folder: string): void {
   if (!io.list(folder).includes(INCOMPLETE)) return;
@@ -27,7 +37,8 @@ export function incompleteMove(io: StoreIo, folder: string): string | undefined 
 
 /** Whether a file of this name is, or was, part of a store. */
 export function isOfStore(name: string): boolean {
-  return name === INCOMPLETE || name.startsWith("MANIFEST.") || name === "damaged" || name.endsWith(".jsonl");
+  const isNamed = name === INCOMPLETE || name === "damaged" || name === SHIPPING;
+  return isNamed || name.startsWith("MANIFEST.") || name.endsWith(".jsonl");
 }
 
 /** Removes what a move has left that was interrupted. */

@@ -6,7 +6,7 @@ import { DAMAGED_JOB_TABLE, ownerOf } from "../damaged-jobs.ts";
 import { missingBytes } from "./damage-error.ts";
 import { FileSet } from "./file-set.ts";
 import { sizeWithoutZeros } from "./headroom.ts";
-import { refuseIncomplete } from "./incomplete.ts";
+import { forgetShipping, refuseIncomplete } from "./incomplete.ts";
 import { KeptLines } from "./kept-lines.ts";
 import { LineBuffer, type LineHeader, type LineNames, readBody } from "./line.ts";
 import { MANIFEST, type Manifest, readManifest } from "./manifest.ts";
@@ -309,6 +309,7 @@ class Repair {
     await io.syncFolder(aside);
     await io.syncFolder(folder);
     const written = writers.flatMap(({ segments }) => segments);
+    await forgetShipping(io, folder);
     await this.#files.publish([...this.#sound, ...written], undefined);
     await this.#files.release();
     for (const segment of this.#flawed) this.#files.discard(segment);
