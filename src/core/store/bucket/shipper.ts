@@ -298,6 +298,8 @@ export class Shipper implements Remote {
 
   async #send({ content, last, note }: Shipment, done: () => void): Promise<void> {
     const { chain, record, store } = this.#options;
+    // The folder may have another process by now.
+    if (this.#isOver) throw new Error("the store was closed");
     const before: Position = { slot: chain.slot, last: this.#shipped };
     const sent = { slot: chain.slot + 1, last, crc: crc32(content) };
     await record.write({ store, shipped: before, sent });
