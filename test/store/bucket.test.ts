@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { createStorage } from "unstorage";
 import fsDriver from "unstorage/drivers/fs";
 import memoryDriver from "unstorage/drivers/memory";
@@ -78,6 +79,45 @@ describe.each(KINDS)("a store in a bucket %s", (_, driverOf) => {
     }
     // Groups were merged and removed: a start reads few objects.
     expect(data.size).toBeLessThan(jobs);
+  });
+
+  it("waits with a group while a base is written too slowly, so that a start makes less than 100 requests", async () => {
+    const data = new Map<string, Uint8Array>();
+    const driver = driverOf(data) as ReturnType<typeof slotDriver>;
+    let allow: () => void = () => {};
+    const allowed = new Promise<void>((resolve) => {
+      allow = resolve;
+    });
+    onTestFinished(() => allow());
+    const groups = () => [...data.keys()].filter((key) => /\blog:/.test(key)).length;
+    const store = await open({
+      ...driver,
+      setItemRaw: async (key: string, value: Uint8Array) => {
+        if (/\b(base|part):/.test(key)) await allowed;
+        return driver.setItemRaw(key, value);
+      },
+    });
+    const jobs = 200;
+    const writing = (async () => {
+      for (let n = 0; n < jobs; n++) await store.table("Job").insert(makeJob(`j${n}`));
+    })();
+    await expect.poll(groups).toBeGreaterThan(60);
+    await delay(200);
+    expect(groups()).toBeLessThan(70);
+    allow();
+    await writing;
+    await store.close();
+
+    let reads = 0;
+    const next = await open({
+      ...driver,
+      getItemRaw: async (key: string) => {
+        reads++;
+        return driver.getItemRaw(key);
+      },
+    });
+    expect(await next.table("Job").ids()).toHaveLength(jobs);
+    expect(reads).toBeLessThan(100);
   });
 
   it("an owner that another one has deposed acknowledges nothing more, and says who has the store", async () => {

@@ -7,7 +7,9 @@ import type { Objects } from "./sealed.ts";
 import { seal } from "./sealed.ts";
 
 /** Groups after which they are replaced by a base: a start reads each of them with a request. */
-const MOST_GROUPS = 48;
+const MOST_GROUPS = 40;
+/** How many more may follow while that base is written: the next one waits for it. */
+const MOST_MEANWHILE = 24;
 const MOST_BYTES = 4 * 1024 * 1024;
 /** Bytes of an object. */
 const PART = 8 * 1024 * 1024;
@@ -22,7 +24,7 @@ export interface BaseWriterOptions {
   readonly taken: Taken;
   /** Whether the files are those that were found; else those of the same name may have another content. */
   readonly isRestored: boolean;
-  /** Groups after which they are replaced. @default 48 */
+  /** Groups after which they are replaced. @default 40 */
   readonly groups?: number | undefined;
 }
 
@@ -48,7 +50,11 @@ export class BaseWriter {
   #groups: number;
   #bytes = 0;
   #count = 0;
+  /** Groups that the base which is being written replaces. */
+  #replaced = 0;
   #running: Promise<void> | undefined;
+  /** Whether the base that is being written has its files: it does not wait for a group. */
+  #isPinned = false;
   #obsolete: string[] = [];
   #removing: Promise<void> | undefined;
   #isReplacing = false;
@@ -75,6 +81,12 @@ export class BaseWriter {
     if (isDue && this.#running === undefined && !this.#isReplacing) this.#begin();
   }
 
+  /** What the next group has to wait for, so that there are never more than a start can read soon. */
+  room(): Promise<void> | undefined {
+    const most = (this.#options.groups ?? MOST_GROUPS) + MOST_MEANWHILE;
+    return this.#isPinned && this.#replaced + this.#groups >= most ? this.#running : undefined;
+  }
+
   /** Resolves once nothing is under way. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -87,6 +99,7 @@ export class BaseWriter {
     const bytes = this.#bytes;
     this.#groups = 0;
     this.#bytes = 0;
+    this.#replaced = groups;
     this.#running = this.#write()
       .catch((error: unknown) => {
         // The groups stay, and are replaced by a later base.
@@ -96,6 +109,8 @@ export class BaseWriter {
       })
       .finally(() => {
         this.#running = undefined;
+        this.#isPinned = false;
+        this.#replaced = 0;
       });
   }
 
@@ -120,7 +135,9 @@ export class BaseWriter {
   }
 
   async #write(): Promise<void> {
-    await this.#publish(await this.#upload(await this.#options.pin()));
+    const pinned = await this.#options.pin();
+    this.#isPinned = true;
+    await this.#publish(await this.#upload(pinned));
   }
 
   async #publish(base: Base): Promise<void> {

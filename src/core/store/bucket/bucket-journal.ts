@@ -14,6 +14,8 @@ export interface BucketJournalOptions {
   readonly chain: Chain;
   readonly timers: Timers;
   readonly log: StoreLogger;
+  /** What the next group waits for. */
+  readonly room?: () => Promise<void> | undefined;
   /** Called after each acknowledged group. */
   readonly onGroup: (bytes: number) => void;
   /** What follows for the log while the bucket fails. @default "writes wait" */
@@ -43,6 +45,7 @@ export class BucketJournal implements Remote {
 
   async append(group: Uint8Array, note?: EntryNote): Promise<void> {
     const { chain, timers, log, onGroup, consequence = "writes wait" } = this.#options;
+    await this.#options.room?.();
     if (this.#lost !== undefined) throw this.#lost;
     for (let attempt = 0; ; attempt++) {
       try {

@@ -88,7 +88,11 @@ async function openInFolder(
   await restoreFolder(objects, folder, taken);
   describeRestore({ ...previous, taken, log });
   let bases: BaseWriter | undefined;
-  const journal = new BucketJournal({ chain, timers, log, onGroup: (bytes) => bases?.note(bytes) });
+  const journal = new BucketJournal({
+    ...{ chain, timers, log },
+    room: () => bases?.room(),
+    onGroup: (bytes) => bases?.note(bytes),
+  });
   const tables = createStoreTables(options.tables);
   const backend = await openBackend(tables, {
     ...{ folder, log, timers, remote: journal, lock: false },
