@@ -84,18 +84,45 @@ const ALONE = [
 ];
 
 /**
- * Costly files, of which the check of a commit runs one column or the other (`SVC_SHARE`, as in test/_share.ts);
- * `npm test` alone runs all.
+ * The costliest files, in three parts that cost about the same: the check of a commit runs one of them (`SVC_TURN`, a
+ * number), three in a row run all. `npm test` alone runs all.
  */
 const IN_TURN = [
-  ["docs/site", "compilers"],
-  ["deploy/ssh-docker", "deploy/server-contract"],
-  ["clouds/independent-clients", "deploy/server-proxy"],
-  ["deploy/server-killed", "deploy/server-backup"],
+  [
+    ...[
+      "on-postgres",
+      "deploy/local",
+      "docs/site",
+      "gate/gate",
+      "deploy/docker",
+      "cli/pull",
+      "cli/job",
+      "compilers",
+    ],
+    ...["deploy/server-backup", "store/move", "cli/plugin-commands"],
+  ],
+  [
+    ...["clouds/flow", "deploy/real-local", "admin/browser", "package", "deploy/resume", "store/postgres"],
+    ...[
+      "deploy/server-proxy",
+      "cli/init",
+      "storage/buckets",
+      "clouds/documented-permissions",
+      "cli/comforts",
+    ],
+  ],
+  [
+    ...["clouds/killed", "deploy/server", "deploy/ssh-docker", "deploy/server-killed", "cli/instances"],
+    ...["deploy/server-contract", "runs/isolated-rehearsals", "events/outage", "cli/start", "cli/dev"],
+    ...["clouds/independent-clients", "cli/move", "testing/crash-test"],
+  ],
 ];
-const share = process.env.SVC_SHARE;
-const leftOut = share ? IN_TURN.map((pair) => `test/${pair[(Number(share) + 1) % 2]}.test.ts`) : [];
-if (isFirst && leftOut.length > 0) console.log(`In the check of the next commits: ${leftOut.join(", ")}`);
+const turn = process.env.SVC_TURN;
+const leftOut = turn
+  ? IN_TURN.flatMap((files, part) => (part === Number(turn) % IN_TURN.length ? [] : files))
+  : [];
+if (isFirst && leftOut.length > 0) console.log(`In the checks of the next commits: ${leftOut.join(", ")}`);
+const excluded = leftOut.map((file) => `test/${file}.test.ts`);
 
 export default defineConfig({
   plugins: [nativeSources()],
@@ -118,13 +145,13 @@ export default defineConfig({
     maxWorkers: 6,
     sequence: { sequencer: LongFirst },
     projects: [
-      { extends: true, test: { name: "alone", include: ALONE, exclude: leftOut } },
+      { extends: true, test: { name: "alone", include: ALONE, exclude: excluded } },
       {
         extends: true,
         test: {
           name: "together",
           include: ["test/**/*.test.ts"],
-          exclude: [...ALONE, ...leftOut],
+          exclude: [...ALONE, ...excluded],
           isolate: false,
         },
       },

@@ -12,6 +12,7 @@ export type { ScheduleDefinition } from "./core/runs/schedules/define-schedule.t
 export type { BackupOptions, ResolvedBackup } from "./core/service/backup-options.ts";
 export type { ResolvedOptions, ServerOptions } from "./core/service/options.ts";
 export type { ListenOptions, Service } from "./core/service/service.ts";
+export type { Durability } from "./core/store/durability.ts";
 export { createServer } from "./server.ts";
 
 // Agents

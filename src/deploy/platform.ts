@@ -185,6 +185,8 @@ export interface PlatformSession {
    * "locked" naming the holder.
    */
   lock?(holder: LockHolder, request: LockRequest): Promise<() => Promise<void>>;
+  /** Who holds that lock; nobody where it is over its time. For people: it may have changed by now. */
+  lockedBy?(): Promise<LockHolder | undefined>;
   /**
    * Creates what else a release needs (APIs, roles): after consent, before the build. A second call changes
    * nothing.

@@ -60,6 +60,17 @@ export async function takeRemoteLock(
   throw locked(undefined, tools.now());
 }
 
+/** Who holds the lock of a target; nobody where it is over its time. */
+export async function readRemoteLock(
+  place: LockPlace,
+  { now }: Pick<DeployTools, "now">,
+): Promise<LockHolder | undefined> {
+  const found = await place.read();
+  const held = found && parse(found.text);
+  if (held === undefined || isLeft(held, now())) return undefined;
+  return { id: held.id, holder: held.holder, since: held.since };
+}
+
 /** Who deploys, for people: the job of a pipeline, where its variables say so. */
 export function pipelineOf(env: Readonly<Record<string, string | undefined>>): string | undefined {
   if (env.GITHUB_ACTIONS && env.GITHUB_REPOSITORY)

@@ -26,7 +26,7 @@ export async function status(deployment: Deployment): Promise<Status> {
   const state = await deployment.state.read();
   const live = await session.inspect();
   const secretNames = (await session.listSecrets()).map((secret) => secret.name);
-  const lock = readLock(`${stateBase(stateKey(deployment))}.lock`);
+  const lock = readLock(`${stateBase(stateKey(deployment))}.lock`) ?? (await session.lockedBy?.());
   const blocked = live === undefined ? undefined : await session.probeBlocked?.();
   const headers = live === undefined || blocked ? undefined : await session.probeHeaders?.();
   const health =

@@ -178,7 +178,7 @@ describe.each(FLOWS)("a service on $name whose commands are killed at any of the
     async (name) => {
       const life = LIVES[name]!;
       const undisturbed = await liveUndisturbed(flow, life);
-      const lives = [...shareOf(planKills(undisturbed, life), 12)];
+      const lives = [...shareOf(planKills(undisturbed, life), 6)];
 
       const failures: string[] = [];
       const work = async () => {

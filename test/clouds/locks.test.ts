@@ -42,7 +42,10 @@ describe.each(CLOUDS)("the lock of a target on %s", (_, connect) => {
 
     expect(won).toHaveLength(1);
     expect(lost).toEqual([expect.stringMatching(/in progress: (ann|ben)@checkout \(svc deploy up, first\)/)]);
+    const [winner] = /(ann|ben)@/.exec((await ann.lockedBy!())!.holder)!;
+    expect(lost[0]).toContain(winner);
     await won[0]!();
+    expect(await ann.lockedBy!()).toBeUndefined();
     const release = await ben.lock!(...who("ben"));
     await release();
   });

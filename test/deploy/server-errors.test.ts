@@ -163,6 +163,7 @@ describe("the lock of a service", () => {
     });
 
     const release = await mine.lock?.(holder("anna"), asking);
+    const seen = await theirs.lockedBy?.();
     const refused = await theirs.lock?.(holder("bert"), asking).catch((error: unknown) => error);
     const broken = await theirs.lock?.(holder("bert"), { ...asking, breakLock: true });
     await release?.();
@@ -170,11 +171,13 @@ describe("the lock of a service", () => {
     await broken?.();
     const second = await mine.lock?.(holder("anna"), asking);
     await second?.();
+    const nobody = await theirs.lockedBy?.();
     await mine.close?.();
     await theirs.close?.();
 
     expect(still).toMatchObject({ code: "locked", message: expect.stringContaining("bert@") });
     expect(refused).toMatchObject({ code: "locked", message: expect.stringContaining("anna@") });
     expect(second).toBeTypeOf("function");
+    expect([seen?.holder, nobody]).toEqual([`anna@${hostname()}`, undefined]);
   }, 60_000);
 });

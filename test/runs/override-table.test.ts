@@ -126,7 +126,7 @@ describe("a job", () => {
       goOn.open();
       await expect.poll(() => service.get(RUNNER).load()).toEqual({ running: 0, queued: 0 });
       expect(await service.get(JOBS).get("j")).toMatchObject({ status: "stopped", finished_at: null });
-      expect(service.get(RUNNER).position("j")).toBeUndefined();
+      expect(await service.get(RUNNER).position("j")).toBeUndefined();
       expect(did.includes("second")).toBe(from === "completed");
     } else {
       expect(await finish(service, goOn)).toBe("completed");

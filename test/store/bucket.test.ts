@@ -9,6 +9,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { StorageLike } from "../../src/core/storage/open-storage.ts";
 import { bucketStore, openBucketStore } from "../../src/core/store/bucket/bucket-store.ts";
 import { openObjects } from "../../src/core/store/bucket/objects.ts";
+import { seal } from "../../src/core/store/bucket/sealed.ts";
+import { Standby } from "../../src/core/store/bucket/standby.ts";
 import { makeEntry, makeJob } from "../../src/core/store/contract/fixtures.ts";
 import type { Store, StoreFactory } from "../../src/core/store/store.ts";
 import { storeContract } from "../../src/core/store/store-contract.ts";
@@ -120,6 +122,30 @@ describe.each(KINDS)("a store in a bucket %s", (_, driverOf) => {
     expect(reads).toBeLessThan(100);
   });
 
+  it("closes although the bucket never stores the merged groups, and loses nothing that it acknowledged", async () => {
+    const data = new Map<string, Uint8Array>();
+    const driver = driverOf(data) as ReturnType<typeof slotDriver>;
+    const store = await open({
+      ...driver,
+      setItemRaw: (key: string, value: Uint8Array) =>
+        /\b(base|part):/.test(key) ? new Promise(() => {}) : driver.setItemRaw(key, value),
+    });
+    const acknowledged: string[] = [];
+    const writing = (async () => {
+      for (let n = 0; n < 200; n++) {
+        await store.table("Job").insert(makeJob(`j${n}`));
+        acknowledged.push(`j${n}`);
+      }
+    })().catch(() => {});
+    await expect.poll(() => acknowledged.length).toBeGreaterThan(60);
+
+    await store.close();
+    await writing;
+
+    const next = await open(driverOf(data));
+    expect(await next.table("Job").ids()).toEqual(expect.arrayContaining(acknowledged));
+  });
+
   it("an owner that another one has deposed acknowledges nothing more, and says who has the store", async () => {
     const data = new Map<string, Uint8Array>();
     const old = await open(driverOf(data));
@@ -165,6 +191,41 @@ describe.each(KINDS)("a store in a bucket %s", (_, driverOf) => {
     await store.table("Job").insert(makeJob("d"));
     expect(await store.table("Job").ids({ sort: "id" })).toEqual(["a", "b", "d"]);
   });
+});
+
+it("a standby waits while the bucket fails, and looks at the signs of life of the present owner alone", async () => {
+  const data = new Map<string, Uint8Array>();
+  const first = await open(slotDriver(data));
+  const second = await open(slotDriver(data));
+  const driver = slotDriver(data);
+  let isDown = true;
+  const warnings: string[] = [];
+  const log = { info() {}, warn: (text: string) => void warnings.push(text), error() {} };
+  const standby = new Standby({ dead: 1200 });
+  onTestFinished(() => standby.close());
+  const objects = openObjects({
+    ...driver,
+    getItemRaw: async (key: string) => {
+      if (isDown) throw new Error("503 Slow Down");
+      return driver.getItemRaw(key);
+    },
+  });
+  const waited = standby.wait(objects, undefined, log);
+  await expect.poll(() => warnings.length).toBe(1);
+  isDown = false;
+  // The owner before, which has noticed nothing yet.
+  const alive = [...data.keys()].find((key) => key.includes("owner"))!.replace(/owner.*/, "alive");
+  let beats = 0;
+  const beat = setInterval(() => data.set(alive, seal({ epoch: "earlier", beat: ++beats })), 100);
+  onTestFinished(() => clearInterval(beat));
+
+  await waited;
+
+  expect(warnings[0]).toContain("does not respond");
+  expect(warnings[1]).toContain("no sign of life");
+  expect(beats).toBeGreaterThan(5);
+  await first.close();
+  await second.close();
 });
 
 describe("a bucket", () => {

@@ -3,7 +3,7 @@ import type { DeployTools } from "../../deploy/tools.ts";
 import { Aws } from "../aws/aws.ts";
 import { readIdentity } from "../aws/aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
-import { takeLock } from "../aws/lock.ts";
+import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
 import type { Context } from "./context.ts";
 import type { AppRunnerFlags } from "./flags.ts";
@@ -34,6 +34,7 @@ export async function openSession(
     plan: (spec, live) => planRelease(context, spec, live),
     estimate: async (_spec, live) => estimateCost(target.flags, live),
     lock: (holder, request) => takeLock(context, holder, request),
+    lockedBy: () => readLock(context),
     async prepare() {
       await ensureRepository(context);
       await prepareRoles(context);

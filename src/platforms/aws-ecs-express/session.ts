@@ -3,7 +3,7 @@ import type { DeployTools } from "../../deploy/tools.ts";
 import { Aws } from "../aws/aws.ts";
 import { readIdentity } from "../aws/aws-context.ts";
 import { ensureRepository, imageDigest, imageName, registryLogin } from "../aws/ecr.ts";
-import { takeLock } from "../aws/lock.ts";
+import { readLock, takeLock } from "../aws/lock.ts";
 import { dropSecrets, listSecrets, putSecrets, readSecret } from "../aws/secrets.ts";
 import type { Context } from "./context.ts";
 import { expectedUrl } from "./context.ts";
@@ -39,6 +39,7 @@ export async function openSession(
       return (service && publicUrl(service)) ?? expectedUrl(context);
     },
     lock: (holder, request) => takeLock(context, holder, request),
+    lockedBy: () => readLock(context),
     async prepare() {
       await ensureRepository(context);
       await prepareRoles(context);

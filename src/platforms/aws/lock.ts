@@ -1,5 +1,5 @@
 import type { LockHolder, LockRequest } from "../../deploy/platform.ts";
-import { type LockPlace, takeRemoteLock } from "../../deploy/remote-lock.ts";
+import { type LockPlace, readRemoteLock, takeRemoteLock } from "../../deploy/remote-lock.ts";
 import { CloudError } from "../cloud/cloud-error.ts";
 import type { AwsContext } from "./aws-context.ts";
 import { type AwsTag, tagMap, tagsOf } from "./tags.ts";
@@ -23,6 +23,16 @@ export async function takeLock(
     if (!(error instanceof CloudError) || !DENIED.test(error.code)) throw error;
     context.tools.report(`the target is not locked for other machines: ${error.message}`);
     return async () => undefined;
+  }
+}
+
+/** Who holds it; nobody, as far as is known, where the caller may not read it. */
+export async function readLock(context: AwsContext): Promise<LockHolder | undefined> {
+  try {
+    return await readRemoteLock(lockPlace(context), context.tools);
+  } catch (error) {
+    if (error instanceof CloudError && DENIED.test(error.code)) return undefined;
+    throw error;
   }
 }
 

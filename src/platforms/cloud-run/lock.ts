@@ -1,5 +1,5 @@
 import type { LockHolder, LockRequest } from "../../deploy/platform.ts";
-import { type LockPlace, takeRemoteLock } from "../../deploy/remote-lock.ts";
+import { type LockPlace, readRemoteLock, takeRemoteLock } from "../../deploy/remote-lock.ts";
 import { isCloudError } from "../cloud/cloud-error.ts";
 import { ownershipOf } from "../cloud/ownership.ts";
 import type { Context } from "./context.ts";
@@ -25,6 +25,16 @@ export async function takeLock(
     // What is missing is found by the checks that follow.
     context.tools.report(`the target is not locked for other machines: ${error.message}`);
     return async () => undefined;
+  }
+}
+
+/** Who holds it; nobody, as far as is known, where the caller may not read it. */
+export async function readLock(context: Context): Promise<LockHolder | undefined> {
+  try {
+    return await readRemoteLock(lockPlace(context), context.tools);
+  } catch (error) {
+    if (isCloudError(error) && error.status === 403) return undefined;
+    throw error;
   }
 }
 

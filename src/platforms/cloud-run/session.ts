@@ -10,7 +10,7 @@ import type { CloudRunFlags } from "./flags.ts";
 import { checkFlags } from "./flags.ts";
 import { Google } from "./google.ts";
 import { exportKnative } from "./knative.ts";
-import { takeLock } from "./lock.ts";
+import { readLock, takeLock } from "./lock.ts";
 import { serviceLogs } from "./logs.ts";
 import { planRelease } from "./plan.ts";
 import { preflight } from "./preflight.ts";
@@ -52,6 +52,7 @@ export function openSession(target: DeployTarget<CloudRunFlags>, tools: DeployTo
         : `https://${target.serviceName}-${number}.${target.region}.run.app`;
     },
     lock: (holder, request) => takeLock(context, holder, request),
+    lockedBy: () => readLock(context),
     async prepare() {
       await enableApis(context);
       await ensureRepository(context);

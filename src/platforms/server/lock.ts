@@ -1,7 +1,7 @@
 import { DeployError } from "../../deploy/errors.ts";
 import { hasEndedHere, lockedBy } from "../../deploy/lock.ts";
 import type { LockHolder, LockRequest } from "../../deploy/platform.ts";
-import { type Context, EMPTY, LABEL, namesOf, WITH_EMPTY } from "./context.ts";
+import { type Context, EMPTY, LABEL, namesOf, onServer, WITH_EMPTY } from "./context.ts";
 import { dockerError } from "./docker-error.ts";
 
 const HOLDER = `${LABEL}.lock`;
@@ -38,6 +38,8 @@ export interface ServerLock {
   /** Rejects if the connection that holds the lock has ended, so that nothing more is changed. */
   check(): void;
   take(holder: LockHolder, request: LockRequest): Promise<() => Promise<void>>;
+  /** Who holds it, for people: one whose connection was lost up to a minute ago too. */
+  holder(): Promise<LockHolder | undefined>;
 }
 
 /** The lock of a service on its server, the same for all users, machines and checkouts. */
@@ -100,6 +102,13 @@ export function serverLock(context: Context): ServerLock {
 
   return {
     take: (holder, { breakLock }) => take(holder, breakLock),
+    async holder() {
+      const script = `docker inspect --format '{{index .Config.Labels "${HOLDER}"}}' "$1" 2>/dev/null || true`;
+      const found = await onServer(context, "The lock could not be read", script, [
+        namesOf(target.serviceName).lock,
+      ]);
+      return found === "" ? undefined : (JSON.parse(found) as LockHolder);
+    },
     check() {
       if (state === "lost")
         throw new DeployError("unreachable", `The connection to ${ssh.host} was lost, and with it the lock`, {

@@ -75,6 +75,7 @@ export async function openSession(
       return sendImage(context, ref);
     },
     lock: (holder, request) => lock.take(holder, request),
+    lockedBy: () => lock.holder(),
     async release(spec) {
       const live = (await serving())?.record;
       const wanted = await addressed(spec, live);

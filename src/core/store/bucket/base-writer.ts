@@ -10,6 +10,8 @@ import { seal } from "./sealed.ts";
 const MOST_GROUPS = 40;
 /** How many more may follow while that base is written: the next one waits for it. */
 const MOST_MEANWHILE = 24;
+/** Milliseconds that a base gets while the store closes. */
+const LAST_CHANCE = 1000;
 const MOST_BYTES = 4 * 1024 * 1024;
 /** Bytes of an object. */
 const PART = 8 * 1024 * 1024;
@@ -87,11 +89,11 @@ export class BaseWriter {
     return this.#isPinned && this.#replaced + this.#groups >= most ? this.#running : undefined;
   }
 
-  /** Resolves once nothing is under way. */
+  /** Resolves once nothing is under way, or after a second: nothing depends on a base, and one without all parts is none. */
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#running;
-    await this.#removing;
+    const given = new Promise<void>((resolve) => void setTimeout(resolve, LAST_CHANCE).unref());
+    await Promise.race([given, Promise.all([this.#running, this.#removing])]);
   }
 
   #begin(): void {
@@ -105,7 +107,7 @@ export class BaseWriter {
         // The groups stay, and are replaced by a later base.
         this.#groups += groups;
         this.#bytes += bytes;
-        this.#warn(error);
+        if (!this.#closed) this.#warn(error);
       })
       .finally(() => {
         this.#running = undefined;
@@ -137,7 +139,8 @@ export class BaseWriter {
   async #write(): Promise<void> {
     const pinned = await this.#options.pin();
     this.#isPinned = true;
-    await this.#publish(await this.#upload(pinned));
+    const giveUp = () => this.#closed;
+    await this.#publish(await this.#upload(pinned, giveUp));
   }
 
   async #publish(base: Base): Promise<void> {
@@ -154,12 +157,12 @@ export class BaseWriter {
     this.#unknown.clear();
   }
 
-  async #upload({ slot, files: pinned, at }: Pinned): Promise<Base> {
+  async #upload({ slot, files: pinned, at }: Pinned, giveUp = () => false): Promise<Base> {
     const { kept, store } = this.#options.taken;
     try {
       const files: BaseFile[] = [];
       for (const file of pinned)
-        files.push({ name: file.name, size: file.size, parts: await this.#uploadFile(file) });
+        files.push({ name: file.name, size: file.size, parts: await this.#uploadFile(file, giveUp) });
       return { slot, files, kept, store, at };
     } finally {
       for (const { release } of pinned) release();
@@ -167,7 +170,7 @@ export class BaseWriter {
   }
 
   /** Stores what is new of a file. Small parts before it are joined with it, so that there are never many. */
-  async #uploadFile({ name, size, file }: PinnedFile): Promise<BaseFile["parts"]> {
+  async #uploadFile({ name, size, file }: PinnedFile, giveUp: () => boolean): Promise<BaseFile["parts"]> {
     const known = this.#parts.get(name) ?? [];
     const parts = this.#unknown.has(name) ? await equalParts(known, { size, file }) : [...known];
     let at = parts.reduce((sum, part) => sum + part.size, 0);
@@ -179,6 +182,7 @@ export class BaseWriter {
     }
     const { objects, chain } = this.#options;
     while (at < size) {
+      if (giveUp()) throw new Error("the store closes");
       const content = Buffer.allocUnsafe(Math.min(PART, size - at));
       const count = await file.read(content, at);
       if (count < content.length) throw new Error(`${name} is shorter than it was`);

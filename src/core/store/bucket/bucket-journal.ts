@@ -34,6 +34,10 @@ export class BucketJournal implements Remote {
   #wake: (() => void) | undefined;
   #groups = 0;
   #bytes = 0;
+  #close: () => void = () => {};
+  readonly #isClosing = new Promise<void>((resolve) => {
+    this.#close = resolve;
+  });
 
   constructor(options: BucketJournalOptions) {
     this.#options = options;
@@ -45,7 +49,8 @@ export class BucketJournal implements Remote {
 
   async append(group: Uint8Array, note?: EntryNote): Promise<void> {
     const { chain, timers, log, onGroup, consequence = "writes wait" } = this.#options;
-    await this.#options.room?.();
+    const room = this.#options.room?.();
+    if (room) await Promise.race([room, this.#isClosing]);
     if (this.#lost !== undefined) throw this.#lost;
     for (let attempt = 0; ; attempt++) {
       try {
@@ -82,8 +87,9 @@ export class BucketJournal implements Remote {
     return { bucket_groups: this.#groups, bucket_bytes: this.#bytes, bucket_slot: this.#options.chain.slot };
   }
 
-  /** From now on, a group is repeated for a few seconds only. */
+  /** From now on, a group waits for nothing before it, and is repeated for a few seconds only. */
   closing(): void {
+    this.#close();
     this.#until = this.#options.timers.now() + LAST_CHANCE;
     this.#wake?.();
   }

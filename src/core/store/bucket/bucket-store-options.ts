@@ -14,7 +14,7 @@ export interface BucketStoreOptions {
   readonly timers?: Timers;
   /** Bytes after which a new journal file is started. @default 16 MiB */
   readonly journalBytes?: number;
-  /** Groups after which they are replaced by a base. @default 48 */
+  /** Groups after which they are replaced by a base. @default 40 */
   readonly groupsPerBase?: number;
   /**
    * Resolves when the store may be taken over; with the folder's lock held. `last` is the token of the last owner on this

@@ -71,6 +71,7 @@ export async function openDiskStore(
     if (!hasStore) restored = await restore({ folder, record, objects, taken, previous, log });
     shipper = new Shipper({
       ...{ ...options, chain, record, timers, log, restored, store: taken.store, at: asOf(taken) },
+      room: () => bases?.room(),
       onGroup: (bytes) => bases?.note(bytes),
       setAside: () => folder.aside(),
     });

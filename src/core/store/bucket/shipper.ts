@@ -27,6 +27,8 @@ export interface ShipperOptions {
   readonly log: StoreLogger;
   readonly store: string;
   /** Called after each group that the storage has. */
+  /** What the next group waits for. */
+  readonly room?: () => Promise<void> | undefined;
   readonly onGroup: (bytes: number) => void;
   /** What the start has restored. */
   readonly restored: ShippingHealth["restored"];

@@ -41,16 +41,28 @@ export class Standby {
   async wait(objects: Objects, last: string | undefined, log: StoreLogger): Promise<void> {
     let sign: string | undefined;
     let since = performance.now();
+    let isFailing = false;
     for (let poll = 0; ; poll++) {
       if (this.#isClosed) throw closedError();
       if (this.#isWoken) return;
-      const [owner, released, alive] = await Promise.all(
-        [OWNER, RELEASED, ALIVE].map((key) => objects.get(key)),
-      );
+      const read = Promise.all([OWNER, RELEASED, ALIVE].map((key) => objects.get(key)));
+      const marks = await read.catch((error: unknown) => {
+        if (!isFailing) log.warn("Standby: the bucket does not respond; retried", { error: String(error) });
+        isFailing = true;
+        // Nobody is known to be dead.
+        since = performance.now();
+      });
+      if (marks === undefined) {
+        await this.#pause();
+        continue;
+      }
+      isFailing = false;
+      const [owner, released, alive] = marks;
       if (owner === undefined) return;
       const head = unseal<{ epoch: string; by?: { token: string; host: string; pid: number } }>(owner)?.head;
       if (head !== undefined && (isOf(released, head.epoch) || head.by?.token === last)) return;
-      const now = `${head?.epoch} ${alive?.toString()}`;
+      // An earlier owner that has not noticed that it is none gives signs of life too.
+      const now = `${head?.epoch} ${isOf(alive, head?.epoch) ? alive?.toString() : ""}`;
       if (now !== sign) since = performance.now();
       sign = now;
       if (performance.now() - since >= this.#dead) {
@@ -80,6 +92,6 @@ export class Standby {
   }
 }
 
-function isOf(released: Buffer | undefined, epoch: string): boolean {
-  return unseal<{ epoch: string }>(released)?.head.epoch === epoch;
+function isOf(mark: Buffer | undefined, epoch: string | undefined): boolean {
+  return epoch !== undefined && unseal<{ epoch: string }>(mark)?.head.epoch === epoch;
 }
