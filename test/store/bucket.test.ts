@@ -128,7 +128,7 @@ describe.each(KINDS)("a store in a bucket %s", (_, driverOf) => {
     const store = await open({
       ...driver,
       setItemRaw: (key: string, value: Uint8Array) =>
-        /\b(base|part):/.test(key) ? new Promise(() => {}) : driver.setItemRaw(key, value),
+        /\b(base|part):/.test(key) ? new Promise<void>(() => {}) : driver.setItemRaw(key, value),
     });
     const acknowledged: string[] = [];
     const writing = (async () => {
