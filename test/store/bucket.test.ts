@@ -193,7 +193,7 @@ describe.each(KINDS)("a store in a bucket %s", (_, driverOf) => {
   });
 });
 
-it("a standby waits while the bucket fails, and looks at the signs of life of the present owner alone", async () => {
+it("a standby waits while the bucket fails, and counts the signs of life of the present owner alone", async () => {
   const data = new Map<string, Uint8Array>();
   const first = await open(slotDriver(data));
   const second = await open(slotDriver(data));
