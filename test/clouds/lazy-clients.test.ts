@@ -16,8 +16,8 @@ const run = promisify(execFile);
 const OWN: Readonly<Record<string, RegExp>> = {
   "cloud-run": /^platforms\/cloud-run$/,
   "do-app-platform": /^platforms\/do-app-platform$/,
-  "aws-app-runner": /^(platforms\/app-runner|@aws-sdk\/client-(apprunner|secrets-manager|sts))$/,
-  "aws-ecs-express": /^(platforms\/aws-ecs-express|@aws-sdk\/client-(ecs|secrets-manager|sts))$/,
+  "aws-app-runner": /^(platforms\/app-runner|@aws-sdk\/client-(apprunner|ecr|secrets-manager|sts))$/,
+  "aws-ecs-express": /^(platforms\/aws-ecs-express|@aws-sdk\/client-(ecs|ecr|secrets-manager|sts))$/,
 };
 
 it("a deployment to one platform loads no other platform's client", { timeout: 240_000 }, async () => {

@@ -195,7 +195,8 @@ test("calls of one name are named with their numbers", async () => {
   expect(await world.life.runner.calls(JOB)).toMatchObject(
     [1, 2, 3].map((n) => ({ name: `step:next#${n}` })),
   );
-  expect(done).toEqual(["next 1", "next 2"]);
+  // A job of the test before may still be working.
+  expect(done.filter((name) => name.startsWith("next"))).toEqual(["next 1", "next 2"]);
   await expect(fork(world, "other", { from: "step:next" })).rejects.toMatchObject({
     type: "invalid_parameters",
   });
