@@ -117,7 +117,7 @@ function failing(fail: (name: string) => void) {
 }
 
 function succeeds(command: string, args: string[]): boolean {
-  return spawnSync(command, args, { stdio: "ignore", timeout: 10_000 }).status === 0;
+  return spawnSync(command, args, { stdio: "ignore", timeout: 30_000 }).status === 0;
 }
 
 function mountsTmpfs(): boolean {
