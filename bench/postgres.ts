@@ -7,6 +7,7 @@ import { beginPostgres } from "./peers/postgres.ts";
 import { difference, query, readCounters } from "./postgres/counters.ts";
 import type { BenchRow } from "./row.ts";
 import { load, type Measured, median, type StartRequest, send } from "./runs/load.ts";
+import { newJobId, startOf } from "./runs/start-of.ts";
 
 /** For each of those compared, with each number of clients. */
 const SECONDS = Number(process.env.SVC_BENCH_SECONDS ?? 12);
@@ -167,24 +168,11 @@ function skipped(name: string): BenchRow {
   return { name, value: 0, unit: "jobs/s" };
 }
 
-let jobs = 0;
-
 function startsOf(told: unknown): Start {
   return () => startOf(told, "three", 20);
 }
 
-function startOf(told: unknown, agent: string, n: number): StartRequest {
-  const { url, apiKey } = told as { url: string; apiKey: string };
-  const job_context = {
-    ...{ workspace_id: "w", job_id: `job-${++jobs}` },
-    ...{ started_by: "bench", started_at: "2026-01-31T09:30:00.000Z" },
-    ...{ mission_id: "m", mission_name: "Mission" },
-  };
-  const headers = { "x-api-key": apiKey, ...(agent === "three" && { prefer: "wait=30" }) };
-  return { url: new URL(`/agents/${agent}/jobs`, url), headers, body: { job_fields: { n }, job_context } };
-}
-
 function startsOfDbos(told: unknown): Start {
   const url = new URL("/jobs", (told as { url: string }).url);
-  return () => ({ url, headers: {}, body: { id: `job-${++jobs}`, n: 20 } });
+  return () => ({ url, headers: {}, body: { id: newJobId(), n: 20 } });
 }

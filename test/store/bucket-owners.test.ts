@@ -1,9 +1,11 @@
 import { crc32 } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { type Chain, OwnerLostError } from "../../src/core/store/bucket/chain.ts";
+import { BaseWriter } from "../../src/core/store/bucket/base-writer.ts";
+import { type Chain, OwnerLostError, pad, type Taken } from "../../src/core/store/bucket/chain.ts";
 import { MarkerChain } from "../../src/core/store/bucket/marker-chain.ts";
-import type { Objects } from "../../src/core/store/bucket/sealed.ts";
+import { type Objects, unseal } from "../../src/core/store/bucket/sealed.ts";
 import { SlotChain } from "../../src/core/store/bucket/slot-chain.ts";
+import type { PinnedFile } from "../../src/core/store/json/take-snapshot.ts";
 
 /** Every order of the requests of several owners, with the code of the real protocol. */
 
@@ -11,18 +13,26 @@ type Data = Map<string, Buffer>;
 type Mutate = (objects: Objects) => Objects;
 type Open = (objects: Objects, token: string) => Chain;
 
-/** The requests of one owner: each waits until the schedule lets it happen, in one moment. */
+/** Checksum of all responses that an owner has had: its state depends on nothing else. */
+interface Log {
+  history: number;
+}
+
+/** Requests of one owner: each waits until the schedule lets it happen, in one moment. */
 class Requests {
   readonly waiting: (() => void)[] = [];
-  /** Checksum of all responses: an owner's state depends on nothing else. */
-  history = 0;
+  readonly #log: Log;
+
+  constructor(log: Log = { history: 0 }) {
+    this.#log = log;
+  }
 
   of(data: Data): Objects {
     const request = <T>(perform: () => T, show: (result: T) => string) =>
       new Promise<T>((resolve) => {
         this.waiting.push(() => {
           const result = perform();
-          this.history = crc32(show(result), this.history);
+          this.#log.history = crc32(show(result), this.#log.history);
           resolve(result);
         });
       });
@@ -61,34 +71,67 @@ class Requests {
 
 /** One owner's life: takes over, then has groups acknowledged until another one has taken over. */
 class Life {
-  readonly requests = new Requests();
+  readonly log: Log = { history: 0 };
+  readonly main = new Requests(this.log);
+  /** Replaces groups by bases, at the same time. */
+  readonly merging = new Requests(this.log);
   seen: string[] | undefined;
+  broken: string | undefined;
   readonly acknowledged: string[] = [];
 
-  constructor(data: Data, token: string, { open, mutate, groups }: Model & { groups: number }) {
-    void this.#run(open(mutate(this.requests.of(data)), token), token, groups);
+  constructor(data: Data, token: string, model: Model & { groups: number }) {
+    void this.#run(data, token, model);
   }
 
-  async #run(chain: Chain, token: string, groups: number): Promise<void> {
+  async #run(data: Data, token: string, { open, mutate, groups, merges }: Model & { groups: number }) {
+    const chain = open(mutate(this.main.of(data)), token);
     try {
       const taken = await chain.take();
-      this.seen = taken.groups.map(String);
-      this.requests.history = crc32(`${this.seen.join()} ${chain.slot}`);
+      this.seen = await readAll(this.main.of(data), taken);
+      if (!merges) this.log.history = crc32(`${this.seen.join()} ${chain.slot}`);
+      const writer = merges ? this.#writer(mutate(this.merging.of(data)), chain, taken) : undefined;
       for (let group = 1; group <= groups; group++) {
         await chain.append(Buffer.from(`${token}${group}`));
         this.acknowledged.push(`${token}${group}`);
+        writer?.note(1);
       }
     } catch (error) {
-      if (!(error instanceof OwnerLostError)) throw error;
+      if (!(error instanceof OwnerLostError)) this.broken = String(error);
     }
-    // How it came to its end makes no difference to others.
-    this.requests.history = -1;
+    // How it came to its end makes no difference to others, unless a base is still being written.
+    if (!merges) this.log.history = -1;
   }
+
+  #writer(objects: Objects, chain: Chain, taken: Taken): BaseWriter {
+    const pin = async () => {
+      const content = Buffer.from([...this.seen!, ...this.acknowledged].map((group) => `${group};`).join(""));
+      const read = async (into: Buffer, at: number) => content.copy(into, 0, at);
+      const file = { read } as unknown as PinnedFile["file"];
+      const files = [{ name: "all", size: content.length, file, release: () => {} }];
+      return { slot: chain.slot, files };
+    };
+    return new BaseWriter({ objects, chain, log: silence, pin, taken, isRestored: true, groups: 1 });
+  }
+}
+
+const silence = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** The groups in a base, and those after it. */
+async function readAll(objects: Objects, { base, groups }: Taken): Promise<string[]> {
+  let merged = "";
+  for (const { key } of base?.files.flatMap(({ parts }) => parts) ?? []) {
+    const part = unseal(await objects.get(key));
+    if (part === undefined) throw new Error(`${key} is missing`);
+    merged += part.content.toString();
+  }
+  return [...merged.split(";").slice(0, -1), ...groups.map(String)];
 }
 
 interface Model {
   readonly open: Open;
   readonly mutate: Mutate;
+  /** Whether each group is replaced by a base, and removed. */
+  readonly merges?: boolean;
 }
 
 /** Lets everything happen that needs no request. */
@@ -98,18 +141,23 @@ async function settle(): Promise<void> {
 
 /** What the next owner would find now. */
 async function findAll(data: Data, { open }: Model): Promise<string[]> {
-  const copy = new Map(data);
   const requests = new Requests();
-  const taking = open(requests.of(copy), "z").take();
+  const objects = requests.of(new Map(data));
+  const taking = open(objects, "z")
+    .take()
+    .then((taken) => readAll(objects, taken));
   let found: string[] | undefined;
-  taking.then(({ groups }) => {
-    found = groups.map(String);
-  });
+  taking.then(
+    (groups) => {
+      found = groups;
+    },
+    (error: unknown) => {
+      found = [String(error)];
+    },
+  );
   while (found === undefined) {
     await settle();
-    const next = requests.waiting.shift();
-    if (next === undefined) return await taking.then(({ groups }) => groups.map(String));
-    next();
+    requests.waiting.shift()?.();
     await settle();
   }
   return found;
@@ -117,7 +165,8 @@ async function findAll(data: Data, { open }: Model): Promise<string[]> {
 
 /** Says what is wrong if the next owner took over now. */
 function judge(lives: readonly Life[], found: readonly string[]): string | undefined {
-  for (const { seen, acknowledged } of lives) {
+  for (const { seen, acknowledged, broken } of lives) {
+    if (broken !== undefined) return `an owner could not take over: ${broken}`;
     if (seen === undefined || acknowledged.length === 0) continue;
     const history = [...seen, ...acknowledged];
     if (history.some((group, at) => found[at] !== group))
@@ -144,23 +193,24 @@ async function explore(
     const { used } = rest;
     const data: Data = new Map();
     const lives = owners.map(({ token, groups }) => new Life(data, token, { ...model, groups }));
+    const actors = lives.flatMap(({ main, merging }) => [main, merging]);
     await settle();
-    for (const owner of schedule) {
-      lives[owner]!.requests.waiting.shift()!();
+    for (const actor of schedule) {
+      actors[actor]!.waiting.shift()!();
       await settle();
     }
     const path = [...schedule];
     for (;;) {
       const content = [...data].map(([key, bytes]) => `${key} ${crc32(bytes)}`).sort();
       const stored = content.join();
-      const state = `${lives.map(({ requests }) => requests.history).join()} ${crc32(stored)} ${interruptions === Number.POSITIVE_INFINITY ? "" : `${used} ${path.at(-1)}`}`;
+      const state = `${lives.map(({ log }) => log.history).join()} ${crc32(stored)} ${interruptions === Number.POSITIVE_INFINITY ? "" : `${used} ${path.at(-1)}`}`;
       if (visited.has(state)) break;
       visited.add(state);
       const found = finds.get(stored) ?? (await findAll(data, model));
       finds.set(stored, found);
       const wrong = judge(lives, found);
       if (wrong !== undefined) return { states: visited.size, wrong, acknowledged };
-      const able = lives.flatMap(({ requests }, owner) => (requests.waiting.length > 0 ? [owner] : []));
+      const able = actors.flatMap(({ waiting }, actor) => (waiting.length > 0 ? [actor] : []));
       const last = path.at(-1);
       const goesOn = last !== undefined && able.includes(last);
       const first = goesOn ? last : able[0];
@@ -169,9 +219,9 @@ async function explore(
         break;
       }
       const next = used + Number(goesOn);
-      for (const owner of able)
-        if (owner !== first && next <= interruptions) left.push({ schedule: [...path, owner], used: next });
-      lives[first]!.requests.waiting.shift()!();
+      for (const actor of able)
+        if (actor !== first && next <= interruptions) left.push({ schedule: [...path, actor], used: next });
+      actors[first]!.waiting.shift()!();
       path.push(first);
       await settle();
     }
@@ -194,6 +244,8 @@ const three = [
 ];
 /** Of three owners: all orders take minutes. */
 const INTERRUPTIONS = Number(process.env.SVC_INTERRUPTIONS ?? 2);
+/** Of two owners, each of which writes bases at the same time. */
+const MERGES = Number(process.env.SVC_INTERRUPTIONS ?? 3);
 
 describe.each([
   ["a marker", marker],
@@ -211,6 +263,18 @@ describe.each([
       expect(acknowledged).toBe(owners[0]!.groups);
     },
   );
+});
+
+describe.each([
+  ["a marker", marker],
+  ["atomic creation", slots],
+])("owners that exclude each other by %s and replace groups by bases", (_, open) => {
+  it("remove nothing that the next one needs", async () => {
+    const { states, wrong, acknowledged } = await explore({ open, mutate: asIs, merges: true }, two, MERGES);
+    expect(wrong).toBeUndefined();
+    expect(states).toBeGreaterThan(1000);
+    expect(acknowledged).toBe(2);
+  });
 });
 
 /** Looks for higher markers before it writes the group, instead of after. */
@@ -267,7 +331,45 @@ const notAtomic: Mutate = (objects) => ({
   },
 });
 
+/** Removes what a base replaces at once, instead of after the next acknowledged group. */
+const removeFirst: Mutate = (objects) => ({
+  ...objects,
+  put: async (key, bytes) => {
+    await objects.put(key, bytes);
+    const [, slot] = /^base:(\d+)/.exec(key) ?? [];
+    if (slot !== undefined) await objects.remove(`log:${slot}`);
+  },
+});
+
+/** Removes the entries of owners, too. */
+const removeOwners: Mutate = (objects) => ({
+  ...objects,
+  remove: async (key) => {
+    await objects.remove(key);
+    if (key.startsWith("log:")) await objects.remove(`log:${pad(Number(key.slice(4)) - 1)}`);
+  },
+});
+
+/** Removes what a base replaces, and then stores the base. */
+const baseLast: Mutate = (objects) => ({
+  ...objects,
+  put: async (key, bytes) => {
+    const [, slot] = /^base:(\d+)/.exec(key) ?? [];
+    if (slot !== undefined) await objects.remove(`log:${slot}`);
+    await objects.put(key, bytes);
+  },
+});
+
 describe("a protocol that is wrong is caught", () => {
+  it.each([
+    ["what a base replaces is removed with it", removeFirst],
+    ["the base is stored after the removal", baseLast],
+    ["entries of owners are removed", removeOwners],
+  ])("%s", async (_, mutate) => {
+    const { wrong } = await explore({ open: slots, mutate, merges: true }, two, MERGES);
+    expect(wrong).toMatch(/acknowledged|take over/);
+  });
+
   it.each([
     ["the check before the write", marker, checkFirst, two],
     ["the list before the marker", marker, listFirst, two],

@@ -12,6 +12,7 @@ import { openObjects } from "../../src/core/store/bucket/objects.ts";
 import { seal } from "../../src/core/store/bucket/sealed.ts";
 import { Standby } from "../../src/core/store/bucket/standby.ts";
 import { makeEntry, makeJob } from "../../src/core/store/contract/fixtures.ts";
+import { nodeTimers, type Timers } from "../../src/core/store/json/timers.ts";
 import type { Store, StoreFactory } from "../../src/core/store/store.ts";
 import { storeContract } from "../../src/core/store/store-contract.ts";
 import { CORE_TABLES } from "../../src/core/store/tables.ts";
@@ -46,9 +47,19 @@ function folder(): string {
   return path;
 }
 
-async function open(storage: StorageLike, options: { journalBytes?: number } = {}): Promise<Store> {
-  const log = { info() {}, warn() {}, error() {} };
-  const context = { tables: CORE_TABLES, dataDir: folder(), log, objects: openObjects(storage) };
+const silent = { info() {}, warn() {}, error() {} };
+
+/** What happens every ten seconds happens twenty times a second. */
+const hasty: Timers = {
+  ...nodeTimers,
+  after: (milliseconds, work) => nodeTimers.after(milliseconds === 10_000 ? 50 : milliseconds, work),
+};
+
+async function open(
+  storage: StorageLike,
+  options: { journalBytes?: number; timers?: Timers } = {},
+): Promise<Store> {
+  const context = { tables: CORE_TABLES, dataDir: folder(), log: silent, objects: openObjects(storage) };
   const store = await openBucketStore({ ...context, ...options });
   onTestFinished(() => store.close());
   return store;
@@ -162,6 +173,35 @@ describe.each(KINDS)("a store in a bucket %s", (_, driverOf) => {
     await next.close();
     const third = await open(driverOf(data));
     expect((await third.table("Job").list({ sort: "id" })).items.map(({ id }) => id)).toEqual(["a", "d"]);
+  });
+
+  it("an idle owner notices that another one has taken over, and is no longer healthy", async () => {
+    const data = new Map<string, Uint8Array>();
+    const old = await open(driverOf(data), { timers: hasty });
+    await old.table("Job").insert(makeJob("a"));
+    expect(old.health()).toEqual({ writable: true });
+    await open(driverOf(data));
+    await expect.poll(() => old.health()).toMatchObject({ writable: false });
+  });
+
+  it("an owner gives a sign of life only when one that waits asks for it", async () => {
+    const data = new Map<string, Uint8Array>();
+    const has = (word: string) => [...data.keys()].some((key) => key.endsWith(word));
+    let looks = 0;
+    const driver = driverOf(data) as ReturnType<typeof slotDriver>;
+    const getItemRaw = async (key: string) => {
+      if (key.endsWith("waiting")) looks++;
+      return driver.getItemRaw(key);
+    };
+    await open({ ...driver, getItemRaw }, { timers: hasty });
+    await expect.poll(() => looks).toBeGreaterThan(2);
+    expect(has("alive")).toBe(false);
+
+    const standby = new Standby();
+    const waiting = standby.wait(openObjects(driverOf(data)), undefined, silent);
+    await expect.poll(() => has("alive")).toBe(true);
+    standby.close();
+    await expect(waiting).rejects.toThrow("closed");
   });
 
   it("while the storage fails, a write that was sent waits, new ones are refused, and both are right then", async () => {

@@ -74,6 +74,16 @@ export class BucketJournal implements Remote {
     onGroup(group.length);
   }
 
+  /** Looks whether another instance has taken over. Rejects if the storage fails. */
+  async check(): Promise<void> {
+    try {
+      await this.#options.chain.check();
+    } catch (error) {
+      if (!(error instanceof OwnerLostError)) throw error;
+      if (this.#lost === undefined) this.#options.log.warn(`Store: ${this.#lose(error).message}`);
+    }
+  }
+
   refusal(): ServiceError | undefined {
     return this.#lost ?? this.#failure;
   }

@@ -21,7 +21,7 @@ import { openObjects } from "./objects.ts";
 import { restoreFolder } from "./restore.ts";
 import { refuseUnshipped } from "./shipped-folder.ts";
 import type { Standby } from "./standby.ts";
-import { readOwner, showLife, takeOver } from "./take-over.ts";
+import { liveAsOwner, readOwner, takeOver } from "./take-over.ts";
 
 /** The cache in the data folder. */
 const CACHE = "bucket-cache";
@@ -110,7 +110,7 @@ async function openInFolder(
     isRestored: true,
   });
   bases = writer;
-  const life = showLife(objects, { chain, isLost: () => journal.isLost });
+  const life = liveAsOwner({ objects, chain, timers, journal });
   const closed = async () => {
     await writer.close();
     await life.end(true);

@@ -55,6 +55,8 @@ export interface Chain {
    * another owner has taken over. One call at a time.
    */
   append(group: Uint8Array, note?: EntryNote): Promise<void>;
+  /** Rejects with `OwnerLostError` if another owner has taken over; may be called at any time. */
+  check(): Promise<void>;
   /** The key of an own group. */
   keyOf(slot: number): string;
 }

@@ -19,7 +19,7 @@ import type { Objects } from "./sealed.ts";
 import { ShippedFolder } from "./shipped-folder.ts";
 import { Shipper } from "./shipper.ts";
 import { isOwn, type Shipping, ShippingRecord } from "./shipping-record.ts";
-import { type OwnerMark, readOwner, showLife, takeOver } from "./take-over.ts";
+import { liveAsOwner, type OwnerMark, readOwner, takeOver } from "./take-over.ts";
 
 export interface DiskStoreOptions extends Omit<BucketStoreOptions, "mayTake"> {
   readonly mayTake: () => Promise<void>;
@@ -108,7 +108,7 @@ export async function openDiskStore(
     { pin, replace: (pinned, append) => writer.replace(pinned, append) },
     { shipped, last: backend.last },
   );
-  const life = showLife(objects, { chain, isLost: () => shipper.isLost });
+  const life = liveAsOwner({ objects, chain, timers, journal: shipper });
   return new EndedStore({
     ...{ backend, tables },
     closed: async () => {

@@ -48,7 +48,7 @@ export class MarkerChain implements Chain {
     const previous = last?.epoch ?? base?.epoch ?? "0";
     const head: EntryHead = { kind: "owner", slot: this.#slot, epoch: this.epoch, by: this.#by };
     await this.#objects.put(`${this.keyOf(this.#slot)}.${previous}`, seal(head));
-    await this.#check();
+    await this.check();
     this.#written = this.#slot;
     const { groups, store = this.epoch } = found;
     return { base: found.base, groups, entries: found.entries, keys, kept: [], store };
@@ -61,11 +61,11 @@ export class MarkerChain implements Chain {
       await this.#objects.put(this.keyOf(slot), seal(head, group));
       this.#written = slot;
     }
-    await this.#check();
+    await this.check();
     this.#slot = slot;
   }
 
-  async #check(): Promise<void> {
+  async check(): Promise<void> {
     await this.#refuseBehind(await this.#objects.list(MARKERS));
   }
 

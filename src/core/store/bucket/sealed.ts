@@ -12,9 +12,13 @@ export interface Objects {
   remove(key: string): Promise<void>;
 }
 
-/** The keys of the object that names the owner, of that with which it releases the store, and of its sign of life. */
+/**
+ * The keys of the object that names the owner, of that with which it releases the store, of that with which others ask for a
+ * sign of life, and of that sign.
+ */
 export const OWNER = "owner";
 export const RELEASED = "released";
+export const WAITING = "waiting";
 export const ALIVE = "alive";
 
 /** An object: what it is, and its content. */

@@ -107,6 +107,10 @@ export class Shipper implements Remote {
     return this.#journal.isLost;
   }
 
+  check(): Promise<void> {
+    return this.#journal.check();
+  }
+
   /** Whether the storage has everything. */
   get isDone(): boolean {
     return this.#left.groups === 0 && this.#isWhole && !this.isLost;

@@ -33,15 +33,9 @@ export class SlotChain implements Chain {
   }
 
   async take(): Promise<Taken> {
-    let keys = await this.#objects.list();
-    for (;;) {
-      this.#slot = Math.max(0, ...slotsOf(keys)) + 1;
-      if (await this.#create({ kind: "owner", by: this.#by })) break;
-      keys = await this.#objects.list();
-    }
-    // From here on nobody else acknowledges or removes anything: what is listed now is all.
-    keys = await this.#objects.list();
-    const base = await findBase(this.#objects, keys);
+    let [keys, base] = await this.#occupy();
+    // The slot was used, replaced by a base and removed since it was found free: another one still is the owner.
+    while (base !== undefined && base.slot >= this.#slot) [keys, base] = await this.#occupy();
     const first = (base?.slot ?? 0) + 1;
     const entries = logKeys(keys)
       .filter(({ slot }) => slot >= first && slot < this.#slot)
@@ -59,6 +53,15 @@ export class SlotChain implements Chain {
     };
   }
 
+  /** Creates the next slot; resolves with what there is then. */
+  async #occupy(): Promise<[keys: string[], base: Taken["base"]]> {
+    do this.#slot = Math.max(0, ...slotsOf(await this.#objects.list())) + 1;
+    while (!(await this.#create({ kind: "owner", by: this.#by })));
+    // From here on nobody else acknowledges or removes anything: what is listed now is all.
+    const keys = await this.#objects.list();
+    return [keys, await findBase(this.#objects, keys)];
+  }
+
   async append(group: Uint8Array, { kind = "group", at }: EntryNote = {}): Promise<void> {
     this.#slot++;
     try {
@@ -69,13 +72,23 @@ export class SlotChain implements Chain {
     }
     this.#slot--;
     const entry = unseal<EntryHead>(await this.#objects.get(this.keyOf(this.#slot + 1)));
-    throw new OwnerLostError(entry?.head.by && `process ${entry.head.by.pid} on ${entry.head.by.host}`);
+    throw lostTo(entry?.head);
+  }
+
+  async check(): Promise<void> {
+    // While a group is on its way, it is looked for after that group.
+    const next = unseal<EntryHead>(await this.#objects.get(this.keyOf(this.#slot + 1)));
+    if (next !== undefined && next.head.epoch !== this.epoch) throw lostTo(next.head);
   }
 
   #create(head: Omit<EntryHead, "slot" | "epoch">, content?: Uint8Array): Promise<boolean> {
     const sealed = seal({ ...head, slot: this.#slot, epoch: this.epoch }, content);
     return this.#objects.create!(this.keyOf(this.#slot), sealed);
   }
+}
+
+function lostTo(head: EntryHead | undefined): OwnerLostError {
+  return new OwnerLostError(head?.by && `process ${head.by.pid} on ${head.by.host}`);
 }
 
 function slotsOf(keys: readonly string[]): number[] {

@@ -1,9 +1,12 @@
+import { randomBytes } from "node:crypto";
 import { closedError } from "../storage-error.ts";
 import type { StoreLogger } from "../store.ts";
-import { ALIVE, type Objects, OWNER, RELEASED, unseal } from "./sealed.ts";
+import { ALIVE, type Objects, OWNER, RELEASED, seal, unseal, WAITING } from "./sealed.ts";
 
 /** Milliseconds between two checks of the owner. */
 const POLL = 500;
+/** Checks between two requests for a sign of life. */
+const ASK = 10;
 /** Milliseconds without a sign of life after which an owner counts as dead. */
 const DEAD = 30_000;
 
@@ -18,6 +21,7 @@ export interface StandbyOptions {
  */
 export class Standby {
   readonly #dead: number;
+  readonly #name = randomBytes(8).toString("hex");
   #isWoken = false;
   #isClosed = false;
   #next: (() => void) | undefined;
@@ -45,8 +49,7 @@ export class Standby {
     for (let poll = 0; ; poll++) {
       if (this.#isClosed) throw closedError();
       if (this.#isWoken) return;
-      const read = Promise.all([OWNER, RELEASED, ALIVE].map((key) => objects.get(key)));
-      const marks = await read.catch((error: unknown) => {
+      const marks = await this.#look(objects, poll).catch((error: unknown) => {
         if (!isFailing) log.warn("Standby: the bucket does not respond; retried", { error: String(error) });
         isFailing = true;
         // Nobody is known to be dead.
@@ -78,6 +81,12 @@ export class Standby {
         });
       await this.#pause();
     }
+  }
+
+  /** Reads what the owner says; it gives signs of life only if they are asked for. */
+  async #look(objects: Objects, poll: number): Promise<(Buffer | undefined)[]> {
+    if (poll % ASK === 0) await objects.put(WAITING, seal({ by: this.#name, poll }));
+    return Promise.all([OWNER, RELEASED, ALIVE].map((key) => objects.get(key)));
   }
 
   #pause(): Promise<void> {

@@ -1,10 +1,11 @@
 import type { Durability } from "../durability.ts";
 import type { Owner } from "../json/manifest.ts";
+import type { Timers } from "../json/timers.ts";
 import { storageError } from "../storage-error.ts";
 import { ownerLostError } from "./bucket-journal.ts";
 import { type Chain, logKeys, OwnerLostError, type Taken } from "./chain.ts";
 import { MarkerChain } from "./marker-chain.ts";
-import { ALIVE, type Objects, OWNER, RELEASED, seal, unseal } from "./sealed.ts";
+import { ALIVE, type Objects, OWNER, RELEASED, seal, unseal, WAITING } from "./sealed.ts";
 import { SlotChain } from "./slot-chain.ts";
 
 /** What the last owner says of itself, for people and for those that wait. */
@@ -18,7 +19,7 @@ export interface OwnerMark {
 
 /** Take-overs at the same moment defeat each other; one of them succeeds after a while. */
 const ATTEMPTS = 6;
-/** Milliseconds between two signs of life. */
+/** Milliseconds between two looks for other owners, and for those who wait. */
 const BEAT = 10_000;
 
 export interface TakeOverOptions {
@@ -73,19 +74,43 @@ export async function readOwner(
   return { owner, isReleased };
 }
 
-/** Gives signs of life, which are only hints for one that waits to take over; ends with whether this owner releases the store. */
-export function showLife(
-  objects: Objects,
-  { chain, isLost }: { chain: Chain; isLost: () => boolean },
-): { end(releases: boolean): Promise<void> } {
-  let beats = 0;
-  const beat = setInterval(() => {
-    if (!isLost()) objects.put(ALIVE, seal({ epoch: chain.epoch, beat: ++beats })).catch(() => {});
-  }, BEAT).unref();
+/** What an owner does besides its writes. */
+export interface OwnerLife {
+  readonly objects: Objects;
+  readonly chain: Chain;
+  readonly timers: Timers;
+  readonly journal: { readonly isLost: boolean; check(): Promise<void> };
+}
+
+/**
+ * Looks every ten seconds whether another instance has taken over, and gives a sign of life while one waits to do so. Ends
+ * with whether this owner releases the store.
+ */
+export function liveAsOwner({ objects, chain, timers, journal }: OwnerLife): {
+  end(releases: boolean): Promise<void>;
+} {
+  let asked: string | undefined;
+  let cancel = () => {};
+  let hasEnded = false;
+  const beat = async () => {
+    // All of this is only a hint: a failure is that of the next group, too.
+    await look().catch(() => {});
+    if (!hasEnded && !journal.isLost) cancel = timers.after(BEAT, () => void beat());
+  };
+  const look = async () => {
+    await journal.check();
+    const asking = (await objects.get(WAITING))?.toString();
+    if (journal.isLost || asking === asked) return;
+    await objects.put(ALIVE, seal({ epoch: chain.epoch, asking }));
+    asked = asking;
+  };
+  cancel = timers.after(BEAT, () => void beat());
   return {
     async end(releases) {
-      clearInterval(beat);
-      if (releases && !isLost()) await objects.put(RELEASED, seal({ epoch: chain.epoch })).catch(() => {});
+      hasEnded = true;
+      cancel();
+      if (releases && !journal.isLost)
+        await objects.put(RELEASED, seal({ epoch: chain.epoch })).catch(() => {});
     },
   };
 }
