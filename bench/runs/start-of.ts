@@ -7,9 +7,9 @@ export function newJobId(): string {
   return `job-${++jobs}`;
 }
 
-/** Starts a job of an agent of `service.mjs`, which told where it listens. That of the agent `three` is waited for. */
-export function startOf(told: unknown, agent: "three" | "many", n: number): StartRequest {
-  const { url, apiKey } = told as { url: string; apiKey: string };
+/** Starts a job of an agent of `service.mjs`, which said where it listens. That of the agent `three` is waited for. */
+export function startOf(service: unknown, agent: "three" | "many", n: number): StartRequest {
+  const { url, apiKey } = service as { url: string; apiKey: string };
   const job_context = {
     ...{ workspace_id: "w", job_id: newJobId() },
     ...{ started_by: "bench", started_at: "2026-01-31T09:30:00.000Z" },
