@@ -36,6 +36,13 @@ async function makeOld(service: Service, id: string): Promise<void> {
   });
 }
 
+test("a case without a name is refused with what it lacks", async () => {
+  const nameless = agentOf(async ({ job }) => void (await job.openCase({ id: "a" } as never)));
+  await using server = await testServer({ agents: [nameless] });
+  const { job } = await server.run(nameless);
+  expect(job.error).toBe("openCase was called with an invalid case: name is required");
+});
+
 test("the size of a case's writes does not grow with its history", async () => {
   await using server = await testServer({ agents: [worker] });
   const { service } = server;

@@ -331,7 +331,7 @@ const notAtomic: Mutate = (objects) => ({
   },
 });
 
-/** Removes what a base replaces at once, instead of after the next acknowledged group. */
+/** Removes what a base replaces immediately, instead of after the next acknowledged group. */
 const removeFirst: Mutate = (objects) => ({
   ...objects,
   put: async (key, bytes) => {

@@ -122,12 +122,7 @@ function readList(input: readonly AgentMethodFieldInput[]): AgentMethodField[] {
 }
 
 function describeIssues(issues: readonly v.BaseIssue<unknown>[]): string {
-  return issues
-    .map((issue) => {
-      const text = issue.received === "undefined" ? "is required" : describeIssue(issue);
-      return `${v.getDotPath(issue) ?? ""} ${text}`.trim();
-    })
-    .join("; ");
+  return issues.map((issue) => `${v.getDotPath(issue) ?? ""} ${describeIssue(issue)}`.trim()).join("; ");
 }
 
 function fieldsFrom(list: readonly AgentMethodField[], schema: FieldsSchema): Fields {

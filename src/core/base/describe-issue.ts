@@ -6,6 +6,7 @@ import type * as v from "valibot";
  */
 export function describeIssue(issue: v.BaseIssue<unknown>): string {
   if (!isDefaultMessage(issue)) return issue.message;
+  if (issue.received === "undefined") return "is required";
   const { type, requirement, expected } = issue as { requirement?: unknown } & typeof issue;
   const size = typeof issue.input === "string" ? "character" : "entry";
   if (type === "max_length") return `must have at most ${amount(requirement, size)}`;

@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type * as v from "valibot";
-import { amount, describeIssue, FORMATS, isDefaultMessage, toWords } from "./describe-issue.ts";
+import { amount, describeIssue, FORMATS, toWords } from "./describe-issue.ts";
 
 type Issue = StandardSchemaV1.Issue;
 
@@ -12,17 +12,13 @@ export function describeStandardIssue(
   issue: Issue,
   { vendor, value }: { readonly vendor: string /** Path of the value. */; readonly value: unknown },
 ): string {
-  if (vendor === "valibot") return describeValibotIssue(issue as v.BaseIssue<unknown>);
+  if (vendor === "valibot") return describeIssue(issue as v.BaseIssue<unknown>);
   if (vendor === "zod") return describeZodIssue(issue, value);
   if (vendor === "arktype") return describeArkIssue(issue as ArkIssue);
   return describeUnknown(issue, value);
 }
 
 const REQUIRED = "is required";
-
-function describeValibotIssue(issue: v.BaseIssue<unknown>): string {
-  return issue.received === "undefined" && isDefaultMessage(issue) ? REQUIRED : describeIssue(issue);
-}
 
 interface ZodIssue extends Issue {
   readonly code?: string;
